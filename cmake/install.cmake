@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` lays down, and the Debian package made of it. Everything goes to include/ and share/: there is
+# nothing in it that depends on the processor, and the whole prefix may be moved.
+include(CMakePackageConfigHelpers)
+
+install(DIRECTORY include/lod kernels/lod DESTINATION include FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
+
+install(TARGETS lodtensor EXPORT lodtensorTargets)
+install(EXPORT lodtensorTargets NAMESPACE lodtensor:: DESTINATION share/cmake/lodtensor)
+configure_package_config_file(cmake/lodtensorConfig.cmake.in "${PROJECT_BINARY_DIR}/lodtensorConfig.cmake"
+  INSTALL_DESTINATION share/cmake/lodtensor NO_SET_AND_CHECK_MACRO)
+# While the major number is 0, a new minor number may change the interface.
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/lodtensorConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES
+  "${PROJECT_BINARY_DIR}/lodtensorConfig.cmake"
+  "${PROJECT_BINARY_DIR}/lodtensorConfigVersion.cmake"
+  cmake/lodtensorComponents.cmake
+  DESTINATION share/cmake/lodtensor)
+
+configure_file(cmake/lodtensor.pc.in "${PROJECT_BINARY_DIR}/lodtensor.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/lodtensor.pc" DESTINATION share/pkgconfig)
+
+# Debian looks for a package's licence under its own name.
+set(CPACK_DEBIAN_PACKAGE_NAME liblodtensor-dev)
+install(FILES LICENSE DESTINATION share/doc/${CPACK_DEBIAN_PACKAGE_NAME} RENAME copyright)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "The lodtensor authors")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS libxsimd-dev)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libprotozero-dev, libxtensor-dev")
+if(PROJECT_IS_TOP_LEVEL)
+  include(CPack)
+endif()

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# The optional targets. Each is lodtensor::lodtensor together with the headers or flags of one other library. The build
+# of this repository and the installed package both take them from here.
+set(lodtensor_COMPONENTS openmp proto xtensor native)
+
+# Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found.
+macro(lodtensor_find_component component)
+  set(lodtensor_${component}_FOUND FALSE)
+  if("${component}" STREQUAL "openmp")
+    # Threads for CpuExecutor.
+    find_package(OpenMP QUIET COMPONENTS CXX)
+    if(TARGET OpenMP::OpenMP_CXX)
+      _lodtensor_add_component(openmp OpenMP::OpenMP_CXX)
+    endif()
+  elseif("${component}" STREQUAL "proto")
+    # <lod/proto.hpp>. protozero has neither a CMake package nor a pkg-config file: its headers are looked for.
+    find_path(LODTENSOR_PROTOZERO_INCLUDE_DIR protozero/pbf_message.hpp DOC "Where protozero's headers are")
+    mark_as_advanced(LODTENSOR_PROTOZERO_INCLUDE_DIR)
+    if(LODTENSOR_PROTOZERO_INCLUDE_DIR)
+      _lodtensor_add_component(proto)
+      target_include_directories(lodtensor::proto INTERFACE "${LODTENSOR_PROTOZERO_INCLUDE_DIR}")
+    endif()
+  elseif("${component}" STREQUAL "xtensor")
+    # <lod/xtensor.hpp>.
+    if(NOT TARGET xtensor)
+      find_package(xtensor QUIET)
+    endif()
+    if(TARGET xtensor)
+      _lodtensor_add_component(xtensor xtensor)
+    endif()
+  elseif("${component}" STREQUAL "native")
+    # The widest vectors that the machine at hand has. Needs no library.
+    _lodtensor_add_component(native)
+    target_compile_options(lodtensor::native INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
+  endif()
+endmacro()
+
+macro(_lodtensor_add_component component)
+  if(NOT TARGET lodtensor::${component})
+    add_library(lodtensor::${component} INTERFACE IMPORTED)
+    target_link_libraries(lodtensor::${component} INTERFACE lodtensor::lodtensor ${ARGN})
+  endif()
+  set(lodtensor_${component}_FOUND TRUE)
+endmacro()

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// A program from outside that uses every optional component.
+#include <lod/desc.hpp>
+#include <lod/lod.hpp>
+#include <lod/proto.hpp>
+#include <lod/xtensor.hpp>
+
+#include <omp.h>
+
+#include <iostream>
+#include <string>
+
+int main() {
+  lod::LoDTensor<float> words(lod::LoD::from_lengths({{2, 3}}), {4});
+  auto first = lod::as_xtensor<2>(words[0]);
+  first(1, 3) = 5;
+
+  const auto description = lod::VarDesc::lod_tensor("words", {lod::DataType::FP32, {-1, 4}}, 1);
+  const std::string bytes = lod::encode(description);
+  const auto decoded = lod::decode<lod::VarDesc>(bytes);
+
+  std::cout << "row 1 ends with " << words.row(1)[3] << "; '" << decoded.name << "' takes " << bytes.size()
+            << " bytes; " << omp_get_max_threads() << " threads\n";
+  return words.row(1)[3] == 5 && decoded == description ? 0 : 1;
+}
