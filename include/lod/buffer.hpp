@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The memory behind tensors: aligned, from a memory resource or the user's own, with shared ownership.
+#pragma once
+
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/reference.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace lod {
+
+namespace detail {
+
+/// What keeps the memory of a buffer alive.
+struct MemoryBlock : Shared {
+  using Shared::Shared;
+};
+
+/// The head of a block from a memory resource; the values follow it at the next multiple of `alignment`.
+struct ResourceBlock final : MemoryBlock {
+  ResourceBlock(std::pmr::memory_resource* from, std::size_t bytes)
+      : MemoryBlock([](const Shared* shared) noexcept {
+          const auto* block = static_cast<const ResourceBlock*>(shared);
+          std::pmr::memory_resource* owner = block->resource;
+          const std::size_t total = block->size;
+          block->~ResourceBlock();
+          owner->deallocate(const_cast<ResourceBlock*>(block), total, alignment);
+        }),
+        resource(from),
+        size(bytes) {}
+  std::pmr::memory_resource* resource;
+  std::size_t size;
+};
+static_assert(sizeof(ResourceBlock) <= alignment);
+
+/// Keeps an object alive on whose memory a buffer stands.
+template <class Owner>
+struct OwnerBlock final : MemoryBlock {
+  explicit OwnerBlock(Owner&& kept)
+      : MemoryBlock([](const Shared* shared) noexcept { delete static_cast<const OwnerBlock*>(shared); }),
+        owner(std::move(kept)) {}
+  Owner owner;
+};
+
+/// The bytes of `count` values of `size` bytes each. Throws ShapeMismatch where they exceed the address space.
+inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
+  std::size_t bytes = 0;
+  if (count < 0 || __builtin_mul_overflow(static_cast<std::size_t>(count), size, &bytes) ||
+      bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) - 2 * alignment) {
+    throw ShapeMismatch(detail::text({"buffer: ", count, " values of ", size, " bytes are more than memory can hold"}));
+  }
+  return bytes;
+}
+
+}  // namespace detail
+
+/// `size()` values of a trivially copyable T in one block of memory. Copying a Buffer shares the block, as a copied
+/// pointer would; tensors are what copies values. The last owner frees the memory.
+template <class T, class Device = Cpu>
+class Buffer;
+
+template <class T>
+class Buffer<T, Cpu> {
+  static_assert(std::is_trivially_copyable_v<T>, "a tensor holds plain values: T must be trivially copyable");
+
+ public:
+  using value_type = std::remove_const_t<T>;
+
+  /// No memory yet; what is allocated later comes from `resource`.
+  explicit Buffer(std::pmr::memory_resource* resource = Cpu::default_resource()) noexcept : resource_(resource) {}
+
+  /// `size` values, not initialised, from `resource`, at a multiple of `alignment`. Throws ShapeMismatch where their
+  /// bytes exceed the address space, and what the resource throws.
+  Buffer(std::int64_t size, std::pmr::memory_resource* resource) : resource_(resource) {
+    if (size == 0) return;
+    const std::size_t bytes = detail::checked_bytes(size, sizeof(T)) + alignment;
+    void* memory = resource->allocate(bytes, alignment);
+    block_ = detail::Reference<const detail::MemoryBlock>::adopt(::new (memory) detail::ResourceBlock(resource, bytes));
+    data_ = reinterpret_cast<value_type*>(static_cast<std::byte*>(memory) + alignment);
+    size_ = capacity_ = size;
+  }
+
+  /// Stands on memory that the user owns and keeps for as long as this buffer and what shares it are used.
+  static Buffer wrap(std::span<T> values) noexcept {
+    Buffer buffer;
+    buffer.data_ = const_cast<value_type*>(values.data());
+    buffer.size_ = buffer.capacity_ = static_cast<std::int64_t>(values.size());
+    buffer.wrapped_ = true;
+    return buffer;
+  }
+  /// The same, and keeps `owner` (a shared pointer, a mapped file, ...) until the last sharer is gone.
+  template <class Owner>
+  static Buffer wrap(std::span<T> values, Owner owner) {
+    Buffer buffer = wrap(values);
+    buffer.block_ = detail::Reference<const detail::MemoryBlock>::adopt(
+        new detail::OwnerBlock<std::remove_const_t<Owner>>(std::move(owner)));
+    return buffer;
+  }
+
+  Buffer(const Buffer&) noexcept = default;
+  Buffer& operator=(const Buffer&) noexcept = default;
+  Buffer(Buffer&& other) noexcept
+      : block_(std::move(other.block_)),
+        resource_(other.resource_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)),
+        wrapped_(std::exchange(other.wrapped_, false)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer taken(std::move(other));
+    std::swap(block_, taken.block_);
+    std::swap(resource_, taken.resource_);
+    std::swap(data_, taken.data_);
+    std::swap(size_, taken.size_);
+    std::swap(capacity_, taken.capacity_);
+    std::swap(wrapped_, taken.wrapped_);
+    return *this;
+  }
+  ~Buffer() = default;
+
+  T* data() const noexcept { return data_; }
+  std::int64_t size() const noexcept { return size_; }
+  std::pmr::memory_resource* resource() const noexcept { return resource_; }
+  /// True for memory of the user's.
+  bool wrapped() const noexcept { return wrapped_; }
+
+  /// The same memory seen as read-only values.
+  Buffer<const value_type, Cpu> as_const() const noexcept {
+    Buffer<const value_type, Cpu> buffer(resource_);
+    buffer.block_ = block_;
+    buffer.data_ = data_;
+    buffer.size_ = size_;
+    buffer.capacity_ = capacity_;
+    buffer.wrapped_ = wrapped_;
+    return buffer;
+  }
+
+  /// Makes room for `size` values, whose contents are unspecified. Reuses the memory where it suffices and nobody
+  /// shares it; else allocates from `resource()`, first, so that a failure changes nothing. A wrapped buffer never
+  /// leaves the user's memory: where that is too small, ShapeMismatch.
+  void resize(std::int64_t size) {
+    if (size <= capacity_ && (wrapped_ || block_.unique())) {
+      size_ = size;
+      return;
+    }
+    if (wrapped_) {
+      throw ShapeMismatch(detail::text({"buffer: the wrapped memory holds ", capacity_, " values, expected ", size}));
+    }
+    *this = Buffer(size, resource_);
+  }
+
+ private:
+  template <class, class>
+  friend class Buffer;
+
+  detail::Reference<const detail::MemoryBlock> block_;
+  std::pmr::memory_resource* resource_ = nullptr;
+  value_type* data_ = nullptr;
+  std::int64_t size_ = 0;
+  std::int64_t capacity_ = 0;
+  bool wrapped_ = false;
+};
+
+}  // namespace lod

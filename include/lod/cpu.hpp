@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The CPU back end: the kernels of every operation for CpuExecutor. xsimd enters here and nowhere else; threads come
+/// with OpenMP, where the including file is compiled with it.
+#pragma once
+
+#include <lod/kernels/cpu/embedding.hpp>
+#include <lod/kernels/cpu/merge_rows.hpp>
+#include <lod/kernels/cpu/run_copy.hpp>
+#include <lod/kernels/cpu/sequence_expand.hpp>
+#include <lod/kernels/cpu/sequence_pad.hpp>
+#include <lod/kernels/cpu/sequence_pool.hpp>
+#include <lod/kernels/cpu/sequence_reverse.hpp>
+#include <lod/kernels/cpu/sequence_softmax.hpp>
+#include <lod/kernels/cpu/sgd.hpp>

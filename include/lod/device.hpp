@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Devices name a memory. Who works on that memory is an executor's business (executor.hpp).
+#pragma once
+
+#include <cstddef>
+#include <memory_resource>
+
+namespace lod {
+
+/// The memory of the CPU.
+struct Cpu {
+  using memory_resource = std::pmr::memory_resource;
+  static memory_resource* default_resource() noexcept { return std::pmr::get_default_resource(); }
+};
+
+/// The memory of an NVIDIA GPU. A name only, here: what allocates and copies comes with the CUDA headers.
+struct Cuda;
+
+/// Tag: leave the values of a new tensor as the memory has them, instead of zero.
+struct uninitialized_t {
+  explicit uninitialized_t() = default;
+};
+inline constexpr uninitialized_t uninitialized{};
+
+/// Every block of values begins at a multiple of this many bytes.
+inline constexpr std::size_t alignment = 64;
+
+}  // namespace lod

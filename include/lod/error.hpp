@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The exceptions of the library, and the assertion that guards its hot code.
+///
+/// Data from outside (lengths, offsets, shapes, branches, ids, bytes) is always checked, before anything is changed: a
+/// function that throws one of these leaves its arguments as they were. The text says what was wrong, where, and what
+/// was expected. Every type derives from the standard exception of its kind, so callers may catch coarsely or finely.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+
+/// A precondition of hot code: what the caller must hold and the library does not check in release builds. Define it
+/// before the first include to make it throw, log or trap; the tests make it throw.
+#ifndef LOD_ASSERT
+#  include <cassert>
+#  define LOD_ASSERT(condition) assert(condition)
+#endif
+
+namespace lod {
+
+/// A LoD that is none: offsets that descend or do not begin at 0, a negative length, levels that do not add up, a sum
+/// beyond 64 bits. The text names the level and the position.
+class InvalidLoD : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// Things that must agree and do not: a LoD and the number of rows, the shapes of two arguments, an output and what is
+/// to be written into it; or a shape that is none (negative, or more elements than 64 bits count).
+class ShapeMismatch : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// An index outside its range: a level, a sequence, a branch, a row, an id.
+class OutOfRange : public std::out_of_range {
+ public:
+  using std::out_of_range::out_of_range;
+};
+
+/// Bytes that are not what they should be. `position()` is the byte, counted from the start of the outermost input, at
+/// which the reader stopped; the text repeats it.
+class ParseError : public std::runtime_error {
+ public:
+  ParseError(const std::string& what, std::size_t position)
+      : std::runtime_error(what + " (at byte " + std::to_string(position) + ")"), position_(position) {}
+  std::size_t position() const noexcept { return position_; }
+
+ private:
+  std::size_t position_;
+};
+
+/// A call of the CUDA runtime that failed: the call, the error's name and its number.
+class CudaError : public std::runtime_error {
+ public:
+  CudaError(const std::string& what, int code) : std::runtime_error(what), code_(code) {}
+  /// The runtime's own number (cudaError_t).
+  int code() const noexcept { return code_; }
+
+ private:
+  int code_;
+};
+
+namespace detail {
+
+/// A piece of an error's text. Joining pieces costs a user's compiler far less than chains of string operators do, and
+/// every header of this library says in words what it refuses.
+class Piece {
+ public:
+  Piece(const char* words) : words_(words) {}
+  Piece(const std::string& words) : words_(words.c_str()) {}
+  Piece(std::integral auto number)
+      : words_(nullptr), magnitude_(static_cast<std::uint64_t>(number)), negative_(number < 0) {}
+
+  void append_to(std::string& text) const {
+    if (words_) {
+      text += words_;
+      return;
+    }
+    if (negative_) text += '-';
+    text += std::to_string(negative_ ? 0 - magnitude_ : magnitude_);
+  }
+
+ private:
+  const char* words_;
+  std::uint64_t magnitude_ = 0;
+  bool negative_ = false;
+};
+
+inline std::string text(std::initializer_list<Piece> pieces) {
+  std::string all;
+  for (const Piece& piece : pieces) piece.append_to(all);
+  return all;
+}
+
+}  // namespace detail
+
+}  // namespace lod

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Executors say who works: how many threads, with which scratch memory. Devices (device.hpp) say where the values are.
+#pragma once
+
+#include <lod/buffer.hpp>
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/reference.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+/// Scratch memory of an executor, kept for the next operation: once warm, operations allocate none. Blocks are lent and
+/// come back by themselves. May be used from several threads at a time.
+class Workspace {
+ public:
+  explicit Workspace(std::pmr::memory_resource* resource) noexcept : resource_(resource) {}
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  /// `count` values of T, not initialised, until the loan ends. A loan must not outlive the workspace.
+  template <class T>
+  class Loan {
+   public:
+    Loan(Workspace& workspace, std::int64_t count)
+        : workspace_(workspace),
+          count_(count),
+          block_(workspace.take(static_cast<std::int64_t>(detail::checked_bytes(count, sizeof(T))))) {}
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    ~Loan() { workspace_.give_back(std::move(block_)); }
+
+    T* data() const noexcept { return reinterpret_cast<T*>(block_.data()); }
+    T& operator[](std::int64_t i) const noexcept { return data()[i]; }
+    std::span<T> span() const noexcept { return {data(), static_cast<std::size_t>(count_)}; }
+
+   private:
+    Workspace& workspace_;
+    std::int64_t count_;
+    Buffer<std::byte> block_;
+  };
+
+ private:
+  /// The smallest free block that is large enough; else the largest one, made larger; else a new one.
+  Buffer<std::byte> take(std::int64_t bytes) {
+    Buffer<std::byte> block(resource_);
+    {
+      const std::lock_guard lock(mutex_);
+      std::size_t best = free_.size();
+      for (std::size_t i = 0; i < free_.size(); ++i) {
+        const bool better =
+            best == free_.size() ||
+            (free_[best].size() < bytes ? free_[i].size() > free_[best].size()
+                                        : free_[i].size() >= bytes && free_[i].size() < free_[best].size());
+        if (better) best = i;
+      }
+      if (best < free_.size()) {
+        block = std::move(free_[best]);
+        free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
+      }
+    }
+    if (block.size() < bytes) block = Buffer<std::byte>(bytes, resource_);
+    return block;
+  }
+  void give_back(Buffer<std::byte> block) noexcept {
+    if (block.size() == 0) return;
+    const std::lock_guard lock(mutex_);
+    try {
+      free_.push_back(std::move(block));
+    } catch (...) {  // no room in the list: the block is freed instead of kept
+    }
+  }
+
+  std::pmr::memory_resource* resource_;
+  std::mutex mutex_;
+  std::vector<Buffer<std::byte>> free_;
+};
+
+/// What an operation runs on. `device` is the memory that its tensors must be in, `resource` makes new ones there, and
+/// `workspace` lends scratch memory.
+template <class E>
+concept Executor = requires(const E& executor) {
+  typename E::device;
+  executor.resource();
+  { executor.workspace() } -> std::same_as<Workspace&>;
+};
+
+/// Works on the CPU with `threads()` threads, where the file that calls the operation is compiled with OpenMP; else
+/// with one. Results do not depend on the number of threads, to the last bit. Copies share one workspace. An executor
+/// may be used by several threads at a time.
+class CpuExecutor {
+ public:
+  using device = Cpu;
+
+  /// As many threads as the machine has.
+  CpuExecutor()
+      : CpuExecutor(
+            static_cast<int>(std::thread::hardware_concurrency() > 0 ? std::thread::hardware_concurrency() : 1)) {}
+  /// Throws OutOfRange for fewer than one thread. Results and scratch memory come from `resource`.
+  explicit CpuExecutor(int threads, std::pmr::memory_resource* resource = Cpu::default_resource())
+      : threads_(threads), resource_(resource) {
+    if (threads < 1) throw OutOfRange(detail::text({"CpuExecutor: ", threads, " threads, expected 1 or more"}));
+    shared_ = detail::Reference<SharedWorkspace>::adopt(new SharedWorkspace(resource));
+  }
+
+  int threads() const noexcept { return threads_; }
+  std::pmr::memory_resource* resource() const noexcept { return resource_; }
+  Workspace& workspace() const noexcept { return shared_->workspace; }
+
+ private:
+  struct SharedWorkspace final : detail::Shared {
+    explicit SharedWorkspace(std::pmr::memory_resource* resource)
+        : detail::Shared(
+              [](const detail::Shared* shared) noexcept { delete static_cast<const SharedWorkspace*>(shared); }),
+          workspace(resource) {}
+    mutable Workspace workspace;
+  };
+
+  int threads_;
+  std::pmr::memory_resource* resource_;
+  detail::Reference<SharedWorkspace> shared_;
+};
+
+/// The executor of operations that are called without one, shared by the program: all threads of the machine. There is
+/// none for GPUs, which always take one with a stream.
+template <class Device>
+const auto& default_executor() {
+  static_assert(std::same_as<Device, Cpu>, "tensors on this device always take an executor as the first argument");
+  static const CpuExecutor executor;
+  return executor;
+}
+
+}  // namespace lod

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// All of the library for the CPU: the core, the operations, their CPU kernels. Never CUDA, Thrust, xtensor or
+/// protobuf; those have headers of their own.
+#pragma once
+
+#include <lod/cpu.hpp>
+#include <lod/data_type.hpp>
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/executor.hpp>
+#include <lod/lod_batch.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/lod_tensor.hpp>
+#include <lod/lod_view.hpp>
+#include <lod/ops/embedding.hpp>
+#include <lod/ops/merge_rows.hpp>
+#include <lod/ops/rank_table.hpp>
+#include <lod/ops/sequence_concat.hpp>
+#include <lod/ops/sequence_expand.hpp>
+#include <lod/ops/sequence_pad.hpp>
+#include <lod/ops/sequence_pool.hpp>
+#include <lod/ops/sequence_reverse.hpp>
+#include <lod/ops/sequence_softmax.hpp>
+#include <lod/ops/sgd.hpp>
+#include <lod/ops/time_major.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/shape.hpp>
+#include <lod/version.hpp>

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The LoD: nested offsets that cut rows into sequences, sequences into longer ones, and so on.
+///
+/// Words, on three articles of 3, 1 and 2 sentences, which have 3 2 4, 1, and 2 3 words; a row is one word:
+///
+///     lengths   3           1  2          offsets of level 0   0 3 4 6              (index sentences)
+///               3   2  4    1  2  3       offsets of level 1   0 3 5 9 10 12 15     (index rows)
+///     rows      ||| || ||||  |  || |||    absolute offsets of level 0   0 9 10 15   (rows)
+///
+/// Level 0 is the outermost; a negative level counts from the last, which is -1. The offsets of a level are n+1 numbers
+/// for n sequences. An empty sequence is a repeated offset, zero sequences are the single offset {0}: both are ordinary
+/// at every level.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/reference.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lod {
+
+class LoD;
+
+namespace detail {
+
+/// One level of a LoD. Pointers go into the block that holds the level.
+struct Level {
+  std::int64_t* offsets = nullptr;   ///< size + 1 numbers, in sequences of the next level (rows for the last)
+  std::int64_t* absolute = nullptr;  ///< size + 1 numbers, in rows; the offsets themselves for the last level
+  std::int64_t size = 0;             ///< sequences
+  std::int64_t max_rows = 0;         ///< rows of the longest sequence
+};
+
+/// What copies of a LoD share: head, levels and numbers in one allocation. Never changes once it is built.
+struct LoDBlock final : Shared {
+  explicit LoDBlock(int count) noexcept
+      : Shared([](const Shared* shared) noexcept {
+          static_cast<const LoDBlock*>(shared)->~LoDBlock();
+          ::operator delete(const_cast<Shared*>(shared));
+        }),
+        levels(count) {}
+  const Level& operator[](int level) const noexcept { return reinterpret_cast<const Level*>(this + 1)[level]; }
+  Level& operator[](int level) noexcept { return reinterpret_cast<Level*>(this + 1)[level]; }
+
+  /// A block for so many sequences a level, its numbers not yet written.
+  static Reference<LoDBlock> allocate(const std::vector<std::int64_t>& sizes) {
+    std::size_t numbers = 0;
+    for (std::size_t level = 0; level < sizes.size(); ++level) {
+      numbers += (static_cast<std::size_t>(sizes[level]) + 1) * (level + 1 < sizes.size() ? 2 : 1);
+    }
+    void* memory = ::operator new(sizeof(LoDBlock) + sizes.size() * sizeof(Level) + numbers * sizeof(std::int64_t));
+    auto* block = ::new (memory) LoDBlock(static_cast<int>(sizes.size()));
+    auto* next = reinterpret_cast<std::int64_t*>(reinterpret_cast<Level*>(block + 1) + sizes.size());
+    for (int level = 0; level < block->levels; ++level) {
+      Level& entry = *::new (&(*block)[level]) Level;
+      entry.size = sizes[static_cast<std::size_t>(level)];
+      entry.offsets = entry.absolute = next;
+      next += entry.size + 1;
+      if (level + 1 < block->levels) {
+        entry.absolute = next;
+        next += entry.size + 1;
+      }
+    }
+    return Reference<LoDBlock>::adopt(block);
+  }
+
+  /// Fills in what follows from the offsets, which are valid.
+  void derive() noexcept {
+    for (int level = levels - 1; level >= 0; --level) {
+      Level& entry = (*this)[level];
+      if (level + 1 < levels) {
+        const std::int64_t* below = (*this)[level + 1].absolute;
+        for (std::int64_t i = 0; i <= entry.size; ++i) entry.absolute[i] = below[entry.offsets[i]];
+      }
+      entry.max_rows = 0;
+      for (std::int64_t i = 0; i < entry.size; ++i) {
+        const std::int64_t rows = entry.absolute[i + 1] - entry.absolute[i];
+        if (rows > entry.max_rows) entry.max_rows = rows;
+      }
+    }
+  }
+
+  int levels;
+};
+static_assert(alignof(LoDBlock) == alignof(Level) && alignof(Level) == alignof(std::int64_t));
+
+/// `level`, counted from the outermost; negative ones count from the last. Throws OutOfRange.
+inline int resolve_level(int level, int levels) {
+  const int resolved = level < 0 ? level + levels : level;
+  if (resolved < 0 || resolved >= levels) {
+    throw OutOfRange(detail::text({"level ", level, " of a LoD with ", levels, " levels"}));
+  }
+  return resolved;
+}
+
+}  // namespace detail
+
+/// A part of a LoD, or of a plain tensor's rows: neighbouring sequences of one level, with all that lies below them.
+/// Borrowed: it is valid for as long as a copy of the LoD (or the tensor) is. Costs nothing to copy, never allocates.
+///
+/// Offsets are the whole LoD's own: those of a part need not begin at 0.
+class LoDView {
+ public:
+  /// No level and no rows.
+  LoDView() = default;
+  /// No level; rows [begin, end).
+  static LoDView plain(std::int64_t begin, std::int64_t end) noexcept { return LoDView(nullptr, 0, begin, end); }
+
+  int levels() const noexcept { return block_ ? block_->levels - first_level_ : 0; }
+  /// The number of sequences of the outermost level; the number of rows where there is no level, since each row then
+  /// is an element of the batch.
+  std::int64_t size() const noexcept { return end_ - begin_; }
+  /// The number of sequences of `level`. Throws OutOfRange.
+  std::int64_t size(int level) const {
+    const Range range = range_of(detail::resolve_level(level, levels()));
+    return range.end - range.begin;
+  }
+  /// The number of rows, and the number of the first one, counted in the whole tensor.
+  std::int64_t rows() const noexcept { return last_row() - first_row(); }
+  std::int64_t first_row() const noexcept { return row_at(begin_); }
+  std::int64_t last_row() const noexcept { return row_at(end_); }
+
+  /// size(level) + 1 numbers, which index the sequences of the next level of the whole LoD, or its rows. They begin at
+  /// 0 only where the part does. Throws OutOfRange.
+  std::span<const std::int64_t> offsets(int level) const {
+    const int resolved = detail::resolve_level(level, levels());
+    const Range range = range_of(resolved);
+    return {entry(resolved).offsets + range.begin, static_cast<std::size_t>(range.end - range.begin + 1)};
+  }
+  /// size(level) + 1 row numbers of the whole tensor; the first one is `first_row()`. Throws OutOfRange.
+  std::span<const std::int64_t> absolute_offsets(int level) const {
+    const int resolved = detail::resolve_level(level, levels());
+    const Range range = range_of(resolved);
+    return {entry(resolved).absolute + range.begin, static_cast<std::size_t>(range.end - range.begin + 1)};
+  }
+  /// An upper bound for the rows of the longest sequence of `level`, and exact where this is the whole LoD: O(1).
+  std::int64_t max_rows(int level) const {
+    const int resolved = detail::resolve_level(level, levels());
+    const std::int64_t bound = entry(resolved).max_rows;
+    return bound < rows() ? bound : rows();
+  }
+
+  /// Sequences [begin, end) of the outermost level (rows where there is none), with the same levels.
+  /// Throws OutOfRange unless 0 <= begin <= end <= size().
+  LoDView slice(std::int64_t begin, std::int64_t end) const {
+    if (begin < 0 || end < begin || end > size()) throw_slice(begin, end);
+    return LoDView(block_, first_level_, begin_ + begin, begin_ + end);
+  }
+  /// The slice of a branch <i, j, ...>: its one sequence, which stays as the outermost level of the part. An empty
+  /// branch is the whole. Throws OutOfRange for a branch that is longer than there are levels, or leaves them. Time:
+  /// a few loads for each step of the branch.
+  LoDView slice(std::span<const std::int64_t> branch) const {
+    if (static_cast<std::int64_t>(branch.size()) > levels()) throw_branch(branch, static_cast<std::size_t>(levels()), 0);
+    LoDView part = *this;
+    for (std::size_t depth = 0; depth < branch.size(); ++depth) {
+      if (depth > 0) part = part.children();
+      const std::int64_t step = branch[depth];
+      if (static_cast<std::uint64_t>(step) >= static_cast<std::uint64_t>(part.size())) throw_branch(branch, depth, part.size());
+      part.begin_ += step;
+      part.end_ = part.begin_ + 1;
+    }
+    return part;
+  }
+  /// Sequence i of the outermost level as an element: what it holds, one level fewer. Where there is no level, row i.
+  /// Throws OutOfRange unless 0 <= i < size().
+  LoDView operator[](std::int64_t i) const {
+    if (i < 0 || i >= size()) throw_slice(i, i + 1);
+    return element(i);
+  }
+  /// operator[] without the check, for iterators.
+  LoDView element(std::int64_t i) const noexcept {
+    LoDView part(block_, first_level_, begin_ + i, begin_ + i + 1);
+    return levels() == 0 ? part : part.children();
+  }
+
+  /// What all sequences of the outermost level hold together, as one part with one level fewer. There is a level.
+  LoDView all_children() const noexcept {
+    LOD_ASSERT(levels() > 0);
+    return children();
+  }
+
+  /// The levels as absolute offsets, in rows of the whole tensor: the form in which slices are drawn on paper.
+  std::vector<std::vector<std::int64_t>> absolute_lod() const {
+    std::vector<std::vector<std::int64_t>> all;
+    for (int level = 0; level < levels(); ++level) {
+      const auto offsets = absolute_offsets(level);
+      all.emplace_back(offsets.begin(), offsets.end());
+    }
+    return all;
+  }
+  /// The LoD of the part, its offsets counted from the part's own start. The whole LoD is shared, a true part copied.
+  LoD lod() const;
+
+  /// True where both have the same lengths at every level.
+  friend bool operator==(const LoDView& a, const LoDView& b) noexcept {
+    if (a.levels() != b.levels() || a.rows() != b.rows()) return false;
+    return equal_levels(a, b, a.levels());
+  }
+  /// True where `a` and `b` agree in the lengths of the first `count` levels, which both must have.
+  static bool equal_levels(const LoDView& a, const LoDView& b, int count) noexcept {
+    if (count > 0 && a.size() != b.size()) return false;
+    if (a.block_ == b.block_ && a.first_level_ == b.first_level_ && a.begin_ == b.begin_) return true;
+    for (int level = 0; level < count; ++level) {
+      const Range range_a = a.range_of(level), range_b = b.range_of(level);
+      if (range_a.end - range_a.begin != range_b.end - range_b.begin) return false;
+      const std::int64_t* offsets_a = a.entry(level).offsets + range_a.begin;
+      const std::int64_t* offsets_b = b.entry(level).offsets + range_b.begin;
+      for (std::int64_t i = 0; i <= range_a.end - range_a.begin; ++i) {
+        if (offsets_a[i] - offsets_a[0] != offsets_b[i] - offsets_b[0]) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  friend class LoD;
+  struct Range {
+    std::int64_t begin;
+    std::int64_t end;
+  };
+
+  LoDView(const detail::LoDBlock* block, int first_level, std::int64_t begin, std::int64_t end) noexcept
+      : block_(block), first_level_(first_level), begin_(begin), end_(end) {}
+
+  const detail::Level& entry(int level) const noexcept { return (*block_)[first_level_ + level]; }
+  std::int64_t row_at(std::int64_t position) const noexcept {
+    return levels() == 0 ? position : entry(0).absolute[position];
+  }
+  LoDView children() const noexcept {
+    const std::int64_t* offsets = entry(0).offsets;
+    return LoDView(block_, first_level_ + 1, offsets[begin_], offsets[end_]);
+  }
+  Range range_of(int level) const noexcept {
+    Range range{begin_, end_};
+    for (int above = 0; above < level; ++above) {
+      const std::int64_t* offsets = entry(above).offsets;
+      range = {offsets[range.begin], offsets[range.end]};
+    }
+    return range;
+  }
+  [[noreturn]] void throw_slice(std::int64_t begin, std::int64_t end) const {
+    throw OutOfRange(
+        detail::text({"slice [", begin, ", ", end, ") of ", size(), (levels() > 0 ? " sequences" : " rows")}));
+  }
+  [[noreturn]] void throw_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found) const {
+    std::string text = "branch <";
+    for (std::size_t i = 0; i < branch.size(); ++i) text += detail::text({i ? ", " : "", branch[i]});
+    text += ">: ";
+    if (static_cast<int>(depth) >= levels()) {
+      throw OutOfRange(detail::text({text, branch.size(), " steps, but there are ", levels(), " levels"}));
+    }
+    throw OutOfRange(detail::text({text, "step ", depth, " is ", branch[depth], ", expected 0 to ", found - 1,
+                                   " (level ", depth, " has ", found, " sequences there)"}));
+  }
+
+  const detail::LoDBlock* block_ = nullptr;
+  int first_level_ = 0;
+  std::int64_t begin_ = 0;
+  std::int64_t end_ = 0;
+};
+
+/// The index: validated once, then immutable; copies share it and cost one counter. A LoD without a level belongs to a
+/// plain tensor. Equal to another one with the same offsets.
+class LoD {
+ public:
+  /// No level.
+  LoD() = default;
+
+  /// From the lengths of every level, outermost first. Throws InvalidLoD, naming level and position, for a negative
+  /// length, for sums beyond 64 bits, and where the lengths of a level do not add up to the number of sequences of the
+  /// next. O(sequences), one allocation.
+  static LoD from_lengths(const std::vector<std::vector<std::int64_t>>& lengths);
+  /// From the offsets of every level. Throws InvalidLoD, naming level and position, where a level has no offset, does
+  /// not begin at 0, descends, or does not end at the number of sequences of the next.
+  static LoD from_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
+  /// The same, from spans.
+  static LoD from_offsets(std::span<const std::span<const std::int64_t>> offsets);
+  /// From row numbers at every level, as `absolute_offsets` and `LoDView::absolute_lod` give them. All levels begin
+  /// with the same number, which becomes row 0, and end with the same one. An upper boundary at which several lower
+  /// ones coincide (empty sequences) is taken as the first of them; the last boundary as the last. Throws InvalidLoD,
+  /// also where an upper boundary is none of the level below.
+  static LoD from_absolute_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
+
+  int levels() const noexcept { return block_ ? block_->levels : 0; }
+  /// The rows that the last level indexes; 0 without a level, where the LoD says nothing about rows.
+  std::int64_t rows() const noexcept {
+    if (!block_) return 0;
+    const detail::Level& last = (*block_)[block_->levels - 1];
+    return last.offsets[last.size];
+  }
+  /// The number of sequences of `level`. Throws OutOfRange.
+  std::int64_t size(int level) const { return entry(level).size; }
+  /// size(level) + 1 numbers: they index the sequences of the next level, or the rows. Throws OutOfRange.
+  std::span<const std::int64_t> offsets(int level) const {
+    const detail::Level& found = entry(level);
+    return {found.offsets, static_cast<std::size_t>(found.size + 1)};
+  }
+  /// The number of sequences of the next level (rows for the last) in each sequence. Throws OutOfRange.
+  std::vector<std::int64_t> lengths(int level) const {
+    const auto positions = offsets(level);
+    std::vector<std::int64_t> differences(positions.size() - 1);
+    for (std::size_t i = 0; i < differences.size(); ++i) differences[i] = positions[i + 1] - positions[i];
+    return differences;
+  }
+  /// size(level) + 1 row numbers. Throws OutOfRange.
+  std::vector<std::int64_t> absolute_offsets(int level) const {
+    const detail::Level& found = entry(level);
+    return {found.absolute, found.absolute + found.size + 1};
+  }
+  /// The greatest of `lengths(level)`; 0 for no sequences. Throws OutOfRange.
+  std::int64_t max_length(int level) const {
+    const auto positions = offsets(level);
+    std::int64_t longest = 0;
+    for (std::size_t i = 1; i < positions.size(); ++i) {
+      if (positions[i] - positions[i - 1] > longest) longest = positions[i] - positions[i - 1];
+    }
+    return longest;
+  }
+  /// For each row, the number of its sequence of `level`. Throws OutOfRange.
+  std::vector<std::int64_t> row_ids(int level) const {
+    const detail::Level& found = entry(level);
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(rows()));
+    for (std::int64_t sequence = 0; sequence < found.size; ++sequence) {
+      for (std::int64_t row = found.absolute[sequence]; row < found.absolute[sequence + 1]; ++row) {
+        ids[static_cast<std::size_t>(row)] = sequence;
+      }
+    }
+    return ids;
+  }
+  /// The lengths of every level: what `from_lengths` takes.
+  std::vector<std::vector<std::int64_t>> lengths() const {
+    std::vector<std::vector<std::int64_t>> all;
+    for (int level = 0; level < levels(); ++level) all.push_back(lengths(level));
+    return all;
+  }
+
+  /// The whole, as a view.
+  LoDView view() const noexcept { return block_ ? LoDView(block_.get(), 0, 0, (*block_)[0].size) : LoDView(); }
+
+  /// Sequences [begin, end) of `level` with all below them; the levels above are dropped. Throws OutOfRange.
+  LoD slice(std::int64_t begin, std::int64_t end, int level = 0) const {
+    const int resolved = detail::resolve_level(level, levels());
+    return LoDView(block_.get(), resolved, 0, (*block_)[resolved].size).slice(begin, end).lod();
+  }
+  /// Levels [first, last), the last kept one turned to index rows: what remains of the cut when the finer levels are
+  /// forgotten and the rows stay. No level where first == last. Throws OutOfRange.
+  LoD slice_levels(int first, int last) const;
+  /// Levels [0, level), unchanged: they index the sequences of `level`, so this is the LoD of one row for each of
+  /// them. Throws OutOfRange unless 0 <= level <= levels().
+  LoD levels_above(int level) const;
+  /// One more level, below the last: `offsets` cut what were rows into shorter sequences. The rows so far become the
+  /// sequences of the new level. Throws InvalidLoD where the offsets are none or are not for `rows()` sequences.
+  LoD append_level(std::span<const std::int64_t> offsets) const;
+
+  friend bool operator==(const LoD& a, const LoD& b) noexcept { return a.view() == b.view(); }
+
+ private:
+  friend class LoDView;
+  using Block = detail::Reference<const detail::LoDBlock>;
+  explicit LoD(Block block) noexcept : block_(std::move(block)) {}
+
+  const detail::Level& entry(int level) const { return (*block_)[detail::resolve_level(level, levels())]; }
+  /// A LoD of `levels` levels of given sizes, whose offsets `fill(level, offsets)` writes; they are then derived from.
+  template <class Fill>
+  static LoD build(const std::vector<std::int64_t>& sizes, const Fill& fill) {
+    if (sizes.empty()) return LoD();
+    auto block = detail::LoDBlock::allocate(sizes);
+    for (int level = 0; level < block->levels; ++level) fill(level, (*block)[level].offsets);
+    block->derive();
+    return LoD(Block::share(block.get()));
+  }
+
+  Block block_;
+};
+
+}  // namespace lod
+
+#include <lod/lod_index_inl.hpp>

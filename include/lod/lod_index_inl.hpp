@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The longer bodies of lod_index.hpp.
+#pragma once
+
+#include <lod/lod_index.hpp>
+
+namespace lod {
+
+namespace detail {
+
+inline std::string place(std::size_t level, std::size_t position) {
+  return text({"LoD: level ", level, ", position ", position, ": "});
+}
+
+/// Throws InvalidLoD unless `offsets` begin with 0 and never descend.
+inline void check_offsets(std::span<const std::int64_t> offsets, std::size_t level) {
+  if (offsets.empty()) {
+    throw InvalidLoD(detail::text({"LoD: level ", level, " has no offset, expected at least the {0} of no sequences"}));
+  }
+  if (offsets[0] != 0) {
+    throw InvalidLoD(detail::text({place(level, 0), "the first offset is ", offsets[0], ", expected 0"}));
+  }
+  for (std::size_t i = 1; i < offsets.size(); ++i) {
+    if (offsets[i] < offsets[i - 1]) {
+      throw InvalidLoD(detail::text({place(level, i), "offset ", offsets[i], " follows ", offsets[i - 1],
+                                     ", expected offsets that never descend"}));
+    }
+  }
+}
+
+/// Throws InvalidLoD unless level `level`, which ends at `end`, covers the `size` sequences of the next one.
+inline void check_levels(std::size_t level, std::int64_t end, std::int64_t size) {
+  if (end != size) {
+    throw InvalidLoD(detail::text(
+        {"LoD: level ", level, " covers ", end, " sequences of the next level, but level ", level + 1, " has ", size}));
+  }
+}
+
+}  // namespace detail
+
+inline LoD LoD::from_lengths(const std::vector<std::vector<std::int64_t>>& lengths) {
+  std::vector<std::int64_t> sizes;
+  for (const auto& level : lengths) sizes.push_back(static_cast<std::int64_t>(level.size()));
+  for (std::size_t level = 0; level < lengths.size(); ++level) {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < lengths[level].size(); ++i) {
+      if (lengths[level][i] < 0) {
+        throw InvalidLoD(
+            detail::text({detail::place(level, i), "length ", lengths[level][i], " is negative, expected 0 or more"}));
+      }
+      if (__builtin_add_overflow(sum, lengths[level][i], &sum)) {
+        throw InvalidLoD(detail::text({detail::place(level, i), "the sum of the lengths up to here exceeds 64 bits"}));
+      }
+    }
+    if (level + 1 < lengths.size()) detail::check_levels(level, sum, sizes[level + 1]);
+  }
+  return build(sizes, [&](int level, std::int64_t* offsets) {
+    *offsets = 0;
+    for (std::int64_t length : lengths[static_cast<std::size_t>(level)]) {
+      offsets[1] = offsets[0] + length;
+      ++offsets;
+    }
+  });
+}
+
+inline LoD LoD::from_offsets(std::span<const std::span<const std::int64_t>> offsets) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t level = 0; level < offsets.size(); ++level) {
+    detail::check_offsets(offsets[level], level);
+    sizes.push_back(static_cast<std::int64_t>(offsets[level].size()) - 1);
+    if (level > 0) detail::check_levels(level - 1, offsets[level - 1].back(), sizes[level]);
+  }
+  return build(sizes, [&](int level, std::int64_t* out) {
+    const auto& from = offsets[static_cast<std::size_t>(level)];
+    std::memcpy(out, from.data(), from.size_bytes());
+  });
+}
+
+inline LoD LoD::from_offsets(const std::vector<std::vector<std::int64_t>>& offsets) {
+  std::vector<std::span<const std::int64_t>> spans;
+  for (const auto& level : offsets) spans.push_back({level.data(), level.size()});
+  return from_offsets({spans.data(), spans.size()});
+}
+
+inline LoD LoD::from_absolute_offsets(const std::vector<std::vector<std::int64_t>>& offsets) {
+  std::vector<std::vector<std::int64_t>> relative(offsets.size());
+  for (std::size_t level = offsets.size(); level-- > 0;) {
+    const auto& rows = offsets[level];
+    if (rows.empty()) detail::check_offsets({}, level);
+    if (rows.front() < 0) {
+      throw InvalidLoD(detail::text({detail::place(level, 0), "row ", rows.front(), ", expected 0 or more"}));
+    }
+    if (level + 1 == offsets.size()) {
+      for (std::int64_t row : rows) relative[level].push_back(row < 0 ? row : row - rows.front());
+      continue;
+    }
+    const auto& below = offsets[level + 1];
+    if (rows.front() != below.front() || rows.back() != below.back()) {
+      throw InvalidLoD(
+          detail::text({"LoD: level ", level, " goes from row ", rows.front(), " to row ", rows.back(), ", expected ",
+                        below.front(), " to ", below.back(), " as level ", level + 1, " does"}));
+    }
+    std::size_t position = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      while (position < below.size() && below[position] < rows[i]) ++position;
+      if (i + 1 == rows.size() && i > 0) position = below.size() - 1;
+      if (position == below.size() || below[position] != rows[i]) {
+        throw InvalidLoD(detail::text({detail::place(level, i), "row ", rows[i], " is no boundary of level ", level + 1,
+                                       " or stands before an earlier one"}));
+      }
+      relative[level].push_back(static_cast<std::int64_t>(position));
+    }
+  }
+  return from_offsets(relative);
+}
+
+inline LoD LoD::slice_levels(int first, int last) const {
+  if (first < 0 || last < first || last > levels()) {
+    throw OutOfRange(detail::text({"levels [", first, ", ", last, ") of a LoD with ", levels(), " levels"}));
+  }
+  std::vector<std::int64_t> sizes;
+  for (int level = first; level < last; ++level) sizes.push_back((*block_)[level].size);
+  return build(sizes, [&](int level, std::int64_t* offsets) {
+    const detail::Level& from = (*block_)[first + level];
+    const bool bottom = first + level + 1 == last;
+    std::memcpy(offsets, bottom ? from.absolute : from.offsets,
+                static_cast<std::size_t>(from.size + 1) * sizeof(std::int64_t));
+  });
+}
+
+inline LoD LoD::levels_above(int level) const {
+  if (level == levels()) return *this;
+  const int count = level == 0 ? 0 : detail::resolve_level(level, levels());
+  std::vector<std::span<const std::int64_t>> kept;
+  for (int above = 0; above < count; ++above) kept.push_back(offsets(above));
+  return from_offsets({kept.data(), kept.size()});
+}
+
+inline LoD LoD::append_level(std::span<const std::int64_t> offsets) const {
+  std::vector<std::span<const std::int64_t>> all;
+  for (int level = 0; level < levels(); ++level) all.push_back(this->offsets(level));
+  all.push_back(offsets);
+  return from_offsets({all.data(), all.size()});
+}
+
+inline LoD LoDView::lod() const {
+  if (levels() == 0) return LoD();
+  if (first_level_ == 0 && begin_ == 0 && end_ == entry(0).size) {
+    return LoD(detail::Reference<const detail::LoDBlock>::share(block_));
+  }
+  std::vector<std::int64_t> sizes;
+  for (int level = 0; level < levels(); ++level) sizes.push_back(size(level));
+  return LoD::build(sizes, [&](int level, std::int64_t* out) {
+    const auto from = offsets(level);
+    for (std::size_t i = 0; i < from.size(); ++i) out[i] = from[i] - from[0];
+  });
+}
+
+}  // namespace lod

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The LoD tensor: rows in one contiguous block, and the LoD that cuts them into nested sequences.
+#pragma once
+
+#include <lod/buffer.hpp>
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/lod_view.hpp>
+#include <lod/reference.hpp>
+#include <lod/shape.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+namespace detail {
+
+/// A row shape that views point to, wherever the tensor object moves.
+struct RowShape final : Shared {
+  explicit RowShape(const Shape& dims)
+      : Shared([](const Shared* shared) noexcept { delete static_cast<const RowShape*>(shared); }), shape(dims) {}
+  Shape shape;
+};
+
+template <class Sequence>
+concept NestedSequence = requires(const Sequence& sequence) {
+  sequence.begin();
+  sequence.end();
+  sequence.size();
+};
+
+template <class Element>
+struct NestedRow {  // scalar rows
+  static Shape shape() { return {}; }
+  template <class T>
+  static void copy(const Element& from, T* to) {
+    *to = static_cast<T>(from);
+  }
+};
+template <class Element, std::size_t N>
+struct NestedRow<std::array<Element, N>> {  // rows of N elements
+  static Shape shape() { return Shape(static_cast<std::int64_t>(N), NestedRow<Element>::shape()); }
+  template <class T>
+  static void copy(const std::array<Element, N>& from, T* to) {
+    const std::int64_t stride = NestedRow<Element>::shape().elements();
+    for (const Element& element : from) {
+      NestedRow<Element>::copy(element, to);
+      to += stride;
+    }
+  }
+};
+template <class X>
+inline constexpr bool is_array = false;
+template <class Element, std::size_t N>
+inline constexpr bool is_array<std::array<Element, N>> = true;
+
+/// Levels of nesting in a type: 1 for a flat sequence of rows.
+template <class X>
+constexpr int nesting() {
+  if constexpr (NestedSequence<X> && !is_array<X>) {
+    return 1 + nesting<typename X::value_type>();
+  } else {
+    return 0;
+  }
+}
+template <class X>
+struct InnermostOf {
+  using type = X;
+};
+template <class X>
+  requires(NestedSequence<X> && !is_array<X>)
+struct InnermostOf<X> : InnermostOf<typename X::value_type> {};
+
+template <class X>
+void collect_lengths(const X& nested, std::vector<std::vector<std::int64_t>>& lengths, std::size_t depth) {
+  if constexpr (nesting<X>() > 1) {
+    for (const auto& sequence : nested) {
+      lengths[depth].push_back(static_cast<std::int64_t>(sequence.size()));
+      collect_lengths(sequence, lengths, depth + 1);
+    }
+  }
+}
+template <class X, class T>
+void collect_rows(const X& nested, std::int64_t stride, T*& out) {
+  for (const auto& inner : nested) {
+    if constexpr (nesting<X>() > 1) {
+      collect_rows(inner, stride, out);
+    } else {
+      NestedRow<typename InnermostOf<X>::type>::copy(inner, out);
+      out += stride;
+    }
+  }
+}
+
+}  // namespace detail
+
+/// `rows()` rows of a common row shape, and a LoD of any number of levels over them. A tensor with no level is a plain
+/// tensor: a model parameter, a batch of images.
+///
+/// A regular type: a copy has its own values, a move never copies. Constness is deep: a const tensor gives views of
+/// const values. The values of a new tensor are zero. T is any trivially copyable type; a tensor of const T is
+/// read-only for good (a mapped file, say).
+///
+/// Errors: whatever throws leaves the tensor as it was.
+template <class T, class Device = Cpu>
+class LoDTensor;
+
+template <class T>
+class LoDTensor<T, Cpu> {
+ public:
+  using element_type = T;
+  using value_type = std::remove_const_t<T>;
+  using device = Cpu;
+  using View = LoDTensorView<T, Cpu>;
+  using ConstView = LoDTensorView<const value_type, Cpu>;
+  using iterator = SequenceIterator<T, Cpu>;
+  using const_iterator = SequenceIterator<const value_type, Cpu>;
+
+  /// No rows, no level, scalar rows. Memory that it needs later comes from `resource`.
+  explicit LoDTensor(std::pmr::memory_resource* resource) noexcept : values_(resource) {}
+  LoDTensor() noexcept : LoDTensor(Cpu::default_resource()) {}
+
+  /// One row of `row_shape` for each row of `lod`, all zero. For a LoD without a level there are no rows. Throws
+  /// ShapeMismatch where the elements exceed 64 bits or the address space, and what the memory resource throws.
+  LoDTensor(LoD lod, const Shape& row_shape, std::pmr::memory_resource* resource = Cpu::default_resource())
+      : LoDTensor(std::move(lod), row_shape, uninitialized, resource) {
+    set_zero();
+  }
+  /// The same, the values left as the memory has them.
+  LoDTensor(LoD lod, const Shape& row_shape, uninitialized_t,
+            std::pmr::memory_resource* resource = Cpu::default_resource())
+      : LoDTensor(lod, lod.rows(), row_shape, resource) {}
+
+  /// A plain tensor: {rows, row shape...}, all zero. A shape without dimensions is one scalar row.
+  explicit LoDTensor(const Shape& shape, std::pmr::memory_resource* resource = Cpu::default_resource())
+      : LoDTensor(shape, uninitialized, resource) {
+    set_zero();
+  }
+  LoDTensor(const Shape& shape, uninitialized_t, std::pmr::memory_resource* resource = Cpu::default_resource())
+      : LoDTensor(LoD(), shape.empty() ? 1 : shape.front(), shape.without_first(), resource) {}
+
+  /// The values given, row by row. Throws ShapeMismatch unless there are lod.rows() rows of them (a whole number of
+  /// rows, for a LoD without a level).
+  static LoDTensor from_values(LoD lod, const Shape& row_shape, std::span<const value_type> values) {
+    const std::int64_t rows = rows_of(lod, row_shape, static_cast<std::int64_t>(values.size()));
+    LoDTensor tensor(std::move(lod), rows, row_shape, Cpu::default_resource());
+    if (!values.empty()) std::memcpy(tensor.mutable_data(), values.data(), values.size_bytes());
+    return tensor;
+  }
+
+  /// From nested sequences as C++ has them (vectors of vectors, say): n-fold nesting gives n-1 levels; the innermost
+  /// elements are scalar rows, or rows of the shape {N} where they are std::array of N.
+  template <class Nested>
+  static LoDTensor from_nested(const Nested& nested) requires(detail::nesting<Nested>() > 0) {
+    constexpr int levels = detail::nesting<Nested>() - 1;
+    const Shape row_shape = detail::NestedRow<typename detail::InnermostOf<Nested>::type>::shape();
+    LoDTensor tensor;
+    if constexpr (levels == 0) {
+      tensor = LoDTensor(Shape(static_cast<std::int64_t>(nested.size()), row_shape), uninitialized);
+    } else {
+      std::vector<std::vector<std::int64_t>> lengths(static_cast<std::size_t>(levels));
+      detail::collect_lengths(nested, lengths, 0);
+      tensor = LoDTensor(LoD::from_lengths(lengths), row_shape, uninitialized);
+    }
+    value_type* out = tensor.mutable_data();
+    detail::collect_rows(nested, tensor.row_size_, out);
+    return tensor;
+  }
+
+  /// Stands on memory of the user's, row-major, without a copy: what is written to one is seen in the other. The memory
+  /// must outlive the tensor and its views; with an `owner` (a shared pointer, a mapping) the tensor keeps that alive
+  /// instead. Throws ShapeMismatch as `from_values` does.
+  static LoDTensor wrap(std::span<T> values, LoD lod, const Shape& row_shape) {
+    return wrap(Buffer<T>::wrap(values), std::move(lod), row_shape);
+  }
+  template <class Owner>
+  static LoDTensor wrap(std::span<T> values, LoD lod, const Shape& row_shape, Owner owner) {
+    return wrap(Buffer<T>::wrap(values, std::move(owner)), std::move(lod), row_shape);
+  }
+
+  LoDTensor(const LoDTensor& other) : LoDTensor(other.lod_, other.rows_, other.row_shape_, other.row_size_) {
+    if (values_.size() > 0) std::memcpy(mutable_data(), other.data(), other.values().size_bytes());
+  }
+  LoDTensor& operator=(const LoDTensor& other) {
+    if (this != &other) *this = LoDTensor(other);
+    return *this;
+  }
+  /// The source is left with no rows and no level.
+  LoDTensor(LoDTensor&& other) noexcept
+      : lod_(std::exchange(other.lod_, LoD())),
+        row_shape_(std::move(other.row_shape_)),
+        rows_(std::exchange(other.rows_, 0)),
+        row_size_(std::exchange(other.row_size_, 1)),
+        values_(std::move(other.values_)) {}
+  LoDTensor& operator=(LoDTensor&& other) noexcept {
+    LoDTensor taken(std::move(other));
+    std::swap(lod_, taken.lod_);
+    std::swap(row_shape_, taken.row_shape_);
+    std::swap(rows_, taken.rows_);
+    std::swap(row_size_, taken.row_size_);
+    std::swap(values_, taken.values_);
+    return *this;
+  }
+  ~LoDTensor() = default;
+
+  /// A copy, with its own memory, of what a view shows: the way to keep a slice.
+  static LoDTensor copy_of(const ConstView& from) {
+    LoDTensor tensor(from.lod(), from.rows(), from.row_shape(), Cpu::default_resource());
+    if (tensor.values_.size() > 0) std::memcpy(tensor.mutable_data(), from.data(), from.values().size_bytes());
+    return tensor;
+  }
+
+  // The index and the shape; see LoDTensorView for each.
+  const LoD& lod() const noexcept { return lod_; }
+  int levels() const noexcept { return lod_.levels(); }
+  std::vector<std::vector<std::int64_t>> absolute_lod() const { return view().absolute_lod(); }
+  std::int64_t rows() const noexcept { return rows_; }
+  std::int64_t first_row() const noexcept { return 0; }
+  Shape shape() const { return Shape(rows_, row_shape()); }
+  const Shape& row_shape() const noexcept { return row_shape_ ? row_shape_->shape : scalar_row; }
+  std::int64_t row_size() const noexcept { return row_size_; }
+
+  // The values.
+  T* data() noexcept { return values_.data(); }
+  const T* data() const noexcept { return values_.data(); }
+  std::span<T> values() noexcept { return view().values(); }
+  std::span<const T> values() const noexcept { return view().values(); }
+  std::span<T> row(std::int64_t i) { return view().row(i); }
+  std::span<const T> row(std::int64_t i) const { return view().row(i); }
+  std::pmr::memory_resource* resource() const noexcept { return values_.resource(); }
+
+  // The sequences, as views; see LoDTensorView for each.
+  std::int64_t size() const noexcept { return levels() > 0 ? view().size() : rows_; }
+  View view() noexcept { return {data(), lod_view(), &row_shape(), row_size_}; }
+  ConstView view() const noexcept { return {data(), lod_view(), &row_shape(), row_size_}; }
+  LoDView lod_view() const noexcept { return levels() > 0 ? lod_.view() : LoDView::plain(0, rows_); }
+  View slice(std::initializer_list<std::int64_t> branch) { return view().slice(branch); }
+  ConstView slice(std::initializer_list<std::int64_t> branch) const { return view().slice(branch); }
+  View slice(std::span<const std::int64_t> branch) { return view().slice(branch); }
+  ConstView slice(std::span<const std::int64_t> branch) const { return view().slice(branch); }
+  View slice(std::int64_t begin, std::int64_t end) { return view().slice(begin, end); }
+  ConstView slice(std::int64_t begin, std::int64_t end) const { return view().slice(begin, end); }
+  View operator[](std::int64_t i) { return view()[i]; }
+  ConstView operator[](std::int64_t i) const { return view()[i]; }
+  iterator begin() noexcept { return view().begin(); }
+  iterator end() noexcept { return view().end(); }
+  const_iterator begin() const noexcept { return view().begin(); }
+  const_iterator end() const noexcept { return view().end(); }
+  operator View() noexcept { return view(); }
+  operator ConstView() const noexcept requires(!std::is_const_v<T>) { return view(); }
+
+  /// The same values under another LoD. They are not copied: both tensors stand on the same memory and keep it alive,
+  /// and what is written through one is seen in the other; from a const tensor the result is read-only. A temporary
+  /// gives its memory away. Throws ShapeMismatch unless `lod` is for as many rows; one without a level fits any number.
+  LoDTensor with_lod(LoD lod) & { return LoDTensor(checked(std::move(lod)), rows_, row_shape_, row_size_, values_); }
+  LoDTensor<const value_type, Cpu> with_lod(LoD lod) const& {
+    return LoDTensor<const value_type, Cpu>(checked(std::move(lod)), rows_, row_shape_, row_size_, values_.as_const());
+  }
+  LoDTensor with_lod(LoD lod) && {
+    lod_ = checked(std::move(lod));
+    return std::move(*this);
+  }
+
+  /// Takes another LoD and row shape; the values are unspecified afterwards. Memory is reused where it suffices and
+  /// nothing shares it: a tensor that goes through batches of similar size soon allocates no more. `rows` counts only
+  /// for a LoD without a level. Throws ShapeMismatch where wrapped memory is too small, or sizes overflow.
+  void resize(LoD lod, const Shape& row_shape, std::int64_t rows = 0) {
+    if (lod.levels() > 0) rows = lod.rows();
+    const std::int64_t elements = Shape(rows, row_shape).elements();
+    auto shape = row_shape == this->row_shape() ? row_shape_ : share(row_shape);
+    values_.resize(elements);
+    lod_ = std::move(lod);
+    row_shape_ = std::move(shape);
+    rows_ = rows;
+    row_size_ = row_shape.elements();
+  }
+
+ private:
+  template <class, class>
+  friend class LoDTensor;
+  using RowShape = detail::Reference<const detail::RowShape>;
+
+  static constexpr Shape scalar_row{};
+  static RowShape share(const Shape& shape) {
+    return shape.empty() ? RowShape() : RowShape::adopt(new detail::RowShape(shape));
+  }
+
+  LoDTensor(LoD lod, std::int64_t rows, RowShape row_shape, std::int64_t row_size, Buffer<T> values) noexcept
+      : lod_(std::move(lod)),
+        row_shape_(std::move(row_shape)),
+        rows_(rows),
+        row_size_(row_size),
+        values_(std::move(values)) {}
+  LoDTensor(LoD lod, std::int64_t rows, RowShape row_shape, std::int64_t row_size)
+      : LoDTensor(std::move(lod), rows, std::move(row_shape), row_size,
+                  Buffer<T>(rows * row_size, Cpu::default_resource())) {}
+  LoDTensor(LoD lod, std::int64_t rows, const Shape& row_shape, std::pmr::memory_resource* resource)
+      : LoDTensor(std::move(lod), rows, share(row_shape), row_shape.elements(),
+                  Buffer<T>(Shape(rows, row_shape).elements(), resource)) {}
+
+  static std::int64_t rows_of(const LoD& lod, const Shape& row_shape, std::int64_t count) {
+    const std::int64_t row_size = row_shape.elements();
+    const std::int64_t rows = lod.levels() > 0 ? lod.rows() : row_size > 0 ? count / row_size : 0;
+    if (Shape(rows, row_shape).elements() != count) {
+      throw ShapeMismatch(
+          detail::text({count, " values given, expected ", rows, " rows of shape ", to_string(row_shape)}));
+    }
+    return rows;
+  }
+  static LoDTensor wrap(Buffer<T> values, LoD lod, const Shape& row_shape) {
+    const std::int64_t rows = rows_of(lod, row_shape, values.size());
+    return LoDTensor(std::move(lod), rows, share(row_shape), row_shape.elements(), std::move(values));
+  }
+  LoD checked(LoD lod) const {
+    detail::check_rows(lod, rows_);
+    return lod;
+  }
+  value_type* mutable_data() noexcept { return const_cast<value_type*>(values_.data()); }
+  void set_zero() noexcept {
+    if (values_.size() > 0) {
+      std::memset(static_cast<void*>(mutable_data()), 0, static_cast<std::size_t>(values_.size()) * sizeof(T));
+    }
+  }
+
+  LoD lod_;
+  RowShape row_shape_;
+  std::int64_t rows_ = 0;
+  std::int64_t row_size_ = 1;
+  Buffer<T> values_;
+};
+
+}  // namespace lod

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Views of LoD tensors: a whole tensor, a range of its sequences, the slice of a branch, one sequence. None of them
+/// allocates or copies.
+#pragma once
+
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/shape.hpp>
+
+#include <compare>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace lod {
+
+template <class T, class Device>
+class LoDTensorView;
+
+/// Walks the sequences of the outermost level (the rows, where there is no level). A random access iterator whose
+/// elements are views, made when they are asked for.
+template <class T, class Device>
+class SequenceIterator {
+ public:
+  using iterator_concept = std::random_access_iterator_tag;
+  using iterator_category = std::input_iterator_tag;
+  using value_type = LoDTensorView<T, Device>;
+  using reference = value_type;
+  using difference_type = std::ptrdiff_t;
+
+  SequenceIterator() = default;
+  SequenceIterator(const value_type& sequences, difference_type position) noexcept
+      : sequences_(sequences), position_(position) {}
+
+  reference operator*() const noexcept { return sequences_.element(position_); }
+  reference operator[](difference_type distance) const noexcept { return sequences_.element(position_ + distance); }
+
+  SequenceIterator& operator+=(difference_type distance) noexcept {
+    position_ += distance;
+    return *this;
+  }
+  SequenceIterator& operator-=(difference_type distance) noexcept { return *this += -distance; }
+  SequenceIterator& operator++() noexcept { return *this += 1; }
+  SequenceIterator& operator--() noexcept { return *this -= 1; }
+  SequenceIterator operator++(int) noexcept {
+    SequenceIterator before = *this;
+    ++*this;
+    return before;
+  }
+  SequenceIterator operator--(int) noexcept {
+    SequenceIterator before = *this;
+    --*this;
+    return before;
+  }
+  friend SequenceIterator operator+(SequenceIterator it, difference_type distance) noexcept { return it += distance; }
+  friend SequenceIterator operator+(difference_type distance, SequenceIterator it) noexcept { return it += distance; }
+  friend SequenceIterator operator-(SequenceIterator it, difference_type distance) noexcept { return it -= distance; }
+  friend difference_type operator-(const SequenceIterator& a, const SequenceIterator& b) noexcept {
+    return a.position_ - b.position_;
+  }
+  friend bool operator==(const SequenceIterator& a, const SequenceIterator& b) noexcept {
+    return a.position_ == b.position_;
+  }
+  friend std::strong_ordering operator<=>(const SequenceIterator& a, const SequenceIterator& b) noexcept {
+    return a.position_ <=> b.position_;
+  }
+
+ private:
+  value_type sequences_;
+  difference_type position_ = 0;
+};
+
+/// Rows and the levels above them, borrowed from a tensor: valid for as long as the tensor's memory is, also when the
+/// tensor object has been moved. Trivially copyable; constness is that of T, as with a span.
+template <class T, class Device = Cpu>
+class LoDTensorView {
+ public:
+  using element_type = T;
+  using value_type = std::remove_const_t<T>;
+  using device = Device;
+  using iterator = SequenceIterator<T, Device>;
+
+  /// No rows, no level.
+  LoDTensorView() = default;
+  /// `first_element` is row lod.first_row(); `row_shape` outlives the view.
+  LoDTensorView(T* first_element, const LoDView& lod, const Shape* row_shape, std::int64_t row_size) noexcept
+      : data_(first_element), lod_(lod), row_shape_(row_shape), row_size_(row_size) {}
+  /// A view that may write becomes one that may not.
+  operator LoDTensorView<const value_type, Device>() const noexcept requires(!std::is_const_v<T>) {
+    return {data_, lod_, row_shape_, row_size_};
+  }
+
+  // The index.
+  int levels() const noexcept { return lod_.levels(); }
+  /// The levels as a part of the whole tensor's.
+  const LoDView& lod_view() const noexcept { return lod_; }
+  /// The LoD, rebased to begin at 0. Shared where the view is a whole tensor, else copied: O(sequences).
+  LoD lod() const { return lod_.lod(); }
+  /// Row numbers of the whole tensor at every level, as slices are drawn on paper.
+  std::vector<std::vector<std::int64_t>> absolute_lod() const { return lod_.absolute_lod(); }
+
+  // The rows.
+  std::int64_t rows() const noexcept { return lod_.rows(); }
+  /// The number of the first row in the whole tensor.
+  std::int64_t first_row() const noexcept { return lod_.first_row(); }
+  /// {rows, row shape...}.
+  Shape shape() const { return Shape(rows(), row_shape()); }
+  const Shape& row_shape() const noexcept { return *row_shape_; }
+  /// Elements in a row: the product of the row shape, 1 for scalar rows.
+  std::int64_t row_size() const noexcept { return row_size_; }
+  /// The first element of the first row.
+  T* data() const noexcept { return data_; }
+  /// All elements: rows() * row_size() of them.
+  std::span<T> values() const noexcept { return {data_, static_cast<std::size_t>(rows() * row_size_)}; }
+  /// Row i, counted from the first of the view. Throws OutOfRange.
+  std::span<T> row(std::int64_t i) const {
+    if (i < 0 || i >= rows()) {
+      throw OutOfRange(detail::text({"row ", i, " of ", rows(), " rows"}));
+    }
+    return {data_ + i * row_size_, static_cast<std::size_t>(row_size_)};
+  }
+
+  // The sequences.
+  /// The sequences of the outermost level; rows where there is no level, since each row then is an element.
+  std::int64_t size() const noexcept { return lod_.size(); }
+  /// The slice of branch <i, j, ...>: one sequence, which stays as the outermost level. Throws OutOfRange. A few
+  /// nanoseconds.
+  LoDTensorView slice(std::initializer_list<std::int64_t> branch) const {
+    return part(lod_.slice(std::span<const std::int64_t>{branch.begin(), branch.size()}));
+  }
+  LoDTensorView slice(std::span<const std::int64_t> branch) const { return part(lod_.slice(branch)); }
+  /// Sequences [begin, end) of the outermost level, with the same levels. Throws OutOfRange.
+  LoDTensorView slice(std::int64_t begin, std::int64_t end) const { return part(lod_.slice(begin, end)); }
+  /// Sequence i as an element: its contents, with one level fewer. Throws OutOfRange.
+  LoDTensorView operator[](std::int64_t i) const { return part(lod_[i]); }
+  /// operator[] unchecked; 0 <= i < size().
+  LoDTensorView element(std::int64_t i) const noexcept {
+    LOD_ASSERT(i >= 0 && i < size());
+    return part(lod_.element(i));
+  }
+  iterator begin() const noexcept { return iterator(*this, 0); }
+  iterator end() const noexcept { return iterator(*this, static_cast<std::ptrdiff_t>(size())); }
+
+  /// The same rows under other levels, which `levels` must keep alive. Throws ShapeMismatch unless it is for as many
+  /// rows; a LoD without a level fits any number.
+  LoDTensorView with_lod(const LoD& levels) const;
+
+  /// Itself, read-only: what the operations take.
+  LoDTensorView<const value_type, Device> view() const noexcept { return *this; }
+
+ private:
+  LoDTensorView part(const LoDView& lod) const noexcept {
+    return {data_ + (lod.first_row() - lod_.first_row()) * row_size_, lod, row_shape_, row_size_};
+  }
+
+  static constexpr Shape scalar_row{};
+
+  T* data_ = nullptr;
+  LoDView lod_;
+  const Shape* row_shape_ = &scalar_row;
+  std::int64_t row_size_ = 1;
+};
+
+namespace detail {
+
+/// Throws ShapeMismatch unless `lod` is for `rows` rows; one without a level fits any number.
+inline void check_rows(const LoD& lod, std::int64_t rows) {
+  if (lod.levels() > 0 && lod.rows() != rows) {
+    throw ShapeMismatch(detail::text({"the LoD is for ", lod.rows(), " rows, but there are ", rows}));
+  }
+}
+
+}  // namespace detail
+
+template <class T, class Device>
+LoDTensorView<T, Device> LoDTensorView<T, Device>::with_lod(const LoD& levels) const {
+  detail::check_rows(levels, rows());
+  return {data_, levels.levels() > 0 ? levels.view() : LoDView::plain(0, rows()), row_shape_, row_size_};
+}
+
+/// What every operation takes: a tensor, a view, a slice. Anything with a view of its values and levels.
+template <class X>
+concept LoDTensorLike = requires(const X& x) {
+  typename X::value_type;
+  typename X::device;
+  { x.view() } -> std::same_as<LoDTensorView<const typename X::value_type, typename X::device>>;
+};
+
+}  // namespace lod

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The outputs of operations. An operation says which levels its result has and what a row is; an output tensor takes
+/// that structure, reusing its memory, and an output view must have it already.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/executor.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/lod_tensor.hpp>
+#include <lod/lod_view.hpp>
+#include <lod/shape.hpp>
+#include <lod/target.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace lod::inline LOD_TARGET {
+
+template <class X>
+using value_type_t = typename X::value_type;
+template <class X>
+using device_t = typename X::device;
+
+namespace operation {
+
+// Structures of results. Each can tell, without allocating, whether an output has it already, and can make it.
+
+/// The levels of an argument.
+struct SameLevels {
+  LoDView from;
+  std::int64_t rows() const noexcept { return from.rows(); }
+  bool is(const LoDView& other) const noexcept { return from == other; }
+  LoD make() const { return from.lod(); }
+};
+
+/// The levels of an argument that are above `level`: one row for each sequence of that level.
+struct LevelsAbove {
+  LoDView from;
+  int level;
+  std::int64_t rows() const { return from.size(level); }
+  bool is(const LoDView& other) const {
+    return other.levels() == level && other.rows() == rows() && LoDView::equal_levels(from, other, level);
+  }
+  LoD make() const {
+    std::vector<std::vector<std::int64_t>> offsets;
+    for (int above = 0; above < level; ++above) {
+      offsets.emplace_back();
+      const auto kept = from.offsets(above);
+      for (std::int64_t offset : kept) offsets.back().push_back(offset - kept[0]);
+    }
+    return LoD::from_offsets(offsets);
+  }
+};
+
+/// No level.
+struct PlainRows {
+  std::int64_t count;
+  std::int64_t rows() const noexcept { return count; }
+  bool is(const LoDView& other) const noexcept { return other.levels() == 0 && other.rows() == count; }
+  LoD make() const { return LoD(); }
+};
+
+/// New levels, written one after the other, outermost first, into scratch memory.
+class NewLevels {
+ public:
+  /// Room for `levels` levels with `sequences` sequences in all. Where there is no level, `rows` rows.
+  NewLevels(Workspace& workspace, int levels, std::int64_t sequences, std::int64_t rows = 0)
+      : numbers_(workspace, sequences + levels), sizes_(workspace, levels), rows_(rows) {}
+
+  /// Adds a level of `size` sequences; its offsets are to be written into the span, which begins with 0.
+  std::span<std::int64_t> add(std::int64_t size) {
+    std::int64_t* offsets = numbers_.data() + used_;
+    offsets[0] = 0;
+    sizes_[levels_++] = size;
+    used_ += size + 1;
+    return {offsets, static_cast<std::size_t>(size) + 1};
+  }
+
+  int levels() const noexcept { return levels_; }
+  std::int64_t rows() const noexcept { return levels_ > 0 ? numbers_[used_ - 1] : rows_; }
+  bool is(const LoDView& other) const {
+    if (other.levels() != levels_ || other.rows() != rows()) return false;
+    const std::int64_t* offsets = numbers_.data();
+    for (int level = 0; level < levels_; ++level) {
+      const auto theirs = other.offsets(level);
+      if (static_cast<std::int64_t>(theirs.size()) != sizes_[level] + 1) return false;
+      for (std::size_t i = 0; i < theirs.size(); ++i) {
+        if (theirs[i] - theirs[0] != offsets[i]) return false;
+      }
+      offsets += sizes_[level] + 1;
+    }
+    return true;
+  }
+  LoD make() const {
+    std::vector<std::span<const std::int64_t>> spans;
+    const std::int64_t* offsets = numbers_.data();
+    for (int level = 0; level < levels_; ++level) {
+      spans.push_back({offsets, static_cast<std::size_t>(sizes_[level]) + 1});
+      offsets += sizes_[level] + 1;
+    }
+    return LoD::from_offsets({spans.data(), spans.size()});
+  }
+
+ private:
+  Workspace::Loan<std::int64_t> numbers_;
+  Workspace::Loan<std::int64_t> sizes_;
+  std::int64_t rows_;
+  std::int64_t used_ = 0;
+  int levels_ = 0;
+};
+
+/// Throws ShapeMismatch where `y` is a view that does not have the structure and the row shape; a tensor can take them.
+/// For operations with several outputs, which are to be checked before the first is changed.
+template <class T, class Device, class Structure>
+void check_output(const LoDTensor<T, Device>&, const Structure&, const Shape&) noexcept {}
+template <class T, class Device, class Structure>
+void check_output(const LoDTensorView<T, Device>& y, const Structure& structure, const Shape& row_shape) {
+  if (!structure.is(y.lod_view()) || y.row_shape() != row_shape) {
+    throw ShapeMismatch(detail::text({"output: a view of shape ", to_string(y.shape()), " with ", y.levels(),
+                                      " levels, expected shape ", to_string(Shape(structure.rows(), row_shape)),
+                                      " and the levels of the result"}));
+  }
+}
+
+/// Gives `y` the structure and the row shape, and returns where to write. An output that has them already is left as it
+/// is, so that a second call allocates nothing.
+template <class T, class Device, class Structure>
+LoDTensorView<T, Device> prepare(LoDTensor<T, Device>& y, const Structure& structure, const Shape& row_shape) {
+  if (!structure.is(y.lod_view()) || y.row_shape() != row_shape) {
+    y.resize(structure.make(), row_shape, structure.rows());
+  }
+  return y.view();
+}
+/// A view as the output must have them: see `check_output`.
+template <class T, class Device, class Structure>
+LoDTensorView<T, Device> prepare(const LoDTensorView<T, Device>& y, const Structure& structure,
+                                 const Shape& row_shape) {
+  check_output(y, structure, row_shape);
+  return y;
+}
+
+/// The sequences of `level` of x, for a kernel.
+inline kernel::Segments segments(const LoDView& x, int level) {
+  const auto offsets = x.absolute_offsets(level);
+  return {offsets.data(), static_cast<std::int64_t>(offsets.size()) - 1, x.max_rows(level)};
+}
+template <class View>
+kernel::Segments segments(const View& x, int level) {
+  return segments(x.lod_view(), level);
+}
+
+/// Throws InvalidLoD unless x has a level; `what` begins the text.
+template <class View>
+void check_has_level(const View& x, const char* what) {
+  if (x.levels() == 0) throw InvalidLoD(detail::text({what, ": the tensor has no level, expected at least one"}));
+}
+
+/// Throws ShapeMismatch unless both row shapes are the same.
+inline void check_row_shape(const Shape& found, const Shape& expected, const char* what) {
+  if (found != expected) {
+    throw ShapeMismatch(detail::text({what, ": rows of shape ", to_string(found), ", expected ", to_string(expected)}));
+  }
+}
+
+/// Throws ShapeMismatch unless there are `expected` rows.
+inline void check_row_count(std::int64_t found, std::int64_t expected, const char* what) {
+  if (found != expected) throw ShapeMismatch(detail::text({what, ": ", found, " rows, expected ", expected}));
+}
+
+}  // namespace operation
+
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Row-sparse tensors: the few rows of a tall matrix that are not zero, as gradients of embeddings are.
+#pragma once
+
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/lod_tensor.hpp>
+#include <lod/shape.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+namespace detail {
+
+/// Throws OutOfRange unless every id is in [0, height). `what` begins the text.
+inline void check_row_ids(std::span<const std::int64_t> rows, std::int64_t height, const char* what) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < 0 || rows[i] >= height) {
+      throw OutOfRange(text({what, ": id ", rows[i], " at position ", i, ", expected 0 to ", height - 1}));
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Stands for a dense tensor of `height()` rows in which all rows are zero but those listed. Row `rows()[i]` of it has
+/// the values of row i of `value()`. Ids may repeat, in any order: repeated ones add up. A regular type; constness is
+/// deep.
+template <class T, class Device = Cpu>
+class SelectedRows;
+
+template <class T>
+class SelectedRows<T, Cpu> {
+ public:
+  using value_type = T;
+  using device = Cpu;
+
+  /// No rows, of height 0. Memory for values that come later is from `resource`.
+  explicit SelectedRows(std::pmr::memory_resource* resource) noexcept : value_(resource) {}
+  SelectedRows() noexcept : SelectedRows(Cpu::default_resource()) {}
+
+  /// Zero values for the rows listed. Throws OutOfRange for an id outside [0, height), ShapeMismatch for a negative
+  /// height and where sizes overflow.
+  SelectedRows(std::vector<std::int64_t> rows, std::int64_t height, const Shape& row_shape,
+               std::pmr::memory_resource* resource = Cpu::default_resource())
+      : SelectedRows(std::move(rows), height, row_shape, uninitialized, resource) {
+    std::fill_n(value_.data(), value_.values().size(), T{});
+  }
+  /// The same, the values left as the memory has them.
+  SelectedRows(std::vector<std::int64_t> rows, std::int64_t height, const Shape& row_shape, uninitialized_t,
+               std::pmr::memory_resource* resource = Cpu::default_resource())
+      : value_(Shape(static_cast<std::int64_t>(rows.size()), row_shape), uninitialized, resource) {
+    check(rows, height);
+    rows_ = std::move(rows);
+    height_ = height;
+  }
+  /// Takes the values as they are: row i belongs to rows[i]. Throws ShapeMismatch where their numbers differ, and as
+  /// above.
+  template <std::same_as<LoDTensor<T, Cpu>> Value>
+  SelectedRows(std::vector<std::int64_t> rows, std::int64_t height, Value value) {
+    if (value.rows() != static_cast<std::int64_t>(rows.size())) {
+      throw ShapeMismatch(detail::text({"SelectedRows: ", rows.size(), " ids, but ", value.rows(), " rows of values"}));
+    }
+    check(rows, height);
+    rows_ = std::move(rows);
+    height_ = height;
+    value_ = std::move(value).with_lod(LoD());
+  }
+
+  /// The ids, one for each row of the value.
+  const std::vector<std::int64_t>& rows() const noexcept { return rows_; }
+  /// The number of rows of the dense tensor that this stands for.
+  std::int64_t height() const noexcept { return height_; }
+  /// The rows' values: a tensor with no level, {rows().size(), row shape...}.
+  LoDTensor<T, Cpu>& value() noexcept { return value_; }
+  const LoDTensor<T, Cpu>& value() const noexcept { return value_; }
+  const Shape& row_shape() const noexcept { return value_.row_shape(); }
+  std::int64_t row_size() const noexcept { return value_.row_size(); }
+  /// {height, row shape...}: the shape of the dense tensor.
+  Shape dense_shape() const { return Shape(height_, value_.row_shape()); }
+
+  /// The first position of id `row` in `rows()`, or -1. O(rows).
+  std::int64_t find(std::int64_t row) const noexcept {
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (rows_[i] == row) return static_cast<std::int64_t>(i);
+    }
+    return -1;
+  }
+  bool contains(std::int64_t row) const noexcept { return find(row) >= 0; }
+  /// As `find`, but throws OutOfRange where the id is not listed.
+  std::int64_t index_of(std::int64_t row) const {
+    const std::int64_t position = find(row);
+    if (position < 0) throw OutOfRange(detail::text({"SelectedRows: id ", row, " is not among the rows listed"}));
+    return position;
+  }
+
+  /// Takes other ids, which are copied, another height and row shape; the values are unspecified afterwards. Reuses
+  /// memory as LoDTensor::resize does. Throws as the constructors do.
+  void resize(std::span<const std::int64_t> rows, std::int64_t height, const Shape& row_shape) {
+    check(rows, height);
+    rows_.reserve(rows.size());
+    value_.resize(LoD(), row_shape, static_cast<std::int64_t>(rows.size()));
+    rows_.assign(rows.begin(), rows.end());
+    height_ = height;
+  }
+
+ private:
+  static void check(std::span<const std::int64_t> rows, std::int64_t height) {
+    if (height < 0) throw ShapeMismatch(detail::text({"SelectedRows: height ", height, ", expected 0 or more"}));
+    detail::check_row_ids(rows, height, "SelectedRows");
+  }
+
+  std::vector<std::int64_t> rows_;
+  std::int64_t height_ = 0;
+  LoDTensor<T, Cpu> value_;
+};
+
+}  // namespace lod

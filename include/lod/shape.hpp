@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The sizes of the dimensions of a tensor, or of one row.
+#pragma once
+
+#include <lod/error.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lod {
+
+/// Dimensions, none negative, at most `max_rank` of them; their product fits 64 bits. A value of fixed size, so that a
+/// tensor's shape costs no allocation. Compares equal to an initializer list or a vector of the same numbers.
+class Shape {
+ public:
+  static constexpr std::size_t max_rank = 8;
+
+  constexpr Shape() = default;
+  /// Throws ShapeMismatch on a negative dimension, on more than `max_rank` of them, and where the product of the
+  /// dimensions that are not 0 exceeds 64 bits.
+  Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span<const std::int64_t>{dims.begin(), dims.size()}) {}
+  Shape(const std::vector<std::int64_t>& dims) : Shape(std::span<const std::int64_t>{dims.data(), dims.size()}) {}
+  Shape(std::span<const std::int64_t> dims) {
+    for (std::int64_t dim : dims) push_back(dim);
+  }
+  /// `first` before the dimensions of `rest`: the shape of so many rows.
+  Shape(std::int64_t first, const Shape& rest) : Shape() {
+    push_back(first);
+    for (std::int64_t dim : rest) push_back(dim);
+  }
+
+  /// The rank: how many dimensions there are.
+  constexpr std::size_t size() const noexcept { return rank_; }
+  constexpr bool empty() const noexcept { return rank_ == 0; }
+  constexpr std::int64_t operator[](std::size_t dim) const noexcept { return dims_[dim]; }
+  constexpr const std::int64_t* begin() const noexcept { return dims_; }
+  constexpr const std::int64_t* end() const noexcept { return dims_ + rank_; }
+  constexpr const std::int64_t* data() const noexcept { return dims_; }
+  constexpr std::int64_t front() const noexcept { return dims_[0]; }
+  constexpr std::int64_t back() const noexcept { return dims_[rank_ - 1]; }
+
+  /// The product of the dimensions: 1 for a scalar's shape, which has none.
+  constexpr std::int64_t elements() const noexcept {
+    std::int64_t product = 1;
+    for (std::size_t dim = 0; dim < rank_; ++dim) product *= dims_[dim];
+    return product;
+  }
+  /// All dimensions but the first `count`.
+  Shape without_first(std::size_t count = 1) const {
+    const std::size_t dropped = count < size() ? count : size();
+    return Shape(std::span<const std::int64_t>{begin() + dropped, size() - dropped});
+  }
+
+  friend constexpr bool operator==(const Shape& a, const Shape& b) noexcept {
+    if (a.rank_ != b.rank_) return false;
+    for (std::size_t dim = 0; dim < a.rank_; ++dim) {
+      if (a.dims_[dim] != b.dims_[dim]) return false;
+    }
+    return true;
+  }
+
+ private:
+  void push_back(std::int64_t dim) {
+    if (rank_ == max_rank) {
+      throw ShapeMismatch(detail::text({"shape: more than ", max_rank, " dimensions"}));
+    }
+    if (dim < 0) {
+      throw ShapeMismatch(detail::text({"shape: dimension ", rank_, " is ", dim, ", expected 0 or more"}));
+    }
+    std::int64_t product = 1;
+    for (std::int64_t known : *this) {
+      if (known != 0) product *= known;
+    }
+    if (dim != 0 && __builtin_mul_overflow(product, dim, &product)) {
+      throw ShapeMismatch(
+          detail::text({"shape: the product of the dimensions up to ", dim, " at place ", rank_, " exceeds 64 bits"}));
+    }
+    dims_[rank_++] = dim;
+  }
+
+  std::int64_t dims_[max_rank] = {};
+  std::size_t rank_ = 0;
+};
+
+/// "{15, 640, 480}".
+inline std::string to_string(const Shape& shape) {
+  std::string text = "{";
+  for (std::int64_t dim : shape) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(dim);
+  }
+  return text += "}";
+}
+
+}  // namespace lod

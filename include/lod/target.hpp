@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// What the compiler's flags let CPU code use, as a part of names.
+#pragma once
+
+// Operations and CPU kernels are templates whose code depends on the flags of the file that includes them: on the
+// instruction set, and on OpenMP. Files with different flags may be linked into one program, where the linker keeps one
+// body for each name; so the flags are in the name. LOD_TARGET is an inline namespace: nobody writes it.
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#  define LOD_TARGET_ISA avx512
+#elif defined(__AVX2__) && defined(__FMA__)
+#  define LOD_TARGET_ISA avx2_fma
+#elif defined(__AVX2__)
+#  define LOD_TARGET_ISA avx2
+#elif defined(__AVX__)
+#  define LOD_TARGET_ISA avx
+#elif defined(__SSE4_2__)
+#  define LOD_TARGET_ISA sse4
+#elif defined(__SSE2__)
+#  define LOD_TARGET_ISA sse2
+#elif defined(__aarch64__)
+#  define LOD_TARGET_ISA neon64
+#else
+#  define LOD_TARGET_ISA scalar
+#endif
+#ifdef _OPENMP
+#  define LOD_TARGET_THREADS openmp
+#else
+#  define LOD_TARGET_THREADS serial
+#endif
+#define LOD_TARGET_JOIN(isa, threads) isa##_##threads
+#define LOD_TARGET_NAME(isa, threads) LOD_TARGET_JOIN(isa, threads)
+#define LOD_TARGET LOD_TARGET_NAME(LOD_TARGET_ISA, LOD_TARGET_THREADS)

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include <lod/lod_batch.hpp>
+#include <lod/lod_index.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+using lod::LoD;
+using Numbers = std::vector<std::int64_t>;
+using Levels = std::vector<std::vector<std::int64_t>>;
+
+namespace {
+template <class F>
+std::string message(const F& f) {
+  try {
+    f();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+const LoD articles = LoD::from_lengths({{3, 1, 2}, {3, 2, 4, 1, 2, 3}});
+}  // namespace
+
+TEST_CASE("LoD: lengths that do not add up name the level") {
+  CHECK_THROWS_AS(LoD::from_lengths({{3, 1}, {1, 2}}), lod::InvalidLoD);
+  const auto text = message([] { LoD::from_lengths({{3, 1}, {1, 2}}); });
+  CHECK(contains(text, "level 0 covers 4"));
+  CHECK(contains(text, "level 1 has 2"));
+}
+
+TEST_CASE("LoD: a negative length names level and position") {
+  const auto text = message([] { LoD::from_lengths({{2}, {1, -3}}); });
+  CHECK(contains(text, "level 1, position 1"));
+  CHECK(contains(text, "-3"));
+}
+
+TEST_CASE("LoD: lengths beyond 64 bits are refused before anything is allocated") {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  CHECK_THROWS_AS(LoD::from_lengths({{most, 1}}), lod::InvalidLoD);
+}
+
+TEST_CASE("LoD: offsets that descend, that begin elsewhere, that are none") {
+  CHECK_THROWS_AS(LoD::from_offsets({{0, 1, 3, 2, 5}}), lod::InvalidLoD);
+  CHECK(contains(message([] { LoD::from_offsets({{0, 1, 3, 2, 5}}); }), "level 0, position 3"));
+  CHECK_THROWS_AS(LoD::from_offsets({{1, 2}}), lod::InvalidLoD);
+  CHECK_THROWS_AS(LoD::from_offsets({{}}), lod::InvalidLoD);
+  CHECK_THROWS_AS(LoD::from_offsets({{0, 2}, {0, 1, 3, 5}}), lod::InvalidLoD);
+}
+
+TEST_CASE("LoD: no sequences and empty sequences are ordinary at every level") {
+  CHECK(LoD::from_offsets({{0}}).size(0) == 0);
+  CHECK(LoD::from_offsets({{0}}).rows() == 0);
+  CHECK(LoD::from_offsets({{0}, {0}}) == LoD::from_lengths({{}, {}}));
+  const LoD empty = LoD::from_lengths({{0, 2, 0}, {0, 0}});
+  CHECK(empty.rows() == 0);
+  CHECK(empty.size(0) == 3);
+  CHECK(empty.row_ids(1).empty());
+  CHECK(empty.max_length(1) == 0);
+  CHECK(empty.absolute_offsets(0) == Numbers{0, 0, 0, 0});
+}
+
+TEST_CASE("LoD: levels count from either end, and out of range they throw") {
+  CHECK(articles.size(-1) == 6);
+  CHECK(articles.size(-2) == 3);
+  CHECK_THROWS_AS(articles.size(2), lod::OutOfRange);
+  CHECK_THROWS_AS(articles.size(-3), lod::OutOfRange);
+  CHECK_THROWS_AS(LoD().offsets(0), lod::OutOfRange);
+}
+
+TEST_CASE("LoD: the three-level example of the field, sliced at every level") {
+  const LoD index = LoD::from_offsets({{0, 2, 3}, {0, 2, 4, 7}, {0, 2, 5, 7, 10, 12, 15, 20}});
+  CHECK(index.slice(1, 2) == LoD::from_offsets({{0, 1}, {0, 3}, {0, 2, 5, 10}}));
+  CHECK(index.slice(1, 3, 1) == LoD::from_lengths({{2, 3}, {2, 3, 2, 3, 5}}));
+  CHECK(index.slice(1, 1).rows() == 0);
+  CHECK_THROWS_AS(index.slice(1, 3), lod::OutOfRange);
+}
+
+TEST_CASE("LoD: absolute offsets, there and back") {
+  const LoD index = LoD::from_offsets({{0, 2}, {0, 1, 3}, {0, 2, 4, 5}});
+  CHECK(index.absolute_offsets(0) == Numbers{0, 5});
+  CHECK(index.absolute_offsets(1) == Numbers{0, 2, 5});
+  CHECK(LoD::from_absolute_offsets({{0, 5}, {0, 2, 5}, {0, 2, 4, 5}}) == index);
+  CHECK(LoD::from_absolute_offsets({{10, 15}, {10, 12, 15}}) == LoD::from_offsets({{0, 2}, {0, 2, 5}}));
+  CHECK_THROWS_AS(LoD::from_absolute_offsets({{0, 3, 5}, {0, 2, 5}}), lod::InvalidLoD);
+  CHECK_THROWS_AS(LoD::from_absolute_offsets({{0, 4}, {0, 2, 5}}), lod::InvalidLoD);
+  CHECK_THROWS_AS(LoD::from_absolute_offsets({{0, 3, 2, 5}, {0, 2, 3, 5}}), lod::InvalidLoD);
+  CHECK_THROWS_AS(LoD::from_absolute_offsets({{}}), lod::InvalidLoD);
+}
+
+TEST_CASE("LoD: append") {
+  const LoD index = LoD::from_offsets({{0, 2}, {0, 1, 6}, {0, 2, 5, 7, 10, 12, 15}});
+  CHECK(lod::append(index, {{2}, {2, 2}, {2, 3, 4, 2}}) ==
+        LoD::from_offsets({{0, 2, 4}, {0, 1, 6, 8, 10}, {0, 2, 5, 7, 10, 12, 15, 17, 20, 24, 26}}));
+  CHECK(lod::append(LoD(), {{2}}) == LoD::from_lengths({{2}}));
+  CHECK_THROWS_AS(lod::append(index, {{2}}), lod::InvalidLoD);
+}
+
+TEST_CASE("LoD: concat and split are each other's inverse") {
+  const auto parts = lod::split(articles, 3);
+  REQUIRE(parts.size() == 3);
+  CHECK(lod::concat(parts[0], parts[1], parts[2]) == articles);
+  CHECK(lod::split(articles, 5).size() == 5);
+  CHECK(lod::split(LoD::from_offsets({{0}}), 4).size() == 4);
+  CHECK_THROWS_AS(lod::split(articles, 0), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::concat(articles, LoD()), lod::InvalidLoD);
+}
+
+TEST_CASE("LoD: split cuts where rows are most even") {
+  const auto parts = lod::split(LoD::from_lengths({{100, 1, 1, 98}}), 2);
+  CHECK(parts[0].rows() == 100);
+  CHECK(parts[1].size(0) == 3);
+}
+
+TEST_CASE("LoD: levels cut off at either end, and added") {
+  CHECK(articles.slice_levels(0, 1) == LoD::from_offsets({{0, 9, 10, 15}}));
+  CHECK(articles.slice_levels(1, 2) == LoD::from_lengths({{3, 2, 4, 1, 2, 3}}));
+  CHECK(articles.slice_levels(1, 1) == LoD());
+  CHECK_THROWS_AS(articles.slice_levels(1, 3), lod::OutOfRange);
+  CHECK(articles.levels_above(1) == LoD::from_lengths({{3, 1, 2}}));
+  CHECK(articles.levels_above(0) == LoD());
+  const Numbers sentences = {0, 3, 5, 9, 10, 12, 15};
+  CHECK(LoD::from_lengths({{3, 1, 2}}).append_level(sentences) == articles);
+  CHECK_THROWS_AS(articles.append_level(sentences), lod::InvalidLoD);
+}
+
+TEST_CASE("LoDView: a branch out of range says which step") {
+  const auto view = articles.view();
+  const auto at = [&](const Numbers& branch) { return view.slice(branch); };
+  CHECK_THROWS_AS(at({3}), lod::OutOfRange);
+  CHECK(contains(message([&] { at({0, 7}); }), "step 1 is 7"));
+  CHECK(contains(message([&] { at({0, 1, 0}); }), "there are 2 levels"));
+  CHECK_THROWS_AS(at({-1}), lod::OutOfRange);
+  CHECK(at({}).rows() == 15);
+}
+
+TEST_CASE("LoDView: random LoDs against nested loops") {
+  for (std::uint64_t number = 1; number <= 60; ++number) {
+    lod_test::Engine engine(number);
+    CAPTURE(number);
+    const int levels = 1 + static_cast<int>(number % 5);
+    const auto lengths = lod_test::RandomLoD{.levels = levels}.lengths(engine);
+    const LoD index = LoD::from_lengths(lengths);
+    CHECK(index.lengths() == lengths);
+    // Rows under each sequence, counted the slow way, from the innermost level out.
+    Numbers below;
+    for (int level = levels - 1; level >= 0; --level) {
+      Numbers rows;
+      std::size_t next = 0;
+      for (std::int64_t length : lengths[static_cast<std::size_t>(level)]) {
+        std::int64_t sum = level == levels - 1 ? length : 0;
+        for (std::int64_t i = 0; level < levels - 1 && i < length; ++i) sum += below[next++];
+        rows.push_back(sum);
+      }
+      const auto absolute = index.absolute_offsets(level);
+      std::int64_t longest = 0;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        CHECK(absolute[i + 1] - absolute[i] == rows[i]);
+        longest = std::max(longest, rows[i]);
+      }
+      CHECK(index.view().max_rows(level) == longest);
+      below = rows;
+    }
+    std::int64_t first = 0;
+    for (std::int64_t i = 0; i < index.size(0); ++i) {
+      const Numbers branch = {i};
+      const auto part = index.view().slice(branch);
+      CHECK(part.first_row() == first);
+      CHECK(part.rows() == below[static_cast<std::size_t>(i)]);
+      CHECK(part.lod() == index.slice(i, i + 1));
+      CHECK(part == part.lod().view());
+      CHECK(index.view()[i].levels() == levels - 1);
+      CHECK(index.view()[i].rows() == part.rows());
+      first += part.rows();
+    }
+    CHECK(lod::concat(lod::split(index, 3)[0], lod::split(index, 3)[1], lod::split(index, 3)[2]) == index);
+  }
+}

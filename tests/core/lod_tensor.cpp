@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/counting_resource.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include <lod/lod_tensor.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using Numbers = std::vector<std::int64_t>;
+
+static_assert(std::random_access_iterator<LoDTensor<float>::iterator>);
+static_assert(std::random_access_iterator<LoDTensor<float>::const_iterator>);
+static_assert(std::is_trivially_copyable_v<lod::LoDTensorView<float>>);
+static_assert(std::is_nothrow_move_constructible_v<LoDTensor<float>>);
+static_assert(std::is_same_v<decltype(std::declval<const LoDTensor<float>&>()[0].data()), const float*>);
+static_assert(std::is_same_v<decltype(std::declval<LoDTensor<float>&>()[0].data()), float*>);
+static_assert(std::is_convertible_v<lod::LoDTensorView<float>, lod::LoDTensorView<const float>>);
+static_assert(!std::is_convertible_v<lod::LoDTensorView<const float>, lod::LoDTensorView<float>>);
+static_assert(lod::LoDTensorLike<LoDTensor<float>> && lod::LoDTensorLike<lod::LoDTensorView<const float>>);
+
+namespace {
+const LoD articles = LoD::from_lengths({{3, 1, 2}, {3, 2, 4, 1, 2, 3}});
+}
+
+TEST_CASE("LoDTensor: a copy has its own values, a move takes them") {
+  LoDTensor<int> x(articles, {2});
+  x.values()[5] = 7;
+  LoDTensor<int> copy = x;
+  copy.values()[5] = 8;
+  CHECK(x.values()[5] == 7);
+  const auto slice = x.slice({2});
+  const int* data = x.data();
+  const LoDTensor<int> moved = std::move(x);
+  CHECK(moved.data() == data);
+  CHECK(x.rows() == 0);  // NOLINT: the state after a move is a promise
+  CHECK(x.levels() == 0);
+  CHECK(slice.shape() == Numbers{5, 2});
+  CHECK(slice.data() == moved.data() + 20);
+}
+
+TEST_CASE("LoDTensor: memory is aligned, comes from the resource, and goes back to it") {
+  lod_test::CountingResource resource;
+  {
+    LoDTensor<char> x(articles, {3}, &resource);
+    CHECK(reinterpret_cast<std::uintptr_t>(x.data()) % lod::alignment == 0);
+    CHECK(resource.allocations == 1);
+    x.resize(LoD::from_lengths({{2, 2}}), {3});
+    CHECK(resource.allocations == 1);
+    x.resize(LoD::from_lengths({{200, 2}}), {3});
+    CHECK(resource.allocations == 2);
+  }
+  CHECK(resource.live == 0);
+}
+
+TEST_CASE("LoDTensor: a failed resize changes nothing") {
+  lod_test::CountingResource resource;
+  LoDTensor<int> x(articles, {}, &resource);
+  x.values()[3] = 4;
+  resource.fail_from = 1;
+  CHECK_THROWS_AS(x.resize(LoD::from_lengths({{1000}}), {7}), std::bad_alloc);
+  CHECK(x.lod() == articles);
+  CHECK(x.row_shape() == Numbers{});
+  CHECK(x.values()[3] == 4);
+}
+
+TEST_CASE("LoDTensor: user memory is wrapped, not copied") {
+  std::vector<float> memory(30, 1.0F);
+  auto x = LoDTensor<float>::wrap(memory, articles, {2});
+  CHECK(x.data() == memory.data());
+  x.row(0)[1] = 5.0F;
+  CHECK(memory[1] == 5.0F);
+  CHECK_THROWS_AS(x.resize(articles, {3}), lod::ShapeMismatch);
+  CHECK(x.row_shape() == Numbers{2});
+  CHECK_THROWS_AS(LoDTensor<float>::wrap(memory, articles, {3}), lod::ShapeMismatch);
+}
+
+TEST_CASE("LoDTensor: an owner lives as long as what stands on its memory") {
+  auto owner = std::make_shared<std::vector<float>>(15);
+  const std::weak_ptr<std::vector<float>> watch = owner;
+  const std::span<float> memory = *owner;
+  auto x = LoDTensor<float>::wrap(memory, articles, {}, std::move(owner));
+  auto y = x.with_lod(LoD());
+  x = LoDTensor<float>();
+  CHECK(!watch.expired());
+  CHECK(y.data() == memory.data());
+  y = LoDTensor<float>();
+  CHECK(watch.expired());
+}
+
+TEST_CASE("LoDTensor: with_lod keeps the values where they are") {
+  LoDTensor<int> x(articles, {2});
+  const LoD other = LoD::from_lengths({{15}});
+  auto shared = x.with_lod(other);
+  CHECK(shared.lod() == other);
+  CHECK(shared.data() == x.data());
+  shared.values()[0] = 3;
+  CHECK(x.values()[0] == 3);
+  const LoDTensor<const int> constant = std::as_const(x).with_lod(other);
+  CHECK(constant.data() == x.data());
+  const int* data = x.data();
+  const auto taken = std::move(x).with_lod(LoD());
+  CHECK(taken.data() == data);
+  CHECK(taken.levels() == 0);
+}
+
+TEST_CASE("LoDTensor: a LoD for another number of rows is refused, and nothing changes") {
+  LoDTensor<int> x(articles, {2});
+  CHECK_THROWS_AS(x.with_lod(LoD::from_lengths({{14}})), lod::ShapeMismatch);
+  CHECK_THROWS_AS(std::move(x).with_lod(LoD::from_lengths({{14}})), lod::ShapeMismatch);
+  CHECK(x.lod() == articles);
+  CHECK(x.rows() == 15);
+  const std::array<int, 5> five{};
+  CHECK_THROWS_AS(LoDTensor<int>::from_values(articles, {2}, five), lod::ShapeMismatch);
+}
+
+TEST_CASE("LoDTensor: sizes that overflow are refused") {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  CHECK_THROWS_AS(LoDTensor<char>({most, 2}), lod::ShapeMismatch);
+  CHECK_THROWS_AS(LoDTensor<double>({most / 4}), lod::ShapeMismatch);
+  CHECK_THROWS_AS(LoDTensor<float>(articles, {most}), lod::ShapeMismatch);
+  CHECK_THROWS_AS(LoDTensor<float>({-1}), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::Shape({1, 1, 1, 1, 1, 1, 1, 1, 1}), lod::ShapeMismatch);
+}
+
+TEST_CASE("LoDTensor: rows, sequences and branches out of range") {
+  const LoDTensor<int> x(articles, {2});
+  CHECK_THROWS_AS(x.row(15), lod::OutOfRange);
+  CHECK_THROWS_AS(x[3], lod::OutOfRange);
+  CHECK_THROWS_AS(x[-1], lod::OutOfRange);
+  CHECK_THROWS_AS(x.slice({0, 3}), lod::OutOfRange);
+  CHECK_THROWS_AS(x.slice(1, 4), lod::OutOfRange);
+  CHECK_THROWS_AS(x.slice(2, 1), lod::OutOfRange);
+}
+
+TEST_CASE("LoDTensor: nested vectors, with rows that are arrays, and empty ones") {
+  const auto x =
+      LoDTensor<float>::from_nested(std::vector<std::vector<std::array<int, 2>>>{{{1, 2}}, {}, {{3, 4}, {5, 6}}});
+  CHECK(x.lod() == LoD::from_lengths({{1, 0, 2}}));
+  CHECK(x.shape() == Numbers{3, 2});
+  CHECK(x.row(2)[1] == 6.0F);
+  CHECK(LoDTensor<int>::from_nested(std::vector<int>{1, 2}).shape() == Numbers{2});
+  CHECK(LoDTensor<int>::from_nested(std::vector<std::vector<int>>{}).lod() == LoD::from_offsets({{0}}));
+}
+
+TEST_CASE("LoDTensor: the algorithms of the standard library work on sequences") {
+  LoDTensor<int> x(articles, {});
+  for (std::size_t i = 0; i < 15; ++i) x.values()[i] = static_cast<int>(i);
+  const auto longest = std::ranges::max_element(x, {}, [](const auto& article) { return article.rows(); });
+  CHECK(longest - x.begin() == 0);
+  CHECK(std::ranges::count_if(x[0], [](const auto& sentence) { return sentence.rows() > 2; }) == 2);
+  const auto from = std::ranges::lower_bound(x, 9, {}, [](const auto& article) { return article.first_row(); });
+  CHECK((*from).first_row() == 9);
+  CHECK((x.end() - 1)[0].rows() == 5);
+  CHECK(x.begin()[2].data() == x[2].data());
+}
+
+TEST_CASE("LoDTensor: iteration covers every row once, in order, on random LoDs") {
+  for (std::uint64_t number = 1; number <= 40; ++number) {
+    lod_test::Engine engine(number);
+    CAPTURE(number);
+    const LoD index =
+        LoD::from_lengths(lod_test::RandomLoD{.levels = static_cast<int>(number % 4) + 1}.lengths(engine));
+    LoDTensor<std::int64_t> x(index, {3});
+    std::int64_t next = 0;
+    const auto walk = [&](const auto& self, lod::LoDTensorView<std::int64_t> part) -> void {
+      if (part.levels() == 0) {
+        CHECK(part.data() == x.data() + next * 3);
+        CHECK(part.first_row() == next);
+        next += part.rows();
+        return;
+      }
+      for (auto child : part) self(self, child);
+    };
+    walk(walk, x.view());
+    CHECK(next == x.rows());
+    for (std::int64_t i = 0; i < x.size(); ++i) {
+      const auto kept = LoDTensor<std::int64_t>::copy_of(x.slice(i, x.size()));
+      CHECK(kept.lod() == x.slice(i, x.size()).lod());
+      CHECK(kept.rows() == x.slice(i, x.size()).rows());
+    }
+  }
+}

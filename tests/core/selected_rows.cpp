@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <lod/selected_rows.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+using lod::SelectedRows;
+using Numbers = std::vector<std::int64_t>;
+
+TEST_CASE("SelectedRows: ids outside the height are refused") {
+  CHECK_THROWS_AS(SelectedRows<float>({4, 10}, 10, {8}), lod::OutOfRange);
+  CHECK_THROWS_AS(SelectedRows<float>({-1}, 10, {8}), lod::OutOfRange);
+  CHECK_THROWS_AS(SelectedRows<float>({}, -1, {8}), lod::ShapeMismatch);
+}
+
+TEST_CASE("SelectedRows: ids and values must be as many") {
+  CHECK_THROWS_AS(SelectedRows<float>({4, 1}, 10, lod::LoDTensor<float>({3, 8})), lod::ShapeMismatch);
+  const SelectedRows<float> g({4, 1}, 10, lod::LoDTensor<float>({2, 8}));
+  CHECK(g.dense_shape() == Numbers{10, 8});
+}
+
+TEST_CASE("SelectedRows: a refused resize changes nothing") {
+  SelectedRows<float> g({4, 0}, 10, {8});
+  const Numbers rows = {3, 99};
+  CHECK_THROWS_AS(g.resize(rows, 20, {2}), lod::OutOfRange);
+  CHECK(g.rows() == Numbers{4, 0});
+  CHECK(g.height() == 10);
+  CHECK(g.row_shape() == Numbers{8});
+}
+
+TEST_CASE("SelectedRows: no rows, repeated rows") {
+  const SelectedRows<double> none({}, 5, {3});
+  CHECK(none.value().shape() == Numbers{0, 3});
+  CHECK(!none.contains(0));
+  const SelectedRows<double> twice({2, 2}, 5, {});
+  CHECK(twice.index_of(2) == 0);
+  CHECK(twice.value().values()[1] == 0.0);
+}

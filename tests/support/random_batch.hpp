@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Random batches, from a seed that the test prints.
+#pragma once
+
+#include <lod/lod_tensor.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace lod_test {
+
+using Engine = std::mt19937_64;
+
+inline std::int64_t random_number(Engine& engine, std::int64_t least, std::int64_t greatest) {
+  return least + static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(greatest - least + 1));
+}
+
+/// One sequence of `giant` rows in the middle of `size` short ones, some of them empty.
+inline lod::LoD giant_among_short(Engine& engine, std::int64_t size, std::int64_t giant) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < size; ++i) lengths.push_back(i == size / 2 ? giant : random_number(engine, 0, 9));
+  return lod::LoD::from_lengths({lengths});
+}
+
+/// Small integers, which every type holds; 0 and 1 for bool.
+template <class T>
+void fill_small(Engine& engine, lod::LoDTensor<T>& x) {
+  for (std::size_t i = 0; i < x.values().size(); ++i) {
+    const std::int64_t number = random_number(engine, 0, 7);
+    if constexpr (std::same_as<T, bool>) {
+      x.data()[i] = number > 3;
+    } else if constexpr (std::unsigned_integral<T>) {
+      x.data()[i] = static_cast<T>(number);
+    } else {
+      x.data()[i] = static_cast<T>(static_cast<int>(number) - 3);
+    }
+  }
+}
+template <class T>
+lod::LoDTensor<T> small_integers(Engine& engine, const lod::LoD& lod, const lod::Shape& row_shape) {
+  lod::LoDTensor<T> x(lod, row_shape);
+  fill_small(engine, x);
+  return x;
+}
+template <class T>
+lod::LoDTensor<T> small_integers(Engine& engine, const lod::Shape& shape) {
+  lod::LoDTensor<T> x(shape);
+  fill_small(engine, x);
+  return x;
+}
+
+/// Real numbers between -4 and 4.
+template <class T>
+void fill_real(Engine& engine, lod::LoDTensor<T>& x) {
+  std::uniform_real_distribution<double> distribution(-4, 4);
+  for (T& number : x.values()) number = static_cast<T>(distribution(engine));
+}
+template <class T>
+lod::LoDTensor<T> real_numbers(Engine& engine, const lod::LoD& lod, const lod::Shape& row_shape) {
+  lod::LoDTensor<T> x(lod, row_shape);
+  fill_real(engine, x);
+  return x;
+}
+template <class T>
+lod::LoDTensor<T> real_numbers(Engine& engine, const lod::Shape& shape) {
+  lod::LoDTensor<T> x(shape);
+  fill_real(engine, x);
+  return x;
+}
+
+}  // namespace lod_test
