@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Embeddings: rows of a table looked up by ids, and the row-sparse gradient of the table.
+#pragma once
+
+#include <lod/kernel.hpp>
+#include <lod/output.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/target.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+struct EmbeddingOptions {
+  std::int64_t padding_idx = -1;  ///< the id that stands for nothing: its row is zero and gets no gradient; -1: none
+};
+
+namespace kernel {
+/// y[i] = x[ids[i]] for i in [0, count), rows of row_size elements; zero where ids[i] is `skipped`.
+template <class Executor>
+struct GatherRows : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+/// {row shape of the ids..., row shape of the table...}.
+inline Shape embedding_row_shape(const Shape& ids, const Shape& table) {
+  Shape shape = table;
+  for (std::size_t dim = ids.size(); dim-- > 0;) shape = Shape(ids[dim], shape);
+  return shape;
+}
+}  // namespace operation
+
+/// y[i] = table[ids[i]]: the LoD of the ids, rows of the shape {ids' row shape..., table's row shape...}. The row of
+/// `padding_idx` is zero, whatever the table holds there. Throws OutOfRange for an id outside [0, table.rows()), and
+/// changes nothing. One pass. The output must not overlap the table or the ids. Semantics: PaddlePaddle's lookup_table.
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
+void embedding_into(const E& executor, const Table& table, const Ids& ids, const EmbeddingOptions& options, Y&& y) {
+  static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding: ids are int64");
+  const auto rows = table.view();
+  const auto list = ids.view();
+  detail::check_row_ids(list.values(), rows.rows(), "embedding");
+  const auto out = operation::prepare(y, operation::SameLevels{list.lod_view()},
+                                      operation::embedding_row_shape(list.row_shape(), rows.row_shape()));
+  kernel::GatherRows<E>::run(executor, rows.data(), list.data(), list.rows() * list.row_size(), rows.row_size(),
+                             options.padding_idx, out.data());
+}
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
+  requires(!std::same_as<std::remove_cvref_t<Y>, EmbeddingOptions>)
+void embedding_into(const E& executor, const Table& table, const Ids& ids, Y&& y) {
+  embedding_into(executor, table, ids, EmbeddingOptions{}, y);
+}
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
+LoDTensor<value_type_t<Table>, device_t<Table>> embedding(const E& executor, const Table& table, const Ids& ids,
+                                                          const EmbeddingOptions& options = {}) {
+  LoDTensor<value_type_t<Table>, device_t<Table>> y(executor.resource());
+  embedding_into(executor, table, ids, options, y);
+  return y;
+}
+template <LoDTensorLike Table, LoDTensorLike Ids>
+auto embedding(const Table& table, const Ids& ids, const EmbeddingOptions& options = {}) {
+  return embedding(default_executor<device_t<Table>>(), table, ids, options);
+}
+
+/// The gradient of `embedding` for its table of `height` rows: row dy[i] for ids[i], in the order of the ids, repeated
+/// ids not yet added up (`merge_add` does that). Ids that are `padding_idx` are left out. Throws ShapeMismatch unless
+/// dy has the rows, and the row shape begins with the row shape, of the ids; OutOfRange for an id outside [0, height).
+template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
+void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height,
+                         const EmbeddingOptions& options, SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
+  static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding_grad: ids are int64");
+  const auto view = dy.view();
+  const auto list = ids.view();
+  operation::check_row_count(view.rows(), list.rows(), "embedding_grad: dy");
+  const std::size_t rank = list.row_shape().size();
+  const Shape row_shape = view.row_shape().without_first(rank);
+  operation::check_row_shape(view.row_shape(), operation::embedding_row_shape(list.row_shape(), row_shape),
+                             "embedding_grad: dy");
+  detail::check_row_ids(list.values(), height, "embedding_grad");
+  const std::int64_t count = list.rows() * list.row_size();
+  const Workspace::Loan<std::int64_t> kept(executor.workspace(), count);       // the ids
+  const Workspace::Loan<std::int64_t> positions(executor.workspace(), count);  // and where they stand
+  std::int64_t size = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (list.data()[i] == options.padding_idx) continue;
+    kept[size] = list.data()[i];
+    positions[size++] = i;
+  }
+  dtable.resize({kept.data(), static_cast<std::size_t>(size)}, height, row_shape);
+  kernel::GatherRows<E>::run(executor, view.data(), positions.data(), size, row_shape.elements(), std::int64_t{-1},
+                             dtable.value().data());
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
+SelectedRows<value_type_t<X>, device_t<X>> embedding_grad(const E& executor, const X& dy, const Ids& ids,
+                                                          std::int64_t height, const EmbeddingOptions& options = {}) {
+  SelectedRows<value_type_t<X>, device_t<X>> dtable(executor.resource());
+  embedding_grad_into(executor, dy, ids, height, options, dtable);
+  return dtable;
+}
+template <LoDTensorLike X, LoDTensorLike Ids>
+auto embedding_grad(const X& dy, const Ids& ids, std::int64_t height, const EmbeddingOptions& options = {}) {
+  return embedding_grad(default_executor<device_t<X>>(), dy, ids, height, options);
+}
+
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The rank table: the sequences of a level, longest first. Time-major blocks and recurrent networks run by it.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/lod_index.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace lod {
+
+struct RankOptions {
+  int level = 0;  ///< the level whose sequences are ranked
+};
+
+/// The sequences of one level sorted by descending length, equal lengths in their own order. A sequence's length is
+/// what it holds of the next level: at the last level rows, else sub-sequences.
+class RankTable {
+ public:
+  struct Item {
+    std::int64_t index;   ///< which sequence of the level
+    std::int64_t length;  ///< how many steps it has
+    friend bool operator==(const Item&, const Item&) = default;
+  };
+
+  /// Throws OutOfRange for the level. O(sequences + longest length).
+  explicit RankTable(const LoD& lod, const RankOptions& options = {})
+      : lod_(lod), level_(detail::resolve_level(options.level, lod.levels())) {
+    const auto offsets = lod_.offsets(level_);
+    const std::int64_t longest = lod_.max_length(level_);
+    // A counting sort by length: active_[t] first counts the sequences of more than t steps, which is also where those
+    // of t steps begin.
+    active_.assign(static_cast<std::size_t>(longest) + 1, 0);
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i)
+      ++active_[static_cast<std::size_t>(offsets[i + 1] - offsets[i])];
+    std::int64_t longer = 0;
+    for (std::size_t length = active_.size(); length-- > 0;) {
+      const std::int64_t count = active_[length];
+      active_[length] = longer;
+      longer += count;
+    }
+    items_.resize(offsets.size() - 1);
+    std::vector<std::int64_t> next = active_;
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+      const std::int64_t length = offsets[i + 1] - offsets[i];
+      items_[static_cast<std::size_t>(next[static_cast<std::size_t>(length)]++)] = {static_cast<std::int64_t>(i),
+                                                                                    length};
+    }
+  }
+
+  /// Longest first.
+  std::span<const Item> items() const noexcept { return {items_.data(), items_.size()}; }
+  std::int64_t size() const noexcept { return static_cast<std::int64_t>(items_.size()); }
+  const Item& operator[](std::int64_t rank) const noexcept { return items_[static_cast<std::size_t>(rank)]; }
+  /// The longest length; 0 for no sequences.
+  std::int64_t steps() const noexcept { return static_cast<std::int64_t>(active_.size()) - 1; }
+  /// How many sequences are longer than t: they are the first ones of the table. 0 from steps() on. Throws OutOfRange
+  /// for a negative t.
+  std::int64_t active(std::int64_t t) const {
+    if (t < 0) throw OutOfRange(detail::text({"RankTable: step ", t, ", expected 0 or more"}));
+    return t < steps() ? active_[static_cast<std::size_t>(t)] : 0;
+  }
+  /// The LoD that it ranks, and the level.
+  const LoD& lod() const noexcept { return lod_; }
+  int level() const noexcept { return level_; }
+
+ private:
+  LoD lod_;
+  int level_;
+  std::vector<Item> items_;
+  std::vector<std::int64_t> active_;
+};
+
+}  // namespace lod

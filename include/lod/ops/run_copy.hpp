@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Runs: neighbouring sequences that stay together. An operation that repeats, reorders, picks or joins sequences names
+/// the runs of its result, in order; their levels and the copies of their rows follow from that here, for all of them.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/executor.hpp>
+#include <lod/kernel.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+namespace kernel {
+/// run(executor, sources, destination, row_size, y): the rows of sequence i of `destination` become those from
+/// sources[i] on.
+template <class Executor>
+struct RunCopy : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+/// Runs of sequences out of several views with the same number of levels, one behind the other.
+class Runs {
+ public:
+  /// At most `capacity` runs of sequences of `level`; of rows, where the views have so many levels. The views are
+  /// borrowed.
+  template <class View>
+  Runs(Workspace& workspace, std::span<const View> views, int level, std::int64_t capacity)
+      : runs_(workspace, capacity),
+        level_(level),
+        first_level_(level),
+        levels_(views[0].levels()),
+        sources_(static_cast<std::int64_t>(views.size())),
+        offsets_(workspace, sources_ * (levels_ - level)) {
+    for (std::int64_t source = 0; source < sources_; ++source) {
+      for (int below = level; below < levels_; ++below) {
+        offsets_[(below - level) * sources_ + source] =
+            views[static_cast<std::size_t>(source)].lod_view().offsets(below).data();
+      }
+    }
+  }
+
+  /// Sequences [begin, end) of views[source].
+  void add(std::int64_t source, std::int64_t begin, std::int64_t end) noexcept {
+    runs_[size_++] = {source, begin, end};
+  }
+
+  /// The number of sequences, at all levels from that of the runs on. Throws ShapeMismatch where these or the rows
+  /// exceed 64 bits.
+  std::int64_t sequences() const {
+    std::int64_t total = 0, rows = 0;
+    for (std::int64_t i = 0; i < size_; ++i) {
+      Run run = runs_[i];
+      for (int level = level_; level < levels_; ++level) {
+        add_checked(total, run);
+        run = below(run, level);
+      }
+      add_checked(rows, run);
+    }
+    return total;
+  }
+
+  /// Adds the levels of the result, from that of the runs on, to `levels`; the runs become runs of rows.
+  void descend(NewLevels& levels) {
+    for (; level_ < levels_; ++level_) {
+      std::int64_t count = 0;
+      for (std::int64_t i = 0; i < size_; ++i) count += runs_[i].end - runs_[i].begin;
+      std::int64_t* next = levels.add(count).data();
+      for (std::int64_t i = 0; i < size_; ++i) {
+        const Run run = runs_[i];
+        const std::int64_t* offsets = offsets_of(run, level_);
+        const std::int64_t shift = *next - offsets[run.begin];
+        for (std::int64_t sequence = run.begin; sequence < run.end; ++sequence) *++next = offsets[sequence + 1] + shift;
+        runs_[i] = below(run, level_);
+      }
+    }
+  }
+
+  /// The rows of the runs, which have been descended to, one behind the other to y.
+  template <class E, class View, class T>
+  void copy(const E& executor, std::span<const View> views, std::int64_t row_size, T* y) const {
+    const Workspace::Loan<const T*> sources(executor.workspace(), size_);
+    const Workspace::Loan<std::int64_t> offsets(executor.workspace(), size_ + 1);
+    std::int64_t copies = 0, max_rows = 0, source = -1, end = -1;
+    offsets[0] = 0;
+    for (std::int64_t i = 0; i < size_; ++i) {
+      const Run& run = runs_[i];
+      if (run.begin == run.end) continue;
+      if (run.source != source || run.begin != end) {  // not the continuation of the last one
+        sources[copies] = views[static_cast<std::size_t>(run.source)].data() + run.begin * row_size;
+        offsets[copies + 1] = offsets[copies];
+        ++copies;
+      }
+      offsets[copies] += run.end - run.begin;
+      max_rows = std::max(max_rows, offsets[copies] - offsets[copies - 1]);
+      source = run.source;
+      end = run.end;
+    }
+    kernel::RunCopy<E>::run(executor, sources.data(), kernel::Segments{offsets.data(), copies, max_rows}, row_size, y);
+  }
+
+ private:
+  struct Run {
+    std::int64_t source;
+    std::int64_t begin;
+    std::int64_t end;
+  };
+
+  /// Of the view, counted from its own first sequence.
+  const std::int64_t* offsets_of(const Run& run, int level) const noexcept {
+    return offsets_[(level - first_level_) * sources_ + run.source];
+  }
+  Run below(const Run& run, int level) const noexcept {
+    const std::int64_t* offsets = offsets_of(run, level);
+    return {run.source, offsets[run.begin] - offsets[0], offsets[run.end] - offsets[0]};
+  }
+  static void add_checked(std::int64_t& total, const Run& run) {
+    if (__builtin_add_overflow(total, run.end - run.begin, &total)) {
+      throw ShapeMismatch("the result has more sequences or rows than 64 bits count");
+    }
+  }
+
+  Workspace::Loan<Run> runs_;
+  int level_;        // of the runs as they stand
+  int first_level_;  // of the runs as they were added
+  int levels_;
+  std::int64_t sources_;
+  std::int64_t size_ = 0;
+  Workspace::Loan<const std::int64_t*> offsets_;
+};
+
+/// Adds a level of an argument to the levels of a result, unchanged.
+inline void add_level(NewLevels& levels, std::span<const std::int64_t> offsets) {
+  const auto out = levels.add(static_cast<std::int64_t>(offsets.size()) - 1);
+  for (std::size_t i = 0; i < offsets.size(); ++i) out[i] = offsets[i] - offsets[0];
+}
+
+}  // namespace operation
+
+}  // namespace lod::inline LOD_TARGET

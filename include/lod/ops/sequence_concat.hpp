@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Concatenation sequence by sequence.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lod::inline LOD_TARGET {
+
+namespace operation {
+
+template <class Range>
+using element_t = std::remove_cvref_t<decltype(*std::declval<const Range&>().begin())>;
+
+/// Several tensors or views as one argument: a vector, a span, an array. A tensor, too, has a beginning and an end, but
+/// is one argument.
+template <class Range>
+concept TensorRange = !LoDTensorLike<Range> && requires(const Range& range) {
+  range.size();
+  requires LoDTensorLike<element_t<Range>>;
+};
+
+template <class X>
+using const_view_t = LoDTensorView<const value_type_t<X>, device_t<X>>;
+
+template <class View>
+void check_concat(std::span<const View> views) {
+  if (views.empty()) throw InvalidLoD("sequence_concat: nothing given, expected at least one tensor");
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const View& view = views[i];
+    if (view.levels() == 0 || view.levels() != views[0].levels()) {
+      throw InvalidLoD(detail::text({"sequence_concat: tensor ", i, " has ", view.levels(), " levels, expected ",
+                                     views[0].levels() > 0 ? "as many as the first" : "at least one"}));
+    }
+    if (view.size() != views[0].size()) {
+      throw ShapeMismatch(detail::text({"sequence_concat: tensor ", i, " has ", view.size(), " sequences, expected ",
+                                        views[0].size(), " as the first"}));
+    }
+    check_row_shape(view.row_shape(), views[0].row_shape(), "sequence_concat");
+  }
+}
+
+template <class E, class View, class Y>
+void concat_into(const E& executor, std::span<const View> views, Y&& y) {
+  check_concat(views);
+  const std::int64_t size = views[0].size(), sources = static_cast<std::int64_t>(views.size());
+  const Workspace::Loan<const std::int64_t*> children(executor.workspace(), sources);
+  for (std::int64_t source = 0; source < sources; ++source) {
+    children[source] = views[static_cast<std::size_t>(source)].lod_view().offsets(0).data();
+  }
+  // What sequence i of the result holds is a run of each argument, one level below.
+  Runs runs(executor.workspace(), views, 1, size * sources);
+  for (std::int64_t i = 0; i < size; ++i) {
+    for (std::int64_t source = 0; source < sources; ++source) {
+      const std::int64_t* offsets = children[source];
+      runs.add(source, offsets[i] - offsets[0], offsets[i + 1] - offsets[0]);
+    }
+  }
+  NewLevels levels(executor.workspace(), views[0].levels(), size + runs.sequences());
+  const auto lengths = levels.add(size);
+  for (std::size_t i = 0; i + 1 < lengths.size(); ++i) {
+    lengths[i + 1] = lengths[i];
+    for (const std::int64_t* offsets : children.span()) lengths[i + 1] += offsets[i + 1] - offsets[i];
+  }
+  runs.descend(levels);
+  const auto out = prepare(y, levels, views[0].row_shape());
+  runs.copy(executor, views, views[0].row_size(), out.data());
+}
+
+}  // namespace operation
+
+/// Sequence i of the outermost level: what sequence i of the first argument holds, then what that of the second holds,
+/// and so on. Each sequence below stays as it is. All arguments have the same number of levels, at least one, of
+/// outermost sequences, and the same row shape. Semantics: PaddlePaddle's sequence_concat, with any number of levels.
+/// (`concat` joins batches instead.)
+///
+/// The arguments come one by one, or as one range of tensors or views. `y` must overlap none of them. Throws InvalidLoD
+/// for different numbers of levels, and where there is no level or no argument; ShapeMismatch for different numbers of
+/// sequences or row shapes.
+template <Executor E, operation::TensorRange Xs, class Y>
+void sequence_concat_into(const E& executor, const Xs& xs, Y&& y) {
+  using View = operation::const_view_t<operation::element_t<Xs>>;
+  const Workspace::Loan<View> views(executor.workspace(), static_cast<std::int64_t>(xs.size()));
+  std::int64_t count = 0;
+  for (const auto& x : xs) ::new (static_cast<void*>(&views[count++])) View(x.view());
+  operation::concat_into(executor, std::span<const View>(views.span()), y);
+}
+/// The last argument is the output.
+template <Executor E, LoDTensorLike X, class... More>
+void sequence_concat_into(const E& executor, const X& x, More&&... more) requires(sizeof...(More) > 0) {
+  constexpr std::size_t others = sizeof...(More) - 1;
+  const auto all = std::forward_as_tuple(more...);
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    const operation::const_view_t<X> views[] = {x.view(), std::get<i>(all).view()...};
+    operation::concat_into(executor, std::span<const operation::const_view_t<X>>(views), std::get<others>(all));
+  }
+  (std::make_index_sequence<others>{});
+}
+template <Executor E, operation::TensorRange Xs>
+auto sequence_concat(const E& executor, const Xs& xs) {
+  using X = operation::element_t<Xs>;
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_concat_into(executor, xs, y);
+  return y;
+}
+template <operation::TensorRange Xs>
+auto sequence_concat(const Xs& xs) {
+  return sequence_concat(default_executor<device_t<operation::element_t<Xs>>>(), xs);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike... More>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_concat(const E& executor, const X& x, const More&... more) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_concat_into(executor, x, more..., y);
+  return y;
+}
+template <LoDTensorLike X, LoDTensorLike... More>
+auto sequence_concat(const X& x, const More&... more) {
+  return sequence_concat(default_executor<device_t<X>>(), x, more...);
+}
+
+/// The gradients of `sequence_concat`, one for each of its arguments, whose LoDs are `lods`: the rows of dy that came
+/// from it, with its levels. The levels of dy do not count.
+///
+/// `dxs` has one tensor or view for each LoD; none must overlap dy. Throws InvalidLoD for different numbers of levels,
+/// and where there is no level or no LoD; ShapeMismatch for different numbers of sequences, unless dy has the rows of
+/// all `lods` together, and for another number of outputs.
+template <Executor E, LoDTensorLike DY, class DXs>
+void sequence_concat_grad_into(const E& executor, const DY& dy, std::span<const LoD> lods, DXs&& dxs) {
+  using T = value_type_t<DY>;
+  const auto view = dy.view();
+  if (lods.empty()) throw InvalidLoD("sequence_concat_grad: no LoD given, expected at least one");
+  std::int64_t rows = 0;
+  for (std::size_t source = 0; source < lods.size(); ++source) {
+    const LoD& lod = lods[source];
+    if (lod.levels() == 0 || lod.levels() != lods[0].levels()) {
+      throw InvalidLoD(detail::text({"sequence_concat_grad: LoD ", source, " has ", lod.levels(), " levels, expected ",
+                                     lods[0].levels() > 0 ? "as many as the first" : "at least one"}));
+    }
+    if (lod.size(0) != lods[0].size(0)) {
+      throw ShapeMismatch(detail::text({"sequence_concat_grad: LoD ", source, " has ", lod.size(0),
+                                        " sequences, expected ", lods[0].size(0), " as the first"}));
+    }
+    if (__builtin_add_overflow(rows, lod.rows(), &rows)) {
+      throw ShapeMismatch("sequence_concat_grad: the LoDs have more rows than 64 bits count");
+    }
+  }
+  operation::check_row_count(view.rows(), rows, "sequence_concat_grad: dy");
+  if (static_cast<std::size_t>(dxs.size()) != lods.size()) {
+    throw ShapeMismatch(
+        detail::text({"sequence_concat_grad: ", dxs.size(), " outputs, expected ", lods.size(), ", one for each LoD"}));
+  }
+  auto dx = dxs.begin();
+  for (const LoD& lod : lods) operation::check_output(*dx++, operation::SameLevels{lod.view()}, view.row_shape());
+
+  // Where the next part of sequence i begins in dy: at first, behind all that the LoDs have before it.
+  const std::int64_t size = lods[0].size(0);
+  const Workspace::Loan<std::int64_t> next(executor.workspace(), size);
+  const Workspace::Loan<const T*> sources(executor.workspace(), size);
+  for (std::int64_t i = 0; i < size; ++i) next[i] = 0;
+  for (const LoD& lod : lods) {
+    const auto rows_before = lod.view().absolute_offsets(0);
+    for (std::int64_t i = 0; i < size; ++i) next[i] += rows_before[static_cast<std::size_t>(i)];
+  }
+  dx = dxs.begin();
+  for (const LoD& lod : lods) {
+    const LoDView levels = lod.view();
+    const auto out = operation::prepare(*dx++, operation::SameLevels{levels}, view.row_shape());
+    const kernel::Segments parts = operation::segments(out, 0);
+    for (std::int64_t i = 0; i < size; ++i) {
+      sources[i] = view.data() + next[i] * view.row_size();
+      next[i] += parts.length(i);
+    }
+    kernel::RunCopy<E>::run(executor, sources.data(), parts, view.row_size(), out.data());
+  }
+}
+template <Executor E, LoDTensorLike DY>
+std::vector<LoDTensor<value_type_t<DY>, device_t<DY>>> sequence_concat_grad(const E& executor, const DY& dy,
+                                                                            std::span<const LoD> lods) {
+  std::vector<LoDTensor<value_type_t<DY>, device_t<DY>>> dxs;
+  for (std::size_t i = 0; i < lods.size(); ++i) dxs.emplace_back(executor.resource());
+  sequence_concat_grad_into(executor, dy, lods, dxs);
+  return dxs;
+}
+template <LoDTensorLike DY>
+auto sequence_concat_grad(const DY& dy, std::span<const LoD> lods) {
+  return sequence_concat_grad(default_executor<device_t<DY>>(), dy, lods);
+}
+
+}  // namespace lod::inline LOD_TARGET

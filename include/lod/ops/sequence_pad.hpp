@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Padding: sequences as one dense block, and back.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/output.hpp>
+#include <lod/scalar.hpp>
+#include <lod/shape.hpp>
+#include <lod/target.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+/// The side on which a sequence that is too short is filled up, and one that is too long is cut off.
+enum class Side {
+  LEFT,  ///< in front of its rows
+  RIGHT  ///< behind them
+};
+
+struct PadOptions {
+  Scalar pad_value = 0;             ///< every element of the padding
+  std::int64_t padded_length = -1;  ///< rows of each padded sequence; -1: those of the longest one
+  Side side = Side::RIGHT;
+  bool truncate = false;  ///< longer sequences lose rows on `side`, rather than throw
+  int level = 0;          ///< the level whose sequences are padded
+};
+
+struct UnpadOptions {
+  Side side = Side::RIGHT;  ///< where the padding is
+};
+
+/// What `sequence_pad` gives.
+template <class T, class Device>
+struct Padded {
+  LoDTensor<T, Device> dense;               ///< {sequences, padded length, row shape...}, no level
+  LoDTensor<std::int64_t, Device> lengths;  ///< {sequences}: of how many rows each consists that are no padding
+};
+
+namespace kernel {
+/// run(executor, x, sequences, row_size, padded_length, side, pad_value, dense, lengths)
+template <class Executor>
+struct SequencePad : Missing<Executor> {};
+/// run(executor, dense, padded_length, side, sequences, row_size, x): a sequence that is longer than padded_length has
+/// zeros where rows were cut off.
+template <class Executor>
+struct SequenceUnpad : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+/// The length to which the sequences are padded. Throws unless they fit, or are to be truncated.
+inline std::int64_t padded_length(const kernel::Segments& sequences, const PadOptions& options, const char* what) {
+  if (options.padded_length < -1) {
+    throw OutOfRange(detail::text({what, ": padded_length ", options.padded_length, ", expected -1 or more"}));
+  }
+  std::int64_t longest = 0;
+  for (std::int64_t i = 0; i < sequences.size; ++i) {
+    const std::int64_t length = sequences.length(i);
+    if (options.padded_length >= 0 && length > options.padded_length && !options.truncate) {
+      throw ShapeMismatch(
+          detail::text({what, ": sequence ", i, " has ", length, " rows, expected at most padded_length, ",
+                        options.padded_length, " (or .truncate = true)"}));
+    }
+    if (length > longest) longest = length;
+  }
+  return options.padded_length >= 0 ? options.padded_length : longest;
+}
+
+/// Throws ShapeMismatch unless a row is a padded sequence: {padded length, row shape...}.
+inline void check_dense(const Shape& row_shape, const char* what) {
+  if (row_shape.empty()) {
+    throw ShapeMismatch(detail::text({what, ": scalar rows, expected the shape {sequences, length, row shape...}"}));
+  }
+}
+
+/// Lengths may come as a tensor, a view, a vector or a span.
+template <class Lengths>
+std::span<const std::int64_t> lengths_span(const Lengths& lengths) {
+  if constexpr (LoDTensorLike<Lengths>) {
+    static_assert(std::same_as<value_type_t<Lengths>, std::int64_t>, "lengths: expected a tensor of std::int64_t");
+    return lengths.view().values();
+  } else {
+    return lengths;
+  }
+}
+
+/// Makes the lengths the one level of `levels`. Throws ShapeMismatch unless there are `size` of them, OutOfRange for
+/// one that is not from 0 to `max_length`.
+inline kernel::Segments add_lengths(NewLevels& levels, std::span<const std::int64_t> lengths, std::int64_t size,
+                                    std::int64_t max_length, const char* what) {
+  if (static_cast<std::int64_t>(lengths.size()) != size) {
+    throw ShapeMismatch(detail::text({what, ": ", lengths.size(), " lengths, expected ", size}));
+  }
+  const auto offsets = levels.add(size);
+  std::int64_t longest = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] < 0 || lengths[i] > max_length) {
+      throw OutOfRange(detail::text({what, ": length ", i, " is ", lengths[i], ", expected 0 to ", max_length}));
+    }
+    if (__builtin_add_overflow(offsets[i], lengths[i], &offsets[i + 1])) {
+      throw ShapeMismatch(detail::text({what, ": the sum of the lengths exceeds 64 bits"}));
+    }
+    if (lengths[i] > longest) longest = lengths[i];
+  }
+  return {offsets.data(), size, longest};
+}
+
+}  // namespace operation
+
+/// Every sequence of `level`, all rows under it, as one row of a dense block: {sequences, padded length, row shape...}.
+/// What a sequence lacks is `pad_value`, behind its rows (Side::RIGHT) or in front of them (Side::LEFT). `lengths` has
+/// the number of rows of each sequence. No level remains. Semantics: PaddlePaddle's sequence_pad, with any level.
+///
+/// The padded length is that of the longest sequence, or `padded_length`. A sequence that is longer throws; with
+/// `truncate` it loses rows on `side`, and `lengths` counts those that it keeps. An empty sequence is all padding;
+/// where all are empty the padded length is 0.
+///
+/// The outputs must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level and a padded length
+/// under -1, ShapeMismatch where a sequence is too long.
+template <Executor E, LoDTensorLike X, class Dense, class Lengths>
+void sequence_pad_into(const E& executor, const X& x, const PadOptions& options, Dense&& dense, Lengths&& lengths) {
+  using T = value_type_t<X>;
+  const auto view = x.view();
+  operation::check_has_level(view, "sequence_pad");
+  const int level = detail::resolve_level(options.level, view.levels());
+  const kernel::Segments sequences = operation::segments(view, level);
+  const std::int64_t length = operation::padded_length(sequences, options, "sequence_pad");
+  const operation::PlainRows rows{sequences.size};
+  const Shape row_shape(length, view.row_shape());
+  operation::check_output(dense, rows, row_shape);
+  operation::check_output(lengths, rows, Shape());
+  const auto out = operation::prepare(dense, rows, row_shape);
+  const auto out_lengths = operation::prepare(lengths, rows, Shape());
+  kernel::SequencePad<E>::run(executor, view.data(), sequences, view.row_size(), length, options.side,
+                              options.pad_value.to<T>(), out.data(), out_lengths.data());
+}
+template <Executor E, LoDTensorLike X, class Dense, class Lengths>
+void sequence_pad_into(const E& executor, const X& x, Dense&& dense, Lengths&& lengths) {
+  sequence_pad_into(executor, x, PadOptions{}, dense, lengths);
+}
+template <Executor E, LoDTensorLike X>
+Padded<value_type_t<X>, device_t<X>> sequence_pad(const E& executor, const X& x, const PadOptions& options = {}) {
+  Padded<value_type_t<X>, device_t<X>> y{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
+                                         LoDTensor<std::int64_t, device_t<X>>(executor.resource())};
+  sequence_pad_into(executor, x, options, y.dense, y.lengths);
+  return y;
+}
+template <LoDTensorLike X>
+auto sequence_pad(const X& x, const PadOptions& options = {}) {
+  return sequence_pad(default_executor<device_t<X>>(), x, options);
+}
+
+/// The gradient of `sequence_pad` with the same options, for the sequences of `lod`, which is that of x: dx has the
+/// rows and levels of `lod`. A row of x has the gradient of its place in the block, one that was cut off has 0; the
+/// padding gives its gradient to nobody. `dx` must not overlap dy. Throws as `sequence_pad`, and ShapeMismatch unless
+/// dy has the shape of its result.
+template <Executor E, LoDTensorLike DY, class DX>
+void sequence_pad_grad_into(const E& executor, const DY& dy, const LoD& lod, const PadOptions& options, DX&& dx) {
+  const auto view = dy.view();
+  operation::check_has_level(lod, "sequence_pad_grad: lod");
+  const int level = detail::resolve_level(options.level, lod.levels());
+  const LoDView levels = lod.view();
+  const kernel::Segments sequences = operation::segments(levels, level);
+  const std::int64_t length = operation::padded_length(sequences, options, "sequence_pad_grad");
+  operation::check_row_count(view.rows(), sequences.size, "sequence_pad_grad: dy");
+  operation::check_dense(view.row_shape(), "sequence_pad_grad: dy");
+  const Shape row_shape = view.row_shape().without_first();
+  operation::check_row_shape(view.row_shape(), Shape(length, row_shape), "sequence_pad_grad: dy");
+  const auto out = operation::prepare(dx, operation::SameLevels{levels}, row_shape);
+  kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side, sequences, row_shape.elements(),
+                                out.data());
+}
+template <Executor E, LoDTensorLike DY, class DX>
+void sequence_pad_grad_into(const E& executor, const DY& dy, const LoD& lod, DX&& dx) {
+  sequence_pad_grad_into(executor, dy, lod, PadOptions{}, dx);
+}
+template <Executor E, LoDTensorLike DY>
+LoDTensor<value_type_t<DY>, device_t<DY>> sequence_pad_grad(const E& executor, const DY& dy, const LoD& lod,
+                                                            const PadOptions& options = {}) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  sequence_pad_grad_into(executor, dy, lod, options, dx);
+  return dx;
+}
+template <LoDTensorLike DY>
+auto sequence_pad_grad(const DY& dy, const LoD& lod, const PadOptions& options = {}) {
+  return sequence_pad_grad(default_executor<device_t<DY>>(), dy, lod, options);
+}
+
+/// The way back: of row i of `dense`, {sequences, padded length, row shape...}, the `lengths[i]` rows that are no
+/// padding become sequence i. One level; the levels of `dense`, if any, do not count. Semantics: PaddlePaddle's
+/// sequence_unpad.
+///
+/// `lengths` is a tensor or view of std::int64_t, a vector or a span. `y` must not overlap dense. Throws ShapeMismatch
+/// for scalar rows and for another number of lengths than there are rows, OutOfRange for a length that is negative or
+/// exceeds the padded one.
+template <Executor E, LoDTensorLike X, class Lengths, class Y>
+void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengths, const UnpadOptions& options,
+                         Y&& y) {
+  const auto view = dense.view();
+  operation::check_dense(view.row_shape(), "sequence_unpad: dense");
+  const std::int64_t length = view.row_shape().front();
+  const Shape row_shape = view.row_shape().without_first();
+  operation::NewLevels levels(executor.workspace(), 1, view.rows());
+  const kernel::Segments sequences =
+      operation::add_lengths(levels, operation::lengths_span(lengths), view.rows(), length, "sequence_unpad");
+  const auto out = operation::prepare(y, levels, row_shape);
+  kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side, sequences, row_shape.elements(),
+                                out.data());
+}
+template <Executor E, LoDTensorLike X, class Lengths, class Y>
+void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengths, Y&& y) {
+  sequence_unpad_into(executor, dense, lengths, UnpadOptions{}, y);
+}
+template <Executor E, LoDTensorLike X, class Lengths>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_unpad(const E& executor, const X& dense, const Lengths& lengths,
+                                                       const UnpadOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_unpad_into(executor, dense, lengths, options, y);
+  return y;
+}
+template <LoDTensorLike X, class Lengths>
+auto sequence_unpad(const X& dense, const Lengths& lengths, const UnpadOptions& options = {}) {
+  return sequence_unpad(default_executor<device_t<X>>(), dense, lengths, options);
+}
+
+/// The gradient of `sequence_unpad`: {sequences, padded_length, row shape...} as `dense` was, with the rows of dy in
+/// their places and 0 in those of the padding. The levels of dy do not count. The output must not overlap dy. Throws
+/// ShapeMismatch unless dy has as many rows as the lengths say, OutOfRange for a length that is not from 0 to
+/// `padded_length`.
+template <Executor E, LoDTensorLike DY, class Lengths, class DX>
+void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& lengths, std::int64_t padded_length,
+                              const UnpadOptions& options, DX&& ddense) {
+  using T = value_type_t<DY>;
+  const auto view = dy.view();
+  const auto given = operation::lengths_span(lengths);
+  const std::int64_t size = static_cast<std::int64_t>(given.size());
+  const Shape row_shape(padded_length, view.row_shape());
+  operation::NewLevels levels(executor.workspace(), 1, size);
+  const kernel::Segments sequences = operation::add_lengths(levels, given, size, padded_length, "sequence_unpad_grad");
+  operation::check_row_count(view.rows(), sequences.rows(), "sequence_unpad_grad: dy");
+  const auto out = operation::prepare(ddense, operation::PlainRows{size}, row_shape);
+  kernel::SequencePad<E>::run(executor, view.data(), sequences, view.row_size(), padded_length, options.side, T{},
+                              out.data(), nullptr);
+}
+template <Executor E, LoDTensorLike DY, class Lengths, class DX>
+void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& lengths, std::int64_t padded_length,
+                              DX&& ddense) {
+  sequence_unpad_grad_into(executor, dy, lengths, padded_length, UnpadOptions{}, ddense);
+}
+template <Executor E, LoDTensorLike DY, class Lengths>
+LoDTensor<value_type_t<DY>, device_t<DY>> sequence_unpad_grad(const E& executor, const DY& dy, const Lengths& lengths,
+                                                              std::int64_t padded_length,
+                                                              const UnpadOptions& options = {}) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> ddense(executor.resource());
+  sequence_unpad_grad_into(executor, dy, lengths, padded_length, options, ddense);
+  return ddense;
+}
+template <LoDTensorLike DY, class Lengths>
+auto sequence_unpad_grad(const DY& dy, const Lengths& lengths, std::int64_t padded_length,
+                         const UnpadOptions& options = {}) {
+  return sequence_unpad_grad(default_executor<device_t<DY>>(), dy, lengths, padded_length, options);
+}
+
+}  // namespace lod::inline LOD_TARGET

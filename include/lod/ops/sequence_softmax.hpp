@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Softmax over the rows of each sequence.
+#pragma once
+
+#include <lod/data_type.hpp>
+#include <lod/kernel.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <concepts>
+
+namespace lod::inline LOD_TARGET {
+
+struct SoftmaxOptions {
+  int level = -1;  ///< the level whose sequences are normalised
+};
+
+namespace kernel {
+template <class Executor>
+struct SequenceSoftmax : Missing<Executor> {};
+template <class Executor>
+struct SequenceSoftmaxGrad : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+template <bool logarithm, Executor E, LoDTensorLike X, class Y>
+void softmax_into(const E& executor, const X& x, const SoftmaxOptions& options, Y&& y) {
+  using T = value_type_t<X>;
+  static_assert(
+      std::floating_point<T> || detail::Half<T>,
+      "sequence_softmax, sequence_log_softmax: floating-point elements only: float, double, float16, bfloat16");
+  const auto view = x.view();
+  check_has_level(view, logarithm ? "sequence_log_softmax" : "sequence_softmax");
+  const int level = detail::resolve_level(options.level, view.levels());
+  const auto out = prepare(y, SameLevels{view.lod_view()}, view.row_shape());
+  kernel::SequenceSoftmax<E>::run(executor, view.data(), segments(view, level), view.row_size(), logarithm, out.data());
+}
+
+template <bool logarithm, Executor E, LoDTensorLike DY, LoDTensorLike Y, class DX>
+void softmax_grad_into(const E& executor, const DY& dy, const Y& y, const SoftmaxOptions& options, DX&& dx) {
+  using T = value_type_t<Y>;
+  static_assert(std::same_as<value_type_t<DY>, T>, "the gradient of softmax: dy and y must have one element type");
+  static_assert(std::floating_point<T> || detail::Half<T>,
+                "the gradient of softmax: floating-point elements only: float, double, float16, bfloat16");
+  const char* const what = logarithm ? "sequence_log_softmax_grad: dy" : "sequence_softmax_grad: dy";
+  const auto view = y.view();
+  const auto gradient = dy.view();
+  check_has_level(view, logarithm ? "sequence_log_softmax_grad: y" : "sequence_softmax_grad: y");
+  const int level = detail::resolve_level(options.level, view.levels());
+  check_row_count(gradient.rows(), view.rows(), what);
+  check_row_shape(gradient.row_shape(), view.row_shape(), what);
+  const auto out = prepare(dx, SameLevels{view.lod_view()}, view.row_shape());
+  kernel::SequenceSoftmaxGrad<E>::run(executor, gradient.data(), view.data(), segments(view, level), view.row_size(),
+                                      logarithm, out.data());
+}
+
+}  // namespace operation
+
+/// exp(x) divided by the sum of exp(x) over the rows of its sequence of `level`, for each column on its own; row shape
+/// and LoD as x. The rows of a sequence sum to 1 in every column. Semantics: PaddlePaddle's sequence_softmax, with any
+/// row size and any level.
+///
+/// The greatest of the column is subtracted first, so nothing overflows; results that are too small for a normal number
+/// of the type that is computed in (float for float, float16 and bfloat16) become 0. A column that is -inf throughout
+/// its sequence gives 0 there: a sequence that is masked out as a whole has no weight. NaN or +inf makes its column
+/// NaN, in its sequence only. Empty sequences have no rows. The sum follows one tree for each sequence, counted from
+/// its start: the bits depend neither on threads nor on the rest of the batch.
+///
+/// Sequences of up to 64 Ki elements are read once, longer ones three times. `y` may be x's own tensor (or the view
+/// that x is), but overlap in no other way. Throws InvalidLoD where x has no level, OutOfRange for the level.
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_softmax_into(const E& executor, const X& x, const SoftmaxOptions& options, Y&& y) {
+  operation::softmax_into<false>(executor, x, options, y);
+}
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_softmax_into(const E& executor, const X& x, Y&& y) {
+  operation::softmax_into<false>(executor, x, SoftmaxOptions{}, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_softmax(const E& executor, const X& x,
+                                                         const SoftmaxOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_softmax_into(executor, x, options, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto sequence_softmax(const X& x, const SoftmaxOptions& options = {}) {
+  return sequence_softmax(default_executor<device_t<X>>(), x, options);
+}
+
+/// The logarithm of `sequence_softmax`, computed as x - max - log(sum): exact where the softmax itself would be 0. A
+/// column that is -inf throughout its sequence stays -inf. Otherwise as `sequence_softmax`.
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_log_softmax_into(const E& executor, const X& x, const SoftmaxOptions& options, Y&& y) {
+  operation::softmax_into<true>(executor, x, options, y);
+}
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_log_softmax_into(const E& executor, const X& x, Y&& y) {
+  operation::softmax_into<true>(executor, x, SoftmaxOptions{}, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_log_softmax(const E& executor, const X& x,
+                                                             const SoftmaxOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_log_softmax_into(executor, x, options, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto sequence_log_softmax(const X& x, const SoftmaxOptions& options = {}) {
+  return sequence_log_softmax(default_executor<device_t<X>>(), x, options);
+}
+
+/// The gradient of `sequence_softmax`, from its result y: dx = (dy - sum(dy * y)) * y, the sum taken over the rows of
+/// each sequence of `level`, for each column. Levels and row shape as y; the levels of dy do not count. `dx` may be the
+/// tensor of dy or of y. Throws InvalidLoD where y has no level, OutOfRange for the level, ShapeMismatch unless dy has
+/// the rows and the row shape of y.
+template <Executor E, LoDTensorLike DY, LoDTensorLike Y, class DX>
+void sequence_softmax_grad_into(const E& executor, const DY& dy, const Y& y, const SoftmaxOptions& options, DX&& dx) {
+  operation::softmax_grad_into<false>(executor, dy, y, options, dx);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Y, class DX>
+void sequence_softmax_grad_into(const E& executor, const DY& dy, const Y& y, DX&& dx) {
+  operation::softmax_grad_into<false>(executor, dy, y, SoftmaxOptions{}, dx);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Y>
+LoDTensor<value_type_t<Y>, device_t<Y>> sequence_softmax_grad(const E& executor, const DY& dy, const Y& y,
+                                                              const SoftmaxOptions& options = {}) {
+  LoDTensor<value_type_t<Y>, device_t<Y>> dx(executor.resource());
+  sequence_softmax_grad_into(executor, dy, y, options, dx);
+  return dx;
+}
+template <LoDTensorLike DY, LoDTensorLike Y>
+auto sequence_softmax_grad(const DY& dy, const Y& y, const SoftmaxOptions& options = {}) {
+  return sequence_softmax_grad(default_executor<device_t<Y>>(), dy, y, options);
+}
+
+/// The gradient of `sequence_log_softmax`, from its result y: dx = dy - exp(y) * sum(dy). Otherwise as
+/// `sequence_softmax_grad`.
+template <Executor E, LoDTensorLike DY, LoDTensorLike Y, class DX>
+void sequence_log_softmax_grad_into(const E& executor, const DY& dy, const Y& y, const SoftmaxOptions& options,
+                                    DX&& dx) {
+  operation::softmax_grad_into<true>(executor, dy, y, options, dx);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Y, class DX>
+void sequence_log_softmax_grad_into(const E& executor, const DY& dy, const Y& y, DX&& dx) {
+  operation::softmax_grad_into<true>(executor, dy, y, SoftmaxOptions{}, dx);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Y>
+LoDTensor<value_type_t<Y>, device_t<Y>> sequence_log_softmax_grad(const E& executor, const DY& dy, const Y& y,
+                                                                  const SoftmaxOptions& options = {}) {
+  LoDTensor<value_type_t<Y>, device_t<Y>> dx(executor.resource());
+  sequence_log_softmax_grad_into(executor, dy, y, options, dx);
+  return dx;
+}
+template <LoDTensorLike DY, LoDTensorLike Y>
+auto sequence_log_softmax_grad(const DY& dy, const Y& y, const SoftmaxOptions& options = {}) {
+  return sequence_log_softmax_grad(default_executor<device_t<Y>>(), dy, y, options);
+}
+
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Time-major blocks: step 0 of every sequence, then step 1 of all that have one, and so on. What a fast recurrent
+/// network loops over: each step is contiguous, and the active sequences are always the first ones.
+#pragma once
+
+#include <lod/kernel.hpp>
+#include <lod/ops/embedding.hpp>
+#include <lod/ops/rank_table.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace lod::inline LOD_TARGET {
+
+namespace operation {
+
+/// Where step t begins among all steps of all sequences: steps() + 1 numbers.
+inline void write_step_offsets(const RankTable& table, std::span<std::int64_t> offsets) {
+  offsets[0] = 0;
+  for (std::int64_t t = 0; t < table.steps(); ++t) {
+    offsets[static_cast<std::size_t>(t) + 1] = offsets[static_cast<std::size_t>(t)] + table.active(t);
+  }
+}
+
+/// A reordering of the elements (sequences, or rows where there is no level) of `from`, each with all below it: calls
+/// element(i) for the i-th element of the result, i in [0, count), to learn which it is. Adds the reordered levels to
+/// `levels` and writes the reordered rows to `rows`, counted from the first of `from`.
+template <class Element>
+void reorder_elements(const LoDView& from, std::int64_t count, const Element& element, NewLevels& levels,
+                      std::int64_t* rows) {
+  for (int level = 0; level < from.levels(); ++level) {
+    // The sequences of this level that each element holds: their number, then their lengths.
+    const auto visit = [&](const auto& f) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::int64_t begin = element(i), end = begin + 1;
+        for (int above = 0; above < level; ++above) {
+          const auto offsets = from.offsets(above);
+          begin = offsets[static_cast<std::size_t>(begin)] - offsets[0];
+          end = offsets[static_cast<std::size_t>(end)] - offsets[0];
+        }
+        f(begin, end);
+      }
+    };
+    std::int64_t size = 0;
+    visit([&](std::int64_t begin, std::int64_t end) { size += end - begin; });
+    const auto out = levels.add(size);
+    const auto offsets = from.offsets(level);
+    std::size_t position = 0;
+    visit([&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i, ++position) {
+        out[position + 1] =
+            out[position] + offsets[static_cast<std::size_t>(i) + 1] - offsets[static_cast<std::size_t>(i)];
+      }
+    });
+  }
+  if (from.levels() == 0) {
+    for (std::int64_t i = 0; i < count; ++i) rows[i] = element(i);
+    return;
+  }
+  const auto absolute = from.absolute_offsets(0);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(element(i));
+    for (std::int64_t row = absolute[at]; row < absolute[at + 1]; ++row) *rows++ = row - absolute[0];
+  }
+}
+
+/// The part of a LoD under the sequences of `level`: what the elements of those sequences are.
+inline LoDView levels_below(const LoDView& whole, int level) {
+  LoDView below = whole;
+  // One level down at a time: all sequences of the level, as the elements of one.
+  for (int above = 0; above <= level; ++above) below = below.all_children();
+  return below;
+}
+
+}  // namespace operation
+
+/// The rows of a ragged batch in time-major order. `values()` has the level of the steps, whose elements are the active
+/// sequences, and the levels below the ranked one: `step(t)` shows the step's element of each active sequence, in rank
+/// order. Where the ranked level is the last one, that is one row each: [active(t), row shape...].
+template <class T, class Device = Cpu>
+class TimeMajor {
+ public:
+  TimeMajor() = default;
+  /// One zero row for each step of each sequence: room for the states of a recurrent network.
+  TimeMajor(const RankTable& table, const Shape& row_shape) {
+    std::vector<std::int64_t> offsets(static_cast<std::size_t>(table.steps()) + 1);
+    operation::write_step_offsets(table, {offsets.data(), offsets.size()});
+    values_ = LoDTensor<T, Device>(LoD::from_offsets({std::move(offsets)}), row_shape);
+  }
+  /// Takes values whose level 0 are the steps.
+  explicit TimeMajor(LoDTensor<T, Device> values) noexcept : values_(std::move(values)) {}
+
+  /// The number of steps.
+  std::int64_t steps() const noexcept { return values_.levels() > 0 ? values_.size() : 0; }
+  /// What step t has, as a view. Throws OutOfRange.
+  LoDTensorView<T, Device> step(std::int64_t t) { return values_[t]; }
+  LoDTensorView<const T, Device> step(std::int64_t t) const { return values_[t]; }
+  LoDTensor<T, Device>& values() noexcept { return values_; }
+  const LoDTensor<T, Device>& values() const noexcept { return values_; }
+
+ private:
+  LoDTensor<T, Device> values_;
+};
+
+/// x in time-major order, by the rank table of one of its levels. Levels above the ranked one are dropped (the table
+/// keeps them for the way back), levels below stay with their step. Empty sequences take part in no step. Throws
+/// ShapeMismatch unless x has the LoD of the table. One pass over the values, and a list of row numbers in scratch.
+template <Executor E, LoDTensorLike X>
+void to_time_major_into(const E& executor, const X& x, const RankTable& table,
+                        TimeMajor<value_type_t<X>, device_t<X>>& z) {
+  const auto view = x.view();
+  if (!(view.lod_view() == table.lod().view())) {
+    throw ShapeMismatch("to_time_major: the LoD of x is not the one that the table ranks");
+  }
+  const int level = table.level();
+  const LoDView elements = operation::levels_below(view.lod_view(), level);
+  const auto offsets = view.lod_view().offsets(level);
+  const std::int64_t count = elements.size();
+  std::int64_t sequences = table.steps();
+  for (int below = 0; below < elements.levels(); ++below) sequences += elements.size(below);
+  operation::NewLevels levels(executor.workspace(), elements.levels() + 1, sequences);
+  operation::write_step_offsets(table, levels.add(table.steps()));
+  // Which element is the i-th of the result.
+  const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
+  std::int64_t next = 0;
+  for (std::int64_t t = 0; t < table.steps(); ++t) {
+    for (std::int64_t rank = 0; rank < table.active(t); ++rank) {
+      order[next++] = offsets[static_cast<std::size_t>(table[rank].index)] - offsets[0] + t;
+    }
+  }
+  const Workspace::Loan<std::int64_t> rows(executor.workspace(), view.rows());
+  operation::reorder_elements(
+      elements, count, [&](std::int64_t i) { return order[i]; }, levels, rows.data());
+  const auto out = operation::prepare(z.values(), levels, view.row_shape());
+  kernel::GatherRows<E>::run(executor, view.data(), rows.data(), view.rows(), view.row_size(), std::int64_t{-1},
+                             out.data());
+}
+template <Executor E, LoDTensorLike X>
+TimeMajor<value_type_t<X>, device_t<X>> to_time_major(const E& executor, const X& x, const RankTable& table) {
+  TimeMajor<value_type_t<X>, device_t<X>> z{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource())};
+  to_time_major_into(executor, x, table, z);
+  return z;
+}
+template <LoDTensorLike X>
+auto to_time_major(const X& x, const RankTable& table) {
+  return to_time_major(default_executor<device_t<X>>(), x, table);
+}
+
+/// The inverse: the sequences back in their own order. LoD: the levels of the table down to the ranked one, then those
+/// that z has below its steps, which need not be those that x had. Throws ShapeMismatch unless the steps of z have as
+/// many elements as the table says.
+template <Executor E, class T, class Y>
+void from_time_major_into(const E& executor, const TimeMajor<T, typename E::device>& z, const RankTable& table, Y&& y) {
+  const auto view = z.values().view();
+  const Workspace::Loan<std::int64_t> steps(executor.workspace(), table.steps() + 1);
+  operation::write_step_offsets(table, steps.span());
+  bool fits = view.levels() > 0 && view.size() == table.steps();
+  for (std::int64_t t = 0; fits && t <= table.steps(); ++t) {
+    fits = view.lod_view().offsets(0)[static_cast<std::size_t>(t)] == steps[t];
+  }
+  if (!fits) throw ShapeMismatch("from_time_major: the steps of z are not those of the table");
+
+  const LoDView whole = table.lod().view();
+  const LoDView elements = operation::levels_below(view.lod_view(), 0);
+  const std::int64_t count = elements.size();
+  std::int64_t sequences = 0;
+  for (int level = 0; level <= table.level(); ++level) sequences += whole.size(level);
+  for (int below = 0; below < elements.levels(); ++below) sequences += elements.size(below);
+  operation::NewLevels levels(executor.workspace(), table.level() + 1 + elements.levels(), sequences);
+  for (int level = 0; level <= table.level(); ++level) {
+    const auto from = whole.offsets(level);
+    std::copy(from.begin(), from.end(), levels.add(whole.size(level)).begin());
+  }
+  const auto offsets = whole.offsets(table.level());
+  const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
+  for (std::int64_t rank = 0; rank < table.size(); ++rank) {
+    const std::int64_t first = offsets[static_cast<std::size_t>(table[rank].index)];
+    for (std::int64_t t = 0; t < table[rank].length; ++t) order[first + t] = steps[t] + rank;
+  }
+  const Workspace::Loan<std::int64_t> rows(executor.workspace(), view.rows());
+  operation::reorder_elements(
+      elements, count, [&](std::int64_t i) { return order[i]; }, levels, rows.data());
+  const auto out = operation::prepare(y, levels, view.row_shape());
+  kernel::GatherRows<E>::run(executor, view.data(), rows.data(), view.rows(), view.row_size(), std::int64_t{-1},
+                             out.data());
+}
+template <Executor E, class T>
+LoDTensor<T, typename E::device> from_time_major(const E& executor, const TimeMajor<T, typename E::device>& z,
+                                                 const RankTable& table) {
+  LoDTensor<T, typename E::device> y(executor.resource());
+  from_time_major_into(executor, z, table, y);
+  return y;
+}
+template <class T, class Device>
+auto from_time_major(const TimeMajor<T, Device>& z, const RankTable& table) {
+  return from_time_major(default_executor<Device>(), z, table);
+}
+
+/// The gradients: each is the other's permutation of rows.
+template <Executor E, class T>
+auto to_time_major_grad(const E& executor, const TimeMajor<T, typename E::device>& dz, const RankTable& table) {
+  return from_time_major(executor, dz, table);
+}
+template <class T, class Device>
+auto to_time_major_grad(const TimeMajor<T, Device>& dz, const RankTable& table) {
+  return from_time_major(dz, table);
+}
+template <Executor E, LoDTensorLike X>
+auto from_time_major_grad(const E& executor, const X& dy, const RankTable& table) {
+  return to_time_major(executor, dy, table);
+}
+template <LoDTensorLike X>
+auto from_time_major_grad(const X& dy, const RankTable& table) {
+  return to_time_major(dy, table);
+}
+
+}  // namespace lod::inline LOD_TARGET

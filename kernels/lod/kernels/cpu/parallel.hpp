@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Threads: work handed out in pieces of equal size, whatever the lengths of the sequences.
+#pragma once
+
+#include <lod/executor.hpp>
+#include <lod/kernel.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+
+#ifdef _OPENMP
+#  include <omp.h>
+#endif
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// Work on fewer bytes than this is done by the calling thread: waking another takes longer.
+inline constexpr std::int64_t serial_bytes = 64 * 1024;
+
+/// The threads that work at a time, at most. Scratch memory is borrowed for all of them before they start: then what an
+/// operation needs does not depend on how the work happens to be shared out, and running out of memory throws.
+inline int max_threads(const CpuExecutor& executor) noexcept {
+#ifdef _OPENMP
+  return executor.threads();
+#else
+  static_cast<void>(executor);
+  return 1;
+#endif
+}
+
+/// Calls body(task), or body(task, thread) with thread < max_threads(executor), for each task in [0, tasks), on all
+/// threads of the executor where `bytes`, the memory that all of it touches, are worth it. Tasks are handed out one by
+/// one.
+template <class Body>
+void parallel_for(const CpuExecutor& executor, std::int64_t tasks, std::int64_t bytes, const Body& body) {
+  const auto call = [&body](std::int64_t task, int thread) {
+    if constexpr (std::invocable<const Body&, std::int64_t, int>) {
+      body(task, thread);
+    } else {
+      body(task);
+    }
+  };
+#ifdef _OPENMP
+  if (executor.threads() > 1 && tasks > 1 && bytes >= serial_bytes) {
+#  pragma omp parallel for schedule(dynamic, 1) num_threads(executor.threads())
+    for (std::int64_t task = 0; task < tasks; ++task) call(task, omp_get_thread_num());
+    return;
+  }
+#else
+  static_cast<void>(executor);
+  static_cast<void>(bytes);
+#endif
+  for (std::int64_t task = 0; task < tasks; ++task) call(task, 0);
+}
+
+/// Scratch memory of `size` numbers for each thread that may work.
+template <class A>
+class ThreadScratch {
+ public:
+  ThreadScratch(const CpuExecutor& executor, std::int64_t size)
+      : stride_((size + 15) / 16 * 16), numbers_(executor.workspace(), stride_ * max_threads(executor)) {}
+  A* operator()(int thread) const noexcept { return numbers_.data() + thread * stride_; }
+
+ private:
+  std::int64_t stride_;  // whole cache lines: threads do not write to each other's
+  Workspace::Loan<A> numbers_;
+};
+
+/// Pieces into which work on so many bytes is cut: several for each thread, so that they end at about the same time.
+inline std::int64_t pieces(const CpuExecutor& executor, std::int64_t bytes) {
+  return executor.threads() == 1 ? 1 : std::clamp<std::int64_t>(bytes / serial_bytes, 1, 8 * executor.threads());
+}
+
+/// Calls body(begin, end), or body(begin, end, thread), on parts of [0, count) that cover it.
+template <class Body>
+void parallel_ranges(const CpuExecutor& executor, std::int64_t count, std::int64_t bytes, const Body& body) {
+  const std::int64_t parts = std::min(pieces(executor, bytes), std::max<std::int64_t>(count, 1));
+  const auto cut = [&](std::int64_t part) { return count / parts * part + std::min(part, count % parts); };
+  parallel_for(executor, parts, bytes, [&](std::int64_t part, int thread) {
+    if constexpr (std::invocable<const Body&, std::int64_t, std::int64_t, int>) {
+      body(cut(part), cut(part + 1), thread);
+    } else {
+      body(cut(part), cut(part + 1));
+    }
+  });
+}
+
+/// The merge path of sequences and their rows: a row weighs its bytes, the start of a sequence those of its offset.
+/// Cuts at equal weights share the work evenly, whether there are a million empty sequences or one long one.
+class MergePath {
+ public:
+  MergePath(const Segments& sequences, std::int64_t row_bytes) noexcept
+      : sequences_(sequences), row_bytes_(std::max<std::int64_t>(row_bytes, 1)) {}
+
+  std::int64_t weight() const noexcept { return before(sequences_.size); }
+
+  struct Position {
+    std::int64_t sequence;
+    std::int64_t row;  ///< counted from the start of the sequence
+  };
+  /// Where part `part` of `parts` begins; the end of the last part is the end of all.
+  Position cut(std::int64_t part, std::int64_t parts) const noexcept {
+    if (part == parts) return {sequences_.size, 0};
+    const std::int64_t target = weight() / parts * part + weight() % parts * part / parts;
+    std::int64_t low = 0, high = sequences_.size;  // the first sequence that begins behind the target
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (before(middle) <= target) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    if (low == 0) return {0, 0};
+    return {low - 1, std::min((target - before(low - 1)) / row_bytes_, sequences_.length(low - 1))};
+  }
+
+ private:
+  std::int64_t before(std::int64_t sequence) const noexcept {
+    return sequences_.begin(sequence) * row_bytes_ + sequence * static_cast<std::int64_t>(sizeof(std::int64_t));
+  }
+
+  Segments sequences_;
+  std::int64_t row_bytes_;
+};
+
+/// Calls body(begin, end), or body(begin, end, thread), on parts of the sequences that cover them all and weigh the
+/// same, but for this: no sequence is cut.
+template <class Body>
+void parallel_sequences(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
+                        const Body& body) {
+  const MergePath path(sequences, row_bytes);
+  const std::int64_t parts = pieces(executor, path.weight());
+  // A cut inside a sequence moves to its end.
+  const auto cut = [&](std::int64_t part) {
+    const MergePath::Position position = path.cut(part, parts);
+    return position.row > 0 ? position.sequence + 1 : position.sequence;
+  };
+  parallel_for(executor, parts, path.weight(), [&](std::int64_t part, int thread) {
+    if constexpr (std::invocable<const Body&, std::int64_t, std::int64_t, int>) {
+      body(cut(part), cut(part + 1), thread);
+    } else {
+      body(cut(part), cut(part + 1));
+    }
+  });
+}
+
+/// Calls body(i, begin, end, room), or body(i, begin, end, room, thread), for rows [begin, end) of sequence i, counted
+/// from its start: together the calls cover all rows, in parts that weigh the same. Long sequences are cut; empty ones
+/// get no call. A thread goes through the rows of a part in order, and has `room` of them before it, those of the call
+/// among them.
+template <class Body>
+void parallel_rows(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes, const Body& body) {
+  const MergePath path(sequences, row_bytes);
+  const std::int64_t parts = pieces(executor, path.weight());
+  parallel_for(executor, parts, path.weight(), [&](std::int64_t part, int thread) {
+    const MergePath::Position from = path.cut(part, parts), to = path.cut(part + 1, parts);
+    const std::int64_t last_row = sequences.begin(to.sequence) + to.row;
+    for (std::int64_t i = from.sequence; i <= to.sequence; ++i) {
+      const std::int64_t begin = i == from.sequence ? from.row : 0;
+      const std::int64_t end = i == to.sequence ? to.row : sequences.length(i);
+      if (begin == end) continue;
+      const std::int64_t room = last_row - sequences.begin(i) - begin;
+      if constexpr (std::invocable<const Body&, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int>) {
+        body(i, begin, end, room, thread);
+      } else {
+        body(i, begin, end, room);
+      }
+    }
+  });
+}
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The sum of many rows, column by column: one fixed tree for each sequence, counted from its first row.
+///
+/// The bits of a sum depend on the order of the additions. Here the order follows from the number of rows and the row
+/// size alone: not from threads, not from the vector width, not from where a sequence lies in its batch.
+///
+/// - A *leaf* of `leaf_rows` rows is summed in float (double, int64). Narrow rows (under 8 columns): row k goes to
+///   accumulator k mod 16 of its column, and the 16 are added as a tree. Wide rows: four rows are added as a tree, then
+///   to the column's accumulator.
+/// - The leaves of a *chunk* are added one after the other with compensation (Knuth's two-sum): the error of a sum is
+///   that of one leaf, however long the sequence.
+/// - The chunks are added likewise. Threads share a long sequence by chunks.
+#pragma once
+
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+inline constexpr std::int64_t leaf_rows = 512;
+
+/// Rows of a chunk: whole leaves, about 64 Ki elements.
+constexpr std::int64_t chunk_rows(std::int64_t row_size) noexcept {
+  return std::max<std::int64_t>(65536 / (leaf_rows * std::max<std::int64_t>(row_size, 1)), 1) * leaf_rows;
+}
+
+/// Reads rows that lie one behind the other. `readable` numbers from `first` on may be read, rows or not: a caller that
+/// knows of more than its rows spares narrow ones a slow end.
+template <class T>
+struct ContiguousRows {
+  const T* first;
+  std::int64_t row_size;
+  std::int64_t readable = 0;
+  const T* operator()(std::int64_t row) const noexcept { return first + row * row_size; }
+};
+/// Reads the rows of a table that a list names.
+template <class T>
+struct ListedRows {
+  const T* table;
+  std::int64_t row_size;
+  const std::int64_t* list;
+  const T* operator()(std::int64_t row) const noexcept { return table + list[row] * row_size; }
+};
+
+/// Rows of terms that are computed when their turn comes: compute(first, count, to) writes rows [first, first + count)
+/// of them to `to`, at most `computed_rows(row_size)` at a time. `block` is scratch for `computed_scratch(row_size)`
+/// numbers.
+template <class A, class Compute>
+struct ComputedRows {
+  Compute compute;
+  A* block;
+};
+template <class Compute, class A>
+ComputedRows(Compute, A*) -> ComputedRows<A, Compute>;
+
+/// sum += term, and what was rounded away is added to `error`. Exact for integers.
+template <class A>
+inline void add_compensated(A& sum, A& error, A term) noexcept {
+  if constexpr (std::is_floating_point_v<A>) {
+    const A total = sum + term;
+    const A back = total - sum;
+    const A lost = (sum - (total - back)) + (term - back);
+    // An infinite or NaN total has no rounding error to keep.
+    error += total - total == A{} ? lost : A{};
+    sum = total;
+  } else {
+    sum = static_cast<A>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(term));
+    static_cast<void>(error);
+  }
+}
+
+inline constexpr std::int64_t narrow_row_size = 7;
+
+/// Adds the accumulators of `rows` rows, a power of two, as a tree.
+template <std::size_t columns, class A>
+inline void add_tree(std::size_t rows, A* accumulators, A* sum) {
+  for (std::size_t half = rows / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half * columns; ++i) accumulators[i] += accumulators[half * columns + i];
+  }
+  for (std::size_t column = 0; column < columns; ++column) sum[column] = accumulators[column];
+}
+
+/// 16 rows of `columns` columns are so many whole vectors.
+template <std::size_t columns, class T>
+inline constexpr std::size_t narrow_vectors = 16 * columns / Vector<T>::size;
+
+/// The same for the accumulators of 16 rows in `narrow_vectors` vectors. Both lose their values.
+template <std::size_t columns, class T>
+inline void add_tree(Vector<T>* accumulators, Accumulator<T>* sum) {
+  constexpr std::size_t vectors = narrow_vectors<columns, T>;
+  static_assert(vectors * Vector<T>::size == 16 * columns);
+  // As far as it goes by whole vectors.
+  constexpr std::size_t fold = std::min<std::size_t>(vectors & (~vectors + 1), 16);
+  constexpr std::size_t kept = vectors / fold;
+  for (std::size_t half = vectors / 2; half >= kept; half /= 2) {
+    for (std::size_t v = 0; v < half; ++v) accumulators[v] += accumulators[half + v];
+  }
+  alignas(64) Accumulator<T> numbers[kept * Vector<T>::size];
+  for (std::size_t v = 0; v < kept; ++v) accumulators[v].store_aligned(numbers + v * Vector<T>::size);
+  add_tree<columns>(16 / fold, numbers, sum);
+}
+
+/// One leaf of rows of 1 to 7 columns.
+template <std::size_t columns, class T, class Rows>
+inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t count, Accumulator<T>* sum) {
+  using A = Accumulator<T>;
+  if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
+    constexpr std::size_t vectors = narrow_vectors<columns, T>;
+    constexpr std::int64_t block = vectors * lanes<T>;
+    const T* x = rows(first);
+    std::int64_t left = count * static_cast<std::int64_t>(columns);
+    std::int64_t readable = rows.readable - (x - rows.first);
+    Vector<T> accumulators[vectors];
+    for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = Vector<T>(A{});
+    for (; left >= block; left -= block, readable -= block, x += block) {
+      for (std::size_t v = 0; v < vectors; ++v) accumulators[v] += load(x + v * Vector<T>::size);
+    }
+    // Zeros in place of the rows that are missing change nothing.
+    for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
+      accumulators[v] += load_first(x, left, A{}, readable);
+    }
+    add_tree<columns, T>(accumulators, sum);
+  } else {
+    A accumulators[16 * columns] = {};
+    for (std::int64_t row = 0; row < count; ++row) {
+      const T* x = rows(first + row);
+      A* to = accumulators + static_cast<std::size_t>(row) % 16 * columns;
+      for (std::size_t column = 0; column < columns; ++column) to[column] += static_cast<A>(x[column]);
+    }
+    add_tree<columns>(16, accumulators, sum);
+  }
+}
+
+/// Adds rows of 8 columns or more to `sum`, four at a time.
+template <class T, class Rows>
+inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size,
+                          Accumulator<T>* sum) {
+  using A = Accumulator<T>;
+  std::int64_t row = 0;
+  for (; row + 4 <= count; row += 4) {
+    const T* a = rows(first + row);
+    const T* b = rows(first + row + 1);
+    const T* c = rows(first + row + 2);
+    const T* d = rows(first + row + 3);
+    std::int64_t i = 0;
+    for (; i + lanes<T> <= row_size; i += lanes<T>) {
+      const Vector<T> four = (load<T>(a + i) + load<T>(b + i)) + (load<T>(c + i) + load<T>(d + i));
+      (Vector<T>::load_unaligned(sum + i) + four).store_unaligned(sum + i);
+    }
+    for (; i < row_size; ++i) {
+      sum[i] += (static_cast<A>(a[i]) + static_cast<A>(b[i])) + (static_cast<A>(c[i]) + static_cast<A>(d[i]));
+    }
+  }
+  for (; row < count; ++row) {
+    const T* a = rows(first + row);
+    std::int64_t i = 0;
+    for (; i + lanes<T> <= row_size; i += lanes<T>) {
+      (Vector<T>::load_unaligned(sum + i) + load<T>(a + i)).store_unaligned(sum + i);
+    }
+    for (; i < row_size; ++i) sum[i] += static_cast<A>(a[i]);
+  }
+}
+
+template <class T, class Rows>
+void sum_stored_leaf(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size,
+                     Accumulator<T>* sum) {
+  switch (row_size) {
+    case 1:
+      return sum_narrow_leaf<1, T>(rows, first, count, sum);
+    case 2:
+      return sum_narrow_leaf<2, T>(rows, first, count, sum);
+    case 3:
+      return sum_narrow_leaf<3, T>(rows, first, count, sum);
+    case 4:
+      return sum_narrow_leaf<4, T>(rows, first, count, sum);
+    case 5:
+      return sum_narrow_leaf<5, T>(rows, first, count, sum);
+    case 6:
+      return sum_narrow_leaf<6, T>(rows, first, count, sum);
+    case 7:
+      return sum_narrow_leaf<7, T>(rows, first, count, sum);
+    default:
+      std::fill_n(sum, row_size, Accumulator<T>{});
+      return add_wide_rows<T>(rows, first, count, row_size, sum);
+  }
+}
+
+/// Computed terms are kept in the first-level cache until they are added: a leaf of narrow rows, a multiple of four
+/// wide ones.
+constexpr std::int64_t computed_rows(std::int64_t row_size) noexcept {
+  return row_size <= narrow_row_size ? leaf_rows : std::max<std::int64_t>(4096 / row_size / 4 * 4, 4);
+}
+constexpr std::int64_t computed_scratch(std::int64_t row_size) noexcept { return computed_rows(row_size) * row_size; }
+
+/// Sums at most a leaf of rows into sum[0 .. row_size).
+template <class T, class Rows>
+void sum_leaf(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size, Accumulator<T>* sum) {
+  if constexpr (requires { rows.compute; }) {
+    const ContiguousRows<T> block{rows.block, row_size, computed_scratch(row_size)};
+    if (row_size <= narrow_row_size) {
+      rows.compute(first, count, rows.block);
+      sum_stored_leaf<T>(block, 0, count, row_size, sum);
+      return;
+    }
+    std::fill_n(sum, row_size, T{});
+    const std::int64_t step = computed_rows(row_size);
+    for (std::int64_t row = 0; row < count; row += step) {
+      const std::int64_t some = std::min(count - row, step);
+      rows.compute(first + row, some, rows.block);
+      add_wide_rows<T>(block, 0, some, row_size, sum);
+    }
+  } else {
+    sum_stored_leaf<T>(rows, first, count, row_size, sum);
+  }
+}
+
+/// Sums rows [first, first + count) of `rows` into sum[0 .. row_size), with the rounding errors of joining leaves in
+/// error[0 .. row_size). `leaf` is scratch for one row. At most a chunk of rows.
+template <class T, class Rows>
+void sum_chunk(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size, Accumulator<T>* sum,
+               Accumulator<T>* error, Accumulator<T>* leaf) {
+  sum_leaf<T>(rows, first, std::min(count, leaf_rows), row_size, sum);
+  std::fill_n(error, row_size, Accumulator<T>{});
+  for (std::int64_t begin = leaf_rows; begin < count; begin += leaf_rows) {
+    sum_leaf<T>(rows, first + begin, std::min(count - begin, leaf_rows), row_size, leaf);
+    for (std::int64_t i = 0; i < row_size; ++i) add_compensated(sum[i], error[i], leaf[i]);
+  }
+}
+
+/// Adds the sum of a chunk, with its error, to a running one.
+template <class A>
+inline void join_chunks(A* sum, A* error, const A* more, const A* more_error, std::int64_t row_size) noexcept {
+  for (std::int64_t i = 0; i < row_size; ++i) {
+    add_compensated(sum[i], error[i], more[i]);
+    error[i] += more_error[i];
+  }
+}
+
+/// The scratch that `sum_rows` takes, in numbers.
+constexpr std::int64_t sum_scratch(std::int64_t row_size) noexcept { return 5 * row_size; }
+
+/// Sums all `count` rows on the calling thread; returns the sums, row_size numbers at the start of `scratch`.
+template <class T, class Rows>
+const Accumulator<T>* sum_rows(const Rows& rows, std::int64_t count, std::int64_t row_size, Accumulator<T>* scratch) {
+  using A = Accumulator<T>;
+  A* sum = scratch;
+  A* error = scratch + row_size;
+  A* leaf = scratch + 2 * row_size;
+  const std::int64_t step = chunk_rows(row_size);
+  sum_chunk<T>(rows, 0, std::min(count, step), row_size, sum, error, leaf);
+  for (std::int64_t first = step; first < count; first += step) {
+    A* more = scratch + 3 * row_size;
+    A* more_error = scratch + 4 * row_size;
+    sum_chunk<T>(rows, first, std::min(count - first, step), row_size, more, more_error, leaf);
+    join_chunks(sum, error, more, more_error, row_size);
+  }
+  for (std::int64_t i = 0; i < row_size; ++i) sum[i] += error[i];
+  return sum;
+}
+
+/// The same for one long sequence, by all threads of the executor; the sums go to sum[0 .. row_size). The rows are what
+/// rows_of(thread) returns; reading them touches `bytes` of memory.
+template <class T, class RowsOf>
+void sum_rows(const CpuExecutor& executor, const RowsOf& rows_of, std::int64_t count, std::int64_t row_size,
+              std::int64_t bytes, Accumulator<T>* sum) {
+  using A = Accumulator<T>;
+  const std::int64_t step = chunk_rows(row_size);
+  const std::int64_t chunks = std::max<std::int64_t>((count + step - 1) / step, 1);
+  const Workspace::Loan<A> partial(executor.workspace(), chunks * 3 * row_size);
+  parallel_for(executor, chunks, bytes, [&](std::int64_t chunk, int thread) {
+    A* const here = partial.data() + chunk * 3 * row_size;
+    sum_chunk<T>(rows_of(thread), chunk * step, std::min(step, count - chunk * step), row_size, here, here + row_size,
+                 here + 2 * row_size);
+  });
+  A* const first = partial.data();
+  A* const error = first + row_size;
+  for (std::int64_t chunk = 1; chunk < chunks; ++chunk) {
+    const A* more = first + chunk * 3 * row_size;
+    join_chunks(first, error, more, more + row_size, row_size);
+  }
+  for (std::int64_t i = 0; i < row_size; ++i) sum[i] = first[i] + error[i];
+}
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Runs of rows, copied on the CPU by all threads: cut by rows, not by runs.
+#pragma once
+
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/run_copy.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+template <>
+struct RunCopy<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* const* sources, const Segments& destination,
+                  std::int64_t row_size, T* y) {
+    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_rows(executor, destination, row_bytes,
+                       [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
+                         cpu::copy(sources[i] + begin * row_size, (end - begin) * row_size,
+                                   y + (destination.begin(i) + begin) * row_size);
+                       });
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

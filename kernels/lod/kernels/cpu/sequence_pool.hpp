@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Pooling on the CPU.
+#pragma once
+
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/sequence_pool.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+/// What the sum of `length` rows is divided by.
+template <class A>
+inline A pool_divisor(PoolType type, std::int64_t length) {
+  switch (type) {
+    case PoolType::AVERAGE:
+      return static_cast<A>(length);
+    case PoolType::SQRT:
+      return static_cast<A>(std::sqrt(static_cast<double>(length)));
+    default:
+      return A{1};
+  }
+}
+
+/// y = sum / sqrt(length), ... of `row_size` sums.
+template <class T>
+inline void finish_sum(PoolType type, std::int64_t length, const Accumulator<T>* sum, std::int64_t row_size, T* y) {
+  using A = Accumulator<T>;
+  if (type == PoolType::SUM) {
+    for (std::int64_t i = 0; i < row_size; ++i) y[i] = static_cast<T>(sum[i]);
+  } else if constexpr (std::floating_point<A>) {
+    const A divisor = pool_divisor<A>(type, length);
+    for (std::int64_t i = 0; i < row_size; ++i) y[i] = static_cast<T>(sum[i] / divisor);
+  } else if (type == PoolType::AVERAGE) {
+    for (std::int64_t i = 0; i < row_size; ++i) y[i] = static_cast<T>(sum[i] / length);
+  } else {
+    const double divisor = pool_divisor<double>(type, length);
+    for (std::int64_t i = 0; i < row_size; ++i)
+      y[i] = static_cast<T>(static_cast<std::int64_t>(static_cast<double>(sum[i]) / divisor));
+  }
+}
+
+template <class T>
+void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, PoolType type,
+               T pad_value, T* y) {
+  using A = Accumulator<T>;
+  const std::int64_t step = max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows;
+  const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t numbers = sequences.rows() * row_size;
+  const auto rows_of = [&](std::int64_t i) {
+    const std::int64_t first = sequences.begin(i) * row_size;
+    return ContiguousRows<T>{x + first, row_size, numbers - first};
+  };
+  const ThreadScratch<A> scratch(executor, sum_scratch(row_size));
+  parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+    A* const sum = scratch(thread);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t length = sequences.length(i);
+      if (length > step) continue;
+      T* out = y + i * row_size;
+      if (length == 0) {
+        fill(out, row_size, pad_value);
+        continue;
+      }
+      if (row_size == 1 && length <= leaf_rows) {  // the case in which every nanosecond counts
+        A total;
+        sum_narrow_leaf<1, T>(rows_of(i), 0, length, &total);
+        finish_sum(type, length, &total, 1, out);
+      } else {
+        sum_rows<T>(rows_of(i), length, row_size, sum);
+        finish_sum(type, length, sum, row_size, out);
+      }
+    }
+  });
+  if (sequences.max_rows <= step) return;
+  for (std::int64_t i = 0; i < sequences.size; ++i) {
+    const std::int64_t length = sequences.length(i);
+    if (length <= step) continue;
+    const auto rows = [&](int) { return rows_of(i); };
+    sum_rows<T>(executor, rows, length, row_size, length * row_bytes, scratch(0));
+    finish_sum(type, length, scratch(0), row_size, y + i * row_size);
+  }
+}
+
+/// Whether `candidate` takes the place of `best`, which stands before it.
+template <bool minimum, class T>
+inline bool wins(const T& candidate, const T& best) {
+  if constexpr (std::integral<T>) {
+    return minimum ? candidate < best : candidate > best;
+  } else {
+    const auto a = static_cast<Accumulator<T>>(candidate), b = static_cast<Accumulator<T>>(best);
+    return (minimum ? a < b : a > b) | ((a != a) & (b == b));  // no jumps: the outcome is a coin's
+  }
+}
+
+/// The greatest (least) of each column of rows [0, length) of x, and set_row(column, row) for the row where it stands.
+template <bool minimum, class T, class SetRow>
+void pool_extremes(const T* x, std::int64_t length, std::int64_t row_size, T* y, const SetRow& set_row) {
+  copy(x, row_size, y);
+  for (std::int64_t column = 0; column < row_size; ++column) set_row(column, 0);
+  for (std::int64_t row = 1; row < length; ++row) {
+    const T* candidates = x + row * row_size;
+    for (std::int64_t column = 0; column < row_size; ++column) {
+      if (wins<minimum>(candidates[column], y[column])) {
+        y[column] = candidates[column];
+        set_row(column, row);
+      }
+    }
+  }
+}
+
+/// The same without the row: whole vectors at a time, along the columns of wide rows, across the rows of scalar ones.
+/// From x on, `readable` numbers may be read.
+template <bool minimum, class T>
+void pool_extremes(const T* x, std::int64_t length, std::int64_t row_size, T* y, std::int64_t readable) {
+  const auto keep = [](const Vector<T>& candidate, const Vector<T>& best) {
+    if constexpr (minimum) {
+      return xsimd::select(falls_below(candidate, best), candidate, best);
+    } else {
+      return xsimd::select(exceeds(candidate, best), candidate, best);
+    }
+  };
+  if (row_size == 1) {
+    using A = Accumulator<T>;
+    const auto first = static_cast<A>(*x);
+    Vector<T> best(first);
+    std::int64_t row = 0;
+    for (; row + lanes<T> <= length; row += lanes<T>) best = keep(load(x + row), best);
+    if (row < length) best = keep(load_first(x + row, length - row, first, readable - row), best);
+    if constexpr (std::floating_point<A>) {
+      if (xsimd::any(best != best)) {
+        *y = std::numeric_limits<A>::quiet_NaN();
+        return;
+      }
+    }
+    alignas(64) A lane[Vector<T>::size];
+    best.store_aligned(lane);
+    for (std::size_t half = Vector<T>::size / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) {
+        lane[i] = minimum ? std::min(lane[i], lane[half + i]) : std::max(lane[i], lane[half + i]);
+      }
+    }
+    *y = static_cast<T>(lane[0]);
+  } else if (row_size >= lanes<T>) {
+    copy(x, row_size, y);
+    for (std::int64_t row = 1; row < length; ++row) transform<T>(x + row * row_size, y, row_size, y, keep);
+  } else {
+    pool_extremes<minimum>(x, length, row_size, y, [](std::int64_t, std::int64_t) {});
+  }
+}
+
+}  // namespace cpu
+
+template <>
+struct SequencePool<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
+                  PoolType type, T pad_value, T* y) {
+    if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
+      cpu::pool_sums(executor, x, sequences, row_size, type, pad_value, y);
+      return;
+    }
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t numbers = sequences.rows() * row_size;
+    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t length = sequences.length(i);
+        const std::int64_t before = sequences.begin(i) * row_size;
+        const T* first = x + before;
+        T* out = y + i * row_size;
+        if (length == 0) {
+          cpu::fill(out, row_size, pad_value);
+        } else if (type == PoolType::MAX) {
+          cpu::pool_extremes<false>(first, length, row_size, out, numbers - before);
+        } else if (type == PoolType::MIN) {
+          cpu::pool_extremes<true>(first, length, row_size, out, numbers - before);
+        } else {
+          cpu::copy(type == PoolType::FIRST ? first : first + (length - 1) * row_size, row_size, out);
+        }
+      }
+    });
+  }
+};
+
+template <>
+struct SequenceMaxPool<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
+                  bool minimum, T pad_value, T* y, std::int64_t* index) {
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t first_row = sequences.begin(i);
+        T* out = y + i * row_size;
+        std::int64_t* rows = index + i * row_size;
+        if (sequences.length(i) == 0) {
+          cpu::fill(out, row_size, pad_value);
+          cpu::fill<std::int64_t>(rows, row_size, -1);
+          continue;
+        }
+        const auto set_row = [&](std::int64_t column, std::int64_t row) { rows[column] = first_row + row; };
+        const T* first = x + first_row * row_size;
+        if (minimum) {
+          cpu::pool_extremes<true>(first, sequences.length(i), row_size, out, set_row);
+        } else {
+          cpu::pool_extremes<false>(first, sequences.length(i), row_size, out, set_row);
+        }
+      }
+    });
+  }
+};
+
+template <>
+struct SequencePoolGrad<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
+                  PoolType type, T* dx) {
+    using A = cpu::Accumulator<T>;
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_rows(executor, sequences, row_bytes,
+                       [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
+                         const std::int64_t length = sequences.length(i);
+                         const T* from = dy + i * row_size;
+                         T* first = dx + (sequences.begin(i) + begin) * row_size;
+                         if (type == PoolType::FIRST || type == PoolType::LAST) {
+                           cpu::fill(first, (end - begin) * row_size, T{});
+                           const std::int64_t row = type == PoolType::FIRST ? 0 : length - 1;
+                           if (begin <= row && row < end) cpu::copy(from, row_size, first + (row - begin) * row_size);
+                         } else if (type == PoolType::SUM) {
+                           cpu::repeat_row(from, row_size, end - begin, first, room);
+                         } else {
+                           // One row is computed; the others are copies of what has been written.
+                           const A divisor = cpu::pool_divisor<A>(type, length);
+                           for (std::int64_t column = 0; column < row_size; ++column) {
+                             first[column] = static_cast<T>(static_cast<A>(from[column]) / divisor);
+                           }
+                           cpu::repeat_row(first, row_size, end - begin - 1, first + row_size, room - 1);
+                         }
+                       });
+  }
+};
+
+template <>
+struct SequenceMaxPoolGrad<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* index, const Segments& sequences,
+                  std::int64_t row_size, T* dx) {
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        cpu::fill(dx + sequences.begin(i) * row_size, sequences.length(i) * row_size, T{});
+        for (std::int64_t column = 0; column < row_size; ++column) {
+          const std::int64_t row = index[i * row_size + column];
+          if (row >= 0) dx[row * row_size + column] = dy[i * row_size + column];
+        }
+      }
+    });
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

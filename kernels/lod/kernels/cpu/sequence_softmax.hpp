@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Softmax on the CPU: exponentials and divisions by whole vectors, over all columns of a sequence as one array; sums
+/// by the one tree of row_sum.hpp.
+#pragma once
+
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/sequence_softmax.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+/// One number for each column, followed by the first ones again: a vector may be read from any column on. So the rows
+/// of a sequence can be gone through as one array, whatever their size.
+template <class A>
+class ColumnNumbers {
+ public:
+  static constexpr std::int64_t scratch(std::int64_t row_size) noexcept { return row_size + lanes<A>; }
+  ColumnNumbers(A* numbers, std::int64_t row_size) noexcept : numbers_(numbers), row_size_(row_size) {}
+
+  /// change(numbers[column]) for each column.
+  template <class Change>
+  void set(const A* numbers, const Change& change) const noexcept {
+    for (std::int64_t column = 0; column < row_size_; ++column) numbers_[column] = change(numbers[column]);
+    for (std::int64_t i = 0; i < lanes<A>; ++i) numbers_[row_size_ + i] = numbers_[i];
+  }
+  Vector<A> operator()(std::int64_t column) const noexcept { return Vector<A>::load_unaligned(numbers_ + column); }
+
+ private:
+  A* numbers_;
+  std::int64_t row_size_;
+};
+
+/// Calls body(i, count, column) for the vectors of so many rows as one array: they hold the numbers from i on, the
+/// first of which is in `column`. All have `count` = `lanes<T>` of them, the last perhaps fewer.
+template <class T, class Body>
+inline void for_each_vector(std::int64_t rows, std::int64_t row_size, const Body& body) {
+  const std::int64_t numbers = rows * row_size;
+  const std::int64_t step = lanes<T> % row_size;
+  std::int64_t column = 0, i = 0;
+  for (; i + lanes<T> <= numbers; i += lanes<T>) {
+    body(i, lanes<T>, column);
+    column += step;
+    if (column >= row_size) column -= row_size;
+  }
+  if (i < numbers) body(i, numbers - i, column);
+}
+
+/// The vector at x + i of `for_each_vector`.
+template <class T>
+inline Vector<T> load_vector(const T* x, std::int64_t count, Accumulator<T> fill = {}, std::int64_t readable = 0) {
+  return count == lanes<T> ? load(x) : load_first(x, count, fill, readable);
+}
+
+/// The greatest number of each column; unspecified for a column with a NaN.
+template <class T>
+void column_maxima(const T* x, std::int64_t rows, std::int64_t row_size, Accumulator<T>* maxima) noexcept {
+  using A = Accumulator<T>;
+  constexpr A least = -std::numeric_limits<A>::infinity();
+  std::fill_n(maxima, row_size, least);
+  const auto add_rows = [maxima, row_size](const auto* from, std::int64_t count) {
+    for (; count > 0; --count, from += row_size) {
+      for (std::int64_t i = 0; i < row_size; ++i) maxima[i] = std::max(maxima[i], static_cast<A>(from[i]));
+    }
+  };
+  std::int64_t row = 0;
+  if (row_size >= lanes<T>) {
+    for (; row + 4 <= rows; row += 4) {
+      const T* a = x + row * row_size;
+      const T* b = a + row_size;
+      const T* c = b + row_size;
+      const T* d = c + row_size;
+      std::int64_t i = 0;
+      for (; i + lanes<T> <= row_size; i += lanes<T>) {
+        const Vector<T> four = xsimd::max(xsimd::max(load(a + i), load(b + i)), xsimd::max(load(c + i), load(d + i)));
+        xsimd::max(Vector<T>::load_unaligned(maxima + i), four).store_unaligned(maxima + i);
+      }
+      for (; i < row_size; ++i) {
+        maxima[i] = std::max(maxima[i], std::max(std::max<A>(a[i], b[i]), std::max<A>(c[i], d[i])));
+      }
+    }
+  } else {  // as many rows as there are lanes are `row_size` vectors
+    Vector<T> best[Vector<T>::size];
+    for (auto& vector : best) vector = Vector<T>(least);
+    for (; row + lanes<T> <= rows; row += lanes<T>) {
+      for (std::int64_t v = 0; v < row_size; ++v) {
+        best[v] = xsimd::max(best[v], load(x + row * row_size + v * lanes<T>));
+      }
+    }
+    alignas(64) A numbers[Vector<T>::size * Vector<T>::size];
+    for (std::int64_t v = 0; v < row_size; ++v) best[v].store_aligned(numbers + v * lanes<T>);
+    add_rows(numbers, lanes<T>);
+  }
+  add_rows(x + row * row_size, rows - row);
+}
+
+/// What is subtracted from a column: its maximum; 0 for a column of -inf, so that its exponentials are 0.
+template <class A>
+inline A softmax_shift(A maximum) noexcept {
+  return maximum == -std::numeric_limits<A>::infinity() ? A{} : maximum;
+}
+/// The sum of a column's exponentials, by which they are divided, or its logarithm, which is subtracted. The sum is 0
+/// for a column of -inf only.
+template <bool logarithm, class A>
+inline A softmax_normaliser(A sum) noexcept {
+  if constexpr (logarithm) {
+    return sum == A{} ? A{} : std::log(sum);
+  } else {
+    return sum == A{} ? A{1} : sum;
+  }
+}
+
+/// One sequence of up to a leaf of scalar rows, the case in which every nanosecond counts. From x and from y on, `room`
+/// numbers may be read and written; those behind the sequence are written later.
+template <bool logarithm, class T>
+inline void softmax_scalars(const T* x, std::int64_t rows, T* y, std::int64_t room) noexcept {
+  using A = Accumulator<T>;
+  constexpr A least = -std::numeric_limits<A>::infinity();
+  alignas(64) A terms[leaf_rows];
+  Vector<T> best(least);
+  for_each_vector<T>(rows, 1, [&](std::int64_t i, std::int64_t count, std::int64_t) {
+    const Vector<T> numbers = load_vector(x + i, count, least, room - i);
+    numbers.store_aligned(terms + i);
+    best = xsimd::max(best, numbers);
+  });
+  alignas(64) A lane[Vector<T>::size];
+  best.store_aligned(lane);
+  for (std::size_t half = Vector<T>::size / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lane[i] = std::max(lane[i], lane[half + i]);
+  }
+  const Vector<T> shift(softmax_shift(lane[0]));
+  // What fills up the last vector is -inf: its exponentials are 0 and change no sum.
+  Vector<T> sums[narrow_vectors<1, T>];
+  for (auto& sum : sums) sum = Vector<T>(A{});
+  for (std::int64_t i = 0; i < rows;) {
+    for (std::size_t v = 0; v < narrow_vectors<1, T> && i < rows; ++v, i += lanes<T>) {
+      const Vector<T> shifted = Vector<T>::load_aligned(terms + i) - shift;
+      const Vector<T> exponentials = xsimd::exp(shifted);
+      sums[v] += exponentials;
+      (logarithm ? shifted : exponentials).store_aligned(terms + i);
+    }
+  }
+  A sum;
+  add_tree<1, T>(sums, &sum);
+  const Vector<T> normaliser(softmax_normaliser<logarithm>(sum));
+  for_each_vector<T>(rows, 1, [&](std::int64_t i, std::int64_t count, std::int64_t) {
+    const Vector<T> numbers = Vector<T>::load_aligned(terms + i);
+    store_first(y + i, logarithm ? numbers - normaliser : numbers / normaliser, count, room - i);
+  });
+}
+
+/// The two passes over rows of any size. All columns have their shift and, for the second pass, their normaliser.
+template <bool logarithm, class T>
+class Softmax {
+  using A = Accumulator<T>;
+
+ public:
+  Softmax(A* scratch, std::int64_t row_size) noexcept
+      : row_size_(row_size), shift_(scratch, row_size), normaliser_(scratch + shift_.scratch(row_size), row_size) {}
+  static constexpr std::int64_t scratch(std::int64_t row_size) noexcept {
+    return 2 * ColumnNumbers<A>::scratch(row_size);
+  }
+
+  void set_maxima(const A* maxima) const noexcept { shift_.set(maxima, softmax_shift<A>); }
+  void set_sums(const A* sums) const noexcept { normaliser_.set(sums, softmax_normaliser<logarithm, A>); }
+
+  // `room` as in `softmax_scalars`.
+
+  /// exp(x - shift), to the end of a vector.
+  void exponentials(const T* x, std::int64_t rows, std::int64_t room, A* to) const noexcept {
+    for_each_vector<T>(rows, row_size_, [&](std::int64_t i, std::int64_t count, std::int64_t column) {
+      xsimd::exp(load_vector(x + i, count, A{}, room - i) - shift_(column)).store_unaligned(to + i);
+    });
+  }
+  void normalise_exponentials(const A* terms, std::int64_t rows, T* y, std::int64_t room) const noexcept {
+    for_each_vector<T>(rows, row_size_, [&](std::int64_t i, std::int64_t count, std::int64_t column) {
+      store_first(y + i, Vector<T>::load_unaligned(terms + i) / normaliser_(column), count, room - i);
+    });
+  }
+  void normalise(const T* x, std::int64_t rows, T* y, std::int64_t room) const noexcept {
+    for_each_vector<T>(rows, row_size_, [&](std::int64_t i, std::int64_t count, std::int64_t column) {
+      const Vector<T> shifted = load_vector(x + i, count, A{}, room - i) - shift_(column);
+      if constexpr (logarithm) {
+        store_first(y + i, shifted - normaliser_(column), count, room - i);
+      } else {
+        store_first(y + i, xsimd::exp(shifted) / normaliser_(column), count, room - i);
+      }
+    });
+  }
+
+ private:
+  std::int64_t row_size_;
+  ColumnNumbers<A> shift_;
+  ColumnNumbers<A> normaliser_;
+};
+
+/// A sequence of up to so many numbers keeps its exponentials in scratch memory, which fits the second-level cache;
+/// those of a longer one are computed twice.
+inline constexpr std::int64_t kept_numbers = 65536;
+
+template <bool logarithm, class T>
+void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
+                       T* y) {
+  using A = Accumulator<T>;
+  const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t step = chunk_rows(row_size);  // the longest sequence that one thread takes
+  const std::int64_t block_numbers =
+      std::max(computed_scratch(row_size), std::min(sequences.max_rows * row_size, kept_numbers)) + lanes<T>;
+  const ThreadScratch<A> columns(executor, Softmax<logarithm, T>::scratch(row_size));
+  const ThreadScratch<A> sums(executor, sum_scratch(row_size));
+  const ThreadScratch<A> blocks(executor, block_numbers);
+  const auto terms = [row_size](const Softmax<logarithm, T>& softmax, const T* first, std::int64_t room, A* block) {
+    const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
+      softmax.exponentials(first + row * row_size, count, room - row * row_size, to);
+    };
+    return ComputedRows{compute, block};
+  };
+
+  parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+    const Softmax<logarithm, T> softmax(columns(thread), row_size);
+    A* const sum = sums(thread);
+    A* const block = blocks(thread);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t rows = sequences.length(i);
+      if (rows == 0 || rows > step) continue;
+      const T* const from = x + sequences.begin(i) * row_size;
+      T* const to = y + sequences.begin(i) * row_size;
+      const std::int64_t room = x == y ? 0 : (sequences.begin(end) - sequences.begin(i)) * row_size;
+      if (row_size == 1 && rows <= leaf_rows) {
+        softmax_scalars<logarithm>(from, rows, to, room);
+        continue;
+      }
+      column_maxima(from, rows, row_size, sum);
+      softmax.set_maxima(sum);
+      if (!logarithm && rows * row_size <= kept_numbers) {
+        softmax.exponentials(from, rows, room, block);
+        softmax.set_sums(sum_rows<A>(ContiguousRows<A>{block, row_size, block_numbers}, rows, row_size, sum));
+        softmax.normalise_exponentials(block, rows, to, room);
+      } else {
+        softmax.set_sums(sum_rows<A>(terms(softmax, from, room, block), rows, row_size, sum));
+        softmax.normalise(from, rows, to, room);
+      }
+    }
+  });
+
+  if (sequences.max_rows <= step) return;
+  const Softmax<logarithm, T> softmax(columns(0), row_size);
+  for (std::int64_t i = 0; i < sequences.size; ++i) {
+    const std::int64_t rows = sequences.length(i);
+    if (rows <= step) continue;
+    const T* const from = x + sequences.begin(i) * row_size;
+    T* const to = y + sequences.begin(i) * row_size;
+    const std::int64_t chunks = (rows + step - 1) / step;
+    const Workspace::Loan<A> maxima(executor.workspace(), chunks * row_size);
+    parallel_for(executor, chunks, rows * row_bytes, [&](std::int64_t chunk) {
+      column_maxima(from + chunk * step * row_size, std::min(step, rows - chunk * step), row_size,
+                    maxima.data() + chunk * row_size);
+    });
+    column_maxima(maxima.data(), chunks, row_size, sums(0));
+    softmax.set_maxima(sums(0));
+    sum_rows<A>(
+        executor, [&](int thread) { return terms(softmax, from, 0, blocks(thread)); }, rows, row_size, rows * row_bytes,
+        sums(0));
+    softmax.set_sums(sums(0));
+    parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
+      softmax.normalise(from + begin * row_size, end - begin, to + begin * row_size, 0);
+    });
+  }
+}
+
+/// What is summed for the gradient: dy * y for the softmax, dy for its logarithm.
+template <bool logarithm, class V>
+inline V softmax_grad_term(const V& dy, const V& y) noexcept {
+  return logarithm ? dy : dy * y;
+}
+template <bool logarithm, class V>
+inline V softmax_gradient(const V& dy, const V& y, const V& sum) noexcept {
+  return logarithm ? dy - xsimd::exp(y) * sum : (dy - sum) * y;
+}
+
+/// The gradient of one sequence of up to a leaf of scalar rows; `room` as in `softmax_scalars`.
+template <bool logarithm, class T>
+inline void softmax_grad_scalars(const T* dy, const T* y, std::int64_t rows, T* dx, std::int64_t room) noexcept {
+  using A = Accumulator<T>;
+  Vector<T> sums[narrow_vectors<1, T>];
+  for (auto& sum : sums) sum = Vector<T>(A{});
+  for (std::int64_t i = 0; i < rows;) {
+    for (std::size_t v = 0; v < narrow_vectors<1, T> && i < rows; ++v, i += lanes<T>) {
+      sums[v] += softmax_grad_term<logarithm>(load_first(dy + i, rows - i, A{}, room - i),
+                                              load_first(y + i, rows - i, A{}, room - i));
+    }
+  }
+  A total;
+  add_tree<1, T>(sums, &total);
+  const Vector<T> sum(total);
+  for_each_vector<T>(rows, 1, [&](std::int64_t i, std::int64_t count, std::int64_t) {
+    const Vector<T> a = load_vector(dy + i, count, A{}, room - i), b = load_vector(y + i, count, A{}, room - i);
+    store_first(dx + i, softmax_gradient<logarithm>(a, b, sum), count, room - i);
+  });
+}
+
+template <bool logarithm, class T>
+void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y, const Segments& sequences,
+                            std::int64_t row_size, T* dx) {
+  using A = Accumulator<T>;
+  const std::int64_t row_bytes = 3 * row_size * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t step = chunk_rows(row_size);  // the longest sequence that one thread takes
+  const bool in_place = dx == dy || dx == y;
+  const auto unchanged = [](A number) { return number; };
+  const ThreadScratch<A> columns(executor, ColumnNumbers<A>::scratch(row_size));
+  const ThreadScratch<A> sums(executor, sum_scratch(row_size));
+  const ThreadScratch<A> blocks(executor, computed_scratch(row_size) + lanes<T>);
+  // Rows from `first` on; `end` is the first number that must not be touched, where that is not an earlier one.
+  const auto terms = [dy, y, row_size](std::int64_t first, std::int64_t end, A* block) {
+    const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
+      for_each_vector<T>(count, row_size, [=](std::int64_t i, std::int64_t some, std::int64_t) {
+        const std::int64_t at = (first + row) * row_size + i;
+        softmax_grad_term<logarithm>(load_vector(dy + at, some, A{}, end - at),
+                                     load_vector(y + at, some, A{}, end - at))
+            .store_unaligned(to + i);
+      });
+    };
+    return ComputedRows{compute, block};
+  };
+  const auto write = [=](std::int64_t first, std::int64_t rows, std::int64_t end, const ColumnNumbers<A>& column_sums) {
+    for_each_vector<T>(rows, row_size, [&](std::int64_t i, std::int64_t count, std::int64_t column) {
+      const std::int64_t at = first * row_size + i;
+      const Vector<T> a = load_vector(dy + at, count, A{}, end - at), b = load_vector(y + at, count, A{}, end - at);
+      store_first(dx + at, softmax_gradient<logarithm>(a, b, column_sums(column)), count, end - at);
+    });
+  };
+
+  parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+    const ColumnNumbers<A> column_sums(columns(thread), row_size);
+    const std::int64_t last = in_place ? 0 : sequences.begin(end) * row_size;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t rows = sequences.length(i), first = sequences.begin(i);
+      if (rows == 0 || rows > step) continue;
+      if (row_size == 1 && rows <= leaf_rows) {
+        softmax_grad_scalars<logarithm>(dy + first, y + first, rows, dx + first, last - first);
+        continue;
+      }
+      column_sums.set(sum_rows<A>(terms(first, last, blocks(thread)), rows, row_size, sums(thread)), unchanged);
+      write(first, rows, last, column_sums);
+    }
+  });
+
+  if (sequences.max_rows <= step) return;
+  const ColumnNumbers<A> column_sums(columns(0), row_size);
+  for (std::int64_t i = 0; i < sequences.size; ++i) {
+    const std::int64_t rows = sequences.length(i), first = sequences.begin(i);
+    if (rows <= step) continue;
+    sum_rows<A>(
+        executor, [&](int thread) { return terms(first, 0, blocks(thread)); }, rows, row_size, rows * row_bytes,
+        sums(0));
+    column_sums.set(sums(0), unchanged);
+    parallel_ranges(executor, rows, rows * row_bytes,
+                    [&](std::int64_t begin, std::int64_t end) { write(first + begin, end - begin, 0, column_sums); });
+  }
+}
+
+}  // namespace cpu
+
+template <>
+struct SequenceSoftmax<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
+                  bool logarithm, T* y) {
+    if (row_size == 0) return;
+    if (logarithm) {
+      cpu::softmax_sequences<true>(executor, x, sequences, row_size, y);
+    } else {
+      cpu::softmax_sequences<false>(executor, x, sequences, row_size, y);
+    }
+  }
+};
+
+template <>
+struct SequenceSoftmaxGrad<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* dy, const T* y, const Segments& sequences,
+                  std::int64_t row_size, bool logarithm, T* dx) {
+    if (row_size == 0) return;
+    if (logarithm) {
+      cpu::softmax_grad_sequences<true>(executor, dy, y, sequences, row_size, dx);
+    } else {
+      cpu::softmax_grad_sequences<false>(executor, dy, y, sequences, row_size, dx);
+    }
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

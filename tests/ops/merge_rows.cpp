@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/counting_resource.hpp"
+#include "support/executors.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+using lod::LoDTensor;
+using lod::SelectedRows;
+using Numbers = std::vector<std::int64_t>;
+
+namespace {
+template <class T>
+SelectedRows<T> random_rows(std::mt19937_64& random, std::int64_t count, std::int64_t height, std::int64_t row_size) {
+  Numbers rows;
+  std::uniform_int_distribution<std::int64_t> id(0, height - 1);
+  for (std::int64_t i = 0; i < count; ++i) rows.push_back(id(random));
+  return SelectedRows<T>(rows, height,
+                         lod_test::small_integers<T>(random, lod::LoD::from_lengths({{count}}), {row_size}));
+}
+/// The dense sum, row after row, as a plain loop has it. Exact: the values are small whole numbers.
+template <class T>
+std::vector<double> naive_dense(const std::vector<const SelectedRows<T>*>& sources) {
+  std::vector<double> dense(static_cast<std::size_t>(sources[0]->height() * sources[0]->row_size()));
+  for (const auto* g : sources) {
+    for (std::size_t i = 0; i < g->rows().size(); ++i) {
+      for (std::int64_t c = 0; c < g->row_size(); ++c) {
+        dense[static_cast<std::size_t>(g->rows()[i] * g->row_size() + c)] +=
+            static_cast<double>(g->value().row(static_cast<std::int64_t>(i))[static_cast<std::size_t>(c)]);
+      }
+    }
+  }
+  return dense;
+}
+}  // namespace
+
+TEST_CASE("merge_add: the field's cases, always ascending") {
+  const SelectedRows<float> repeated({0, 5, 5, 4, 19}, 20,
+                                     LoDTensor<float>::from_values({}, {}, std::vector<float>{1, 2, 2, 4, 1}));
+  const auto merged = lod::merge_add(repeated);
+  CHECK(merged.rows() == Numbers{0, 4, 5, 19});
+  CHECK(merged.value().values()[1] == 4);
+  CHECK(merged.value().values()[2] == 4);
+  // Without duplicates too: the order must not depend on whether there is one.
+  const SelectedRows<float> a({1, 3, 5, 7, 9}, 10, {3});
+  const SelectedRows<float> b({8, 0, 2, 6, 4}, 10, {3});
+  CHECK(lod::merge_add(a, b).rows() == Numbers{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  CHECK(lod::merge_add(SelectedRows<float>({7, 0, 4}, 10, {3})).rows() == Numbers{0, 4, 7});
+}
+
+TEST_CASE("merge_add: without rows there are none, also in an output that had some") {
+  const SelectedRows<float> none({}, 10, {3});
+  SelectedRows<float> out({1, 2}, 5, {2});
+  lod::merge_add_into(lod::CpuExecutor(1), none, out);
+  CHECK(out.rows().empty());
+  CHECK(out.height() == 10);
+  CHECK(lod::to_dense(none).shape() == Numbers{10, 3});
+  CHECK(lod::merge_add(none, SelectedRows<float>({4}, 10, {3})).rows() == Numbers{4});
+  CHECK(lod::merge_add(SelectedRows<float>({}, 0, {3})).rows().empty());
+}
+
+TEST_CASE_TEMPLATE("merge_add and to_dense: random rows against a plain loop", T, float, double, lod::bfloat16,
+                   std::int32_t, std::int64_t) {
+  for (std::uint64_t number = 1; number <= 6; ++number) {
+    lod_test::Engine engine(number);
+    CAPTURE(number);
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
+      // The ids of a height of 5000 take two digits of the sort.
+      const std::int64_t height = number % 2 ? 7 : 5000;
+      const auto a = random_rows<T>(engine, 40, height, row_size);
+      const auto b = random_rows<T>(engine, 25, height, row_size);
+      const auto expected = naive_dense<T>({&a, &b});
+      lod_test::for_each_executor([&](const auto& executor) {
+        const auto merged = lod::merge_add(executor, a, b);
+        for (std::size_t i = 1; i < merged.rows().size(); ++i) CHECK(merged.rows()[i - 1] < merged.rows()[i]);
+        const auto dense = lod::to_dense(executor, merged);
+        REQUIRE(dense.values().size() == expected.size());
+        std::size_t different = 0;
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          different += static_cast<double>(dense.values()[i]) != expected[i];
+        CHECK(different == 0);
+        CHECK(lod_test::same_bits(lod::to_dense(executor, lod::merge_add(executor, a)), lod::to_dense(executor, a)));
+      });
+    }
+  }
+}
+
+TEST_CASE("merge_add: the same bits for any number of threads") {
+  lod_test::Engine engine(9);
+  const auto value = lod_test::real_numbers<float>(engine, lod::LoD::from_lengths({{20000}}), {16});
+  Numbers rows;
+  std::uniform_int_distribution<std::int64_t> id(0, 600);
+  for (int i = 0; i < 20000; ++i) rows.push_back(i % 3 ? id(engine) : 5);
+  const SelectedRows<float> g(rows, 1000, value);
+  const auto expected = lod::merge_add(lod::CpuExecutor(1), g);
+  lod_test::for_each_executor(
+      [&](const auto& executor) { CHECK(lod_test::same_bits(lod::merge_add(executor, g).value(), expected.value())); });
+}
+
+TEST_CASE("merge_add: tensors that do not fit together are refused") {
+  const SelectedRows<float> a({1}, 10, {3});
+  CHECK_THROWS_AS(lod::merge_add(a, SelectedRows<float>({1}, 11, {3})), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::merge_add(a, SelectedRows<float>({1}, 10, {2})), lod::ShapeMismatch);
+}
+
+TEST_CASE("to_dense_grad: the rows listed") {
+  const auto dy = LoDTensor<float>::from_values({}, {}, std::vector<float>{1, 2, 3});
+  const Numbers rows = {2, 0, 2};
+  const auto dg = lod::to_dense_grad(dy, rows);
+  CHECK(dg.value().values()[0] == 3);
+  CHECK(dg.value().values()[1] == 1);
+  const Numbers bad = {3};
+  CHECK_THROWS_AS(lod::to_dense_grad(dy, bad), lod::OutOfRange);
+}
+
+TEST_CASE_TEMPLATE("sgd: row-sparse equals dense, repeated and unsorted rows included", T, float, double,
+                   lod::float16) {
+  lod_test::Engine engine(4);
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
+    const auto g = random_rows<T>(engine, 12, 10, row_size);
+    const auto start = lod_test::small_integers<T>(engine, lod::LoD::from_lengths({{10}}), {row_size});
+    lod_test::for_each_executor([&](const auto& executor) {
+      LoDTensor<T> sparse = start, dense = start;
+      lod::sgd(executor, sparse, g, 0.25);
+      lod::sgd(executor, dense, lod::to_dense(executor, g), 0.25);
+      CHECK(lod_test::same_bits(sparse, dense));
+      CHECK(!lod_test::same_bits(sparse, start));
+    });
+  }
+}
+
+TEST_CASE("sgd: a gradient of another shape is refused and nothing changes") {
+  LoDTensor<float> p({10, 3});
+  CHECK_THROWS_AS(lod::sgd(p, SelectedRows<float>({1}, 9, {3}), 0.1), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::sgd(p, SelectedRows<float>({1}, 10, {2}), 0.1), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::sgd(p, LoDTensor<float>({9, 3}), 0.1), lod::ShapeMismatch);
+  lod::sgd(p, SelectedRows<float>({}, 10, {3}), 0.1);
+  for (float value : p.values()) CHECK(value == 0);
+}
+
+TEST_CASE("merge_add, to_dense, sgd: a second call allocates nothing") {
+  lod_test::CountingResource resource;
+  const lod::CpuExecutor executor(1, &resource);
+  lod_test::Engine engine(2);
+  const auto g = random_rows<float>(engine, 50, 10, 5);
+  SelectedRows<float> out(&resource);
+  LoDTensor<float> dense(&resource);
+  const auto run = [&] {
+    lod::merge_add_into(executor, g, out);
+    lod::to_dense_into(executor, g, dense);
+    lod::sgd(executor, dense, g, 0.5);
+  };
+  run();
+  run();
+  const int before = resource.allocations;
+  run();
+  CHECK(resource.allocations == before);
+}

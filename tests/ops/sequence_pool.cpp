@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/counting_resource.hpp"
+#include "support/executors.hpp"
+#include "support/gradient.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using lod::PoolType;
+
+namespace {
+
+constexpr PoolType all_types[] = {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT, PoolType::MAX,
+                                  PoolType::MIN, PoolType::FIRST,   PoolType::LAST};
+
+/// One element of the result, from its column of numbers; sums in double.
+double naive_pool(const std::vector<double>& column, PoolType type, double pad_value) {
+  if (column.empty()) return pad_value;
+  double sum = 0, greatest = column[0], least = column[0];
+  for (double x : column) {
+    sum += x;
+    greatest = std::max(greatest, x);
+    least = std::min(least, x);
+  }
+  const auto n = static_cast<double>(column.size());
+  switch (type) {
+    case PoolType::SUM:
+      return sum;
+    case PoolType::AVERAGE:
+      return sum / n;
+    case PoolType::SQRT:
+      return sum / std::sqrt(n);
+    case PoolType::MAX:
+      return greatest;
+    case PoolType::MIN:
+      return least;
+    case PoolType::FIRST:
+      return column.front();
+    case PoolType::LAST:
+      return column.back();
+  }
+  return 0;
+}
+
+/// Compares with the naive pool. Values are small whole numbers, so only the division rounds.
+template <class T>
+void check_pool(const lod::LoDTensorView<const T>& x, int level) {
+  for (PoolType type : all_types) {
+    lod_test::for_each_executor([&](const auto& executor) {
+      const auto y = lod::sequence_pool(executor, x, type, {.pad_value = 2, .level = level});
+      const auto offsets = x.lod_view().absolute_offsets(level);
+      REQUIRE(y.rows() == x.lod_view().size(level));
+      REQUIRE(y.row_shape() == x.row_shape());
+      CHECK(y.lod() == x.lod().levels_above(level < 0 ? level + x.levels() : level));
+      for (std::int64_t i = 0; i < y.rows(); ++i) {
+        for (std::int64_t column = 0; column < x.row_size(); ++column) {
+          std::vector<double> values;
+          for (auto row = offsets[static_cast<std::size_t>(i)]; row < offsets[static_cast<std::size_t>(i) + 1]; ++row) {
+            values.push_back(static_cast<double>(x.row(row - x.first_row())[static_cast<std::size_t>(column)]));
+          }
+          const double expected = naive_pool(values, type, 2);
+          const T found = y.row(i)[static_cast<std::size_t>(column)];
+          if constexpr (std::is_integral_v<T>) {
+            CHECK(found == static_cast<T>(static_cast<std::int64_t>(expected)));
+          } else {
+            CHECK(static_cast<double>(found) == doctest::Approx(expected).epsilon(sizeof(T) == 2 ? 0.01 : 1e-6));
+          }
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("sequence_pool: every kind, level and row size against nested loops", T, float, double, lod::float16,
+                   lod::bfloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, bool) {
+  for (std::uint64_t number = 1; number <= 6; ++number) {
+    lod_test::Engine engine(number);
+    CAPTURE(number);
+    const int levels = 1 + static_cast<int>(number % 3);
+    const LoD index = LoD::from_lengths(lod_test::RandomLoD{.levels = levels, .sequences = 4}.lengths(engine));
+    for (const lod::Shape& row : {lod::Shape{}, lod::Shape{3}, lod::Shape{2, 4}, lod::Shape{17}}) {
+      const auto x = lod_test::small_integers<T>(engine, index, row);
+      for (int level = -1; level < levels; ++level) check_pool<T>(x, level);
+      check_pool<T>(x.slice(x.size() / 3, x.size()), 0);
+    }
+  }
+}
+
+TEST_CASE("sequence_pool: the field's cases of empty sequences") {
+  lod_test::Engine engine(1);
+  for (const auto& lengths : std::vector<std::vector<std::vector<std::int64_t>>>{{{11}},
+                                                                                 {{0, 0, 4, 0, 3, 0, 0, 5, 0, 0}},
+                                                                                 {{0, 4, 0, 7, 0}},
+                                                                                 {{2, 0, 1, 2}, {0, 4, 0, 7, 0}},
+                                                                                 {{0, 1, 1, 5, 6, 0}},
+                                                                                 {{}},
+                                                                                 {{0, 0}},
+                                                                                 {{0, 1, 0, 0, 0}},
+                                                                                 {{1, 2, 0, 3}, {0, 7, 0, 2, 2, 0}}}) {
+    const auto x = lod_test::small_integers<float>(engine, LoD::from_lengths(lengths), {10});
+    for (int level = 0; level < x.levels(); ++level) check_pool<float>(x, level);
+  }
+}
+
+TEST_CASE_TEMPLATE("sequence_pool: the same bits for any number of threads, and for a slice and its copy", T, float,
+                   double) {
+  lod_test::Engine engine(3);
+  // One giant, long enough for all threads, among short ones.
+  std::vector<std::int64_t> lengths(300, 7);
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
+    lengths[150] = 3 * 65536 / row_size + 11;
+    const auto x = lod_test::real_numbers<T>(engine, LoD::from_lengths({lengths}), {row_size});
+    for (PoolType type : all_types) {
+      const auto expected = lod::sequence_pool(lod::CpuExecutor(1), x, type);
+      lod_test::for_each_executor([&](const auto& executor) {
+        CHECK(lod_test::same_bits(lod::sequence_pool(executor, x, type), expected));
+        const auto slice = x.slice(149, 160);
+        const auto copy = LoDTensor<T>::copy_of(slice);
+        const auto pooled = lod::sequence_pool(executor, slice, type);
+        CHECK(lod_test::same_bits(pooled, lod::sequence_pool(executor, copy, type)));
+        CHECK(std::equal(pooled.values().begin(), pooled.values().end(), expected.row(149).begin()));
+      });
+    }
+  }
+}
+
+TEST_CASE("sequence_pool: a long sum does not stop growing") {
+  // Added one after the other in float, ones stop at 2^24.
+  LoDTensor<float> x(LoD::from_lengths({{(1 << 25) + 3}}), {});
+  std::fill(x.values().begin(), x.values().end(), 1.0F);
+  CHECK(lod::sequence_pool(x, PoolType::SUM).values()[0] == static_cast<float>((1 << 25) + 3));
+  CHECK(lod::sequence_pool(x, PoolType::AVERAGE).values()[0] == 1.0F);
+}
+
+TEST_CASE("sequence_max_pool: ties go to the first row, NaN wins, all -inf is -inf") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  const LoD index = LoD::from_lengths({{4, 3, 0, 2, 3}});
+  const auto x =
+      LoDTensor<float>::from_values(index, {}, std::vector<float>{1, 3, 3, 2, 5, nan, nan, -inf, -inf, inf, 1, nan});
+  const auto y = lod::sequence_max_pool(x, {.pad_value = -7});
+  CHECK(y.values.values()[0] == 3);
+  CHECK(std::isnan(y.values.values()[1]));
+  CHECK(y.values.values()[2] == -7);
+  CHECK(y.values.values()[3] == -inf);
+  CHECK(std::isnan(y.values.values()[4]));
+  const auto rows = y.index.values();
+  CHECK(std::vector<std::int64_t>(rows.begin(), rows.end()) == std::vector<std::int64_t>{1, 5, -1, 7, 11});
+  CHECK(y.index.levels() == 0);
+  const auto least = lod::sequence_min_pool(x);
+  CHECK(least.values.values()[0] == 1);
+  CHECK(least.index.values()[4] == 11);
+  // Without the index too, in whole vectors as in single numbers.
+  std::vector<float> many(100, 1.0F);
+  many[37] = nan;
+  many[70] = 9;
+  const auto wide = LoDTensor<float>::from_values(LoD::from_lengths({{100}}), {}, many);
+  CHECK(std::isnan(lod::sequence_pool(wide, PoolType::MAX).values()[0]));
+  CHECK(std::isnan(lod::sequence_pool(wide, PoolType::MIN).values()[0]));
+}
+
+TEST_CASE("sequence_pool: gradients against differences") {
+  for (std::uint64_t number = 1; number <= 4; ++number) {
+    lod_test::Engine engine(number);
+    CAPTURE(number);
+    const LoD index = LoD::from_lengths(lod_test::RandomLoD{.levels = 2, .sequences = 4}.lengths(engine));
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
+      auto x = lod_test::real_numbers<double>(engine, index, {row_size});
+      for (int level = 0; level < 2; ++level) {
+        const lod::PoolOptions options{.level = level};
+        for (PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT, PoolType::FIRST, PoolType::LAST}) {
+          lod_test::check_gradient(
+              engine, x, [&](const auto& at) { return lod::sequence_pool(at, type, options); },
+              [&](const auto& dy) { return lod::sequence_pool_grad(dy, index, type, options); });
+        }
+        lod_test::check_gradient(
+            engine, x, [&](const auto& at) { return lod::sequence_max_pool(at, options).values; },
+            [&](const auto& dy) {
+              return lod::sequence_max_pool_grad(dy, lod::sequence_max_pool(x, options).index, index, options);
+            });
+        lod_test::check_gradient(
+            engine, x, [&](const auto& at) { return lod::sequence_min_pool(at, options).values; },
+            [&](const auto& dy) {
+              return lod::sequence_min_pool_grad(dy, lod::sequence_min_pool(x, options).index, index, options);
+            });
+      }
+    }
+  }
+}
+
+TEST_CASE("sequence_max_pool_grad: a tie sends all of a negative gradient to the first row") {
+  const LoD index = LoD::from_lengths({{2}});
+  const auto x = LoDTensor<float>::from_values(index, {}, std::vector<float>{4, 4});
+  const auto dy = LoDTensor<float>::from_values(LoD(), {}, std::vector<float>{-1});
+  const auto dx = lod::sequence_max_pool_grad(dy, lod::sequence_max_pool(x).index, index);
+  CHECK(dx.values()[0] == -1);
+  CHECK(dx.values()[1] == 0);
+}
+
+TEST_CASE("sequence_pool: bad arguments throw and leave the output as it was") {
+  const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {4});
+  LoDTensor<float> y({3});
+  y.values()[1] = 5;
+  const lod::CpuExecutor executor(1);
+  CHECK_THROWS_AS(lod::sequence_pool_into(executor, x, PoolType::SUM, {.level = 1}, y), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::sequence_pool_into(executor, LoDTensor<float>({3, 4}), PoolType::SUM, y), lod::InvalidLoD);
+  CHECK(y.shape() == std::vector<std::int64_t>{3});
+  CHECK(y.values()[1] == 5);
+  CHECK_THROWS_AS(lod::sequence_pool_into(executor, x, PoolType::SUM, y.view()), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::sequence_pool_grad(y, x.lod(), PoolType::SUM), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::sequence_pool_grad(y, x.lod(), PoolType::MAX), std::invalid_argument);
+  LoDTensor<float> dy({2, 4});
+  LoDTensor<std::int64_t> index({2, 4});
+  index.values()[7] = 1;  // a row of the other sequence
+  CHECK_THROWS_AS(lod::sequence_max_pool_grad(dy, index, x.lod()), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::CpuExecutor(0), lod::OutOfRange);
+}
+
+TEST_CASE("sequence_pool: a second call allocates nothing, and writes where a view shows") {
+  lod_test::CountingResource resource;
+  const lod::CpuExecutor executor(1, &resource);
+  lod_test::Engine engine(5);
+  const auto x = lod_test::small_integers<float>(engine, LoD::from_lengths({{2, 1}, {300, 0, 4}}), {24});
+  for (PoolType type : all_types) {
+    auto y = lod::sequence_pool(executor, x, type);
+    const int before = resource.allocations;
+    const float* data = y.data();
+    lod::sequence_pool_into(executor, x, type, y);
+    CHECK(resource.allocations == before);
+    CHECK(y.data() == data);
+    auto copy = y;
+    std::fill(copy.values().begin(), copy.values().end(), 0.0F);
+    lod::sequence_pool_into(executor, x, type, copy.view());
+    CHECK(lod_test::same_bits(copy, y));
+  }
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/check_throws.hpp"
+#include "support/element_types.hpp"
+#include "support/executors.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include "support/reference.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using lod::PoolType;
+using namespace lod_test;
+
+namespace {
+
+constexpr PoolType all_pools[] = {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT, PoolType::MAX,
+                                  PoolType::MIN, PoolType::FIRST,   PoolType::LAST};
+
+template <class T>
+Tree<T> expected_pool(const std::vector<Tree<T>>& sequences, std::size_t row_size, PoolType pool, T pad_value) {
+  Tree<T> expected;
+  for (const auto& sequence : sequences) {
+    const auto rows = rows_of(sequence);
+    Tree<T> pooled;
+    for (std::size_t column = 0; column < row_size; ++column) {
+      std::vector<T> numbers;
+      for (const auto& row : rows) numbers.push_back(row[column]);
+      pooled.row.push_back(numbers.empty() ? pad_value : reference_pool(numbers, static_cast<Pool>(pool)));
+    }
+    expected.parts.push_back(pooled);
+  }
+  return expected;
+}
+
+/// All pools of all levels of x, against nested loops.
+template <class Executor, class T>
+void check_pools(const Executor& executor, const lod::LoDTensorView<const T>& x) {
+  const auto tree = tree_of(x);
+  for (int level = 0; level < x.levels(); ++level) {
+    INFO("level ", level, " of ", x.levels(), ", row size ", x.row_size());
+    const auto sequences = sequences_of(tree, level);
+    for (const PoolType pool : all_pools) {
+      INFO("PoolType ", static_cast<int>(pool));
+      const auto y = lod::sequence_pool(executor, x, pool, {.pad_value = 1, .level = level});
+      CHECK(y.lod() == x.lod().levels_above(level));
+      CHECK(y.row_shape() == x.row_shape());
+      const bool as_expected = tree_of(y.view().with_lod(LoD())) ==
+                               expected_pool(sequences, static_cast<std::size_t>(x.row_size()), pool, T(1));
+      CHECK(as_expected);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("sequence_pool: agrees with nested loops for every type, level, pool and row size") {
+  for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
+    for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
+      for (const std::int64_t row_size : {1, 3, 8, 17, 64}) {
+        const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
+        check_pools(lod::CpuExecutor(2), std::as_const(x).slice(random_number(engine, 0, x.size() > 0), x.size()));
+      }
+    });
+  });
+}
+
+TEST_CASE("sequence_pool: agrees with nested loops on every executor") {
+  for_each_executor([](const auto& executor) {
+    for_each_random_lod(16, 1, 5, [&](Engine& engine, const Lengths& lengths) {
+      const auto x = small_integers<double>(engine, LoD::from_lengths(lengths), {3});
+      check_pools(executor, std::as_const(x).slice(random_number(engine, 0, x.size() > 0), x.size()));
+    });
+  });
+}
+
+TEST_CASE("sequence_pool: batches without sequences, and of empty ones only") {
+  for_each_executor([](const auto& executor) {
+    for (const auto& lengths : std::vector<Lengths>{
+             {{}}, {{0}}, {{0, 0, 0}}, {{}, {}}, {{0, 0}, {}}, {{2, 0}, {0, 0}}, {{1, 0, 1}, {2, 0}, {0, 0}}}) {
+      const LoDTensor<double> x(LoD::from_lengths(lengths), {3});
+      check_pools(executor, x.view());
+    }
+  });
+}
+
+TEST_CASE("sequence_pool: the cases of PaddlePaddle's tests") {
+  const std::vector<std::pair<Lengths, lod::Shape>> cases = {{{{11}}, {23}},
+                                                             {{{0, 0, 4, 0, 3, 0, 0, 5, 0, 0}}, {10}},
+                                                             {{{0, 4, 0, 7, 0}}, {10}},
+                                                             {{{2, 0, 1, 2}, {0, 4, 0, 7, 0}}, {10}},
+                                                             {{{13}}, {23}},
+                                                             {{{0, 1, 1, 5, 6, 0}}, {23}},
+                                                             {{{2, 0, 3, 1}, {0, 1, 1, 5, 6, 0}}, {23}},
+                                                             {{{0, 7, 0, 2, 2, 0}}, {23}},
+                                                             {{{1, 2, 0, 3}, {0, 7, 0, 2, 2, 0}}, {23}},
+                                                             {{{0, 3, 4, 0, 4, 0}}, {23}},
+                                                             {{{1, 0, 2, 3}, {0, 3, 4, 0, 4, 0}}, {23}},
+                                                             {{{0, 2, 0, 3, 6, 0}}, {23}},
+                                                             {{{4, 1, 3, 5}}, {3, 17}},
+                                                             {{{0, 5, 0, 8, 0}}, {3, 17}},
+                                                             {{{1, 0, 4}, {0, 5, 0, 8, 0}}, {3, 17}},
+                                                             {{{0, 3, 0, 10, 0}}, {3, 11}},
+                                                             {{{1, 0, 2, 2}, {0, 3, 0, 10, 0}}, {3, 11}}};
+  Engine engine(9);
+  for (const auto& [lengths, row_shape] : cases) {
+    const LoD index = LoD::from_lengths(lengths);
+    auto x = small_integers<double>(engine, index, row_shape);
+    x.row(4)[2] += 2.0;
+    check_pools(lod::CpuExecutor(1), std::as_const(x).view());
+    for (const double pad_value : {0.0, 0.1, 0.5}) {
+      const auto y = lod::sequence_pool(x, PoolType::AVERAGE, {.pad_value = pad_value});
+      for (std::int64_t i = 0; i < y.rows(); ++i) {
+        if (lengths.back()[static_cast<std::size_t>(i)] == 0) CHECK(y.row(i)[0] == pad_value);
+      }
+    }
+  }
+}
+
+TEST_CASE("sequence_pool: the padding value is exact for large integers") {
+  const LoDTensor<std::int64_t> x(LoD::from_lengths({{0}}), {});
+  const std::int64_t large = (std::int64_t{1} << 53) + 1;
+  CHECK(lod::sequence_pool(x, PoolType::MAX, {.pad_value = large}).data()[0] == large);
+}
+
+TEST_CASE("sequence_first_step, sequence_last_step: the first and the last row under a sequence of any level") {
+  const auto x =
+      LoDTensor<int>::from_nested(std::vector<std::vector<std::vector<int>>>{{{1, 2}, {}, {3}}, {}, {{}, {4}}});
+  CHECK(tree_of(lod::sequence_first_step(x, {.pad_value = -1, .level = 0})) ==
+        Tree<int>{{{{}, {1}}, {{}, {-1}}, {{}, {4}}}, {}});
+  CHECK(tree_of(lod::sequence_last_step(lod::CpuExecutor(1), x, {.pad_value = -1, .level = 0})) ==
+        Tree<int>{{{{}, {3}}, {{}, {-1}}, {{}, {4}}}, {}});
+}
+
+TEST_CASE("sequence_max_pool: agrees with nested loops for every type; the first of equal rows wins") {
+  for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
+    Engine engine(3);
+    for (const std::int64_t row_size : {1, 3, 17}) {
+      const auto whole =
+          small_integers<T>(engine, LoD::from_lengths({{2, 0, 1, 0, 3}, {2, 4, 0, 7, 0, 3}}), {row_size});
+      const auto x = whole.slice(1, 5);
+      const auto greatest = lod::sequence_max_pool(lod::CpuExecutor(2), x, {.pad_value = 1});
+      const auto least = lod::sequence_min_pool(lod::CpuExecutor(2), x, {.pad_value = 1});
+      CHECK(greatest.index.levels() == 0);
+      CHECK(greatest.values.lod() == LoD::from_lengths({{0, 1, 0, 3}}));
+      std::int64_t first_row = 0, i = 0;
+      for (const auto& sequence : sequences_of(tree_of(x), 1)) {
+        const auto rows = rows_of(sequence);
+        for (std::size_t column = 0; column < static_cast<std::size_t>(row_size); ++column) {
+          std::size_t high = 0, low = 0;
+          for (std::size_t row = 0; row < rows.size(); ++row) {
+            if (rows[row][column] > rows[high][column]) high = row;
+            if (rows[row][column] < rows[low][column]) low = row;
+          }
+          const bool empty = rows.empty();
+          CHECK(greatest.index.row(i)[column] == (empty ? -1 : first_row + static_cast<std::int64_t>(high)));
+          CHECK(least.index.row(i)[column] == (empty ? -1 : first_row + static_cast<std::int64_t>(low)));
+          CHECK(greatest.values.row(i)[column] == (empty ? T(1) : rows[high][column]));
+          CHECK(least.values.row(i)[column] == (empty ? T(1) : rows[low][column]));
+        }
+        first_row += static_cast<std::int64_t>(rows.size());
+        ++i;
+      }
+    }
+  });
+}
+
+TEST_CASE("sequence_pool: a sum of 2^25 float ones is exact, whatever the threads") {
+  LoDTensor<float> x(LoD::from_lengths({{0, std::int64_t{1} << 25, 3}}), {}, lod::uninitialized);
+  for (float& number : x.values()) number = 1;
+  for_each_executor([&](const auto& executor) {
+    const auto y = lod::sequence_pool(executor, x, PoolType::SUM);
+    CHECK(y.data()[1] == 33554432.F);
+    CHECK(y.data()[2] == 3.F);
+  });
+}
+
+TEST_CASE("sequence_pool: the error of a sum does not grow with the length") {
+  // 0.1 is no number of a few bits: a running sum in float is off by percents here.
+  constexpr std::int64_t count = 10'000'000;
+  LoDTensor<float> x(LoD::from_lengths({{count}}), {}, lod::uninitialized);
+  for (float& number : x.values()) number = 0.1F;
+  const double exact = static_cast<double>(0.1F) * count;
+  CHECK(std::abs(static_cast<double>(lod::sequence_pool(x, PoolType::SUM).data()[0]) - exact) <= 1e-7 * exact);
+}
+
+TEST_CASE("sequence_pool: the bits depend neither on threads, nor on the batch, nor on where a sequence lies") {
+  for (const std::int64_t row_size : {1, 2, 3, 5, 7, 8, 17, 64}) {
+    INFO("row size ", row_size);
+    Engine engine(static_cast<std::uint64_t>(row_size));
+    const LoD index = giant_among_short(engine, 3000, 150000 / row_size + 1200);  // more than two chunks
+    const auto x = real_numbers<float>(engine, index, {row_size});
+    const auto expected = lod::sequence_pool(lod::CpuExecutor(1), x, PoolType::SUM);
+    for_each_executor([&](const auto& executor) {
+      CHECK(same_bits(lod::sequence_pool(executor, x, PoolType::SUM), expected));
+      for (const std::int64_t begin : {1, 777, 1500, 2998}) {
+        const auto slice = x.slice(begin, x.size());
+        const auto sliced = lod::sequence_pool(executor, slice, PoolType::SUM);
+        CHECK(same_bits(sliced, expected.slice(begin, x.size())));
+        CHECK(same_bits(sliced, lod::sequence_pool(executor, LoDTensor<float>::copy_of(slice), PoolType::SUM)));
+      }
+      CHECK(same_bits(lod::sequence_pool(executor, x.slice({1500}), PoolType::SUM), expected.slice(1500, 1501)));
+    });
+  }
+}
+
+TEST_CASE("sequence_pool: one long sequence among short ones agrees with sums in double") {
+  for (const std::int64_t row_size : {1, 3, 17}) {
+    Engine engine(4);
+    const auto x = real_numbers<float>(engine, giant_among_short(engine, 101, 200000 / row_size), {row_size});
+    const auto tree = tree_of(x);
+    for_each_executor([&](const auto& executor) {
+      const auto y = lod::sequence_pool(executor, x, PoolType::SUM);
+      for (std::size_t i = 0; i < tree.parts.size(); ++i) {
+        double sum = 0;
+        for (const auto& row : tree.parts[i].parts) sum += static_cast<double>(row.row[0]);
+        CHECK(static_cast<double>(y.row(static_cast<std::int64_t>(i))[0]) == doctest::Approx(sum).epsilon(1e-5));
+      }
+    });
+  }
+}
+
+TEST_CASE("sequence_pool: an infinite number keeps a long sum infinite") {
+  LoDTensor<float> x(LoD::from_lengths({{200000}}), {});
+  x.data()[70000] = std::numeric_limits<float>::infinity();
+  for_each_executor([&](const auto& executor) {
+    CHECK(lod::sequence_pool(executor, x, PoolType::SUM).data()[0] == std::numeric_limits<float>::infinity());
+  });
+}
+
+TEST_CASE("sequence_pool_grad: the bits do not depend on threads, also where one sequence is cut between them") {
+  Engine engine(5);
+  const LoD index = giant_among_short(engine, 2000, 60000);
+  const std::int64_t last = index.offsets(0)[1001] - 1;
+  for (const std::int64_t row_size : {1, 17}) {
+    const auto dy = real_numbers<float>(engine, {2000, row_size});
+    for (const PoolType pool : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT, PoolType::FIRST, PoolType::LAST}) {
+      const auto expected = lod::sequence_pool_grad(lod::CpuExecutor(1), dy, index, pool);
+      if (pool == PoolType::SUM || pool == PoolType::LAST) CHECK(expected.row(last)[0] == dy.row(1000)[0]);
+      if (pool == PoolType::AVERAGE) CHECK(expected.row(last)[0] == dy.row(1000)[0] / 60000);
+      if (pool == PoolType::FIRST) CHECK(expected.row(last)[0] == 0);
+      for_each_executor([&](const auto& executor) {
+        CHECK(same_bits(lod::sequence_pool_grad(executor, dy, index, pool), expected));
+      });
+    }
+  }
+}
+
+TEST_CASE("sequence_pool: the text of an error says what and where, and the output is as it was") {
+  const LoD index = LoD::from_lengths({{2, 1}});
+  const LoDTensor<float> x(index, {2}), plain({3, 2}), dy({3, 2}), good({2, 2});
+  LoDTensor<float> y({1, 2});
+  LoDTensor<std::int64_t> which({2, 2});
+  which.data()[3] = 1;  // a row of sequence 0
+  const lod::CpuExecutor executor(1);
+  check_throws<lod::InvalidLoD>([&] { lod::sequence_pool_into(executor, plain, PoolType::SUM, y); },
+                                "sequence_pool: the tensor has no level", y);
+  check_throws<lod::OutOfRange>([&] { lod::sequence_pool_into(executor, x, PoolType::SUM, {.level = 1}, y); },
+                                "level 1 of a LoD with 1 levels", y);
+  check_throws<lod::OutOfRange>([&] { lod::sequence_max_pool_into(executor, x, {.level = -2}, y, which); },
+                                "level -2 of a LoD with 1 levels", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_pool_grad_into(executor, dy, index, PoolType::SUM, {}, y); },
+                                   "sequence_pool_grad: dy: 3 rows, expected 2", y);
+  check_throws<std::invalid_argument>([&] { lod::sequence_pool_grad_into(executor, dy, index, PoolType::MAX, {}, y); },
+                                      "sequence_max_pool_grad", y);
+  check_throws<lod::OutOfRange>([&] { lod::sequence_max_pool_grad_into(executor, good, which, index, {}, y); },
+                                "of sequence 1, expected -1 or a row from 2 to 2", y);
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::sequence_max_pool_grad_into(executor, good, LoDTensor<std::int64_t>({2, 1}), index, {}, y);
+      },
+      "sequence_max_pool_grad: index: rows of shape {1}, expected {2}", y);
+}
+
+TEST_CASE("sequence_pool: a view as the output must have the shape and the levels of the result") {
+  Engine engine(2);
+  const auto x = small_integers<float>(engine, LoD::from_lengths({{2, 1}, {2, 0, 3}}), {2});
+  const lod::CpuExecutor executor(1);
+  LoDTensor<float> rows({5, 2});
+  lod::sequence_pool_into(executor, x, PoolType::SUM, {.level = 0}, rows.slice(1, 3));
+  CHECK(same_bits(rows.slice(1, 3), lod::sequence_pool(x, PoolType::SUM, {.level = 0})));
+  CHECK(rows.row(0)[0] == 0);
+  CHECK(rows.row(3)[0] == 0);
+  check_throws<lod::ShapeMismatch>(
+      [&] { lod::sequence_pool_into(executor, x, PoolType::SUM, {.level = 0}, rows.slice(1, 4)); },
+      "output: a view of shape {3, 2} with 0 levels, expected shape {2, 2}", rows);
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_pool_into(executor, x, PoolType::SUM, rows.slice(1, 4)); },
+                                   "expected shape {3, 2} and the levels of the result", rows);
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/counting_resource.hpp"
+#include "support/executors.hpp"
+#include "support/gradient.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using lod::RankTable;
+using Numbers = std::vector<std::int64_t>;
+using Levels = std::vector<std::vector<std::int64_t>>;
+
+namespace {
+LoDTensor<std::int64_t> counted_rows(const Levels& lengths) {
+  LoDTensor<std::int64_t> x(LoD::from_lengths(lengths), {});
+  std::iota(x.values().begin(), x.values().end(), 0);
+  return x;
+}
+/// The rows of each step.
+Levels steps(const lod::TimeMajor<std::int64_t>& z) {
+  Levels all;
+  for (std::int64_t t = 0; t < z.steps(); ++t) {
+    const auto values = z.step(t).values();
+    all.emplace_back(values.begin(), values.end());
+  }
+  return all;
+}
+}  // namespace
+
+TEST_CASE("RankTable: longest first, equal lengths in their order") {
+  const LoD index = LoD::from_lengths({{1, 2}, {5, 1, 1}, {3, 1, 5, 1, 3, 3, 1}});
+  const RankTable table(index, {.level = 1});
+  REQUIRE(table.size() == 3);
+  CHECK(table[0] == RankTable::Item{0, 5});
+  CHECK(table[1] == RankTable::Item{1, 1});
+  CHECK(table[2] == RankTable::Item{2, 1});
+  CHECK(table.steps() == 5);
+  CHECK(table.active(0) == 3);
+  CHECK(table.active(1) == 1);
+  CHECK(table.active(5) == 0);
+  CHECK_THROWS_AS(table.active(-1), lod::OutOfRange);
+  CHECK_THROWS_AS(RankTable(index, {.level = 3}), lod::OutOfRange);
+  CHECK(RankTable(index, {.level = -1}).steps() == 5);
+}
+
+TEST_CASE("RankTable: no sequences, and only empty ones") {
+  const RankTable none(LoD::from_offsets({{0}}));
+  CHECK(none.size() == 0);
+  CHECK(none.steps() == 0);
+  CHECK(none.active(0) == 0);
+  const RankTable empty(LoD::from_lengths({{0, 0}}));
+  CHECK(empty.size() == 2);
+  CHECK(empty.steps() == 0);
+}
+
+TEST_CASE("RankTable: how many are longer than t, against counting") {
+  for (std::uint64_t number = 1; number <= 20; ++number) {
+    lod_test::Engine engine(number);
+    CAPTURE(number);
+    const auto lengths = lod_test::RandomLoD{.levels = 1, .sequences = 30, .length = 9}.lengths(engine);
+    const RankTable table(LoD::from_lengths(lengths));
+    for (std::int64_t t = 0; t < 12; ++t) {
+      CHECK(table.active(t) == std::ranges::count_if(lengths[0], [&](std::int64_t length) { return length > t; }));
+    }
+    for (std::int64_t rank = 0; rank < table.size(); ++rank) {
+      CHECK(table[rank].length == lengths[0][static_cast<std::size_t>(table[rank].index)]);
+      if (rank == 0) continue;
+      CHECK((table[rank - 1].length > table[rank].length ||
+             (table[rank - 1].length == table[rank].length && table[rank - 1].index < table[rank].index)));
+    }
+  }
+}
+
+TEST_CASE("to_time_major: the field's examples") {
+  const Levels expected = {{3, 0, 9}, {4, 1}, {5, 2}, {6}, {7}, {8}};
+  const auto x = counted_rows({{3, 6, 1}});
+  CHECK(steps(lod::to_time_major(x, RankTable(x.lod()))) == expected);
+  const auto with_empty = counted_rows({{3, 6, 0, 1}});
+  CHECK(steps(lod::to_time_major(with_empty, RankTable(with_empty.lod()))) == expected);
+
+  const auto nested = counted_rows({{2, 3}, {3, 6, 2, 6, 3}});
+  const auto z = lod::to_time_major(nested, RankTable(nested.lod()));
+  CHECK(steps(z) == Levels{{9, 10, 0, 1, 2}, {11, 12, 13, 14, 15, 16, 3, 4, 5, 6, 7, 8}, {17, 18, 19}});
+  CHECK(z.step(0).lod() == LoD::from_lengths({{2, 3}}));
+  CHECK(z.step(1).lod() == LoD::from_lengths({{6, 6}}));
+
+  const auto empties = counted_rows({{3, 2, 4, 2}, {3, 4, 4, 0, 1, 5, 2, 2, 2, 7, 1}});
+  const auto e = lod::to_time_major(empties, RankTable(empties.lod()));
+  CHECK(e.step(0).lod() == LoD::from_lengths({{5, 3, 0, 7}}));
+  CHECK(e.step(1).lod() == LoD::from_lengths({{2, 4, 1, 1}}));
+  CHECK(e.step(2).lod() == LoD::from_lengths({{2, 4}}));
+  CHECK(e.step(3).lod() == LoD::from_lengths({{2}}));
+}
+
+TEST_CASE_TEMPLATE("to_time_major: there and back, at every level, on every executor", T, float, std::int8_t) {
+  for (std::uint64_t number = 1; number <= 20; ++number) {
+    lod_test::Engine engine(number);
+    CAPTURE(number);
+    const int levels = 1 + static_cast<int>(number % 4);
+    const LoD index = LoD::from_lengths(lod_test::RandomLoD{.levels = levels}.lengths(engine));
+    const auto x = lod_test::small_integers<T>(engine, index, {number % 3 ? 3 : 1});
+    lod_test::for_each_executor([&](const auto& executor) {
+      for (int level = 0; level < levels; ++level) {
+        const RankTable table(index, {.level = level});
+        const auto z = lod::to_time_major(executor, x, table);
+        CHECK(z.steps() == table.steps());
+        for (std::int64_t t = 0; t < z.steps(); ++t) CHECK(z.step(t).size() == table.active(t));
+        CHECK(lod_test::same_bits(lod::from_time_major(executor, z, table), x));
+      }
+      const auto slice = x.slice(x.size() / 3, x.size());
+      const RankTable table(slice.lod());
+      CHECK(lod_test::same_bits(lod::from_time_major(executor, lod::to_time_major(executor, slice, table), table),
+                                LoDTensor<T>::copy_of(slice)));
+    });
+  }
+}
+
+TEST_CASE("from_time_major: the levels below the steps are those of z") {
+  const auto x = counted_rows({{2, 3}, {3, 6, 2, 6, 3}});
+  const RankTable table(x.lod());
+  // One row for each sentence, as a network that reads sentences gives.
+  lod::TimeMajor<std::int64_t> h(table, {});
+  std::iota(h.values().values().begin(), h.values().values().end(), 0);
+  CHECK(h.steps() == 3);
+  CHECK(h.step(0).rows() == 2);
+  const auto y = lod::from_time_major(h, table);
+  CHECK(y.lod() == LoD::from_lengths({{2, 3}}));
+  CHECK(std::vector<std::int64_t>(y.values().begin(), y.values().end()) == Numbers{1, 3, 0, 2, 4});
+}
+
+TEST_CASE("to_time_major: gradients against differences") {
+  lod_test::Engine engine(6);
+  const LoD index = LoD::from_lengths(lod_test::RandomLoD{.levels = 2}.lengths(engine));
+  auto x = lod_test::real_numbers<double>(engine, index, {3});
+  const RankTable table(index, {.level = 1});
+  lod_test::check_gradient(
+      engine, x, [&](const auto& at) { return lod::to_time_major(at, table).values(); },
+      [&](const auto& dz) { return lod::to_time_major_grad(lod::TimeMajor<double>(dz), table); });
+  auto z = lod::to_time_major(x, table).values();
+  lod_test::check_gradient(
+      engine, z, [&](const auto& at) { return lod::from_time_major(lod::TimeMajor<double>(at), table); },
+      [&](const auto& dy) { return lod::from_time_major_grad(dy, table).values(); });
+}
+
+TEST_CASE("to_time_major: a table of another LoD is refused") {
+  const auto x = counted_rows({{3, 6, 1}});
+  const RankTable other(LoD::from_lengths({{3, 1, 6}}));
+  CHECK_THROWS_AS(lod::to_time_major(x, other), lod::ShapeMismatch);
+  const auto z = lod::to_time_major(x, RankTable(x.lod()));
+  CHECK_THROWS_AS(lod::from_time_major(z, RankTable(LoD::from_lengths({{3, 6, 2}}))), lod::ShapeMismatch);
+}
+
+TEST_CASE("to_time_major: a second call allocates nothing") {
+  lod_test::CountingResource resource;
+  const lod::CpuExecutor executor(1, &resource);
+  const auto x = counted_rows({{2, 3}, {3, 6, 2, 6, 3}});
+  const RankTable table(x.lod());
+  auto z = lod::to_time_major(executor, x, table);
+  auto y = lod::from_time_major(executor, z, table);
+  const int before = resource.allocations;
+  lod::to_time_major_into(executor, x, table, z);
+  lod::from_time_major_into(executor, z, table, y);
+  CHECK(resource.allocations == before);
+}
