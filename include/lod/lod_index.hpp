@@ -157,16 +157,22 @@ class LoDView {
   /// branch is the whole. Throws OutOfRange for a branch that is longer than there are levels, or leaves them. Time:
   /// a few loads for each step of the branch.
   LoDView slice(std::span<const std::int64_t> branch) const {
-    if (static_cast<std::int64_t>(branch.size()) > levels()) throw_branch(branch, static_cast<std::size_t>(levels()), 0);
-    LoDView part = *this;
+    if (branch.empty()) return *this;
+    if (branch.size() > static_cast<std::size_t>(levels())) throw_branch(branch, static_cast<std::size_t>(levels()), 0);
+    const detail::Level* level = &entry(0);
+    std::int64_t begin = begin_, end = end_;
     for (std::size_t depth = 0; depth < branch.size(); ++depth) {
-      if (depth > 0) part = part.children();
+      if (depth > 0) {
+        begin = level->offsets[begin];
+        end = level->offsets[end];
+        ++level;
+      }
       const std::int64_t step = branch[depth];
-      if (static_cast<std::uint64_t>(step) >= static_cast<std::uint64_t>(part.size())) throw_branch(branch, depth, part.size());
-      part.begin_ += step;
-      part.end_ = part.begin_ + 1;
+      if (static_cast<std::uint64_t>(step) >= static_cast<std::uint64_t>(end - begin)) throw_branch(branch, depth, end - begin);
+      begin += step;
+      end = begin + 1;
     }
-    return part;
+    return LoDView(block_, first_level_ + static_cast<int>(branch.size()) - 1, begin, end);
   }
   /// Sequence i of the outermost level as an element: what it holds, one level fewer. Where there is no level, row i.
   /// Throws OutOfRange unless 0 <= i < size().
@@ -245,11 +251,11 @@ class LoDView {
     }
     return range;
   }
-  [[noreturn]] void throw_slice(std::int64_t begin, std::int64_t end) const {
+  [[noreturn, gnu::cold, gnu::noinline]] void throw_slice(std::int64_t begin, std::int64_t end) const {
     throw OutOfRange(
         detail::text({"slice [", begin, ", ", end, ") of ", size(), (levels() > 0 ? " sequences" : " rows")}));
   }
-  [[noreturn]] void throw_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found) const {
+  [[noreturn, gnu::cold, gnu::noinline]] void throw_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found) const {
     std::string text = "branch <";
     for (std::size_t i = 0; i < branch.size(); ++i) text += detail::text({i ? ", " : "", branch[i]});
     text += ">: ";

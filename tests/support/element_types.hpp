@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 namespace lod_test {
@@ -23,7 +24,8 @@ using FloatingTypes = Types<lod::float16, lod::bfloat16, float, double>;
 template <class... T, class Body>
 void for_each_type(Types<T...>, const Body& body) {
   const auto call = [&](auto type) {
-    INFO("elements: ", lod::to_string(lod::data_type_v<typename decltype(type)::type>));
+    const std::string name = lod::to_string(lod::data_type_v<typename decltype(type)::type>);
+    CAPTURE(name);
     body(type);
   };
   (call(std::type_identity<T>()), ...);

@@ -152,8 +152,10 @@ T reference_pool(const std::vector<T>& column, Pool pool) {
       return static_cast<T>(sum);
     case Pool::AVERAGE:
       return static_cast<T>(sum / static_cast<Wide<T>>(count));
-    case Pool::SQRT:
-      return static_cast<T>(static_cast<Real>(sum) / static_cast<Real>(std::sqrt(static_cast<double>(count))));
+    case Pool::SQRT: {
+      const Real mean = static_cast<Real>(sum) / static_cast<Real>(std::sqrt(static_cast<double>(count)));
+      return static_cast<T>(static_cast<Wide<T>>(mean));  // integers are truncated
+    }
     case Pool::MAX:
       return greatest;
     case Pool::MIN:

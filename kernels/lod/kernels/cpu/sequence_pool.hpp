@@ -139,7 +139,7 @@ void pool_extremes(const T* x, std::int64_t length, std::int64_t row_size, T* y,
     for (; row + lanes<T> <= length; row += lanes<T>) best = keep(load(x + row), best);
     if (row < length) best = keep(load_first(x + row, length - row, first, readable - row), best);
     if constexpr (std::floating_point<A>) {
-      if (xsimd::any(best != best)) {
+      if (xsimd::any(xsimd::isnan(best))) {
         *y = std::numeric_limits<A>::quiet_NaN();
         return;
       }

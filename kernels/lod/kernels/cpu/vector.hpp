@@ -161,12 +161,13 @@ inline void repeat_row(const T* row, std::int64_t row_size, std::int64_t count, 
   for (std::int64_t i = 0; i < count; ++i) copy(row, row_size, y + i * row_size);
 }
 
-/// The greater of two numbers by the rule of the library: NaN is greater than all, and of equals the first stays.
+/// The greater of two numbers by the rule of the library: NaN is greater than all, and of equals the first stays. A NaN
+/// is asked for by name: with AVX, xsimd 8.1 answers that it does not differ from itself.
 template <class V>
 inline auto exceeds(const V& candidate, const V& best) {
   using Number = typename V::value_type;
   if constexpr (std::floating_point<Number>) {
-    return (candidate > best) | ((candidate != candidate) & (best == best));
+    return (candidate > best) | (xsimd::isnan(candidate) & (best == best));
   } else {
     return candidate > best;
   }
@@ -175,7 +176,7 @@ template <class V>
 inline auto falls_below(const V& candidate, const V& best) {
   using Number = typename V::value_type;
   if constexpr (std::floating_point<Number>) {
-    return (candidate < best) | ((candidate != candidate) & (best == best));
+    return (candidate < best) | (xsimd::isnan(candidate) & (best == best));
   } else {
     return candidate < best;
   }

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/check_throws.hpp"
+#include "support/element_types.hpp"
+#include "support/executors.hpp"
+#include "support/gradient.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include "support/reference.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using namespace lod_test;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+template <class Executor, lod::LoDTensorLike X>
+auto softmax(const Executor& executor, const X& x, bool logarithm, int level = -1) {
+  return logarithm ? lod::sequence_log_softmax(executor, x, {.level = level})
+                   : lod::sequence_softmax(executor, x, {.level = level});
+}
+
+/// How far a number may be from the reference, in parts of the greater of it and 1.
+template <class T>
+constexpr double tolerance() {
+  return std::is_same_v<T, double>         ? 1e-13
+         : std::is_same_v<T, float>        ? 2e-6
+         : std::is_same_v<T, lod::float16> ? 1e-3
+                                           : 8e-3;
+}
+
+template <class T>
+bool close(T found, double expected, double allowed) {
+  const auto number = static_cast<double>(found);
+  return same_number(number, expected) || std::abs(number - expected) <= allowed * std::max(1.0, std::abs(expected));
+}
+
+/// Both softmaxes of x over the sequences of `level`, against the reference.
+template <class Executor, lod::LoDTensorLike X>
+void check_softmax(const Executor& executor, const X& x, int level) {
+  using T = typename X::value_type;
+  const auto view = x.view();
+  const auto offsets = view.lod_view().absolute_offsets(level);
+  for (const bool logarithm : {false, true}) {
+    INFO("level ", level, " of ", view.levels(), ", row size ", view.row_size(), ", logarithm ", logarithm);
+    const auto y = softmax(executor, x, logarithm, level);
+    CHECK(y.lod() == view.lod());
+    REQUIRE(y.shape() == view.shape());
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+      const std::int64_t begin = offsets[i] - offsets[0], end = offsets[i + 1] - offsets[0];
+      for (std::size_t column = 0; column < static_cast<std::size_t>(view.row_size()); ++column) {
+        std::vector<double> numbers;
+        for (std::int64_t row = begin; row < end; ++row) {
+          numbers.push_back(static_cast<double>(view.row(row)[column]));
+        }
+        const std::vector<double> expected = reference_softmax(numbers, logarithm);
+        bool all_close = true;
+        for (std::int64_t row = begin; row < end; ++row) {
+          all_close =
+              all_close && close(y.row(row)[column], expected[static_cast<std::size_t>(row - begin)], tolerance<T>());
+        }
+        INFO("sequence ", i, " of ", end - begin, " rows, column ", column);
+        CHECK(all_close);
+      }
+    }
+  }
+}
+
+LoDTensor<float> one_level(const std::vector<std::vector<float>>& sequences) {
+  return LoDTensor<float>::from_nested(sequences);
+}
+
+std::vector<float> numbers_of(const LoDTensor<float>& x) { return {x.values().begin(), x.values().end()}; }
+
+}  // namespace
+
+TEST_CASE("sequence_softmax: agrees with nested loops for slices of every type, depth, level and row size") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
+      for (const std::int64_t row_size : {1, 2, 3, 7, 8, 17, 64}) {
+        const auto x = real_numbers<T>(engine, LoD::from_lengths(lengths), {row_size});
+        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        for (int level = 0; level < x.levels(); ++level) check_softmax(lod::CpuExecutor(2), slice, level);
+      }
+    });
+  });
+}
+
+TEST_CASE("sequence_softmax: batches without sequences, of empty ones only, and rows without elements") {
+  for_each_executor([](const auto& executor) {
+    for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0, 0}}, {{}, {}}, {{2, 0}, {0, 0}}}) {
+      for (const std::int64_t row_size : {0, 1, 3}) {
+        const LoDTensor<float> x(LoD::from_lengths(lengths), {row_size});
+        CHECK(same_bits(lod::sequence_softmax(executor, x), x));
+        CHECK(same_bits(lod::sequence_log_softmax(executor, x), x));
+        CHECK(same_bits(lod::sequence_softmax_grad(executor, x, x), x));
+      }
+    }
+    const LoDTensor<float> narrow(LoD::from_lengths({{3, 1}}), {0});
+    CHECK(lod::sequence_softmax(executor, narrow).shape() == narrow.shape());
+  });
+}
+
+TEST_CASE("sequence_softmax: the cases of PaddlePaddle's tests") {
+  Engine engine(1);
+  for (const auto& lengths :
+       std::vector<Lengths>{{{40, 10, 30, 30}}, {{40, 0, 40, 30}}, {{0, 40, 70, 0}}, {{0, 0, 0, 110}}}) {
+    check_softmax(lod::CpuExecutor(1), real_numbers<double>(engine, LoD::from_lengths(lengths), {1}), 0);
+  }
+}
+
+TEST_CASE("sequence_softmax: lengths around those where the kernel takes another path") {
+  Engine engine(2);
+  for_each_executor([&](const auto& executor) {
+    for (const std::int64_t row_size : {1, 3, 8, 130}) {
+      std::vector<std::int64_t> lengths = {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 511, 512, 513};
+      if (row_size == 1) lengths.insert(lengths.end(), {65535, 65536, 65537, 131073});
+      if (row_size == 3) lengths.insert(lengths.end(), {21503, 21504, 21505, 21845, 21846});
+      if (row_size == 130) lengths.insert(lengths.end(), {504, 505, 1025});
+      check_softmax(executor, real_numbers<float>(engine, LoD::from_lengths({lengths}), {row_size}), 0);
+    }
+  });
+}
+
+TEST_CASE("sequence_softmax: neither large numbers nor small ones overflow") {
+  const auto x = one_level({{1000, 1000}, {-1000, -1000}, {0, -1000}, {3e38F, -3e38F}, {5}});
+  CHECK(numbers_of(lod::sequence_softmax(x)) == std::vector<float>{0.5, 0.5, 0.5, 0.5, 1, 0, 1, 0, 1});
+  const auto y = numbers_of(lod::sequence_log_softmax(x));
+  CHECK(y[4] == 0);
+  CHECK(y[5] == -1000);  // where the softmax itself is 0
+  CHECK(y[6] == 0);
+  CHECK(y[7] == -infinity);  // -6e38 is no float
+  CHECK(y[8] == 0);
+}
+
+TEST_CASE("sequence_softmax: -inf is a masked row; a column of nothing else gives 0, or stays -inf") {
+  const float masked = -std::numeric_limits<float>::infinity();
+  const auto x = one_level({{masked, 2, masked, 2}, {masked, masked}, {masked}});
+  CHECK(numbers_of(lod::sequence_softmax(x)) == std::vector<float>{0, 0.5, 0, 0.5, 0, 0, 0});
+  const float half = std::log(0.5F);
+  const auto y = numbers_of(lod::sequence_log_softmax(x));
+  CHECK(y[0] == masked);
+  CHECK(y[1] == doctest::Approx(half));
+  CHECK(std::vector<float>(y.begin() + 4, y.end()) == std::vector<float>{masked, masked, masked});
+
+  // Longer sequences and other row sizes go other ways.
+  for (const std::int64_t row_size : {1, 3, 9}) {
+    for (const std::int64_t rows : {20, 600, 70000}) {
+      LoDTensor<float> all(LoD::from_lengths({{rows}}), {row_size});
+      for (float& number : all.values()) number = masked;
+      CHECK(same_bits(lod::sequence_log_softmax(all), all));
+      LoDTensor<float> zero(all.lod(), {row_size});
+      CHECK(same_bits(lod::sequence_softmax(all), zero));
+    }
+  }
+}
+
+TEST_CASE("sequence_softmax: NaN and +inf make their column NaN, in their sequence only") {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (const std::int64_t row_size : {1, 3, 9}) {
+      for (const std::int64_t rows : {1, 5, 600, 70000}) {
+        Engine engine(7);
+        const LoD index = LoD::from_lengths({{rows, rows, rows}});
+        auto x = real_numbers<float>(engine, index, {row_size});
+        x.row(rows + rows / 2)[static_cast<std::size_t>(row_size) - 1] = bad;
+        for (const bool logarithm : {false, true}) {
+          const auto y = softmax(lod::CpuExecutor(2), x, logarithm);
+          bool as_expected = true;
+          for (std::int64_t row = 0; row < 3 * rows; ++row) {
+            for (std::int64_t column = 0; column < row_size; ++column) {
+              const bool is_nan = std::isnan(y.row(row)[static_cast<std::size_t>(column)]);
+              const bool expected = row >= rows && row < 2 * rows && column == row_size - 1;
+              as_expected = as_expected && is_nan == expected;
+            }
+          }
+          CHECK(as_expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("sequence_softmax: the bits depend neither on threads, nor on the batch, nor on where a sequence lies") {
+  for (const std::int64_t row_size : {1, 2, 3, 5, 7, 8, 17, 64}) {
+    INFO("row size ", row_size);
+    Engine engine(static_cast<std::uint64_t>(row_size));
+    const LoD index = giant_among_short(engine, 3000, 150000 / row_size + 1200);  // more than two chunks
+    const auto x = real_numbers<float>(engine, index, {row_size});
+    for (const bool logarithm : {false, true}) {
+      const auto expected = softmax(lod::CpuExecutor(1), x, logarithm);
+      const auto grad = [&](const auto& executor, const auto& dy, const auto& y) {
+        return logarithm ? lod::sequence_log_softmax_grad(executor, dy, y)
+                         : lod::sequence_softmax_grad(executor, dy, y);
+      };
+      const auto expected_grad = grad(lod::CpuExecutor(1), x, expected);
+      for_each_executor([&](const auto& executor) {
+        CHECK(same_bits(softmax(executor, x, logarithm), expected));
+        CHECK(same_bits(grad(executor, x, expected), expected_grad));
+        for (const std::int64_t begin : {1, 777, 1500, 2998}) {
+          const auto part = x.slice(begin, x.size());
+          const auto sliced = softmax(executor, part, logarithm);
+          CHECK(same_bits(sliced, expected.slice(begin, x.size())));
+          CHECK(same_bits(sliced, softmax(executor, LoDTensor<float>::copy_of(part), logarithm)));
+          CHECK(same_bits(grad(executor, part, sliced), expected_grad.slice(begin, x.size())));
+        }
+        CHECK(same_bits(softmax(executor, x.slice({1500}), logarithm), expected.slice(1500, 1501)));
+      });
+    }
+  }
+}
+
+TEST_CASE("sequence_softmax: in place, on a tensor and on a part of one") {
+  for (const std::int64_t row_size : {1, 3, 17}) {
+    Engine engine(3);
+    const auto x = real_numbers<float>(engine, giant_among_short(engine, 2000, 70000), {row_size});
+    for_each_executor([&](const auto& executor) {
+      auto y = x;
+      lod::sequence_softmax_into(executor, y, y);
+      CHECK(same_bits(y, lod::sequence_softmax(executor, x)));
+      y = x;
+      lod::sequence_log_softmax_into(executor, y, y);
+      CHECK(same_bits(y, lod::sequence_log_softmax(executor, x)));
+      y = x;
+      lod::sequence_softmax_into(executor, y.slice(500, 1001), y.slice(500, 1001));
+      CHECK(same_bits(y.slice(500, 1001), lod::sequence_softmax(executor, x.slice(500, 1001))));
+      CHECK(same_bits(y.slice(0, 500), x.slice(0, 500)));
+      CHECK(same_bits(y.slice(1001, 2000), x.slice(1001, 2000)));
+
+      const auto probabilities = lod::sequence_softmax(executor, x);
+      const auto dx = lod::sequence_softmax_grad(executor, x, probabilities);
+      auto dy = x;
+      lod::sequence_softmax_grad_into(executor, dy, probabilities, dy);
+      CHECK(same_bits(dy, dx));
+      auto overwritten = probabilities;
+      lod::sequence_softmax_grad_into(executor, x, overwritten, overwritten);
+      CHECK(same_bits(overwritten, dx));
+    });
+  }
+}
+
+TEST_CASE("sequence_softmax_grad, sequence_log_softmax_grad: agree with differences") {
+  Engine engine(12);
+  const LoD index = LoD::from_lengths({{2, 0, 1}, {2, 0, 3}, {1, 3, 0, 4, 2}});
+  for (const std::int64_t row_size : {1, 3, 9}) {
+    auto x = real_numbers<double>(engine, index, {row_size});
+    for (int level = 0; level < 3; ++level) {
+      INFO("row size ", row_size, ", level ", level);
+      check_gradient(
+          engine, x, [&](const auto& at) { return lod::sequence_softmax(at, {.level = level}); },
+          [&](const auto& dy) {
+            return lod::sequence_softmax_grad(dy, lod::sequence_softmax(x, {.level = level}), {.level = level});
+          });
+      check_gradient(
+          engine, x, [&](const auto& at) { return lod::sequence_log_softmax(at, {.level = level}); },
+          [&](const auto& dy) {
+            return lod::sequence_log_softmax_grad(dy, lod::sequence_log_softmax(x, {.level = level}), {.level = level});
+          });
+    }
+  }
+}
+
+TEST_CASE("sequence_softmax_grad: every type, one long sequence among short ones") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    for (const std::int64_t row_size : {1, 5, 17}) {
+      Engine engine(6);
+      const LoD index = giant_among_short(engine, 60, 70000 / row_size);
+      const auto dy = real_numbers<T>(engine, index, {row_size});
+      const auto y = lod::sequence_softmax(real_numbers<T>(engine, index, {row_size}));
+      const auto dx = lod::sequence_softmax_grad(lod::CpuExecutor(2), dy, y);
+      const auto offsets = index.offsets(0);
+      bool all_close = true;
+      for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+        double sum = 0;
+        for (std::int64_t row = offsets[i]; row < offsets[i + 1]; ++row) {
+          sum += static_cast<double>(dy.row(row)[0]) * static_cast<double>(y.row(row)[0]);
+        }
+        for (std::int64_t row = offsets[i]; row < offsets[i + 1]; ++row) {
+          const double expected = (static_cast<double>(dy.row(row)[0]) - sum) * static_cast<double>(y.row(row)[0]);
+          all_close = all_close && close(dx.row(row)[0], expected, tolerance<T>());
+        }
+      }
+      CHECK(all_close);
+    }
+  });
+}
+
+TEST_CASE("sequence_softmax: bad arguments throw and change nothing") {
+  const LoD index = LoD::from_lengths({{2, 1}});
+  const LoDTensor<float> x(index, {2}), plain({3, 2});
+  LoDTensor<float> y({1, 2});
+  const lod::CpuExecutor executor(1);
+  check_throws<lod::InvalidLoD>([&] { lod::sequence_softmax_into(executor, plain, y); },
+                                "sequence_softmax: the tensor has no level, expected at least one", y);
+  check_throws<lod::InvalidLoD>([&] { lod::sequence_log_softmax_into(executor, plain, y); },
+                                "sequence_log_softmax: the tensor has no level", y);
+  check_throws<lod::OutOfRange>([&] { lod::sequence_softmax_into(executor, x, {.level = 1}, y); },
+                                "level 1 of a LoD with 1 levels", y);
+  check_throws<lod::InvalidLoD>([&] { lod::sequence_softmax_grad_into(executor, x, plain, y); },
+                                "sequence_softmax_grad: y: the tensor has no level", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_softmax_grad_into(executor, plain.slice(0, 2), x, y); },
+                                   "sequence_softmax_grad: dy: 2 rows, expected 3", y);
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::sequence_log_softmax_grad_into(executor, LoDTensor<float>({3, 4}), x, y);
+      },
+      "sequence_log_softmax_grad: dy: rows of shape {4}, expected {2}", y);
+  check_throws<lod::OutOfRange>([&] { lod::sequence_softmax_grad_into(executor, plain, x, {.level = -2}, y); },
+                                "level -2 of a LoD with 1 levels", y);
+}
+
+TEST_CASE("sequence_softmax: a view as the output must have the shape and the levels of the result") {
+  Engine engine(2);
+  const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 1, 3}}), {2});
+  const lod::CpuExecutor executor(1);
+  LoDTensor<float> y(x.lod(), {2});
+  lod::sequence_softmax_into(executor, x.slice(1, 3), y.slice(1, 3));
+  CHECK(same_bits(y.slice(1, 3), lod::sequence_softmax(x.slice(1, 3))));
+  CHECK(y.row(1)[1] == 0);
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_softmax_into(executor, x.slice(1, 3), y.slice(0, 2)); },
+                                   "expected shape {4, 2} and the levels of the result", y);
+}
