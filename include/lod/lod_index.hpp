@@ -156,23 +156,17 @@ class LoDView {
   /// The slice of a branch <i, j, ...>: its one sequence, which stays as the outermost level of the part. An empty
   /// branch is the whole. Throws OutOfRange for a branch that is longer than there are levels, or leaves them. Time:
   /// a few loads for each step of the branch.
-  LoDView slice(std::span<const std::int64_t> branch) const {
-    if (branch.empty()) return *this;
+  [[gnu::always_inline]] LoDView slice(std::span<const std::int64_t> branch) const {
     if (branch.size() > static_cast<std::size_t>(levels())) throw_branch(branch, static_cast<std::size_t>(levels()), 0);
-    const detail::Level* level = &entry(0);
-    std::int64_t begin = begin_, end = end_;
+    LoDView part = *this;
     for (std::size_t depth = 0; depth < branch.size(); ++depth) {
-      if (depth > 0) {
-        begin = level->offsets[begin];
-        end = level->offsets[end];
-        ++level;
-      }
+      if (depth > 0) part = part.children();
       const std::int64_t step = branch[depth];
-      if (static_cast<std::uint64_t>(step) >= static_cast<std::uint64_t>(end - begin)) throw_branch(branch, depth, end - begin);
-      begin += step;
-      end = begin + 1;
+      if (static_cast<std::uint64_t>(step) >= static_cast<std::uint64_t>(part.size())) throw_branch(branch, depth, part.size());
+      part.begin_ += step;
+      part.end_ = part.begin_ + 1;
     }
-    return LoDView(block_, first_level_ + static_cast<int>(branch.size()) - 1, begin, end);
+    return part;
   }
   /// Sequence i of the outermost level as an element: what it holds, one level fewer. Where there is no level, row i.
   /// Throws OutOfRange unless 0 <= i < size().
@@ -255,7 +249,8 @@ class LoDView {
     throw OutOfRange(
         detail::text({"slice [", begin, ", ", end, ") of ", size(), (levels() > 0 ? " sequences" : " rows")}));
   }
-  [[noreturn, gnu::cold, gnu::noinline]] void throw_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found) const {
+  [[noreturn, gnu::cold, gnu::noinline]] void throw_branch(std::span<const std::int64_t> branch, std::size_t depth,
+                                                           std::int64_t found) const {
     std::string text = "branch <";
     for (std::size_t i = 0; i < branch.size(); ++i) text += detail::text({i ? ", " : "", branch[i]});
     text += ">: ";
