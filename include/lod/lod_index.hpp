@@ -157,21 +157,30 @@ class LoDView {
   /// branch is the whole. Throws OutOfRange for a branch that is longer than there are levels, or leaves them. Time:
   /// a few loads for each step of the branch.
   [[gnu::always_inline]] LoDView slice(std::span<const std::int64_t> branch) const {
-    if (branch.size() > static_cast<std::size_t>(levels())) throw_branch(branch, static_cast<std::size_t>(levels()), 0);
-    LoDView part = *this;
+    // Inlined into the callers, whose branches have a known length, and on plain numbers: this is what keeps a slice at
+    // the cost of its loads. One comparison checks both ends of the range.
+    if (branch.empty()) return *this;
+    if (branch.size() > static_cast<std::size_t>(levels())) throw_branch(branch, branch.size(), 0);
+    int level = first_level_ - 1;
+    std::int64_t begin = begin_, end = end_;
     for (std::size_t depth = 0; depth < branch.size(); ++depth) {
-      if (depth > 0) part = part.children();
-      const std::int64_t step = branch[depth];
-      if (static_cast<std::uint64_t>(step) >= static_cast<std::uint64_t>(part.size())) throw_branch(branch, depth, part.size());
-      part.begin_ += step;
-      part.end_ = part.begin_ + 1;
+      if (depth > 0) {
+        const std::int64_t* offsets = (*block_)[level].offsets;
+        begin = offsets[begin];
+        end = offsets[end];
+      }
+      const std::int64_t step = branch[depth], size = end - begin;
+      if (static_cast<std::uint64_t>(step) >= static_cast<std::uint64_t>(size)) throw_branch(branch, depth, size);
+      begin += step;
+      end = begin + 1;
+      ++level;
     }
-    return part;
+    return LoDView(block_, level, begin, end);
   }
   /// Sequence i of the outermost level as an element: what it holds, one level fewer. Where there is no level, row i.
   /// Throws OutOfRange unless 0 <= i < size().
   LoDView operator[](std::int64_t i) const {
-    if (i < 0 || i >= size()) throw_slice(i, i + 1);
+    if (i < 0 || i >= size()) throw_element(i);
     return element(i);
   }
   /// operator[] without the check, for iterators.
@@ -245,20 +254,24 @@ class LoDView {
     }
     return range;
   }
+  const char* parts() const noexcept { return levels() > 0 ? " sequences" : " rows"; }
   [[noreturn, gnu::cold, gnu::noinline]] void throw_slice(std::int64_t begin, std::int64_t end) const {
-    throw OutOfRange(
-        detail::text({"slice [", begin, ", ", end, ") of ", size(), (levels() > 0 ? " sequences" : " rows")}));
+    throw OutOfRange(detail::text({"slice [", begin, ", ", end, ") of ", size(), parts()}));
   }
+  [[noreturn, gnu::cold, gnu::noinline]] void throw_element(std::int64_t i) const {
+    throw OutOfRange(detail::text({"element ", i, " of ", size(), parts()}));
+  }
+  /// Step `depth` left the `found` sequences that are there, or, at the branch's own length, it has too many steps.
   [[noreturn, gnu::cold, gnu::noinline]] void throw_branch(std::span<const std::int64_t> branch, std::size_t depth,
                                                            std::int64_t found) const {
     std::string text = "branch <";
     for (std::size_t i = 0; i < branch.size(); ++i) text += detail::text({i ? ", " : "", branch[i]});
     text += ">: ";
-    if (static_cast<int>(depth) >= levels()) {
+    if (depth == branch.size()) {
       throw OutOfRange(detail::text({text, branch.size(), " steps, but there are ", levels(), " levels"}));
     }
-    throw OutOfRange(detail::text({text, "step ", depth, " is ", branch[depth], ", expected 0 to ", found - 1,
-                                   " (level ", depth, " has ", found, " sequences there)"}));
+    throw OutOfRange(detail::text({text, "step ", depth, " is ", branch[depth], ", but level ", depth, " has ", found,
+                                   " sequences there, counted from 0"}));
   }
 
   const detail::LoDBlock* block_ = nullptr;
@@ -354,7 +367,7 @@ class LoD {
   /// forgotten and the rows stay. No level where first == last. Throws OutOfRange.
   LoD slice_levels(int first, int last) const;
   /// Levels [0, level), unchanged: they index the sequences of `level`, so this is the LoD of one row for each of
-  /// them. Throws OutOfRange unless 0 <= level <= levels().
+  /// them. All, for level == levels(). Throws OutOfRange.
   LoD levels_above(int level) const;
   /// One more level, below the last: `offsets` cut what were rows into shorter sequences. The rows so far become the
   /// sequences of the new level. Throws InvalidLoD where the offsets are none or are not for `rows()` sequences.

@@ -93,6 +93,7 @@ inline LoD LoD::from_absolute_offsets(const std::vector<std::vector<std::int64_t
     }
     if (level + 1 == offsets.size()) {
       for (std::int64_t row : rows) relative[level].push_back(row < 0 ? row : row - rows.front());
+      detail::check_offsets(relative[level], level);
       continue;
     }
     const auto& below = offsets[level + 1];

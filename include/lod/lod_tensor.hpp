@@ -12,6 +12,7 @@
 #include <lod/shape.hpp>
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -108,8 +109,9 @@ void collect_rows(const X& nested, std::int64_t stride, T*& out) {
 /// `rows()` rows of a common row shape, and a LoD of any number of levels over them. A tensor with no level is a plain
 /// tensor: a model parameter, a batch of images.
 ///
-/// A regular type: a copy has its own values, a move never copies. Constness is deep: a const tensor gives views of
-/// const values. The values of a new tensor are zero. T is any trivially copyable type; a tensor of const T is
+/// A regular type: a copy has its own values, from the default memory resource (from the target's own, in an
+/// assignment); a move never copies, and brings its memory resource along. Constness is deep: a const tensor gives
+/// views of const values. The values of a new tensor are zero. T is any trivially copyable type; a tensor of const T is
 /// read-only for good (a mapped file, say).
 ///
 /// Errors: whatever throws leaves the tensor as it was.
@@ -127,9 +129,12 @@ class LoDTensor<T, Cpu> {
   using iterator = SequenceIterator<T, Cpu>;
   using const_iterator = SequenceIterator<const value_type, Cpu>;
 
-  /// No rows, no level, scalar rows. Memory that it needs later comes from `resource`.
-  explicit LoDTensor(std::pmr::memory_resource* resource) noexcept : values_(resource) {}
+  /// No rows, no level, scalar rows.
   LoDTensor() noexcept : LoDTensor(Cpu::default_resource()) {}
+  /// The same; memory that it needs later comes from `resource`. A template, so that the {0} of an empty tensor's shape
+  /// is not taken for a null pointer.
+  template <std::derived_from<Cpu::memory_resource> Resource>
+  explicit LoDTensor(Resource* resource) noexcept : values_(resource) {}
 
   /// One row of `row_shape` for each row of `lod`, all zero. For a LoD without a level there are no rows. Throws
   /// ShapeMismatch where the elements exceed 64 bits or the address space, and what the memory resource throws.
@@ -193,7 +198,7 @@ class LoDTensor<T, Cpu> {
     if (values_.size() > 0) std::memcpy(mutable_data(), other.data(), other.values().size_bytes());
   }
   LoDTensor& operator=(const LoDTensor& other) {
-    if (this != &other) *this = LoDTensor(other);
+    if (this != &other) *this = copy_of(other.view(), resource());
     return *this;
   }
   /// The source is left with no rows and no level.
@@ -215,8 +220,8 @@ class LoDTensor<T, Cpu> {
   ~LoDTensor() = default;
 
   /// A copy, with its own memory, of what a view shows: the way to keep a slice.
-  static LoDTensor copy_of(const ConstView& from) {
-    LoDTensor tensor(from.lod(), from.rows(), from.row_shape(), Cpu::default_resource());
+  static LoDTensor copy_of(const ConstView& from, std::pmr::memory_resource* resource = Cpu::default_resource()) {
+    LoDTensor tensor(from.lod(), from.rows(), from.row_shape(), resource);
     if (tensor.values_.size() > 0) std::memcpy(tensor.mutable_data(), from.data(), from.values().size_bytes());
     return tensor;
   }
@@ -245,8 +250,10 @@ class LoDTensor<T, Cpu> {
   View view() noexcept { return {data(), lod_view(), &row_shape(), row_size_}; }
   ConstView view() const noexcept { return {data(), lod_view(), &row_shape(), row_size_}; }
   LoDView lod_view() const noexcept { return levels() > 0 ? lod_.view() : LoDView::plain(0, rows_); }
-  View slice(std::initializer_list<std::int64_t> branch) { return view().slice(branch); }
-  ConstView slice(std::initializer_list<std::int64_t> branch) const { return view().slice(branch); }
+  [[gnu::always_inline]] View slice(std::initializer_list<std::int64_t> branch) { return view().slice(branch); }
+  [[gnu::always_inline]] ConstView slice(std::initializer_list<std::int64_t> branch) const {
+    return view().slice(branch);
+  }
   View slice(std::span<const std::int64_t> branch) { return view().slice(branch); }
   ConstView slice(std::span<const std::int64_t> branch) const { return view().slice(branch); }
   View slice(std::int64_t begin, std::int64_t end) { return view().slice(begin, end); }
@@ -257,8 +264,8 @@ class LoDTensor<T, Cpu> {
   iterator end() noexcept { return view().end(); }
   const_iterator begin() const noexcept { return view().begin(); }
   const_iterator end() const noexcept { return view().end(); }
-  operator View() noexcept { return view(); }
-  operator ConstView() const noexcept requires(!std::is_const_v<T>) { return view(); }
+  operator View() noexcept requires(!std::is_const_v<T>) { return view(); }
+  operator ConstView() const noexcept { return view(); }
 
   /// The same values under another LoD. They are not copied: both tensors stand on the same memory and keep it alive,
   /// and what is written through one is seen in the other; from a const tensor the result is read-only. A temporary

@@ -132,10 +132,12 @@ class LoDTensorView {
   std::int64_t size() const noexcept { return lod_.size(); }
   /// The slice of branch <i, j, ...>: one sequence, which stays as the outermost level. Throws OutOfRange. A few
   /// nanoseconds.
-  LoDTensorView slice(std::initializer_list<std::int64_t> branch) const {
+  [[gnu::always_inline]] LoDTensorView slice(std::initializer_list<std::int64_t> branch) const {
     return part(lod_.slice(std::span<const std::int64_t>{branch.begin(), branch.size()}));
   }
-  LoDTensorView slice(std::span<const std::int64_t> branch) const { return part(lod_.slice(branch)); }
+  [[gnu::always_inline]] LoDTensorView slice(std::span<const std::int64_t> branch) const {
+    return part(lod_.slice(branch));
+  }
   /// Sequences [begin, end) of the outermost level, with the same levels. Throws OutOfRange.
   LoDTensorView slice(std::int64_t begin, std::int64_t end) const { return part(lod_.slice(begin, end)); }
   /// Sequence i as an element: its contents, with one level fewer. Throws OutOfRange.
@@ -184,6 +186,17 @@ LoDTensorView<T, Device> LoDTensorView<T, Device>::with_lod(const LoD& levels) c
   detail::check_rows(levels, rows());
   return {data_, levels.levels() > 0 ? levels.view() : LoDView::plain(0, rows()), row_shape_, row_size_};
 }
+
+}  // namespace lod
+
+/// Iterators of a view stand on the tensor, so they outlive the view: algorithms on `x[i]` return iterators, and the
+/// view adaptors take it as it is.
+template <class T, class Device>
+inline constexpr bool std::ranges::enable_borrowed_range<lod::LoDTensorView<T, Device>> = true;
+template <class T, class Device>
+inline constexpr bool std::ranges::enable_view<lod::LoDTensorView<T, Device>> = true;
+
+namespace lod {
 
 /// What every operation takes: a tensor, a view, a slice. Anything with a view of its values and levels.
 template <class X>

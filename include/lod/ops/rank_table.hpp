@@ -28,6 +28,8 @@ class RankTable {
     friend bool operator==(const Item&, const Item&) = default;
   };
 
+  /// Of no sequences.
+  RankTable() = default;
   /// Throws OutOfRange for the level. O(sequences + longest length).
   explicit RankTable(const LoD& lod, const RankOptions& options = {})
       : lod_(lod), level_(detail::resolve_level(options.level, lod.levels())) {
@@ -71,9 +73,9 @@ class RankTable {
 
  private:
   LoD lod_;
-  int level_;
+  int level_ = 0;
   std::vector<Item> items_;
-  std::vector<std::int64_t> active_;
+  std::vector<std::int64_t> active_ = std::vector<std::int64_t>(1);
 };
 
 }  // namespace lod

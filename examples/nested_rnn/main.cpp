@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Trains a nested recurrent network to tell which document a section of text is from, without padding anything.
+#include "model_file.hpp"
+#include "network.hpp"
+#include "plot.hpp"
+#include "random.hpp"
+#include "text.hpp"
+#include <lod/lod.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr const char* help = R"(usage: nested_rnn [options] [file...]
+Reads documents (the licence texts of this system, or the files named), cuts them into sections, sentences and words,
+and trains a nested recurrent network to tell which document a section is from.
+  --epochs N         passes over the training sections (default 20)
+  --quick            a short run on less text, for checks
+  --seed N           of the weights and of the division into training and held-out sections (default 1)
+  --out DIR          where model.lod and training.svg go (default .)
+  --check-gradients  compare the gradients with differences instead; exit status 1 where they are wrong
+  --help             this text
+)";
+
+struct Options {
+  int epochs = 20;
+  bool quick = false;
+  bool check_gradients = false;
+  std::uint64_t seed = 1;
+  std::filesystem::path out = ".";
+  std::vector<std::filesystem::path> files;
+};
+
+Options read_options(int count, char** arguments) {
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    const std::string argument = arguments[i];
+    const auto value = [&]() -> std::string {
+      if (++i == count) throw std::invalid_argument(argument + " needs a value");
+      return arguments[i];
+    };
+    if (argument == "--help") {
+      std::cout << help;
+      std::exit(0);
+    } else if (argument == "--epochs") {
+      options.epochs = std::max(1, std::stoi(value()));
+    } else if (argument == "--quick") {
+      options.quick = true;
+    } else if (argument == "--check-gradients") {
+      options.check_gradients = true;
+    } else if (argument == "--seed") {
+      options.seed = std::stoull(value());
+    } else if (argument == "--out") {
+      options.out = value();
+    } else if (argument.starts_with("-")) {
+      throw std::invalid_argument("unknown option " + argument);
+    } else {
+      options.files.emplace_back(argument);
+    }
+  }
+  if (options.quick) options.epochs = std::min(options.epochs, 2);
+  return options;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Sections (sections > sentences > words) with the number of the document that each is from.
+struct Sections {
+  lod::LoDTensor<std::int64_t> words;
+  std::vector<std::int64_t> documents;
+};
+
+/// The sections listed, in that order, in one batch: minibatches are then slices.
+Sections gather(const Sections& from, const std::vector<std::int64_t>& order) {
+  Sections sections;
+  std::vector<std::vector<std::int64_t>> lengths;
+  std::vector<std::int64_t> values;
+  lod::LoD lod;
+  for (std::int64_t i : order) {
+    const auto section = from.words.slice({i});
+    lengths.resize(2);
+    for (int level = 0; level < 2; ++level) {
+      const auto more = section.lod().lengths(level);
+      lengths[static_cast<std::size_t>(level)].insert(lengths[static_cast<std::size_t>(level)].end(), more.begin(),
+                                                      more.end());
+    }
+    values.insert(values.end(), section.values().begin(), section.values().end());
+    sections.documents.push_back(from.documents[static_cast<std::size_t>(i)]);
+  }
+  sections.words = lod::LoDTensor<std::int64_t>::from_values(lod::LoD::from_lengths(lengths), {}, values);
+  return sections;
+}
+
+void describe(const Corpus& corpus) {
+  const lod::LoD& lod = corpus.words.lod();
+  std::printf("%zu documents, %lld sections, %lld sentences, %lld words (%lld different), a LoD of %d levels\n",
+              corpus.documents.size(), static_cast<long long>(lod.size(1)), static_cast<long long>(lod.size(2)),
+              static_cast<long long>(lod.rows()), static_cast<long long>(corpus.lexicon.size()), lod.levels());
+  const char* const holds[] = {"sections in a document", "sentences in a section", "words in a sentence"};
+  for (int level = 0; level < lod.levels(); ++level) {
+    const auto lengths = lod.lengths(level);
+    std::printf("  level %d: %.1f %s on average, %lld at most\n", level,
+                static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})) /
+                    static_cast<double>(lengths.size()),
+                holds[level], static_cast<long long>(lod.max_length(level)));
+  }
+  const auto sentence = corpus.words.slice({0, 0, 0});
+  std::printf("the <0, 0, 0>-slice of %s, rows %lld to %lld:", corpus.documents[0].c_str(),
+              static_cast<long long>(sentence.absolute_lod()[0].front()),
+              static_cast<long long>(sentence.absolute_lod()[0].back()));
+  for (std::int64_t word : sentence.values()) std::printf(" %s", corpus.lexicon[word].c_str());
+  std::printf("\n");
+}
+
+struct Result {
+  double loss = 0;
+  double accuracy = 0;
+  std::vector<float> scores;
+};
+
+constexpr std::int64_t batch_size = 4;
+
+/// Goes through the sections in batches, which are slices; learns where `learning_rate` is not 0.
+Result run(const lod::CpuExecutor& executor, Network<float>& network, const Sections& sections, double learning_rate,
+           const char* title) {
+  Result result;
+  std::int64_t right = 0;
+  const std::int64_t count = sections.words.size();
+  for (std::int64_t begin = 0; begin < count; begin += batch_size) {
+    const std::int64_t end = std::min(begin + batch_size, count);
+    Network<float>::Trace trace;
+    lod::LoDTensor<float> dscores;
+    const auto scores = network.forward(executor, std::as_const(sections.words).slice(begin, end), trace);
+    const std::span documents(sections.documents.data() + begin, static_cast<std::size_t>(end - begin));
+    result.loss += cross_entropy(executor, scores, documents, dscores, right) * static_cast<double>(end - begin);
+    result.scores.insert(result.scores.end(), scores.values().begin(), scores.values().end());
+    if (learning_rate > 0) {
+      network.backward(executor, dscores, trace);
+      network.descend(executor, learning_rate, 1.0);
+    }
+    if (title && isatty(STDOUT_FILENO)) {
+      const auto done = static_cast<int>(30 * end / count);
+      std::printf("\r%s [%s%s]", title, std::string(static_cast<std::size_t>(done), '#').c_str(),
+                  std::string(static_cast<std::size_t>(30 - done), ' ').c_str());
+      std::fflush(stdout);
+    }
+  }
+  if (title && isatty(STDOUT_FILENO)) std::printf("\r\033[K");
+  result.loss /= static_cast<double>(std::max<std::int64_t>(count, 1));
+  result.accuracy = static_cast<double>(right) / static_cast<double>(std::max<std::int64_t>(count, 1));
+  return result;
+}
+
+/// The time of a forward pass over all sections, without and with padding.
+void compare_with_padding(const lod::CpuExecutor& executor, const Network<float>& network, const Sections& sections) {
+  std::int64_t padded_rows = 0, ragged_rows = 0;
+  double ragged = 0, padded = 0, difference = 0;
+  for (std::int64_t begin = 0; begin < sections.words.size(); begin += batch_size) {
+    const auto batch = sections.words.slice(begin, std::min(begin + batch_size, sections.words.size()));
+    Network<float>::Trace trace;
+    auto start = std::chrono::steady_clock::now();
+    const auto a = network.forward(executor, batch, trace);
+    ragged += seconds_since(start);
+    ragged_rows += batch.rows() + batch.lod_view().size(1);
+    start = std::chrono::steady_clock::now();
+    const auto b = network.forward_padded(executor, batch, padded_rows);
+    padded += seconds_since(start);
+    for (std::size_t i = 0; i < a.values().size(); ++i) {
+      difference = std::max(difference, static_cast<double>(std::abs(a.values()[i] - b.values()[i])));
+    }
+  }
+  std::printf(
+      "forward pass over %lld sections: %lld rows through the cells in %.0f ms without padding,\n"
+      "  %lld rows in %.0f ms with it (%.1f times the rows, %.1f times the time); scores differ by %.1e at most\n",
+      static_cast<long long>(sections.words.size()), static_cast<long long>(ragged_rows), 1e3 * ragged,
+      static_cast<long long>(padded_rows), 1e3 * padded,
+      static_cast<double>(padded_rows) / static_cast<double>(ragged_rows), padded / ragged, difference);
+  if (difference > 1e-3) throw std::runtime_error("the padded network gives other scores");
+}
+
+/// Compares gradients with central differences, on a small network in double. Returns the exit status.
+int check_gradients(std::uint64_t seed) {
+  const lod::CpuExecutor executor(1);
+  Random random(seed);
+  Network<double> network({9, 4, 5, 3}, random);
+  lod::LoDTensor<std::int64_t> words(lod::LoD::from_lengths({{2, 3, 1}, {3, 1, 2, 5, 1, 4}}), {});
+  for (std::int64_t i = 0; i < words.rows(); ++i) words.data()[i] = i * i % 9;
+  const std::vector<std::int64_t> documents = {2, 0, 1};
+  const auto loss = [&] {
+    Network<double>::Trace trace;
+    lod::LoDTensor<double> dscores;
+    std::int64_t right = 0;
+    return cross_entropy(executor, network.forward(executor, words, trace), documents, dscores, right);
+  };
+  Network<double>::Trace trace;
+  lod::LoDTensor<double> dscores;
+  std::int64_t right = 0;
+  cross_entropy(executor, network.forward(executor, words, trace), documents, dscores, right);
+  network.backward(executor, dscores, trace);
+  double worst = 0;
+  const auto compare = [&](const char* name, std::span<double> values, std::span<const double> gradient) {
+    constexpr double step = 1e-5;
+    double largest = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double at = values[i];
+      values[i] = at + step;
+      const double above = loss();
+      values[i] = at - step;
+      const double below = loss();
+      values[i] = at;
+      largest = std::max(largest, std::abs((above - below) / (2 * step) - gradient[i]));
+    }
+    std::printf("%-20s differs by %.1e at most\n", name, largest);
+    worst = std::max(worst, largest);
+  };
+  const auto all = network.parameters();
+  const auto dense = network.dense_parameters();
+  const auto word_gradient = lod::to_dense(executor, network.word_gradient);
+  compare(all[0].first, all[0].second->values(), word_gradient.values());
+  for (std::size_t i = 0; i < dense.size(); ++i) {
+    compare(all[i + 1].first, dense[i]->value.values(), std::as_const(dense[i]->gradient).values());
+  }
+  return worst < 1e-8 ? 0 : 1;
+}
+
+int train(const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  auto files = options.files.empty() ? licence_texts() : options.files;
+  if (options.quick && files.size() > 4) files.resize(4);
+  if (files.size() < 2) throw std::runtime_error("two documents at least are needed; name some files");
+  const Corpus corpus = read_corpus(files, 80);
+  describe(corpus);
+
+  // Without the level of the documents, a batch is a number of sections.
+  const lod::LoD& lod = corpus.words.lod();
+  const Sections all{lod::LoDTensor<std::int64_t>::copy_of(corpus.words.view().with_lod(lod.slice_levels(1, 3))),
+                     lod.slice_levels(0, 1).levels() ? lod.levels_above(1).row_ids(0) : std::vector<std::int64_t>{}};
+  Random random(options.seed);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(all.words.size()));
+  std::iota(order.begin(), order.end(), 0);
+  random.shuffle(order);
+  const std::size_t held_out_count = order.size() / 5;
+  const Sections held_out = gather(all, {order.begin(), order.begin() + static_cast<std::ptrdiff_t>(held_out_count)});
+  std::vector<std::int64_t> training(order.begin() + static_cast<std::ptrdiff_t>(held_out_count), order.end());
+  std::vector<std::int64_t> counts(corpus.documents.size());
+  for (std::int64_t i : training) ++counts[static_cast<std::size_t>(all.documents[static_cast<std::size_t>(i)])];
+  const std::int64_t largest = std::ranges::max_element(counts) - counts.begin();
+  const double baseline = static_cast<double>(std::ranges::count(held_out.documents, largest)) /
+                          static_cast<double>(std::max<std::size_t>(held_out.documents.size(), 1));
+  std::printf("%zu training sections, %zu held out; chance %.1f%%, always the largest document %.1f%%\n",
+              training.size(), held_out_count, 100.0 / static_cast<double>(corpus.documents.size()), 100 * baseline);
+
+  const NetworkSizes sizes{corpus.lexicon.size(), 48, 64, static_cast<std::int64_t>(corpus.documents.size())};
+  Network<float> network(sizes, random);
+  const lod::CpuExecutor executor;
+  std::vector<Epoch> epochs;
+  for (int epoch = 1; epoch <= options.epochs; ++epoch) {
+    random.shuffle(training);
+    const auto epoch_start = std::chrono::steady_clock::now();
+    const std::string title = "epoch " + std::to_string(epoch);
+    const double rate = 0.5 * (1 - 0.8 * (epoch - 1) / options.epochs);
+    const Result trained = run(executor, network, gather(all, training), rate, title.c_str());
+    const Result tested = run(executor, network, held_out, 0, nullptr);
+    epochs.push_back({trained.loss, trained.accuracy, tested.accuracy});
+    std::printf("epoch %2d: loss %.3f, training accuracy %5.1f%%, held-out accuracy %5.1f%%, %.1f s\n", epoch,
+                trained.loss, 100 * trained.accuracy, 100 * tested.accuracy, seconds_since(epoch_start));
+    std::fflush(stdout);
+  }
+
+  std::filesystem::create_directories(options.out);
+  const auto model = options.out / "model.lod";
+  const auto plot = options.out / "training.svg";
+  write_plot(plot, epochs, baseline);
+  save(model, network);
+  Random other(options.seed + 1);
+  Network<float> loaded(sizes, other);
+  load(model, loaded);
+  const bool same =
+      run(executor, loaded, held_out, 0, nullptr).scores == run(executor, network, held_out, 0, nullptr).scores;
+  std::printf("wrote %s and %s; loaded back, the model gives %s scores\n", model.c_str(), plot.c_str(),
+              same ? "the same" : "OTHER");
+  compare_with_padding(executor, network, held_out);
+  std::printf("%.1f s in all\n", seconds_since(start));
+  return same ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    const Options options = read_options(count, arguments);
+    return options.check_gradients ? check_gradients(options.seed) : train(options);
+  } catch (const std::exception& error) {
+    std::cerr << "nested_rnn: " << error.what() << "\n";
+    return 2;
+  }
+}

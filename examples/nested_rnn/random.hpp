@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Random numbers that are the same with every standard library. The distributions and std::shuffle are not: what they
+/// make of an engine's numbers is left to the implementation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+
+  /// In [-limit, limit).
+  double symmetric(double limit) {
+    const double unit = static_cast<double>(engine_() >> 11) * 0x1p-53;
+    return limit * (2 * unit - 1);
+  }
+
+  /// Any order of the elements, all equally likely (but for a bias of at most size / 2^64).
+  template <class T>
+  void shuffle(std::vector<T>& elements) {
+    for (std::size_t left = elements.size(); left > 1; --left) {
+      std::swap(elements[left - 1], elements[static_cast<std::size_t>(engine_() % left)]);
+    }
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};

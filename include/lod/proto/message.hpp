@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Encoder and decoder for any struct whose fields are listed in a Schema, by the rules of proto2.
+#pragma once
+
+#include <lod/desc.hpp>
+#include <lod/proto/wire.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lod::proto {
+
+/// Whether the elements of a repeated field share one tag and one length.
+enum class Packed : bool { NO, YES };
+
+/// A field of a message: its number, the struct's member that holds it, and its name. The rule and the type follow from
+/// the member: T is required, std::optional<T> and Defaulted<T> are optional, std::vector<T> is repeated; T is bool,
+/// std::int32_t, std::int64_t, float, double, std::string, an enum with an EnumSchema, or a struct with a Schema.
+template <std::uint32_t Number, auto Member, Packed packed = Packed::NO>
+struct Field {
+  const char* name;
+};
+
+/// The fields of a message, for the codec: specialise it with `name` and `fields`, a tuple of Field in the order of
+/// their numbers. The struct also has a member `std::string unknown_fields`.
+template <class M>
+struct Schema;
+
+/// The values of an enum: specialise it with `name` and `contains(std::int32_t)`.
+template <class E>
+struct EnumSchema;
+
+/// A struct that has a Schema.
+template <class M>
+concept Message = requires {
+  Schema<M>::fields;
+};
+
+namespace detail {
+
+// ---- What the type of a member says ----
+
+enum class Rule { REQUIRED, OPTIONAL, REPEATED };
+
+template <class Value>
+struct MemberTraits {
+  using Element = Value;
+  static constexpr Rule rule = Rule::REQUIRED;
+};
+template <class T>
+struct MemberTraits<std::optional<T>> {
+  using Element = T;
+  static constexpr Rule rule = Rule::OPTIONAL;
+};
+template <class T>
+struct MemberTraits<Defaulted<T>> {
+  using Element = T;
+  static constexpr Rule rule = Rule::OPTIONAL;
+};
+template <class T>
+struct MemberTraits<std::vector<T>> {
+  using Element = T;
+  static constexpr Rule rule = Rule::REPEATED;
+};
+
+template <class Member>
+struct MemberValue;
+template <class M, class Value>
+struct MemberValue<Value M::*> {
+  using type = Value;
+};
+
+/// All that a Field says.
+template <class F>
+struct FieldTraits;
+template <std::uint32_t Number, auto Member, Packed packed>
+struct FieldTraits<Field<Number, Member, packed>> : MemberTraits<typename MemberValue<decltype(Member)>::type> {
+  static constexpr std::uint32_t number = Number;
+  static constexpr auto member = Member;
+  static constexpr bool is_packed = packed == Packed::YES;
+};
+
+template <class M>
+inline constexpr std::size_t field_count = std::tuple_size_v<std::remove_cvref_t<decltype(Schema<M>::fields)>>;
+template <class M, std::size_t I>
+using FieldOf = FieldTraits<std::remove_cvref_t<decltype(std::get<I>(Schema<M>::fields))>>;
+template <class M, std::size_t I>
+constexpr const char* field_name() {
+  return std::get<I>(Schema<M>::fields).name;
+}
+
+/// Calls f with the index of each field, as a constant, in the order of the fields.
+template <class M, class F>
+constexpr void for_each_field(F f) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) { (f(std::integral_constant<std::size_t, I>()), ...); }
+  (std::make_index_sequence<field_count<M>>());
+}
+
+template <class T>
+constexpr WireType wire_type() {
+  if constexpr (std::is_same_v<T, float>) {
+    return WireType::FIXED32;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return WireType::FIXED64;
+  } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
+    return WireType::VARINT;
+  } else {
+    return WireType::LENGTH;
+  }
+}
+
+/// The tag of a field as it is written.
+template <class F>
+inline constexpr std::uint32_t tag_of = make_tag(F::number,
+                                                 F::is_packed ? WireType::LENGTH : wire_type<typename F::Element>());
+
+// ---- Encoding: the sizes from the front, then the bytes from the back, so that each length is known when it is
+// written ----
+
+/// Negative numbers take 10 bytes: they are extended to 64 bits, whatever their type.
+template <class T>
+std::uint64_t to_varint(T value) noexcept {
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+}
+
+template <class T>
+std::size_t size_of_value(const T& value, const char* message, const char* field);
+
+template <Message M>
+std::size_t size_of_message(const M& message) {
+  std::size_t total = message.unknown_fields.size();
+  for_each_field<M>([&](auto index) {
+    using F = FieldOf<M, index>;
+    using T = typename F::Element;
+    constexpr const char* name = field_name<M, index>();
+    const auto tag_size = static_cast<std::size_t>(protozero::length_of_varint(tag_of<F>));
+    const auto& value = message.*F::member;
+    const auto add = [&](const T& element) { total += size_of_value(element, Schema<M>::name, name); };
+    if constexpr (F::rule == Rule::REQUIRED) {
+      total += tag_size;
+      add(value);
+    } else if constexpr (F::rule == Rule::OPTIONAL) {
+      if (!value.has_value()) return;
+      total += tag_size;
+      add(value.value());
+    } else if constexpr (F::is_packed) {
+      if (value.empty()) return;
+      const std::size_t before = total;
+      for (const auto& element : value) add(element);
+      total += tag_size + static_cast<std::size_t>(protozero::length_of_varint(total - before));
+    } else {
+      total += value.size() * tag_size;
+      for (const auto& element : value) add(element);
+    }
+  });
+  return total;
+}
+
+/// Of the value with its length, if it has one. Throws std::invalid_argument for a value that its enum does not have.
+template <class T>
+std::size_t size_of_value(const T& value, [[maybe_unused]] const char* message, [[maybe_unused]] const char* field) {
+  if constexpr (wire_type<T>() == WireType::FIXED32 || wire_type<T>() == WireType::FIXED64) {
+    return sizeof(T);
+  } else if constexpr (wire_type<T>() == WireType::VARINT) {
+    if constexpr (std::is_enum_v<T>) {
+      const auto number = static_cast<std::int32_t>(value);
+      if (!EnumSchema<T>::contains(number)) {
+        throw std::invalid_argument(text({message, ".", field, ": ", number, " is no ", EnumSchema<T>::name}));
+      }
+    }
+    return static_cast<std::size_t>(protozero::length_of_varint(to_varint(value)));
+  } else {
+    std::size_t size;
+    if constexpr (Message<T>) {
+      size = size_of_message(value);
+    } else {
+      size = value.size();
+    }
+    return size + static_cast<std::size_t>(protozero::length_of_varint(size));
+  }
+}
+
+/// Writes before `end`, and returns where what it wrote begins.
+inline char* put_varint(std::uint64_t value, char* end) noexcept {
+  char* const begin = end - protozero::length_of_varint(value);
+  protozero::add_varint_to_buffer(begin, value);
+  return begin;
+}
+inline char* put_bytes(const void* bytes, std::size_t size, char* end) noexcept {
+  std::memcpy(end - size, bytes, size);
+  return end - size;
+}
+
+template <Message M>
+char* put_message(const M& message, char* end) noexcept;
+
+template <class T>
+char* put_value(const T& value, char* end) noexcept {
+  if constexpr (wire_type<T>() == WireType::FIXED32 || wire_type<T>() == WireType::FIXED64) {
+    T bytes = value;
+    to_little_endian(bytes);
+    return put_bytes(&bytes, sizeof(bytes), end);
+  } else if constexpr (wire_type<T>() == WireType::VARINT) {
+    return put_varint(to_varint(value), end);
+  } else {
+    char* begin;
+    if constexpr (Message<T>) {
+      begin = put_message(value, end);
+    } else {
+      begin = put_bytes(value.data(), value.size(), end);
+    }
+    return put_varint(static_cast<std::uint64_t>(end - begin), begin);
+  }
+}
+
+template <Message M>
+char* put_message(const M& message, char* end) noexcept {
+  end = put_bytes(message.unknown_fields.data(), message.unknown_fields.size(), end);
+  for_each_field<M>([&](auto from_the_back) {
+    constexpr std::size_t index = field_count<M> - 1 - from_the_back;
+    using F = FieldOf<M, index>;
+    using T = typename F::Element;
+    const auto& value = message.*F::member;
+    const auto put = [&](const T& element) { end = put_varint(tag_of<F>, put_value(element, end)); };
+    if constexpr (F::rule == Rule::REQUIRED) {
+      put(value);
+    } else if constexpr (F::rule == Rule::OPTIONAL) {
+      if (value.has_value()) put(value.value());
+    } else if constexpr (F::is_packed) {
+      if (value.empty()) return;
+      char* const packed_end = end;
+      for (auto element = value.rbegin(); element != value.rend(); ++element) end = put_value<T>(*element, end);
+      end = put_varint(static_cast<std::uint64_t>(packed_end - end), end);
+      end = put_varint(tag_of<F>, end);
+    } else {
+      for (auto element = value.rbegin(); element != value.rend(); ++element) put(*element);
+    }
+  });
+  return end;
+}
+
+// ---- Decoding ----
+
+/// Which fields of a message, and of the messages in its singular fields, were met. A field may come more than once,
+/// its parts being merged, so only at the very end is it known what is missing.
+template <Message M>
+struct Seen;
+
+struct NothingSeen {};
+
+template <class F>
+struct SeenInField {
+  using type = NothingSeen;
+};
+template <class F>
+  requires(Message<typename F::Element>&& F::rule != Rule::REPEATED)
+struct SeenInField<F> {
+  using type = Seen<typename F::Element>;
+};
+
+template <class M, class Indices = std::make_index_sequence<field_count<M>>>
+struct SeenInFields;
+template <class M, std::size_t... I>
+struct SeenInFields<M, std::index_sequence<I...>> {
+  using type = std::tuple<typename SeenInField<FieldOf<M, I>>::type...>;
+};
+
+template <Message M>
+struct Seen {
+  static_assert(field_count<M> <= 32);
+  std::uint32_t fields = 0;
+  bool is_complete = true;  // false: something required is missing, or was and came later
+  const char* end;          // of the message, where it was met last
+  typename SeenInFields<M>::type inner;
+
+  Seen() noexcept {}  // else all of it would be set to zero first
+};
+
+/// Throws unless every required field was met, in this message and in those in its singular fields.
+template <Message M>
+void check_required(const Seen<M>& seen, const Place& place) {
+  for_each_field<M>([&](auto index) {
+    using F = FieldOf<M, index>;
+    constexpr const char* name = field_name<M, index>();
+    const bool is_seen = (seen.fields & 1u << index) != 0;
+    if constexpr (F::rule == Rule::REQUIRED) {
+      if (!is_seen) fail_missing(seen.end, place, name);
+    }
+    if constexpr (Message<typename F::Element> && F::rule != Rule::REPEATED) {
+      if (is_seen) check_required(std::get<index>(seen.inner), Place(place, name));
+    }
+  });
+}
+
+/// Empties a struct that is to be decoded into, and keeps its memory. Singular messages are left to `merge`, which
+/// empties them when it meets them and drops those that it does not.
+template <Message M>
+void clear(M& message) {
+  for_each_field<M>([&](auto index) {
+    using F = FieldOf<M, index>;
+    auto& value = message.*F::member;
+    if constexpr (F::rule == Rule::REPEATED) {
+      value.clear();
+    } else if constexpr (F::rule == Rule::OPTIONAL && !Message<typename F::Element>) {
+      value.reset();
+    }
+  });
+  message.unknown_fields.clear();
+}
+
+/// A value that is no message; the bytes of a string. Numbers that do not fit T lose their upper bits, as the format
+/// has it.
+template <class T>
+auto read_value(const char* at, const char* end, const Place& place, const char* field) {
+  if constexpr (wire_type<T>() == WireType::LENGTH) {
+    return read_bytes(at, end, place, field);
+  } else if constexpr (wire_type<T>() != WireType::VARINT) {
+    return read_fixed<T>(at, end, place, field);
+  } else {
+    const auto [number, next] = read_varint(at, end, place, field);
+    if constexpr (std::is_enum_v<T>) {
+      const auto value = static_cast<std::int32_t>(number);
+      if (!EnumSchema<T>::contains(value)) fail_enum(at, place, field, value, EnumSchema<T>::name);
+      return ReadResult<T>{static_cast<T>(value), next};
+    } else {
+      return ReadResult<T>{static_cast<T>(number), next};
+    }
+  }
+}
+
+template <class T, class Value>
+void append(std::vector<T>& values, Value value) {
+  if (values.capacity() == 0) values.reserve(4);  // a shape, most often: one allocation instead of three
+  values.emplace_back(value);
+}
+
+/// Reads one message. With Store, merges it into `out`: a value takes the place of an earlier one, repeated ones are
+/// added, messages are merged. Without, `out` is null, and only what is wrong comes of it.
+template <bool Store, Message M>
+class MessageReader {
+ public:
+  MessageReader(M* out, Seen<M>& seen, const Place& place) noexcept : out_(out), seen_(seen), place_(place) {}
+
+  /// The message fills [at, end).
+  void read(const char* at, const char* end) {
+    read_fields(at, end, std::make_index_sequence<field_count<M>>());
+    seen_.end = end;
+  }
+
+ private:
+  template <std::size_t... I>
+  void read_fields(const char* at, const char* end, std::index_sequence<I...>) {
+    std::uint32_t fields = seen_.fields;
+    while (at != end) {
+      const char* const tag_at = at;
+      const auto [tag, value_at] = read_tag(at, end, place_);
+      const bool is_read = ((tag == tag_of<FieldOf<M, I>> &&
+                             (at = field<I>(value_at, end, (fields & 1u << I) == 0), fields |= 1u << I)) ||
+                            ...);
+      if (is_read) continue;
+      const bool is_known = ((number_of(tag) == FieldOf<M, I>::number &&
+                              (at = otherwise_packed<I>(tag, tag_at, value_at, end), fields |= 1u << I)) ||
+                             ...);
+      if (!is_known) at = read_unknown(tag, tag_at, value_at, end, place_, Store ? &out_->unknown_fields : nullptr);
+    }
+    constexpr std::uint32_t required = ((std::uint32_t{FieldOf<M, I>::rule == Rule::REQUIRED} << I) | ... | 0u);
+    if ((fields & required) != required) seen_.is_complete = false;
+    seen_.fields = fields;
+    if constexpr (Store) (drop_unless_seen<I>(fields), ...);
+  }
+
+  /// What comes after the tag of field I; returns where it ends.
+  template <std::size_t I>
+  const char* field(const char* at, const char* end, [[maybe_unused]] bool is_first) {
+    using F = FieldOf<M, I>;
+    if constexpr (F::is_packed) {
+      return packed<I>(at, end);
+    } else if constexpr (!Message<typename F::Element>) {
+      return value<I>(at, end);
+    } else {
+      return message<I>(at, end, is_first);
+    }
+  }
+
+  /// What comes after a tag with the number of field I and another wire type: right only for repeated numbers, which
+  /// may be packed or not, however they are declared.
+  template <std::size_t I>
+  const char* otherwise_packed(std::uint32_t tag, const char* tag_at, [[maybe_unused]] const char* at,
+                               [[maybe_unused]] const char* end) {
+    using F = FieldOf<M, I>;
+    constexpr WireType single = wire_type<typename F::Element>();
+    if constexpr (F::rule == Rule::REPEATED && single != WireType::LENGTH) {
+      if (type_of(tag) == single) return value<I>(at, end);
+      if (type_of(tag) == WireType::LENGTH) return packed<I>(at, end);
+    }
+    fail_wire_type(tag_at, place_, field_name<M, I>(), tag, type_of(tag_of<F>));
+  }
+
+  template <std::size_t I>
+  const char* packed(const char* at, const char* end) {
+    const auto [bytes, next] = read_bytes(at, end, place_, field_name<M, I>());
+    for (at = bytes.data(); at != next;) at = value<I>(at, next);
+    return next;
+  }
+
+  template <std::size_t I>
+  const char* value(const char* at, const char* end) {
+    using F = FieldOf<M, I>;
+    const auto [read, next] = read_value<typename F::Element>(at, end, place_, field_name<M, I>());
+    if constexpr (Store && F::rule == Rule::REPEATED) {
+      auto& values = out_->*F::member;
+      if (values.capacity() == 0) values.reserve(4);  // a shape, most often: one allocation instead of three
+      values.emplace_back(read);
+    } else if constexpr (Store) {
+      out_->*F::member = read;
+    }
+    return next;
+  }
+
+  template <std::size_t I>
+  const char* message(const char* at, const char* end, [[maybe_unused]] bool is_first) {
+    using F = FieldOf<M, I>;
+    using Inner = typename F::Element;
+    const auto [bytes, next] = read_bytes(at, end, place_, field_name<M, I>());
+    const Place place(place_, field_name<M, I>());
+    Inner* inner = nullptr;
+    if constexpr (F::rule == Rule::REPEATED) {
+      if constexpr (Store) inner = &(out_->*F::member).emplace_back();
+      Seen<Inner> seen;
+      MessageReader<Store, Inner>(inner, seen, place).read(bytes.data(), next);
+      if (!seen.is_complete) check_required(seen, place);
+    } else {
+      if constexpr (Store) {
+        inner = existing(out_->*F::member);
+        if (is_first) clear(*inner);
+      }
+      Seen<Inner>& seen = std::get<I>(seen_.inner);
+      MessageReader<Store, Inner>(inner, seen, place).read(bytes.data(), next);
+      if (!seen.is_complete) seen_.is_complete = false;
+    }
+    return next;
+  }
+
+  template <class Inner>
+  static Inner* existing(Inner& message) {
+    return &message;
+  }
+  template <class Inner>
+  static Inner* existing(std::optional<Inner>& message) {
+    return message ? &*message : &message.emplace();
+  }
+
+  /// Forgets the message that field I held before, unless it came again.
+  template <std::size_t I>
+  void drop_unless_seen([[maybe_unused]] std::uint32_t fields) {
+    using F = FieldOf<M, I>;
+    if constexpr (F::rule == Rule::OPTIONAL && Message<typename F::Element>) {
+      if ((fields & 1u << I) == 0) (out_->*F::member).reset();
+    }
+  }
+
+  M* out_;
+  Seen<M>& seen_;
+  const Place& place_;
+};
+
+template <bool Store, Message M>
+void read_message(std::string_view bytes, M* out) {
+  const Place place(Schema<M>::name, bytes.data());
+  if (bytes.size() > max_size) {
+    fail(bytes.data(), place, nullptr, {bytes.size(), " bytes, expected ", max_size, " at most"});
+  }
+  Seen<M> seen;
+  MessageReader<Store, M>(out, seen, place).read(bytes.data(), bytes.data() + bytes.size());
+  if (!seen.is_complete) check_required(seen, place);
+}
+
+}  // namespace detail
+}  // namespace lod::proto
+
+namespace lod {
+
+/// Appends the bytes of a message to `out`, which is unchanged where this throws: std::invalid_argument for an enum's
+/// value that does not exist (a kind of variable as the type of a tensor's elements, say: only a cast makes one),
+/// std::length_error for more than 2 GiB. One allocation at most.
+template <proto::Message M>
+void encode(const M& message, std::string& out) {
+  const std::size_t size = proto::detail::size_of_message(message);
+  if (size > proto::detail::max_size) {
+    throw std::length_error(proto::detail::text(
+        {proto::Schema<M>::name, ": ", size, " bytes, expected ", proto::detail::max_size, " at most"}));
+  }
+  out.resize(out.size() + size);
+  proto::detail::put_message(message, out.data() + out.size());
+}
+
+/// The bytes of a message, the same as protoc's C++ code writes: fields by number, an optional field where it is set
+/// (also to its default), unknown fields last. Throws as above.
+template <proto::Message M>
+std::string encode(const M& message) {
+  std::string out;
+  encode(message, out);
+  return out;
+}
+
+/// The message in `bytes`. Throws ParseError.
+template <proto::Message M>
+M decode(std::string_view bytes) {
+  M message;
+  proto::detail::read_message<true>(bytes, &message);
+  return message;
+}
+
+/// Replaces `message` by the one in `bytes`, and reuses its memory. Throws ParseError and then leaves `message` as it
+/// was; for that, the bytes are read twice.
+template <proto::Message M>
+void decode(std::string_view bytes, M& message) {
+  proto::detail::read_message<false, M>(bytes, nullptr);
+  proto::detail::clear(message);
+  proto::detail::read_message<true>(bytes, &message);
+}
+
+}  // namespace lod

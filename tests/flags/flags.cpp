@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flags/operations.hpp"
+#include "support/executors.hpp"
+#include "support/random_batch.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+using namespace lod_test;
+
+TEST_CASE("flags: files compiled for different processors, with threads and without, agree in one program") {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    MESSAGE("this processor has no AVX2 and FMA: nothing is compared");
+    return;
+  }
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
+    INFO("row size ", row_size);
+    Engine engine(1);
+    const auto x = real_numbers<float>(engine, giant_among_short(engine, 1000, 150000 / row_size), {row_size});
+    const Results baseline = run_baseline(x), avx2 = run_avx2(x);
+    // Each file runs its own code: the linker has not thrown one away.
+    CHECK(avx2.target == "avx2_fma_openmp");
+    CHECK(baseline.target.find("_serial") != std::string::npos);
+    CHECK(baseline.target != avx2.target);
+    // Sums follow a tree that does not know the width of a vector.
+    CHECK(same_bits(baseline.sums, avx2.sums));
+    CHECK(same_bits(baseline.maxima, avx2.maxima));
+    CHECK(same_bits(baseline.gradient, avx2.gradient));
+    CHECK(same_bits(baseline.reversed, avx2.reversed));
+    // Exponentials differ in the last bits, with and without fused multiplication and addition.
+    bool all_close = true;
+    for (std::size_t i = 0; i < x.values().size(); ++i) {
+      const float a = baseline.softmax.values()[i], b = avx2.softmax.values()[i];
+      all_close = all_close && (a > b ? a - b : b - a) <= 1e-6F * (a + b);
+    }
+    CHECK(all_close);
+  }
+}
