@@ -39,8 +39,8 @@ class SequenceIterator {
   SequenceIterator(const value_type& sequences, difference_type position) noexcept
       : sequences_(sequences), position_(position) {}
 
-  reference operator*() const noexcept { return sequences_.element(position_); }
-  reference operator[](difference_type distance) const noexcept { return sequences_.element(position_ + distance); }
+  reference operator*() const { return sequences_.element(position_); }
+  reference operator[](difference_type distance) const { return sequences_.element(position_ + distance); }
 
   SequenceIterator& operator+=(difference_type distance) noexcept {
     position_ += distance;
@@ -143,7 +143,7 @@ class LoDTensorView {
   /// Sequence i as an element: its contents, with one level fewer. Throws OutOfRange.
   LoDTensorView operator[](std::int64_t i) const { return part(lod_[i]); }
   /// operator[] unchecked; 0 <= i < size().
-  LoDTensorView element(std::int64_t i) const noexcept {
+  LoDTensorView element(std::int64_t i) const {
     LOD_ASSERT(i >= 0 && i < size());
     return part(lod_.element(i));
   }

@@ -55,15 +55,23 @@ class Shape {
     return Shape(std::span<const std::int64_t>{begin() + dropped, size() - dropped});
   }
 
-  friend constexpr bool operator==(const Shape& a, const Shape& b) noexcept {
-    if (a.rank_ != b.rank_) return false;
-    for (std::size_t dim = 0; dim < a.rank_; ++dim) {
-      if (a.dims_[dim] != b.dims_[dim]) return false;
-    }
-    return true;
+  friend constexpr bool operator==(const Shape& a, const Shape& b) noexcept { return a.equals(b.begin(), b.size()); }
+  // Not by way of a Shape: numbers that are none compare unequal, and throw nothing.
+  friend constexpr bool operator==(const Shape& a, std::initializer_list<std::int64_t> dims) noexcept {
+    return a.equals(dims.begin(), dims.size());
+  }
+  friend constexpr bool operator==(const Shape& a, const std::vector<std::int64_t>& dims) noexcept {
+    return a.equals(dims.data(), dims.size());
   }
 
  private:
+  constexpr bool equals(const std::int64_t* dims, std::size_t count) const noexcept {
+    if (count != rank_) return false;
+    for (std::size_t dim = 0; dim < count; ++dim) {
+      if (dims[dim] != dims_[dim]) return false;
+    }
+    return true;
+  }
   void push_back(std::int64_t dim) {
     if (rank_ == max_rank) {
       throw ShapeMismatch(detail::text({"shape: more than ", max_rank, " dimensions"}));

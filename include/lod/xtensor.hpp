@@ -38,7 +38,7 @@ LoDTensor<T> evaluate(LoD lod, const E& expression, const Shape& shape) {
   tensor.resize(std::move(lod), shape.without_first(), shape.empty() ? 1 : shape.front());
   // Assigned, never xt::eval'ed: xtensor 0.24 crashes on that for reducers of dynamic rank.
   const std::vector<std::size_t> dims(expression.shape().begin(), expression.shape().end());
-  auto values = xt::adapt(tensor.data(), tensor.values().size(), xt::no_ownership(), dims);
+  auto values = xt::adapt<xt::layout_type::row_major>(tensor.data(), tensor.values().size(), xt::no_ownership(), dims);
   if constexpr (std::is_same_v<typename E::value_type, T>) {
     xt::noalias(values) = expression;
   } else {
