@@ -189,7 +189,11 @@ LOD_HOST_DEVICE constexpr std::uint16_t float_to_binary16(float value) noexcept 
 LOD_HOST_DEVICE constexpr float binary16_to_float(std::uint16_t half) noexcept {
 #ifdef LOD_DETAIL_F16C
   if (!std::is_constant_evaluated()) {
+#  if __has_builtin(__builtin_ia32_vcvtph2ps)
     return Floats4(__builtin_ia32_vcvtph2ps(Shorts8{static_cast<short>(half)}))[0];
+#  else  // clang 22 has no such name any more, and knows the type, which clang 14 does not
+    return static_cast<float>(__builtin_bit_cast(_Float16, half));
+#  endif
   }
 #endif
   const std::uint32_t sign = (half & 0x8000u) << 16;

@@ -49,21 +49,23 @@ struct LoDBlock final : Shared {
   const Level& operator[](int level) const noexcept { return reinterpret_cast<const Level*>(this + 1)[level]; }
   Level& operator[](int level) noexcept { return reinterpret_cast<Level*>(this + 1)[level]; }
 
-  /// A block for so many sequences a level, its numbers not yet written.
-  static Reference<LoDBlock> allocate(const std::vector<std::int64_t>& sizes) {
+  /// A block for `count` levels, size(level) sequences each, its numbers not yet written.
+  template <class Size>
+  static Reference<LoDBlock> allocate(int count, const Size& size) {
     std::size_t numbers = 0;
-    for (std::size_t level = 0; level < sizes.size(); ++level) {
-      numbers += (static_cast<std::size_t>(sizes[level]) + 1) * (level + 1 < sizes.size() ? 2 : 1);
+    for (int level = 0; level < count; ++level) {
+      numbers += (static_cast<std::size_t>(size(level)) + 1) * (level + 1 < count ? 2 : 1);
     }
-    void* memory = ::operator new(sizeof(LoDBlock) + sizes.size() * sizeof(Level) + numbers * sizeof(std::int64_t));
-    auto* block = ::new (memory) LoDBlock(static_cast<int>(sizes.size()));
-    auto* next = reinterpret_cast<std::int64_t*>(reinterpret_cast<Level*>(block + 1) + sizes.size());
-    for (int level = 0; level < block->levels; ++level) {
+    const std::size_t heads = static_cast<std::size_t>(count) * sizeof(Level);
+    void* memory = ::operator new(sizeof(LoDBlock) + heads + numbers * sizeof(std::int64_t));
+    auto* block = ::new (memory) LoDBlock(count);
+    auto* next = reinterpret_cast<std::int64_t*>(reinterpret_cast<Level*>(block + 1) + count);
+    for (int level = 0; level < count; ++level) {
       Level& entry = *::new (&(*block)[level]) Level;
-      entry.size = sizes[static_cast<std::size_t>(level)];
+      entry.size = size(level);
       entry.offsets = entry.absolute = next;
       next += entry.size + 1;
-      if (level + 1 < block->levels) {
+      if (level + 1 < count) {
         entry.absolute = next;
         next += entry.size + 1;
       }
@@ -197,10 +199,10 @@ class LoDView {
 
   /// The levels as absolute offsets, in rows of the whole tensor: the form in which slices are drawn on paper.
   std::vector<std::vector<std::int64_t>> absolute_lod() const {
-    std::vector<std::vector<std::int64_t>> all;
+    std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(levels()));
     for (int level = 0; level < levels(); ++level) {
       const auto offsets = absolute_offsets(level);
-      all.emplace_back(offsets.begin(), offsets.end());
+      all[static_cast<std::size_t>(level)] = std::vector<std::int64_t>(offsets.data(), offsets.data() + offsets.size());
     }
     return all;
   }
@@ -350,8 +352,8 @@ class LoD {
   }
   /// The lengths of every level: what `from_lengths` takes.
   std::vector<std::vector<std::int64_t>> lengths() const {
-    std::vector<std::vector<std::int64_t>> all;
-    for (int level = 0; level < levels(); ++level) all.push_back(lengths(level));
+    std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(levels()));
+    for (int level = 0; level < levels(); ++level) all[static_cast<std::size_t>(level)] = lengths(level);
     return all;
   }
 
@@ -380,16 +382,22 @@ class LoD {
   using Block = detail::Reference<const detail::LoDBlock>;
   explicit LoD(Block block) noexcept : block_(std::move(block)) {}
 
-  const detail::Level& entry(int level) const { return (*block_)[detail::resolve_level(level, levels())]; }
-  /// A LoD of `levels` levels of given sizes, whose offsets `fill(level, offsets)` writes; they are then derived from.
-  template <class Fill>
-  static LoD build(const std::vector<std::int64_t>& sizes, const Fill& fill) {
-    if (sizes.empty()) return LoD();
-    auto block = detail::LoDBlock::allocate(sizes);
-    for (int level = 0; level < block->levels; ++level) fill(level, (*block)[level].offsets);
+  const detail::Level& entry(int level) const {
+    const int resolved = detail::resolve_level(level, levels());
+    return (*block_)[resolved];
+  }
+  /// A LoD of `levels` levels with size(level) sequences each, whose valid offsets `fill(level, offsets)` writes.
+  template <class Size, class Fill>
+  static LoD build(int levels, const Size& size, const Fill& fill) {
+    if (levels <= 0) return LoD();
+    auto block = detail::LoDBlock::allocate(levels, size);
+    for (int level = 0; level < levels; ++level) fill(level, (*block)[level].offsets);
     block->derive();
     return LoD(Block::share(block.get()));
   }
+  /// A LoD of `levels` levels whose offsets are offsets(level), which are checked.
+  template <class Offsets>
+  static LoD build_checked(int levels, const Offsets& offsets);
 
   Block block_;
 };

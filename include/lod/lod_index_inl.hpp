@@ -40,8 +40,6 @@ inline void check_levels(std::size_t level, std::int64_t end, std::int64_t size)
 }  // namespace detail
 
 inline LoD LoD::from_lengths(const std::vector<std::vector<std::int64_t>>& lengths) {
-  std::vector<std::int64_t> sizes;
-  for (const auto& level : lengths) sizes.push_back(static_cast<std::int64_t>(level.size()));
   for (std::size_t level = 0; level < lengths.size(); ++level) {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < lengths[level].size(); ++i) {
@@ -53,34 +51,45 @@ inline LoD LoD::from_lengths(const std::vector<std::vector<std::int64_t>>& lengt
         throw InvalidLoD(detail::text({detail::place(level, i), "the sum of the lengths up to here exceeds 64 bits"}));
       }
     }
-    if (level + 1 < lengths.size()) detail::check_levels(level, sum, sizes[level + 1]);
-  }
-  return build(sizes, [&](int level, std::int64_t* offsets) {
-    *offsets = 0;
-    for (std::int64_t length : lengths[static_cast<std::size_t>(level)]) {
-      offsets[1] = offsets[0] + length;
-      ++offsets;
+    if (level + 1 < lengths.size()) {
+      detail::check_levels(level, sum, static_cast<std::int64_t>(lengths[level + 1].size()));
     }
-  });
+  }
+  const auto of = [&](int level) -> const auto& { return lengths[static_cast<std::size_t>(level)]; };
+  return build(
+      static_cast<int>(lengths.size()), [&](int level) { return static_cast<std::int64_t>(of(level).size()); },
+      [&](int level, std::int64_t* offsets) {
+        *offsets = 0;
+        for (std::int64_t length : of(level)) {
+          offsets[1] = offsets[0] + length;
+          ++offsets;
+        }
+      });
 }
 
-inline LoD LoD::from_offsets(std::span<const std::span<const std::int64_t>> offsets) {
-  std::vector<std::int64_t> sizes;
-  for (std::size_t level = 0; level < offsets.size(); ++level) {
-    detail::check_offsets(offsets[level], level);
-    sizes.push_back(static_cast<std::int64_t>(offsets[level].size()) - 1);
-    if (level > 0) detail::check_levels(level - 1, offsets[level - 1].back(), sizes[level]);
+template <class Offsets>
+LoD LoD::build_checked(int levels, const Offsets& offsets) {
+  const auto size = [&](int level) { return static_cast<std::int64_t>(offsets(level).size()) - 1; };
+  for (int level = 0; level < levels; ++level) {
+    detail::check_offsets(offsets(level), static_cast<std::size_t>(level));
+    if (level > 0) detail::check_levels(static_cast<std::size_t>(level) - 1, offsets(level - 1).back(), size(level));
   }
-  return build(sizes, [&](int level, std::int64_t* out) {
-    const auto& from = offsets[static_cast<std::size_t>(level)];
+  return build(levels, size, [&](int level, std::int64_t* out) {
+    const std::span<const std::int64_t> from = offsets(level);
     std::memcpy(out, from.data(), from.size_bytes());
   });
 }
 
+inline LoD LoD::from_offsets(std::span<const std::span<const std::int64_t>> offsets) {
+  return build_checked(static_cast<int>(offsets.size()),
+                       [&](int level) { return offsets[static_cast<std::size_t>(level)]; });
+}
+
 inline LoD LoD::from_offsets(const std::vector<std::vector<std::int64_t>>& offsets) {
-  std::vector<std::span<const std::int64_t>> spans;
-  for (const auto& level : offsets) spans.push_back({level.data(), level.size()});
-  return from_offsets({spans.data(), spans.size()});
+  return build_checked(static_cast<int>(offsets.size()), [&](int level) {
+    const auto& found = offsets[static_cast<std::size_t>(level)];
+    return std::span<const std::int64_t>{found.data(), found.size()};
+  });
 }
 
 inline LoD LoD::from_absolute_offsets(const std::vector<std::vector<std::int64_t>>& offsets) {
@@ -91,8 +100,9 @@ inline LoD LoD::from_absolute_offsets(const std::vector<std::vector<std::int64_t
     if (rows.front() < 0) {
       throw InvalidLoD(detail::text({detail::place(level, 0), "row ", rows.front(), ", expected 0 or more"}));
     }
+    relative[level] = std::vector<std::int64_t>(rows.size());
     if (level + 1 == offsets.size()) {
-      for (std::int64_t row : rows) relative[level].push_back(row < 0 ? row : row - rows.front());
+      for (std::size_t i = 0; i < rows.size(); ++i) relative[level][i] = rows[i] < 0 ? rows[i] : rows[i] - rows.front();
       detail::check_offsets(relative[level], level);
       continue;
     }
@@ -110,7 +120,7 @@ inline LoD LoD::from_absolute_offsets(const std::vector<std::vector<std::int64_t
         throw InvalidLoD(detail::text({detail::place(level, i), "row ", rows[i], " is no boundary of level ", level + 1,
                                        " or stands before an earlier one"}));
       }
-      relative[level].push_back(static_cast<std::int64_t>(position));
+      relative[level][i] = static_cast<std::int64_t>(position);
     }
   }
   return from_offsets(relative);
@@ -120,9 +130,8 @@ inline LoD LoD::slice_levels(int first, int last) const {
   if (first < 0 || last < first || last > levels()) {
     throw OutOfRange(detail::text({"levels [", first, ", ", last, ") of a LoD with ", levels(), " levels"}));
   }
-  std::vector<std::int64_t> sizes;
-  for (int level = first; level < last; ++level) sizes.push_back((*block_)[level].size);
-  return build(sizes, [&](int level, std::int64_t* offsets) {
+  const auto size = [&](int level) { return (*block_)[first + level].size; };
+  return build(last - first, size, [&](int level, std::int64_t* offsets) {
     const detail::Level& from = (*block_)[first + level];
     const bool bottom = first + level + 1 == last;
     std::memcpy(offsets, bottom ? from.absolute : from.offsets,
@@ -133,16 +142,11 @@ inline LoD LoD::slice_levels(int first, int last) const {
 inline LoD LoD::levels_above(int level) const {
   if (level == levels()) return *this;
   const int count = level == 0 ? 0 : detail::resolve_level(level, levels());
-  std::vector<std::span<const std::int64_t>> kept;
-  for (int above = 0; above < count; ++above) kept.push_back(offsets(above));
-  return from_offsets({kept.data(), kept.size()});
+  return build_checked(count, [&](int above) { return offsets(above); });
 }
 
 inline LoD LoD::append_level(std::span<const std::int64_t> offsets) const {
-  std::vector<std::span<const std::int64_t>> all;
-  for (int level = 0; level < levels(); ++level) all.push_back(this->offsets(level));
-  all.push_back(offsets);
-  return from_offsets({all.data(), all.size()});
+  return build_checked(levels() + 1, [&](int level) { return level < levels() ? this->offsets(level) : offsets; });
 }
 
 inline LoD LoDView::lod() const {
@@ -150,9 +154,8 @@ inline LoD LoDView::lod() const {
   if (first_level_ == 0 && begin_ == 0 && end_ == entry(0).size) {
     return LoD(detail::Reference<const detail::LoDBlock>::share(block_));
   }
-  std::vector<std::int64_t> sizes;
-  for (int level = 0; level < levels(); ++level) sizes.push_back(size(level));
-  return LoD::build(sizes, [&](int level, std::int64_t* out) {
+  const auto size_of = [&](int level) { return size(level); };
+  return LoD::build(levels(), size_of, [&](int level, std::int64_t* out) {
     const auto from = offsets(level);
     for (std::size_t i = 0; i < from.size(); ++i) out[i] = from[i] - from[0];
   });

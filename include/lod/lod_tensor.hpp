@@ -83,8 +83,8 @@ template <class X>
   requires(NestedSequence<X> && !is_array<X>)
 struct InnermostOf<X> : InnermostOf<typename X::value_type> {};
 
-template <class X>
-void collect_lengths(const X& nested, std::vector<std::vector<std::int64_t>>& lengths, std::size_t depth) {
+template <class X, class Lengths>
+void collect_lengths(const X& nested, Lengths& lengths, std::size_t depth) {
   if constexpr (nesting<X>() > 1) {
     for (const auto& sequence : nested) {
       lengths[depth].push_back(static_cast<std::int64_t>(sequence.size()));

@@ -1,27 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Shared ownership with the count inside the block. The standard's shared pointer would do, at the price of a second
-/// allocation for each tensor and of a third of the time that it takes to include this library's core.
+/// allocation for each tensor and of a third of the time that it takes to include this library's core. For the sake of
+/// that time the count is no std::atomic either, but a number with the compiler's atomic operations.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <utility>
 
 namespace lod::detail {
 
 /// A block that several `Reference`s own. The last one calls `destroy`, which frees the block by the means it was made.
 struct Shared {
   using Destroy = void (*)(const Shared*) noexcept;
-  explicit Shared(Destroy destroy_block) noexcept : destroy(destroy_block) {}
+  explicit Shared(Destroy destroy) noexcept : destroy_(destroy) {}
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
 
-  mutable std::atomic<std::int64_t> references{1};
-  Destroy destroy;
+  void acquire() const noexcept { __atomic_fetch_add(&references_, 1, __ATOMIC_RELAXED); }
+  void release() const noexcept {
+    if (__atomic_sub_fetch(&references_, 1, __ATOMIC_ACQ_REL) == 0) destroy_(this);
+  }
+  /// True where nobody else holds a count.
+  bool unique() const noexcept { return __atomic_load_n(&references_, __ATOMIC_ACQUIRE) == 1; }
 
  protected:
   ~Shared() = default;
+
+ private:
+  mutable std::int64_t references_ = 1;
+  Destroy destroy_;
 };
 
 /// Owns one count of a block derived from `Shared`; may be empty. Copies may be made and dropped from any thread.
@@ -33,18 +40,20 @@ class Reference {
   static Reference adopt(Block* block) noexcept { return Reference(block); }
   /// Adds a count to a block that somebody else owns.
   static Reference share(Block* block) noexcept {
-    if (block) block->references.fetch_add(1, std::memory_order_relaxed);
+    if (block) block->acquire();
     return Reference(block);
   }
 
   Reference(const Reference& other) noexcept : Reference(share(other.block_)) {}
-  Reference(Reference&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  Reference(Reference&& other) noexcept : block_(other.block_) { other.block_ = nullptr; }
   Reference& operator=(Reference other) noexcept {
-    std::swap(block_, other.block_);
+    Block* const mine = block_;
+    block_ = other.block_;
+    other.block_ = mine;
     return *this;
   }
   ~Reference() {
-    if (block_ && block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) block_->destroy(block_);
+    if (block_) block_->release();
   }
 
   Block* get() const noexcept { return block_; }
@@ -52,7 +61,7 @@ class Reference {
   Block& operator*() const noexcept { return *block_; }
   explicit operator bool() const noexcept { return block_ != nullptr; }
   /// True where no other Reference owns the block.
-  bool unique() const noexcept { return block_ && block_->references.load(std::memory_order_acquire) == 1; }
+  bool unique() const noexcept { return block_ && block_->unique(); }
 
  private:
   explicit Reference(Block* block) noexcept : block_(block) {}

@@ -1,41 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What must not allocate: this program's operator new counts.
+/// What must not allocate.
+#include "support/count_allocations.hpp"
 #include <lod/lod_tensor.hpp>
 
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
 
-namespace {
-
-std::atomic<std::int64_t> allocations = 0;
-
-void* count_and_allocate(std::size_t bytes, std::size_t alignment) {
-  ++allocations;
-  const std::size_t size = (bytes + alignment - 1) / alignment * alignment;
-  if (void* memory = std::aligned_alloc(alignment, size > 0 ? size : alignment)) return memory;
-  throw std::bad_alloc();
-}
-
-}
-
-// Not inlined: g++ would see only one half of a pair and warn that the two do not match.
-[[gnu::noinline]] void* operator new(std::size_t bytes) { return count_and_allocate(bytes, alignof(std::max_align_t)); }
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return count_and_allocate(bytes, static_cast<std::size_t>(alignment));
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+using lod_test::allocations;
 
 TEST_CASE("Slices: of any kind and depth, and loops over them, allocate nothing") {
   lod::LoDTensor<float> x(lod::LoD::from_lengths({{2, 1}, {3, 1, 2}, {3, 2, 4, 1, 2, 3}}), {2});

@@ -1,39 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "support/count_allocations.hpp"
 #include "support/counting_resource.hpp"
 #include "support/random_batch.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <vector>
-
-// Every allocation of the program is counted, from whatever resource it comes.
-namespace {
-
-std::atomic<std::int64_t> allocations = 0;
-
-void* allocate(std::size_t bytes, std::size_t alignment) {
-  ++allocations;
-  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-  if (void* memory = std::aligned_alloc(alignment, whole > 0 ? whole : alignment)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 using lod::LoD;
 using lod::LoDTensor;
