@@ -2,6 +2,13 @@
 #include "network.hpp"
 
 #include "blas.hpp"
+#include <lod/xtensor.hpp>
+
+#if __has_include(<xtensor/core/xmath.hpp>)  // from xtensor 0.26 on
+#  include <xtensor/core/xmath.hpp>
+#else
+#  include <xtensor/xmath.hpp>
+#endif
 
 #include <algorithm>
 #include <cmath>
@@ -21,8 +28,8 @@ Network<T>::Network(const NetworkSizes& sizes, Random& random)
 template <class T>
 lod::LoDTensor<T> Network<T>::score(const lod::LoDTensor<T>& sections) const {
   lod::LoDTensor<T> scores({sections.rows(), output_bias.value.row_size()});
-  for (std::int64_t i = 0; i < scores.rows(); ++i) std::ranges::copy(output_bias.value.row(0), scores.row(i).begin());
-  multiply(sections, output.value, scores.view(), {.accumulate = true});
+  multiply(sections, output.value, scores);
+  lod::as_xtensor<2>(scores) += lod::as_xtensor<2>(output_bias.value);
   return scores;
 }
 
@@ -43,13 +50,10 @@ lod::LoDTensor<T> Network<T>::forward(const lod::CpuExecutor& executor,
 
 template <class T>
 void Network<T>::backward(const lod::CpuExecutor& executor, const lod::LoDTensor<T>& dscores, const Trace& trace) {
-  multiply(trace.sections, dscores, output.gradient.view(), {.transpose_a = true, .accumulate = true});
-  for (std::int64_t i = 0; i < dscores.rows(); ++i) {
-    std::ranges::transform(output_bias.gradient.row(0), dscores.row(i), output_bias.gradient.row(0).begin(),
-                           std::plus<>());
-  }
+  multiply(trace.sections, dscores, output.gradient, {.transpose_a = true, .accumulate = true});
+  lod::as_xtensor<2>(output_bias.gradient) += xt::sum(lod::as_xtensor<2>(dscores), {0}, xt::keep_dims);
   lod::LoDTensor<T> dsections(trace.sections.shape());
-  multiply(dscores, output.value, dsections.view(), {.transpose_b = true});
+  multiply(dscores, output.value, dsections, {.transpose_b = true});
   const auto dsentences = sentence_reader.backward(
       executor, lod::sequence_pool_grad(executor, dsections, trace.sentence_lod, lod::PoolType::AVERAGE),
       trace.sentence_states);

@@ -14,11 +14,10 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
 
+  /// In [0, 1).
+  double unit() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
   /// In [-limit, limit).
-  double symmetric(double limit) {
-    const double unit = static_cast<double>(engine_() >> 11) * 0x1p-53;
-    return limit * (2 * unit - 1);
-  }
+  double symmetric(double limit) { return limit * (2 * unit() - 1); }
 
   /// Any order of the elements, all equally likely (but for a bias of at most size / 2^64).
   template <class T>
