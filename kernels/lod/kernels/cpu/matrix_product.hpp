@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Products of dense matrices on the CPU: cut into tiles that stay in the caches, each made of small ones that stay in
+/// the registers.
+///
+/// The order of the additions that make one number of the result is the same wherever it stands: `leaf_terms` products
+/// are added one after the other, by fused multiply-add where there is one, and the sums of such leaves are added with
+/// compensation. So tiles may be of any size, threads may share out tiles or leaves, and the bits stay the same.
+#pragma once
+
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/matrix_product.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+/// A matrix that is read line by line, as `T`s in memory at equal distances.
+template <class T>
+struct StridedLines {
+  const T* first;
+  std::int64_t stride;
+  /// Numbers [begin, begin + count) of a line.
+  void read(std::int64_t line, std::int64_t begin, std::int64_t count, Accumulator<T>* to) const noexcept {
+    const T* from = first + line * stride + begin;
+    if constexpr (std::same_as<T, Accumulator<T>>) {
+      copy(from, count, to);
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<Accumulator<T>>(from[i]);
+    }
+  }
+};
+
+/// One of the two matrices of a product. `Lines` has read(line, begin, count, to) as StridedLines.
+template <class Lines>
+struct Operand {
+  Lines lines;
+  /// True where a line has the numbers that are multiplied and added up: a row of the left matrix, a column of the
+  /// right one. Else there is a line for each term of the sums.
+  bool along_terms;
+};
+template <class Lines>
+Operand(Lines, bool) -> Operand<Lines>;
+
+/// Numbers of an operand for the registers: how far its rows (or columns) are apart, and the terms.
+template <class A>
+struct Block {
+  const A* first;
+  std::int64_t stride;
+  std::int64_t term_stride;
+};
+
+/// rows x (vectors * lanes) sums of `count` products each, in registers. The columns of b lie side by side.
+template <std::int64_t rows, std::int64_t vectors, class A>
+inline void multiply_registers(const Block<A>& a, const Block<A>& b, std::int64_t count, A* tile) noexcept {
+  constexpr std::int64_t width = lanes<A>;
+  Vector<A> sums[static_cast<std::size_t>(rows)][static_cast<std::size_t>(vectors)];
+#pragma GCC unroll 16
+  for (std::int64_t row = 0; row < rows; ++row) {
+#pragma GCC unroll 2
+    for (std::int64_t v = 0; v < vectors; ++v) sums[row][v] = Vector<A>(A{});
+  }
+  for (std::int64_t term = 0; term < count; ++term) {
+    Vector<A> right[static_cast<std::size_t>(vectors)];
+#pragma GCC unroll 2
+    for (std::int64_t v = 0; v < vectors; ++v)
+      right[v] = Vector<A>::load_unaligned(b.first + term * b.term_stride + v * width);
+#pragma GCC unroll 16
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const Vector<A> left(a.first[row * a.stride + term * a.term_stride]);
+#pragma GCC unroll 2
+      for (std::int64_t v = 0; v < vectors; ++v) sums[row][v] = xsimd::fma(left, right[v], sums[row][v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (std::int64_t row = 0; row < rows; ++row) {
+#pragma GCC unroll 2
+    for (std::int64_t v = 0; v < vectors; ++v) sums[row][v].store_aligned(tile + (row * 2 + v) * width);
+  }
+}
+
+/// The product of two operands, m x k and k x n, in numbers of type A.
+template <class A, class Left, class Right>
+class Product {
+  /// Rows and columns of sums that the registers hold: three quarters of them.
+  static constexpr std::int64_t register_rows = sizeof(Vector<A>) == 64 ? 12 : 6;
+  static constexpr std::int64_t register_columns = 2 * lanes<A>;
+
+  static constexpr std::int64_t leaf_terms = 256;
+  /// Rows and columns of a tile. Its part of the left operand and one leaf of the right one stay in the second-level
+  /// cache.
+  static constexpr std::int64_t tile_rows = 96;
+  static constexpr std::int64_t tile_columns = 256;
+  static_assert(tile_rows % register_rows == 0 && tile_columns % register_columns == 0);
+  /// A tile keeps so many leaves of the right operand for the rows that follow.
+  static constexpr std::int64_t kept_leaves = 4;
+  /// Numbers between two rows of a block of the left operand, or between two terms: no power of two, lest they share a
+  /// place in the cache.
+  static constexpr std::int64_t left_row_stride = leaf_terms + 16;
+  static constexpr std::int64_t left_term_stride = tile_rows + 16;
+
+ public:
+  Product(const CpuExecutor& executor, std::int64_t m, std::int64_t n, std::int64_t k, const Operand<Left>& left,
+          const Operand<Right>& right)
+      : executor_(executor), m_(m), n_(n), k_(k), left_(left), right_(right) {}
+
+  /// c = alpha * product + beta * c.
+  template <class T>
+  void run(A alpha, A beta, T* c, std::int64_t ldc) const {
+    const auto write = [=](std::int64_t row, std::int64_t column, std::int64_t count, const A* sums) {
+      T* to = c + row * ldc + column;
+      if (beta == A{}) {
+        for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(alpha * sums[i]);
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(alpha * sums[i] + beta * static_cast<A>(to[i]));
+      }
+    };
+    const std::int64_t tiles = (m_ + tile_rows - 1) / tile_rows * column_tiles();
+    if (leaves() > 1 && tiles < max_threads(executor_)) {
+      share_leaves(write);
+    } else {
+      share_tiles(write);
+    }
+  }
+
+ private:
+  std::int64_t leaves() const noexcept { return std::max<std::int64_t>((k_ + leaf_terms - 1) / leaf_terms, 1); }
+  std::int64_t terms(std::int64_t leaf) const noexcept { return std::min(leaf_terms, k_ - leaf * leaf_terms); }
+  std::int64_t column_tiles() const noexcept { return (n_ + tile_columns - 1) / tile_columns; }
+  std::int64_t columns(std::int64_t tile) const noexcept { return std::min(tile_columns, n_ - tile * tile_columns); }
+  /// Stands for the memory that the work touches: waking another thread is worth a few hundred thousand products.
+  std::int64_t bytes() const noexcept { return m_ * n_ * std::max<std::int64_t>(k_ / 8, 1); }
+
+  /// What a thread works in.
+  struct Scratch {
+    A* left;   ///< tile_rows rows of a leaf, row by row or term by term as they are read
+    A* right;  ///< leaves of a column tile: panels of register_columns columns, term by term
+    A* line;   ///< one line of the right operand
+    A* tile;   ///< what comes out of the registers
+  };
+  static constexpr std::int64_t left_size = std::max(tile_rows * left_row_stride, leaf_terms* left_term_stride);
+  static constexpr std::int64_t line_size = std::max(leaf_terms, tile_columns);
+  static constexpr std::int64_t register_size = register_rows * register_columns;
+  std::int64_t right_leaf_size() const noexcept {
+    const std::int64_t panels = (std::min(n_, tile_columns) + register_columns - 1) / register_columns;
+    return panels * register_columns * std::min(k_, leaf_terms);
+  }
+  std::int64_t right_size() const noexcept { return right_leaf_size() * (leaves() <= kept_leaves ? leaves() : 1); }
+  std::int64_t scratch_size() const noexcept { return left_size + line_size + register_size + right_size(); }
+  Scratch scratch(A* memory) const noexcept {
+    return {memory, memory + left_size + line_size + register_size, memory + left_size, memory + left_size + line_size};
+  }
+
+  /// Rows of the left operand, and zeros up to a multiple of register_rows.
+  Block<A> pack_left(std::int64_t first_row, std::int64_t rows, std::int64_t leaf, A* to) const noexcept {
+    const std::int64_t first = leaf * leaf_terms, count = terms(leaf);
+    const std::int64_t padded = (rows + register_rows - 1) / register_rows * register_rows;
+    if (left_.along_terms) {
+      for (std::int64_t row = 0; row < rows; ++row) {
+        left_.lines.read(first_row + row, first, count, to + row * left_row_stride);
+      }
+      for (std::int64_t row = rows; row < padded; ++row) fill(to + row * left_row_stride, count, A{});
+      return {to, left_row_stride, 1};
+    }
+    for (std::int64_t term = 0; term < count; ++term) {
+      left_.lines.read(first + term, first_row, rows, to + term * left_term_stride);
+      fill(to + term * left_term_stride + rows, padded - rows, A{});
+    }
+    return {to, 1, left_term_stride};
+  }
+
+  /// The panels of a column tile, with zeros up to whole ones; not those that are read where they lie.
+  void pack_right(std::int64_t column_tile, std::int64_t leaf, A* to, A* line) const noexcept {
+    const std::int64_t first = leaf * leaf_terms, count = terms(leaf), width = columns(column_tile);
+    const std::int64_t begin = is_read_directly(register_columns) ? width / register_columns * register_columns : 0;
+    const std::int64_t end = (width + register_columns - 1) / register_columns * register_columns;
+    const std::int64_t first_column = column_tile * tile_columns;
+    const auto panel = [&](std::int64_t column) { return to + column / register_columns * register_columns * count; };
+    if (right_.along_terms) {
+      for (std::int64_t column = begin; column < end; ++column) {
+        if (column < width) {
+          right_.lines.read(first_column + column, first, count, line);
+        } else {
+          fill(line, count, A{});
+        }
+        A* const numbers = panel(column) + column % register_columns;
+        for (std::int64_t term = 0; term < count; ++term) numbers[term * register_columns] = line[term];
+      }
+    } else if (begin < end) {
+      fill(line + width, end - width, A{});
+      for (std::int64_t term = 0; term < count; ++term) {
+        right_.lines.read(first + term, first_column + begin, width - begin, line + begin);
+        for (std::int64_t column = begin; column < end; column += register_columns) {
+          copy(line + column, register_columns, panel(column) + term * register_columns);
+        }
+      }
+    }
+  }
+
+  /// Few rows use a number of the right operand only once or twice: packing it would cost as much. So a whole panel is
+  /// read where it lies, if it lies there as it is needed.
+  static constexpr bool is_strided = std::same_as<Right, StridedLines<A>>;
+  bool is_read_directly(std::int64_t panel_columns) const noexcept {
+    return is_strided && !right_.along_terms && m_ <= 4 * register_rows && panel_columns == register_columns;
+  }
+  Block<A> panel(std::int64_t column_tile, std::int64_t leaf, std::int64_t first, std::int64_t panel_columns,
+                 const A* packed) const noexcept {
+    if constexpr (is_strided) {
+      if (is_read_directly(panel_columns)) {
+        const auto& [numbers, stride] = right_.lines;
+        return {numbers + leaf * leaf_terms * stride + column_tile * tile_columns + first, 1, stride};
+      }
+    }
+    return {packed + first * terms(leaf), 1, register_columns};
+  }
+
+  /// Calls consume(row, column, count, sums) for the sums over one leaf of `rows` packed rows and a column tile, both
+  /// counted from the first of the tile.
+  template <class Consume>
+  void multiply(const Block<A>& left, std::int64_t rows, std::int64_t column_tile, std::int64_t leaf, const A* right,
+                A* tile, const Consume& consume) const noexcept {
+    const std::int64_t count = terms(leaf), width = columns(column_tile);
+    for (std::int64_t first = 0; first < width; first += register_columns) {
+      const std::int64_t some = std::min(register_columns, width - first);
+      const Block<A> b = panel(column_tile, leaf, first, some, right);
+      for (std::int64_t row = 0; row < rows; row += register_rows) {
+        const Block<A> a{left.first + row * left.stride, left.stride, left.term_stride};
+        const std::int64_t few = std::min(register_rows, rows - row);
+        if (some > lanes<A>) {
+          multiply_rows<2>(few, a, b, count, tile);
+        } else {
+          multiply_rows<1>(few, a, b, count, tile);
+        }
+        for (std::int64_t r = 0; r < few; ++r) consume(row + r, first, some, tile + r * register_columns);
+      }
+    }
+  }
+  template <std::int64_t vectors>
+  static void multiply_rows(std::int64_t rows, const Block<A>& a, const Block<A>& b, std::int64_t count,
+                            A* tile) noexcept {
+    if (rows == 1) {
+      multiply_registers<1, vectors>(a, b, count, tile);
+    } else if (rows <= register_rows / 3) {
+      multiply_registers<register_rows / 3, vectors>(a, b, count, tile);
+    } else {
+      multiply_registers<register_rows, vectors>(a, b, count, tile);
+    }
+  }
+
+  /// Adds the sums of a leaf to those of the leaves before it.
+  static void add_leaf(bool first, const A* leaf, std::int64_t count, A* sums, A* errors) noexcept {
+    if (first) {
+      copy(leaf, count, sums);
+      fill(errors, count, A{});
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) add_compensated(sums[i], errors[i], leaf[i]);
+    }
+  }
+  /// Writes the rows of `sums`, with what was rounded away.
+  template <class Write>
+  static void finish(A* sums, const A* errors, std::int64_t row, std::int64_t column, std::int64_t count,
+                     const Write& write) noexcept {
+    for (std::int64_t i = 0; i < count; ++i) sums[i] += errors[i];
+    write(row, column, count, sums);
+  }
+
+  /// A task is a column tile of a range of rows.
+  template <class Write>
+  void share_tiles(const Write& write) const {
+    // As many rows as leave each thread several tasks: the more, the less often the right operand is packed.
+    const std::int64_t row_tasks = 8 * max_threads(executor_) / column_tiles() + 1;
+    const std::int64_t task_rows =
+        std::clamp((m_ / row_tasks + tile_rows - 1) / tile_rows, std::int64_t{1}, std::int64_t{16}) * tile_rows;
+    const std::int64_t row_parts = (m_ + task_rows - 1) / task_rows;
+    const bool several = leaves() > 1, kept = leaves() <= kept_leaves;
+    const std::int64_t state = several ? tile_rows * std::min(n_, tile_columns) : 0;
+    const ThreadScratch<A> memory(executor_, scratch_size() + 2 * state);
+    parallel_for(executor_, row_parts * column_tiles(), bytes(), [&](std::int64_t task, int thread) {
+      const Scratch here = scratch(memory(thread));
+      A* const sums = memory(thread) + scratch_size();
+      A* const errors = sums + state;
+      const std::int64_t column_tile = task / row_parts, first_column = column_tile * tile_columns;
+      const std::int64_t width = columns(column_tile);
+      const std::int64_t begin = task % row_parts * task_rows, end = std::min(begin + task_rows, m_);
+      for (std::int64_t leaf = 0; kept && leaf < leaves(); ++leaf) {
+        pack_right(column_tile, leaf, here.right + leaf * right_leaf_size(), here.line);
+      }
+      for (std::int64_t row = begin; row < end; row += tile_rows) {
+        const std::int64_t rows = std::min(tile_rows, end - row);
+        for (std::int64_t leaf = 0; leaf < leaves(); ++leaf) {
+          A* const right = here.right + (kept ? leaf * right_leaf_size() : 0);
+          if (!kept) pack_right(column_tile, leaf, right, here.line);
+          const Block<A> left = pack_left(row, rows, leaf, here.left);
+          multiply(left, rows, column_tile, leaf, right, here.tile,
+                   [&](std::int64_t r, std::int64_t column, std::int64_t count, const A* leaf_sums) {
+                     if (several) {
+                       const std::int64_t at = r * width + column;
+                       add_leaf(leaf == 0, leaf_sums, count, sums + at, errors + at);
+                     } else {
+                       write(row + r, first_column + column, count, leaf_sums);
+                     }
+                   });
+        }
+        for (std::int64_t r = 0; several && r < rows; ++r) {
+          finish(sums + r * width, errors + r * width, row + r, first_column, width, write);
+        }
+      }
+    });
+  }
+
+  /// Few tiles and many terms: a task is one leaf of a tile, and the leaves are added in their order afterwards.
+  template <class Write>
+  void share_leaves(const Write& write) const {
+    const std::int64_t row_tiles = (m_ + tile_rows - 1) / tile_rows, tiles = row_tiles * column_tiles();
+    const std::int64_t at_a_time = std::min<std::int64_t>(leaves(), 8 * max_threads(executor_));
+    const ThreadScratch<A> memory(executor_, scratch_size());
+    const Workspace::Loan<A> state(executor_.workspace(), 2 * m_ * n_);
+    const Workspace::Loan<A> partial(executor_.workspace(), at_a_time * m_ * n_);
+    A* const sums = state.data();
+    A* const errors = sums + m_ * n_;
+    for (std::int64_t first = 0; first < leaves(); first += at_a_time) {
+      const std::int64_t some = std::min(at_a_time, leaves() - first);
+      parallel_for(executor_, some * tiles, bytes(), [&](std::int64_t task, int thread) {
+        const Scratch here = scratch(memory(thread));
+        const std::int64_t leaf = first + task / tiles, tile = task % tiles;
+        const std::int64_t column_tile = tile / row_tiles, row = tile % row_tiles * tile_rows;
+        const std::int64_t rows = std::min(tile_rows, m_ - row);
+        pack_right(column_tile, leaf, here.right, here.line);
+        const Block<A> left = pack_left(row, rows, leaf, here.left);
+        A* const to = partial.data() + task / tiles * m_ * n_ + row * n_ + column_tile * tile_columns;
+        multiply(left, rows, column_tile, leaf, here.right, here.tile,
+                 [&](std::int64_t r, std::int64_t column, std::int64_t count, const A* leaf_sums) {
+                   copy(leaf_sums, count, to + r * n_ + column);
+                 });
+      });
+      parallel_ranges(executor_, m_ * n_, some * m_ * n_ * static_cast<std::int64_t>(sizeof(A)),
+                      [&](std::int64_t begin, std::int64_t end) {
+                        for (std::int64_t leaf = 0; leaf < some; ++leaf) {
+                          add_leaf(first + leaf == 0, partial.data() + leaf * m_ * n_ + begin, end - begin,
+                                   sums + begin, errors + begin);
+                        }
+                      });
+    }
+    for (std::int64_t row = 0; row < m_; ++row) finish(sums + row * n_, errors + row * n_, row, 0, n_, write);
+  }
+
+  const CpuExecutor& executor_;
+  std::int64_t m_, n_, k_;
+  Operand<Left> left_;
+  Operand<Right> right_;
+};
+
+/// c = alpha * left * right + beta * c, for operands of any kind.
+template <class A, class Left, class Right, class T>
+void multiply(const CpuExecutor& executor, std::int64_t m, std::int64_t n, std::int64_t k, A alpha,
+              const Operand<Left>& left, const Operand<Right>& right, A beta, T* c, std::int64_t ldc) {
+  if (m > 0 && n > 0) Product<A, Left, Right>(executor, m, n, k, left, right).run(alpha, beta, c, ldc);
+}
+
+}  // namespace cpu
+
+template <>
+struct MatrixProduct<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
+                  std::int64_t k, double alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, double beta,
+                  T* c, std::int64_t ldc) {
+    using A = cpu::Accumulator<T>;
+    cpu::multiply(executor, m, n, k, static_cast<A>(alpha), cpu::Operand{cpu::StridedLines<T>{a, lda}, !transpose_a},
+                  cpu::Operand{cpu::StridedLines<T>{b, ldb}, transpose_b}, static_cast<A>(beta), c, ldc);
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
