@@ -12,5 +12,6 @@
 #include <lod/kernels/cpu/sequence_pad.hpp>
 #include <lod/kernels/cpu/sequence_pool.hpp>
 #include <lod/kernels/cpu/sequence_reverse.hpp>
+#include <lod/kernels/cpu/sequence_slice.hpp>
 #include <lod/kernels/cpu/sequence_softmax.hpp>
 #include <lod/kernels/cpu/sgd.hpp>

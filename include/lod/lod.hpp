@@ -22,6 +22,7 @@
 #include <lod/ops/sequence_pad.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/ops/sequence_reverse.hpp>
+#include <lod/ops/sequence_slice.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 #include <lod/ops/sgd.hpp>
 #include <lod/ops/time_major.hpp>

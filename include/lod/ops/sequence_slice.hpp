@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Slicing inside sequences: of each one a part of what it holds.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/ops/sequence_pad.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+namespace kernel {
+/// run(executor, dy, parts, first_rows, sequences, row_size, dx): the rows of part i in dy become those of sequence i
+/// in dx from first_rows[i] on, counted from its start; its other rows become zero.
+template <class Executor>
+struct SequenceSliceGrad : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+/// Throws unless there is an offset and a length for each sequence of the outermost level, which holds that part.
+inline void check_slices(const LoDView& lod, std::span<const std::int64_t> offset, std::span<const std::int64_t> length,
+                         const char* what) {
+  const auto size = static_cast<std::size_t>(lod.size());
+  if (offset.size() != size || length.size() != size) {
+    throw ShapeMismatch(detail::text({what, ": ", offset.size(), " offsets and ", length.size(), " lengths, expected ",
+                                      size, " of each, one for each sequence"}));
+  }
+  const auto children = lod.offsets(0);
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::int64_t count = children[i + 1] - children[i];
+    if (offset[i] < 0 || length[i] < 0 || offset[i] > count || length[i] > count - offset[i]) {
+      throw OutOfRange(detail::text({what, ": sequence ", i, " of length ", count, ", offset ", offset[i], ", length ",
+                                     length[i], ": expected a part of it"}));
+    }
+  }
+}
+
+}  // namespace operation
+
+/// Of sequence i of the outermost level, what it holds from `offset[i]` on, `length[i]` of it: sequences of the next
+/// level, each kept whole, or rows where there is one level. As many levels as x, row shape as x. A length of 0 leaves
+/// an empty sequence. Semantics: PaddlePaddle's sequence_slice, with any number of levels.
+///
+/// Offsets and lengths are a tensor or view of std::int64_t, a vector or a span. `y` must not overlap x. Throws
+/// InvalidLoD where x has no level, ShapeMismatch for another number of offsets or lengths than there are sequences,
+/// OutOfRange for a part that its sequence does not have.
+template <Executor E, LoDTensorLike X, class Offset, class Length, class Y>
+void sequence_slice_into(const E& executor, const X& x, const Offset& offset, const Length& length, Y&& y) {
+  const auto view = x.view();
+  operation::check_has_level(view, "sequence_slice");
+  const LoDView lod = view.lod_view();
+  const auto first = operation::lengths_span(offset), counts = operation::lengths_span(length);
+  operation::check_slices(lod, first, counts, "sequence_slice");
+  const std::span views(&view, 1);
+  const auto children = lod.offsets(0);
+  operation::Runs runs(executor.workspace(), views, 1, lod.size());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const std::int64_t begin = children[i] - children[0] + first[i];
+    runs.add(0, begin, begin + counts[i]);
+  }
+  operation::NewLevels levels(executor.workspace(), lod.levels(), lod.size() + runs.sequences());
+  const auto offsets = levels.add(lod.size());
+  for (std::size_t i = 0; i < counts.size(); ++i) offsets[i + 1] = offsets[i] + counts[i];
+  runs.descend(levels);
+  const auto out = operation::prepare(y, levels, view.row_shape());
+  runs.copy(executor, views, view.row_size(), out.data());
+}
+template <Executor E, LoDTensorLike X, class Offset, class Length>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_slice(const E& executor, const X& x, const Offset& offset,
+                                                       const Length& length) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_slice_into(executor, x, offset, length, y);
+  return y;
+}
+template <LoDTensorLike X, class Offset, class Length>
+auto sequence_slice(const X& x, const Offset& offset, const Length& length) {
+  return sequence_slice(default_executor<device_t<X>>(), x, offset, length);
+}
+
+/// The gradient of `sequence_slice` with the same offsets and lengths, for an x with the levels of `lod`: the rows that
+/// were kept have those of dy, the others 0. The levels of dy do not count. `dx` must not overlap dy. Throws as
+/// `sequence_slice`, and ShapeMismatch unless dy has the rows of its result.
+template <Executor E, LoDTensorLike DY, class Offset, class Length, class DX>
+void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, const Offset& offset,
+                              const Length& length, DX&& dx) {
+  const auto view = dy.view();
+  operation::check_has_level(lod, "sequence_slice_grad: lod");
+  const LoDView levels = lod.view();
+  const auto first = operation::lengths_span(offset), counts = operation::lengths_span(length);
+  operation::check_slices(levels, first, counts, "sequence_slice_grad");
+  // What is kept of a sequence are rows one behind the other, at any number of levels.
+  const auto children = levels.offsets(0), rows = levels.absolute_offsets(0);
+  const auto row_of = [&](std::int64_t child) {
+    return levels.levels() == 1 ? child : levels.absolute_offsets(1)[static_cast<std::size_t>(child)];
+  };
+  const std::int64_t size = lod.size(0);
+  const Workspace::Loan<std::int64_t> parts(executor.workspace(), size + 1);
+  const Workspace::Loan<std::int64_t> first_rows(executor.workspace(), size);
+  std::int64_t longest = 0;
+  parts[0] = 0;
+  for (std::int64_t i = 0; i < size; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::int64_t begin = row_of(children[at] + first[at]), end = row_of(children[at] + first[at] + counts[at]);
+    first_rows[i] = begin - rows[at];
+    parts[i + 1] = parts[i] + end - begin;
+    longest = std::max(longest, end - begin);
+  }
+  operation::check_row_count(view.rows(), parts[size], "sequence_slice_grad: dy");
+  const auto out = operation::prepare(dx, operation::SameLevels{levels}, view.row_shape());
+  kernel::SequenceSliceGrad<E>::run(executor, view.data(), kernel::Segments{parts.data(), size, longest},
+                                    first_rows.data(), operation::segments(out, 0), view.row_size(), out.data());
+}
+template <Executor E, LoDTensorLike DY, class Offset, class Length>
+LoDTensor<value_type_t<DY>, device_t<DY>> sequence_slice_grad(const E& executor, const DY& dy, const LoD& lod,
+                                                              const Offset& offset, const Length& length) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  sequence_slice_grad_into(executor, dy, lod, offset, length, dx);
+  return dx;
+}
+template <LoDTensorLike DY, class Offset, class Length>
+auto sequence_slice_grad(const DY& dy, const LoD& lod, const Offset& offset, const Length& length) {
+  return sequence_slice_grad(default_executor<device_t<DY>>(), dy, lod, offset, length);
+}
+
+}  // namespace lod::inline LOD_TARGET
