@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/run_copy.hpp>
 #include <lod/kernels/cpu/sequence_expand.hpp>
+#include <lod/kernels/cpu/sequence_mask.hpp>
 #include <lod/kernels/cpu/sequence_pad.hpp>
 #include <lod/kernels/cpu/sequence_pool.hpp>
 #include <lod/kernels/cpu/sequence_reverse.hpp>

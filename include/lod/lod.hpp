@@ -19,6 +19,7 @@
 #include <lod/ops/rank_table.hpp>
 #include <lod/ops/sequence_concat.hpp>
 #include <lod/ops/sequence_expand.hpp>
+#include <lod/ops/sequence_mask.hpp>
 #include <lod/ops/sequence_pad.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/ops/sequence_reverse.hpp>

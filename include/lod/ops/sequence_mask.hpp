@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Masks: which places of padded sequences are no padding.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/sequence_pad.hpp>
+#include <lod/output.hpp>
+#include <lod/shape.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+struct MaskOptions {
+  std::int64_t max_length = -1;  ///< places for each length; -1: as many as the greatest length
+};
+
+namespace kernel {
+/// run(executor, lengths, count, max_length, y): y[i * max_length + place] is 1 where place < lengths[i], else 0.
+template <class Executor>
+struct SequenceMask : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+/// The places for each length. Throws OutOfRange for a negative length, or fewer than no places.
+inline std::int64_t mask_length(std::span<const std::int64_t> lengths, const MaskOptions& options) {
+  if (options.max_length < -1) {
+    throw OutOfRange(detail::text({"sequence_mask: max_length ", options.max_length, ", expected -1 or more"}));
+  }
+  std::int64_t greatest = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] < 0) {
+      throw OutOfRange(detail::text({"sequence_mask: length ", i, " is ", lengths[i], ", expected 0 or more"}));
+    }
+    greatest = std::max(greatest, lengths[i]);
+  }
+  return options.max_length >= 0 ? options.max_length : greatest;
+}
+
+}  // namespace operation
+
+/// For each length so many ones, and zeros behind them: y[..., place] = place < lengths[...]. The shape of the lengths
+/// with one dimension more, max_length, and their levels. With the lengths of `sequence_pad` this is {sequences, padded
+/// length}. A length that exceeds max_length gives ones only. Semantics: PaddlePaddle's sequence_mask.
+///
+/// The lengths are a tensor or view of std::int64_t, of any shape, a vector or a span; `y` must not overlap them. The
+/// elements are of y's type, any; else of type U. Throws OutOfRange for a negative length, and for a max_length under
+/// -1.
+template <Executor E, class Lengths, class Y>
+void sequence_mask_into(const E& executor, const Lengths& lengths, const MaskOptions& options, Y&& y) {
+  const auto numbers = operation::lengths_span(lengths);
+  const std::int64_t places = operation::mask_length(numbers, options);
+  const auto out = [&] {
+    if constexpr (LoDTensorLike<Lengths>) {
+      const auto view = lengths.view();
+      Shape row_shape{places};
+      for (std::size_t dim = view.row_shape().size(); dim-- > 0;) row_shape = Shape(view.row_shape()[dim], row_shape);
+      return operation::prepare(y, operation::SameLevels{view.lod_view()}, row_shape);
+    } else {
+      return operation::prepare(y, operation::PlainRows{static_cast<std::int64_t>(numbers.size())}, Shape{places});
+    }
+  }();
+  kernel::SequenceMask<E>::run(executor, numbers.data(), static_cast<std::int64_t>(numbers.size()), places, out.data());
+}
+template <Executor E, class Lengths, class Y>
+void sequence_mask_into(const E& executor, const Lengths& lengths, Y&& y) {
+  sequence_mask_into(executor, lengths, MaskOptions{}, y);
+}
+template <class U = std::int64_t, Executor E, class Lengths>
+LoDTensor<U, typename E::device> sequence_mask(const E& executor, const Lengths& lengths,
+                                               const MaskOptions& options = {}) {
+  LoDTensor<U, typename E::device> y(executor.resource());
+  sequence_mask_into(executor, lengths, options, y);
+  return y;
+}
+template <class U = std::int64_t, class Lengths>
+auto sequence_mask(const Lengths& lengths, const MaskOptions& options = {}) requires(!Executor<Lengths>) {
+  if constexpr (LoDTensorLike<Lengths>) {
+    return sequence_mask<U>(default_executor<device_t<Lengths>>(), lengths, options);
+  } else {
+    return sequence_mask<U>(default_executor<Cpu>(), lengths, options);
+  }
+}
+
+}  // namespace lod::inline LOD_TARGET

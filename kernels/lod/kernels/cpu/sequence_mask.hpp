@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Masks on the CPU: one pass over the result, shared out by its elements.
+#pragma once
+
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/sequence_mask.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+template <>
+struct SequenceMask<CpuExecutor> {
+  template <class U>
+  static void run(const CpuExecutor& executor, const std::int64_t* lengths, std::int64_t count, std::int64_t max_length,
+                  U* y) {
+    const std::int64_t bytes = count * max_length * static_cast<std::int64_t>(sizeof(U));
+    cpu::parallel_ranges(executor, count * max_length, bytes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin / std::max<std::int64_t>(max_length, 1); i * max_length < end; ++i) {
+        // The places of length i that are ours, and where the ones end among them.
+        const std::int64_t first = i * max_length;
+        const std::int64_t low = std::max<std::int64_t>(begin - first, 0), high = std::min(end - first, max_length);
+        const std::int64_t ones = std::clamp(lengths[i], low, high);
+        cpu::fill(y + first + low, ones - low, static_cast<U>(1), end - first - low);
+        cpu::fill(y + first + ones, high - ones, static_cast<U>(0), end - first - ones);
+      }
+    });
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
