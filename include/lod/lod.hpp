@@ -14,7 +14,6 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/ops/embedding.hpp>
-#include <lod/ops/matrix_product.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rank_table.hpp>
 #include <lod/ops/sequence_concat.hpp>
@@ -22,6 +21,7 @@
 #include <lod/ops/sequence_mask.hpp>
 #include <lod/ops/sequence_pad.hpp>
 #include <lod/ops/sequence_pool.hpp>
+#include <lod/ops/sequence_reshape.hpp>
 #include <lod/ops/sequence_reverse.hpp>
 #include <lod/ops/sequence_slice.hpp>
 #include <lod/ops/sequence_softmax.hpp>

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Reshaping: the values of each sequence cut into rows of another size.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/output.hpp>
+#include <lod/shape.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+
+/// The values of each sequence of the last level, in order, as rows of `new_row_size` elements: row shape
+/// {new_row_size}, as many levels as x, those above the last unchanged. Semantics: PaddlePaddle's sequence_reshape,
+/// with any number of levels.
+///
+/// `y` must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for a row size under 1, ShapeMismatch
+/// where the values of a sequence are no whole number of rows.
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_reshape_into(const E& executor, const X& x, std::int64_t new_row_size, Y&& y) {
+  const auto view = x.view();
+  operation::check_has_level(view, "sequence_reshape");
+  if (new_row_size < 1) {
+    throw OutOfRange(detail::text({"sequence_reshape: new_row_size ", new_row_size, ", expected 1 or more"}));
+  }
+  const LoDView lod = view.lod_view();
+  const int last = lod.levels() - 1;
+  std::int64_t sequences = 0;
+  for (int level = 0; level <= last; ++level) sequences += lod.size(level);
+  operation::NewLevels levels(executor.workspace(), lod.levels(), sequences);
+  for (int level = 0; level < last; ++level) operation::add_level(levels, lod.offsets(level));
+  const auto rows = lod.offsets(last);
+  const auto new_rows = levels.add(lod.size(last));
+  for (std::size_t i = 0; i + 1 < rows.size(); ++i) {
+    const std::int64_t values = (rows[i + 1] - rows[i]) * view.row_size();
+    if (values % new_row_size != 0) {
+      throw ShapeMismatch(detail::text({"sequence_reshape: sequence ", i, " of level ", last, " has ", values,
+                                        " values, expected a multiple of new_row_size, ", new_row_size}));
+    }
+    new_rows[i + 1] = new_rows[i] + values / new_row_size;
+  }
+  const auto out = operation::prepare(y, levels, Shape{new_row_size});
+  operation::copy_rows(executor, view, out.data());
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_reshape(const E& executor, const X& x, std::int64_t new_row_size) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_reshape_into(executor, x, new_row_size, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto sequence_reshape(const X& x, std::int64_t new_row_size) {
+  return sequence_reshape(default_executor<device_t<X>>(), x, new_row_size);
+}
+
+/// The gradient of `sequence_reshape` for an x with the levels of `lod` and rows of `row_shape`: the values of dy, with
+/// these. The levels of dy do not count. `dx` must not overlap dy. Throws ShapeMismatch unless dy has as many values as
+/// x.
+template <Executor E, LoDTensorLike DY, class DX>
+void sequence_reshape_grad_into(const E& executor, const DY& dy, const LoD& lod, const Shape& row_shape, DX&& dx) {
+  const auto view = dy.view();
+  operation::check_has_level(lod, "sequence_reshape_grad: lod");
+  const std::int64_t values = Shape(lod.rows(), row_shape).elements();
+  if (view.rows() * view.row_size() != values) {
+    throw ShapeMismatch(detail::text(
+        {"sequence_reshape_grad: dy: ", view.rows() * view.row_size(), " values, expected ", values, ", as x has"}));
+  }
+  const auto out = operation::prepare(dx, operation::SameLevels{lod.view()}, row_shape);
+  operation::copy_rows(executor, view, out.data());
+}
+template <Executor E, LoDTensorLike DY>
+LoDTensor<value_type_t<DY>, device_t<DY>> sequence_reshape_grad(const E& executor, const DY& dy, const LoD& lod,
+                                                                const Shape& row_shape) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  sequence_reshape_grad_into(executor, dy, lod, row_shape, dx);
+  return dx;
+}
+template <LoDTensorLike DY>
+auto sequence_reshape_grad(const DY& dy, const LoD& lod, const Shape& row_shape) {
+  return sequence_reshape_grad(default_executor<device_t<DY>>(), dy, lod, row_shape);
+}
+
+}  // namespace lod::inline LOD_TARGET
