@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Enumeration: at each row the window of rows that begins there.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/output.hpp>
+#include <lod/scalar.hpp>
+#include <lod/shape.hpp>
+#include <lod/target.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+
+struct EnumerateOptions {
+  Scalar pad_value = 0;  ///< what stands behind the end of a sequence
+  int level = -1;        ///< the level whose sequences the windows do not leave
+};
+
+namespace kernel {
+/// run(executor, x, sequences, window, pad_value, y)
+template <class Executor>
+struct SequenceEnumerate : Missing<Executor> {};
+}  // namespace kernel
+
+/// At each row the ids of `window` rows, from this one on: y[row] = {x[row], x[row + 1], ...}, and `pad_value` where
+/// its sequence of `level` has ended. Row shape {window}, LoD as x. Rows of x are of size 1. Semantics: PaddlePaddle's
+/// sequence_enumerate, with any level.
+///
+/// One pass. `y` must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level and for a window
+/// under 1, ShapeMismatch for another row size.
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window, const EnumerateOptions& options,
+                             Y&& y) {
+  using T = value_type_t<X>;
+  const auto view = x.view();
+  operation::check_has_level(view, "sequence_enumerate");
+  const int level = detail::resolve_level(options.level, view.levels());
+  if (window < 1) {
+    throw OutOfRange(detail::text({"sequence_enumerate: window ", window, ", expected 1 or more"}));
+  }
+  if (view.row_size() != 1) {
+    throw ShapeMismatch(
+        detail::text({"sequence_enumerate: rows of shape ", to_string(view.row_shape()), ", expected one id a row"}));
+  }
+  const auto out = operation::prepare(y, operation::SameLevels{view.lod_view()}, Shape{window});
+  kernel::SequenceEnumerate<E>::run(executor, view.data(), operation::segments(view, level), window,
+                                    options.pad_value.to<T>(), out.data());
+}
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window, Y&& y) {
+  sequence_enumerate_into(executor, x, window, EnumerateOptions{}, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_enumerate(const E& executor, const X& x, std::int64_t window,
+                                                           const EnumerateOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_enumerate_into(executor, x, window, options, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto sequence_enumerate(const X& x, std::int64_t window, const EnumerateOptions& options = {}) {
+  return sequence_enumerate(default_executor<device_t<X>>(), x, window, options);
+}
+
+}  // namespace lod::inline LOD_TARGET
