@@ -8,6 +8,7 @@
 #include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/run_copy.hpp>
+#include <lod/kernels/cpu/sequence_conv.hpp>
 #include <lod/kernels/cpu/sequence_enumerate.hpp>
 #include <lod/kernels/cpu/sequence_erase.hpp>
 #include <lod/kernels/cpu/sequence_expand.hpp>

@@ -17,6 +17,7 @@
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rank_table.hpp>
 #include <lod/ops/sequence_concat.hpp>
+#include <lod/ops/sequence_conv.hpp>
 #include <lod/ops/sequence_enumerate.hpp>
 #include <lod/ops/sequence_erase.hpp>
 #include <lod/ops/sequence_expand.hpp>

@@ -23,6 +23,16 @@ namespace kernel {
 
 namespace cpu {
 
+/// to[i] = x[i], in the type that is computed in.
+template <class T>
+inline void widen(const T* x, std::int64_t count, Accumulator<T>* to) noexcept {
+  if constexpr (std::same_as<T, Accumulator<T>>) {
+    copy(x, count, to);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<Accumulator<T>>(x[i]);
+  }
+}
+
 /// A matrix that is read line by line, as `T`s in memory at equal distances.
 template <class T>
 struct StridedLines {
@@ -30,12 +40,7 @@ struct StridedLines {
   std::int64_t stride;
   /// Numbers [begin, begin + count) of a line.
   void read(std::int64_t line, std::int64_t begin, std::int64_t count, Accumulator<T>* to) const noexcept {
-    const T* from = first + line * stride + begin;
-    if constexpr (std::same_as<T, Accumulator<T>>) {
-      copy(from, count, to);
-    } else {
-      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<Accumulator<T>>(from[i]);
-    }
+    widen(first + line * stride + begin, count, to);
   }
 };
 

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Convolution along sequences: windows of rows times a filter.
+#pragma once
+
+#include <lod/data_type.hpp>
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/matrix_product.hpp>
+#include <lod/output.hpp>
+#include <lod/shape.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+
+template <class T, class Device = Cpu>
+struct ConvOptions {
+  std::int64_t context_length = 3;  ///< rows of a window
+  std::int64_t context_start = -1;  ///< its first row, counted from the row that it belongs to
+  /// The rows before and behind every sequence: max(0, -context_start) that come before its first row, then
+  /// max(0, context_start + context_length - 1) that follow its last. None given: zeros.
+  const LoDTensor<T, Device>* padding = nullptr;
+  int level = -1;  ///< the level whose sequences the windows do not leave
+};
+
+/// What `sequence_conv_grad` gives.
+template <class T, class Device>
+struct ConvGrad {
+  LoDTensor<T, Device> dx;
+  LoDTensor<T, Device> dfilter;
+  LoDTensor<T, Device> dpadding;  ///< no rows where no padding was given
+};
+
+namespace kernel {
+
+/// The window of row t are rows [t + start, t + start + length).
+struct ContextWindow {
+  std::int64_t length;
+  std::int64_t start;
+  /// How far windows reach beyond the two ends of a sequence.
+  std::int64_t rows_before() const noexcept { return std::max<std::int64_t>(0, -start); }
+  std::int64_t rows_behind() const noexcept { return std::max<std::int64_t>(0, start + length - 1); }
+};
+
+/// run(executor, x, sequences, row_size, window, padding, filter, columns, y); padding may be null.
+template <class Executor>
+struct SequenceConv : Missing<Executor> {};
+/// run(executor, dy, sequences, columns, window, filter, row_size, dx)
+template <class Executor>
+struct SequenceConvInputGrad : Missing<Executor> {};
+/// run(executor, x, dy, sequences, row_size, window, padding, columns, dfilter)
+template <class Executor>
+struct SequenceConvFilterGrad : Missing<Executor> {};
+/// run(executor, dy, sequences, columns, window, filter, row_size, dpadding)
+template <class Executor>
+struct SequenceConvPaddingGrad : Missing<Executor> {};
+
+}  // namespace kernel
+
+namespace operation {
+
+/// The window that the options describe. Throws unless it is one, and the filter and the padding fit it.
+template <class View, class Filter, class Options>
+kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Options& options, const char* what) {
+  using T = value_type_t<View>;
+  static_assert(std::floating_point<T> || detail::Half<T>,
+                "sequence_conv: floating-point elements only: float, double, float16, bfloat16");
+  static_assert(std::same_as<value_type_t<Filter>, T>, "sequence_conv: x and the filter must have one element type");
+  const kernel::ContextWindow window{options.context_length, options.context_start};
+  // So that no position of a window leaves the range of 64 bits.
+  constexpr std::int64_t farthest = std::int64_t{1} << 48;
+  if (window.length < 1 || window.length > farthest || window.start < -farthest || window.start > farthest) {
+    throw OutOfRange(detail::text({what, ": context_length ", window.length, ", context_start ", window.start,
+                                   ", expected a length of 1 or more, and less than 2^48 rows away"}));
+  }
+  std::int64_t terms = 0;
+  if (__builtin_mul_overflow(window.length, x.row_size(), &terms) || filter.rows() != terms) {
+    throw ShapeMismatch(
+        detail::text({what, ": filter: ", filter.rows(), " rows, expected context_length times the row size, ",
+                      window.length, " * ", x.row_size()}));
+  }
+  if (options.padding) {
+    check_row_count(options.padding->rows(), window.rows_before() + window.rows_behind(), "sequence_conv: padding");
+    check_row_shape(options.padding->row_shape(), x.row_shape(), "sequence_conv: padding");
+  }
+  return window;
+}
+
+template <class Options>
+auto padding_data(const Options& options) {
+  return options.padding ? options.padding->data() : nullptr;
+}
+
+}  // namespace operation
+
+/// The window of each row, its rows one behind the other, times `filter`: y[t] = {x[t + start], x[t + start + 1], ...}
+/// * filter, for windows of context_length rows. The filter is {context_length * row size, row shape of y...}; LoD as
+/// x. Where a window leaves the sequence of `level`, it has zeros or the rows of `padding`. Semantics: PaddlePaddle's
+/// sequence_conv, with any level.
+///
+/// One matrix product; the windows are never stored. The bits of a row of y depend on its window alone. `y` must not
+/// overlap the arguments. Throws InvalidLoD where x has no level, OutOfRange for the level and for a window that is
+/// none, ShapeMismatch where filter or padding do not fit.
+template <Executor E, LoDTensorLike X, LoDTensorLike Filter, class Y>
+void sequence_conv_into(const E& executor, const X& x, const Filter& filter,
+                        const ConvOptions<value_type_t<X>, device_t<X>>& options, Y&& y) {
+  const auto view = x.view();
+  const auto weights = filter.view();
+  operation::check_has_level(view, "sequence_conv");
+  const int level = detail::resolve_level(options.level, view.levels());
+  const auto window = operation::check_conv(view, weights, options, "sequence_conv");
+  const auto out = operation::prepare(y, operation::SameLevels{view.lod_view()}, weights.row_shape());
+  kernel::SequenceConv<E>::run(executor, view.data(), operation::segments(view, level), view.row_size(), window,
+                               operation::padding_data(options), weights.data(), weights.row_size(), out.data());
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Filter, class Y>
+void sequence_conv_into(const E& executor, const X& x, const Filter& filter, Y&& y) {
+  sequence_conv_into(executor, x, filter, ConvOptions<value_type_t<X>, device_t<X>>{}, y);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Filter>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_conv(const E& executor, const X& x, const Filter& filter,
+                                                      const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_conv_into(executor, x, filter, options, y);
+  return y;
+}
+template <LoDTensorLike X, LoDTensorLike Filter>
+auto sequence_conv(const X& x, const Filter& filter, const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  return sequence_conv(default_executor<device_t<X>>(), x, filter, options);
+}
+
+namespace operation {
+
+template <Executor E, class View, class Filter, class Options, class DX, class DFilter, class DPadding>
+void conv_grad_into(const E& executor, const View& dy, const View& x, const Filter& filter, const Options& options,
+                    DX&& dx, DFilter&& dfilter, DPadding* dpadding) {
+  check_has_level(x, "sequence_conv_grad: x");
+  const int level = detail::resolve_level(options.level, x.levels());
+  const auto window = check_conv(x, filter, options, "sequence_conv_grad");
+  check_row_count(dy.rows(), x.rows(), "sequence_conv_grad: dy");
+  check_row_shape(dy.row_shape(), filter.row_shape(), "sequence_conv_grad: dy");
+  const PlainRows filter_rows{filter.rows()}, padding_rows{window.rows_before() + window.rows_behind()};
+  check_output(dx, SameLevels{x.lod_view()}, x.row_shape());
+  check_output(dfilter, filter_rows, filter.row_shape());
+  if (dpadding) check_output(*dpadding, padding_rows, x.row_shape());
+  const kernel::Segments sequences = segments(x, level);
+  const std::int64_t columns = filter.row_size();
+  const auto out = prepare(dx, SameLevels{x.lod_view()}, x.row_shape());
+  kernel::SequenceConvInputGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
+                                        out.data());
+  const auto out_filter = prepare(dfilter, filter_rows, filter.row_shape());
+  kernel::SequenceConvFilterGrad<E>::run(executor, x.data(), dy.data(), sequences, x.row_size(), window,
+                                         padding_data(options), columns, out_filter.data());
+  if (!dpadding) return;
+  const auto out_padding = prepare(*dpadding, padding_rows, x.row_shape());
+  kernel::SequenceConvPaddingGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
+                                          out_padding.data());
+}
+
+}  // namespace operation
+
+/// The gradients of `sequence_conv` with the same options: dx with the levels and the row shape of x, dfilter as the
+/// filter, and where an output for it is given, dpadding as the padding, whether one is given or the zeros were meant.
+/// The levels of dy do not count.
+///
+/// Sums over rows are made of fixed parts: the bits do not depend on threads, and the error does not grow with the
+/// number of rows. The outputs must not overlap the arguments. Throws as `sequence_conv`, and ShapeMismatch unless dy
+/// has the shape of its result.
+template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter, class DX, class DFilter, class DPadding>
+void sequence_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filter& filter,
+                             const ConvOptions<value_type_t<X>, device_t<X>>& options, DX&& dx, DFilter&& dfilter,
+                             DPadding&& dpadding) {
+  operation::conv_grad_into(executor, dy.view(), x.view(), filter.view(), options, dx, dfilter, &dpadding);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter, class DX, class DFilter>
+void sequence_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filter& filter,
+                             const ConvOptions<value_type_t<X>, device_t<X>>& options, DX&& dx, DFilter&& dfilter) {
+  operation::conv_grad_into(executor, dy.view(), x.view(), filter.view(), options, dx, dfilter,
+                            static_cast<LoDTensor<value_type_t<X>, device_t<X>>*>(nullptr));
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
+ConvGrad<value_type_t<X>, device_t<X>> sequence_conv_grad(
+    const E& executor, const DY& dy, const X& x, const Filter& filter,
+    const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
+  ConvGrad<value_type_t<X>, device_t<X>> gradients{Tensor(executor.resource()), Tensor(executor.resource()),
+                                                   Tensor(executor.resource())};
+  operation::conv_grad_into(executor, dy.view(), x.view(), filter.view(), options, gradients.dx, gradients.dfilter,
+                            options.padding ? &gradients.dpadding : nullptr);
+  return gradients;
+}
+template <LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
+auto sequence_conv_grad(const DY& dy, const X& x, const Filter& filter,
+                        const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  return sequence_conv_grad(default_executor<device_t<X>>(), dy, x, filter, options);
+}
+
+}  // namespace lod::inline LOD_TARGET

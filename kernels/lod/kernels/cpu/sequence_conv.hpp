@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Convolution along sequences on the CPU: matrix products, one of whose operands are windows of rows that are read as
+/// the product asks for them.
+#pragma once
+
+#include <lod/kernels/cpu/matrix_product.hpp>
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/sequence_conv.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+/// For each row, the number of its sequence.
+class RowSequences {
+ public:
+  RowSequences(const CpuExecutor& executor, const Segments& sequences)
+      : numbers_(executor.workspace(), sequences.rows()) {
+    parallel_rows(executor, sequences, static_cast<std::int64_t>(sizeof(std::int64_t)),
+                  [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
+                    fill(numbers_.data() + sequences.begin(i) + begin, end - begin, i, room);
+                  });
+  }
+  const std::int64_t* data() const noexcept { return numbers_.data(); }
+
+ private:
+  Workspace::Loan<std::int64_t> numbers_;
+};
+
+/// Line t are the rows of the window of row t, one behind the other.
+template <class T>
+struct WindowLines {
+  const T* x;
+  Segments sequences;
+  const std::int64_t* row_sequences;
+  std::int64_t row_size;
+  ContextWindow window;
+  const T* padding;  ///< null: zeros
+
+  void read(std::int64_t t, std::int64_t begin, std::int64_t count, Accumulator<T>* to) const noexcept {
+    const std::int64_t sequence = row_sequences[t];
+    const std::int64_t first = t + window.start, sequence_begin = sequences.begin(sequence);
+    const std::int64_t sequence_end = sequence_begin + sequences.length(sequence);
+    // The window has padding, rows of the sequence and padding again: each a part of one array.
+    const std::int64_t end = begin + count;
+    const std::int64_t inside = std::clamp(sequence_begin - first, std::int64_t{0}, window.length) * row_size;
+    const std::int64_t behind = std::clamp(sequence_end - first, std::int64_t{0}, window.length) * row_size;
+    const auto read_part = [&](const T* rows, std::int64_t row, std::int64_t from, std::int64_t until) {
+      const std::int64_t low = std::max(from, begin), high = std::min(until, end);
+      if (low >= high) return;
+      if (rows) {
+        widen(rows + row * row_size + low, high - low, to + low - begin);
+      } else {
+        fill(to + low - begin, high - low, Accumulator<T>{});
+      }
+    };
+    read_part(padding, window.rows_before() + first - sequence_begin, 0, inside);
+    read_part(x, first, inside, behind);
+    read_part(padding, window.rows_before() + first - sequence_end, behind, window.length * row_size);
+  }
+};
+
+/// The filter, its windows transposed: line d is column d of window row 0, then of window row 1, ...
+template <class T>
+struct FilterLines {
+  const T* first;      ///< window row 0
+  std::int64_t step;   ///< from one row of the window to the next
+  std::int64_t width;  ///< columns of the result of the convolution
+  void read(std::int64_t d, std::int64_t begin, std::int64_t count, Accumulator<T>* to) const noexcept {
+    const std::int64_t end = begin + count;
+    while (begin < end) {
+      const std::int64_t column = begin % width, some = std::min(width - column, end - begin);
+      widen(first + begin / width * step + d * width + column, some, to);
+      to += some;
+      begin += some;
+    }
+  }
+};
+
+}  // namespace cpu
+
+template <>
+struct SequenceConv<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
+                  const ContextWindow& window, const T* padding, const T* filter, std::int64_t columns, T* y) {
+    using A = cpu::Accumulator<T>;
+    const cpu::RowSequences rows(executor, sequences);
+    const cpu::WindowLines<T> windows{x, sequences, rows.data(), row_size, window, padding};
+    cpu::multiply(executor, sequences.rows(), columns, window.length * row_size, A{1}, cpu::Operand{windows, true},
+                  cpu::Operand{cpu::StridedLines<T>{filter, columns}, false}, A{}, y, columns);
+  }
+};
+
+template <>
+struct SequenceConvInputGrad<CpuExecutor> {
+  /// Row t of x stands in the windows of the rows from t - start - length + 1 to t - start: its gradient is a
+  /// convolution of dy, with the window the other way round.
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t columns,
+                  const ContextWindow& window, const T* filter, std::int64_t row_size, T* dx) {
+    using A = cpu::Accumulator<T>;
+    const std::int64_t step = row_size * columns;
+    const cpu::RowSequences rows(executor, sequences);
+    const ContextWindow back{window.length, 1 - window.start - window.length};
+    const cpu::WindowLines<T> windows{dy, sequences, rows.data(), columns, back, nullptr};
+    const cpu::FilterLines<T> transposed{filter + (window.length - 1) * step, -step, columns};
+    cpu::multiply(executor, sequences.rows(), row_size, window.length * columns, A{1}, cpu::Operand{windows, true},
+                  cpu::Operand{transposed, true}, A{}, dx, row_size);
+  }
+};
+
+template <>
+struct SequenceConvFilterGrad<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const T* dy, const Segments& sequences,
+                  std::int64_t row_size, const ContextWindow& window, const T* padding, std::int64_t columns,
+                  T* dfilter) {
+    using A = cpu::Accumulator<T>;
+    const cpu::RowSequences rows(executor, sequences);
+    const cpu::WindowLines<T> windows{x, sequences, rows.data(), row_size, window, padding};
+    cpu::multiply(executor, window.length * row_size, columns, sequences.rows(), A{1}, cpu::Operand{windows, false},
+                  cpu::Operand{cpu::StridedLines<T>{dy, columns}, false}, A{}, dfilter, columns);
+  }
+};
+
+template <>
+struct SequenceConvPaddingGrad<CpuExecutor> {
+  /// A row of the padding stands at one place of the window of at most one row of each sequence. The rows of dy that
+  /// belong to a place are summed, and the sums multiplied by the filter.
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t columns,
+                  const ContextWindow& window, const T* filter, std::int64_t row_size, T* dpadding) {
+    using A = cpu::Accumulator<T>;
+    if (row_size == 0) return;
+    const std::int64_t before = window.rows_before(), rows = before + window.rows_behind();
+    const Workspace::Loan<A> sums(executor.workspace(), rows * window.length * columns);
+    const Workspace::Loan<std::int64_t> list(executor.workspace(), sequences.size);
+    const cpu::ListedRows<T> listed{dy, columns, list.data()};
+    const std::int64_t row_bytes = columns * static_cast<std::int64_t>(sizeof(T));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t place = 0; place < window.length; ++place) {
+        std::int64_t count = 0;
+        for (std::int64_t i = 0; i < sequences.size; ++i) {
+          const std::int64_t length = sequences.length(i);
+          const std::int64_t t = (row < before ? 0 : length) + row - before - window.start - place;
+          if (t >= 0 && t < length) list[count++] = sequences.begin(i) + t;
+        }
+        A* const sum = sums.data() + (row * window.length + place) * columns;
+        cpu::sum_rows<T>(
+            executor, [&](int) { return listed; }, count, columns, count * row_bytes, sum);
+      }
+    }
+    const cpu::FilterLines<T> transposed{filter, row_size * columns, columns};
+    cpu::multiply(executor, rows, row_size, window.length * columns, A{1},
+                  cpu::Operand{cpu::StridedLines<A>{sums.data(), window.length * columns}, true},
+                  cpu::Operand{transposed, true}, A{}, dpadding, row_size);
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
