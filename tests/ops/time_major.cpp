@@ -135,6 +135,8 @@ TEST_CASE("from_time_major: the levels below the steps are those of z") {
   const auto y = lod::from_time_major(h, table);
   CHECK(y.lod() == LoD::from_lengths({{2, 3}}));
   CHECK(std::vector<std::int64_t>(y.values().begin(), y.values().end()) == Numbers{1, 3, 0, 2, 4});
+  // The gradient has the levels of y: the table says nothing about what is below its level.
+  CHECK(lod_test::same_bits(lod::from_time_major_grad(y, table).values(), h.values()));
 }
 
 TEST_CASE("to_time_major: gradients against differences") {

@@ -68,6 +68,14 @@ void reorder_elements(const LoDView& from, std::int64_t count, const Element& el
   }
 }
 
+/// Throws ShapeMismatch unless x has the levels of the table's LoD down to the ranked one; those below do not count.
+inline void check_ranked(const LoDView& x, const RankTable& table, const char* what) {
+  const int levels = table.level() + 1;
+  if (x.levels() < levels || table.lod().levels() < levels || !LoDView::equal_levels(x, table.lod().view(), levels)) {
+    throw ShapeMismatch(detail::text({what, ": the levels of x are not those that the table ranks"}));
+  }
+}
+
 /// The part of a LoD under the sequences of `level`: what the elements of those sequences are.
 inline LoDView levels_below(const LoDView& whole, int level) {
   LoDView below = whole;
@@ -108,14 +116,13 @@ class TimeMajor {
 
 /// x in time-major order, by the rank table of one of its levels. Levels above the ranked one are dropped (the table
 /// keeps them for the way back), levels below stay with their step. Empty sequences take part in no step. Throws
-/// ShapeMismatch unless x has the LoD of the table. One pass over the values, and a list of row numbers in scratch.
+/// ShapeMismatch unless x has the levels of the table's LoD down to the ranked one. One pass over the values, and a
+/// list of row numbers in scratch.
 template <Executor E, LoDTensorLike X>
 void to_time_major_into(const E& executor, const X& x, const RankTable& table,
                         TimeMajor<value_type_t<X>, device_t<X>>& z) {
   const auto view = x.view();
-  if (!(view.lod_view() == table.lod().view())) {
-    throw ShapeMismatch("to_time_major: the LoD of x is not the one that the table ranks");
-  }
+  operation::check_ranked(view.lod_view(), table, "to_time_major");
   const int level = table.level();
   const LoDView elements = operation::levels_below(view.lod_view(), level);
   const auto offsets = view.lod_view().offsets(level);
