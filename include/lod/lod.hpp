@@ -13,6 +13,7 @@
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
+#include <lod/ops/batch_levels.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rank_table.hpp>
@@ -29,6 +30,7 @@
 #include <lod/ops/sequence_slice.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 #include <lod/ops/sgd.hpp>
+#include <lod/ops/tensor_array.hpp>
 #include <lod/ops/time_major.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The levels of a batch as an argument, for gradients: their results are cut as the forward argument was, whose values
+/// do not matter.
+#pragma once
+
+#include <lod/lod_index.hpp>
+
+#include <cstdint>
+
+namespace lod {
+
+/// How a batch is cut: its LoD, a part of one, or, where there is no level, its number of rows. Converts from each of
+/// them. For arguments: it borrows the LoD.
+class BatchLevels {
+ public:
+  BatchLevels(const LoD& lod) noexcept : view_(lod.view()) {}
+  BatchLevels(const LoDView& part) noexcept : view_(part) {}
+  /// Throws OutOfRange for a negative number.
+  BatchLevels(std::int64_t rows) : view_(LoDView::plain(0, rows)) {
+    if (rows < 0) throw OutOfRange(detail::text({"BatchLevels: ", rows, " rows, expected 0 or more"}));
+  }
+
+  const LoDView& view() const noexcept { return view_; }
+
+ private:
+  LoDView view_;
+};
+
+}  // namespace lod

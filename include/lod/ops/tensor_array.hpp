@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Tensor arrays: the steps of a ragged batch as tensors of their own. What a recurrent network reads that is written
+/// step by step, with whole sub-sequences as steps if need be. (A network whose steps are rows runs faster on the one
+/// block of time_major.hpp.)
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/batch_levels.hpp>
+#include <lod/ops/merge_rows.hpp>
+#include <lod/ops/rank_table.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/ops/time_major.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+/// Tensors by number. They need not have the same number of rows; operations on the whole array expect the same row
+/// shape and number of levels.
+template <class T, class Device = Cpu>
+class TensorArray {
+ public:
+  using Tensor = LoDTensor<T, Device>;
+  using value_type = T;
+  using device = Device;
+
+  TensorArray() = default;
+  /// Takes the elements.
+  explicit TensorArray(std::vector<Tensor> elements) noexcept : elements_(std::move(elements)) {}
+
+  std::int64_t size() const noexcept { return static_cast<std::int64_t>(elements_.size()); }
+  /// Element t. Throws OutOfRange.
+  Tensor& operator[](std::int64_t t) { return elements_[checked(t)]; }
+  const Tensor& operator[](std::int64_t t) const { return elements_[checked(t)]; }
+  auto begin() noexcept { return elements_.begin(); }
+  auto end() noexcept { return elements_.end(); }
+  auto begin() const noexcept { return elements_.begin(); }
+  auto end() const noexcept { return elements_.end(); }
+
+  /// Makes `tensor` element t. An array that is too short grows, by tensors without rows. Throws OutOfRange for a
+  /// negative t.
+  void write(std::int64_t t, Tensor tensor) {
+    if (t < 0) throw OutOfRange(detail::text({"TensorArray: element ", t, ", expected 0 or more"}));
+    if (t >= size()) elements_.resize(static_cast<std::size_t>(t) + 1);
+    elements_[static_cast<std::size_t>(t)] = std::move(tensor);
+  }
+  /// Keeps the first `size` elements, or adds tensors without rows whose memory comes from `resource`.
+  void resize(std::int64_t size, typename Device::memory_resource* resource = Device::default_resource()) {
+    if (size < 0) throw OutOfRange(detail::text({"TensorArray: ", size, " elements, expected 0 or more"}));
+    if (size < this->size()) elements_.erase(elements_.begin() + static_cast<std::ptrdiff_t>(size), elements_.end());
+    while (this->size() < size) elements_.emplace_back(resource);
+  }
+
+  /// A tensor with no sequences (no rows) that has the row shape and the levels of the elements. It says what they
+  /// would be like where there are none: the steps of a batch whose sequences are all empty.
+  Tensor& like() noexcept { return like_; }
+  const Tensor& like() const noexcept { return like_; }
+
+ private:
+  std::size_t checked(std::int64_t t) const {
+    if (t < 0 || t >= size()) {
+      throw OutOfRange(detail::text({"TensorArray: element ", t, " of ", size()}));
+    }
+    return static_cast<std::size_t>(t);
+  }
+
+  std::vector<Tensor> elements_;
+  Tensor like_;
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
+
+namespace operation {
+
+/// Throws ShapeMismatch unless there is one sequence (row) for each one of the table.
+inline void check_table_size(std::int64_t found, const RankTable& table, const char* what) {
+  if (found != table.size()) {
+    throw ShapeMismatch(detail::text({what, ": ", found, " sequences (rows, where there is no level), expected ",
+                                      table.size(), ", as many as the table ranks"}));
+  }
+}
+
+}  // namespace operation
+
+/// The steps of x: element t holds step t of every sequence that is longer than t, in the order of the table. A step is
+/// what the ranked level holds: a row where that level is the last one, else a whole sub-sequence; the levels below the
+/// ranked one stay with the steps, those above are dropped (the table keeps them for the way back). As many elements as
+/// the longest sequence has steps; empty sequences take part in none. Semantics: PaddlePaddle's lod_tensor_to_array.
+///
+/// Throws ShapeMismatch unless x has the levels of the table's LoD down to the ranked one. One copy of the values.
+template <Executor E, LoDTensorLike X>
+void lod_tensor_to_array_into(const E& executor, const X& x, const RankTable& table,
+                              TensorArray<value_type_t<X>, device_t<X>>& array) {
+  using View = LoDTensorView<const value_type_t<X>, device_t<X>>;
+  const View view = x.view();
+  operation::check_ranked(view.lod_view(), table, "lod_tensor_to_array");
+  const LoDView levels = operation::levels_below(view.lod_view(), table.level());
+  const View steps(view.data(), levels, &view.row_shape(), view.row_size());
+  const auto offsets = view.lod_view().offsets(table.level());
+  array.resize(table.steps(), executor.resource());
+  operation::rearrange_into(
+      executor, steps, 0, [](std::int64_t i) { return i; }, array.like());
+  for (std::int64_t t = 0; t < table.steps(); ++t) {
+    const auto step = [&](std::int64_t rank) {
+      return offsets[static_cast<std::size_t>(table[rank].index)] - offsets[0] + t;
+    };
+    operation::rearrange_into(executor, steps, table.active(t), step, array[t]);
+  }
+}
+template <Executor E, LoDTensorLike X>
+TensorArray<value_type_t<X>, device_t<X>> lod_tensor_to_array(const E& executor, const X& x, const RankTable& table) {
+  TensorArray<value_type_t<X>, device_t<X>> array;
+  lod_tensor_to_array_into(executor, x, table, array);
+  return array;
+}
+template <LoDTensorLike X>
+auto lod_tensor_to_array(const X& x, const RankTable& table) {
+  return lod_tensor_to_array(default_executor<device_t<X>>(), x, table);
+}
+
+/// The inverse: the sequences back in their own order, step by step. LoD: the levels of the table down to the ranked
+/// one, then those of the elements, which need not be those that x had. Row shape as the elements; where there are
+/// none, as `array.like()`. Semantics: PaddlePaddle's array_to_lod_tensor.
+///
+/// Throws ShapeMismatch unless element t has one sequence (row, where it has no level) for each sequence that is longer
+/// than t, for every step of the table, and all have the same row shape; InvalidLoD for different numbers of levels.
+template <Executor E, class T, class Y>
+void array_to_lod_tensor_into(const E& executor, const TensorArray<T, typename E::device>& array,
+                              const RankTable& table, Y&& y) {
+  using View = LoDTensorView<const T, typename E::device>;
+  if (array.size() != table.steps()) {
+    throw ShapeMismatch(detail::text({"array_to_lod_tensor: ", array.size(), " elements, expected ", table.steps(),
+                                      ", one for each step of the table"}));
+  }
+  const View like = array.size() > 0 ? array[0].view() : array.like().view();
+  for (std::int64_t t = 0; t < array.size(); ++t) {
+    const View step = array[t].view();
+    if (step.levels() != like.levels()) {
+      throw InvalidLoD(detail::text({"array_to_lod_tensor: element ", t, " has ", step.levels(), " levels, expected ",
+                                     like.levels(), " as element 0 has"}));
+    }
+    operation::check_row_shape(step.row_shape(), like.row_shape(), "array_to_lod_tensor");
+    if (step.size() != table.active(t)) {
+      throw ShapeMismatch(detail::text({"array_to_lod_tensor: element ", t, " has ", step.size(),
+                                        " sequences (rows, where it has no level), expected ", table.active(t),
+                                        ", as many as are longer than ", t}));
+    }
+  }
+
+  const std::int64_t sources = array.size() > 0 ? array.size() : 1;
+  const Workspace::Loan<View> views(executor.workspace(), sources);
+  for (std::int64_t t = 0; t < sources; ++t) {
+    ::new (static_cast<void*>(&views[t])) View(array.size() > 0 ? array[t].view() : like);
+  }
+  const std::span<const View> steps = views.span();
+  const Workspace::Loan<std::int64_t> ranks(executor.workspace(), table.size());
+  for (std::int64_t rank = 0; rank < table.size(); ++rank) ranks[table[rank].index] = rank;
+  const auto offsets = table.lod().view().offsets(table.level());
+  operation::Runs runs(executor.workspace(), steps, 0, offsets.back());
+  for (std::int64_t i = 0; i < table.size(); ++i) {
+    const std::int64_t length = table[ranks[i]].length;
+    for (std::int64_t t = 0; t < length; ++t) runs.add(t, ranks[i], ranks[i] + 1);
+  }
+  std::int64_t sequences = runs.sequences();
+  for (int level = 0; level <= table.level(); ++level) sequences += table.lod().size(level);
+  operation::NewLevels levels(executor.workspace(), table.level() + 1 + like.levels(), sequences);
+  for (int level = 0; level <= table.level(); ++level) operation::add_level(levels, table.lod().offsets(level));
+  runs.descend(levels);
+  const auto out = operation::prepare(y, levels, like.row_shape());
+  runs.copy(executor, steps, like.row_size(), out.data());
+}
+template <Executor E, class T>
+LoDTensor<T, typename E::device> array_to_lod_tensor(const E& executor, const TensorArray<T, typename E::device>& array,
+                                                     const RankTable& table) {
+  LoDTensor<T, typename E::device> y(executor.resource());
+  array_to_lod_tensor_into(executor, array, table, y);
+  return y;
+}
+template <class T, class Device>
+auto array_to_lod_tensor(const TensorArray<T, Device>& array, const RankTable& table) {
+  return array_to_lod_tensor(default_executor<Device>(), array, table);
+}
+
+/// The gradients: each is the other's permutation.
+template <Executor E, class T, class DX>
+void lod_tensor_to_array_grad_into(const E& executor, const TensorArray<T, typename E::device>& darray,
+                                   const RankTable& table, DX&& dx) {
+  array_to_lod_tensor_into(executor, darray, table, dx);
+}
+template <Executor E, class T>
+auto lod_tensor_to_array_grad(const E& executor, const TensorArray<T, typename E::device>& darray,
+                              const RankTable& table) {
+  return array_to_lod_tensor(executor, darray, table);
+}
+template <class T, class Device>
+auto lod_tensor_to_array_grad(const TensorArray<T, Device>& darray, const RankTable& table) {
+  return array_to_lod_tensor(darray, table);
+}
+template <Executor E, LoDTensorLike DY>
+void array_to_lod_tensor_grad_into(const E& executor, const DY& dy, const RankTable& table,
+                                   TensorArray<value_type_t<DY>, device_t<DY>>& darray) {
+  lod_tensor_to_array_into(executor, dy, table, darray);
+}
+template <Executor E, LoDTensorLike DY>
+auto array_to_lod_tensor_grad(const E& executor, const DY& dy, const RankTable& table) {
+  return lod_tensor_to_array(executor, dy, table);
+}
+template <LoDTensorLike DY>
+auto array_to_lod_tensor_grad(const DY& dy, const RankTable& table) {
+  return lod_tensor_to_array(dy, table);
+}
+
+/// The states of the sequences that take step t: the first table.active(t) sequences of x, or its rows where it has no
+/// level. x is in the order of the table, as the states of a recurrent network are. Levels as x. A copy; what need not
+/// be kept is `x.slice(0, table.active(t))`, which costs nothing. Semantics: PaddlePaddle's shrink_rnn_memory, also for
+/// no active sequence.
+///
+/// `y` must not overlap x. Throws OutOfRange for a negative t, ShapeMismatch where x has fewer sequences.
+template <Executor E, LoDTensorLike X, class Y>
+void shrink_rnn_memory_into(const E& executor, const X& x, const RankTable& table, std::int64_t t, Y&& y) {
+  const auto view = x.view();
+  const std::int64_t active = table.active(t);
+  if (view.size() < active) {
+    throw ShapeMismatch(detail::text({"shrink_rnn_memory: x has ", view.size(),
+                                      " sequences (rows, where it has no level), expected at least ", active,
+                                      ", as many as are longer than ", t}));
+  }
+  const auto part = view.slice(0, active);
+  operation::copy_into(executor, part, operation::SameLevels{part.lod_view()}, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> shrink_rnn_memory(const E& executor, const X& x, const RankTable& table,
+                                                          std::int64_t t) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  shrink_rnn_memory_into(executor, x, table, t, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto shrink_rnn_memory(const X& x, const RankTable& table, std::int64_t t) {
+  return shrink_rnn_memory(default_executor<device_t<X>>(), x, table, t);
+}
+
+/// The gradient of `shrink_rnn_memory`: dy, then zero rows for the sequences that were left out. dx has the levels of
+/// x, which `x_levels` are. The levels of dy do not count. Throws ShapeMismatch unless dy has the rows of the first
+/// table.active(t) sequences of x, OutOfRange for a negative t.
+template <Executor E, LoDTensorLike DY, class DX>
+void shrink_rnn_memory_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const RankTable& table,
+                                 std::int64_t t, DX&& dx) {
+  const auto view = dy.view();
+  const LoDView& levels = x_levels.view();
+  const std::int64_t active = table.active(t);
+  if (levels.size() < active) {
+    throw ShapeMismatch(detail::text({"shrink_rnn_memory_grad: x has ", levels.size(),
+                                      " sequences (rows, where it has no level), expected at least ", active,
+                                      ", as many as are longer than ", t}));
+  }
+  operation::check_row_count(view.rows(), levels.slice(0, active).rows(), "shrink_rnn_memory_grad: dy");
+  const auto out = operation::prepare(dx, operation::SameLevels{levels}, view.row_shape());
+  operation::copy_rows(executor, view, out.data());
+  kernel::SetZero<E>::run(executor, out.data() + view.rows() * view.row_size(),
+                          (out.rows() - view.rows()) * view.row_size());
+}
+template <Executor E, LoDTensorLike DY>
+LoDTensor<value_type_t<DY>, device_t<DY>> shrink_rnn_memory_grad(const E& executor, const DY& dy,
+                                                                 const BatchLevels& x_levels, const RankTable& table,
+                                                                 std::int64_t t) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  shrink_rnn_memory_grad_into(executor, dy, x_levels, table, t, dx);
+  return dx;
+}
+template <LoDTensorLike DY>
+auto shrink_rnn_memory_grad(const DY& dy, const BatchLevels& x_levels, const RankTable& table, std::int64_t t) {
+  return shrink_rnn_memory_grad(default_executor<device_t<DY>>(), dy, x_levels, table, t);
+}
+
+/// The sequences of the outermost level of x, or its rows where it has no level, in the order of the table: sequence r
+/// of the result is sequence table[r].index of x, with all below it. The table may rank another tensor of as many
+/// sequences. Semantics: PaddlePaddle's reorder_lod_tensor_by_rank, with any number of levels.
+///
+/// `y` must not overlap x. Throws ShapeMismatch unless x has as many sequences as the table.
+template <Executor E, LoDTensorLike X, class Y>
+void reorder_lod_tensor_by_rank_into(const E& executor, const X& x, const RankTable& table, Y&& y) {
+  const auto view = x.view();
+  operation::check_table_size(view.size(), table, "reorder_lod_tensor_by_rank");
+  operation::rearrange_into(
+      executor, view, table.size(), [&](std::int64_t rank) { return table[rank].index; }, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> reorder_lod_tensor_by_rank(const E& executor, const X& x,
+                                                                   const RankTable& table) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  reorder_lod_tensor_by_rank_into(executor, x, table, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto reorder_lod_tensor_by_rank(const X& x, const RankTable& table) {
+  return reorder_lod_tensor_by_rank(default_executor<device_t<X>>(), x, table);
+}
+
+/// The gradient of `reorder_lod_tensor_by_rank`: the sequences of dy, which has the levels of the result, back in the
+/// order of x. Otherwise as `reorder_lod_tensor_by_rank`.
+template <Executor E, LoDTensorLike DY, class DX>
+void reorder_lod_tensor_by_rank_grad_into(const E& executor, const DY& dy, const RankTable& table, DX&& dx) {
+  const auto view = dy.view();
+  operation::check_table_size(view.size(), table, "reorder_lod_tensor_by_rank_grad: dy");
+  const Workspace::Loan<std::int64_t> ranks(executor.workspace(), table.size());
+  for (std::int64_t rank = 0; rank < table.size(); ++rank) ranks[table[rank].index] = rank;
+  operation::rearrange_into(
+      executor, view, table.size(), [&](std::int64_t i) { return ranks[i]; }, dx);
+}
+template <Executor E, LoDTensorLike DY>
+LoDTensor<value_type_t<DY>, device_t<DY>> reorder_lod_tensor_by_rank_grad(const E& executor, const DY& dy,
+                                                                          const RankTable& table) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  reorder_lod_tensor_by_rank_grad_into(executor, dy, table, dx);
+  return dx;
+}
+template <LoDTensorLike DY>
+auto reorder_lod_tensor_by_rank_grad(const DY& dy, const RankTable& table) {
+  return reorder_lod_tensor_by_rank_grad(default_executor<device_t<DY>>(), dy, table);
+}
+
+}  // namespace lod::inline LOD_TARGET
