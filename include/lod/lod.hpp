@@ -14,6 +14,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/ops/batch_levels.hpp>
+#include <lod/ops/dynamic_rnn.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rank_table.hpp>

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Recurrent networks with a cell of the user's own. The steps of a cell may be whole sub-sequences, which another
+/// network reads in its turn: the nested network of the design documents.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/rank_table.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/ops/tensor_array.hpp>
+#include <lod/ops/time_major.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace lod::inline LOD_TARGET {
+
+/// What `dynamic_rnn` gives.
+template <class Output, class State, class Device = Cpu>
+struct DynamicRnn {
+  /// What the cell gave for each step, in the places of the steps. LoD: the levels of the table down to the ranked one,
+  /// then those of the cell's outputs.
+  LoDTensor<Output, Device> output;
+  /// The state after the last step of each sequence, the initial one for an empty sequence: one row each, in the order
+  /// of the batch. LoD: the levels of the table above the ranked one.
+  LoDTensor<State, Device> state;
+};
+
+/// What `dynamic_rnn_grad` gives.
+template <class T, class State, class Device = Cpu>
+struct DynamicRnnGrad {
+  LoDTensor<T, Device> x;                  ///< rows and levels as x
+  LoDTensor<State, Device> initial_state;  ///< one row for each sequence; LoD: the levels above the ranked one
+};
+
+namespace operation {
+
+/// The steps of x by a table, and one row of state for each sequence, in the order of the table.
+template <class E, class T, class S>
+class RnnRun {
+ public:
+  using Device = typename E::device;
+
+  /// Checks x and the states, which have `what` as a name in errors.
+  template <class X, class State>
+  RnnRun(const E& executor, const X& x, const RankTable& table, const State& state, const char* what)
+      : executor_(executor), table_(table), what_(what), states_(executor.resource()) {
+    const auto view = x.view();
+    check_ranked(view.lod_view(), table, what);
+    check_row_count(state.view().rows(), table.size(), what);
+    steps_ = to_time_major(executor, view, table);
+    none_ =
+        View(view.data(), levels_below(view.lod_view(), table.level()).slice(0, 0), &view.row_shape(), view.row_size());
+    reorder_lod_tensor_by_rank_into(executor, state.view().with_lod(LoD()), table, states_);
+  }
+  RnnRun(const RnnRun&) = delete;
+  RnnRun& operator=(const RnnRun&) = delete;
+
+  /// What step t reads: a step without sequences, from the last one on.
+  LoDTensorView<const T, Device> step(std::int64_t t) const {
+    return t < table_.steps() ? std::as_const(steps_).step(t) : none_;
+  }
+  /// The states of the sequences that take step t.
+  LoDTensorView<const S, Device> states(std::int64_t t) const {
+    return std::as_const(states_).slice(0, table_.active(t));
+  }
+  /// Takes the states after step t. Throws ShapeMismatch unless they have the shape of those before.
+  template <class State>
+  void set_states(std::int64_t t, const State& state) {
+    static_assert(std::is_same_v<value_type_t<State>, S>, "dynamic_rnn: the cell must return states of the same type");
+    const auto next = state.view();
+    check_row_count(next.rows(), table_.active(t), what_);
+    check_row_shape(next.row_shape(), states_.row_shape(), what_);
+    // A cell may give back the view that it was given.
+    if (next.data() != states_.data()) copy_rows(executor_, next, states_.data());
+  }
+  /// Throws ShapeMismatch where `state` is a view that `write_states` could not write to.
+  template <class State>
+  void check_states(const State& state) const {
+    check_output(state, LevelsAbove{table_.lod().view(), table_.level()}, states_.row_shape());
+  }
+  /// All states in the order of the batch, under the levels above the ranked one.
+  template <class State>
+  void write_states(State&& state) const {
+    const auto out = prepare(state, LevelsAbove{table_.lod().view(), table_.level()}, states_.row_shape());
+    reorder_lod_tensor_by_rank_grad_into(executor_, states_, table_, out.with_lod(LoD()));
+  }
+
+ private:
+  using View = LoDTensorView<const T, Device>;
+
+  const E& executor_;
+  const RankTable& table_;
+  const char* what_;
+  TimeMajor<T, Device> steps_;
+  View none_;
+  LoDTensor<S, Device> states_;
+};
+
+/// The tensor that a cell returned, or a copy of what the view that it returned shows.
+template <class E, class T>
+LoDTensor<T, typename E::device> keep(const E&, LoDTensor<T, typename E::device>&& returned) noexcept {
+  return std::move(returned);
+}
+template <class E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> keep(const E& executor, const X& returned) {
+  return copy_of(executor, returned.view());
+}
+
+template <class Result>
+auto output_type(Result& result) {
+  auto& [state, output] = result;
+  static_cast<void>(state);
+  return std::type_identity<std::remove_cvref_t<decltype(output)>>();
+}
+/// What a cell returns beside the state.
+template <class Cell, class S, class T, class Device>
+using cell_output_t = typename decltype(output_type(
+    std::declval<
+        std::invoke_result_t<Cell&, LoDTensorView<const S, Device>, LoDTensorView<const T, Device>>&>()))::type;
+
+}  // namespace operation
+
+/// Runs a cell over the sequences of the level that the table ranks, all of them together: step 0 of every sequence,
+/// then step 1 of those that have one, and so on. `cell(state, step)` gets two views:
+///
+/// - `state`: one row for each sequence that takes the step, in the order of the table;
+/// - `step`: what the sequences hold there, in the same order: a row each where the ranked level is the last one, else
+/// a
+///   sub-sequence each, with the levels below.
+///
+/// It returns two tensors or views, as a pair or anything that two names can be bound to: the states after the step, of
+/// the same shape, and the step's output, which has a row, or a sequence of any number of levels, for each sequence.
+/// The states stay those of the sequences that are left: nothing is padded, nothing is masked.
+///
+/// `initial_state` has one row for each sequence of the ranked level, in the order of the batch; its levels do not
+/// count. Where no sequence has a step, the cell is called once with no sequence, so that the output has its row shape
+/// and its levels. Semantics: PaddlePaddle's DynamicRNN, over any level. What the cell throws passes through.
+///
+/// Allocates x in the order of steps, and keeps the cell's outputs until they are in their places; for ready cells that
+/// allocate nothing see `lstm` and `gru`. Throws ShapeMismatch unless x has the levels of the table's LoD down to the
+/// ranked one, for another number of initial states, and for states or outputs of the cell that do not fit.
+template <Executor E, LoDTensorLike X, LoDTensorLike State, class Cell, class Output, class LastState>
+void dynamic_rnn_into(const E& executor, const X& x, const RankTable& table, const State& initial_state, Cell&& cell,
+                      Output&& output, LastState&& state) {
+  using T = value_type_t<X>;
+  using S = value_type_t<State>;
+  using Device = typename E::device;
+  using O = value_type_t<operation::cell_output_t<Cell, S, T, Device>>;
+  operation::RnnRun<E, T, S> run(executor, x, table, initial_state, "dynamic_rnn");
+  TensorArray<O, Device> outputs;
+  const auto take_step = [&](std::int64_t t) {
+    auto result = cell(run.states(t), run.step(t));
+    auto& [next, given] = result;
+    run.set_states(t, next);
+    return operation::keep(executor, std::move(given));
+  };
+  for (std::int64_t t = 0; t < table.steps(); ++t) outputs.write(t, take_step(t));
+  if (table.steps() == 0) outputs.like() = take_step(0);
+  run.check_states(state);
+  array_to_lod_tensor_into(executor, outputs, table, output);
+  run.write_states(state);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike State, class Cell>
+auto dynamic_rnn(const E& executor, const X& x, const RankTable& table, const State& initial_state, Cell&& cell) {
+  using Device = typename E::device;
+  using S = value_type_t<State>;
+  using O = value_type_t<operation::cell_output_t<Cell, S, value_type_t<X>, Device>>;
+  DynamicRnn<O, S, Device> y{LoDTensor<O, Device>(executor.resource()), LoDTensor<S, Device>(executor.resource())};
+  dynamic_rnn_into(executor, x, table, initial_state, cell, y.output, y.state);
+  return y;
+}
+template <LoDTensorLike X, LoDTensorLike State, class Cell>
+auto dynamic_rnn(const X& x, const RankTable& table, const State& initial_state, Cell&& cell) {
+  return dynamic_rnn(default_executor<device_t<X>>(), x, table, initial_state, cell);
+}
+
+/// The gradient of `dynamic_rnn` by back-propagation through time. `doutput` and `dstate` are the gradients by its two
+/// results; x, table, initial state and cell are those that it was called with. The states are computed once more, by
+/// the cell, and kept; then, from the last step to the first, `cell_grad(state, step, dstate, doutput)` gets what the
+/// cell got, and the gradients by what it returned. It returns those by `state` and by `step`, which have their shapes
+/// and levels. Gradients by what the cell knows besides (its parameters) it adds up itself.
+///
+/// Throws as `dynamic_rnn`, and ShapeMismatch where `doutput`, `dstate` or what `cell_grad` returns do not fit.
+template <Executor E, LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTensorLike State, class Cell,
+          class CellGrad>
+DynamicRnnGrad<value_type_t<X>, value_type_t<State>, device_t<X>> dynamic_rnn_grad(
+    const E& executor, const DOutput& doutput, const DState& dstate, const X& x, const RankTable& table,
+    const State& initial_state, Cell&& cell, CellGrad&& cell_grad) {
+  using T = value_type_t<X>;
+  using S = value_type_t<State>;
+  using Device = typename E::device;
+  operation::RnnRun<E, T, S> run(executor, x, table, initial_state, "dynamic_rnn_grad");
+  operation::RnnRun<E, value_type_t<DOutput>, S> back(executor, doutput, table, dstate, "dynamic_rnn_grad");
+  TensorArray<S, Device> states;
+  for (std::int64_t t = 0; t < table.steps(); ++t) {
+    states.write(t, operation::copy_of(executor, run.states(t)));
+    if (t + 1 == table.steps()) break;
+    auto result = cell(run.states(t), run.step(t));
+    auto& [next, given] = result;
+    static_cast<void>(given);
+    run.set_states(t, next);
+  }
+  TensorArray<T, Device> dsteps;
+  dsteps.resize(table.steps(), executor.resource());
+  dsteps.like() = operation::copy_of(executor, run.step(table.steps()));
+  for (std::int64_t t = table.steps(); t-- > 0;) {
+    auto result = cell_grad(std::as_const(states)[t].view(), run.step(t), back.states(t), back.step(t));
+    auto& [dbefore, dstep] = result;
+    if (!(dstep.view().lod_view() == run.step(t).lod_view()) || dstep.view().row_shape() != run.step(t).row_shape()) {
+      throw ShapeMismatch(
+          detail::text({"dynamic_rnn_grad: the gradient by step ", t, " has shape ", to_string(dstep.view().shape()),
+                        ", expected ", to_string(run.step(t).shape()), " and the levels of the step"}));
+    }
+    back.set_states(t, dbefore);
+    dsteps.write(t, operation::keep(executor, std::move(dstep)));
+  }
+  DynamicRnnGrad<T, S, Device> d{LoDTensor<T, Device>(executor.resource()), LoDTensor<S, Device>(executor.resource())};
+  array_to_lod_tensor_into(executor, dsteps, table, d.x);
+  back.write_states(d.initial_state);
+  return d;
+}
+template <LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTensorLike State, class Cell, class CellGrad>
+auto dynamic_rnn_grad(const DOutput& doutput, const DState& dstate, const X& x, const RankTable& table,
+                      const State& initial_state, Cell&& cell, CellGrad&& cell_grad) {
+  return dynamic_rnn_grad(default_executor<device_t<X>>(), doutput, dstate, x, table, initial_state, cell, cell_grad);
+}
+
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/check_throws.hpp"
+#include "support/executors.hpp"
+#include "support/gradient.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include "support/reference.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using lod::LoDTensorView;
+using lod::RankTable;
+using namespace lod_test;
+
+namespace {
+
+using States = LoDTensorView<const double>;
+
+/// The simplest cell that mixes input and state: h = tanh(x + 0.5 * h' turned by one column). Its output is -h.
+struct Cell {
+  static double state(std::span<const double> x, std::span<const double> before, std::size_t i) {
+    return std::tanh(x[i] + 0.5 * before[(i + 1) % before.size()]);
+  }
+  std::pair<LoDTensor<double>, LoDTensor<double>> operator()(const States& before, const States& x) const {
+    LoDTensor<double> after(before.shape()), output(before.shape());
+    for (std::int64_t row = 0; row < before.rows(); ++row) {
+      for (std::size_t i = 0; i < before.row(row).size(); ++i) {
+        after.row(row)[i] = state(x.row(row), before.row(row), i);
+        output.row(row)[i] = -after.row(row)[i];
+      }
+    }
+    return {std::move(after), std::move(output)};
+  }
+};
+
+/// Its gradient: by the state before and by the step.
+std::pair<LoDTensor<double>, LoDTensor<double>> cell_grad(const States& before, const States& x, const States& dafter,
+                                                          const States& doutput) {
+  LoDTensor<double> dbefore(before.shape()), dx(x.shape());
+  for (std::int64_t row = 0; row < before.rows(); ++row) {
+    const std::size_t size = before.row(row).size();
+    for (std::size_t i = 0; i < size; ++i) {
+      const double after = Cell::state(x.row(row), before.row(row), i);
+      dx.row(row)[i] = (dafter.row(row)[i] - doutput.row(row)[i]) * (1 - after * after);
+      dbefore.row(row)[(i + 1) % size] = 0.5 * dx.row(row)[i];
+    }
+  }
+  return {std::move(dbefore), std::move(dx)};
+}
+
+/// The states that one sequence leaves behind, row by row.
+LoDTensor<double> reference_states(const States& sequence, std::vector<double>& state) {
+  LoDTensor<double> states(sequence.shape());
+  for (std::int64_t row = 0; row < sequence.rows(); ++row) {
+    const std::vector<double> before = state;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      state[i] = states.row(row)[i] = Cell::state(sequence.row(row), before, i);
+    }
+  }
+  return states;
+}
+
+}  // namespace
+
+TEST_CASE("dynamic_rnn: agrees with one sequence after the other, for slices of every depth") {
+  for_each_random_lod(4, 1, 4, [](Engine& engine, const Lengths& lengths) {
+    for (const std::int64_t size : {1, 3, 8}) {
+      const auto x = real_numbers<double>(engine, LoD::from_lengths(lengths), {size});
+      const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+      const RankTable table(slice.lod(), {.level = -1});
+      const auto initial = real_numbers<double>(engine, {table.size(), size});
+      for_each_executor([&](const auto& executor) {
+        const auto [output, state] = lod::dynamic_rnn(executor, slice, table, initial, Cell());
+        CHECK(output.lod() == slice.lod());
+        CHECK(output.shape() == slice.shape());
+        CHECK(state.lod() == slice.lod().levels_above(x.levels() - 1));
+        REQUIRE(state.rows() == table.size());
+        const auto rows = slice.lod().absolute_offsets(-1);
+        const auto plain = slice.with_lod(LoD());
+        for (std::int64_t i = 0; i < table.size(); ++i) {
+          std::vector<double> expected(initial.row(i).begin(), initial.row(i).end());
+          const std::int64_t begin = rows[static_cast<std::size_t>(i)], end = rows[static_cast<std::size_t>(i) + 1];
+          const auto states = reference_states(plain.slice(begin, end), expected);
+          bool same = std::equal(expected.begin(), expected.end(), state.row(i).begin());
+          for (std::int64_t row = begin; row < end; ++row) {
+            for (std::size_t j = 0; j < states.row(row - begin).size(); ++j) {
+              same = same && output.row(row)[j] == -states.row(row - begin)[j];
+            }
+          }
+          CHECK(same);
+        }
+      });
+    }
+  });
+}
+
+TEST_CASE("dynamic_rnn: the nested network of the design documents, words in sentences in articles") {
+  Engine engine(5);
+  const LoD index = LoD::from_lengths({{3, 1, 0, 2}, {3, 2, 4, 1, 0, 3}});
+  const auto x = real_numbers<double>(engine, index, {4});
+  const RankTable articles(index);
+  const LoDTensor<double> zero({4, 4});
+  std::vector<std::int64_t> sentences_at_a_time;
+  // The reader of articles takes a step a sentence; that step is a batch of sentences for the reader of words, which
+  // begins with what the reader of articles knows so far.
+  const auto read_sentence = [&](const States& article, const auto& sentences) {
+    CHECK(sentences.levels() == 1);
+    sentences_at_a_time.push_back(sentences.size());
+    const auto words = lod::dynamic_rnn(sentences, RankTable(sentences.lod()), article, Cell());
+    auto result = Cell()(article, words.state);
+    return std::pair(std::move(result.first), words.output);
+  };
+  const auto y = lod::dynamic_rnn(x, articles, zero, read_sentence);
+  CHECK(sentences_at_a_time == std::vector<std::int64_t>{3, 2, 1});
+
+  // As the document has it: one slice after the other.
+  LoDTensor<double> output(index, {4});
+  for (std::int64_t a = 0; a < x.size(); ++a) {
+    std::vector<double> article(4);
+    for (std::int64_t s = 0; s < x[a].size(); ++s) {
+      std::vector<double> sentence = article;
+      const auto states = reference_states(x[a][s], sentence);
+      for (std::size_t i = 0; i < states.values().size(); ++i) output[a][s].values()[i] = -states.values()[i];
+      const std::vector<double> before = article;
+      for (std::size_t i = 0; i < 4; ++i) article[i] = Cell::state(sentence, before, i);
+    }
+    CHECK(std::vector<double>(y.state.row(a).begin(), y.state.row(a).end()) == article);
+  }
+  CHECK(same_bits(y.output, output));
+}
+
+TEST_CASE("dynamic_rnn: outputs may be views, rows of another type and shape, or sequences, results any two names") {
+  struct Result {
+    States state;
+    LoDTensor<std::int64_t> lengths;
+  };
+  const LoD index = LoD::from_lengths({{2, 0, 1}, {2, 0, 3}});
+  Engine engine(3);
+  const auto x = real_numbers<double>(engine, index, {2});
+  const RankTable table(index);
+  const auto initial = real_numbers<double>(engine, {3, 5});
+  const auto y = lod::dynamic_rnn(x, table, initial, [](const States& state, const States& step) {
+    LoDTensor<std::int64_t> lengths({step.size(), 1, 1});
+    for (std::int64_t i = 0; i < step.size(); ++i) lengths.data()[i] = step[i].rows();
+    return Result{state, std::move(lengths)};
+  });
+  CHECK(same_bits(y.state, initial));
+  CHECK(y.output.lod() == LoD::from_lengths({{2, 0, 1}}));
+  CHECK(y.output.shape() == lod::Shape{3, 1, 1});
+  CHECK(std::vector<std::int64_t>(y.output.values().begin(), y.output.values().end()) ==
+        std::vector<std::int64_t>{2, 0, 3});
+
+  // The step itself: what comes out is x.
+  const auto same = lod::dynamic_rnn(x, table, initial,
+                                     [](const States& state, const States& step) { return std::tuple(state, step); });
+  CHECK(same_bits(same.output, x));
+}
+
+TEST_CASE("dynamic_rnn: initial states of a pooled batch, under its levels") {
+  Engine engine(8);
+  const auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 1}, {3, 0, 2}}), {3});
+  const RankTable table(x.lod(), {.level = 1});
+  const auto initial = lod::sequence_pool(x, lod::PoolType::SUM);
+  REQUIRE(initial.levels() == 1);
+  const auto y = lod::dynamic_rnn(x, table, initial, Cell());
+  CHECK(same_bits(y.output, lod::dynamic_rnn(x, table, initial.with_lod(LoD()), Cell()).output));
+  CHECK(y.state.lod() == initial.lod());
+  CHECK(same_bits(y.state[1], initial[1]) == false);
+  CHECK(std::equal(y.state.row(1).begin(), y.state.row(1).end(), initial.row(1).begin()));  // an empty sequence
+}
+
+TEST_CASE("dynamic_rnn: no sequences, and empty ones only, give the row shape and the levels of the cell") {
+  for (const auto& lengths : std::vector<Lengths>{{{}, {}}, {{0}, {}}, {{0, 0}, {}}}) {
+    Engine engine(1);
+    const LoDTensor<double> x(LoD::from_lengths(lengths), {2});
+    const RankTable table(x.lod());
+    const auto initial = real_numbers<double>(engine, {table.size(), 2});
+    int calls = 0;
+    const auto y = lod::dynamic_rnn(x, table, initial, [&](const States& state, const States& step) {
+      ++calls;
+      CHECK(state.rows() == 0);
+      CHECK(step.size() == 0);
+      CHECK(step.levels() == 1);
+      return std::pair(state, LoDTensor<float>(step.lod(), {7, 2}));
+    });
+    CHECK(calls == 1);
+    CHECK(y.output.lod() == x.lod());
+    CHECK(y.output.shape() == lod::Shape{0, 7, 2});
+    CHECK(std::equal(y.state.values().begin(), y.state.values().end(), initial.values().begin()));
+    const auto grad = lod::dynamic_rnn_grad(
+        y.output, initial, x, table, initial, Cell(),
+        [](const auto&, const auto& step, const auto& dstate, const auto&) { return std::pair(dstate, step); });
+    CHECK(same_bits(grad.x, x));
+    CHECK(same_bits(grad.initial_state, initial));
+  }
+}
+
+TEST_CASE("dynamic_rnn_grad: agrees with differences, by the input and by the initial states") {
+  Engine engine(4);
+  for (const std::int64_t size : {1, 3, 8, 17}) {
+    auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 1}, {3, 1, 4}}), {size});
+    const RankTable table(x.lod(), {.level = 1});
+    auto initial = real_numbers<double>(engine, {3, size});
+    const LoD none;
+    const auto grad = [&](const LoDTensor<double>& doutput, const LoDTensor<double>& dstate) {
+      return lod::dynamic_rnn_grad(doutput, dstate, x, table, initial, Cell(), cell_grad);
+    };
+    const LoDTensor<double> no_output(x.lod(), {size}), no_state({3, size});
+    check_gradient(
+        engine, x, [&](const auto& at) { return lod::dynamic_rnn(at, table, initial, Cell()).output; },
+        [&](const auto& dy) { return grad(dy, no_state).x; });
+    check_gradient(
+        engine, x, [&](const auto& at) { return lod::dynamic_rnn(at, table, initial, Cell()).state; },
+        [&](const auto& dy) { return grad(no_output, dy).x; });
+    check_gradient(
+        engine, initial, [&](const auto& at) { return lod::dynamic_rnn(x, table, at, Cell()).output; },
+        [&](const auto& dy) { return grad(dy, no_state).initial_state.with_lod(LoD()); });
+    check_gradient(
+        engine, initial, [&](const auto& at) { return lod::dynamic_rnn(x, table, at, Cell()).state; },
+        [&](const auto& dy) { return grad(no_output, dy).initial_state.with_lod(LoD()); });
+  }
+}
+
+TEST_CASE("dynamic_rnn_grad: of the nested network, sub-sequences as steps") {
+  Engine engine(9);
+  const LoD index = LoD::from_lengths({{3, 1, 0, 2}, {3, 2, 4, 1, 0, 3}});
+  auto x = real_numbers<double>(engine, index, {2});
+  auto initial = real_numbers<double>(engine, {4, 2});
+  const RankTable articles(index);
+  // The state of an article is what reading its last sentence left, the output the states at all words.
+  const auto cell = [](const States& article, const States& sentences) {
+    auto words = lod::dynamic_rnn(sentences, RankTable(sentences.lod()), article, Cell());
+    return std::pair(std::move(words.state), std::move(words.output));
+  };
+  const auto grad = [&](const States& article, const States& sentences, const States& dstate, const States& doutput) {
+    auto d = lod::dynamic_rnn_grad(doutput, dstate, sentences, RankTable(sentences.lod()), article, Cell(), cell_grad);
+    return std::pair(std::move(d.initial_state), std::move(d.x));
+  };
+  const LoDTensor<double> no_state({4, 2});
+  check_gradient(
+      engine, x, [&](const auto& at) { return lod::dynamic_rnn(at, articles, initial, cell).output; },
+      [&](const auto& dy) { return lod::dynamic_rnn_grad(dy, no_state, x, articles, initial, cell, grad).x; });
+  check_gradient(
+      engine, initial, [&](const auto& at) { return lod::dynamic_rnn(x, articles, at, cell).state; },
+      [&](const auto& dy) {
+        return lod::dynamic_rnn_grad(LoDTensor<double>(index, {2}), dy, x, articles, initial, cell, grad).initial_state;
+      });
+}
+
+TEST_CASE("dynamic_rnn: bad arguments and cells throw and change nothing") {
+  const LoDTensor<double> x(LoD::from_lengths({{3, 0, 1}}), {2}), initial({3, 2}), two({2, 2});
+  const RankTable table(x.lod()), other(LoD::from_lengths({{3, 1, 0}}));
+  const lod::CpuExecutor executor(1);
+  LoDTensor<double> output({1, 5}), state({1, 7});
+  const auto run = [&](const RankTable& by, const LoDTensor<double>& begin, const auto& cell) {
+    return [&, cell] { lod::dynamic_rnn_into(executor, x, by, begin, cell, output, state); };
+  };
+  const auto returns = [](const lod::Shape& states, const lod::Shape& outputs) {
+    return [states, outputs](const States&, const States&) {
+      return std::pair(LoDTensor<double>(states), LoDTensor<double>(outputs));
+    };
+  };
+  check_throws<lod::ShapeMismatch>(run(other, initial, Cell()),
+                                   "dynamic_rnn: the levels of x are not those that the table ranks", output);
+  check_throws<lod::ShapeMismatch>(run(table, two, Cell()), "dynamic_rnn: 2 rows, expected 3", output);
+  check_throws<lod::ShapeMismatch>(run(table, initial, returns({3, 2}, {2, 2})), "dynamic_rnn: 3 rows, expected 2",
+                                   state);
+  check_throws<lod::ShapeMismatch>(run(table, initial, returns({2, 3}, {2, 2})),
+                                   "dynamic_rnn: rows of shape {3}, expected {2}", state);
+  check_throws<lod::ShapeMismatch>(run(RankTable(LoD::from_lengths({{3, 0, 1}})), initial,
+                                       [](const States& states, const States&) {
+                                         return std::pair(states, LoDTensor<double>({3, 2}));
+                                       }),
+                                   "element 0 has 3 sequences (rows, where it has no level), expected 2", output);
+  check_throws<std::runtime_error>(run(table, initial,
+                                       [](const States& states, const States&) -> std::pair<States, States> {
+                                         if (states.rows() < 2) throw std::runtime_error("out of order");
+                                         return {states, states};
+                                       }),
+                                   "out of order", output);
+  CHECK(same_bits(state, LoDTensor<double>({1, 7})));
+
+  LoDTensor<double> fits(x.lod(), {2}), wrong({2, 2});
+  check_throws<lod::ShapeMismatch>(
+      [&] { lod::dynamic_rnn_into(executor, x, table, initial, Cell(), fits.view(), wrong.view()); },
+      "and the levels of the result", fits);
+  LoDTensor<double> states({3, 2});
+  check_throws<lod::ShapeMismatch>(
+      [&] { lod::dynamic_rnn_into(executor, x, table, initial, Cell(), wrong.view(), states.view()); },
+      "and the levels of the result", states);
+  lod::dynamic_rnn_into(executor, x, table, initial, Cell(), fits.view(), states.view());
+  CHECK(same_bits(fits, lod::dynamic_rnn(x, table, initial, Cell()).output));
+
+  const auto grad = [&](const LoDTensor<double>& doutput, const LoDTensor<double>& dstate, const auto& of_cell) {
+    lod::dynamic_rnn_grad(executor, doutput, dstate, x, table, initial, Cell(), of_cell);
+  };
+  CHECK_THROWS_WITH_AS(grad(two, initial, cell_grad),
+                       "dynamic_rnn_grad: the levels of x are not those that the table ranks", lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(grad(x, two, cell_grad), "dynamic_rnn_grad: 2 rows, expected 3", lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(grad(x, initial,
+                            [](const States& before, const States&, const States&, const States&) {
+                              return std::pair(before, LoDTensor<double>({1, 3}));
+                            }),
+                       "dynamic_rnn_grad: the gradient by step 2 has shape {1, 3}, expected {1, 2} and the levels of "
+                       "the step",
+                       lod::ShapeMismatch);
+}
