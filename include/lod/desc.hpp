@@ -222,7 +222,7 @@ struct VarDesc {
   struct Attr {
     std::string name = {};
     AttrType type = AttrType::INT;
-    Defaulted<std::int32_t> i = {};
+    std::optional<std::int32_t> i = {};
     std::optional<std::string> s = {};
     std::vector<std::int32_t> ints = {};
     std::string unknown_fields = {};

@@ -133,6 +133,15 @@ std::uint64_t to_varint(T value) noexcept {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
 }
 
+/// Throws std::invalid_argument for a value that its enum does not have.
+template <class E>
+void check_enum(E value, const char* message, const char* field) {
+  const auto number = static_cast<std::int32_t>(value);
+  if (!EnumSchema<E>::contains(number)) {
+    throw std::invalid_argument(text({message, ".", field, ": ", number, " is no ", EnumSchema<E>::name}));
+  }
+}
+
 template <class T>
 std::size_t size_of_value(const T& value, const char* message, const char* field);
 
@@ -166,18 +175,13 @@ std::size_t size_of_message(const M& message) {
   return total;
 }
 
-/// Of the value with its length, if it has one. Throws std::invalid_argument for a value that its enum does not have.
+/// Of the value with its length, if it has one.
 template <class T>
 std::size_t size_of_value(const T& value, [[maybe_unused]] const char* message, [[maybe_unused]] const char* field) {
   if constexpr (wire_type<T>() == WireType::FIXED32 || wire_type<T>() == WireType::FIXED64) {
     return sizeof(T);
   } else if constexpr (wire_type<T>() == WireType::VARINT) {
-    if constexpr (std::is_enum_v<T>) {
-      const auto number = static_cast<std::int32_t>(value);
-      if (!EnumSchema<T>::contains(number)) {
-        throw std::invalid_argument(text({message, ".", field, ": ", number, " is no ", EnumSchema<T>::name}));
-      }
-    }
+    if constexpr (std::is_enum_v<T>) check_enum(value, message, field);
     return static_cast<std::size_t>(protozero::length_of_varint(to_varint(value)));
   } else {
     std::size_t size;
@@ -338,12 +342,6 @@ auto read_value(const char* at, const char* end, const Place& place, const char*
   }
 }
 
-template <class T, class Value>
-void append(std::vector<T>& values, Value value) {
-  if (values.capacity() == 0) values.reserve(4);  // a shape, most often: one allocation instead of three
-  values.emplace_back(value);
-}
-
 /// Reads one message. With Store, merges it into `out`: a value takes the place of an earlier one, repeated ones are
 /// added, messages are merged. Without, `out` is null, and only what is wrong comes of it.
 template <bool Store, Message M>
@@ -408,7 +406,14 @@ class MessageReader {
 
   template <std::size_t I>
   const char* packed(const char* at, const char* end) {
+    using F = FieldOf<M, I>;
     const auto [bytes, next] = read_bytes(at, end, place_, field_name<M, I>());
+    if constexpr (Store && wire_type<typename F::Element>() != WireType::VARINT) {
+      // The values of a tensor, perhaps. Of a second part the number is not reserved: many small ones would each move
+      // all that came before.
+      auto& values = out_->*F::member;
+      if (values.empty()) values.reserve(bytes.size() / sizeof(typename F::Element));
+    }
     for (at = bytes.data(); at != next;) at = value<I>(at, next);
     return next;
   }

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Long short-term memory over ragged batches.
+///
+/// For each row x of a sequence, with h' and c' the hidden state and the cell before it,
+///
+///     i = sigmoid(x Wi + h' Ui + bi)        what to take in
+///     f = sigmoid(x Wf + h' Uf + bf)        what to keep
+///     g =    tanh(x Wg + h' Ug + bg)        what is new
+///     o = sigmoid(x Wo + h' Uo + bo)        what to show
+///     c = f * c' + i * g
+///     h = o * tanh(c)
+///
+/// The matrices of the four gates lie side by side, in this order, which is that of torch::nn::LSTM. The differences: W
+/// and U here are torch's weight_ih and weight_hh transposed, and there is one bias, the sum of torch's two.
+/// (PaddlePaddle's dynamic_lstm has the order g, i, f, o.)
+#pragma once
+
+#include <lod/data_type.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/matrix_product.hpp>
+#include <lod/ops/rank_table.hpp>
+#include <lod/ops/recurrent.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+
+/// The parameters for rows of d numbers and n hidden ones; also their gradients.
+template <class T, class Device = Cpu>
+struct LstmWeights {
+  LoDTensor<T, Device> input;      ///< {d, 4 n}: Wi Wf Wg Wo
+  LoDTensor<T, Device> recurrent;  ///< {n, 4 n}: Ui Uf Ug Uo
+  LoDTensor<T, Device> bias;       ///< 4 n numbers: bi bf bg bo; or none
+};
+
+template <class T, class Device = Cpu>
+struct LstmOptions {
+  /// h' and c' at the first step: one row for each sequence, in the order of the batch. No rows: zero.
+  LoDTensorView<const T, Device> initial_hidden = {};
+  LoDTensorView<const T, Device> initial_cell = {};
+  bool reverse = false;  ///< from the last row of each sequence to the first
+  int level = -1;        ///< the level whose sequences are read, all rows under each
+};
+
+/// What `lstm_grad` needs of `lstm`. The rows are by time steps: those of step 0, longest sequences first, those of
+/// step 1, and so on. Memory is reused from call to call.
+template <class T, class Device = Cpu>
+struct LstmTrace {
+  RankTable table;  ///< the sequences, a row a step
+  int level = 0;    ///< their level
+  bool reverse = false;
+  LoDTensor<T, Device> gates;           ///< i f g o
+  LoDTensor<T, Device> cell;            ///< c
+  LoDTensor<T, Device> hidden;          ///< h
+  LoDTensor<T, Device> initial_hidden;  ///< by rank; no rows where none were given
+  LoDTensor<T, Device> initial_cell;
+};
+
+/// What `lstm` gives.
+template <class T, class Device = Cpu>
+struct Lstm {
+  LoDTensor<T, Device> hidden;       ///< h after each row; LoD as x
+  LoDTensor<T, Device> last_hidden;  ///< h after the last step of each sequence; LoD: the levels above
+  LoDTensor<T, Device> last_cell;    ///< c after it
+  LstmTrace<T, Device> trace;
+};
+
+/// Gradients by the final states, for `lstm_grad`: one row for each sequence, in the order of the batch. No rows: zero.
+template <class T, class Device = Cpu>
+struct LstmGradOptions {
+  LoDTensorView<const T, Device> dlast_hidden = {};
+  LoDTensorView<const T, Device> dlast_cell = {};
+};
+
+/// What `lstm_grad` gives: the gradients by what `lstm` took.
+template <class T, class Device = Cpu>
+struct LstmGrad {
+  LoDTensor<T, Device> x;
+  LstmWeights<T, Device> weights;
+  LoDTensor<T, Device> initial_hidden;  ///< one row for each sequence, also where none were given
+  LoDTensor<T, Device> initial_cell;
+};
+
+namespace kernel {
+/// run(executor, rows, size, cell_before, gates, cell, hidden): one step. `gates` has i f g o before their functions,
+/// and then after. `cell_before` may be null: zeros.
+template <class Executor>
+struct LstmStep : Missing<Executor> {};
+/// run(executor, rows, size, gates, cell_before, cell, dhidden, dstate, dcell, dgates): the step backwards. The
+/// gradient by h is the sum of `dhidden`, which may be null, and `dstate`. `dcell` is the gradient by c, and then by
+/// c'; `dgates` those by the gates before their functions.
+template <class Executor>
+struct LstmStepGrad : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+template <class X, class T, class Device>
+void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const char* what) {
+  static_assert(std::floating_point<T> || detail::Half<T>,
+                "lstm: floating-point elements only: float, double, float16, bfloat16");
+  static_assert(std::same_as<value_type_t<X>, T>, "lstm: x and the weights must have one element type");
+  const std::int64_t size = weights.recurrent.rows();
+  check_weights(weights.recurrent, size, 4 * size, what, "weights.recurrent");
+  check_weights(weights.input, x.row_size(), 4 * size, what, "weights.input");
+  check_bias(weights.bias, 4 * size, what, "weights.bias");
+}
+
+}  // namespace operation
+
+/// Reads each sequence of `level` row by row; x may have rows of any shape. `hidden` has a row of n numbers for each
+/// row of x, and its LoD; `last_hidden` and `last_cell` have one for each sequence, and the levels of x above `level`:
+/// the initial ones for an empty sequence. All sequences take their steps together: the products with the rows of x are
+/// one matrix product over all of them, those with the states one a step, over the sequences that take it.
+///
+/// The bits depend neither on threads nor on the rest of the batch. float16 and bfloat16 are rounded after each product
+/// and in each state. The outputs must not overlap the arguments. Throws InvalidLoD where x has no level, OutOfRange
+/// for the level, ShapeMismatch for weights or initial states that do not fit.
+template <Executor E, LoDTensorLike X, class Hidden, class LastHidden, class LastCell>
+void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
+               const LstmOptions<value_type_t<X>, device_t<X>>& options, Hidden&& hidden, LastHidden&& last_hidden,
+               LastCell&& last_cell, LstmTrace<value_type_t<X>, device_t<X>>& trace) {
+  using T = value_type_t<X>;
+  const auto view = x.view();
+  operation::check_has_level(view, "lstm");
+  const int level = detail::resolve_level(options.level, view.levels());
+  operation::check_lstm_weights(view, weights, "lstm");
+  const std::int64_t sequences = view.lod_view().size(level), rows = view.rows();
+  const std::int64_t inputs = view.row_size(), size = weights.recurrent.rows();
+  operation::check_states(options.initial_hidden, sequences, size, "lstm: initial_hidden");
+  operation::check_states(options.initial_cell, sequences, size, "lstm: initial_cell");
+  const operation::SameLevels as_x{view.lod_view()};
+  const operation::LevelsAbove above{view.lod_view(), level};
+  operation::check_output(hidden, as_x, {size});
+  operation::check_output(last_hidden, above, {size});
+  operation::check_output(last_cell, above, {size});
+
+  operation::rank_rows(trace.table, view.lod_view(), level);
+  trace.level = level;
+  trace.reverse = options.reverse;
+  const operation::StepOrder<E> order(executor, trace.table, options.reverse);
+  const auto gates = operation::prepare(trace.gates, operation::PlainRows{rows}, {4 * size});
+  const auto cell = operation::prepare(trace.cell, operation::PlainRows{rows}, {size});
+  const auto states = operation::prepare(trace.hidden, operation::PlainRows{rows}, {size});
+  const T* const initial_hidden = order.keep_states(options.initial_hidden, size, trace.initial_hidden);
+  const T* const initial_cell = order.keep_states(options.initial_cell, size, trace.initial_cell);
+
+  order.project(view.data(), inputs, weights.input.data(), operation::given(weights.bias), 4 * size, gates.data());
+  for (std::int64_t t = 0; t < order.steps(); ++t) {
+    const std::int64_t active = order.active(t), start = order.start(t);
+    const T* const hidden_before = t > 0 ? states.data() + order.start(t - 1) * size : initial_hidden;
+    const T* const cell_before = t > 0 ? cell.data() + order.start(t - 1) * size : initial_cell;
+    T* const step = gates.data() + start * 4 * size;
+    if (hidden_before) {
+      operation::matrix_product(executor, false, false, active, 4 * size, size, 1, hidden_before, size,
+                                weights.recurrent.data(), 4 * size, 1, step, 4 * size);
+    }
+    kernel::LstmStep<E>::run(executor, active, size, cell_before, step, cell.data() + start * size,
+                             states.data() + start * size);
+  }
+  const auto out = operation::prepare(hidden, as_x, {size});
+  order.from_steps(states.data(), size, out.data());
+  order.last_states(states.data(), initial_hidden, size, operation::prepare(last_hidden, above, {size}).data());
+  order.last_states(cell.data(), initial_cell, size, operation::prepare(last_cell, above, {size}).data());
+}
+template <Executor E, LoDTensorLike X>
+Lstm<value_type_t<X>, device_t<X>> lstm(const E& executor, const X& x,
+                                        const LstmWeights<value_type_t<X>, device_t<X>>& weights,
+                                        const LstmOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
+  Lstm<value_type_t<X>, device_t<X>> y{
+      Tensor(executor.resource()), Tensor(executor.resource()), Tensor(executor.resource()), {}};
+  lstm_into(executor, x, weights, options, y.hidden, y.last_hidden, y.last_cell, y.trace);
+  return y;
+}
+template <LoDTensorLike X>
+auto lstm(const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
+          const LstmOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  return lstm(default_executor<device_t<X>>(), x, weights, options);
+}
+
+/// The gradients of `lstm` by x, by the weights and by the initial states, by back-propagation through time. `dhidden`
+/// is the gradient by `hidden`; one without rows stands for zeros, as do those of the final states. x and weights are
+/// what `lstm` was called with, `trace` is what it left.
+///
+/// Gradients by the weights are overwritten, in the shapes of the weights. The sum over all time steps that each of
+/// them is, is one matrix product. Bits as in `lstm`. The outputs must not overlap the arguments. Throws ShapeMismatch
+/// where x, the weights or the gradients do not fit the trace.
+template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden, class DInitialCell>
+void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
+                    const LstmWeights<value_type_t<X>, device_t<X>>& weights,
+                    const LstmTrace<value_type_t<X>, device_t<X>>& trace,
+                    const LstmGradOptions<value_type_t<X>, device_t<X>>& options, DX&& dx,
+                    LstmWeights<value_type_t<X>, device_t<X>>& dweights, DInitialHidden&& dinitial_hidden,
+                    DInitialCell&& dinitial_cell) {
+  using T = value_type_t<X>;
+  static_assert(std::same_as<value_type_t<DHidden>, T>, "lstm_grad: x and dhidden must have one element type");
+  const auto view = x.view();
+  const auto gradient = dhidden.view();
+  operation::check_lstm_weights(view, weights, "lstm_grad");
+  const std::int64_t rows = view.rows(), inputs = view.row_size(), size = weights.recurrent.rows();
+  operation::check_trace(trace, view, size, "lstm_grad");
+  const std::int64_t sequences = trace.table.size();
+  operation::check_states(gradient, rows, size, "lstm_grad: dhidden");
+  operation::check_states(options.dlast_hidden, sequences, size, "lstm_grad: dlast_hidden");
+  operation::check_states(options.dlast_cell, sequences, size, "lstm_grad: dlast_cell");
+  const operation::SameLevels as_x{view.lod_view()};
+  const operation::LevelsAbove above{view.lod_view(), trace.level};
+  operation::check_output(dx, as_x, view.row_shape());
+  operation::check_output(dinitial_hidden, above, {size});
+  operation::check_output(dinitial_cell, above, {size});
+
+  const operation::StepOrder<E> order(executor, trace.table, trace.reverse);
+  const T* const initial_hidden = operation::given(trace.initial_hidden);
+  const T* const initial_cell = operation::given(trace.initial_cell);
+  const Workspace::Loan<T> dgates(executor.workspace(), rows * 4 * size);
+  const Workspace::Loan<T> dsteps(executor.workspace(), rows * size);
+  // By rank, of the sequences that the steps so far have not reached: by their last states; of the others: by the
+  // states before the step.
+  const Workspace::Loan<T> dstate(executor.workspace(), sequences * size);
+  const Workspace::Loan<T> dcell(executor.workspace(), sequences * size);
+  if (operation::given(gradient)) order.to_steps(gradient.data(), size, dsteps.data());
+  order.to_ranks(operation::given(options.dlast_hidden), size, dstate.data());
+  order.to_ranks(operation::given(options.dlast_cell), size, dcell.data());
+  for (std::int64_t t = order.steps(); t-- > 0;) {
+    const std::int64_t active = order.active(t), start = order.start(t);
+    T* const step = dgates.data() + start * 4 * size;
+    kernel::LstmStepGrad<E>::run(
+        executor, active, size, trace.gates.data() + start * 4 * size,
+        t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell, trace.cell.data() + start * size,
+        operation::given(gradient) ? dsteps.data() + start * size : nullptr, dstate.data(), dcell.data(), step);
+    operation::matrix_product<E, T>(executor, false, true, active, size, 4 * size, 1, step, 4 * size,
+                                    weights.recurrent.data(), 4 * size, 0, dstate.data(), size);
+  }
+  order.project_grad(view.data(), inputs, weights.input, weights.bias, dgates.data(), 4 * size,
+                     operation::prepare(dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
+  order.recur_grad(trace.hidden.data(), initial_hidden, size, weights.recurrent, dgates.data(), dweights.recurrent);
+  order.from_ranks(dstate.data(), size, operation::prepare(dinitial_hidden, above, {size}).data());
+  order.from_ranks(dcell.data(), size, operation::prepare(dinitial_cell, above, {size}).data());
+}
+template <Executor E, LoDTensorLike DHidden, LoDTensorLike X>
+LstmGrad<value_type_t<X>, device_t<X>> lstm_grad(const E& executor, const DHidden& dhidden, const X& x,
+                                                 const LstmWeights<value_type_t<X>, device_t<X>>& weights,
+                                                 const LstmTrace<value_type_t<X>, device_t<X>>& trace,
+                                                 const LstmGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
+  const auto tensor = [&] { return Tensor(executor.resource()); };
+  LstmGrad<value_type_t<X>, device_t<X>> d{tensor(), {tensor(), tensor(), tensor()}, tensor(), tensor()};
+  lstm_grad_into(executor, dhidden, x, weights, trace, options, d.x, d.weights, d.initial_hidden, d.initial_cell);
+  return d;
+}
+template <LoDTensorLike DHidden, LoDTensorLike X>
+auto lstm_grad(const DHidden& dhidden, const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
+               const LstmTrace<value_type_t<X>, device_t<X>>& trace,
+               const LstmGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  return lstm_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
+}
+
+}  // namespace lod::inline LOD_TARGET

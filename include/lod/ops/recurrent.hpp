@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// What the ready recurrent networks (lstm.hpp, gru.hpp) have in common: the rows of a ragged batch by time steps, and
+/// the states of its sequences by rank.
+///
+/// All sequences take a step together, the longest first. So step t is a block with a row for each sequence that is
+/// longer than t, the steps lie one behind the other, and what belongs to the sequences that go on is always the upper
+/// part of a block: nothing is padded, nothing is masked, and no product is larger than it must be.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/embedding.hpp>
+#include <lod/ops/matrix_product.hpp>
+#include <lod/ops/merge_rows.hpp>
+#include <lod/ops/rank_table.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/ops/sequence_pool.hpp>
+#include <lod/ops/time_major.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace lod::inline LOD_TARGET {
+namespace operation {
+
+/// Whether `table` ranks the sequences of `level` by their rows.
+inline bool ranks_rows(const RankTable& table, const LoDView& x, int level) {
+  const auto rows = x.absolute_offsets(level);
+  if (table.lod().levels() != 1 || table.size() + 1 != static_cast<std::int64_t>(rows.size())) return false;
+  const auto ranked = table.lod().offsets(0);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] - rows[0] != ranked[i]) return false;
+  }
+  return true;
+}
+
+/// Makes `table` rank the sequences of `level` by their rows. Allocates only where it does not do so already.
+inline void rank_rows(RankTable& table, const LoDView& x, int level) {
+  if (ranks_rows(table, x, level)) return;
+  const auto rows = x.absolute_offsets(level);
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t row : rows) offsets.push_back(row - rows[0]);
+  table = RankTable(LoD::from_offsets({std::move(offsets)}));
+}
+
+/// Where the numbers of an optional tensor are; null where it has no rows.
+template <class X>
+auto* given(const X& x) {
+  return x.rows() > 0 ? x.data() : nullptr;
+}
+
+/// Every row becomes `row`.
+template <Executor E, class T>
+void repeat_row(const E& executor, const T* row, std::int64_t row_size, std::int64_t rows, T* to) {
+  const std::int64_t offsets[] = {0, rows};
+  kernel::SequencePoolGrad<E>::run(executor, row, kernel::Segments{offsets, 1, rows}, row_size, PoolType::SUM, to);
+}
+/// The sums of the columns, as those of a sequence.
+template <Executor E, class T>
+void sum_columns(const E& executor, const T* x, std::int64_t rows, std::int64_t row_size, T* sums) {
+  const std::int64_t offsets[] = {0, rows};
+  kernel::SequencePool<E>::run(executor, x, kernel::Segments{offsets, 1, rows}, row_size, PoolType::SUM, T{}, sums);
+}
+
+/// The order of rows and sequences by time steps, in scratch memory.
+template <Executor E>
+class StepOrder {
+ public:
+  /// Backwards in time with `reverse`: step 0 of a sequence is then its last row.
+  StepOrder(const E& executor, const RankTable& table, bool reverse)
+      : executor_(executor),
+        table_(table),
+        starts_(executor.workspace(), table.steps() + 1),
+        rows_(executor.workspace(), table.lod().rows()),
+        places_(executor.workspace(), table.lod().rows()),
+        sequences_(executor.workspace(), table.size()),
+        ranks_(executor.workspace(), table.size()) {
+    write_step_offsets(table, starts_.span());
+    const auto offsets = table.lod().offsets(0);
+    for (std::int64_t rank = 0; rank < table.size(); ++rank) {
+      const auto [index, length] = table[rank];
+      sequences_[rank] = index;
+      ranks_[index] = rank;
+      const std::int64_t first = offsets[static_cast<std::size_t>(index)];
+      for (std::int64_t t = 0; t < length; ++t) {
+        const std::int64_t row = first + (reverse ? length - 1 - t : t), place = starts_[t] + rank;
+        rows_[place] = row;
+        places_[row] = place;
+      }
+    }
+  }
+
+  std::int64_t steps() const noexcept { return table_.steps(); }
+  std::int64_t rows() const noexcept { return table_.lod().rows(); }
+  std::int64_t sequences() const noexcept { return table_.size(); }
+  /// The rows of the steps before t, and those of step t.
+  std::int64_t start(std::int64_t t) const noexcept { return starts_[t]; }
+  std::int64_t active(std::int64_t t) const noexcept { return starts_[t + 1] - starts_[t]; }
+
+  /// The rows of a batch by steps, and back.
+  template <class T>
+  void to_steps(const T* x, std::int64_t row_size, T* by_steps) const {
+    gather(x, rows_.data(), rows(), row_size, by_steps);
+  }
+  template <class T>
+  void from_steps(const T* by_steps, std::int64_t row_size, T* x) const {
+    gather(by_steps, places_.data(), rows(), row_size, x);
+  }
+  /// One row for each sequence by rank, and back in the order of the batch. Null stands for zeros.
+  template <class T>
+  void to_ranks(const T* x, std::int64_t row_size, T* by_rank) const {
+    if (x) {
+      gather(x, sequences_.data(), sequences(), row_size, by_rank);
+    } else {
+      kernel::SetZero<E>::run(executor_, by_rank, sequences() * row_size);
+    }
+  }
+  template <class T>
+  void from_ranks(const T* by_rank, std::int64_t row_size, T* x) const {
+    gather(by_rank, ranks_.data(), sequences(), row_size, x);
+  }
+
+  /// Initial states by rank in `kept`, which has no rows where none are given; returns where they are, or null.
+  template <class View, class Tensor>
+  auto* keep_states(const View& states, std::int64_t size, Tensor& kept) const {
+    const auto out = prepare(kept, PlainRows{states.rows()}, {size});
+    if (out.rows() > 0) to_ranks(states.data(), size, out.data());
+    return given(out);
+  }
+
+  /// The state after the last step of each sequence, in the order of the batch; that in `initial`, which is by rank,
+  /// for an empty one. Null stands for zeros.
+  template <class T>
+  void last_states(const T* by_steps, const T* initial, std::int64_t row_size, T* last) const {
+    const Workspace::Loan<const T*> sources(executor_.workspace(), sequences());
+    const Workspace::Loan<std::int64_t> offsets(executor_.workspace(), sequences() + 1);
+    const Workspace::Loan<T> zero(executor_.workspace(), row_size);
+    kernel::SetZero<E>::run(executor_, zero.data(), row_size);
+    for (std::int64_t i = 0; i < sequences(); ++i) {
+      const std::int64_t rank = ranks_[i], length = table_[rank].length;
+      sources[i] = length > 0 ? by_steps + (starts_[length - 1] + rank) * row_size
+                   : initial  ? initial + rank * row_size
+                              : zero.data();
+      offsets[i] = i;
+    }
+    offsets[sequences()] = sequences();
+    kernel::RunCopy<E>::run(executor_, sources.data(), kernel::Segments{offsets.data(), sequences(), 1}, row_size,
+                            last);
+  }
+
+  /// gates = x W + bias, by steps; x has rows of d numbers, W d rows of `columns`. A bias may be null.
+  template <class T>
+  void project(const T* x, std::int64_t d, const T* weights, const T* bias, std::int64_t columns, T* gates) const {
+    const Workspace::Loan<T> by_steps(executor_.workspace(), rows() * d);
+    to_steps(x, d, by_steps.data());
+    if (bias) repeat_row(executor_, bias, columns, rows(), gates);
+    matrix_product<E, T>(executor_, false, false, rows(), columns, d, 1, by_steps.data(), d, weights, columns,
+                         bias ? 1 : 0, gates, columns);
+  }
+  /// Its gradients: by x in the order of the batch, by W and by the bias. `dgates` are those by the gates, by steps.
+  template <class T, class Tensor>
+  void project_grad(const T* x, std::int64_t d, const Tensor& weights, const Tensor& bias, const T* dgates,
+                    std::int64_t columns, T* dx, Tensor& dweights, Tensor& dbias) const {
+    const Workspace::Loan<T> by_steps(executor_.workspace(), rows() * d);
+    to_steps(x, d, by_steps.data());
+    const auto out = prepare(dweights, SameLevels{weights.lod_view()}, weights.row_shape());
+    matrix_product<E, T>(executor_, true, false, d, columns, rows(), 1, by_steps.data(), d, dgates, columns, 0,
+                         out.data(), columns);
+    matrix_product<E, T>(executor_, false, true, rows(), d, columns, 1, dgates, columns, weights.data(), columns, 0,
+                         by_steps.data(), d);
+    from_steps(by_steps.data(), d, dx);
+    const auto sums = prepare(dbias, SameLevels{bias.lod_view()}, bias.row_shape());
+    if (given(bias)) sum_columns(executor_, dgates, rows(), columns, sums.data());
+  }
+  /// The gradient by U where the states before each step, of `size` numbers, are multiplied by it. `after` are those
+  /// after each step, `initial` those before step 0, by rank; null stands for zeros. `dproducts` are the gradients by
+  /// the products, by steps.
+  template <class T, class Tensor>
+  void recur_grad(const T* after, const T* initial, std::int64_t size, const Tensor& weights, const T* dproducts,
+                  Tensor& dweights) const {
+    // What is before a step is the upper part of what is after the one before it: a copy makes all of them one matrix.
+    const std::int64_t first = initial ? 0 : 1, count = std::max<std::int64_t>(steps() - first, 0);
+    const std::int64_t skipped = count > 0 ? starts_[first] : rows(), columns = weights.row_size();
+    const Workspace::Loan<T> before(executor_.workspace(), (rows() - skipped) * size);
+    const Workspace::Loan<const T*> sources(executor_.workspace(), count);
+    for (std::int64_t i = 0; i < count; ++i) {
+      sources[i] = first + i > 0 ? after + starts_[first + i - 1] * size : initial;
+    }
+    if (count > 0) {
+      kernel::RunCopy<E>::run(executor_, sources.data(), kernel::Segments{starts_.data() + first, count, active(first)},
+                              size, before.data());
+    }
+    const auto out = prepare(dweights, SameLevels{weights.lod_view()}, weights.row_shape());
+    matrix_product<E, T>(executor_, true, false, size, columns, rows() - skipped, 1, before.data(), size,
+                         dproducts + skipped * columns, columns, 0, out.data(), columns);
+  }
+
+ private:
+  template <class T>
+  void gather(const T* x, const std::int64_t* ids, std::int64_t count, std::int64_t row_size, T* y) const {
+    kernel::GatherRows<E>::run(executor_, x, ids, count, row_size, std::int64_t{-1}, y);
+  }
+
+  const E& executor_;
+  const RankTable& table_;
+  Workspace::Loan<std::int64_t> starts_;     // of the steps
+  Workspace::Loan<std::int64_t> rows_;       // for each place among the steps, the row of the batch
+  Workspace::Loan<std::int64_t> places_;     // and the other way round
+  Workspace::Loan<std::int64_t> sequences_;  // for each rank, the sequence
+  Workspace::Loan<std::int64_t> ranks_;      // and the other way round
+};
+
+/// Throws ShapeMismatch unless a matrix of weights, whose rows are those of the tensor, has the size that it must have.
+template <class T, class Device>
+void check_weights(const LoDTensor<T, Device>& found, std::int64_t rows, std::int64_t columns, const char* what,
+                   const char* which) {
+  if (found.rows() != rows || found.row_size() != columns) {
+    throw ShapeMismatch(detail::text(
+        {what, ": ", which, " of shape ", to_string(found.shape()), ", expected ", to_string(Shape{rows, columns})}));
+  }
+}
+/// The same for a vector, which may be left out.
+template <class T, class Device>
+void check_bias(const LoDTensor<T, Device>& found, std::int64_t size, const char* what, const char* which) {
+  const std::int64_t numbers = found.rows() * found.row_size();
+  if (numbers != 0 && numbers != size) {
+    throw ShapeMismatch(detail::text({what, ": ", which, " of ", numbers, " numbers, expected ", size, " or none"}));
+  }
+}
+/// Throws ShapeMismatch unless there is a row of `size` numbers for each sequence, or no row, which stands for zeros.
+template <class View>
+void check_states(const View& found, std::int64_t sequences, std::int64_t size, const char* what) {
+  if (found.rows() == 0) return;
+  check_row_count(found.rows(), sequences, what);
+  check_row_shape(found.row_shape(), {size}, what);
+}
+
+/// Throws ShapeMismatch unless a trace is that of a run over x, with so many hidden numbers.
+template <class Trace, class View>
+void check_trace(const Trace& trace, const View& x, std::int64_t size, const char* what) {
+  const bool fits = trace.level < x.levels() && ranks_rows(trace.table, x.lod_view(), trace.level);
+  if (!fits || trace.hidden.rows() != x.rows() || trace.hidden.row_size() != size) {
+    throw ShapeMismatch(detail::text({what, ": the trace is not that of a run over x with these weights"}));
+  }
+}
+
+}  // namespace operation
+}  // namespace lod::inline LOD_TARGET

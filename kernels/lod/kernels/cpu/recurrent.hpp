@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The functions of gates on the CPU, for whole vectors, and the loop over the numbers of states.
+#pragma once
+
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// 1 / (1 + e^-x): 0 and 1 where the exponential overflows or vanishes.
+template <class V>
+inline V sigmoid(const V& x) {
+  return V(1) / (V(1) + xsimd::exp(-x));
+}
+
+/// `count` numbers, at most a vector; zeros behind them, and zeros where x is null.
+template <class T>
+inline Vector<T> load_state(const T* x, std::int64_t count) {
+  if (!x) return Vector<T>(Accumulator<T>{});
+  return count == lanes<T> ? load(x) : load(x, count, Accumulator<T>{});
+}
+template <class T>
+inline void store_state(T* y, const Vector<T>& vector, std::int64_t count) {
+  store_first(y, vector, count, count);
+}
+
+/// x + offset, or null where x is.
+template <class T>
+inline T* optional(T* x, std::int64_t offset) noexcept {
+  return x ? x + offset : nullptr;
+}
+
+/// Calls body(row, column, count) for the vectors that the rows of `size` numbers are cut into: `count` numbers from
+/// `column` on. Threads share the rows; `arrays` says how many numbers of type T are touched for each of a row.
+template <class T, class Body>
+void for_each_state(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, std::int64_t arrays,
+                    const Body& body) {
+  const std::int64_t bytes = rows * size * arrays * static_cast<std::int64_t>(sizeof(T));
+  parallel_ranges(executor, rows, bytes, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t column = 0; column < size; column += lanes<T>) {
+        body(row, column, std::min(lanes<T>, size - column));
+      }
+    }
+  });
+}
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET

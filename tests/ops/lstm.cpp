@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/check_throws.hpp"
+#include "support/counting_resource.hpp"
+#include "support/element_types.hpp"
+#include "support/executors.hpp"
+#include "support/gradient.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using namespace lod_test;
+
+namespace {
+
+template <class T>
+LoDTensor<T> numbers(Engine& engine, const lod::Shape& shape) {
+  auto x = real_numbers<T>(engine, shape);
+  for (T& number : x.values()) number = static_cast<T>(static_cast<double>(number) / 4);
+  return x;
+}
+
+template <class T>
+lod::LstmWeights<T> random_weights(Engine& engine, std::int64_t inputs, std::int64_t size, bool bias = true) {
+  return {numbers<T>(engine, {inputs, 4 * size}), numbers<T>(engine, {size, 4 * size}),
+          bias ? numbers<T>(engine, {4 * size}) : LoDTensor<T>()};
+}
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// Hidden state and cell of one sequence.
+struct State {
+  std::vector<double> hidden, cell;
+};
+
+/// The formulas of the header, for one row.
+template <class T>
+State reference_step(const lod::LstmWeights<T>& w, std::span<const T> x, const State& before) {
+  const std::size_t size = before.hidden.size();
+  const auto gate = [&](std::size_t which, std::size_t j) {
+    const std::size_t column = which * size + j;
+    double sum = w.bias.rows() > 0 ? static_cast<double>(w.bias.values()[column]) : 0;
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      sum += static_cast<double>(x[k]) * static_cast<double>(w.input.values()[k * 4 * size + column]);
+    }
+    for (std::size_t k = 0; k < size; ++k) {
+      sum += before.hidden[k] * static_cast<double>(w.recurrent.values()[k * 4 * size + column]);
+    }
+    return sum;
+  };
+  State after = before;
+  for (std::size_t j = 0; j < size; ++j) {
+    after.cell[j] = sigmoid(gate(1, j)) * before.cell[j] + sigmoid(gate(0, j)) * std::tanh(gate(2, j));
+    after.hidden[j] = sigmoid(gate(3, j)) * std::tanh(after.cell[j]);
+  }
+  return after;
+}
+
+/// True where all numbers are close; how close depends on the type.
+template <class T>
+bool close(std::span<const T> found, const std::vector<double>& expected) {
+  const double tolerance = std::is_same_v<T, double> ? 1e-13 : std::is_same_v<T, float> ? 1e-5 : 0.05;
+  bool all = found.size() == expected.size();
+  for (std::size_t i = 0; all && i < expected.size(); ++i) {
+    all = std::abs(static_cast<double>(found[i]) - expected[i]) < tolerance;
+  }
+  return all;
+}
+
+/// Checks a run over a tensor or a slice against one sequence after the other.
+template <class T>
+void check_run(const lod::Lstm<T>& y, const lod::LoDTensorView<const T>& x, const lod::LstmWeights<T>& weights,
+               const lod::LstmOptions<T>& options) {
+  const int level = options.level < 0 ? options.level + x.levels() : options.level;
+  const LoD index = x.lod();
+  const auto size = static_cast<std::size_t>(weights.recurrent.rows());
+  const auto rows = index.absolute_offsets(level);
+  REQUIRE(y.hidden.lod() == index);
+  REQUIRE(y.hidden.row_shape() == lod::Shape{weights.recurrent.rows()});
+  REQUIRE(y.last_hidden.lod() == index.levels_above(level));
+  REQUIRE(y.last_cell.lod() == index.levels_above(level));
+  REQUIRE(y.last_hidden.rows() == index.size(level));
+  bool same = true;
+  for (std::int64_t i = 0; i < index.size(level); ++i) {
+    State state{std::vector<double>(size), std::vector<double>(size)};
+    for (std::size_t j = 0; j < size; ++j) {
+      if (options.initial_hidden.rows() > 0) state.hidden[j] = static_cast<double>(options.initial_hidden.row(i)[j]);
+      if (options.initial_cell.rows() > 0) state.cell[j] = static_cast<double>(options.initial_cell.row(i)[j]);
+    }
+    const std::int64_t begin = rows[static_cast<std::size_t>(i)], end = rows[static_cast<std::size_t>(i) + 1];
+    for (std::int64_t t = 0; t < end - begin; ++t) {
+      const std::int64_t row = options.reverse ? end - 1 - t : begin + t;
+      state = reference_step<T>(weights, x.row(row), state);
+      same = same && close<T>(y.hidden.row(row), state.hidden);
+    }
+    same = same && close<T>(y.last_hidden.row(i), state.hidden) && close<T>(y.last_cell.row(i), state.cell);
+  }
+  CHECK(same);
+}
+
+template <class T>
+bool same_run(const lod::Lstm<T>& a, const lod::Lstm<T>& b) {
+  return same_bits(a.hidden, b.hidden) && same_bits(a.last_hidden, b.last_hidden) &&
+         same_bits(a.last_cell, b.last_cell);
+}
+template <class T>
+bool same_grad(const lod::LstmGrad<T>& a, const lod::LstmGrad<T>& b) {
+  return same_bits(a.x, b.x) && same_bits(a.weights.input, b.weights.input) &&
+         same_bits(a.weights.recurrent, b.weights.recurrent) && same_bits(a.weights.bias, b.weights.bias) &&
+         same_bits(a.initial_hidden, b.initial_hidden) && same_bits(a.initial_cell, b.initial_cell);
+}
+
+}  // namespace
+
+TEST_CASE("lstm: agrees with one sequence after the other, for slices of every type, depth and level") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    for_each_random_lod(4, 1, 4, [](Engine& engine, const Lengths& lengths) {
+      for (const std::int64_t size : {1, 3, 8, 17}) {
+        const auto x = real_numbers<T>(engine, LoD::from_lengths(lengths), {2, 2});
+        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto weights = random_weights<T>(engine, 4, size, size != 3);
+        for (int level = 0; level < x.levels(); ++level) {
+          const std::int64_t sequences = slice.lod_view().size(level);
+          const auto hidden = numbers<T>(engine, {sequences, size}), cell = numbers<T>(engine, {sequences, size});
+          for (const bool reverse : {false, true}) {
+            INFO("level ", level, ", size ", size, ", reverse ", reverse);
+            const lod::LstmOptions<T> plain{.reverse = reverse, .level = level};
+            check_run(lod::lstm(lod::CpuExecutor(2), slice, weights, plain), slice.view(), weights, plain);
+            const lod::LstmOptions<T> both{
+                .initial_hidden = hidden, .initial_cell = cell, .reverse = reverse, .level = level};
+            check_run(lod::lstm(lod::CpuExecutor(2), slice, weights, both), slice.view(), weights, both);
+          }
+          const lod::LstmOptions<T> one{.initial_cell = cell, .level = level};
+          check_run(lod::lstm(slice, weights, one), slice.view(), weights, one);
+        }
+      }
+    });
+  });
+}
+
+TEST_CASE("lstm: a sequence in two parts, the second with the states that the first left") {
+  Engine engine(3);
+  const auto weights = random_weights<double>(engine, 3, 5);
+  const auto x = real_numbers<double>(engine, LoD::from_lengths({{7, 4}}), {3});
+  const auto whole = lod::lstm(x, weights);
+  for (std::int64_t i = 0; i < 2; ++i) {
+    const auto first = LoDTensor<double>::copy_of(x[i].slice(0, 3)).with_lod(LoD::from_lengths({{3}}));
+    const std::int64_t left = x[i].rows() - 3;
+    const auto second = LoDTensor<double>::copy_of(x[i].slice(3, x[i].rows())).with_lod(LoD::from_lengths({{left}}));
+    const auto a = lod::lstm(first, weights);
+    const auto b = lod::lstm(second, weights, {.initial_hidden = a.last_hidden, .initial_cell = a.last_cell});
+    CHECK(same_bits(b.hidden.with_lod(LoD()), whole.hidden[i].slice(3, x[i].rows())));
+    CHECK(same_bits(b.last_cell, whole.last_cell.slice(i, i + 1)));
+  }
+}
+
+TEST_CASE("lstm: the same bits for any number of threads, and for a slice as for a copy") {
+  for_each_type(Types<float, double, lod::bfloat16>(), []<class T>(std::type_identity<T>) {
+    for (const std::int64_t size : {1, 24, 65}) {
+      INFO("size ", size);
+      Engine engine(4);
+      const auto weights = random_weights<T>(engine, 20, size);
+      const LoD words = giant_among_short(engine, 200, 300);
+      const auto x = real_numbers<T>(engine, LoD::from_lengths({{1, 100, 0, 99}, words.lengths(0)}), {20});
+      const auto slice = x.slice(1, 4);
+      const auto copy = LoDTensor<T>::copy_of(slice);
+      const auto hidden = numbers<T>(engine, {slice.lod_view().size(1), size});
+      const lod::LstmOptions<T> options{.initial_hidden = hidden};
+      const auto expected = lod::lstm(lod::CpuExecutor(1), copy, weights, options);
+      const auto grad = lod::lstm_grad(lod::CpuExecutor(1), expected.hidden, copy, weights, expected.trace,
+                                       {.dlast_cell = expected.last_cell});
+      for_each_executor([&](const auto& executor) {
+        const auto y = lod::lstm(executor, slice, weights, options);
+        CHECK(same_run(y, expected));
+        CHECK(
+            same_grad(lod::lstm_grad(executor, y.hidden, slice, weights, y.trace, {.dlast_cell = y.last_cell}), grad));
+      });
+      // What stands in the rest of the batch does not matter either.
+      const auto alone = lod::lstm(x.slice(2, 4), weights);
+      const auto together = lod::lstm(x, weights);
+      CHECK(same_bits(alone.hidden, together.hidden.slice(2, 4)));
+    }
+  });
+}
+
+TEST_CASE("lstm: no sequences, empty ones only, and states of no numbers") {
+  Engine engine(1);
+  const auto weights = random_weights<float>(engine, 3, 2);
+  for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}, {{2, 0}, {0, 0}}}) {
+    const LoDTensor<float> x(LoD::from_lengths(lengths), {3});
+    for (int level = 0; level < x.levels(); ++level) {
+      const auto hidden = numbers<float>(engine, {x.lod().size(level), 2});
+      const auto y = lod::lstm(x, weights, {.initial_hidden = hidden, .level = level});
+      CHECK(y.hidden.lod() == x.lod());
+      CHECK(y.hidden.shape() == lod::Shape{0, 2});
+      CHECK(std::ranges::equal(y.last_hidden.values(), hidden.values()));
+      CHECK(y.last_cell.shape() == hidden.shape());
+      CHECK(std::ranges::all_of(y.last_cell.values(), [](float number) { return number == 0; }));
+      const auto d = lod::lstm_grad(y.hidden, x, weights, y.trace, {.dlast_hidden = hidden});
+      CHECK(same_bits(d.x, x));
+      CHECK(std::ranges::equal(d.initial_hidden.values(), hidden.values()));
+      for (const auto* dweights : {&d.weights.input, &d.weights.recurrent, &d.weights.bias}) {
+        CHECK(std::ranges::all_of(dweights->values(), [](float number) { return number == 0; }));
+      }
+      CHECK(d.weights.input.shape() == weights.input.shape());
+    }
+  }
+  const auto none = random_weights<float>(engine, 3, 0);
+  const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {3});
+  const auto y = lod::lstm(x, none);
+  CHECK(y.hidden.shape() == lod::Shape{3, 0});
+  CHECK(lod::lstm_grad(y.hidden, x, none, y.trace).x.shape() == x.shape());
+  const auto blind = random_weights<float>(engine, 0, 2);
+  const LoDTensor<float> narrow(LoD::from_lengths({{2, 1}}), {0});
+  check_run(lod::lstm(narrow, blind), narrow.view(), blind, {});
+}
+
+TEST_CASE("lstm: gates saturate without overflow, and NaN stays in its sequence") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  lod::LstmWeights<float> weights{LoDTensor<float>({1, 4}), LoDTensor<float>({1, 4}), {}};
+  for (float& weight : weights.input.values()) weight = 1;
+  auto x = LoDTensor<float>::from_nested(
+      std::vector<std::vector<float>>{{1e30f}, {-1e30f}, {infinity}, {-infinity}, {std::nanf("")}, {0}});
+  const auto y = lod::lstm(x, weights);
+  CHECK(y.hidden.data()[0] == doctest::Approx(std::tanh(1.0)));
+  CHECK(y.hidden.data()[1] == 0);
+  CHECK(y.hidden.data()[2] == doctest::Approx(std::tanh(1.0)));
+  CHECK(y.hidden.data()[3] == 0);
+  CHECK(std::isnan(y.hidden.data()[4]));
+  CHECK(y.hidden.data()[5] == 0);
+}
+
+TEST_CASE("lstm_grad: agrees with differences, by everything and through every result") {
+  Engine engine(6);
+  for (const std::int64_t size : {1, 3, 8}) {
+    for (const bool reverse : {false, true}) {
+      INFO("size ", size, ", reverse ", reverse);
+      auto weights = random_weights<double>(engine, 3, size);
+      auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 2}, {3, 0, 1, 3}}), {3});
+      auto hidden = numbers<double>(engine, {4, size}), cell = numbers<double>(engine, {4, size});
+      const auto run = [&] {
+        return lod::lstm(x, weights, {.initial_hidden = hidden, .initial_cell = cell, .reverse = reverse});
+      };
+      const LoDTensor<double> none;
+      // All three results in one tensor, so that one random gradient goes through each.
+      const auto loss = [&](LoDTensor<double>& at, const auto& now) {
+        const LoDTensor<double> before = at;
+        at = now;
+        const auto y = run();
+        at = before;
+        LoDTensor<double> all({x.rows() + 8, size});
+        auto to = std::copy(y.hidden.values().begin(), y.hidden.values().end(), all.values().begin());
+        to = std::copy(y.last_hidden.values().begin(), y.last_hidden.values().end(), to);
+        std::copy(y.last_cell.values().begin(), y.last_cell.values().end(), to);
+        return all;
+      };
+      const auto grad = [&](const LoDTensor<double>& d) {
+        const std::int64_t rows = x.rows();
+        return lod::lstm_grad(d.slice(0, rows), x, weights, run().trace,
+                              {.dlast_hidden = d.slice(rows, rows + 4), .dlast_cell = d.slice(rows + 4, rows + 8)});
+      };
+      const auto check = [&](LoDTensor<double>& at, const auto& member) {
+        check_gradient(
+            engine, at, [&](const auto& now) { return loss(at, now); },
+            [&](const auto& d) {
+              const auto gradients = grad(d);
+              return LoDTensor<double>(member(gradients)).with_lod(at.lod());
+            });
+      };
+      check(x, [](const auto& d) { return d.x; });
+      check(weights.input, [](const auto& d) { return d.weights.input; });
+      check(weights.recurrent, [](const auto& d) { return d.weights.recurrent; });
+      check(weights.bias, [](const auto& d) { return d.weights.bias; });
+      check(hidden, [](const auto& d) { return d.initial_hidden; });
+      check(cell, [](const auto& d) { return d.initial_cell; });
+      CHECK(grad(LoDTensor<double>({x.rows() + 8, size})).initial_hidden.lod() == x.lod().levels_above(1));
+    }
+  }
+}
+
+TEST_CASE("lstm_grad: without initial states, without a bias, by an outer level, by the last states only") {
+  Engine engine(7);
+  for (const std::int64_t size : {1, 17}) {
+    auto weights = random_weights<double>(engine, 2, size, false);
+    auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 2}, {3, 0, 1, 1}}), {2});
+    const auto run = [&](const auto& at) { return lod::lstm(at, weights, {.level = 0}); };
+    const auto grad = [&](const auto& dlast) {
+      return lod::lstm_grad(LoDTensor<double>(), x, weights, run(x).trace, {.dlast_hidden = dlast});
+    };
+    check_gradient(
+        engine, x, [&](const auto& at) { return run(at).last_hidden; }, [&](const auto& d) { return grad(d).x; });
+    check_gradient(
+        engine, weights.recurrent,
+        [&](const auto& at) {
+          return lod::lstm(x, lod::LstmWeights<double>{weights.input, at, {}}, {.level = 0}).last_hidden;
+        },
+        [&](const auto& d) { return grad(d).weights.recurrent; });
+    const auto d = grad(LoDTensor<double>({3, size}));
+    CHECK(d.weights.bias.rows() == 0);
+    CHECK(d.initial_hidden.shape() == lod::Shape{3, size});
+  }
+}
+
+TEST_CASE("lstm: a second call allocates nothing") {
+  for (const int threads : {1, 2, 7}) {
+    CAPTURE(threads);
+    Engine engine(2);
+    const LoD index = giant_among_short(engine, 100, 200);
+    const auto x = real_numbers<float>(engine, index, {20});
+    const auto weights = random_weights<float>(engine, 20, 33);
+    const auto states = numbers<float>(engine, {100, 33});
+    CountingResource resource;
+    const lod::CpuExecutor executor(threads, &resource);
+    LoDTensor<float> hidden(&resource), last_hidden(&resource), last_cell(&resource), dx(&resource), dh(&resource),
+        dc(&resource);
+    lod::LstmTrace<float> trace;
+    lod::LstmWeights<float> dweights;
+    int before = -1;
+    for (int call = 0; call < 2; ++call) {
+      before = resource.allocations;
+      lod::lstm_into(executor, x, weights, {.initial_hidden = states}, hidden, last_hidden, last_cell, trace);
+      lod::lstm_grad_into(executor, hidden, x, weights, trace, {.dlast_cell = states}, dx, dweights, dh, dc);
+    }
+    CHECK(resource.allocations == before);
+    CHECK(before > 0);
+  }
+}
+
+TEST_CASE("lstm: bad arguments throw and change nothing") {
+  Engine engine(2);
+  const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 1}}), {3});
+  const auto weights = random_weights<float>(engine, 3, 2);
+  const lod::CpuExecutor executor(1);
+  LoDTensor<float> hidden({1, 1}), last_hidden, last_cell;
+  lod::LstmTrace<float> trace;
+  const auto run = [&](const auto& input, const auto& by, const lod::LstmOptions<float>& options) {
+    return [&, options] { lod::lstm_into(executor, input, by, options, hidden, last_hidden, last_cell, trace); };
+  };
+  const LoDTensor<float> plain({3, 3}), three({3, 2}), wide({2, 3});
+  check_throws<lod::InvalidLoD>(run(plain, weights, {}), "lstm: the tensor has no level", hidden);
+  check_throws<lod::OutOfRange>(run(x, weights, {.level = 1}), "level 1 of a LoD with 1 levels", hidden);
+  const auto with = [&](const auto& change) {
+    auto changed = weights;
+    change(changed);
+    return changed;
+  };
+  const auto input = with([](auto& w) { w.input = LoDTensor<float>({2, 8}); });
+  const auto recurrent = with([](auto& w) { w.recurrent = LoDTensor<float>({2, 6}); });
+  const auto bias = with([](auto& w) { w.bias = LoDTensor<float>({7}); });
+  check_throws<lod::ShapeMismatch>(run(x, input, {}), "lstm: weights.input of shape {2, 8}, expected {3, 8}", hidden);
+  check_throws<lod::ShapeMismatch>(run(x, recurrent, {}), "lstm: weights.recurrent of shape {2, 6}, expected {2, 8}",
+                                   hidden);
+  check_throws<lod::ShapeMismatch>(run(x, bias, {}), "lstm: weights.bias of 7 numbers, expected 8 or none", hidden);
+  check_throws<lod::ShapeMismatch>(run(x, weights, {.initial_hidden = three}),
+                                   "lstm: initial_hidden: 3 rows, expected 2", hidden);
+  check_throws<lod::ShapeMismatch>(run(x, weights, {.initial_cell = wide}),
+                                   "lstm: initial_cell: rows of shape {3}, expected {2}", hidden);
+  CHECK(trace.hidden.rows() == 0);
+  LoDTensor<float> fits(x.lod(), {2}), states({2, 2}), wrong({3, 2});
+  check_throws<lod::ShapeMismatch>(
+      [&] { lod::lstm_into(executor, x, weights, {}, fits.view(), states.view(), wrong.view(), trace); },
+      "and the levels of the result", fits);
+  const auto y = lod::lstm(x, weights);
+  LoDTensor<float> cells({2, 2});
+  lod::lstm_into(executor, x, weights, {}, fits.view(), states.view(), cells.view(), trace);
+  CHECK(same_bits(fits, y.hidden));
+  CHECK(same_bits(cells, y.last_cell));
+
+  LoDTensor<float> dx({1, 1}), dh, dc;
+  lod::LstmWeights<float> dweights;
+  const auto grad = [&](const auto& dhidden, const auto& of, const auto& from,
+                        const lod::LstmGradOptions<float>& options) {
+    return [&, options] { lod::lstm_grad_into(executor, dhidden, of, weights, from, options, dx, dweights, dh, dc); };
+  };
+  const auto other = real_numbers<float>(engine, LoD::from_lengths({{1, 2}}), {3});
+  const char* const not_its = "lstm_grad: the trace is not that of a run over x with these weights";
+  check_throws<lod::ShapeMismatch>(grad(y.hidden, other, y.trace, {}), not_its, dx);
+  check_throws<lod::ShapeMismatch>(grad(y.hidden, x, lod::LstmTrace<float>(), {}), not_its, dx);
+  check_throws<lod::ShapeMismatch>(grad(y.hidden, x, lod::lstm(x, random_weights<float>(engine, 3, 4)).trace, {}),
+                                   not_its, dx);
+  check_throws<lod::ShapeMismatch>(grad(cells, x, y.trace, {}), "lstm_grad: dhidden: 2 rows, expected 3", dx);
+  check_throws<lod::ShapeMismatch>(grad(y.hidden, x, y.trace, {.dlast_hidden = three}),
+                                   "lstm_grad: dlast_hidden: 3 rows, expected 2", dx);
+  check_throws<lod::ShapeMismatch>(grad(y.hidden, x, y.trace, {.dlast_cell = wide}),
+                                   "lstm_grad: dlast_cell: rows of shape {3}, expected {2}", dx);
+  LoDTensor<float> right(x.lod(), {3});
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::lstm_grad_into(executor, y.hidden, x, weights, y.trace, {}, right.view(), dweights, states.view(),
+                            wrong.view());
+      },
+      "and the levels of the result", right);
+}
