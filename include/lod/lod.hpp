@@ -16,6 +16,7 @@
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/dynamic_rnn.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/ops/gru.hpp>
 #include <lod/ops/lstm.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/merge_rows.hpp>

@@ -228,7 +228,7 @@ TEST_CASE("lstm: no sequences, empty ones only, and states of no numbers") {
 
 TEST_CASE("lstm: gates saturate without overflow, and NaN stays in its sequence") {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  lod::LstmWeights<float> weights{LoDTensor<float>({1, 4}), LoDTensor<float>({1, 4}), {}};
+  lod::LstmWeights<float> weights{LoDTensor<float>({1, 4}), LoDTensor<float>({1, 4})};
   for (float& weight : weights.input.values()) weight = 1;
   auto x = LoDTensor<float>::from_nested(
       std::vector<std::vector<float>>{{1e30f}, {-1e30f}, {infinity}, {-infinity}, {std::nanf("")}, {0}});
@@ -303,7 +303,7 @@ TEST_CASE("lstm_grad: without initial states, without a bias, by an outer level,
     check_gradient(
         engine, weights.recurrent,
         [&](const auto& at) {
-          return lod::lstm(x, lod::LstmWeights<double>{weights.input, at, {}}, {.level = 0}).last_hidden;
+          return lod::lstm(x, lod::LstmWeights<double>{weights.input, at}, {.level = 0}).last_hidden;
         },
         [&](const auto& d) { return grad(d).weights.recurrent; });
     const auto d = grad(LoDTensor<double>({3, size}));

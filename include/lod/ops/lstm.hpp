@@ -32,9 +32,9 @@ namespace lod::inline LOD_TARGET {
 /// The parameters for rows of d numbers and n hidden ones; also their gradients.
 template <class T, class Device = Cpu>
 struct LstmWeights {
-  LoDTensor<T, Device> input;      ///< {d, 4 n}: Wi Wf Wg Wo
-  LoDTensor<T, Device> recurrent;  ///< {n, 4 n}: Ui Uf Ug Uo
-  LoDTensor<T, Device> bias;       ///< 4 n numbers: bi bf bg bo; or none
+  LoDTensor<T, Device> input = {};      ///< {d, 4 n}: Wi Wf Wg Wo
+  LoDTensor<T, Device> recurrent = {};  ///< {n, 4 n}: Ui Uf Ug Uo
+  LoDTensor<T, Device> bias = {};       ///< 4 n numbers: bi bf bg bo; or none
 };
 
 template <class T, class Device = Cpu>
@@ -103,7 +103,6 @@ template <class X, class T, class Device>
 void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const char* what) {
   static_assert(std::floating_point<T> || detail::Half<T>,
                 "lstm: floating-point elements only: float, double, float16, bfloat16");
-  static_assert(std::same_as<value_type_t<X>, T>, "lstm: x and the weights must have one element type");
   const std::int64_t size = weights.recurrent.rows();
   check_weights(weights.recurrent, size, 4 * size, what, "weights.recurrent");
   check_weights(weights.input, x.row_size(), 4 * size, what, "weights.input");

@@ -103,6 +103,9 @@ class StepOrder {
   std::int64_t start(std::int64_t t) const noexcept { return starts_[t]; }
   std::int64_t active(std::int64_t t) const noexcept { return starts_[t + 1] - starts_[t]; }
 
+  /// The rows of the largest step.
+  std::int64_t widest() const noexcept { return steps() > 0 ? active(0) : 0; }
+
   /// The rows of a batch by steps, and back.
   template <class T>
   void to_steps(const T* x, std::int64_t row_size, T* by_steps) const {

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Gated recurrent units over ragged batches.
+///
+/// For each row x of a sequence, with h' the hidden state before it,
+///
+///     r = sigmoid(x Wr + h' Ur + br)                what to use of h'
+///     z = sigmoid(x Wz + h' Uz + bz)                what to keep of h'
+///     n =    tanh(x Wn + bn + r * (h' Un + b'))     what is new
+///     h = z * h' + (1 - z) * n
+///
+/// The matrices of the three lie side by side, in this order, which is that of torch::nn::GRU. The differences: W and U
+/// here are torch's weight_ih and weight_hh transposed; `bias` is torch's bias_ih with the parts r and z of bias_hh
+/// added; b', the part n of bias_hh, is `recurrent_bias`. (PaddlePaddle's dynamic_gru multiplies by r before Un, not
+/// after, and by default has z and 1 - z the other way round.)
+#pragma once
+
+#include <lod/data_type.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/matrix_product.hpp>
+#include <lod/ops/rank_table.hpp>
+#include <lod/ops/recurrent.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+
+/// The parameters for rows of d numbers and n hidden ones; also their gradients.
+template <class T, class Device = Cpu>
+struct GruWeights {
+  LoDTensor<T, Device> input = {};           ///< {d, 3 n}: Wr Wz Wn
+  LoDTensor<T, Device> recurrent = {};       ///< {n, 3 n}: Ur Uz Un
+  LoDTensor<T, Device> bias = {};            ///< 3 n numbers: br bz bn; or none
+  LoDTensor<T, Device> recurrent_bias = {};  ///< n numbers: b'; or none
+};
+
+template <class T, class Device = Cpu>
+struct GruOptions {
+  /// h' at the first step: one row for each sequence, in the order of the batch. No rows: zero.
+  LoDTensorView<const T, Device> initial_hidden = {};
+  bool reverse = false;  ///< from the last row of each sequence to the first
+  int level = -1;        ///< the level whose sequences are read, all rows under each
+};
+
+/// What `gru_grad` needs of `gru`. The rows are by time steps: those of step 0, longest sequences first, those of step
+/// 1, and so on. Memory is reused from call to call.
+template <class T, class Device = Cpu>
+struct GruTrace {
+  RankTable table;  ///< the sequences, a row a step
+  int level = 0;    ///< their level
+  bool reverse = false;
+  LoDTensor<T, Device> gates;           ///< r z n
+  LoDTensor<T, Device> memory;          ///< h' Un + b'
+  LoDTensor<T, Device> hidden;          ///< h
+  LoDTensor<T, Device> initial_hidden;  ///< by rank; no rows where none were given
+};
+
+/// What `gru` gives.
+template <class T, class Device = Cpu>
+struct Gru {
+  LoDTensor<T, Device> hidden;       ///< h after each row; LoD as x
+  LoDTensor<T, Device> last_hidden;  ///< h after the last step of each sequence; LoD: the levels above
+  GruTrace<T, Device> trace;
+};
+
+/// The gradient by the final states, for `gru_grad`: one row for each sequence, in the order of the batch. No rows:
+/// zero.
+template <class T, class Device = Cpu>
+struct GruGradOptions {
+  LoDTensorView<const T, Device> dlast_hidden = {};
+};
+
+/// What `gru_grad` gives: the gradients by what `gru` took.
+template <class T, class Device = Cpu>
+struct GruGrad {
+  LoDTensor<T, Device> x;
+  GruWeights<T, Device> weights;
+  LoDTensor<T, Device> initial_hidden;  ///< one row for each sequence, also where none were given
+};
+
+namespace kernel {
+/// run(executor, rows, size, products, recurrent_bias, hidden_before, gates, memory, hidden): one step. `gates` has the
+/// parts of x in r z n, and then r z n themselves; `products` those of h'. What is null stands for zeros.
+template <class Executor>
+struct GruStep : Missing<Executor> {};
+/// run(executor, rows, size, gates, memory, hidden_before, dhidden, dstate, dgates, dproducts): the step backwards. The
+/// gradient by h is the sum of `dhidden`, which may be null, and `dstate`, which then has that part of the gradient by
+/// h' that does not go through the products. `dgates` and `dproducts` are those by the parts of x and of h' in r z n.
+template <class Executor>
+struct GruStepGrad : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+template <class X, class T, class Device>
+void check_gru_weights(const X& x, const GruWeights<T, Device>& weights, const char* what) {
+  static_assert(std::floating_point<T> || detail::Half<T>,
+                "gru: floating-point elements only: float, double, float16, bfloat16");
+  const std::int64_t size = weights.recurrent.rows();
+  check_weights(weights.recurrent, size, 3 * size, what, "weights.recurrent");
+  check_weights(weights.input, x.row_size(), 3 * size, what, "weights.input");
+  check_bias(weights.bias, 3 * size, what, "weights.bias");
+  check_bias(weights.recurrent_bias, size, what, "weights.recurrent_bias");
+}
+
+}  // namespace operation
+
+/// Reads each sequence of `level` row by row; x may have rows of any shape. `hidden` has a row of n numbers for each
+/// row of x, and its LoD; `last_hidden` has one for each sequence, and the levels of x above `level`: the initial one
+/// for an empty sequence. All sequences take their steps together: the products with the rows of x are one matrix
+/// product over all of them, those with the states one a step, over the sequences that take it.
+///
+/// The bits depend neither on threads nor on the rest of the batch. float16 and bfloat16 are rounded after each product
+/// and in each state. The outputs must not overlap the arguments. Throws InvalidLoD where x has no level, OutOfRange
+/// for the level, ShapeMismatch for weights or initial states that do not fit.
+template <Executor E, LoDTensorLike X, class Hidden, class LastHidden>
+void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
+              const GruOptions<value_type_t<X>, device_t<X>>& options, Hidden&& hidden, LastHidden&& last_hidden,
+              GruTrace<value_type_t<X>, device_t<X>>& trace) {
+  using T = value_type_t<X>;
+  const auto view = x.view();
+  operation::check_has_level(view, "gru");
+  const int level = detail::resolve_level(options.level, view.levels());
+  operation::check_gru_weights(view, weights, "gru");
+  const std::int64_t rows = view.rows(), inputs = view.row_size(), size = weights.recurrent.rows();
+  operation::check_states(options.initial_hidden, view.lod_view().size(level), size, "gru: initial_hidden");
+  const operation::SameLevels as_x{view.lod_view()};
+  const operation::LevelsAbove above{view.lod_view(), level};
+  operation::check_output(hidden, as_x, {size});
+  operation::check_output(last_hidden, above, {size});
+
+  operation::rank_rows(trace.table, view.lod_view(), level);
+  trace.level = level;
+  trace.reverse = options.reverse;
+  const operation::StepOrder<E> order(executor, trace.table, options.reverse);
+  const auto gates = operation::prepare(trace.gates, operation::PlainRows{rows}, {3 * size});
+  const auto memory = operation::prepare(trace.memory, operation::PlainRows{rows}, {size});
+  const auto states = operation::prepare(trace.hidden, operation::PlainRows{rows}, {size});
+  const T* const initial = order.keep_states(options.initial_hidden, size, trace.initial_hidden);
+  const Workspace::Loan<T> products(executor.workspace(), order.widest() * 3 * size);
+
+  order.project(view.data(), inputs, weights.input.data(), operation::given(weights.bias), 3 * size, gates.data());
+  for (std::int64_t t = 0; t < order.steps(); ++t) {
+    const std::int64_t active = order.active(t), start = order.start(t);
+    const T* const before = t > 0 ? states.data() + order.start(t - 1) * size : initial;
+    if (before) {
+      operation::matrix_product(executor, false, false, active, 3 * size, size, 1, before, size,
+                                weights.recurrent.data(), 3 * size, 0, products.data(), 3 * size);
+    }
+    kernel::GruStep<E>::run(executor, active, size, before ? products.data() : nullptr,
+                            operation::given(weights.recurrent_bias), before, gates.data() + start * 3 * size,
+                            memory.data() + start * size, states.data() + start * size);
+  }
+  order.from_steps(states.data(), size, operation::prepare(hidden, as_x, {size}).data());
+  order.last_states(states.data(), initial, size, operation::prepare(last_hidden, above, {size}).data());
+}
+template <Executor E, LoDTensorLike X>
+Gru<value_type_t<X>, device_t<X>> gru(const E& executor, const X& x,
+                                      const GruWeights<value_type_t<X>, device_t<X>>& weights,
+                                      const GruOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
+  Gru<value_type_t<X>, device_t<X>> y{Tensor(executor.resource()), Tensor(executor.resource()), {}};
+  gru_into(executor, x, weights, options, y.hidden, y.last_hidden, y.trace);
+  return y;
+}
+template <LoDTensorLike X>
+auto gru(const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
+         const GruOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  return gru(default_executor<device_t<X>>(), x, weights, options);
+}
+
+/// The gradients of `gru` by x, by the weights and by the initial states, by back-propagation through time. `dhidden`
+/// is the gradient by `hidden`; one without rows stands for zeros, as does that of the final states. x and weights are
+/// what `gru` was called with, `trace` is what it left.
+///
+/// Gradients by the weights are overwritten, in the shapes of the weights. The sum over all time steps that each of
+/// them is, is one matrix product. Bits as in `gru`. The outputs must not overlap the arguments. Throws ShapeMismatch
+/// where x, the weights or the gradients do not fit the trace.
+template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden>
+void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
+                   const GruWeights<value_type_t<X>, device_t<X>>& weights,
+                   const GruTrace<value_type_t<X>, device_t<X>>& trace,
+                   const GruGradOptions<value_type_t<X>, device_t<X>>& options, DX&& dx,
+                   GruWeights<value_type_t<X>, device_t<X>>& dweights, DInitialHidden&& dinitial_hidden) {
+  using T = value_type_t<X>;
+  static_assert(std::same_as<value_type_t<DHidden>, T>, "gru_grad: x and dhidden must have one element type");
+  const auto view = x.view();
+  const auto gradient = dhidden.view();
+  operation::check_gru_weights(view, weights, "gru_grad");
+  const std::int64_t rows = view.rows(), inputs = view.row_size(), size = weights.recurrent.rows();
+  operation::check_trace(trace, view, size, "gru_grad");
+  const std::int64_t sequences = trace.table.size();
+  operation::check_states(gradient, rows, size, "gru_grad: dhidden");
+  operation::check_states(options.dlast_hidden, sequences, size, "gru_grad: dlast_hidden");
+  const operation::SameLevels as_x{view.lod_view()};
+  const operation::LevelsAbove above{view.lod_view(), trace.level};
+  operation::check_output(dx, as_x, view.row_shape());
+  operation::check_output(dinitial_hidden, above, {size});
+
+  const operation::StepOrder<E> order(executor, trace.table, trace.reverse);
+  const T* const initial = operation::given(trace.initial_hidden);
+  const Workspace::Loan<T> dgates(executor.workspace(), rows * 3 * size);
+  const Workspace::Loan<T> dproducts(executor.workspace(), rows * 3 * size);
+  const Workspace::Loan<T> dsteps(executor.workspace(), rows * size);
+  // By rank, of the sequences that the steps so far have not reached: by their last states; of the others: by the
+  // states before the step.
+  const Workspace::Loan<T> dstate(executor.workspace(), sequences * size);
+  if (operation::given(gradient)) order.to_steps(gradient.data(), size, dsteps.data());
+  order.to_ranks(operation::given(options.dlast_hidden), size, dstate.data());
+  for (std::int64_t t = order.steps(); t-- > 0;) {
+    const std::int64_t active = order.active(t), start = order.start(t);
+    T* const step = dproducts.data() + start * 3 * size;
+    kernel::GruStepGrad<E>::run(executor, active, size, trace.gates.data() + start * 3 * size,
+                                trace.memory.data() + start * size,
+                                t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
+                                operation::given(gradient) ? dsteps.data() + start * size : nullptr, dstate.data(),
+                                dgates.data() + start * 3 * size, step);
+    operation::matrix_product<E, T>(executor, false, true, active, size, 3 * size, 1, step, 3 * size,
+                                    weights.recurrent.data(), 3 * size, 1, dstate.data(), size);
+  }
+  order.project_grad(view.data(), inputs, weights.input, weights.bias, dgates.data(), 3 * size,
+                     operation::prepare(dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
+  order.recur_grad(trace.hidden.data(), initial, size, weights.recurrent, dproducts.data(), dweights.recurrent);
+  const auto dbias =
+      operation::prepare(dweights.recurrent_bias, operation::SameLevels{weights.recurrent_bias.lod_view()},
+                         weights.recurrent_bias.row_shape());
+  if (operation::given(weights.recurrent_bias)) {
+    const Workspace::Loan<T> sums(executor.workspace(), 3 * size);
+    operation::sum_columns(executor, std::as_const(dproducts).data(), rows, 3 * size, sums.data());
+    operation::repeat_row(executor, std::as_const(sums).data() + 2 * size, size, 1, dbias.data());
+  }
+  order.from_ranks(dstate.data(), size, operation::prepare(dinitial_hidden, above, {size}).data());
+}
+template <Executor E, LoDTensorLike DHidden, LoDTensorLike X>
+GruGrad<value_type_t<X>, device_t<X>> gru_grad(const E& executor, const DHidden& dhidden, const X& x,
+                                               const GruWeights<value_type_t<X>, device_t<X>>& weights,
+                                               const GruTrace<value_type_t<X>, device_t<X>>& trace,
+                                               const GruGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
+  const auto tensor = [&] { return Tensor(executor.resource()); };
+  GruGrad<value_type_t<X>, device_t<X>> d{tensor(), {tensor(), tensor(), tensor(), tensor()}, tensor()};
+  gru_grad_into(executor, dhidden, x, weights, trace, options, d.x, d.weights, d.initial_hidden);
+  return d;
+}
+template <LoDTensorLike DHidden, LoDTensorLike X>
+auto gru_grad(const DHidden& dhidden, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
+              const GruTrace<value_type_t<X>, device_t<X>>& trace,
+              const GruGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  return gru_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
+}
+
+}  // namespace lod::inline LOD_TARGET
