@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/lstm.hpp>
 #include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
+#include <lod/kernels/cpu/optimizers.hpp>
 #include <lod/kernels/cpu/run_copy.hpp>
 #include <lod/kernels/cpu/sequence_conv.hpp>
 #include <lod/kernels/cpu/sequence_enumerate.hpp>
@@ -20,4 +21,3 @@
 #include <lod/kernels/cpu/sequence_reverse.hpp>
 #include <lod/kernels/cpu/sequence_slice.hpp>
 #include <lod/kernels/cpu/sequence_softmax.hpp>
-#include <lod/kernels/cpu/sgd.hpp>

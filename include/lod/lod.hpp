@@ -20,6 +20,7 @@
 #include <lod/ops/lstm.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/merge_rows.hpp>
+#include <lod/ops/optimizers.hpp>
 #include <lod/ops/rank_table.hpp>
 #include <lod/ops/sequence_concat.hpp>
 #include <lod/ops/sequence_conv.hpp>

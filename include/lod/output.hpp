@@ -15,6 +15,8 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace lod::inline LOD_TARGET {
@@ -23,6 +25,11 @@ template <class X>
 using value_type_t = typename X::value_type;
 template <class X>
 using device_t = typename X::device;
+
+/// What an operation changes in place: a tensor, or a view of values that are not const.
+template <class X>
+concept MutableTensorLike = LoDTensorLike<std::remove_cvref_t<X>> &&
+    !std::is_const_v<std::remove_reference_t<decltype(*std::declval<std::remove_reference_t<X>&>().data())>>;
 
 namespace operation {
 

@@ -118,32 +118,7 @@ TEST_CASE("to_dense_grad: the rows listed") {
   CHECK_THROWS_AS(lod::to_dense_grad(dy, bad), lod::OutOfRange);
 }
 
-TEST_CASE_TEMPLATE("sgd: row-sparse equals dense, repeated and unsorted rows included", T, float, double,
-                   lod::float16) {
-  lod_test::Engine engine(4);
-  for (const std::int64_t row_size : {1, 3, 8, 17}) {
-    const auto g = random_rows<T>(engine, 12, 10, row_size);
-    const auto start = lod_test::small_integers<T>(engine, lod::LoD::from_lengths({{10}}), {row_size});
-    lod_test::for_each_executor([&](const auto& executor) {
-      LoDTensor<T> sparse = start, dense = start;
-      lod::sgd(executor, sparse, g, 0.25);
-      lod::sgd(executor, dense, lod::to_dense(executor, g), 0.25);
-      CHECK(lod_test::same_bits(sparse, dense));
-      CHECK(!lod_test::same_bits(sparse, start));
-    });
-  }
-}
-
-TEST_CASE("sgd: a gradient of another shape is refused and nothing changes") {
-  LoDTensor<float> p({10, 3});
-  CHECK_THROWS_AS(lod::sgd(p, SelectedRows<float>({1}, 9, {3}), 0.1), lod::ShapeMismatch);
-  CHECK_THROWS_AS(lod::sgd(p, SelectedRows<float>({1}, 10, {2}), 0.1), lod::ShapeMismatch);
-  CHECK_THROWS_AS(lod::sgd(p, LoDTensor<float>({9, 3}), 0.1), lod::ShapeMismatch);
-  lod::sgd(p, SelectedRows<float>({}, 10, {3}), 0.1);
-  for (float value : p.values()) CHECK(value == 0);
-}
-
-TEST_CASE("merge_add, to_dense, sgd: a second call allocates nothing") {
+TEST_CASE("merge_add, to_dense: a second call allocates nothing") {
   lod_test::CountingResource resource;
   const lod::CpuExecutor executor(1, &resource);
   lod_test::Engine engine(2);
@@ -153,7 +128,6 @@ TEST_CASE("merge_add, to_dense, sgd: a second call allocates nothing") {
   const auto run = [&] {
     lod::merge_add_into(executor, g, out);
     lod::to_dense_into(executor, g, dense);
-    lod::sgd(executor, dense, g, 0.5);
   };
   run();
   run();

@@ -18,26 +18,29 @@ namespace kernel {
 
 namespace cpu {
 
-/// Reads rows that lie anywhere, in the order of a list.
+/// Reads rows that lie anywhere, in the order of a list, which is `left` long.
 template <class T>
 struct OrderedRows {
   const T* const* rows;
   const std::int64_t* order;
-  const T* operator()(std::int64_t row) const noexcept { return rows[order[row]]; }
+  std::int64_t left;
+  std::int64_t row_size;
+  const T* operator()(std::int64_t row) const noexcept {
+    if (row + prefetch_distance < left) prefetch(rows[order[row + prefetch_distance]], row_size);
+    return rows[order[row]];
+  }
 };
 
-/// Calls finish(g, sums) with the column sums of the rows of each group.
+/// Calls finish(g, sums) with the sums of the rows of each group.
 template <class T, class Finish>
 void for_each_group_sum(const CpuExecutor& executor, const T* const* rows, const std::int64_t* order,
                         const Segments& groups, std::int64_t row_size, const Finish& finish) {
-  const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
-  parallel_sequences(executor, groups, row_bytes, [&](std::int64_t begin, std::int64_t end) {
-    const Workspace::Loan<Accumulator<T>> scratch(executor.workspace(), sum_scratch(row_size));
-    for (std::int64_t group = begin; group < end; ++group) {
-      const OrderedRows<T> members{rows, order + groups.begin(group)};
-      finish(group, sum_rows<T>(members, groups.length(group), row_size, scratch.data()));
-    }
-  });
+  const std::int64_t count = groups.rows();
+  const auto rows_of = [=](std::int64_t group, int) {
+    const std::int64_t first = groups.begin(group);
+    return OrderedRows<T>{rows, order + first, count - first, row_size};
+  };
+  sum_sequences<T>(executor, groups, row_size, rows_of, finish);
 }
 
 }  // namespace cpu

@@ -249,7 +249,8 @@ constexpr std::int64_t sum_scratch(std::int64_t row_size) noexcept { return 5 * 
 
 /// Sums all `count` rows on the calling thread; returns the sums, row_size numbers at the start of `scratch`.
 template <class T, class Rows>
-const Accumulator<T>* sum_rows(const Rows& rows, std::int64_t count, std::int64_t row_size, Accumulator<T>* scratch) {
+inline const Accumulator<T>* sum_rows(const Rows& rows, std::int64_t count, std::int64_t row_size,
+                                      Accumulator<T>* scratch) {
   using A = Accumulator<T>;
   A* sum = scratch;
   A* error = scratch + row_size;
@@ -287,6 +288,69 @@ void sum_rows(const CpuExecutor& executor, const RowsOf& rows_of, std::int64_t c
     join_chunks(first, error, more, more + row_size, row_size);
   }
   for (std::int64_t i = 0; i < row_size; ++i) sum[i] = first[i] + error[i];
+}
+
+/// A row as numbers to compute with: itself, or a copy in `scratch`.
+template <class T>
+inline const Accumulator<T>* single_row(const T* row, std::int64_t row_size, Accumulator<T>* scratch) {
+  if constexpr (std::same_as<T, Accumulator<T>>) {
+    return row;
+  } else {
+    for (std::int64_t i = 0; i < row_size; ++i) scratch[i] = static_cast<Accumulator<T>>(row[i]);
+    return scratch;
+  }
+}
+
+/// Calls finish(i, sums) with the sums of each sequence i, whose rows, as many as it has, are rows_of(i, thread); null
+/// for an empty sequence. Sequences that are longer than a chunk are shared by all threads.
+template <class T, class RowsOf, class Finish>
+void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size, const RowsOf& rows_of,
+                   const Finish& finish) {
+  using A = Accumulator<T>;
+  constexpr bool computed = requires { rows_of(0, 0).compute; };
+  constexpr bool scattered = !computed && !std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>;
+  const std::int64_t step = max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows;
+  const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+  const ThreadScratch<A> scratch(executor, sum_scratch(row_size));
+  parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+    A* const sum = scratch(thread);
+    // Copies, so that the loop reads them without a detour by way of the captures.
+    const Segments all = sequences;
+    const RowsOf rows_at = rows_of;
+    const Finish finish_one = finish;
+    const std::int64_t size = row_size, longest = step;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t length = all.length(i);
+      if (length > longest) continue;
+      if (length == 0) {
+        finish_one(i, static_cast<const A*>(nullptr));
+        continue;
+      }
+      const auto rows = rows_at(i, thread);
+      if constexpr (scattered) {
+        if (length == 1) {  // as most ids of a sparse gradient occur once: such a row is its own sum
+          finish_one(i, single_row<T>(rows(0), size, sum));
+          continue;
+        }
+      }
+      if constexpr (!computed) {
+        if (size == 1 && length <= leaf_rows) {  // the case in which every nanosecond counts
+          sum_narrow_leaf<1, T>(rows, 0, length, sum);
+          finish_one(i, static_cast<const A*>(sum));
+          continue;
+        }
+      }
+      finish_one(i, sum_rows<T>(rows, length, size, sum));
+    }
+  });
+  if (sequences.max_rows <= step) return;
+  for (std::int64_t i = 0; i < sequences.size; ++i) {
+    const std::int64_t length = sequences.length(i);
+    if (length <= step) continue;
+    const auto rows = [&](int thread) { return rows_of(i, thread); };
+    sum_rows<T>(executor, rows, length, row_size, length * row_bytes, scratch(0));
+    finish(i, static_cast<const A*>(scratch(0)));
+  }
 }
 
 }  // namespace kernel::cpu

@@ -54,43 +54,18 @@ inline void finish_sum(PoolType type, std::int64_t length, const Accumulator<T>*
 template <class T>
 void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, PoolType type,
                T pad_value, T* y) {
-  using A = Accumulator<T>;
-  const std::int64_t step = max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows;
-  const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t numbers = sequences.rows() * row_size;
-  const auto rows_of = [&](std::int64_t i) {
+  const auto rows_of = [=](std::int64_t i, int) {
     const std::int64_t first = sequences.begin(i) * row_size;
     return ContiguousRows<T>{x + first, row_size, numbers - first};
   };
-  const ThreadScratch<A> scratch(executor, sum_scratch(row_size));
-  parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
-    A* const sum = scratch(thread);
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t length = sequences.length(i);
-      if (length > step) continue;
-      T* out = y + i * row_size;
-      if (length == 0) {
-        fill(out, row_size, pad_value);
-        continue;
-      }
-      if (row_size == 1 && length <= leaf_rows) {  // the case in which every nanosecond counts
-        A total;
-        sum_narrow_leaf<1, T>(rows_of(i), 0, length, &total);
-        finish_sum(type, length, &total, 1, out);
-      } else {
-        sum_rows<T>(rows_of(i), length, row_size, sum);
-        finish_sum(type, length, sum, row_size, out);
-      }
+  sum_sequences<T>(executor, sequences, row_size, rows_of, [=](std::int64_t i, const Accumulator<T>* sums) {
+    if (sums) {
+      finish_sum(type, sequences.length(i), sums, row_size, y + i * row_size);
+    } else {
+      fill(y + i * row_size, row_size, pad_value);
     }
   });
-  if (sequences.max_rows <= step) return;
-  for (std::int64_t i = 0; i < sequences.size; ++i) {
-    const std::int64_t length = sequences.length(i);
-    if (length <= step) continue;
-    const auto rows = [&](int) { return rows_of(i); };
-    sum_rows<T>(executor, rows, length, row_size, length * row_bytes, scratch(0));
-    finish_sum(type, length, scratch(0), row_size, y + i * row_size);
-  }
 }
 
 /// Whether `candidate` takes the place of `best`, which stands before it.

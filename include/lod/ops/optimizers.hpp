@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Optimizers: parameters moved along dense or row-sparse gradients.
+///
+/// An optimizer is a rule, the formula for one number of a parameter, of its states and of its gradient; each rule
+/// stands below once. The loops over dense tensors and over listed rows are the same for all of them.
+///
+/// What holds for every optimizer: parameter and states are tensors or views of the same shape and are changed in
+/// place; the gradient has that shape too, or is row-sparse with that height and row shape, its rows in any order.
+/// Repeated rows are added up first, as `merge_add` does, but no merged copy is made; a gradient and its `merge_add`
+/// give the same bits. 16-bit parameters are computed as float, and their states may be float tensors, which hold small
+/// squares that 16 bits do not. One pass over what is touched. Parameter, states and gradient must not overlap.
+/// ShapeMismatch is thrown where the shapes do not agree, before anything is changed.
+#pragma once
+
+#include <lod/data_type.hpp>
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/merge_rows.hpp>
+#include <lod/output.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/target.hpp>
+
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace lod::inline LOD_TARGET {
+
+/// What a row-sparse gradient does to the rows that it does not list.
+enum class Sparse {
+  LAZY,  ///< nothing: neither the parameter nor the states of these rows are read. Time: the rows listed
+  EXACT  ///< what a gradient of zeros does: the result is that of the dense gradient, bit for bit. Time: all rows, but
+         ///< for the optimizers that leave alone what has no gradient
+};
+
+struct SgdOptions {
+  double learning_rate = 0.001;
+  Sparse mode = Sparse::EXACT;
+};
+
+struct MomentumOptions {
+  double learning_rate = 0.001;
+  double momentum = 0.9;
+  bool nesterov = false;
+  double l2_decay = 0;  ///< so many times the parameter is added to the gradient
+  Sparse mode = Sparse::EXACT;
+};
+
+struct AdagradOptions {
+  double learning_rate = 0.001;
+  double epsilon = 1e-6;
+  Sparse mode = Sparse::EXACT;
+};
+
+struct RmspropOptions {
+  double learning_rate = 0.001;
+  double rho = 0.95;  ///< how much of the mean of squares stays
+  double epsilon = 1e-6;
+  double momentum = 0;
+  Sparse mode = Sparse::EXACT;
+};
+
+struct AdamOptions {
+  double learning_rate = 0.001;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  std::int64_t step = 0;  ///< which update this is, from 1 on; must be given
+  Sparse mode = Sparse::EXACT;
+};
+
+struct FtrlOptions {
+  double learning_rate = 0.001;
+  double l1 = 0;
+  double l2 = 0;
+  double learning_rate_power = -0.5;
+  Sparse mode = Sparse::EXACT;
+};
+
+namespace kernel {
+/// rule(parameter[i], {states[0][i], ...}, gradient[i]) for i in [0, count).
+template <class Executor>
+struct Update : Missing<Executor> {};
+/// The same for the rows to[g], whose gradient is the sum of the rows of group g, rounded to the parameter's type; and
+/// with zeros for all other rows of [0, height), unless `listed_only`.
+template <class Executor>
+struct UpdateRows : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+// A rule is called with vectors of numbers: of the parameter and of each state, which it changes, and of the gradient.
+// What it calls on them (sqrt, select, ...) is found in the namespace of the vectors.
+
+template <class Vector>
+Vector number(double x) noexcept {
+  return Vector(static_cast<typename Vector::value_type>(x));
+}
+
+struct SgdRule {
+  double rate;
+
+  template <class V>
+  void operator()(V& parameter, const V& gradient) const noexcept {
+    parameter = parameter - number<V>(rate) * gradient;
+  }
+  /// Whether a zero gradient leaves parameter and states as they are.
+  bool rests_at_zero() const noexcept { return true; }
+};
+
+struct MomentumRule {
+  double rate, momentum, l2_decay;
+  bool nesterov;
+
+  template <class V>
+  void operator()(V& parameter, V& velocity, const V& gradient) const noexcept {
+    const V decayed = l2_decay == 0 ? gradient : gradient + number<V>(l2_decay) * parameter;
+    velocity = number<V>(momentum) * velocity + decayed;
+    const V direction = nesterov ? decayed + number<V>(momentum) * velocity : velocity;
+    parameter = parameter - number<V>(rate) * direction;
+  }
+  bool rests_at_zero() const noexcept { return false; }
+};
+
+struct AdagradRule {
+  double rate, epsilon;
+
+  template <class V>
+  void operator()(V& parameter, V& squares, const V& gradient) const noexcept {
+    squares = squares + gradient * gradient;
+    parameter = parameter - number<V>(rate) * gradient / (sqrt(squares) + number<V>(epsilon));
+  }
+  bool rests_at_zero() const noexcept { return epsilon > 0; }  // else 0 / 0 where there was no gradient before
+};
+
+struct RmspropRule {
+  double rate, rho, epsilon, momentum;
+
+  template <class V>
+  void operator()(V& parameter, V& squares, V& velocity, const V& gradient) const noexcept {
+    squares = number<V>(rho) * squares + number<V>(1 - rho) * gradient * gradient;
+    move(parameter, velocity, gradient, squares);
+  }
+  bool rests_at_zero() const noexcept { return false; }
+
+ protected:
+  template <class V>
+  void move(V& parameter, V& velocity, const V& gradient, const V& variance) const noexcept {
+    velocity = number<V>(momentum) * velocity + number<V>(rate) * gradient / sqrt(variance + number<V>(epsilon));
+    parameter = parameter - velocity;
+  }
+};
+
+struct CenteredRmspropRule : RmspropRule {
+  template <class V>
+  void operator()(V& parameter, V& squares, V& velocity, V& mean, const V& gradient) const noexcept {
+    squares = number<V>(rho) * squares + number<V>(1 - rho) * gradient * gradient;
+    mean = number<V>(rho) * mean + number<V>(1 - rho) * gradient;
+    // Rounding takes the difference of nearly equal numbers below 0, by more than epsilon where they are large.
+    const V difference = squares - mean * mean;
+    const V variance = select(difference < number<V>(0), number<V>(0), difference);
+    move(parameter, velocity, gradient, variance);
+  }
+};
+
+struct AdamRule {
+  double rate, beta1, beta2, epsilon;  // rate and epsilon with the corrections of the step
+
+  explicit AdamRule(const AdamOptions& options) : beta1(options.beta1), beta2(options.beta2) {
+    const double step = static_cast<double>(options.step);
+    const double correction = std::sqrt(1 - std::pow(beta2, step));
+    rate = options.learning_rate * correction / (1 - std::pow(beta1, step));
+    epsilon = options.epsilon * correction;
+  }
+
+  template <class V>
+  void operator()(V& parameter, V& mean, V& squares, const V& gradient) const noexcept {
+    mean = number<V>(beta1) * mean + number<V>(1 - beta1) * gradient;
+    squares = number<V>(beta2) * squares + number<V>(1 - beta2) * gradient * gradient;
+    parameter = parameter - number<V>(rate) * mean / (sqrt(squares) + number<V>(epsilon));
+  }
+  bool rests_at_zero() const noexcept { return false; }
+};
+
+struct FtrlRule {
+  double rate, l1, l2, power;
+
+  template <class V>
+  void operator()(V& parameter, V& squares, V& linear, const V& gradient) const noexcept {
+    const V before = root(squares);
+    squares = squares + gradient * gradient;
+    const V after = root(squares);
+    linear = linear + gradient - (after - before) / number<V>(rate) * parameter;
+    const V zero = number<V>(0);
+    const V threshold = number<V>(l1);
+    const V shrunk = select(linear > zero, threshold - linear, zero - threshold - linear);
+    const V moved = shrunk / (after / number<V>(rate) + number<V>(2 * l2));
+    parameter = select(abs(linear) > threshold, moved, zero);
+  }
+  bool rests_at_zero() const noexcept { return false; }
+
+ private:
+  template <class V>
+  V root(const V& squares) const noexcept {
+    return power == -0.5 ? sqrt(squares) : pow(squares, number<V>(-power));
+  }
+};
+
+template <class X>
+using element_t_of = value_type_t<std::remove_cvref_t<X>>;
+template <class X>
+using device_t_of = device_t<std::remove_cvref_t<X>>;
+
+template <class G>
+inline constexpr bool is_row_sparse = false;
+template <class T, class Device>
+inline constexpr bool is_row_sparse<SelectedRows<T, Device>> = true;
+
+/// A dense or a row-sparse gradient.
+template <class G>
+concept Gradient = LoDTensorLike<G> || is_row_sparse<G>;
+
+/// One update. `names` begin the texts of errors: that of the gradient, then those of the states.
+template <class Rule, Executor E, class P, Gradient G, class... States>
+void update(const E& executor, const Rule& rule, Sparse mode,
+            const std::array<const char*, 1 + sizeof...(States)>& names, P& parameter, const G& gradient,
+            States&... states) {
+  using T = element_t_of<P>;
+  using S = std::tuple_element_t<0, std::tuple<element_t_of<States>..., T>>;  // of the states, if there are any
+  static_assert(std::floating_point<T> || detail::Half<T>,
+                "an optimizer's parameter is of float16, bfloat16, float or double");
+  static_assert(std::same_as<value_type_t<G>, T>, "an optimizer's gradient is of the type of the parameter");
+  static_assert((std::same_as<element_t_of<States>, S> && ...), "an optimizer's states are all of one type");
+  static_assert(std::same_as<S, T> || (detail::Half<T> && std::same_as<S, float>),
+                "an optimizer's states are of the type of the parameter, or float where it is of 16 bits");
+  static_assert(std::same_as<device_t<G>, device_t_of<P>> && (std::same_as<device_t_of<States>, device_t_of<P>> && ...),
+                "parameter, states and gradient of an optimizer are on one device");
+  const auto target = std::as_const(parameter).view();
+  const Shape& row_shape = target.row_shape();
+  const auto check = [&](const char* name, std::int64_t rows, const Shape& found) {
+    check_row_shape(found, row_shape, name);
+    check_row_count(rows, target.rows(), name);
+  };
+  if constexpr (is_row_sparse<G>) {
+    check(names[0], gradient.height(), gradient.row_shape());
+  } else {
+    check(names[0], gradient.view().rows(), gradient.view().row_shape());
+  }
+  std::size_t name = 0;
+  (check(names[++name], states.rows(), states.row_shape()), ...);
+
+  const std::array<S*, sizeof...(States)> pointers = {states.data()...};
+  if constexpr (is_row_sparse<G>) {
+    const std::array sources{&gradient};
+    const RowGroups<E, T> groups(executor, sources);
+    const bool listed_only = mode == Sparse::LAZY || rule.rests_at_zero();
+    kernel::UpdateRows<E>::run(executor, rule, parameter.data(), pointers, groups.rows(), groups.order(),
+                               groups.groups(), groups.ids().data(), target.rows(), target.row_size(), listed_only);
+  } else {
+    const auto view = gradient.view();
+    kernel::Update<E>::run(executor, rule, parameter.data(), pointers, view.data(), view.rows() * view.row_size());
+  }
+}
+
+}  // namespace operation
+
+/// parameter -= learning_rate * gradient. LAZY and EXACT are the same: what has no gradient stays.
+template <Executor E, MutableTensorLike P, operation::Gradient G>
+void sgd(const E& executor, P&& parameter, const G& gradient, const SgdOptions& options = {}) {
+  operation::update(executor, operation::SgdRule{options.learning_rate}, options.mode, {"sgd: gradient"}, parameter,
+                    gradient);
+}
+template <MutableTensorLike P, operation::Gradient G>
+void sgd(P&& parameter, const G& gradient, const SgdOptions& options = {}) {
+  sgd(default_executor<operation::device_t_of<P>>(), parameter, gradient, options);
+}
+template <Executor E, MutableTensorLike P, operation::Gradient G>
+void sgd(const E& executor, P&& parameter, const G& gradient, double learning_rate) {
+  sgd(executor, parameter, gradient, SgdOptions{.learning_rate = learning_rate});
+}
+template <MutableTensorLike P, operation::Gradient G>
+void sgd(P&& parameter, const G& gradient, double learning_rate) {
+  sgd(parameter, gradient, SgdOptions{.learning_rate = learning_rate});
+}
+
+/// velocity = momentum * velocity + gradient; parameter -= learning_rate * velocity. With `nesterov`, parameter -=
+/// learning_rate * (gradient + momentum * velocity), the new velocity. EXACT: velocities decay, and move the
+/// parameter, in all rows. Semantics: PaddlePaddle's momentum operator, but for unsorted rows, of which that one loses
+/// some.
+template <Executor E, MutableTensorLike P, MutableTensorLike S, operation::Gradient G>
+void momentum(const E& executor, P&& parameter, S&& velocity, const G& gradient, const MomentumOptions& options = {}) {
+  const operation::MomentumRule rule{options.learning_rate, options.momentum, options.l2_decay, options.nesterov};
+  operation::update(executor, rule, options.mode, {"momentum: gradient", "momentum: velocity"}, parameter, gradient,
+                    velocity);
+}
+template <MutableTensorLike P, MutableTensorLike S, operation::Gradient G>
+void momentum(P&& parameter, S&& velocity, const G& gradient, const MomentumOptions& options = {}) {
+  momentum(default_executor<operation::device_t_of<P>>(), parameter, velocity, gradient, options);
+}
+
+/// squares += gradient^2; parameter -= learning_rate * gradient / (sqrt(squares) + epsilon). LAZY and EXACT are the
+/// same where epsilon > 0: what has no gradient stays. Source: Duchi, Hazan, Singer, JMLR 12 (2011); semantics:
+/// PaddlePaddle's adagrad operator.
+template <Executor E, MutableTensorLike P, MutableTensorLike S, operation::Gradient G>
+void adagrad(const E& executor, P&& parameter, S&& squares, const G& gradient, const AdagradOptions& options = {}) {
+  const operation::AdagradRule rule{options.learning_rate, options.epsilon};
+  operation::update(executor, rule, options.mode, {"adagrad: gradient", "adagrad: squares"}, parameter, gradient,
+                    squares);
+}
+template <MutableTensorLike P, MutableTensorLike S, operation::Gradient G>
+void adagrad(P&& parameter, S&& squares, const G& gradient, const AdagradOptions& options = {}) {
+  adagrad(default_executor<operation::device_t_of<P>>(), parameter, squares, gradient, options);
+}
+
+/// squares = rho * squares + (1 - rho) * gradient^2; velocity = momentum * velocity + learning_rate * gradient /
+/// sqrt(squares + epsilon); parameter -= velocity. EXACT: squares and velocities decay, and move the parameter, in all
+/// rows. Semantics: PaddlePaddle's rmsprop operator, but for unsorted rows, of which that one loses some.
+template <Executor E, MutableTensorLike P, MutableTensorLike S, MutableTensorLike V, operation::Gradient G>
+void rmsprop(const E& executor, P&& parameter, S&& squares, V&& velocity, const G& gradient,
+             const RmspropOptions& options = {}) {
+  const operation::RmspropRule rule{options.learning_rate, options.rho, options.epsilon, options.momentum};
+  operation::update(executor, rule, options.mode, {"rmsprop: gradient", "rmsprop: squares", "rmsprop: velocity"},
+                    parameter, gradient, squares, velocity);
+}
+template <MutableTensorLike P, MutableTensorLike S, MutableTensorLike V, operation::Gradient G>
+void rmsprop(P&& parameter, S&& squares, V&& velocity, const G& gradient, const RmspropOptions& options = {}) {
+  rmsprop(default_executor<operation::device_t_of<P>>(), parameter, squares, velocity, gradient, options);
+}
+/// The centered form, with one more state: mean = rho * mean + (1 - rho) * gradient, and squares - mean^2 in place of
+/// squares under the root, 0 where rounding makes that negative.
+template <Executor E, MutableTensorLike P, MutableTensorLike S, MutableTensorLike V, MutableTensorLike M,
+          operation::Gradient G>
+void rmsprop(const E& executor, P&& parameter, S&& squares, V&& velocity, M&& mean, const G& gradient,
+             const RmspropOptions& options = {}) {
+  const operation::CenteredRmspropRule rule{{options.learning_rate, options.rho, options.epsilon, options.momentum}};
+  operation::update(executor, rule, options.mode,
+                    {"rmsprop: gradient", "rmsprop: squares", "rmsprop: velocity", "rmsprop: mean"}, parameter,
+                    gradient, squares, velocity, mean);
+}
+template <MutableTensorLike P, MutableTensorLike S, MutableTensorLike V, MutableTensorLike M, operation::Gradient G>
+void rmsprop(P&& parameter, S&& squares, V&& velocity, M&& mean, const G& gradient,
+             const RmspropOptions& options = {}) {
+  rmsprop(default_executor<operation::device_t_of<P>>(), parameter, squares, velocity, mean, gradient, options);
+}
+
+/// mean = beta1 * mean + (1 - beta1) * gradient; squares = beta2 * squares + (1 - beta2) * gradient^2; parameter -=
+/// rate * mean / (sqrt(squares) + epsilon * c), where c = sqrt(1 - beta2^step) and rate = learning_rate * c /
+/// (1 - beta1^step). EXACT: means and squares decay, and move the parameter, in all rows; LAZY is what other systems
+/// call lazy or sparse Adam. Throws OutOfRange for a step below 1. Source: Kingma, Ba, ICLR 2015; semantics:
+/// PaddlePaddle's adam operator, with the same epsilon in the rows that are not listed.
+template <Executor E, MutableTensorLike P, MutableTensorLike M, MutableTensorLike S, operation::Gradient G>
+void adam(const E& executor, P&& parameter, M&& mean, S&& squares, const G& gradient, const AdamOptions& options) {
+  if (options.step < 1) {
+    throw OutOfRange(detail::text({"adam: step ", options.step, ", expected 1 or more: which update this is"}));
+  }
+  operation::update(executor, operation::AdamRule(options), options.mode,
+                    {"adam: gradient", "adam: mean", "adam: squares"}, parameter, gradient, mean, squares);
+}
+template <MutableTensorLike P, MutableTensorLike M, MutableTensorLike S, operation::Gradient G>
+void adam(P&& parameter, M&& mean, S&& squares, const G& gradient, const AdamOptions& options) {
+  adam(default_executor<operation::device_t_of<P>>(), parameter, mean, squares, gradient, options);
+}
+
+/// Follow the regularised leader, proximal: with r(n) = n^-learning_rate_power and n the sum of squares, linear +=
+/// gradient - (r(new n) - r(old n)) / learning_rate * parameter; the parameter is 0 where |linear| <= l1, else
+/// (sign(linear) * l1 - linear) / (r(new n) / learning_rate + 2 * l2). It follows from the states alone: an update in
+/// EXACT mode sets rows without any gradient so far to 0, whatever they began with. Source: McMahan et al., KDD 2013;
+/// semantics: PaddlePaddle's ftrl operator.
+template <Executor E, MutableTensorLike P, MutableTensorLike S, MutableTensorLike L, operation::Gradient G>
+void ftrl(const E& executor, P&& parameter, S&& squares, L&& linear, const G& gradient,
+          const FtrlOptions& options = {}) {
+  const operation::FtrlRule rule{options.learning_rate, options.l1, options.l2, options.learning_rate_power};
+  operation::update(executor, rule, options.mode, {"ftrl: gradient", "ftrl: squares", "ftrl: linear"}, parameter,
+                    gradient, squares, linear);
+}
+template <MutableTensorLike P, MutableTensorLike S, MutableTensorLike L, operation::Gradient G>
+void ftrl(P&& parameter, S&& squares, L&& linear, const G& gradient, const FtrlOptions& options = {}) {
+  ftrl(default_executor<operation::device_t_of<P>>(), parameter, squares, linear, gradient, options);
+}
+
+}  // namespace lod::inline LOD_TARGET

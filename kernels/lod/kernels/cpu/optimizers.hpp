@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The two loops of all optimizers on the CPU: over dense tensors, and over the rows of row-sparse gradients.
+#pragma once
+
+#include <lod/kernels/cpu/merge_rows.hpp>
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/optimizers.hpp>
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+template <class S, std::size_t n>
+inline std::array<S*, n> advance(std::array<S*, n> states, std::int64_t distance) noexcept {
+  for (S*& state : states) state += distance;
+  return states;
+}
+
+/// The rule for `count` numbers. Where the gradient G is a sum, it is rounded to T first.
+template <class Rule, class T, class S, std::size_t n, class G>
+inline void update(const Rule& given, T* parameter, const std::array<S*, n>& states, const G* gradient,
+                   std::int64_t count) noexcept {
+  const Rule rule = given;  // its constants stay in registers: nothing that is written can be they
+  for (std::int64_t i = 0; i < count; i += lanes<T>) {
+    const std::int64_t left = count - i;
+    const auto read = [&]<class X>(const X* x) {
+      return left < lanes<T> ? load<X>(x + i, left, Accumulator<X>{}) : load<X>(x + i);
+    };
+    const auto write = [&]<class X>(X* x, const Vector<X>& numbers) {
+      left < lanes<T> ? store<X>(x + i, numbers, left) : store<X>(x + i, numbers);
+    };
+    Vector<T> p = read(parameter);
+    std::array<Vector<T>, n> s;
+    for (std::size_t k = 0; k < n; ++k) s[k] = read(states[k]);
+    Vector<T> g = read(gradient);
+    if constexpr (!std::same_as<G, T>) {
+      T rounded[Vector<T>::size];
+      store<T>(rounded, g);
+      g = load<T>(rounded);
+    }
+    std::apply([&](auto&... state) { rule(p, state..., g); }, s);
+    write(parameter, p);
+    for (std::size_t k = 0; k < n; ++k) write(states[k], s[k]);
+  }
+}
+
+}  // namespace cpu
+
+template <>
+struct Update<CpuExecutor> {
+  template <class Rule, class T, class S, std::size_t n>
+  static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
+                  const T* gradient, std::int64_t count) {
+    const std::int64_t bytes = count * static_cast<std::int64_t>(3 * sizeof(T) + 2 * n * sizeof(S));
+    cpu::parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
+      cpu::update(rule, parameter + begin, cpu::advance(states, begin), gradient + begin, end - begin);
+    });
+  }
+};
+
+template <>
+struct UpdateRows<CpuExecutor> {
+  template <class Rule, class T, class S, std::size_t n>
+  static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
+                  const T* const* rows, const std::int64_t* order, const Segments& groups, const std::int64_t* to,
+                  std::int64_t height, std::int64_t row_size, bool listed_only) {
+    cpu::for_each_group_sum(executor, rows, order, groups, row_size,
+                            [&](std::int64_t group, const cpu::Accumulator<T>* sums) {
+                              if (group + cpu::prefetch_distance < groups.size) {
+                                const std::int64_t next = to[group + cpu::prefetch_distance] * row_size;
+                                cpu::prefetch(parameter + next, row_size);
+                                for (const S* state : states) cpu::prefetch(state + next, row_size);
+                              }
+                              const std::int64_t first = to[group] * row_size;
+                              cpu::update(rule, parameter + first, cpu::advance(states, first), sums, row_size);
+                            });
+    if (listed_only) return;
+
+    // The rows between, whole runs of them at a time, with a gradient of zeros: the same code, hence the same bits.
+    constexpr std::int64_t block = 1024;
+    const Workspace::Loan<T> zeros(executor.workspace(), block);
+    cpu::fill(zeros.data(), block, T{});
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(2 * sizeof(T) + 2 * n * sizeof(S));
+    cpu::parallel_ranges(executor, height, height * row_bytes, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t* const last = to + groups.size;
+      const std::int64_t* listed = std::lower_bound(to, last, begin);
+      for (std::int64_t row = begin; row < end;) {
+        const bool found = listed != last && *listed < end;
+        const std::int64_t stop = found ? *listed : end;
+        for (std::int64_t i = row * row_size; i < stop * row_size; i += block) {
+          const std::int64_t count = std::min(stop * row_size - i, block);
+          cpu::update(rule, parameter + i, cpu::advance(states, i), zeros.data(), count);
+        }
+        row = stop + 1;
+        listed += found ? 1 : 0;
+      }
+    });
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
