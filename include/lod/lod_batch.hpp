@@ -60,20 +60,35 @@ inline std::vector<LoD> split_at(const LoD& lod, std::span<const std::int64_t> b
   return parts;
 }
 
+namespace detail {
+
+/// Calls cut(i) for the `count` - 1 boundaries of sequences that cut `size` of them into parts as even in rows as they
+/// allow: each is the boundary nearest to its even share, the earlier one of two. rows_before(i) are the rows before
+/// sequence i. Throws OutOfRange for a count under 1.
+template <class RowsBefore, class Cut>
+void even_cuts(std::int64_t size, std::int64_t count, const RowsBefore& rows_before, const Cut& cut) {
+  if (count < 1) throw OutOfRange(detail::text({"split: into ", count, " parts, expected 1 or more"}));
+  const std::int64_t rows = rows_before(size);
+  std::int64_t position = 0;
+  for (std::int64_t part = 1; part < count; ++part) {
+    const std::int64_t share = rows / count * part + rows % count * part / count;
+    while (position < size && rows_before(position + 1) <= share) ++position;
+    const bool next = position < size && rows_before(position + 1) - share < share - rows_before(position);
+    cut(position + (next ? 1 : 0));
+  }
+}
+
+}  // namespace detail
+
 /// The batch cut along its top level into `count` parts, always that many, as even in *rows* as whole sequences allow:
 /// each cut is at the boundary nearest to its even share, the earlier one of two. Throws OutOfRange for a count under
 /// 1 and for a LoD without a level.
 inline std::vector<LoD> split(const LoD& lod, std::int64_t count) {
-  if (count < 1) throw OutOfRange(detail::text({"split: into ", count, " parts, expected 1 or more"}));
   const auto rows = lod.view().absolute_offsets(0);
   std::vector<std::int64_t> boundaries;
-  std::size_t position = 0;
-  for (std::int64_t part = 1; part < count; ++part) {
-    const std::int64_t share = lod.rows() / count * part + lod.rows() % count * part / count;
-    while (position + 1 < rows.size() && rows[position + 1] <= share) ++position;
-    const bool next = position + 1 < rows.size() && rows[position + 1] - share < share - rows[position];
-    boundaries.push_back(static_cast<std::int64_t>(position + (next ? 1 : 0)));
-  }
+  detail::even_cuts(
+      lod.size(0), count, [&](std::int64_t i) { return rows[static_cast<std::size_t>(i)]; },
+      [&](std::int64_t boundary) { boundaries.push_back(boundary); });
   return split_at(lod, boundaries);
 }
 

@@ -37,18 +37,48 @@ LoDTensor<T, Device> copy_of(const E& executor, const LoDTensorView<const T, Dev
   return y;
 }
 
-/// The sequences (rows) of x in another order: element(i) says which is the i-th of the `count` of the result. They may
-/// repeat, and some may be left out.
-template <Executor E, class T, class Device, class Element, class Y>
-void rearrange_into(const E& executor, const LoDTensorView<const T, Device>& x, std::int64_t count,
-                    const Element& element, Y&& y) {
-  const std::span views(&x, 1);
-  Runs runs(executor.workspace(), views, 0, count);
-  for (std::int64_t i = 0; i < count; ++i) runs.add(0, element(i), element(i) + 1);
-  NewLevels levels(executor.workspace(), x.levels(), runs.sequences(), count);
-  runs.descend(levels);
-  const auto out = prepare(y, levels, x.row_shape());
-  runs.copy(executor, views, x.row_size(), out.data());
+/// The sequences (rows) of x in another order. What the result is like is known before anything is written.
+template <Executor E, class View>
+class Rearrangement {
+ public:
+  /// element(i) says which sequence is the i-th of the `count` of the result. They may repeat, and some may be left
+  /// out.
+  template <class Element>
+  Rearrangement(const E& executor, const View& x, std::int64_t count, const Element& element)
+      : executor_(executor),
+        x_(x),
+        runs_(executor.workspace(), source(), 0, count),
+        levels_(executor.workspace(), x.levels(), fill(count, element), count) {
+    runs_.descend(levels_);
+  }
+  Rearrangement(const Rearrangement&) = delete;
+  Rearrangement& operator=(const Rearrangement&) = delete;
+
+  const NewLevels& levels() const noexcept { return levels_; }
+  /// Gives y the levels of the result and the rows.
+  template <class Y>
+  void write(Y&& y) const {
+    const auto out = prepare(y, levels_, x_.row_shape());
+    runs_.copy(executor_, source(), x_.row_size(), out.data());
+  }
+
+ private:
+  std::span<const View> source() const noexcept { return {&x_, 1}; }
+  template <class Element>
+  std::int64_t fill(std::int64_t count, const Element& element) {
+    for (std::int64_t i = 0; i < count; ++i) runs_.add(0, element(i), element(i) + 1);
+    return runs_.sequences();
+  }
+
+  const E& executor_;
+  View x_;
+  Runs runs_;
+  NewLevels levels_;
+};
+
+template <Executor E, class View, class Element, class Y>
+void rearrange_into(const E& executor, const View& x, std::int64_t count, const Element& element, Y&& y) {
+  Rearrangement(executor, x, count, element).write(y);
 }
 
 }  // namespace operation

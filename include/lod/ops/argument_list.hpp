@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Lists of ids and masks as arguments of operations: vectors, spans, arrays, lists in braces, or tensors, whose
+/// elements count row by row.
+#pragma once
+
+#include <lod/lod_view.hpp>
+#include <lod/target.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <type_traits>
+
+namespace lod::inline LOD_TARGET {
+namespace operation {
+
+/// A range whose elements are numbers in places, from which a list is read without a copy.
+template <class List>
+concept NumberRange = !LoDTensorLike<List> && requires(const List& list) {
+  { list.size() } -> std::convertible_to<std::size_t>;
+  requires std::is_arithmetic_v<std::remove_cvref_t<decltype(list.begin()[0])>> ||
+      std::convertible_to<decltype(list.begin()[0]), bool>;
+};
+template <class List>
+concept ArgumentList = LoDTensorLike<List> || NumberRange<List>;
+
+/// The list itself, or the elements of a tensor.
+template <ArgumentList List>
+decltype(auto) elements_of(const List& list) {
+  if constexpr (LoDTensorLike<List>) {
+    return list.view().values();
+  } else {
+    return (list);
+  }
+}
+
+/// Ids, which stand one behind the other.
+template <ArgumentList List>
+std::span<const std::int64_t> ids_of(const List& list) {
+  const auto& ids = elements_of(list);
+  static_assert(std::same_as<std::remove_cvref_t<decltype(*ids.begin())>, std::int64_t> &&
+                    std::contiguous_iterator<decltype(ids.begin())>,
+                "ids are int64, and stand one behind the other");
+  return {ids.size() > 0 ? &*ids.begin() : nullptr, ids.size()};
+}
+
+}  // namespace operation
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Sequences gathered, kept and dropped, whole, with the levels rebuilt around them.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/ops/argument_list.hpp>
+#include <lod/ops/batch_levels.hpp>
+#include <lod/ops/embedding.hpp>
+#include <lod/ops/merge_rows.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/output.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+struct RemoveEmptyOptions {
+  int level = 0;  ///< the level whose empty sequences are dropped
+};
+
+namespace operation {
+
+/// Throws ShapeMismatch unless a mask has one element for each sequence (row).
+template <ArgumentList Mask>
+void check_mask(const Mask& mask, std::int64_t sequences, const char* what) {
+  const auto size = static_cast<std::int64_t>(elements_of(mask).size());
+  if (size != sequences) {
+    throw ShapeMismatch(detail::text({what, ": a mask of ", size, " elements, expected ", sequences,
+                                      ", one for each sequence (row, where there is no level)"}));
+  }
+}
+
+/// The numbers of the sequences whose element of the mask is `kept`, in scratch memory.
+class MaskedIds {
+ public:
+  template <ArgumentList Mask>
+  MaskedIds(Workspace& workspace, const Mask& mask, bool kept)
+      : ids_(workspace, static_cast<std::int64_t>(elements_of(mask).size())) {
+    const auto& elements = elements_of(mask);
+    const auto first = elements.begin();
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      if (static_cast<bool>(first[static_cast<std::ptrdiff_t>(i)]) == kept)
+        ids_[size_++] = static_cast<std::int64_t>(i);
+    }
+  }
+  std::int64_t size() const noexcept { return size_; }
+  std::int64_t operator[](std::int64_t i) const noexcept { return ids_[i]; }
+
+ private:
+  Workspace::Loan<std::int64_t> ids_;
+  std::int64_t size_ = 0;
+};
+
+/// The rows before sequence i of the outermost level (before row i, where there is no level), counted from the first of
+/// the part.
+inline std::int64_t rows_before(const LoDView& levels, std::int64_t i) {
+  if (levels.levels() == 0) return i;
+  const auto rows = levels.absolute_offsets(0);
+  return rows[static_cast<std::size_t>(i)] - rows[0];
+}
+
+}  // namespace operation
+
+/// Sequence ids[i] of the outermost level of x for each i, with all below it; row ids[i] where x has no level. Ids may
+/// repeat and come in any order. As many levels as x, row shape as x.
+///
+/// `ids` are int64: a range, a list in braces or a tensor. `y` must not overlap x. Throws OutOfRange for an id that is
+/// no sequence of x, and changes nothing.
+template <Executor E, LoDTensorLike X, operation::ArgumentList Ids = std::initializer_list<std::int64_t>, class Y>
+void select_into(const E& executor, const X& x, const Ids& ids, Y&& y) {
+  const auto view = x.view();
+  const auto list = operation::ids_of(ids);
+  detail::check_row_ids(list, view.size(), "select");
+  operation::rearrange_into(
+      executor, view, static_cast<std::int64_t>(list.size()),
+      [&](std::int64_t i) { return list[static_cast<std::size_t>(i)]; }, y);
+}
+template <Executor E, LoDTensorLike X, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
+LoDTensor<value_type_t<X>, device_t<X>> select(const E& executor, const X& x, const Ids& ids) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  select_into(executor, x, ids, y);
+  return y;
+}
+template <LoDTensorLike X, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
+auto select(const X& x, const Ids& ids) {
+  return select(default_executor<device_t<X>>(), x, ids);
+}
+
+/// The gradient of `select`: in dx, the rows of a sequence are the sum of those of its copies in dy, in the order in
+/// which they were selected; 0 where it was not. dx has the levels of x, which `x_levels` are. Sums as in
+/// `sequence_pool`.
+///
+/// The levels of dy do not count. `dx` must not overlap dy. Throws OutOfRange for an id that is no sequence of x,
+/// ShapeMismatch unless dy has the rows of the selection.
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>, class DX>
+void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const Ids& ids, DX&& dx) {
+  using T = value_type_t<DY>;
+  const auto view = dy.view();
+  const LoDView& levels = x_levels.view();
+  const auto list = operation::ids_of(ids);
+  const auto count = static_cast<std::int64_t>(list.size());
+  detail::check_row_ids(list, levels.size(), "select_grad");
+  const auto length = [&](std::int64_t sequence) {
+    return operation::rows_before(levels, sequence + 1) - operation::rows_before(levels, sequence);
+  };
+  const Workspace::Loan<std::int64_t> starts(executor.workspace(), count);  // in dy
+  std::int64_t rows = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    starts[i] = rows;
+    if (__builtin_add_overflow(rows, length(list[static_cast<std::size_t>(i)]), &rows)) {
+      throw ShapeMismatch("select_grad: the selection has more rows than 64 bits count");
+    }
+  }
+  operation::check_row_count(view.rows(), rows, "select_grad: dy");
+  const auto out = operation::prepare(dx, operation::SameLevels{levels}, view.row_shape());
+
+  // The copies of a sequence, then, row by row, the copies of the row.
+  const Workspace::Loan<std::int64_t> order(executor.workspace(), count), sequences(executor.workspace(), count);
+  const Workspace::Loan<std::int64_t> groups(executor.workspace(), count + 1);
+  const std::int64_t size = kernel::GroupRows<E>::run(executor, list.data(), count, levels.size(), order.data(),
+                                                      sequences.data(), groups.data());
+  const Workspace::Loan<const T*> sources(executor.workspace(), rows);
+  const Workspace::Loan<std::int64_t> copies(executor.workspace(), rows), to(executor.workspace(), rows);
+  const Workspace::Loan<std::int64_t> row_groups(executor.workspace(), rows + 1);
+  std::int64_t row_count = 0, longest = 0;
+  row_groups[0] = 0;
+  for (std::int64_t group = 0; group < size; ++group) {
+    const std::int64_t first = operation::rows_before(levels, sequences[group]);
+    const std::int64_t copied = groups[group + 1] - groups[group];
+    if (copied > longest) longest = copied;
+    for (std::int64_t row = 0; row < length(sequences[group]); ++row) {
+      std::int64_t next = row_groups[row_count];
+      for (std::int64_t copy = groups[group]; copy < groups[group + 1]; ++copy)
+        copies[next++] = starts[order[copy]] + row;
+      to[row_count] = first + row;
+      row_groups[++row_count] = next;
+    }
+  }
+  for (std::int64_t row = 0; row < rows; ++row) sources[row] = view.data() + row * view.row_size();
+  kernel::SetZero<E>::run(executor, out.data(), out.rows() * view.row_size());
+  kernel::SumGroups<E>::run(executor, sources.data(), copies.data(),
+                            kernel::Segments{row_groups.data(), row_count, longest}, view.row_size(), to.data(),
+                            out.data());
+}
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
+LoDTensor<value_type_t<DY>, device_t<DY>> select_grad(const E& executor, const DY& dy, const BatchLevels& x_levels,
+                                                      const Ids& ids) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  select_grad_into(executor, dy, x_levels, ids, dx);
+  return dx;
+}
+template <LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
+auto select_grad(const DY& dy, const BatchLevels& x_levels, const Ids& ids) {
+  return select_grad(default_executor<device_t<DY>>(), dy, x_levels, ids);
+}
+
+/// The sequences of the outermost level of x, or its rows where it has no level, whose element of the mask is true, in
+/// their order. As many levels as x, row shape as x. The mask is a range, a list in braces or a tensor, of bool or of
+/// numbers, which are true where they are not 0.
+///
+/// `y` must not overlap x. Throws ShapeMismatch unless the mask has one element for each sequence.
+template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>, class Y>
+void filter_into(const E& executor, const X& x, const Mask& mask, Y&& y) {
+  const auto view = x.view();
+  operation::check_mask(mask, view.size(), "filter");
+  const operation::MaskedIds kept(executor.workspace(), mask, true);
+  operation::rearrange_into(
+      executor, view, kept.size(), [&](std::int64_t i) { return kept[i]; }, y);
+}
+template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
+LoDTensor<value_type_t<X>, device_t<X>> filter(const E& executor, const X& x, const Mask& mask) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  filter_into(executor, x, mask, y);
+  return y;
+}
+template <LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
+auto filter(const X& x, const Mask& mask) {
+  return filter(default_executor<device_t<X>>(), x, mask);
+}
+
+/// The gradient of `filter`: the rows of dy in the places of the sequences that were kept, 0 in the others. dx has the
+/// levels of x, which `x_levels` are. The levels of dy do not count. `dx` must not overlap dy. Throws ShapeMismatch
+/// unless the mask has one element for each sequence, and dy the rows of those that were kept.
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>, class DX>
+void filter_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const Mask& mask, DX&& dx) {
+  const auto view = dy.view();
+  const LoDView& levels = x_levels.view();
+  operation::check_mask(mask, levels.size(), "filter_grad");
+  const operation::MaskedIds kept(executor.workspace(), mask, true);
+  const Workspace::Loan<std::int64_t> rows(executor.workspace(), levels.rows());  // of dy, for each of dx
+  for (std::int64_t& row : rows.span()) row = -1;
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < kept.size(); ++i) {
+    const std::int64_t end = operation::rows_before(levels, kept[i] + 1);
+    for (std::int64_t row = operation::rows_before(levels, kept[i]); row < end; ++row) rows[row] = count++;
+  }
+  operation::check_row_count(view.rows(), count, "filter_grad: dy");
+  const auto out = operation::prepare(dx, operation::SameLevels{levels}, view.row_shape());
+  kernel::GatherRows<E>::run(executor, view.data(), rows.data(), levels.rows(), view.row_size(), std::int64_t{-1},
+                             out.data());
+}
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
+LoDTensor<value_type_t<DY>, device_t<DY>> filter_grad(const E& executor, const DY& dy, const BatchLevels& x_levels,
+                                                      const Mask& mask) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  filter_grad_into(executor, dy, x_levels, mask, dx);
+  return dx;
+}
+template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
+auto filter_grad(const DY& dy, const BatchLevels& x_levels, const Mask& mask) {
+  return filter_grad(default_executor<device_t<DY>>(), dy, x_levels, mask);
+}
+
+/// x without the empty sequences of `level`: those that hold nothing of the next level. A sequence that holds empty
+/// ones only is not empty. The levels above hold as much less; the levels below and the rows are those of x. (To drop
+/// what has no rows at all, go through the levels from the last to the first.)
+///
+/// `y` must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level.
+template <Executor E, LoDTensorLike X, class Y>
+void remove_empty_into(const E& executor, const X& x, const RemoveEmptyOptions& options, Y&& y) {
+  const auto view = x.view();
+  operation::check_has_level(view, "remove_empty");
+  const LoDView levels = view.lod_view();
+  const int level = detail::resolve_level(options.level, levels.levels());
+  const auto offsets = levels.offsets(level);
+  // For each sequence, and behind the last one, how many are left before it.
+  const Workspace::Loan<std::int64_t> left(executor.workspace(), static_cast<std::int64_t>(offsets.size()));
+  left[0] = 0;
+  for (std::size_t i = 1; i < offsets.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    left[at] = left[at - 1] + (offsets[i] > offsets[i - 1] ? 1 : 0);
+  }
+  const std::int64_t size = left[static_cast<std::int64_t>(offsets.size()) - 1];
+  std::int64_t sequences = size;
+  for (int other = 0; other < levels.levels(); ++other) sequences += other == level ? 0 : levels.size(other);
+  operation::NewLevels result(executor.workspace(), levels.levels(), sequences);
+  for (int other = 0; other < levels.levels(); ++other) {
+    const auto from = levels.offsets(other);
+    if (other == level) {
+      const auto to = result.add(size);
+      for (std::size_t i = 1; i < from.size(); ++i) {
+        to[static_cast<std::size_t>(left[static_cast<std::int64_t>(i)])] = from[i] - from[0];
+      }
+    } else if (other + 1 == level) {
+      const auto to = result.add(levels.size(other));
+      for (std::size_t i = 1; i < from.size(); ++i) to[i] = left[from[i] - from[0]];
+    } else {
+      operation::add_level(result, from);
+    }
+  }
+  operation::copy_into(executor, view, result, y);
+}
+template <Executor E, LoDTensorLike X, class Y>
+void remove_empty_into(const E& executor, const X& x, Y&& y) {
+  remove_empty_into(executor, x, RemoveEmptyOptions{}, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> remove_empty(const E& executor, const X& x,
+                                                     const RemoveEmptyOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  remove_empty_into(executor, x, options, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto remove_empty(const X& x, const RemoveEmptyOptions& options = {}) {
+  return remove_empty(default_executor<device_t<X>>(), x, options);
+}
+
+/// The gradient of `remove_empty`: the rows of dy, since empty sequences have none, under the levels of x, which
+/// `x_levels` are. `dx` must not overlap dy. Throws ShapeMismatch unless dy has the rows of x.
+template <Executor E, LoDTensorLike DY, class DX>
+void remove_empty_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
+  const auto view = dy.view();
+  operation::check_row_count(view.rows(), x_levels.view().rows(), "remove_empty_grad: dy");
+  operation::copy_into(executor, view, operation::SameLevels{x_levels.view()}, dx);
+}
+template <Executor E, LoDTensorLike DY>
+LoDTensor<value_type_t<DY>, device_t<DY>> remove_empty_grad(const E& executor, const DY& dy,
+                                                            const BatchLevels& x_levels) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  remove_empty_grad_into(executor, dy, x_levels, dx);
+  return dx;
+}
+template <LoDTensorLike DY>
+auto remove_empty_grad(const DY& dy, const BatchLevels& x_levels) {
+  return remove_empty_grad(default_executor<device_t<DY>>(), dy, x_levels);
+}
+
+}  // namespace lod::inline LOD_TARGET

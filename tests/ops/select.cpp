@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/check_throws.hpp"
+#include "support/counting_resource.hpp"
+#include "support/element_types.hpp"
+#include "support/executors.hpp"
+#include "support/gradient.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include "support/reference.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using namespace lod_test;
+using Ids = std::vector<std::int64_t>;
+
+namespace {
+
+template <class T>
+LoDTensor<T> random_tensor(Engine& engine, const Lengths& lengths, std::int64_t row_size) {
+  return lengths.empty() ? small_integers<T>(engine, {random_number(engine, 0, 6), row_size})
+                         : small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
+}
+
+Ids random_ids(Engine& engine, std::int64_t size) {
+  Ids ids;
+  for (std::int64_t i = 0; size > 0 && i < 5; ++i) ids.push_back(random_number(engine, 0, size - 1));
+  return ids;
+}
+std::vector<bool> random_mask(Engine& engine, std::int64_t size) {
+  std::vector<bool> mask;
+  for (std::int64_t i = 0; i < size; ++i) mask.push_back(random_number(engine, 0, 1) == 1);
+  return mask;
+}
+
+template <class T>
+Tree<T> reference_select(const Tree<T>& tree, const Ids& ids) {
+  Tree<T> chosen;
+  for (const std::int64_t id : ids) chosen.parts.push_back(tree.parts[static_cast<std::size_t>(id)]);
+  return chosen;
+}
+template <class T>
+Tree<T> reference_remove_empty(const Tree<T>& tree, int level) {
+  Tree<T> kept;
+  for (const auto& part : tree.parts) {
+    if (level > 0) {
+      kept.parts.push_back(reference_remove_empty(part, level - 1));
+    } else if (!part.parts.empty()) {
+      kept.parts.push_back(part);
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+TEST_CASE("select: sequences by id, in any order, repeated, with all below them") {
+  const auto x = LoDTensor<int>::from_nested(std::vector<std::vector<std::vector<int>>>{{{1, 2}, {3}}, {}, {{4}, {}}});
+  const auto y = lod::select(x, {2, 0, 2});
+  CHECK(tree_of(y) == tree_of(LoDTensor<int>::from_nested(
+                          std::vector<std::vector<std::vector<int>>>{{{4}, {}}, {{1, 2}, {3}}, {{4}, {}}})));
+  const auto rows = LoDTensor<int>::from_nested(std::vector<int>{7, 8, 9});
+  CHECK(tree_of(lod::select(rows, {2, 1})) == tree_of(LoDTensor<int>::from_nested(std::vector<int>{9, 8})));
+}
+
+TEST_CASE("select, filter: ids and masks of every form are the same") {
+  Engine engine(1);
+  const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 0, 3, 1}}), {3});
+  const auto expected = lod::select(x, {3, 1});
+  CHECK(same_bits(lod::select(x, Ids{3, 1}), expected));
+  CHECK(same_bits(lod::select(x, std::array<std::int64_t, 2>{3, 1}), expected));
+  const Ids list = {3, 1};
+  CHECK(same_bits(lod::select(x, std::span<const std::int64_t>(list)), expected));
+  CHECK(same_bits(lod::select(x, LoDTensor<std::int64_t>::from_nested(list)), expected));
+  CHECK(same_bits(lod::select(lod::CpuExecutor(2), x, list), expected));
+
+  const auto kept = lod::filter(x, {true, false, false, true});
+  CHECK(same_bits(kept, lod::select(x, {0, 3})));
+  CHECK(same_bits(lod::filter(x, std::vector<bool>{true, false, false, true}), kept));
+  CHECK(same_bits(lod::filter(x, std::vector<int>{1, 0, 0, -2}), kept));
+  CHECK(same_bits(lod::filter(x, std::array<std::uint8_t, 4>{1, 0, 0, 1}), kept));
+  CHECK(same_bits(lod::filter(x, LoDTensor<bool>::from_nested(std::vector<bool>{true, false, false, true})), kept));
+  const LoDTensor<bool> column = [] {
+    LoDTensor<bool> mask({4, 1});
+    mask.data()[0] = mask.data()[3] = true;
+    return mask;
+  }();
+  CHECK(same_bits(lod::filter(x, column), kept));
+}
+
+TEST_CASE("select, filter, remove_empty: agree with nested loops for slices of every type, depth and row size") {
+  for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
+    for_each_random_lod(2, 0, 5, [](Engine& engine, const Lengths& lengths) {
+      for (const std::int64_t row_size : {1, 3, 8, 17}) {
+        INFO("row size ", row_size);
+        const auto x = random_tensor<T>(engine, lengths, row_size);
+        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const lod::CpuExecutor executor(2);
+        const Ids ids = random_ids(engine, slice.size());
+        check_tree(lod::select(executor, slice, ids), x.levels(), reference_select(tree_of(slice), ids));
+
+        const auto mask = random_mask(engine, slice.size());
+        Ids kept;
+        for (std::size_t i = 0; i < mask.size(); ++i) {
+          if (mask[i]) kept.push_back(static_cast<std::int64_t>(i));
+        }
+        const auto filtered = lod::filter(executor, slice, mask);
+        check_tree(filtered, x.levels(), reference_select(tree_of(slice), kept));
+        // Back in their places, zeros in the others.
+        const auto back = lod::filter_grad(executor, filtered, slice.lod_view(), mask);
+        CHECK(back.lod_view() == slice.lod_view());
+        CHECK(same_bits(lod::filter(executor, back, mask), filtered));
+        std::vector<bool> others = mask;
+        others.flip();
+        const auto zeros = lod::filter(executor, back, others);
+        for (const T value : zeros.values()) CHECK(value == T{});
+
+        for (int level = 0; level < x.levels(); ++level) {
+          INFO("level ", level);
+          const auto y = lod::remove_empty(executor, slice, {.level = level});
+          check_tree(y, x.levels(), reference_remove_empty(tree_of(slice), level));
+          CHECK(same_bits(lod::remove_empty_grad(executor, y, slice.lod_view()), slice));
+        }
+      }
+    });
+  });
+}
+
+TEST_CASE("remove_empty: a sequence of empty ones is not empty, unless these are dropped first") {
+  const auto x = LoDTensor<int>::from_nested(std::vector<std::vector<std::vector<int>>>{{{}, {}}, {}, {{1}, {}}});
+  CHECK(lod::remove_empty(x).lod() == LoD::from_lengths({{2, 2}, {0, 0, 1, 0}}));
+  const auto inner = lod::remove_empty(x, {.level = -1});
+  CHECK(inner.lod() == LoD::from_lengths({{0, 0, 1}, {1}}));
+  CHECK(lod::remove_empty(inner).lod() == LoD::from_lengths({{1}, {1}}));
+}
+
+TEST_CASE("select, filter: batches without sequences, and of empty ones only, and rows without elements") {
+  for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}, {{2, 0}, {0, 0}}}) {
+    const LoDTensor<float> x(LoD::from_lengths(lengths), {3});
+    const auto none = lod::select(x, Ids());
+    CHECK(none.size() == 0);
+    CHECK(none.levels() == x.levels());
+    CHECK(none.row_shape() == x.row_shape());
+    CHECK(same_bits(lod::select_grad(none, x.lod(), Ids()), x));
+    const std::vector<bool> all(static_cast<std::size_t>(x.size()), true);
+    CHECK(same_bits(lod::filter(x, all), x));
+    CHECK(same_bits(lod::filter_grad(x, x.lod(), all), x));
+    CHECK(lod::remove_empty(x).rows() == 0);
+  }
+  const LoDTensor<float> narrow(LoD::from_lengths({{2, 1}}), {0});
+  CHECK(lod::select(narrow, {1, 1}).shape() == lod::Shape{2, 0});
+  CHECK(lod::select_grad(lod::select(narrow, {1, 1}), narrow.lod(), {1, 1}).shape() == narrow.shape());
+}
+
+TEST_CASE("select, filter: the same bits for any number of threads, also where a sequence was selected often") {
+  for (const std::int64_t row_size : {1, 3, 17}) {
+    Engine engine(4);
+    const auto x = real_numbers<float>(engine, giant_among_short(engine, 500, 20000), {row_size});
+    Ids ids = {250, 3, 250, 4, 3, 250};
+    for (int i = 0; i < 700; ++i) ids.push_back(7 + i % 5);
+    const auto mask = random_mask(engine, 500);
+    const auto y = lod::select(lod::CpuExecutor(1), x, ids);
+    const auto dx = lod::select_grad(lod::CpuExecutor(1), y, x.lod(), ids);
+    const auto kept = lod::filter(lod::CpuExecutor(1), x, mask);
+    for_each_executor([&](const auto& executor) {
+      CHECK(same_bits(lod::select(executor, x, ids), y));
+      CHECK(same_bits(lod::select_grad(executor, y, x.lod(), ids), dx));
+      CHECK(same_bits(lod::filter(executor, x, mask), kept));
+      CHECK(same_bits(lod::filter_grad(executor, kept, x.lod(), mask),
+                      lod::filter_grad(lod::CpuExecutor(1), kept, x.lod(), mask)));
+    });
+    CHECK(dx.data()[0] == 0);
+    CHECK(same_bits(dx.slice(4, 5), x.slice(4, 5)));  // selected once
+  }
+}
+
+TEST_CASE("select, filter, remove_empty: gradients against differences") {
+  Engine engine(12);
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
+    auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 1, 2}, {2, 0, 3, 1, 1}}), {row_size});
+    auto rows = real_numbers<double>(engine, {4, row_size});
+    const Ids ids = {3, 0, 3, 1, 3};
+    const std::vector<bool> mask = {true, true, false, true};
+    check_gradient(
+        engine, x, [&](const auto& at) { return lod::select(at, ids); },
+        [&](const auto& dy) { return lod::select_grad(dy, x.lod(), ids); });
+    check_gradient(
+        engine, rows, [&](const auto& at) { return lod::select(at, ids); },
+        [&](const auto& dy) { return lod::select_grad(dy, 4, ids); });
+    check_gradient(
+        engine, x, [&](const auto& at) { return lod::filter(at, mask); },
+        [&](const auto& dy) { return lod::filter_grad(dy, x.lod(), mask); });
+    check_gradient(
+        engine, rows, [&](const auto& at) { return lod::filter(at, mask); },
+        [&](const auto& dy) { return lod::filter_grad(dy, 4, mask); });
+    check_gradient(
+        engine, x, [&](const auto& at) { return lod::remove_empty(at, {.level = 1}); },
+        [&](const auto& dy) { return lod::remove_empty_grad(dy, x.lod()); });
+  }
+}
+
+TEST_CASE("select, filter, remove_empty: a second call allocates nothing") {
+  for (const int threads : {1, 2, 7}) {
+    CAPTURE(threads);
+    Engine engine(2);
+    const LoD flat = giant_among_short(engine, 500, 20000);
+    const auto x = real_numbers<float>(engine, LoD::from_lengths({{200, 0, 300}, flat.lengths(0)}), {3});
+    const Ids ids = {2, 0, 2};
+    CountingResource resource;
+    const lod::CpuExecutor executor(threads, &resource);
+    LoDTensor<float> y(&resource), dx(&resource), kept(&resource), full(&resource);
+    int before = -1;
+    for (int call = 0; call < 2; ++call) {
+      before = resource.allocations;
+      lod::select_into(executor, x, ids, y);
+      lod::select_grad_into(executor, y, x.lod(), ids, dx);
+      lod::filter_into(executor, x, {true, false, true}, kept);
+      lod::filter_grad_into(executor, kept, x.lod(), {true, false, true}, dx);
+      lod::remove_empty_into(executor, x, {.level = 1}, full);
+      lod::remove_empty_grad_into(executor, full, x.lod(), dx);
+    }
+    CHECK(resource.allocations == before);
+    CHECK(before > 0);
+  }
+}
+
+TEST_CASE("select, filter, remove_empty: bad arguments throw and change nothing") {
+  const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {2}), plain({3, 2});
+  LoDTensor<float> y({1, 2});
+  const lod::CpuExecutor executor(1);
+  check_throws<lod::OutOfRange>(
+      [&] {
+        lod::select_into(executor, x, {0, 2}, y);
+      },
+      "select: id 2 at position 1, expected 0 to 1", y);
+  check_throws<lod::OutOfRange>([&] { lod::select_into(executor, plain, {-1}, y); },
+                                "select: id -1 at position 0, expected 0 to 2", y);
+  check_throws<lod::OutOfRange>([&] { lod::select_grad_into(executor, plain, x.lod(), {2}, y); },
+                                "select_grad: id 2 at position 0, expected 0 to 1", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::select_grad_into(executor, plain, x.lod(), {0}, y); },
+                                   "select_grad: dy: 3 rows, expected 2", y);
+  check_throws<lod::ShapeMismatch>(
+      [&] { lod::filter_into(executor, x, {true}, y); },
+      "filter: a mask of 1 elements, expected 2, one for each sequence (row, where there is no level)", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::filter_grad_into(executor, plain, x.lod(), {true}, y); },
+                                   "filter_grad: a mask of 1 elements, expected 2", y);
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::filter_grad_into(executor, plain, x.lod(), {true, false}, y);
+      },
+      "filter_grad: dy: 3 rows, expected 2", y);
+  check_throws<lod::InvalidLoD>([&] { lod::remove_empty_into(executor, plain, y); },
+                                "remove_empty: the tensor has no level, expected at least one", y);
+  check_throws<lod::OutOfRange>([&] { lod::remove_empty_into(executor, x, {.level = 1}, y); },
+                                "level 1 of a LoD with 1 levels", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::remove_empty_grad_into(executor, plain, LoD::from_lengths({{2}}), y); },
+                                   "remove_empty_grad: dy: 3 rows, expected 2", y);
+  // Views as outputs must have the shape and the levels of the results.
+  LoDTensor<float> two(LoD::from_lengths({{1, 2}}), {2}), wrong(LoD::from_lengths({{2, 2}}), {2});
+  lod::select_into(executor, x, {1, 0}, two.view());
+  CHECK(same_bits(two, lod::select(x, {1, 0})));
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::select_into(executor, x, {1, 0}, wrong.view());
+      },
+      "and the levels of the result", wrong);
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::filter_into(executor, x, {true, true}, wrong.view());
+      },
+      "and the levels of the result", wrong);
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::select_grad_into(executor, plain, x.lod(), {0, 1}, wrong.view());
+      },
+      "and the levels of the result", wrong);
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::filter_grad_into(executor, plain, x.lod(), {true, true}, wrong.view());
+      },
+      "and the levels of the result", wrong);
+  check_throws<lod::ShapeMismatch>([&] { lod::remove_empty_into(executor, x, wrong.view()); },
+                                   "and the levels of the result", wrong);
+}
