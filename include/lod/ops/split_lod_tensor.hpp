@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Two branches: each sequence goes into one of them, and afterwards all come back in their order.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/ops/argument_list.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/ops/select.hpp>
+#include <lod/ops/time_major.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+struct SplitBranchOptions {
+  int level = 0;  ///< the level whose sequences are parted
+};
+
+struct MergeBranchOptions {
+  int level = 0;  ///< the level that the sequences had
+  LoD lod = {};   ///< its levels above `level` come above the sequences; does not count for level 0
+};
+
+/// What `split_lod_tensor` gives.
+template <class T, class Device = Cpu>
+struct Branches {
+  LoDTensor<T, Device> in_true;
+  LoDTensor<T, Device> in_false;
+};
+
+/// The sequences of `level` of x, or its rows where it has no level, in two batches: those whose element of the mask is
+/// true, and the others, each in their order. Both have `level` as their outermost level, with all below it; the levels
+/// above are dropped. The mask is a range, a list in braces or a tensor, of bool or of numbers, which are true where
+/// they are not 0. Semantics: PaddlePaddle's split_lod_tensor.
+///
+/// The outputs must not overlap x. Throws OutOfRange for the level, ShapeMismatch unless the mask has one element for
+/// each sequence.
+template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>, class True,
+          class False>
+void split_lod_tensor_into(const E& executor, const X& x, const Mask& mask, const SplitBranchOptions& options,
+                           True&& in_true, False&& in_false) {
+  using View = LoDTensorView<const value_type_t<X>, device_t<X>>;
+  const View view = x.view();
+  // Rows are the only sequences of what has no level.
+  const int level = detail::resolve_level(options.level, view.levels() > 0 ? view.levels() : 1);
+  const LoDView levels = operation::levels_below(view.lod_view(), level - 1);
+  const View sequences(view.data(), levels, &view.row_shape(), view.row_size());
+  operation::check_mask(mask, sequences.size(), "split_lod_tensor");
+  const operation::MaskedIds chosen(executor.workspace(), mask, true), others(executor.workspace(), mask, false);
+  operation::Rearrangement first(executor, sequences, chosen.size(), [&](std::int64_t i) { return chosen[i]; });
+  operation::Rearrangement second(executor, sequences, others.size(), [&](std::int64_t i) { return others[i]; });
+  operation::check_output(in_true, first.levels(), view.row_shape());
+  operation::check_output(in_false, second.levels(), view.row_shape());
+  first.write(in_true);
+  second.write(in_false);
+}
+template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
+Branches<value_type_t<X>, device_t<X>> split_lod_tensor(const E& executor, const X& x, const Mask& mask,
+                                                        const SplitBranchOptions& options = {}) {
+  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
+  Branches<value_type_t<X>, device_t<X>> y{Tensor(executor.resource()), Tensor(executor.resource())};
+  split_lod_tensor_into(executor, x, mask, options, y.in_true, y.in_false);
+  return y;
+}
+template <LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
+auto split_lod_tensor(const X& x, const Mask& mask, const SplitBranchOptions& options = {}) {
+  return split_lod_tensor(default_executor<device_t<X>>(), x, mask, options);
+}
+
+/// The inverse: for each element of the mask the next sequence of `in_true` where it is true, of `in_false` where it is
+/// not; rows where the branches have no level. What the sequences hold may have changed in between; both branches have
+/// the same number of levels and the same row shape. At a level below the outermost, the levels above come from
+/// `options.lod`. Semantics: PaddlePaddle's merge_lod_tensor; empty sequences are sequences like others, and levels
+/// above stay in their order.
+///
+/// `y` must not overlap the branches. Throws InvalidLoD for branches with different numbers of levels; ShapeMismatch
+/// for different row shapes, unless each branch has as many sequences as the mask says, and unless `options.lod` has as
+/// many at `level`; OutOfRange for a level that `options.lod` does not have.
+template <Executor E, LoDTensorLike InTrue, LoDTensorLike InFalse,
+          operation::ArgumentList Mask = std::initializer_list<bool>, class Y>
+void merge_lod_tensor_into(const E& executor, const InTrue& in_true, const InFalse& in_false, const Mask& mask,
+                           const MergeBranchOptions& options, Y&& y) {
+  using View = LoDTensorView<const value_type_t<InTrue>, device_t<InTrue>>;
+  static_assert(std::same_as<value_type_t<InTrue>, value_type_t<InFalse>>,
+                "merge_lod_tensor: both branches must have one element type");
+  const View branches[] = {in_true.view(), in_false.view()};
+  if (branches[0].levels() != branches[1].levels()) {
+    throw InvalidLoD(detail::text({"merge_lod_tensor: in_false has ", branches[1].levels(), " levels, expected ",
+                                   branches[0].levels(), " as in_true has"}));
+  }
+  operation::check_row_shape(branches[1].row_shape(), branches[0].row_shape(), "merge_lod_tensor: in_false");
+  const auto& elements = operation::elements_of(mask);
+  const auto first = elements.begin();
+  const auto size = static_cast<std::int64_t>(elements.size());
+  if (options.level < 0 || options.level > options.lod.levels()) {
+    throw OutOfRange(detail::text(
+        {"merge_lod_tensor: level ", options.level, ", but options.lod has ", options.lod.levels(), " levels above"}));
+  }
+  if (options.level > 0) {
+    const auto above = options.lod.offsets(options.level - 1);
+    operation::check_mask(mask, above.back(), "merge_lod_tensor");
+  }
+  operation::Runs runs(executor.workspace(), std::span<const View>(branches), 0, size);
+  std::int64_t next[] = {0, 0};
+  for (std::int64_t i = 0; i < size; ++i) {
+    const std::size_t branch = static_cast<bool>(first[static_cast<std::ptrdiff_t>(i)]) ? 0 : 1;
+    if (next[branch] < branches[branch].size())
+      runs.add(static_cast<std::int64_t>(branch), next[branch], next[branch] + 1);
+    ++next[branch];
+  }
+  for (std::size_t branch = 0; branch < 2; ++branch) {
+    if (next[branch] != branches[branch].size()) {
+      throw ShapeMismatch(
+          detail::text({"merge_lod_tensor: ", branch == 0 ? "in_true" : "in_false", " has ", branches[branch].size(),
+                        " sequences (rows, where it has no level), expected ", next[branch], " by the mask"}));
+    }
+  }
+  std::int64_t sequences = runs.sequences();
+  for (int above = 0; above < options.level; ++above) sequences += options.lod.size(above);
+  operation::NewLevels levels(executor.workspace(), options.level + branches[0].levels(), sequences, size);
+  for (int above = 0; above < options.level; ++above) operation::add_level(levels, options.lod.offsets(above));
+  runs.descend(levels);
+  const auto out = operation::prepare(y, levels, branches[0].row_shape());
+  runs.copy(executor, std::span<const View>(branches), branches[0].row_size(), out.data());
+}
+template <Executor E, LoDTensorLike InTrue, LoDTensorLike InFalse,
+          operation::ArgumentList Mask = std::initializer_list<bool>>
+LoDTensor<value_type_t<InTrue>, device_t<InTrue>> merge_lod_tensor(const E& executor, const InTrue& in_true,
+                                                                   const InFalse& in_false, const Mask& mask,
+                                                                   const MergeBranchOptions& options = {}) {
+  LoDTensor<value_type_t<InTrue>, device_t<InTrue>> y(executor.resource());
+  merge_lod_tensor_into(executor, in_true, in_false, mask, options, y);
+  return y;
+}
+template <LoDTensorLike InTrue, LoDTensorLike InFalse, operation::ArgumentList Mask = std::initializer_list<bool>>
+auto merge_lod_tensor(const InTrue& in_true, const InFalse& in_false, const Mask& mask,
+                      const MergeBranchOptions& options = {}) {
+  return merge_lod_tensor(default_executor<device_t<InTrue>>(), in_true, in_false, mask, options);
+}
+
+/// The gradients: each is the other's. That of `split_lod_tensor` takes the LoD of its x among the options, where
+/// `level` is not the outermost.
+template <Executor E, LoDTensorLike DTrue, LoDTensorLike DFalse,
+          operation::ArgumentList Mask = std::initializer_list<bool>, class DX>
+void split_lod_tensor_grad_into(const E& executor, const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
+                                const MergeBranchOptions& options, DX&& dx) {
+  merge_lod_tensor_into(executor, dtrue, dfalse, mask, options, dx);
+}
+template <Executor E, LoDTensorLike DTrue, LoDTensorLike DFalse,
+          operation::ArgumentList Mask = std::initializer_list<bool>>
+auto split_lod_tensor_grad(const E& executor, const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
+                           const MergeBranchOptions& options = {}) {
+  return merge_lod_tensor(executor, dtrue, dfalse, mask, options);
+}
+template <LoDTensorLike DTrue, LoDTensorLike DFalse, operation::ArgumentList Mask = std::initializer_list<bool>>
+auto split_lod_tensor_grad(const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
+                           const MergeBranchOptions& options = {}) {
+  return merge_lod_tensor(dtrue, dfalse, mask, options);
+}
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>, class DTrue,
+          class DFalse>
+void merge_lod_tensor_grad_into(const E& executor, const DY& dy, const Mask& mask, const SplitBranchOptions& options,
+                                DTrue&& dtrue, DFalse&& dfalse) {
+  split_lod_tensor_into(executor, dy, mask, options, dtrue, dfalse);
+}
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
+auto merge_lod_tensor_grad(const E& executor, const DY& dy, const Mask& mask, const SplitBranchOptions& options = {}) {
+  return split_lod_tensor(executor, dy, mask, options);
+}
+template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
+auto merge_lod_tensor_grad(const DY& dy, const Mask& mask, const SplitBranchOptions& options = {}) {
+  return split_lod_tensor(dy, mask, options);
+}
+
+}  // namespace lod::inline LOD_TARGET
