@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The same values under other levels.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/ops/argument_list.hpp>
+#include <lod/ops/batch_levels.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+namespace lod::inline LOD_TARGET {
+
+/// A copy of x under another LoD; one without a level gives a plain tensor. (`x.with_lod(lod)` is the same without the
+/// copy.) Semantics: PaddlePaddle's lod_reset.
+///
+/// `y` must not overlap x. Throws ShapeMismatch unless `lod` is for the rows of x.
+template <Executor E, LoDTensorLike X, class Y>
+void lod_reset_into(const E& executor, const X& x, const LoD& lod, Y&& y) {
+  const auto view = x.view().with_lod(lod);
+  operation::copy_into(executor, view, operation::SameLevels{view.lod_view()}, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> lod_reset(const E& executor, const X& x, const LoD& lod) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  lod_reset_into(executor, x, lod, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto lod_reset(const X& x, const LoD& lod) {
+  return lod_reset(default_executor<device_t<X>>(), x, lod);
+}
+
+/// A copy of x with one level more, below those that it has: `offsets` cut the rows. They are offsets, not lengths: the
+/// first is 0, the last the number of rows. What the last level of x counted as rows are now the sequences of the new
+/// level, so there is one for each row of x; a tensor without a level may be cut into any number. Semantics:
+/// PaddlePaddle's lod_append.
+///
+/// `offsets` are int64: a range, a list in braces or a tensor. `y` must not overlap x. Throws InvalidLoD for offsets
+/// that are none, or for another number of sequences than x has rows; ShapeMismatch where they end at another number of
+/// rows.
+template <Executor E, LoDTensorLike X, operation::ArgumentList Offsets = std::initializer_list<std::int64_t>, class Y>
+void lod_append_into(const E& executor, const X& x, const Offsets& offsets, Y&& y) {
+  const auto view = x.view();
+  const auto cuts = operation::ids_of(offsets);
+  const auto level = static_cast<std::size_t>(view.levels());
+  detail::check_offsets(cuts, level);
+  const auto size = static_cast<std::int64_t>(cuts.size()) - 1;
+  if (level > 0) detail::check_levels(level - 1, view.rows(), size);
+  operation::check_row_count(view.rows(), cuts.back(), "lod_append: x");
+  std::int64_t sequences = size;
+  for (int above = 0; above < view.levels(); ++above) sequences += view.lod_view().size(above);
+  operation::NewLevels levels(executor.workspace(), view.levels() + 1, sequences);
+  for (int above = 0; above < view.levels(); ++above) operation::add_level(levels, view.lod_view().offsets(above));
+  operation::add_level(levels, cuts);
+  operation::copy_into(executor, view, levels, y);
+}
+template <Executor E, LoDTensorLike X, operation::ArgumentList Offsets = std::initializer_list<std::int64_t>>
+LoDTensor<value_type_t<X>, device_t<X>> lod_append(const E& executor, const X& x, const Offsets& offsets) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  lod_append_into(executor, x, offsets, y);
+  return y;
+}
+template <LoDTensorLike X, operation::ArgumentList Offsets = std::initializer_list<std::int64_t>>
+auto lod_append(const X& x, const Offsets& offsets) {
+  return lod_append(default_executor<device_t<X>>(), x, offsets);
+}
+
+/// The gradients of `lod_reset` and `lod_append`: dy under the levels of x, which `x_levels` are. `dx` must not overlap
+/// dy. Throws ShapeMismatch unless dy has the rows of x.
+template <Executor E, LoDTensorLike DY, class DX>
+void lod_reset_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
+  const auto view = dy.view();
+  operation::check_row_count(view.rows(), x_levels.view().rows(), "lod_reset_grad: dy");
+  operation::copy_into(executor, view, operation::SameLevels{x_levels.view()}, dx);
+}
+template <Executor E, LoDTensorLike DY>
+LoDTensor<value_type_t<DY>, device_t<DY>> lod_reset_grad(const E& executor, const DY& dy, const BatchLevels& x_levels) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  lod_reset_grad_into(executor, dy, x_levels, dx);
+  return dx;
+}
+template <LoDTensorLike DY>
+auto lod_reset_grad(const DY& dy, const BatchLevels& x_levels) {
+  return lod_reset_grad(default_executor<device_t<DY>>(), dy, x_levels);
+}
+template <Executor E, LoDTensorLike DY, class DX>
+void lod_append_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
+  lod_reset_grad_into(executor, dy, x_levels, dx);
+}
+template <Executor E, LoDTensorLike DY>
+auto lod_append_grad(const E& executor, const DY& dy, const BatchLevels& x_levels) {
+  return lod_reset_grad(executor, dy, x_levels);
+}
+template <LoDTensorLike DY>
+auto lod_append_grad(const DY& dy, const BatchLevels& x_levels) {
+  return lod_reset_grad(dy, x_levels);
+}
+
+}  // namespace lod::inline LOD_TARGET
