@@ -14,14 +14,17 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/ops/batch_levels.hpp>
+#include <lod/ops/concat.hpp>
 #include <lod/ops/dynamic_rnn.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/gru.hpp>
+#include <lod/ops/lod_reset.hpp>
 #include <lod/ops/lstm.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/optimizers.hpp>
 #include <lod/ops/rank_table.hpp>
+#include <lod/ops/select.hpp>
 #include <lod/ops/sequence_concat.hpp>
 #include <lod/ops/sequence_conv.hpp>
 #include <lod/ops/sequence_enumerate.hpp>
@@ -34,6 +37,8 @@
 #include <lod/ops/sequence_reverse.hpp>
 #include <lod/ops/sequence_slice.hpp>
 #include <lod/ops/sequence_softmax.hpp>
+#include <lod/ops/sgd.hpp>
+#include <lod/ops/split_lod_tensor.hpp>
 #include <lod/ops/tensor_array.hpp>
 #include <lod/ops/time_major.hpp>
 #include <lod/selected_rows.hpp>

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Batches joined and cut along the top level. (sequence_concat.hpp joins sequence by sequence instead; lod_batch.hpp
+/// has the same for LoDs without values.)
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_batch.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/ops/argument_list.hpp>
+#include <lod/ops/batch_levels.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/ops/select.hpp>
+#include <lod/ops/sequence_concat.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <new>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lod::inline LOD_TARGET {
+
+namespace operation {
+
+template <class E, class View, class Y>
+void join_into(const E& executor, std::span<const View> views, Y&& y) {
+  if (views.empty()) throw InvalidLoD("concat: nothing given, expected at least one tensor");
+  const auto sources = static_cast<std::int64_t>(views.size());
+  std::int64_t size = 0;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (views[i].levels() != views[0].levels()) {
+      throw InvalidLoD(detail::text({"concat: tensor ", i, " has ", views[i].levels(), " levels, expected ",
+                                     views[0].levels(), " as the first has"}));
+    }
+    check_row_shape(views[i].row_shape(), views[0].row_shape(), "concat");
+    size += views[i].size();
+  }
+  Runs runs(executor.workspace(), views, 0, sources);
+  for (std::int64_t source = 0; source < sources; ++source) {
+    runs.add(source, 0, views[static_cast<std::size_t>(source)].size());
+  }
+  NewLevels levels(executor.workspace(), views[0].levels(), runs.sequences(), size);
+  runs.descend(levels);
+  const auto out = prepare(y, levels, views[0].row_shape());
+  runs.copy(executor, views, views[0].row_size(), out.data());
+}
+
+/// Calls f(part, begin, end) for the parts between the boundaries, in order.
+template <class F>
+void for_each_part(std::span<const std::int64_t> boundaries, std::int64_t size, const F& f) {
+  for (std::size_t part = 0; part <= boundaries.size(); ++part) {
+    f(part, part > 0 ? boundaries[part - 1] : 0, part < boundaries.size() ? boundaries[part] : size);
+  }
+}
+
+/// Parts of x, each to an output of its own.
+template <class E, class View, class Parts>
+void cut_into(const E& executor, const View& x, std::span<const std::int64_t> boundaries, Parts&& parts,
+              const char* what) {
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < boundaries.size(); ++i) {
+    if (boundaries[i] < before || boundaries[i] > x.size()) {
+      throw OutOfRange(detail::text(
+          {what, ": boundary ", boundaries[i], " at position ", i, ", expected ", before, " to ", x.size()}));
+    }
+    before = boundaries[i];
+  }
+  if (static_cast<std::size_t>(parts.size()) != boundaries.size() + 1) {
+    throw ShapeMismatch(detail::text({what, ": ", parts.size(), " outputs, expected ", boundaries.size() + 1}));
+  }
+  const auto outputs = parts.begin();
+  for_each_part(boundaries, x.size(), [&](std::size_t part, std::int64_t begin, std::int64_t end) {
+    check_output(outputs[static_cast<std::ptrdiff_t>(part)], SameLevels{x.slice(begin, end).lod_view()}, x.row_shape());
+  });
+  for_each_part(boundaries, x.size(), [&](std::size_t part, std::int64_t begin, std::int64_t end) {
+    const View some = x.slice(begin, end);
+    copy_into(executor, some, SameLevels{some.lod_view()}, outputs[static_cast<std::ptrdiff_t>(part)]);
+  });
+}
+
+template <class E, class T, class Device>
+std::vector<LoDTensor<T, Device>> new_tensors(const E& executor, std::int64_t count) {
+  std::vector<LoDTensor<T, Device>> tensors;
+  for (std::int64_t i = 0; i < count; ++i) tensors.emplace_back(executor.resource());
+  return tensors;
+}
+
+}  // namespace operation
+
+/// The batches one behind the other: the sequences of every level of the first, then those of the second, and so on;
+/// where they have no level, the rows. All have the same number of levels and the same row shape.
+///
+/// The arguments come one by one, or as one range of tensors or views. `y` must overlap none of them. Throws InvalidLoD
+/// for different numbers of levels, and where nothing is given; ShapeMismatch for different row shapes.
+template <Executor E, operation::TensorRange Xs, class Y>
+void concat_into(const E& executor, const Xs& xs, Y&& y) {
+  using View = operation::const_view_t<operation::element_t<Xs>>;
+  const Workspace::Loan<View> views(executor.workspace(), static_cast<std::int64_t>(xs.size()));
+  std::int64_t count = 0;
+  for (const auto& x : xs) ::new (static_cast<void*>(&views[count++])) View(x.view());
+  operation::join_into(executor, std::span<const View>(views.span()), y);
+}
+/// The last argument is the output.
+template <Executor E, LoDTensorLike X, class... More>
+void concat_into(const E& executor, const X& x, More&&... more) requires(sizeof...(More) > 0) {
+  constexpr std::size_t others = sizeof...(More) - 1;
+  const auto all = std::forward_as_tuple(more...);
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    const operation::const_view_t<X> views[] = {x.view(), std::get<i>(all).view()...};
+    operation::join_into(executor, std::span<const operation::const_view_t<X>>(views), std::get<others>(all));
+  }
+  (std::make_index_sequence<others>{});
+}
+template <Executor E, operation::TensorRange Xs>
+auto concat(const E& executor, const Xs& xs) {
+  using X = operation::element_t<Xs>;
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  concat_into(executor, xs, y);
+  return y;
+}
+template <operation::TensorRange Xs>
+auto concat(const Xs& xs) {
+  return concat(default_executor<device_t<operation::element_t<Xs>>>(), xs);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike... More>
+LoDTensor<value_type_t<X>, device_t<X>> concat(const E& executor, const X& x, const More&... more) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  concat_into(executor, x, more..., y);
+  return y;
+}
+template <LoDTensorLike X, LoDTensorLike... More>
+auto concat(const X& x, const More&... more) {
+  return concat(default_executor<device_t<X>>(), x, more...);
+}
+
+/// The gradients of `concat`, one for each of its arguments, whose levels are `x_levels`: the rows of dy that came from
+/// it. The levels of dy do not count.
+///
+/// `x_levels` is a range of what BatchLevels is made from, or a list of them in braces; `dxs` has one tensor or view
+/// for each. None must overlap dy. Throws ShapeMismatch unless dy has the rows of all of them together, and for another
+/// number of outputs.
+template <Executor E, LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>, class DXs>
+void concat_grad_into(const E& executor, const DY& dy, const Levels& x_levels, DXs&& dxs) {
+  const auto view = dy.view();
+  std::int64_t rows = 0;
+  for (const BatchLevels levels : x_levels) {
+    if (__builtin_add_overflow(rows, levels.view().rows(), &rows)) {
+      throw ShapeMismatch("concat_grad: the batches have more rows than 64 bits count");
+    }
+  }
+  operation::check_row_count(view.rows(), rows, "concat_grad: dy");
+  if (static_cast<std::size_t>(dxs.size()) != static_cast<std::size_t>(x_levels.size())) {
+    throw ShapeMismatch(
+        detail::text({"concat_grad: ", dxs.size(), " outputs, expected ", x_levels.size(), ", one for each batch"}));
+  }
+  auto dx = dxs.begin();
+  for (const BatchLevels levels : x_levels) {
+    operation::check_output(*dx++, operation::SameLevels{levels.view()}, view.row_shape());
+  }
+  const auto plain = view.with_lod(LoD());
+  rows = 0;
+  dx = dxs.begin();
+  for (const BatchLevels levels : x_levels) {
+    const std::int64_t end = rows + levels.view().rows();
+    operation::copy_into(executor, plain.slice(rows, end), operation::SameLevels{levels.view()}, *dx++);
+    rows = end;
+  }
+}
+template <Executor E, LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>>
+auto concat_grad(const E& executor, const DY& dy, const Levels& x_levels) {
+  auto dxs =
+      operation::new_tensors<E, value_type_t<DY>, device_t<DY>>(executor, static_cast<std::int64_t>(x_levels.size()));
+  concat_grad_into(executor, dy, x_levels, dxs);
+  return dxs;
+}
+template <LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>>
+auto concat_grad(const DY& dy, const Levels& x_levels) {
+  return concat_grad(default_executor<device_t<DY>>(), dy, x_levels);
+}
+
+/// The batch cut before the given top-level sequences (rows, where there is no level): boundaries.size() + 1 tensors
+/// with the levels of x, some perhaps without sequences. Copies; `x.slice(begin, end)` shows a part for nothing.
+///
+/// `boundaries` are int64: a range, a list in braces or a tensor. `parts` has one tensor or view for each part; none
+/// must overlap x. Throws OutOfRange unless the boundaries ascend from 0 to the number of sequences, ShapeMismatch for
+/// another number of outputs.
+template <Executor E, LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer_list<std::int64_t>,
+          class Parts>
+void split_at_into(const E& executor, const X& x, const Boundaries& boundaries, Parts&& parts) {
+  operation::cut_into(executor, x.view(), operation::ids_of(boundaries), parts, "split_at");
+}
+template <Executor E, LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer_list<std::int64_t>>
+auto split_at(const E& executor, const X& x, const Boundaries& boundaries) {
+  auto parts = operation::new_tensors<E, value_type_t<X>, device_t<X>>(
+      executor, static_cast<std::int64_t>(operation::ids_of(boundaries).size()) + 1);
+  split_at_into(executor, x, boundaries, parts);
+  return parts;
+}
+template <LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer_list<std::int64_t>>
+auto split_at(const X& x, const Boundaries& boundaries) {
+  return split_at(default_executor<device_t<X>>(), x, boundaries);
+}
+
+/// The batch cut along its top level into `count` tensors, always that many, as even in *rows* as whole sequences
+/// allow: each cut is at the boundary nearest to its even share, the earlier one of two. Otherwise as `split_at`.
+/// Throws OutOfRange for a count under 1.
+template <Executor E, LoDTensorLike X, class Parts>
+void split_into(const E& executor, const X& x, std::int64_t count, Parts&& parts) {
+  const auto view = x.view();
+  const Workspace::Loan<std::int64_t> boundaries(executor.workspace(), count > 1 ? count - 1 : 0);
+  std::int64_t next = 0;
+  detail::even_cuts(
+      view.size(), count, [&](std::int64_t i) { return operation::rows_before(view.lod_view(), i); },
+      [&](std::int64_t boundary) { boundaries[next++] = boundary; });
+  operation::cut_into(executor, view, boundaries.span(), parts, "split");
+}
+template <Executor E, LoDTensorLike X>
+auto split(const E& executor, const X& x, std::int64_t count) {
+  auto parts = operation::new_tensors<E, value_type_t<X>, device_t<X>>(executor, count);
+  split_into(executor, x, count, parts);
+  return parts;
+}
+template <LoDTensorLike X>
+auto split(const X& x, std::int64_t count) {
+  return split(default_executor<device_t<X>>(), x, count);
+}
+
+/// The gradient of `split` and `split_at`: those of the parts, one behind the other, as `concat` joins them.
+template <Executor E, operation::TensorRange DParts, class DX>
+void split_grad_into(const E& executor, const DParts& dparts, DX&& dx) {
+  concat_into(executor, dparts, dx);
+}
+template <Executor E, operation::TensorRange DParts>
+auto split_grad(const E& executor, const DParts& dparts) {
+  return concat(executor, dparts);
+}
+template <operation::TensorRange DParts>
+auto split_grad(const DParts& dparts) {
+  return concat(dparts);
+}
+
+}  // namespace lod::inline LOD_TARGET
