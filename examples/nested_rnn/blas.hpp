@@ -10,7 +10,15 @@
 #include <algorithm>
 #include <cstdint>
 
+extern "C" [[gnu::weak]] void openblas_set_num_threads(int threads);
+
 namespace blas {
+
+/// Where the BLAS is OpenBLAS: no threads of its own. The products of a step are small, and its threads would wait for
+/// each other, and for the executor's, longer than they work.
+inline void use_one_thread() {
+  if (openblas_set_num_threads) openblas_set_num_threads(1);
+}
 
 inline void gemm(CBLAS_TRANSPOSE a_form, CBLAS_TRANSPOSE b_form, int m, int n, int k, const float* a, int a_stride,
                  const float* b, int b_stride, float beta, float* c, int c_stride) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Trains a nested recurrent network to tell which document a section of text is from, without padding anything.
+#include "blas.hpp"
 #include "model_file.hpp"
 #include "network.hpp"
 #include "plot.hpp"
@@ -320,6 +321,7 @@ int train(const Options& options) {
 
 int main(int count, char** arguments) {
   try {
+    blas::use_one_thread();
     const Options options = read_options(count, arguments);
     return options.check_gradients ? check_gradients(options.seed) : train(options);
   } catch (const std::exception& error) {

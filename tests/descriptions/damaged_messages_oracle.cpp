@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Damaged messages: what the decoder accepts and what comes of it, against libprotobuf.
+#include "random_message.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace lod_test;
+
+namespace {
+
+template <class M>
+struct Decoded {
+  std::optional<M> message = {};
+  std::string error = {};
+  std::size_t position = 0;
+};
+template <class M>
+Decoded<M> try_decode(std::string_view bytes) {
+  try {
+    return {.message = lod::decode<M>(bytes)};
+  } catch (const lod::ParseError& error) {
+    return {.error = error.what(), .position = error.position()};
+  }
+}
+
+/// One change of the kinds that transport and programs make: a byte, a bit, bytes lost, doubled, inserted, cut off.
+void damage(Engine& engine, std::string& bytes) {
+  const auto at = [&] { return static_cast<std::size_t>(engine() % bytes.size()); };
+  if (bytes.empty()) bytes += static_cast<char>(engine());
+  switch (random_number(engine, 0, 6)) {
+    case 0:
+      bytes[at()] = static_cast<char>(engine());
+      break;
+    case 1: {
+      char& byte = bytes[at()];
+      byte = static_cast<char>(byte ^ 1 << engine() % 8);
+      break;
+    }
+    case 2:
+      bytes.erase(at(), engine() % 4);
+      break;
+    case 3: {
+      const std::string part = bytes.substr(at(), engine() % 16);
+      bytes.insert(at(), part);
+      break;
+    }
+    case 4:
+      bytes.insert(at(), 1, static_cast<char>(engine()));
+      break;
+    case 5:
+      bytes.resize(at());
+      break;
+    case 6: {  // the same value in another length
+      const std::size_t i = at();
+      if (static_cast<unsigned char>(bytes[i]) < 0x80) {
+        bytes[i] = static_cast<char>(bytes[i] | 0x80);
+        bytes.insert(i + 1, 1, '\0');
+      }
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("decode: of each beginning of a message, accepts what libprotobuf accepts") {
+  std::size_t accepted = 0, refused = 0;
+  for_each_random_message(100, [&](auto revision, Engine&, const auto& message) {
+    using M = typename decltype(revision)::Struct;
+    const std::string whole = lod::encode(message);
+    if (whole.size() > 300) return;  // the time goes with the square
+    for (std::size_t size = 0; size <= whole.size(); ++size) {
+      // A copy of its own, so that the sanitizers see a read beyond its end.
+      const std::vector<char> copied(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+      const std::string_view bytes(copied.data(), size);
+      const Decoded<M> ours = try_decode<M>(bytes);
+      typename decltype(revision)::Generated theirs;
+      const bool is_valid =
+          theirs.ParsePartialFromArray(bytes.data(), static_cast<int>(size)) && theirs.IsInitialized();
+      if (ours.message.has_value() != is_valid || ours.position > size) {
+        FAIL("of ", hex(whole), " the first ", size, " bytes: ", is_valid ? "valid, " : "not valid, ", ours.error);
+      }
+      if (is_valid) REQUIRE(lod::encode(*ours.message) == theirs.SerializeAsString());
+      ++(is_valid ? accepted : refused);
+    }
+  });
+  CHECK(accepted > 1000);
+  CHECK(refused > 10000);
+}
+
+TEST_CASE("decode: of damaged messages, accepts none that libprotobuf refuses, and reads what it reads") {
+  std::size_t accepted = 0, refused = 0, stricter = 0;
+  for_each_random_message(300, [&](auto revision, Engine& engine, const auto& message) {
+    using M = typename decltype(revision)::Struct;
+    const std::string whole = lod::encode(message);
+    M untouched = message;
+    for (int i = 0; i < 20; ++i) {
+      std::string bytes = whole;
+      for (std::int64_t count = random_number(engine, 1, 3); count > 0; --count) damage(engine, bytes);
+      INFO("bytes: ", hex(bytes));
+      const Decoded<M> ours = try_decode<M>(bytes);
+      typename decltype(revision)::Generated theirs;
+      const bool is_valid = theirs.ParsePartialFromString(bytes) && theirs.IsInitialized();
+
+      if (ours.message) {
+        REQUIRE(is_valid);
+        const std::string again = lod::encode(*ours.message);
+        REQUIRE(again == theirs.SerializeAsString());
+        REQUIRE(lod::encode(lod::decode<M>(again)) == again);
+        ++accepted;
+        continue;
+      }
+      INFO("error: ", ours.error);
+      REQUIRE(ours.position <= bytes.size());
+      REQUIRE(ours.error.ends_with(" (at byte " + std::to_string(ours.position) + ")"));
+      REQUIRE_THROWS_AS(lod::decode(bytes, untouched), lod::ParseError);
+      REQUIRE(untouched == message);
+      if (is_valid) {  // what proto/var_desc.proto says that this library alone refuses
+        const bool is_told = ours.error.find(": wire type ") != std::string::npos ||
+                             ours.error.find(" is no ") != std::string::npos ||
+                             ours.error.find(": a tag of more than 32 bits") != std::string::npos;
+        REQUIRE(is_told);
+        ++stricter;
+      } else {
+        ++refused;
+      }
+    }
+  });
+  CHECK(accepted > 1000);
+  CHECK(refused > 10000);
+  CHECK(stricter > 100);
+}
