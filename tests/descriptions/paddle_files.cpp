@@ -175,9 +175,9 @@ TEST_CASE("decode: the descriptions of saved parameters are those of the program
   CHECK(parameters.size() == 6);
   const std::string bytes = read_file("custom_gap/custom_gap.pdiparams");
   std::string_view rest = bytes;
-  for (const auto& [name, tensor] : parameters) {
-    CAPTURE(name);
-    CHECK(take_saved_tensor(rest) == tensor);
+  for (const auto& parameter : parameters) {
+    CAPTURE(parameter.first);
+    CHECK(take_saved_tensor(rest) == parameter.second);
   }
   CHECK(rest.empty());
 }

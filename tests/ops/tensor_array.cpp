@@ -42,9 +42,12 @@ Lengths rows_of_elements(const TensorArray<std::int64_t>& array) {
 /// The sequences of a level, longest first.
 template <class T>
 std::vector<Tree<T>> ranked(const Tree<T>& batch, int level) {
-  auto sequences = sequences_of(batch, level);
-  std::stable_sort(sequences.begin(), sequences.end(),
-                   [](const auto& a, const auto& b) { return a.parts.size() > b.parts.size(); });
+  std::vector<Tree<T>> sequences;
+  for (const auto& sequence : sequences_of(batch, level)) {
+    const auto shorter = std::find_if(sequences.begin(), sequences.end(),
+                                      [&](const auto& other) { return other.parts.size() < sequence.parts.size(); });
+    sequences.insert(shorter, sequence);
+  }
   return sequences;
 }
 
