@@ -138,3 +138,22 @@ TEST_CASE("decode: of damaged messages, accepts none that libprotobuf refuses, a
   CHECK(refused > 10000);
   CHECK(stricter > 100);
 }
+
+TEST_CASE("decode: groups may lie as deep as libprotobuf lets them, also inside messages") {
+  for (int messages = 0; messages <= 3; ++messages) {  // type, lod_tensor, tensor
+    for (std::size_t groups = 90; groups <= 110; ++groups) {
+      CAPTURE(messages);
+      CAPTURE(groups);
+      const std::string nested = std::string(groups, '\x7b') + std::string(groups, '\x7c');
+      lod::VarDesc v = lod::VarDesc::lod_tensor("x", {lod::DataType::FP32, {-1}});
+      std::string* const unknown_fields[] = {&v.unknown_fields, &v.type.unknown_fields,
+                                             &v.type.lod_tensor->unknown_fields,
+                                             &v.type.lod_tensor->tensor.unknown_fields};
+      *unknown_fields[messages] = nested;
+      const std::string bytes = lod::encode(v);
+      const bool is_valid = lod::schema::VarDesc().ParsePartialFromString(bytes);
+      CHECK(is_valid == (static_cast<int>(groups) + messages <= 100));
+      CHECK(try_decode<lod::VarDesc>(bytes).message.has_value() == is_valid);
+    }
+  }
+}
