@@ -18,6 +18,7 @@
 #include <lod/ops/dynamic_rnn.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/gru.hpp>
+#include <lod/ops/levels.hpp>
 #include <lod/ops/lod_reset.hpp>
 #include <lod/ops/lstm.hpp>
 #include <lod/ops/matrix_product.hpp>

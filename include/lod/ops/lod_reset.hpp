@@ -78,9 +78,7 @@ auto lod_append(const X& x, const Offsets& offsets) {
 /// dy. Throws ShapeMismatch unless dy has the rows of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void lod_reset_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  const auto view = dy.view();
-  operation::check_row_count(view.rows(), x_levels.view().rows(), "lod_reset_grad: dy");
-  operation::copy_into(executor, view, operation::SameLevels{x_levels.view()}, dx);
+  operation::restore_levels_into(executor, dy, x_levels, "lod_reset_grad: dy", dx);
 }
 template <Executor E, LoDTensorLike DY>
 LoDTensor<value_type_t<DY>, device_t<DY>> lod_reset_grad(const E& executor, const DY& dy, const BatchLevels& x_levels) {

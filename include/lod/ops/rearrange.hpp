@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernel.hpp>
+#include <lod/ops/batch_levels.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
 #include <lod/target.hpp>
@@ -27,6 +28,15 @@ template <Executor E, class T, class Device, class Structure, class Y>
 void copy_into(const E& executor, const LoDTensorView<const T, Device>& x, const Structure& structure, Y&& y) {
   const auto out = prepare(y, structure, x.row_shape());
   copy_rows(executor, x, out.data());
+}
+
+/// The gradient of what only changes levels: dy under the levels of the argument. Throws ShapeMismatch, with a text
+/// that begins with `what`, for another number of rows.
+template <Executor E, LoDTensorLike DY, class DX>
+void restore_levels_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const char* what, DX&& dx) {
+  const auto view = dy.view();
+  check_row_count(view.rows(), x_levels.view().rows(), what);
+  copy_into(executor, view, SameLevels{x_levels.view()}, dx);
 }
 
 /// A copy of x, from the memory of the executor.

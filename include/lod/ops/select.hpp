@@ -279,9 +279,7 @@ auto remove_empty(const X& x, const RemoveEmptyOptions& options = {}) {
 /// `x_levels` are. `dx` must not overlap dy. Throws ShapeMismatch unless dy has the rows of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void remove_empty_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  const auto view = dy.view();
-  operation::check_row_count(view.rows(), x_levels.view().rows(), "remove_empty_grad: dy");
-  operation::copy_into(executor, view, operation::SameLevels{x_levels.view()}, dx);
+  operation::restore_levels_into(executor, dy, x_levels, "remove_empty_grad: dy", dx);
 }
 template <Executor E, LoDTensorLike DY>
 LoDTensor<value_type_t<DY>, device_t<DY>> remove_empty_grad(const E& executor, const DY& dy,

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Levels taken away, put in, joined and exchanged.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/ops/batch_levels.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/ops/time_major.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+struct FlattenOptions {
+  int level = 0;  ///< the last level that stays
+};
+
+namespace operation {
+
+/// Where the sequences of the level above begin among the new ones of `inserted`, whose children they have so far:
+/// sequence i, or the end of all, at child children[i].
+inline void write_new_parents(std::span<const std::int64_t> children, const LoD& inserted,
+                              std::span<std::int64_t> parents) {
+  const auto wrong = [&](std::size_t i) {
+    return InvalidLoD(detail::text({"insert_level: the sequences above have a boundary at ", children[i] - children[0],
+                                    " (position ", i, "), where lod has none"}));
+  };
+  if (inserted.levels() == 2) {
+    const auto given = inserted.offsets(0), cuts = inserted.offsets(1);
+    if (given.size() != children.size()) {
+      throw InvalidLoD(detail::text({"insert_level: level 0 of lod has ", given.size() - 1, " sequences, expected ",
+                                     children.size() - 1, ", as many as are above the new level"}));
+    }
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      if (cuts[static_cast<std::size_t>(given[i])] != children[i] - children[0]) throw wrong(i);
+      parents[i] = given[i];
+    }
+    return;
+  }
+  const auto cuts = inserted.offsets(0);
+  std::size_t position = 0;
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    const std::int64_t child = children[i] - children[0];
+    while (position < cuts.size() && cuts[position] < child) ++position;
+    if (position == cuts.size() || cuts[position] != child) throw wrong(i);
+    if (i + 1 == children.size() && i > 0) position = cuts.size() - 1;
+    parents[i] = static_cast<std::int64_t>(position);
+  }
+  if (position + 1 != cuts.size()) {
+    throw InvalidLoD(detail::text(
+        {"insert_level: lod has ", cuts.size() - 1, " sequences, but there is none above to which they could belong"}));
+  }
+}
+
+/// Where each child of the outermost level goes when the two outermost levels are exchanged: the first children of all
+/// sequences, the second ones, and so on.
+class TransposedOrder {
+ public:
+  TransposedOrder(Workspace& workspace, const LoDView& x)
+      : lengths_(x.offsets(0)),
+        longest_(longest(lengths_)),
+        starts_(workspace, longest_ + 1),
+        places_(workspace, lengths_.back() - lengths_.front()) {
+    for (std::int64_t& start : starts_.span()) start = 0;
+    // How many are longer than t, which is where t + 1 begins but for the steps before.
+    each([&](std::int64_t, std::int64_t t) { ++starts_[t + 1]; });
+    for (std::int64_t t = 0; t < longest_; ++t) starts_[t + 1] += starts_[t];
+    const Workspace::Loan<std::int64_t> next(workspace, longest_);
+    for (std::int64_t t = 0; t < longest_; ++t) next[t] = starts_[t];
+    each([&](std::int64_t child, std::int64_t t) { places_[child] = next[t]++; });
+  }
+
+  /// The offsets of the new outermost level.
+  std::span<const std::int64_t> starts() const noexcept { return starts_.span(); }
+  std::int64_t children() const noexcept { return static_cast<std::int64_t>(places_.span().size()); }
+  /// The place of a child among those of the result.
+  std::int64_t place(std::int64_t child) const noexcept { return places_[child]; }
+
+ private:
+  static std::int64_t longest(std::span<const std::int64_t> offsets) {
+    std::int64_t most = 0;
+    for (std::size_t i = 1; i < offsets.size(); ++i) {
+      if (offsets[i] - offsets[i - 1] > most) most = offsets[i] - offsets[i - 1];
+    }
+    return most;
+  }
+  template <class F>
+  void each(const F& f) const {
+    for (std::size_t i = 1; i < lengths_.size(); ++i) {
+      for (std::int64_t child = lengths_[i - 1]; child < lengths_[i]; ++child) {
+        f(child - lengths_[0], child - lengths_[i - 1]);
+      }
+    }
+  }
+
+  std::span<const std::int64_t> lengths_;
+  std::int64_t longest_;
+  Workspace::Loan<std::int64_t> starts_;
+  Workspace::Loan<std::int64_t> places_;
+};
+
+/// The children of the outermost level of x, in another order, under other outermost offsets.
+template <Executor E, class View, class Element, class Y>
+void regroup_into(const E& executor, const View& x, std::span<const std::int64_t> outermost, const Element& element,
+                  Y&& y) {
+  const LoDView below = levels_below(x.lod_view(), 0);
+  const View children(x.data(), below, &x.row_shape(), x.row_size());
+  const std::span<const View> source(&children, 1);
+  Runs runs(executor.workspace(), source, 0, below.size());
+  for (std::int64_t i = 0; i < below.size(); ++i) runs.add(0, element(i), element(i) + 1);
+  NewLevels levels(executor.workspace(), x.levels(),
+                   static_cast<std::int64_t>(outermost.size()) - 1 + runs.sequences());
+  add_level(levels, outermost);
+  runs.descend(levels);
+  const auto out = prepare(y, levels, x.row_shape());
+  runs.copy(executor, source, x.row_size(), out.data());
+}
+
+}  // namespace operation
+
+/// x with one level fewer: what the sequences of `level` hold belongs to the sequences above them, or, for level 0, to
+/// nothing. The values are those of x. `y` must not overlap x. Throws OutOfRange for the level, InvalidLoD where x has
+/// none.
+template <Executor E, LoDTensorLike X, class Y>
+void remove_level_into(const E& executor, const X& x, int level, Y&& y) {
+  const auto view = x.view();
+  operation::check_has_level(view, "remove_level");
+  const LoDView from = view.lod_view();
+  const int removed = detail::resolve_level(level, from.levels());
+  std::int64_t sequences = 0;
+  for (int other = 0; other < from.levels(); ++other) sequences += other == removed ? 0 : from.size(other);
+  operation::NewLevels levels(executor.workspace(), from.levels() - 1, sequences, view.rows());
+  for (int other = 0; other < from.levels(); ++other) {
+    const auto offsets = from.offsets(other);
+    if (other + 1 == removed) {
+      const auto inner = from.offsets(removed);
+      const auto joined = levels.add(from.size(other));
+      for (std::size_t i = 0; i < joined.size(); ++i) {
+        joined[i] = inner[static_cast<std::size_t>(offsets[i] - offsets[0])] - inner[0];
+      }
+    } else if (other != removed) {
+      operation::add_level(levels, offsets);
+    }
+  }
+  operation::copy_into(executor, view, levels, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> remove_level(const E& executor, const X& x, int level) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  remove_level_into(executor, x, level, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto remove_level(const X& x, int level) {
+  return remove_level(default_executor<device_t<X>>(), x, level);
+}
+
+/// x with one level more, which is then level `level`; -1 is the new last one. Sequence i of it holds what sequence i
+/// of `lod` says: so many of the sequences that are of `level` now, or rows, where there are none. The values are those
+/// of x.
+///
+/// Where there is a level above, each of its sequences must begin and end with a new one. Where empty new sequences
+/// stand at such a boundary, they belong to the sequence that begins there, at the end of all to the last one; to say
+/// otherwise `lod` has two levels, of which the outer one has the new sequences of each sequence above.
+///
+/// `y` must not overlap x. Throws OutOfRange for the level; InvalidLoD unless `lod` has one level, or two below another
+/// level, and fits the sequences below and above.
+template <Executor E, LoDTensorLike X, class Y>
+void insert_level_into(const E& executor, const X& x, int level, const LoD& lod, Y&& y) {
+  const auto view = x.view();
+  const LoDView from = view.lod_view();
+  const int inserted = detail::resolve_level(level, from.levels() + 1);
+  if (lod.levels() != 1 && !(lod.levels() == 2 && inserted > 0)) {
+    throw InvalidLoD(detail::text({"insert_level: lod has ", lod.levels(), " levels, expected 1",
+                                   inserted > 0 ? ", or 2 with those above" : ""}));
+  }
+  const std::int64_t children = inserted < from.levels() ? from.size(inserted) : view.rows();
+  if (lod.rows() != children) {
+    throw InvalidLoD(detail::text(
+        {"insert_level: lod is for ", lod.rows(), " sequences or rows, but ", children, " are below the new level"}));
+  }
+  std::int64_t sequences = lod.size(-1);
+  for (int other = 0; other < from.levels(); ++other) sequences += from.size(other);
+  operation::NewLevels levels(executor.workspace(), from.levels() + 1, sequences);
+  for (int other = 0; other < inserted; ++other) {
+    const auto offsets = from.offsets(other);
+    if (other + 1 == inserted) {
+      operation::write_new_parents(offsets, lod, levels.add(from.size(other)));
+    } else {
+      operation::add_level(levels, offsets);
+    }
+  }
+  operation::add_level(levels, lod.offsets(-1));
+  for (int other = inserted; other < from.levels(); ++other) operation::add_level(levels, from.offsets(other));
+  operation::copy_into(executor, view, levels, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> insert_level(const E& executor, const X& x, int level, const LoD& lod) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  insert_level_into(executor, x, level, lod, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto insert_level(const X& x, int level, const LoD& lod) {
+  return insert_level(default_executor<device_t<X>>(), x, level, lod);
+}
+
+/// x without the levels below `level`: its sequences hold rows, all that were under them. What has no level stays as it
+/// is. The values are those of x. `y` must not overlap x. Throws OutOfRange for the level.
+template <Executor E, LoDTensorLike X, class Y>
+void flatten_into(const E& executor, const X& x, const FlattenOptions& options, Y&& y) {
+  const auto view = x.view();
+  const LoDView from = view.lod_view();
+  const int last = from.levels() == 0 ? -1 : detail::resolve_level(options.level, from.levels());
+  std::int64_t sequences = 0;
+  for (int level = 0; level <= last; ++level) sequences += from.size(level);
+  operation::NewLevels levels(executor.workspace(), last + 1, sequences, view.rows());
+  for (int level = 0; level <= last; ++level) {
+    operation::add_level(levels, level == last ? from.absolute_offsets(level) : from.offsets(level));
+  }
+  operation::copy_into(executor, view, levels, y);
+}
+template <Executor E, LoDTensorLike X, class Y>
+void flatten_into(const E& executor, const X& x, Y&& y) {
+  flatten_into(executor, x, FlattenOptions{}, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> flatten(const E& executor, const X& x, const FlattenOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  flatten_into(executor, x, options, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto flatten(const X& x, const FlattenOptions& options = {}) {
+  return flatten(default_executor<device_t<X>>(), x, options);
+}
+
+/// The gradients of `remove_level`, `insert_level` and `flatten`: dy under the levels of x, which `x_levels` are. The
+/// levels of dy do not count. `dx` must not overlap dy. Throws ShapeMismatch unless dy has the rows of x.
+template <Executor E, LoDTensorLike DY, class DX>
+void remove_level_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
+  operation::restore_levels_into(executor, dy, x_levels, "remove_level_grad: dy", dx);
+}
+template <Executor E, LoDTensorLike DY>
+LoDTensor<value_type_t<DY>, device_t<DY>> remove_level_grad(const E& executor, const DY& dy,
+                                                            const BatchLevels& x_levels) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  remove_level_grad_into(executor, dy, x_levels, dx);
+  return dx;
+}
+template <LoDTensorLike DY>
+auto remove_level_grad(const DY& dy, const BatchLevels& x_levels) {
+  return remove_level_grad(default_executor<device_t<DY>>(), dy, x_levels);
+}
+template <Executor E, LoDTensorLike DY, class DX>
+void insert_level_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
+  operation::restore_levels_into(executor, dy, x_levels, "insert_level_grad: dy", dx);
+}
+template <Executor E, LoDTensorLike DY>
+LoDTensor<value_type_t<DY>, device_t<DY>> insert_level_grad(const E& executor, const DY& dy,
+                                                            const BatchLevels& x_levels) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  insert_level_grad_into(executor, dy, x_levels, dx);
+  return dx;
+}
+template <LoDTensorLike DY>
+auto insert_level_grad(const DY& dy, const BatchLevels& x_levels) {
+  return insert_level_grad(default_executor<device_t<DY>>(), dy, x_levels);
+}
+template <Executor E, LoDTensorLike DY, class DX>
+void flatten_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
+  operation::restore_levels_into(executor, dy, x_levels, "flatten_grad: dy", dx);
+}
+template <Executor E, LoDTensorLike DY>
+LoDTensor<value_type_t<DY>, device_t<DY>> flatten_grad(const E& executor, const DY& dy, const BatchLevels& x_levels) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  flatten_grad_into(executor, dy, x_levels, dx);
+  return dx;
+}
+template <LoDTensorLike DY>
+auto flatten_grad(const DY& dy, const BatchLevels& x_levels) {
+  return flatten_grad(default_executor<device_t<DY>>(), dy, x_levels);
+}
+
+/// The two outermost levels exchanged: sequence t of the result holds child t of every sequence of x that has one, in
+/// the order of these. Children are what the outermost level of x holds: rows where it is the only one. As many levels
+/// as x, and as many outermost sequences as its longest has children. (`to_time_major` has the longest sequences
+/// first.)
+///
+/// Empty sequences leave no trace, so this is not its own inverse in general: the gradient needs the levels of x. `y`
+/// must not overlap x. Throws InvalidLoD where x has no level.
+template <Executor E, LoDTensorLike X, class Y>
+void transpose_levels_into(const E& executor, const X& x, Y&& y) {
+  const auto view = x.view();
+  operation::check_has_level(view, "transpose_levels");
+  const operation::TransposedOrder order(executor.workspace(), view.lod_view());
+  const Workspace::Loan<std::int64_t> children(executor.workspace(), order.children());
+  for (std::int64_t child = 0; child < order.children(); ++child) children[order.place(child)] = child;
+  operation::regroup_into(
+      executor, view, order.starts(), [&](std::int64_t place) { return children[place]; }, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> transpose_levels(const E& executor, const X& x) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  transpose_levels_into(executor, x, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto transpose_levels(const X& x) {
+  return transpose_levels(default_executor<device_t<X>>(), x);
+}
+
+/// The gradient of `transpose_levels`: the children of dy back in the sequences of x, whose levels are `x_levels`; only
+/// the outermost counts. dy has the levels of the result. `dx` must not overlap dy. Throws InvalidLoD where there is no
+/// level, ShapeMismatch unless the outermost level of dy is that of the result.
+template <Executor E, LoDTensorLike DY, class DX>
+void transpose_levels_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
+  const auto view = dy.view();
+  operation::check_has_level(view, "transpose_levels_grad: dy");
+  operation::check_has_level(x_levels.view(), "transpose_levels_grad: x");
+  const operation::TransposedOrder order(executor.workspace(), x_levels.view());
+  const auto found = view.lod_view().offsets(0);
+  bool fits = found.size() == order.starts().size();
+  for (std::size_t i = 0; fits && i < found.size(); ++i) fits = found[i] - found[0] == order.starts()[i];
+  if (!fits) throw ShapeMismatch("transpose_levels_grad: the outermost level of dy is not that of x, transposed");
+  operation::regroup_into(
+      executor, view, x_levels.view().offsets(0), [&](std::int64_t child) { return order.place(child); }, dx);
+}
+template <Executor E, LoDTensorLike DY>
+LoDTensor<value_type_t<DY>, device_t<DY>> transpose_levels_grad(const E& executor, const DY& dy,
+                                                                const BatchLevels& x_levels) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  transpose_levels_grad_into(executor, dy, x_levels, dx);
+  return dx;
+}
+template <LoDTensorLike DY>
+auto transpose_levels_grad(const DY& dy, const BatchLevels& x_levels) {
+  return transpose_levels_grad(default_executor<device_t<DY>>(), dy, x_levels);
+}
+
+}  // namespace lod::inline LOD_TARGET
