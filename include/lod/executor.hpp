@@ -50,10 +50,11 @@ class Workspace {
   };
 
  private:
-  /// The smallest free block that is large enough; else the largest one, made larger; else a new one.
+  /// The smallest free block that is large enough; else the largest one, made larger; else a new one. None for nothing:
+  /// a block held for no use would be missed by the next loan.
   Buffer<std::byte> take(std::int64_t bytes) {
     Buffer<std::byte> block(resource_);
-    {
+    if (bytes > 0) {
       const std::lock_guard lock(mutex_);
       std::size_t best = free_.size();
       for (std::size_t i = 0; i < free_.size(); ++i) {
