@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/kernels/cpu/embedding.hpp>
+#include <lod/kernels/cpu/for_each_sequence.hpp>
 #include <lod/kernels/cpu/gru.hpp>
 #include <lod/kernels/cpu/lstm.hpp>
 #include <lod/kernels/cpu/matrix_product.hpp>

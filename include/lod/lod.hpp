@@ -17,6 +17,7 @@
 #include <lod/ops/concat.hpp>
 #include <lod/ops/dynamic_rnn.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/ops/for_each_sequence.hpp>
 #include <lod/ops/gru.hpp>
 #include <lod/ops/levels.hpp>
 #include <lod/ops/lod_reset.hpp>

@@ -15,6 +15,25 @@
 namespace lod::inline LOD_TARGET {
 namespace operation {
 
+/// The sequences of the outermost level for a kernel; where there is no level, each row as a sequence.
+class OutermostSegments {
+ public:
+  OutermostSegments(Workspace& workspace, const LoDView& levels)
+      : rows_(workspace, levels.levels() > 0 ? 0 : levels.size() + 1) {
+    if (levels.levels() > 0) {
+      segments_ = segments(levels, 0);
+      return;
+    }
+    for (std::int64_t i = 0; i <= levels.size(); ++i) rows_[i] = i;
+    segments_ = {rows_.data(), levels.size(), 1};
+  }
+  const kernel::Segments& get() const noexcept { return segments_; }
+
+ private:
+  Workspace::Loan<std::int64_t> rows_;
+  kernel::Segments segments_;
+};
+
 /// Copies the rows of x to `to`, which does not overlap them.
 template <Executor E, class T, class Device>
 void copy_rows(const E& executor, const LoDTensorView<const T, Device>& x, T* to) {

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// A function of the user's, called for every sequence by several threads.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/ops/time_major.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <atomic>
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace lod::inline LOD_TARGET {
+
+namespace kernel {
+/// run(executor, sequences, body): body(i) for each sequence, on all threads; it throws nothing.
+template <class Executor>
+struct ForEachSequence : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+// The view through which a function may write where the argument lets it.
+template <class T, class Device>
+LoDTensorView<T, Device> open_view(LoDTensor<T, Device>& x) noexcept {
+  return x.view();
+}
+template <class T, class Device>
+auto open_view(const LoDTensor<T, Device>& x) noexcept {
+  return x.view();
+}
+template <class T, class Device>
+LoDTensorView<T, Device> open_view(const LoDTensorView<T, Device>& x) noexcept {
+  return x;
+}
+template <class X>
+using open_view_t = decltype(open_view(std::declval<X&>()));
+
+/// What one of several threads threw: that for the first sequence, as if there were one thread.
+class FirstError {
+ public:
+  /// Calls f() for sequence i, unless an earlier one has failed.
+  template <class F>
+  void guard(std::int64_t i, const F& f) noexcept {
+    if (i > sequence_.load(std::memory_order_relaxed)) return;
+    try {
+      f();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (i < sequence_.load(std::memory_order_relaxed)) {
+        error_ = std::current_exception();
+        sequence_.store(i, std::memory_order_relaxed);
+      }
+    }
+  }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<std::int64_t> sequence_ = std::numeric_limits<std::int64_t>::max();
+  std::exception_ptr error_;
+};
+
+/// Calls f(view, i) for the sequences of a level of a view; for its rows where it has no level.
+template <Executor E, class View, class F>
+void visit_sequences(const E& executor, const View& x, int level, const F& f) {
+  const int resolved = detail::resolve_level(level, x.levels() > 0 ? x.levels() : 1);
+  const LoDView levels = levels_below(x.lod_view(), resolved - 1);
+  const View sequences(x.data(), levels, &x.row_shape(), x.row_size());
+  const OutermostSegments parts(executor.workspace(), levels);
+  FirstError error;
+  kernel::ForEachSequence<E>::run(
+      executor, parts.get(), [&](std::int64_t i) noexcept { error.guard(i, [&] { f(sequences.element(i), i); }); });
+  error.rethrow();
+}
+
+/// What a function makes of a sequence.
+template <class F, class View>
+using mapped_t = std::remove_cvref_t<std::invoke_result_t<F&, View>>;
+
+}  // namespace operation
+
+/// Calls f(sequence) or f(sequence, i) for sequence i of `level` of x, each once: `sequence` is a view of what it
+/// holds, with the levels below. Where x has no level, a view of row i. Several threads call f at a time, each for
+/// sequences of its own, so that f may write to the rows of its sequence: the view lets it, where x is not const.
+/// Longer sequences count for more when the work is shared out, and any two rows are worth a second thread.
+///
+/// Where f throws, that for the first such sequence passes through, and sequences behind it may have been left out.
+/// Throws OutOfRange for the level.
+template <Executor E, class X, class F>
+  requires LoDTensorLike<std::remove_cvref_t<X>>
+void for_each_sequence(const E& executor, X&& x, int level, F&& f) {
+  operation::visit_sequences(executor, operation::open_view(x), level, [&](const auto& sequence, std::int64_t i) {
+    if constexpr (std::invocable<F&, decltype(sequence), std::int64_t>) {
+      f(sequence, i);
+    } else {
+      static_cast<void>(i);
+      f(sequence);
+    }
+  });
+}
+template <class X, class F>
+  requires LoDTensorLike<std::remove_cvref_t<X>>
+void for_each_sequence(X&& x, int level, F&& f) {
+  for_each_sequence(default_executor<device_t<std::remove_cvref_t<X>>>(), x, level, f);
+}
+
+/// y[i] = f(x[i]): what f makes of each sequence of the outermost level (of each row, where x has no level), as a
+/// batch. f gets a view and returns a tensor or a view, all with the same number of levels and the same row shape; y
+/// has that row shape and one level more. Several threads call f at a time. Where there is no sequence, f is called
+/// once with an empty one, so that y has the row shape and the levels of the results.
+///
+/// What f returns is kept until all of it is there, then copied. `y` must not overlap it. Throws what f throws, for the
+/// first sequence for which it does; InvalidLoD and ShapeMismatch for results that differ in levels or row shape.
+template <Executor E, LoDTensorLike X, class F, class Y>
+void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
+  using View = LoDTensorView<const value_type_t<X>, device_t<X>>;
+  using Result = operation::mapped_t<F, View>;
+  using ResultView = LoDTensorView<const value_type_t<Result>, device_t<Result>>;
+  const View view = x.view();
+  std::vector<Result> results(static_cast<std::size_t>(view.size() > 0 ? view.size() : 1));
+  operation::visit_sequences(executor, view, 0, [&](const View& sequence, std::int64_t i) {
+    results[static_cast<std::size_t>(i)] = f(sequence);
+  });
+  if (view.size() == 0) {
+    const LoDView none = view.levels() > 0 ? view.lod_view().slice(0, 0).all_children() : view.lod_view();
+    results[0] = f(View(view.data(), none, &view.row_shape(), view.row_size()));
+  }
+  const ResultView first = results[0].view();
+  const Workspace::Loan<ResultView> views(executor.workspace(), static_cast<std::int64_t>(results.size()));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const ResultView result = results[i].view();
+    if (result.levels() != first.levels()) {
+      throw InvalidLoD(detail::text({"map_sequences: the result for sequence ", i, " has ", result.levels(),
+                                     " levels, expected ", first.levels(), " as the first has"}));
+    }
+    operation::check_row_shape(result.row_shape(), first.row_shape(), "map_sequences");
+    ::new (static_cast<void*>(&views[static_cast<std::int64_t>(i)])) ResultView(result);
+  }
+  const std::span<const ResultView> sources = views.span();
+  operation::Runs runs(executor.workspace(), sources, 0, view.size());
+  for (std::int64_t i = 0; i < view.size(); ++i) runs.add(i, 0, views[i].size());
+  operation::NewLevels levels(executor.workspace(), first.levels() + 1, view.size() + runs.sequences());
+  const auto lengths = levels.add(view.size());
+  for (std::int64_t i = 0; i < view.size(); ++i) {
+    lengths[static_cast<std::size_t>(i) + 1] = lengths[static_cast<std::size_t>(i)] + views[i].size();
+  }
+  runs.descend(levels);
+  const auto out = operation::prepare(y, levels, first.row_shape());
+  runs.copy(executor, sources, first.row_size(), out.data());
+}
+template <Executor E, LoDTensorLike X, class F>
+auto map_sequences(const E& executor, const X& x, F&& f) {
+  using Result = operation::mapped_t<F, LoDTensorView<const value_type_t<X>, device_t<X>>>;
+  LoDTensor<value_type_t<Result>, device_t<Result>> y(executor.resource());
+  map_sequences_into(executor, x, f, y);
+  return y;
+}
+template <LoDTensorLike X, class F>
+auto map_sequences(const X& x, F&& f) {
+  return map_sequences(default_executor<device_t<X>>(), x, f);
+}
+
+}  // namespace lod::inline LOD_TARGET
