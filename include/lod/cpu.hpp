@@ -22,3 +22,4 @@
 #include <lod/kernels/cpu/sequence_reverse.hpp>
 #include <lod/kernels/cpu/sequence_slice.hpp>
 #include <lod/kernels/cpu/sequence_softmax.hpp>
+#include <lod/kernels/cpu/unique_sequences.hpp>

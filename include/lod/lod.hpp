@@ -42,6 +42,7 @@
 #include <lod/ops/split_lod_tensor.hpp>
 #include <lod/ops/tensor_array.hpp>
 #include <lod/ops/time_major.hpp>
+#include <lod/ops/unique_sequences.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
 #include <lod/version.hpp>
