@@ -4,6 +4,7 @@
 /// with OpenMP, where the including file is compiled with it.
 #pragma once
 
+#include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/embedding.hpp>
 #include <lod/kernels/cpu/for_each_sequence.hpp>
 #include <lod/kernels/cpu/gru.hpp>

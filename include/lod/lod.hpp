@@ -16,6 +16,7 @@
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/concat.hpp>
 #include <lod/ops/dynamic_rnn.hpp>
+#include <lod/ops/elementwise.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 #include <lod/ops/gru.hpp>

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Arithmetic element by element: with a tensor of the same levels, with one row for all, or with one row for each
+/// sequence.
+#pragma once
+
+#include <lod/data_type.hpp>
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/ops/sequence_pool.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace lod::inline LOD_TARGET {
+
+struct ElementwiseOptions {
+  int level = -1;  ///< the level of x whose sequences have a row of y each, where that is the form of y
+};
+
+/// What the gradients of `add`, `sub`, `mul` and `div` give.
+template <class T, class Device = Cpu>
+struct ElementwiseGrad {
+  LoDTensor<T, Device> x;  ///< rows and levels as x
+  LoDTensor<T, Device> y;  ///< rows and levels as y
+};
+
+namespace kernel {
+/// run(executor, f, x, y, count, z): z[i] = f(x[i], y[i]). z may be x.
+template <class Executor>
+struct Combine : Missing<Executor> {};
+/// run(executor, f, x, y, sequences, row_size, z): the same with row i of y for each row of sequence i. z may be x.
+template <class Executor>
+struct CombineRows : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+// The four operations, on numbers and on whole vectors. Integers wrap around.
+
+struct Add {
+  static constexpr const char* name = "add";
+  template <class N>
+  N operator()(const N& a, const N& b) const noexcept {
+    if constexpr (std::integral<N>) {
+      return static_cast<N>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+    } else {
+      return a + b;
+    }
+  }
+};
+struct Subtract {
+  static constexpr const char* name = "sub";
+  template <class N>
+  N operator()(const N& a, const N& b) const noexcept {
+    if constexpr (std::integral<N>) {
+      return static_cast<N>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+    } else {
+      return a - b;
+    }
+  }
+};
+struct Multiply {
+  static constexpr const char* name = "mul";
+  template <class N>
+  N operator()(const N& a, const N& b) const noexcept {
+    if constexpr (std::integral<N>) {
+      return static_cast<N>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+struct Divide {
+  static constexpr const char* name = "div";
+  template <class N>
+  N operator()(const N& a, const N& b) const noexcept {
+    if constexpr (std::signed_integral<N>) {
+      // The least number divided by -1 is beyond the greatest.
+      return b == -1 ? Subtract()(N{}, a) : static_cast<N>(a / b);
+    } else {
+      return static_cast<N>(a / b);
+    }
+  }
+};
+/// What is left of the derivative of a quotient by the divisor.
+struct NegatedQuotient {
+  template <class N>
+  N operator()(const N& a, const N& b) const noexcept {
+    return -(a / b);
+  }
+};
+/// The second number, negated; the first does not count.
+struct Negate {
+  template <class N>
+  N operator()(const N&, const N& b) const noexcept {
+    return Subtract()(N(0), b);
+  }
+};
+
+/// Which rows of y go with which rows of x.
+class Pairing {
+ public:
+  /// Throws ShapeMismatch where y has none of the forms that it may have.
+  template <class X, class Y>
+  Pairing(const X& x, const Y& y, const ElementwiseOptions& options, const char* what) : whole_{0, x.rows()} {
+    const bool same_rows = y.row_shape() == x.row_shape();
+    is_same_ = same_rows && y.lod_view() == x.lod_view();
+    if (is_same_) return;
+    if (y.levels() == 0 && (y.shape() == x.row_shape() || (same_rows && y.rows() == 1))) {
+      sequences_ = {whole_, 1, x.rows()};
+      return;
+    }
+    int level = -1;
+    if (x.levels() > 0) {
+      level = detail::resolve_level(options.level, x.levels());
+      const bool above =
+          y.levels() == 0 || (y.levels() == level && LoDView::equal_levels(x.lod_view(), y.lod_view(), level));
+      if (same_rows && above && y.rows() == x.lod_view().size(level)) {
+        sequences_ = segments(x, level);
+        return;
+      }
+    }
+    throw ShapeMismatch(
+        detail::text({what, ": y of shape ", to_string(y.shape()), " with ", y.levels(),
+                      " levels, expected the levels and the shape ", to_string(x.shape()), " of x, or a row of shape ",
+                      to_string(x.row_shape()), level < 0 ? "" : ", or one for each sequence of level ",
+                      level < 0 ? "" : std::to_string(level)}));
+  }
+  Pairing(const Pairing&) = delete;
+  Pairing& operator=(const Pairing&) = delete;
+
+  bool is_same() const noexcept { return is_same_; }
+  /// The sequences of x that have a row of y each, where y is not the same as x.
+  const kernel::Segments& sequences() const noexcept { return sequences_; }
+
+  /// z = f(x, y).
+  template <Executor E, class F, class X, class T>
+  void combine(const E& executor, const F& f, const X& x, const T* y, T* z) const {
+    if (is_same_) {
+      kernel::Combine<E>::run(executor, f, x.data(), y, x.rows() * x.row_size(), z);
+    } else {
+      kernel::CombineRows<E>::run(executor, f, x.data(), y, sequences_, x.row_size(), z);
+    }
+  }
+  /// Sums of the rows of `terms`, one for each row of y, as `sequence_pool` has them; the terms themselves where y is
+  /// the same as x.
+  template <Executor E, class T, class Device>
+  void gather(const E& executor, const LoDTensorView<const T, Device>& terms, T* dy) const {
+    if (is_same_) {
+      copy_rows(executor, terms, dy);
+    } else {
+      kernel::SequencePool<E>::run(executor, terms.data(), sequences_, terms.row_size(), PoolType::SUM, T{}, dy);
+    }
+  }
+
+ private:
+  std::int64_t whole_[2];
+  bool is_same_ = false;
+  kernel::Segments sequences_{};
+};
+
+/// Throws OutOfRange where an integer would be divided by 0.
+template <class X, class Y>
+void check_divisors(const X& x, const Y& y, const Pairing& pairing) {
+  const std::int64_t row_size = x.row_size();
+  const auto check = [&](std::int64_t row) {
+    for (std::int64_t i = row * row_size; i < (row + 1) * row_size; ++i) {
+      if (y.data()[i] == 0) throw OutOfRange(detail::text({"div: number ", i, " of y is 0"}));
+    }
+  };
+  if (pairing.is_same()) {
+    for (std::int64_t row = 0; row < x.rows(); ++row) check(row);
+  } else {
+    for (std::int64_t i = 0; i < pairing.sequences().size; ++i) {
+      if (pairing.sequences().length(i) > 0) check(i);
+    }
+  }
+}
+
+template <class Operation, Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
+void elementwise_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
+  using T = value_type_t<X>;
+  static_assert(std::same_as<value_type_t<Y>, T>, "add, sub, mul, div: x and y must have one element type");
+  static_assert(!std::same_as<T, bool>, "add, sub, mul, div: numbers only, not bool");
+  const auto a = x.view();
+  const auto b = y.view();
+  const Pairing pairing(a, b, options, Operation::name);
+  if constexpr (std::same_as<Operation, Divide> && std::integral<T>) check_divisors(a, b, pairing);
+  const auto out = prepare(z, SameLevels{a.lod_view()}, a.row_shape());
+  pairing.combine(executor, Operation(), a, b.data(), out.data());
+}
+
+template <class Operation, Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
+void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options,
+                           const char* what, DX&& dx, DY&& dy) {
+  using T = value_type_t<X>;
+  static_assert(std::same_as<value_type_t<Y>, T> && std::same_as<value_type_t<DZ>, T>,
+                "the gradients of add, sub, mul, div: dz, x and y must have one element type");
+  static_assert(std::floating_point<T> || detail::Half<T>,
+                "the gradients of add, sub, mul, div: floating-point elements only: float, double, float16, bfloat16");
+  const auto a = x.view();
+  const auto b = y.view();
+  // The levels of dz do not count.
+  const auto d = dz.view();
+  const Pairing pairing(a, b, options, what);
+  check_row_count(d.rows(), a.rows(), what);
+  check_row_shape(d.row_shape(), a.row_shape(), what);
+  const SameLevels as_x{a.lod_view()}, as_y{b.lod_view()};
+  check_output(dx, as_x, a.row_shape());
+  check_output(dy, as_y, b.row_shape());
+  const auto da = prepare(dx, as_x, a.row_shape());
+  const auto db = prepare(dy, as_y, b.row_shape());
+  if constexpr (std::same_as<Operation, Add> || std::same_as<Operation, Subtract>) {
+    copy_rows(executor, d, da.data());
+    pairing.gather(executor, d, db.data());
+    if constexpr (std::same_as<Operation, Subtract>) {
+      const std::int64_t count = b.rows() * b.row_size();
+      kernel::Combine<E>::run(executor, Negate(), db.view().data(), db.view().data(), count, db.data());
+    }
+  } else {
+    const std::int64_t count = a.rows() * a.row_size();
+    pairing.combine(executor, Operation(), d, b.data(), da.data());  // dz * y, dz / y
+    const Workspace::Loan<T> terms(executor.workspace(), count);
+    if constexpr (std::same_as<Operation, Multiply>) {
+      kernel::Combine<E>::run(executor, Multiply(), d.data(), a.data(), count, terms.data());
+    } else {  // - dz * x / y / y
+      kernel::Combine<E>::run(executor, Multiply(), da.view().data(), a.data(), count, terms.data());
+      const LoDTensorView<const T, device_t<X>> products(terms.data(), a.lod_view(), &a.row_shape(), a.row_size());
+      pairing.combine(executor, NegatedQuotient(), products, b.data(), terms.data());
+    }
+    const LoDTensorView<const T, device_t<X>> rows(terms.data(), a.lod_view(), &a.row_shape(), a.row_size());
+    pairing.gather(executor, rows, db.data());
+  }
+}
+
+}  // namespace operation
+
+/// z = x + y, element by element. Rows and levels as x. y is one of three:
+///
+/// - a tensor with the levels and the row shape of x: z[i] = x[i] + y[i];
+/// - one row, which is added to each of x: of the shape of a row of x, or of the shape {1, row shape...};
+/// - one row for each sequence of `options.level` of x, which is added to each row of that sequence: without a level,
+/// or
+///   with the levels of x above, as `sequence_pool` gives it.
+///
+/// Integers wrap around; float16 and bfloat16 are rounded once. `z` may be x; else it must not overlap the arguments.
+/// Throws ShapeMismatch where y is none of the three, OutOfRange for the level.
+template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
+void add_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
+  operation::elementwise_into<operation::Add>(executor, x, y, options, z);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
+void add_into(const E& executor, const X& x, const Y& y, Z&& z) {
+  add_into(executor, x, y, ElementwiseOptions{}, z);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Y>
+LoDTensor<value_type_t<X>, device_t<X>> add(const E& executor, const X& x, const Y& y,
+                                            const ElementwiseOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
+  add_into(executor, x, y, options, z);
+  return z;
+}
+template <LoDTensorLike X, LoDTensorLike Y>
+auto add(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+  return add(default_executor<device_t<X>>(), x, y, options);
+}
+
+/// The gradients of `add`: that by x is dz; that by y is dz too, where y is like x, else the sum of dz over the rows
+/// that a row of y was added to, 0 for an empty sequence. Sums as in `sequence_pool`. x, y and options are those of
+/// `add`; of x only the structure counts, of y too. The levels of dz do not count. The outputs must not overlap the
+/// arguments. Throws as `add`, and ShapeMismatch unless dz has the rows and the row shape of x.
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
+void add_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
+                   DY&& dy) {
+  operation::elementwise_grad_into<operation::Add>(executor, dz, x, y, options, "add_grad", dx, dy);
+}
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
+ElementwiseGrad<value_type_t<X>, device_t<X>> add_grad(const E& executor, const DZ& dz, const X& x, const Y& y,
+                                                       const ElementwiseOptions& options = {}) {
+  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
+  ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
+  add_grad_into(executor, dz, x, y, options, d.x, d.y);
+  return d;
+}
+template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
+auto add_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+  return add_grad(default_executor<device_t<X>>(), dz, x, y, options);
+}
+
+/// z = x - y. Otherwise as `add`.
+template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
+void sub_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
+  operation::elementwise_into<operation::Subtract>(executor, x, y, options, z);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
+void sub_into(const E& executor, const X& x, const Y& y, Z&& z) {
+  sub_into(executor, x, y, ElementwiseOptions{}, z);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Y>
+LoDTensor<value_type_t<X>, device_t<X>> sub(const E& executor, const X& x, const Y& y,
+                                            const ElementwiseOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
+  sub_into(executor, x, y, options, z);
+  return z;
+}
+template <LoDTensorLike X, LoDTensorLike Y>
+auto sub(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+  return sub(default_executor<device_t<X>>(), x, y, options);
+}
+
+/// The gradients of `sub`: as those of `add`, that by y with the opposite sign.
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
+void sub_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
+                   DY&& dy) {
+  operation::elementwise_grad_into<operation::Subtract>(executor, dz, x, y, options, "sub_grad", dx, dy);
+}
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
+ElementwiseGrad<value_type_t<X>, device_t<X>> sub_grad(const E& executor, const DZ& dz, const X& x, const Y& y,
+                                                       const ElementwiseOptions& options = {}) {
+  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
+  ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
+  sub_grad_into(executor, dz, x, y, options, d.x, d.y);
+  return d;
+}
+template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
+auto sub_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+  return sub_grad(default_executor<device_t<X>>(), dz, x, y, options);
+}
+
+/// z = x * y. Otherwise as `add`.
+template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
+void mul_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
+  operation::elementwise_into<operation::Multiply>(executor, x, y, options, z);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
+void mul_into(const E& executor, const X& x, const Y& y, Z&& z) {
+  mul_into(executor, x, y, ElementwiseOptions{}, z);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Y>
+LoDTensor<value_type_t<X>, device_t<X>> mul(const E& executor, const X& x, const Y& y,
+                                            const ElementwiseOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
+  mul_into(executor, x, y, options, z);
+  return z;
+}
+template <LoDTensorLike X, LoDTensorLike Y>
+auto mul(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+  return mul(default_executor<device_t<X>>(), x, y, options);
+}
+
+/// The gradients of `mul`: dz * y by x, and by y dz * x, summed as `add_grad` does.
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
+void mul_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
+                   DY&& dy) {
+  operation::elementwise_grad_into<operation::Multiply>(executor, dz, x, y, options, "mul_grad", dx, dy);
+}
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
+ElementwiseGrad<value_type_t<X>, device_t<X>> mul_grad(const E& executor, const DZ& dz, const X& x, const Y& y,
+                                                       const ElementwiseOptions& options = {}) {
+  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
+  ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
+  mul_grad_into(executor, dz, x, y, options, d.x, d.y);
+  return d;
+}
+template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
+auto mul_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+  return mul_grad(default_executor<device_t<X>>(), dz, x, y, options);
+}
+
+/// z = x / y. Integers are truncated. Otherwise as `add`; throws OutOfRange where an integer would be divided by 0.
+template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
+void div_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
+  operation::elementwise_into<operation::Divide>(executor, x, y, options, z);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
+void div_into(const E& executor, const X& x, const Y& y, Z&& z) {
+  div_into(executor, x, y, ElementwiseOptions{}, z);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Y>
+LoDTensor<value_type_t<X>, device_t<X>> div(const E& executor, const X& x, const Y& y,
+                                            const ElementwiseOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
+  div_into(executor, x, y, options, z);
+  return z;
+}
+template <LoDTensorLike X, LoDTensorLike Y>
+auto div(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+  return div(default_executor<device_t<X>>(), x, y, options);
+}
+
+/// The gradients of `div`: dz / y by x, and by y -dz * x / y / y, summed as `add_grad` does.
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
+void div_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
+                   DY&& dy) {
+  operation::elementwise_grad_into<operation::Divide>(executor, dz, x, y, options, "div_grad", dx, dy);
+}
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
+ElementwiseGrad<value_type_t<X>, device_t<X>> div_grad(const E& executor, const DZ& dz, const X& x, const Y& y,
+                                                       const ElementwiseOptions& options = {}) {
+  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
+  ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
+  div_grad_into(executor, dz, x, y, options, d.x, d.y);
+  return d;
+}
+template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
+auto div_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+  return div_grad(default_executor<device_t<X>>(), dz, x, y, options);
+}
+
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Arithmetic element by element on the CPU.
+#pragma once
+
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/elementwise.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+/// z[i] = f(x[i], y[i]), in whole vectors; integers one by one, in their own type, for the compiler to make vectors of.
+template <class T, class F>
+inline void combine(const F& f, const T* x, const T* y, std::int64_t count, T* z) {
+  if constexpr (std::integral<T>) {
+    for (std::int64_t i = 0; i < count; ++i) z[i] = f(x[i], y[i]);
+  } else {
+    transform<T>(x, y, count, z, [&f](const Vector<T>& a, const Vector<T>& b) { return f(a, b); });
+  }
+}
+/// The same with one number for all.
+template <class T, class F>
+inline void combine(const F& f, const T* x, T y, std::int64_t count, T* z) {
+  if constexpr (std::integral<T>) {
+    for (std::int64_t i = 0; i < count; ++i) z[i] = f(x[i], y);
+  } else {
+    const Vector<T> right(static_cast<Accumulator<T>>(y));
+    transform<T>(x, count, z, [&](const Vector<T>& a) { return f(a, right); });
+  }
+}
+
+}  // namespace cpu
+
+template <>
+struct Combine<CpuExecutor> {
+  template <class F, class T>
+  static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, std::int64_t count, T* z) {
+    cpu::parallel_ranges(
+        executor, count, 3 * count * static_cast<std::int64_t>(sizeof(T)),
+        [&](std::int64_t begin, std::int64_t end) { cpu::combine(f, x + begin, y + begin, end - begin, z + begin); });
+  }
+};
+
+template <>
+struct CombineRows<CpuExecutor> {
+  template <class F, class T>
+  static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, const Segments& sequences,
+                  std::int64_t row_size, T* z) {
+    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    // Rows that are narrower than a vector go by in blocks: as many rows as there are lanes are whole vectors.
+    constexpr std::int64_t block = cpu::lanes<T>;
+    cpu::parallel_rows(executor, sequences, row_bytes,
+                       [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
+                         const T* const right = y + i * row_size;
+                         const std::int64_t first = (sequences.begin(i) + begin) * row_size;
+                         if (row_size == 1) {
+                           cpu::combine(f, x + first, *right, end - begin, z + first);
+                           return;
+                         }
+                         std::int64_t row = begin, at = first;
+                         if (row_size < block && end - begin >= 2 * block) {
+                           T rows[static_cast<std::size_t>(block * block)]{};
+                           cpu::repeat_row(right, row_size, block, rows, block);
+                           for (; row + block <= end; row += block, at += block * row_size) {
+                             cpu::combine(f, x + at, rows, block * row_size, z + at);
+                           }
+                         }
+                         for (; row < end; ++row, at += row_size) cpu::combine(f, x + at, right, row_size, z + at);
+                       });
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
