@@ -208,6 +208,9 @@ void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
   // By rank, of the sequences that the steps so far have not reached: by their last states; of the others: by the
   // states before the step.
   const Workspace::Loan<T> dstate(executor.workspace(), sequences * size);
+  // Turned over once, so that a product with few rows, of which there is one a step, can read it as it lies.
+  const Workspace::Loan<T> recurrent(executor.workspace(), 3 * size * size);
+  kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 3 * size, recurrent.data());
   if (operation::given(gradient)) order.to_steps(gradient.data(), size, dsteps.data());
   order.to_ranks(operation::given(options.dlast_hidden), size, dstate.data());
   for (std::int64_t t = order.steps(); t-- > 0;) {
@@ -218,8 +221,8 @@ void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
                                 t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
                                 operation::given(gradient) ? dsteps.data() + start * size : nullptr, dstate.data(),
                                 dgates.data() + start * 3 * size, step);
-    operation::matrix_product<E, T>(executor, false, true, active, size, 3 * size, 1, step, 3 * size,
-                                    weights.recurrent.data(), 3 * size, 1, dstate.data(), size);
+    operation::matrix_product<E, T>(executor, false, false, active, size, 3 * size, 1, step, 3 * size, recurrent.data(),
+                                    size, 1, dstate.data(), size);
   }
   order.project_grad(view.data(), inputs, weights.input, weights.bias, dgates.data(), 3 * size,
                      operation::prepare(dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);

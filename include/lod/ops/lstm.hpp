@@ -222,6 +222,9 @@ void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
   // states before the step.
   const Workspace::Loan<T> dstate(executor.workspace(), sequences * size);
   const Workspace::Loan<T> dcell(executor.workspace(), sequences * size);
+  // Turned over once, so that a product with few rows, of which there is one a step, can read it as it lies.
+  const Workspace::Loan<T> recurrent(executor.workspace(), 4 * size * size);
+  kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 4 * size, recurrent.data());
   if (operation::given(gradient)) order.to_steps(gradient.data(), size, dsteps.data());
   order.to_ranks(operation::given(options.dlast_hidden), size, dstate.data());
   order.to_ranks(operation::given(options.dlast_cell), size, dcell.data());
@@ -232,8 +235,8 @@ void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
         executor, active, size, trace.gates.data() + start * 4 * size,
         t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell, trace.cell.data() + start * size,
         operation::given(gradient) ? dsteps.data() + start * size : nullptr, dstate.data(), dcell.data(), step);
-    operation::matrix_product<E, T>(executor, false, true, active, size, 4 * size, 1, step, 4 * size,
-                                    weights.recurrent.data(), 4 * size, 0, dstate.data(), size);
+    operation::matrix_product<E, T>(executor, false, false, active, size, 4 * size, 1, step, 4 * size, recurrent.data(),
+                                    size, 0, dstate.data(), size);
   }
   order.project_grad(view.data(), inputs, weights.input, weights.bias, dgates.data(), 4 * size,
                      operation::prepare(dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);

@@ -27,6 +27,13 @@
 #include <vector>
 
 namespace lod::inline LOD_TARGET {
+
+namespace kernel {
+/// run(executor, x, rows, columns, y): y[j][i] = x[i][j].
+template <class Executor>
+struct TransposeMatrix : Missing<Executor> {};
+}  // namespace kernel
+
 namespace operation {
 
 /// Whether `table` ranks the sequences of `level` by their rows.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The functions of gates on the CPU, for whole vectors, and the loop over the numbers of states.
+/// The functions of gates on the CPU, for whole vectors, the loop over the numbers of states, and matrices turned over.
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/recurrent.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -50,4 +52,29 @@ void for_each_state(const CpuExecutor& executor, std::int64_t rows, std::int64_t
 }
 
 }  // namespace kernel::cpu
+
+namespace kernel {
+
+template <>
+struct TransposeMatrix<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, std::int64_t rows, std::int64_t columns, T* y) {
+    // Square tiles: the lines of both matrices that a tile touches stay in the first-level cache.
+    constexpr std::int64_t tile = 16;
+    const std::int64_t bytes = 2 * rows * columns * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_ranges(executor, (columns + tile - 1) / tile, bytes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t first = begin * tile; first < std::min(end * tile, columns); first += tile) {
+        const std::int64_t last = std::min(first + tile, columns);
+        for (std::int64_t top = 0; top < rows; top += tile) {
+          const std::int64_t bottom = std::min(top + tile, rows);
+          for (std::int64_t j = first; j < last; ++j) {
+            for (std::int64_t i = top; i < bottom; ++i) y[j * rows + i] = x[i * columns + j];
+          }
+        }
+      }
+    });
+  }
+};
+
+}  // namespace kernel
 }  // namespace lod::inline LOD_TARGET
