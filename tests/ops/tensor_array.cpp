@@ -261,6 +261,10 @@ TEST_CASE("reorder_lod_tensor_by_rank: agrees with nested loops for slices of ev
   CHECK(
       tree_of(lod::reorder_lod_tensor_by_rank(four, order)) ==
       tree_of(LoDTensor<std::int64_t>::from_nested(std::vector<std::vector<std::int64_t>>{{4, 5}, {0}, {3}, {1, 2}})));
+  // Rows are sequences of one row.
+  const auto ones = counted_rows({{1, 1, 1, 1}});
+  CHECK(same_bits(lod::reorder_lod_tensor_by_rank(ones.with_lod(LoD()), order),
+                  lod::reorder_lod_tensor_by_rank(ones, order).with_lod(LoD())));
   for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(2, 0, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17}) {

@@ -177,8 +177,8 @@ auto gru(const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
 /// what `gru` was called with, `trace` is what it left.
 ///
 /// Gradients by the weights are overwritten, in the shapes of the weights. The sum over all time steps that each of
-/// them is, is one matrix product. Bits as in `gru`. The outputs must not overlap the arguments. Throws ShapeMismatch
-/// where x, the weights or the gradients do not fit the trace.
+/// them is, is one matrix product. The bits do not depend on threads. The outputs must not overlap the arguments.
+/// Throws ShapeMismatch where x, the weights or the gradients do not fit the trace.
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden>
 void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
                    const GruWeights<value_type_t<X>, device_t<X>>& weights,
