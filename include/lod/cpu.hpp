@@ -12,6 +12,7 @@
 #include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/optimizers.hpp>
+#include <lod/kernels/cpu/row_conv.hpp>
 #include <lod/kernels/cpu/run_copy.hpp>
 #include <lod/kernels/cpu/sequence_conv.hpp>
 #include <lod/kernels/cpu/sequence_enumerate.hpp>
