@@ -31,6 +31,7 @@
 #include <lod/ops/select.hpp>
 #include <lod/ops/sequence_concat.hpp>
 #include <lod/ops/sequence_conv.hpp>
+#include <lod/ops/sequence_cumsum.hpp>
 #include <lod/ops/sequence_enumerate.hpp>
 #include <lod/ops/sequence_erase.hpp>
 #include <lod/ops/sequence_expand.hpp>

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Running sums on the CPU.
+///
+/// A leaf of rows, counted in the direction of the sums, has running sums of its own; what stands before the leaf is
+/// added with compensation, leaf by leaf, and joins when a sum is written. Scalar rows are cut once more, into groups:
+/// the sums of eight groups are eight chains of additions, which the processor goes through side by side.
+#pragma once
+
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/sequence_cumsum.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+/// a + b; integers wrap around.
+template <class A>
+inline A plus(A a, A b) noexcept {
+  if constexpr (std::integral<A>) {
+    return static_cast<A>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  } else {
+    return a + b;
+  }
+}
+
+template <class T>
+class RunningSums {
+  using A = Accumulator<T>;
+  static constexpr std::int64_t group_rows = 64;
+  static constexpr std::int64_t groups = leaf_rows / group_rows;
+
+ public:
+  /// What stands before a leaf.
+  struct Base {
+    A* sums;
+    A* errors;
+    void reset(std::int64_t row_size) const noexcept {
+      fill(sums, row_size, A{});
+      fill(errors, row_size, A{});
+    }
+    void add(const A* totals, std::int64_t row_size) const noexcept {
+      for (std::int64_t i = 0; i < row_size; ++i) add_compensated(sums[i], errors[i], totals[i]);
+    }
+    /// The sum of all rows so far, those of the leaf being `sum`.
+    T operator()(std::int64_t column, A sum) const noexcept {
+      return static_cast<T>(plus(sums[column], plus(sum, errors[column])));
+    }
+  };
+
+  RunningSums(std::int64_t row_size, bool exclusive, bool reverse) noexcept
+      : row_size_(row_size), exclusive_(exclusive), reverse_(reverse) {}
+
+  /// The running sums of `count` rows from x on, at most a leaf of them: written to y where that is not null. Their
+  /// totals go to totals[0 .. row_size).
+  void leaf(const T* x, std::int64_t count, const Base& base, A* totals, T* y) const noexcept {
+    if (row_size_ == 1) {
+      scalar_leaf(x, count, base, totals, y);
+      return;
+    }
+    fill(totals, row_size_, A{});
+    for (std::int64_t k = 0; k < count; ++k) {
+      const std::int64_t row = reverse_ ? count - 1 - k : k;
+      const T* const from = x + row * row_size_;
+      T* const to = y ? y + row * row_size_ : nullptr;
+      for (std::int64_t i = 0; i < row_size_; ++i) {
+        const A before = totals[i];
+        totals[i] = plus(before, static_cast<A>(from[i]));
+        if (to) to[i] = base(i, exclusive_ ? before : totals[i]);
+      }
+    }
+  }
+
+  /// All of a sequence of up to a group of scalar rows, the case in which every nanosecond counts. The bits are those of
+  /// `leaf` with nothing before it.
+  bool is_short(std::int64_t rows) const noexcept { return row_size_ == 1 && rows <= group_rows; }
+  void short_sequence(const T* x, std::int64_t rows, T* y) const noexcept {
+    A sum{};
+    const auto add = [&](std::int64_t row) {
+      const A before = sum;
+      sum = plus(before, static_cast<A>(x[row]));
+      y[row] = static_cast<T>(exclusive_ ? before : sum);
+    };
+    if (reverse_) {
+      for (std::int64_t row = rows; row-- > 0;) add(row);
+    } else {
+      for (std::int64_t row = 0; row < rows; ++row) add(row);
+    }
+  }
+
+  /// Calls body(first_row, count) for the leaves [begin, end) of a sequence of `rows` rows, in their order.
+  template <class Body>
+  void for_each_leaf(std::int64_t rows, std::int64_t begin, std::int64_t end, const Body& body) const noexcept {
+    for (std::int64_t leaf = begin; leaf < end; ++leaf) {
+      const std::int64_t first = leaf * leaf_rows, count = std::min(leaf_rows, rows - first);
+      body(reverse_ ? rows - first - count : first, count);
+    }
+  }
+
+ private:
+  void scalar_leaf(const T* x, std::int64_t count, const Base& base, A* total, T* y) const noexcept {
+    alignas(64) A sums[leaf_rows];  // of each group on its own
+    A group_totals[groups] = {};
+    const T* const first = reverse_ ? x + count - 1 : x;
+    A* const first_sum = reverse_ ? sums + count - 1 : sums;
+    const std::int64_t step = reverse_ ? -1 : 1;
+    const auto add = [&](std::int64_t group, std::int64_t k) {
+      const A before = group_totals[group];
+      group_totals[group] = plus(before, static_cast<A>(first[k * step]));
+      first_sum[k * step] = exclusive_ ? before : group_totals[group];
+    };
+    if (count == leaf_rows) {
+      for (std::int64_t k = 0; k < group_rows; ++k) {
+        for (std::int64_t group = 0; group < groups; ++group) add(group, group * group_rows + k);
+      }
+    } else {
+      for (std::int64_t k = 0; k < count; ++k) add(k / group_rows, k);
+    }
+    *total = A{};
+    for (std::int64_t begin = 0; begin < count; begin += group_rows) {
+      if (y) {
+        const std::int64_t end = std::min(begin + group_rows, count);
+        const std::int64_t low = reverse_ ? count - end : begin, high = reverse_ ? count - begin : end;
+        for (std::int64_t i = low; i < high; ++i) y[i] = base(0, plus(*total, sums[i]));
+      }
+      *total = plus(*total, group_totals[begin / group_rows]);
+    }
+  }
+
+  std::int64_t row_size_;
+  bool exclusive_;
+  bool reverse_;
+};
+
+}  // namespace cpu
+
+template <>
+struct SequenceCumsum<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
+                  bool exclusive, bool reverse, T* y) {
+    using A = cpu::Accumulator<T>;
+    using Base = typename cpu::RunningSums<T>::Base;
+    const cpu::RunningSums<T> running(row_size, exclusive, reverse);
+    const auto leaves_of = [](std::int64_t rows) { return (rows + cpu::leaf_rows - 1) / cpu::leaf_rows; };
+    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    // The longest sequence that one thread takes.
+    const std::int64_t step = cpu::max_threads(executor) > 1 ? cpu::chunk_rows(row_size) : sequences.max_rows;
+    const cpu::ThreadScratch<A> scratch(executor, 3 * row_size);
+    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+      A* const totals = scratch(thread);
+      const Base base{totals + row_size, totals + 2 * row_size};
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size;
+        if (rows > step) continue;
+        if (running.is_short(rows)) {
+          running.short_sequence(x + before, rows, y + before);
+          continue;
+        }
+        base.reset(row_size);
+        running.for_each_leaf(rows, 0, leaves_of(rows), [&](std::int64_t first, std::int64_t count) {
+          const std::int64_t at = before + first * row_size;
+          running.leaf(x + at, count, base, totals, y + at);
+          base.add(totals, row_size);
+        });
+      }
+    });
+
+    if (sequences.max_rows <= step) return;
+    for (std::int64_t i = 0; i < sequences.size; ++i) {
+      const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size, leaves = leaves_of(rows);
+      if (rows <= step) continue;
+      // First the totals of all leaves, which then become what stands before them.
+      const Workspace::Loan<A> bases(executor.workspace(), 2 * leaves * row_size);
+      const auto base_of = [&](std::int64_t leaf) {
+        A* const sums = bases.data() + 2 * leaf * row_size;
+        return Base{sums, sums + row_size};
+      };
+      const auto for_each_leaf = [&](const auto& body) {
+        cpu::parallel_ranges(executor, leaves, rows * row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+          std::int64_t leaf = begin;
+          running.for_each_leaf(rows, begin, end, [&](std::int64_t first, std::int64_t count) {
+            body(base_of(leaf++), before + first * row_size, count, scratch(thread));
+          });
+        });
+      };
+      for_each_leaf([&](const Base& base, std::int64_t at, std::int64_t count, A*) {
+        running.leaf(x + at, count, base, base.sums, static_cast<T*>(nullptr));
+      });
+      A* const totals = scratch(0);
+      const Base base{totals + row_size, totals + 2 * row_size};
+      base.reset(row_size);
+      for (std::int64_t leaf = 0; leaf < leaves; ++leaf) {
+        const Base here = base_of(leaf);
+        cpu::copy(here.sums, row_size, totals);
+        cpu::copy(base.sums, row_size, here.sums);
+        cpu::copy(base.errors, row_size, here.errors);
+        base.add(totals, row_size);
+      }
+      for_each_leaf([&](const Base& here, std::int64_t at, std::int64_t count, A* leaf_totals) {
+        running.leaf(x + at, count, here, leaf_totals, y + at);
+      });
+    }
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
