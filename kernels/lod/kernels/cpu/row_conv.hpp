@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Look-ahead convolution on the CPU: a block of rows stays in the first-level cache while the weighted rows are added
-/// to it, the columns of all its rows as one array.
+/// Look-ahead convolution on the CPU: a block of rows stays in the first-level cache while their neighbours are added
+/// to it, the columns of all of them as one array.
 #pragma once
 
+#include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/sequence_softmax.hpp>
@@ -18,52 +19,77 @@ namespace kernel {
 
 namespace cpu {
 
+/// The sequence that holds a row; there is one.
+inline std::int64_t sequence_of(const Segments& sequences, std::int64_t row) noexcept {
+  const std::int64_t* const ends = sequences.offsets + 1;
+  return std::upper_bound(ends, ends + sequences.size, sequences.offsets[0] + row) - ends;
+}
+
 /// y[t] = x[t] * filter[0] + x[t + 1] * filter[1] + ..., or with `back` x[t - 1], ..., as far as the sequence goes.
+///
+/// A block of rows goes through sequences of any length; each number of it has a count of the neighbours that its row
+/// has in its sequence.
 template <bool back, class T>
 void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                       const T* filter, std::int64_t filter_rows, T* y) {
   using A = Accumulator<T>;
+  const std::int64_t rows = sequences.rows();
   if (row_size == 0) return;
-  const std::int64_t block_rows = std::max<std::int64_t>(2048 / row_size, 1);
   const std::int64_t weights_size = ColumnNumbers<A>::scratch(row_size);
   const Workspace::Loan<A> weights(executor.workspace(), filter_rows * weights_size);
-  const Workspace::Loan<A> numbers(executor.workspace(), row_size);
+  const Workspace::Loan<A> filter_row(executor.workspace(), row_size);
   const auto weights_of = [&](std::int64_t w) { return ColumnNumbers<A>(weights.data() + w * weights_size, row_size); };
   for (std::int64_t w = 0; w < filter_rows; ++w) {
-    for (std::int64_t i = 0; i < row_size; ++i) numbers[i] = static_cast<A>(filter[w * row_size + i]);
-    weights_of(w).set(numbers.data(), [](A number) { return number; });
+    widen(filter + w * row_size, row_size, filter_row.data());
+    weights_of(w).set(filter_row.data(), [](A weight) { return weight; });
   }
-  const ThreadScratch<A> blocks(executor, block_rows * row_size);
-  const std::int64_t row_bytes = (filter_rows + 1) * row_size * static_cast<std::int64_t>(sizeof(T));
-  parallel_rows(
-      executor, sequences, row_bytes,
-      [&](std::int64_t i, std::int64_t part_begin, std::int64_t part_end, std::int64_t, int thread) {
-        const std::int64_t length = sequences.length(i), first = sequences.begin(i);
-        A* const sums = blocks(thread);
-        for (std::int64_t begin = part_begin; begin < part_end; begin += block_rows) {
-          const std::int64_t end = std::min(begin + block_rows, part_end);
-          fill(sums, (end - begin) * row_size, A{});
-          for (std::int64_t w = 0; w < filter_rows; ++w) {
-            // The rows of the block that have such a neighbour.
-            const std::int64_t from = back ? std::max(begin, w) : begin, to = back ? end : std::min(end, length - w);
-            if (from >= to) break;
-            const T* const neighbours = x + (first + from + (back ? -w : w)) * row_size;
-            A* const here = sums + (from - begin) * row_size;
-            const ColumnNumbers<A> weight = weights_of(w);
-            for_each_vector<T>(to - from, row_size, [&](std::int64_t at, std::int64_t count, std::int64_t column) {
-              const Vector<T> numbers_here = load_vector(neighbours + at, count);
-              if (count == lanes<T>) {
-                xsimd::fma(numbers_here, weight(column), Vector<A>::load_unaligned(here + at))
-                    .store_unaligned(here + at);
-              } else {
-                store<A>(here + at, xsimd::fma(numbers_here, weight(column), load(here + at, count, A{})), count);
-              }
-            });
+  const std::int64_t block_rows = std::max<std::int64_t>(2048 / row_size, 1);
+  const ThreadScratch<A> blocks(executor, 2 * block_rows * row_size);
+  const std::int64_t bytes = (filter_rows + 1) * rows * row_size * static_cast<std::int64_t>(sizeof(T));
+  parallel_ranges(executor, rows, bytes, [&](std::int64_t part_begin, std::int64_t part_end, int thread) {
+    A* const sums = blocks(thread);
+    A* const neighbours = sums + block_rows * row_size;
+    std::int64_t i = sequence_of(sequences, part_begin);
+    for (std::int64_t begin = part_begin; begin < part_end; begin += block_rows) {
+      const std::int64_t end = std::min(begin + block_rows, part_end);
+      for (std::int64_t t = begin; t < end; ++i) {
+        const std::int64_t first = sequences.begin(i), last = sequences.begin(i + 1) - 1,
+                           until = std::min(last + 1, end);
+        // Most rows have them all; those near the end, or with `back` near the start, are counted.
+        const std::int64_t low = std::clamp(back ? first + filter_rows - 1 : t, t, until);
+        const std::int64_t high = std::clamp(back ? until : last - filter_rows + 2, low, until);
+        const auto count = [&](std::int64_t row, std::int64_t stop) {
+          for (; row < stop; ++row) {
+            fill(neighbours + (row - begin) * row_size, row_size, static_cast<A>(back ? row - first : last - row));
           }
-          T* const out = y + (first + begin) * row_size;
-          for (std::int64_t at = 0; at < (end - begin) * row_size; ++at) out[at] = static_cast<T>(sums[at]);
-        }
-      });
+        };
+        count(t, low);
+        fill(neighbours + (low - begin) * row_size, (high - low) * row_size, static_cast<A>(filter_rows),
+             (end - low) * row_size);
+        count(high, until);
+        t = until;
+        if (last >= end) break;  // goes on in the next block
+      }
+      fill(sums, (end - begin) * row_size, A{});
+      for (std::int64_t w = 0; w < filter_rows; ++w) {
+        // Beyond the first and the last row of all there is nothing to read.
+        const std::int64_t from = back ? std::max(begin, w) : begin, to = back ? end : std::min(end, rows - w);
+        if (from >= to) break;
+        const T* const shifted = x + (back ? from - w : from + w) * row_size;
+        const std::int64_t here = (from - begin) * row_size;
+        const ColumnNumbers<A> weight = weights_of(w);
+        const Vector<A> distance(static_cast<A>(w));
+        for_each_vector<T>(to - from, row_size, [&](std::int64_t at, std::int64_t count, std::int64_t column) {
+          const Vector<A> sum = load_vector(sums + here + at, count);
+          const Vector<A> more = xsimd::fma(load_vector(shifted + at, count), weight(column), sum);
+          const auto is_there = load_vector(neighbours + here + at, count) >= distance;
+          store_first(sums + here + at, xsimd::select(is_there, more, sum), count, 0);
+        });
+      }
+      T* const out = y + begin * row_size;
+      for (std::int64_t at = 0; at < (end - begin) * row_size; ++at) out[at] = static_cast<T>(sums[at]);
+    }
+  });
 }
 
 }  // namespace cpu
@@ -98,8 +124,7 @@ struct RowConvFilterGrad<CpuExecutor> {
     const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(term_size));
     const Workspace::Loan<A> sums(executor.workspace(), term_size);
     const auto compute = [=](std::int64_t first, std::int64_t count, A* to) {
-      const std::int64_t* const ends = sequences.offsets + 1;
-      std::int64_t i = std::upper_bound(ends, ends + sequences.size, sequences.offsets[0] + first) - ends;
+      std::int64_t i = cpu::sequence_of(sequences, first);
       for (std::int64_t t = first; t < first + count; ++t) {
         while (sequences.begin(i + 1) <= t) ++i;
         const std::int64_t kept = std::min(filter_rows, sequences.begin(i + 1) - t) * row_size;
