@@ -26,3 +26,4 @@
 #include <lod/kernels/cpu/sequence_slice.hpp>
 #include <lod/kernels/cpu/sequence_softmax.hpp>
 #include <lod/kernels/cpu/unique_sequences.hpp>
+#include <lod/kernels/cpu/sequence_sort.hpp>

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Sequences in order: sorted, the rows that sorting gives, the greatest rows.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+
+struct SortOptions {
+  bool descending = false;  ///< the greatest first
+  int level = -1;           ///< the level whose sequences are sorted
+};
+
+struct TopKOptions {
+  int level = -1;  ///< the level from whose sequences rows are taken
+};
+
+/// What `sequence_topk` gives.
+template <class T, class Device>
+struct TopK {
+  LoDTensor<T, Device> values;
+  /// For each row of `values`, the row of x, counted from its first, that it was. No level.
+  LoDTensor<std::int64_t, Device> index;
+};
+
+namespace kernel {
+/// run(executor, x, sequences, descending, y, index): y and index may be null.
+template <class Executor>
+struct SequenceSort : Missing<Executor> {};
+/// run(executor, x, sequences, parts, y, index): the rows of sequence i that sorted, the greatest first, are the first
+/// ones become part i.
+template <class Executor>
+struct SequenceTopK : Missing<Executor> {};
+/// run(executor, dy, index, parts, sequences, dx): sequence i of dx has row k of part i of dy where index[k] says, and
+/// zeros elsewhere.
+template <class Executor>
+struct SequenceSortGrad : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+/// Throws ShapeMismatch unless a row is one number.
+template <class View>
+void check_scalar_rows(const View& x, const char* what) {
+  if (x.row_size() != 1) {
+    throw ShapeMismatch(
+        detail::text({what, ": rows of shape ", to_string(x.row_shape()), ", expected one number a row"}));
+  }
+}
+
+template <Executor E, class View, class Index, class DX>
+void sort_grad_into(const E& executor, const View& dy, const Index& index, const kernel::Segments& parts,
+                    const LoDView& lod, int level, const char* what, DX&& dx) {
+  static_assert(std::same_as<value_type_t<Index>, std::int64_t>, "the index of sorted rows is int64");
+  check_scalar_rows(dy, what);
+  if (index.rows() * index.row_size() != dy.rows()) {
+    throw ShapeMismatch(detail::text(
+        {what, ": index: ", index.rows() * index.row_size(), " numbers, expected ", dy.rows(), ", one for each row"}));
+  }
+  const kernel::Segments sequences = segments(lod, level);
+  for (std::int64_t i = 0; i < parts.size; ++i) {
+    const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
+    for (std::int64_t k = parts.begin(i); k < parts.begin(i + 1); ++k) {
+      const std::int64_t row = index.data()[k];
+      if (row < begin || row >= end) {
+        throw OutOfRange(detail::text(
+            {what, ": index ", row, " of sequence ", i, ", expected a row from ", begin, " to ", end - 1}));
+      }
+    }
+  }
+  const auto out = prepare(dx, SameLevels{lod}, dy.row_shape());
+  kernel::SequenceSortGrad<E>::run(executor, dy.data(), index.data(), parts, sequences, out.data());
+}
+
+}  // namespace operation
+
+/// The rows of each sequence of `level` in ascending order, with `descending` the greatest first. Equal rows stay in
+/// their order, NaN comes last either way. LoD and row shape as x; sequences below `level` keep their lengths. Rows are
+/// of size 1. Where `index` is given, it becomes what `sequence_argsort` gives.
+///
+/// The outputs must not overlap x. Time: a radix sort for long sequences, which several threads share. Throws
+/// InvalidLoD where x has no level, OutOfRange for the level, ShapeMismatch for another row size.
+template <Executor E, LoDTensorLike X, class Y, class Index>
+void sequence_sort_into(const E& executor, const X& x, const SortOptions& options, Y&& y, Index&& index) {
+  const auto view = x.view();
+  operation::check_has_level(view, "sequence_sort");
+  const int level = detail::resolve_level(options.level, view.levels());
+  operation::check_scalar_rows(view, "sequence_sort");
+  const operation::SameLevels rows{view.lod_view()};
+  operation::check_output(y, rows, view.row_shape());
+  operation::check_output(index, operation::PlainRows{view.rows()}, view.row_shape());
+  const auto values = operation::prepare(y, rows, view.row_shape());
+  const auto sources = operation::prepare(index, operation::PlainRows{view.rows()}, view.row_shape());
+  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(view, level), options.descending,
+                               values.data(), sources.data());
+}
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_sort_into(const E& executor, const X& x, const SortOptions& options, Y&& y) {
+  const auto view = x.view();
+  operation::check_has_level(view, "sequence_sort");
+  const int level = detail::resolve_level(options.level, view.levels());
+  operation::check_scalar_rows(view, "sequence_sort");
+  const auto values = operation::prepare(y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(view, level), options.descending,
+                               values.data(), static_cast<std::int64_t*>(nullptr));
+}
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_sort_into(const E& executor, const X& x, Y&& y) {
+  sequence_sort_into(executor, x, SortOptions{}, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_sort(const E& executor, const X& x, const SortOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_sort_into(executor, x, options, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto sequence_sort(const X& x, const SortOptions& options = {}) {
+  return sequence_sort(default_executor<device_t<X>>(), x, options);
+}
+
+/// For each row of `sequence_sort` with the same options, the row of x that it was, counted from the first of x. No
+/// level, row shape as x. Otherwise as `sequence_sort`.
+template <Executor E, LoDTensorLike X, class Index>
+void sequence_argsort_into(const E& executor, const X& x, const SortOptions& options, Index&& index) {
+  const auto view = x.view();
+  operation::check_has_level(view, "sequence_argsort");
+  const int level = detail::resolve_level(options.level, view.levels());
+  operation::check_scalar_rows(view, "sequence_argsort");
+  const auto sources = operation::prepare(index, operation::PlainRows{view.rows()}, view.row_shape());
+  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(view, level), options.descending,
+                               static_cast<value_type_t<X>*>(nullptr), sources.data());
+}
+template <Executor E, LoDTensorLike X, class Index>
+void sequence_argsort_into(const E& executor, const X& x, Index&& index) {
+  sequence_argsort_into(executor, x, SortOptions{}, index);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<std::int64_t, device_t<X>> sequence_argsort(const E& executor, const X& x, const SortOptions& options = {}) {
+  LoDTensor<std::int64_t, device_t<X>> index(executor.resource());
+  sequence_argsort_into(executor, x, options, index);
+  return index;
+}
+template <LoDTensorLike X>
+auto sequence_argsort(const X& x, const SortOptions& options = {}) {
+  return sequence_argsort(default_executor<device_t<X>>(), x, options);
+}
+
+/// The gradient of `sequence_sort`: dx[index[k]] = dy[k], with the index that `sequence_argsort` gives and the levels
+/// of dy, which are those of the result. Only the level of the options counts. `dx` must not overlap dy or index.
+/// Throws InvalidLoD where dy has no level, OutOfRange for the level and for an index that is no row of its sequence,
+/// ShapeMismatch where dy or index are no column of as many numbers.
+template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
+void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index, const SortOptions& options, DX&& dx) {
+  const auto view = dy.view();
+  operation::check_has_level(view, "sequence_sort_grad: dy");
+  const int level = detail::resolve_level(options.level, view.levels());
+  operation::sort_grad_into(executor, view, index.view(), operation::segments(view, level), view.lod_view(), level,
+                            "sequence_sort_grad", dx);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
+void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index, DX&& dx) {
+  sequence_sort_grad_into(executor, dy, index, SortOptions{}, dx);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Index>
+LoDTensor<value_type_t<DY>, device_t<DY>> sequence_sort_grad(const E& executor, const DY& dy, const Index& index,
+                                                             const SortOptions& options = {}) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  sequence_sort_grad_into(executor, dy, index, options, dx);
+  return dx;
+}
+template <LoDTensorLike DY, LoDTensorLike Index>
+auto sequence_sort_grad(const DY& dy, const Index& index, const SortOptions& options = {}) {
+  return sequence_sort_grad(default_executor<device_t<DY>>(), dy, index, options);
+}
+
+namespace operation {
+
+/// The levels of a result with the first `k` rows, at most, of each sequence of `level`; returns the last of them.
+inline kernel::Segments add_top_levels(NewLevels& levels, const LoDView& lod, int level, std::int64_t k) {
+  for (int above = 0; above < level; ++above) add_level(levels, lod.offsets(above));
+  const kernel::Segments sequences = segments(lod, level);
+  const auto offsets = levels.add(sequences.size);
+  for (std::int64_t i = 0; i < sequences.size; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    offsets[at + 1] = offsets[at] + std::min(k, sequences.length(i));
+  }
+  return {offsets.data(), sequences.size, std::min(k, sequences.max_rows)};
+}
+inline std::int64_t top_sequences(const LoDView& lod, int level) {
+  std::int64_t sequences = 0;
+  for (int above = 0; above <= level; ++above) sequences += lod.size(above);
+  return sequences;
+}
+
+}  // namespace operation
+
+/// The `k` greatest rows of each sequence of `level`, the greatest first, and where they stood; all of a sequence with
+/// fewer. They are the first rows that `sequence_sort` with `descending` gives: of equal ones those that stand first,
+/// NaN only where nothing else is left. The values have the levels of x down to `level`, the index has none; row shape
+/// as x. Rows are of size 1.
+///
+/// One pass over x. The outputs must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level
+/// and for a negative k, ShapeMismatch for another row size.
+template <Executor E, LoDTensorLike X, class Values, class Index>
+void sequence_topk_into(const E& executor, const X& x, std::int64_t k, const TopKOptions& options, Values&& values,
+                        Index&& index) {
+  const auto view = x.view();
+  operation::check_has_level(view, "sequence_topk");
+  const int level = detail::resolve_level(options.level, view.levels());
+  if (k < 0) throw OutOfRange(detail::text({"sequence_topk: k is ", k, ", expected 0 or more"}));
+  operation::check_scalar_rows(view, "sequence_topk");
+  const LoDView lod = view.lod_view();
+  operation::NewLevels levels(executor.workspace(), level + 1, operation::top_sequences(lod, level));
+  const kernel::Segments parts = operation::add_top_levels(levels, lod, level, k);
+  operation::check_output(values, levels, view.row_shape());
+  operation::check_output(index, operation::PlainRows{parts.rows()}, view.row_shape());
+  const auto out = operation::prepare(values, levels, view.row_shape());
+  const auto sources = operation::prepare(index, operation::PlainRows{parts.rows()}, view.row_shape());
+  kernel::SequenceTopK<E>::run(executor, view.data(), operation::segments(view, level), parts, out.data(),
+                               sources.data());
+}
+template <Executor E, LoDTensorLike X, class Values, class Index>
+void sequence_topk_into(const E& executor, const X& x, std::int64_t k, Values&& values, Index&& index) {
+  sequence_topk_into(executor, x, k, TopKOptions{}, values, index);
+}
+template <Executor E, LoDTensorLike X>
+TopK<value_type_t<X>, device_t<X>> sequence_topk(const E& executor, const X& x, std::int64_t k,
+                                                 const TopKOptions& options = {}) {
+  TopK<value_type_t<X>, device_t<X>> top{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
+                                         LoDTensor<std::int64_t, device_t<X>>(executor.resource())};
+  sequence_topk_into(executor, x, k, options, top.values, top.index);
+  return top;
+}
+template <LoDTensorLike X>
+auto sequence_topk(const X& x, std::int64_t k, const TopKOptions& options = {}) {
+  return sequence_topk(default_executor<device_t<X>>(), x, k, options);
+}
+
+/// The gradient of `sequence_topk` with the same k and options: dx, with the rows and the levels of `lod`, has dy at
+/// the rows that the index names, and 0 elsewhere. The levels of dy do not count. `dx` must not overlap dy or index.
+/// Throws as `sequence_topk`, ShapeMismatch where dy or index do not have the rows of its result, OutOfRange for an
+/// index that is no row of its sequence.
+template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
+void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
+                             const TopKOptions& options, DX&& dx) {
+  const auto view = dy.view();
+  operation::check_has_level(lod, "sequence_topk_grad: lod");
+  const int level = detail::resolve_level(options.level, lod.levels());
+  if (k < 0) throw OutOfRange(detail::text({"sequence_topk_grad: k is ", k, ", expected 0 or more"}));
+  const LoDView sequences = lod.view();
+  operation::NewLevels levels(executor.workspace(), level + 1, operation::top_sequences(sequences, level));
+  const kernel::Segments parts = operation::add_top_levels(levels, sequences, level, k);
+  operation::check_row_count(view.rows(), parts.rows(), "sequence_topk_grad: dy");
+  operation::sort_grad_into(executor, view, index.view(), parts, sequences, level, "sequence_topk_grad", dx);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Index>
+LoDTensor<value_type_t<DY>, device_t<DY>> sequence_topk_grad(const E& executor, const DY& dy, const Index& index,
+                                                             const LoD& lod, std::int64_t k,
+                                                             const TopKOptions& options = {}) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  sequence_topk_grad_into(executor, dy, index, lod, k, options, dx);
+  return dx;
+}
+template <LoDTensorLike DY, LoDTensorLike Index>
+auto sequence_topk_grad(const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
+                        const TopKOptions& options = {}) {
+  return sequence_topk_grad(default_executor<device_t<DY>>(), dy, index, lod, k, options);
+}
+
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Sorting the rows of sequences on the CPU.
+///
+/// A row becomes an entry: an integer key that orders as the numbers do, and its place in the sequence. No two entries
+/// are equal, so every way to sort them gives the same: ranks are counted for short sequences, long ones are sorted by
+/// radix, and those that threads share are merged from sorted parts.
+#pragma once
+
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/sequence_sort.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+/// Whether keys of type T fit 32 bits.
+template <class T>
+inline constexpr bool has_narrow_key =
+    std::integral<T> ? sizeof(T) < 4 || (sizeof(T) == 4 && std::signed_integral<T>) : sizeof(T) <= 4;
+
+/// Ascending keys are ascending numbers, or descending ones, then NaN; -0 and 0 have the same.
+template <class T>
+inline std::int64_t sort_key(T number, bool descending) noexcept {
+  if constexpr (std::integral<T>) {
+    auto key = static_cast<std::int64_t>(number);
+    if constexpr (sizeof(T) == 8 && std::unsigned_integral<T>) key ^= std::numeric_limits<std::int64_t>::min();
+    return descending ? ~key : key;
+  } else {
+    using A = Accumulator<T>;
+    using Bits = std::conditional_t<sizeof(A) == 4, std::int32_t, std::int64_t>;
+    const auto wide = static_cast<A>(number);
+    if (wide != wide) return std::numeric_limits<Bits>::max();
+    const auto bits = std::bit_cast<Bits>(wide == A{} ? A{} : wide);
+    const Bits key = bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
+    return descending ? ~key : key;
+  }
+}
+
+/// A key of 32 bits and a row under 2^32 in one number.
+class NarrowEntry {
+ public:
+  static constexpr int key_bits = 32;
+  NarrowEntry() = default;
+  NarrowEntry(std::int64_t key, std::int64_t row) noexcept : number_(key * (std::int64_t{1} << 32) + row) {}
+  std::int64_t row() const noexcept { return number_ & 0xffffffff; }
+  std::uint64_t unsigned_key() const noexcept { return (static_cast<std::uint64_t>(number_) >> 32) ^ 0x80000000u; }
+  friend bool operator<(NarrowEntry a, NarrowEntry b) noexcept { return a.number_ < b.number_; }
+
+ private:
+  std::int64_t number_;
+};
+class WideEntry {
+ public:
+  static constexpr int key_bits = 64;
+  WideEntry() = default;
+  WideEntry(std::int64_t key, std::int64_t row) noexcept : key_(key), row_(row) {}
+  std::int64_t row() const noexcept { return row_; }
+  std::uint64_t unsigned_key() const noexcept { return static_cast<std::uint64_t>(key_) ^ (std::uint64_t{1} << 63); }
+  friend bool operator<(const WideEntry& a, const WideEntry& b) noexcept {
+    return (a.key_ < b.key_) | ((a.key_ == b.key_) & (a.row_ < b.row_));
+  }
+
+ private:
+  std::int64_t key_;
+  std::int64_t row_;
+};
+
+/// Calls body(std::type_identity<Entry>()) with the entries for these sequences.
+template <class T, class Body>
+void with_entries(const Segments& sequences, const Body& body) {
+  if constexpr (has_narrow_key<T>) {
+    if (sequences.max_rows <= std::int64_t{0xffffffff}) {
+      body(std::type_identity<NarrowEntry>());
+      return;
+    }
+  }
+  body(std::type_identity<WideEntry>());
+}
+
+/// Sorts entries whose rows ascend, by way of `scratch` for as many. Returns where they are: one of the two.
+template <int digit_bits, class Entry>
+Entry* radix_sort(Entry* entries, Entry* scratch, std::int64_t count) noexcept {
+  constexpr std::size_t digits = std::size_t{1} << digit_bits;
+  for (int shift = 0; shift < Entry::key_bits; shift += digit_bits) {
+    const auto digit = [shift](const Entry& entry) {
+      return static_cast<std::size_t>(entry.unsigned_key() >> shift) & (digits - 1);
+    };
+    std::array<std::int64_t, digits> places{};
+    for (std::int64_t i = 0; i < count; ++i) ++places[digit(entries[i])];
+    if (places[digit(entries[0])] == count) continue;  // all the same: as with the upper digits of small integers
+    std::int64_t before = 0;
+    for (std::int64_t& place : places) before += std::exchange(place, before);
+    for (std::int64_t i = 0; i < count; ++i) scratch[places[digit(entries[i])]++] = entries[i];
+    std::swap(entries, scratch);
+  }
+  return entries;
+}
+
+/// Up to so many entries, counting how many are less than each is the quickest way to sort them: nothing to guess.
+inline constexpr std::int64_t counted_rows = 32;
+/// From so many on, radix sort is quicker than comparing; from so many on with long digits, which take fewer passes.
+inline constexpr std::int64_t radix_rows = 128;
+inline constexpr std::int64_t long_digit_rows = 8192;
+
+/// Sorts entries whose rows ascend. Returns where they are: in `entries`, or in `scratch`, which is for as many.
+template <class Entry>
+Entry* sort_entries(Entry* entries, Entry* scratch, std::int64_t count) noexcept {
+  if (count >= long_digit_rows) return radix_sort<11>(entries, scratch, count);
+  if (count >= radix_rows) return radix_sort<8>(entries, scratch, count);
+  if (count > counted_rows) {
+    std::sort(entries, entries + count);
+    return entries;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t rank = 0;
+    for (std::int64_t j = 0; j < count; ++j) rank += entries[j] < entries[i];
+    scratch[rank] = entries[i];
+  }
+  return scratch;
+}
+
+/// Of two ascending arrays, how many of the first are among the least `count` of both.
+template <class Entry>
+std::int64_t merge_split(const Entry* a, std::int64_t a_size, const Entry* b, std::int64_t b_size,
+                         std::int64_t count) noexcept {
+  std::int64_t low = std::max<std::int64_t>(count - b_size, 0), high = std::min(count, a_size);
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (a[middle] < b[count - 1 - middle]) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// Sorts by all threads; otherwise as `sort_entries`.
+template <class Entry>
+Entry* sort_entries(const CpuExecutor& executor, Entry* entries, Entry* scratch, std::int64_t count) {
+  const std::int64_t bytes = 2 * count * static_cast<std::int64_t>(sizeof(Entry));
+  const auto parts = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(max_threads(executor))));
+  std::int64_t width = (count + parts - 1) / parts;
+  parallel_for(executor, parts, bytes, [&](std::int64_t part) {
+    const std::int64_t begin = std::min(part * width, count), size = std::min(width, count - begin);
+    const Entry* const sorted = sort_entries(entries + begin, scratch + begin, size);
+    if (sorted != entries + begin) copy(sorted, size, entries + begin);
+  });
+  for (; width < count; width *= 2) {
+    parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
+      while (begin < end) {
+        const std::int64_t first = begin / (2 * width) * (2 * width);
+        const std::int64_t middle = std::min(first + width, count), last = std::min(first + 2 * width, count);
+        const std::int64_t stop = std::min(last, end);
+        const auto split = [&](std::int64_t place) {
+          return merge_split(entries + first, middle - first, entries + middle, last - middle, place - first);
+        };
+        const std::int64_t from = split(begin), to = split(stop);
+        std::merge(entries + first + from, entries + first + to, entries + middle + (begin - first - from),
+                   entries + middle + (stop - first - to), scratch + begin);
+        begin = stop;
+      }
+    });
+    std::swap(entries, scratch);
+  }
+  return entries;
+}
+
+/// Keeps the least `count` of the entries that `entry(i)` gives for i in [0, size), in ascending order, at the start of
+/// `kept`, which is for `selection_size(count)`. Returns how many they are.
+constexpr std::int64_t selection_size(std::int64_t count) noexcept { return 2 * count + 2 * counted_rows; }
+template <class Entry, class EntryOf>
+std::int64_t select_entries(const EntryOf& entry, std::int64_t size, std::int64_t count, Entry* kept) noexcept {
+  if (count == 0) return 0;
+  if (size <= counted_rows) {
+    for (std::int64_t i = 0; i < size; ++i) kept[i] = entry(i);
+    const Entry* const sorted = sort_entries(kept, kept + size, size);
+    const std::int64_t result = std::min(size, count);
+    std::copy(sorted, sorted + result, kept);
+    return result;
+  }
+  const std::int64_t capacity = selection_size(count);
+  std::int64_t used = 0;
+  const auto select = [&] { std::nth_element(kept, kept + count - 1, kept + used); };
+  Entry greatest{};  // of the kept ones, once there are enough of them
+  bool is_full = false;
+  for (std::int64_t i = 0; i < size; ++i) {
+    const Entry candidate = entry(i);
+    if (is_full && !(candidate < greatest)) continue;
+    kept[used++] = candidate;
+    if (used == capacity) {
+      select();
+      used = count;
+      greatest = kept[count - 1];
+      is_full = true;
+    }
+  }
+  if (used > count) select();
+  const std::int64_t result = std::min(used, count);
+  std::sort(kept, kept + result);
+  return result;
+}
+
+/// Writes the rows of sorted entries, whose sequence begins with row `first`. y and index may be null.
+template <class Entry, class T>
+void write_sorted(const Entry* entries, std::int64_t count, const T* x, std::int64_t first, T* y,
+                  std::int64_t* index) noexcept {
+  if (y) {
+    for (std::int64_t i = 0; i < count; ++i) y[i] = x[first + entries[i].row()];
+  }
+  if (index) {
+    for (std::int64_t i = 0; i < count; ++i) index[i] = first + entries[i].row();
+  }
+}
+
+}  // namespace cpu
+
+template <>
+struct SequenceSort<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
+                  std::int64_t* index) {
+    cpu::with_entries<T>(sequences, [&]<class Entry>(std::type_identity<Entry>) {
+      sort<Entry>(executor, x, sequences, descending, y, index);
+    });
+  }
+
+ private:
+  template <class Entry, class T>
+  static void sort(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
+                   std::int64_t* index) {
+    // The longest sequence that one thread sorts.
+    const std::int64_t step =
+        cpu::max_threads(executor) > 1 ? std::min<std::int64_t>(sequences.max_rows, 65536) : sequences.max_rows;
+    const cpu::ThreadScratch<Entry> scratch(executor, 2 * step);
+    const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
+    const auto write = [=](const Entry* entries, std::int64_t count, std::int64_t first, std::int64_t at) {
+      cpu::write_sorted(entries, count, x, first, y ? y + at : nullptr, index ? index + at : nullptr);
+    };
+    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+      Entry* const entries = scratch(thread);
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t first = sequences.begin(i), rows = sequences.length(i);
+        if (rows > step) continue;
+        for (std::int64_t row = 0; row < rows; ++row) {
+          entries[row] = Entry(cpu::sort_key(x[first + row], descending), row);
+        }
+        write(cpu::sort_entries(entries, entries + step, rows), rows, first, first);
+      }
+    });
+    if (sequences.max_rows <= step) return;
+    for (std::int64_t i = 0; i < sequences.size; ++i) {
+      const std::int64_t first = sequences.begin(i), rows = sequences.length(i);
+      if (rows <= step) continue;
+      const Workspace::Loan<Entry> memory(executor.workspace(), 2 * rows);
+      Entry* const entries = memory.data();
+      cpu::parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          entries[row] = Entry(cpu::sort_key(x[first + row], descending), row);
+        }
+      });
+      const Entry* const sorted = cpu::sort_entries(executor, entries, entries + rows, rows);
+      cpu::parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
+        write(sorted + begin, end - begin, first, first + begin);
+      });
+    }
+  }
+};
+
+template <>
+struct SequenceTopK<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
+                  std::int64_t* index) {
+    cpu::with_entries<T>(sequences, [&]<class Entry>(std::type_identity<Entry>) {
+      select<Entry>(executor, x, sequences, parts, y, index);
+    });
+  }
+
+ private:
+  template <class Entry, class T>
+  static void select(const CpuExecutor& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
+                     std::int64_t* index) {
+    constexpr std::int64_t chunk = 65536;
+    const auto is_shared = [&](std::int64_t i) {
+      return cpu::max_threads(executor) > 1 && sequences.length(i) > chunk && parts.length(i) <= chunk / 8;
+    };
+    const cpu::ThreadScratch<Entry> scratch(executor, cpu::selection_size(parts.max_rows));
+    const auto entry_of = [x](std::int64_t first, std::int64_t row) {
+      return Entry(cpu::sort_key(x[first + row], true), row);
+    };
+    const auto row_bytes = static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        if (is_shared(i)) continue;
+        const std::int64_t first = sequences.begin(i), at = parts.begin(i);
+        const std::int64_t count = cpu::select_entries([&](std::int64_t row) { return entry_of(first, row); },
+                                                       sequences.length(i), parts.length(i), scratch(thread));
+        cpu::write_sorted(scratch(thread), count, x, first, y + at, index + at);
+      }
+    });
+    for (std::int64_t i = 0; i < sequences.size; ++i) {
+      if (!is_shared(i)) continue;
+      // The greatest of each chunk, and of them the greatest.
+      const std::int64_t first = sequences.begin(i), rows = sequences.length(i), k = parts.length(i),
+                         at = parts.begin(i);
+      const std::int64_t chunks = (rows + chunk - 1) / chunk;
+      const Workspace::Loan<Entry> best(executor.workspace(), chunks * k);
+      const Workspace::Loan<std::int64_t> counts(executor.workspace(), chunks);
+      cpu::parallel_for(executor, chunks, rows * row_bytes, [&](std::int64_t part, int thread) {
+        const std::int64_t begin = part * chunk;
+        counts[part] = cpu::select_entries([&](std::int64_t row) { return entry_of(first, begin + row); },
+                                           std::min(chunk, rows - begin), k, scratch(thread));
+        cpu::copy(scratch(thread), counts[part], best.data() + part * k);
+      });
+      std::int64_t candidates = 0;
+      for (std::int64_t part = 0; part < chunks; ++part) {
+        for (std::int64_t n = 0; n < counts[part]; ++n) best[candidates++] = best[part * k + n];
+      }
+      const std::int64_t count =
+          cpu::select_entries([&](std::int64_t n) { return best[n]; }, candidates, k, scratch(0));
+      cpu::write_sorted(scratch(0), count, x, first, y + at, index + at);
+    }
+  }
+};
+
+template <>
+struct SequenceSortGrad<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* index, const Segments& parts,
+                  const Segments& sequences, T* dx) {
+    const auto row_bytes = static_cast<std::int64_t>(2 * sizeof(T) + sizeof(std::int64_t));
+    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        cpu::fill(dx + sequences.begin(i), sequences.length(i), T{});
+        for (std::int64_t k = parts.begin(i); k < parts.begin(i + 1); ++k) dx[index[k]] = dy[k];
+      }
+    });
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

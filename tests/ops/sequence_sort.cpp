@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/check_throws.hpp"
+#include "support/counting_resource.hpp"
+#include "support/element_types.hpp"
+#include "support/executors.hpp"
+#include "support/gradient.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <type_traits>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using lod::SortOptions;
+using namespace lod_test;
+
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+/// The rows of x in the order that is expected.
+template <lod::LoDTensorLike X>
+Numbers reference_argsort(const X& x, const SortOptions& options) {
+  using T = typename X::value_type;
+  const auto view = x.view();
+  Numbers index(static_cast<std::size_t>(view.rows()));
+  std::iota(index.begin(), index.end(), 0);
+  const auto offsets = view.lod_view().absolute_offsets(options.level);
+  for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+    const auto begin = index.begin() + (offsets[i] - offsets[0]), end = index.begin() + (offsets[i + 1] - offsets[0]);
+    std::stable_sort(begin, end, [&](std::int64_t a, std::int64_t b) {
+      const T first = view.data()[a], second = view.data()[b];
+      if (first != first || second != second) return first == first;  // NaN comes last
+      return options.descending ? first > second : first < second;
+    });
+  }
+  return index;
+}
+
+/// The bits of the numbers are those that stood there.
+template <lod::LoDTensorLike X, lod::LoDTensorLike Y>
+bool is_gathered(const X& x, const Y& y, const Numbers& index) {
+  const auto from = x.view();
+  const auto to = y.view();
+  bool same = static_cast<std::size_t>(to.rows()) == index.size();
+  for (std::size_t k = 0; same && k < index.size(); ++k) {
+    same = std::memcmp(to.data() + k, from.data() + index[k], sizeof(to.data()[k])) == 0;
+  }
+  return same;
+}
+
+template <class Executor, lod::LoDTensorLike X>
+void check_sort(const Executor& executor, const X& x, const SortOptions& options) {
+  INFO("level ", options.level, ", descending ", options.descending, ", rows ", x.rows());
+  const Numbers expected = reference_argsort(x, options);
+  const auto y = lod::sequence_sort(executor, x, options);
+  CHECK(y.lod() == x.view().lod());
+  CHECK(y.row_shape() == x.row_shape());
+  CHECK(is_gathered(x, y, expected));
+  const auto index = lod::sequence_argsort(executor, x, options);
+  CHECK(index.levels() == 0);
+  CHECK(index.row_shape() == x.row_shape());
+  CHECK(std::equal(expected.begin(), expected.end(), index.values().begin(), index.values().end()));
+  typename std::remove_const_t<decltype(y)> both;
+  LoDTensor<std::int64_t> also;
+  lod::sequence_sort_into(executor, x, options, both, also);
+  CHECK(same_bits(both, y));
+  CHECK(same_bits(also, index));
+}
+
+template <class Executor, lod::LoDTensorLike X>
+void check_topk(const Executor& executor, const X& x, std::int64_t k, int level) {
+  INFO("level ", level, ", k ", k, ", rows ", x.rows());
+  const auto lod = x.view().lod_view();
+  const Numbers sorted = reference_argsort(x, {.descending = true, .level = level});
+  const auto offsets = lod.absolute_offsets(level);
+  Numbers expected, lengths;
+  for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+    lengths.push_back(std::min(k, offsets[i + 1] - offsets[i]));
+    const auto first = sorted.begin() + (offsets[i] - offsets[0]);
+    expected.insert(expected.end(), first, first + lengths.back());
+  }
+  const auto top = lod::sequence_topk(executor, x, k, {.level = level});
+  Lengths all = x.view().lod().lengths();
+  all.resize(static_cast<std::size_t>(level) + 1);
+  all.back() = lengths;
+  CHECK(top.values.lod() == LoD::from_lengths(all));
+  CHECK(top.values.row_shape() == x.row_shape());
+  CHECK(top.index.levels() == 0);
+  CHECK(std::equal(expected.begin(), expected.end(), top.index.values().begin(), top.index.values().end()));
+  CHECK(is_gathered(x, top.values, expected));
+}
+
+}  // namespace
+
+TEST_CASE("sequence_sort, sequence_argsort: up, down, equal numbers in their order") {
+  const auto x = LoDTensor<int>::from_nested(std::vector<std::vector<int>>{{3, 1, 2}, {}, {5, 7, 5}});
+  const auto numbers = [](const auto& y) { return Numbers(y.values().begin(), y.values().end()); };
+  CHECK(numbers(lod::sequence_sort(x)) == Numbers{1, 2, 3, 5, 5, 7});
+  CHECK(numbers(lod::sequence_argsort(x)) == Numbers{1, 2, 0, 3, 5, 4});
+  CHECK(numbers(lod::sequence_sort(x, {.descending = true})) == Numbers{3, 2, 1, 7, 5, 5});
+  CHECK(numbers(lod::sequence_argsort(x, {.descending = true})) == Numbers{0, 2, 1, 4, 3, 5});
+  const auto top = lod::sequence_topk(x, 2);
+  CHECK(top.values.lod() == LoD::from_lengths({{2, 0, 2}}));
+  CHECK(numbers(top.values) == Numbers{3, 2, 7, 5});
+  CHECK(numbers(top.index) == Numbers{0, 2, 4, 3});
+}
+
+TEST_CASE("sequence_sort: NaN last either way, infinities, zeros of both signs in their order") {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  const float least = std::numeric_limits<float>::denorm_min();
+  const std::vector<float> one = {0.F, nan, -1, -0.F, infinity, 2, -nan, -infinity, 0.F, -0.F, least, -least};
+  for_each_type(FloatingTypes(), [&]<class T>(std::type_identity<T>) {
+    LoDTensor<T> x(LoD::from_lengths({{12, 0, 12 * 100}}), {});
+    for (std::size_t i = 0; i < x.values().size(); ++i) x.data()[i] = static_cast<T>(one[i % one.size()]);
+    for (const bool descending : {false, true}) check_sort(lod::CpuExecutor(2), x, {.descending = descending});
+    for (const std::int64_t k : {1, 3, 10, 11, 12}) check_topk(lod::CpuExecutor(2), x, k, 0);
+  });
+}
+
+TEST_CASE("sequence_sort, sequence_topk: agree with the standard library for slices of every type, depth and level") {
+  for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
+    for_each_random_lod(5, 1, 4, [](Engine& engine, const Lengths& lengths) {
+      const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {1});
+      const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+      for (int level = 0; level < x.levels(); ++level) {
+        for (const bool descending : {false, true}) {
+          check_sort(lod::CpuExecutor(2), slice, {.descending = descending, .level = level});
+        }
+        for (const std::int64_t k : {0, 1, 3, 40}) check_topk(lod::CpuExecutor(2), slice, k, level);
+      }
+    });
+  });
+}
+
+TEST_CASE("sequence_sort, sequence_topk: lengths at which the kernel takes another path, numbers of all magnitudes") {
+  const auto check = []<class T>(std::type_identity<T>) {
+    Engine engine(6);
+    LoDTensor<T> x(LoD::from_lengths({{1, 31, 32, 33, 100, 127, 128, 3000, 0, 8191, 8192, 65536, 65537, 140001, 2}}),
+                   {});
+    for (T& number : x.values()) {
+      if constexpr (std::integral<T>) {
+        number = static_cast<T>(engine());
+      } else {
+        number = static_cast<T>(std::ldexp(std::uniform_real_distribution<double>(-1, 1)(engine),
+                                           static_cast<int>(random_number(engine, -20, 15))));
+      }
+    }
+    for_each_executor([&](const auto& executor) {
+      for (const bool descending : {false, true}) check_sort(executor, x, {.descending = descending});
+      for (const std::int64_t k : {1, 5, 1000, 9000}) check_topk(executor, x, k, 0);
+    });
+  };
+  for_each_type(Types<bool, std::uint32_t, std::uint64_t, float, double>(), check);
+}
+
+TEST_CASE("sequence_sort, sequence_topk: batches without sequences, of empty ones only") {
+  for_each_executor([](const auto& executor) {
+    for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}}) {
+      const LoDTensor<float> x(LoD::from_lengths(lengths), {});
+      check_sort(executor, x, {});
+      check_topk(executor, x, 3, 0);
+    }
+  });
+}
+
+TEST_CASE("sequence_sort_grad, sequence_topk_grad: agree with differences") {
+  for_each_random_lod(4, 1, 3, [](Engine& engine, const Lengths& lengths) {
+    auto x = real_numbers<double>(engine, LoD::from_lengths(lengths), {});
+    for (int level = 0; level < x.levels(); ++level) {
+      INFO("level ", level);
+      const SortOptions options{.descending = random_number(engine, 0, 1) == 1, .level = level};
+      check_gradient(
+          engine, x, [&](const auto& at) { return lod::sequence_sort(at, options); },
+          [&](const auto& dy) { return lod::sequence_sort_grad(dy, lod::sequence_argsort(x, options), options); });
+      for (const std::int64_t k : {1, 3}) {
+        check_gradient(
+            engine, x, [&](const auto& at) { return lod::sequence_topk(at, k, {.level = level}).values; },
+            [&](const auto& dy) {
+              const auto top = lod::sequence_topk(x, k, {.level = level});
+              return lod::sequence_topk_grad(dy, top.index, x.lod(), k, {.level = level});
+            });
+      }
+    }
+  });
+}
+
+TEST_CASE("sequence_topk_grad: of equal rows the first gets the gradient") {
+  const auto x = LoDTensor<float>::from_nested(std::vector<std::vector<float>>{{1, 4, 4, 4}, {}, {2}});
+  const auto top = lod::sequence_topk(x, 2);
+  const auto dy = LoDTensor<float>::from_nested(std::vector<std::vector<float>>{{10, -20}, {}, {30}});
+  const auto dx = lod::sequence_topk_grad(dy, top.index, x.lod(), 2);
+  CHECK(same_bits(dx, LoDTensor<float>::from_nested(std::vector<std::vector<float>>{{0, 10, -20, 0}, {}, {30}})));
+}
+
+TEST_CASE("sequence_sort, sequence_topk: a second call allocates nothing") {
+  for (const int threads : {1, 2, 7}) {
+    CountingResource resource;
+    const lod::CpuExecutor executor(threads, &resource);
+    Engine engine(2);
+    const auto x = real_numbers<float>(engine, giant_among_short(engine, 300, 100000), {});
+    LoDTensor<float> y(&resource), values(&resource), dx(&resource);
+    LoDTensor<std::int64_t> index(&resource), which(&resource);
+    const auto call = [&] {
+      lod::sequence_sort_into(executor, x, y);
+      lod::sequence_argsort_into(executor, x, index);
+      lod::sequence_sort_into(executor, x, {.descending = true}, y, index);
+      lod::sequence_sort_grad_into(executor, y, index, dx);
+      lod::sequence_topk_into(executor, x, 5, values, which);
+      lod::sequence_topk_grad_into(executor, values, which, x.lod(), 5, {}, dx);
+    };
+    call();
+    const int before = resource.allocations;
+    call();
+    CHECK(resource.allocations == before);
+  }
+}
+
+TEST_CASE("sequence_sort, sequence_topk: bad arguments throw and change nothing") {
+  const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {}), wide(x.lod(), {2}), plain({3});
+  LoDTensor<float> y({1, 2});
+  LoDTensor<std::int64_t> index({1, 2});
+  const lod::CpuExecutor executor(1);
+  const auto refuses = [&]<class Error>(std::type_identity<Error>, const LoDTensor<float>& input, int level,
+                                        const char* text) {
+    INFO(text);
+    check_throws<Error>([&] { lod::sequence_sort_into(executor, input, {.level = level}, y); }, text, y);
+    check_throws<Error>([&] { lod::sequence_sort_into(executor, input, {.level = level}, y, index); }, text, y);
+    check_throws<Error>([&] { lod::sequence_argsort_into(executor, input, {.level = level}, index); }, text, index);
+    check_throws<Error>([&] { lod::sequence_topk_into(executor, input, 1, {.level = level}, y, index); }, text, y);
+  };
+  refuses(std::type_identity<lod::InvalidLoD>(), plain, 0, ": the tensor has no level, expected at least one");
+  refuses(std::type_identity<lod::OutOfRange>(), x, 1, "level 1 of a LoD with 1 levels");
+  refuses(std::type_identity<lod::ShapeMismatch>(), wide, 0, ": rows of shape {2}, expected one number a row");
+  check_throws<lod::OutOfRange>([&] { lod::sequence_topk_into(executor, x, -1, y, index); },
+                                "sequence_topk: k is -1, expected 0 or more", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_sort_into(executor, x, {}, y, index.view()); },
+                                   "output: a view of shape {1, 2}", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_topk_into(executor, x, 1, y, index.view()); },
+                                   "output: a view of shape {1, 2}", y);
+
+  const auto rows = [](const Numbers& numbers) { return LoDTensor<std::int64_t>::from_nested(numbers); };
+  const auto sort_grad = [&](const LoDTensor<float>& dy, const Numbers& numbers) {
+    return [&, numbers] { lod::sequence_sort_grad_into(executor, dy, rows(numbers), y); };
+  };
+  check_throws<lod::InvalidLoD>(sort_grad(plain, {0, 1, 2}), "sequence_sort_grad: dy: the tensor has no level", y);
+  check_throws<lod::ShapeMismatch>(sort_grad(wide, {0, 1, 2}), "sequence_sort_grad: rows of shape {2}", y);
+  check_throws<lod::ShapeMismatch>(sort_grad(x, {0, 1}), "sequence_sort_grad: index: 2 numbers, expected 3", y);
+  check_throws<lod::OutOfRange>(sort_grad(x, {0, 2, 2}),
+                                "sequence_sort_grad: index 2 of sequence 0, expected a row from 0 to 1", y);
+  const auto topk_grad = [&](const LoDTensor<float>& dy, const Numbers& numbers, std::int64_t k) {
+    return [&, numbers, k] { lod::sequence_topk_grad_into(executor, dy, rows(numbers), x.lod(), k, {}, y); };
+  };
+  check_throws<lod::OutOfRange>(topk_grad(x, {0, 1, 2}, -1), "sequence_topk_grad: k is -1, expected 0 or more", y);
+  check_throws<lod::ShapeMismatch>(topk_grad(x, {0, 1, 2}, 1), "sequence_topk_grad: dy: 3 rows, expected 2", y);
+  check_throws<lod::OutOfRange>(topk_grad(x, {0, 1, 1}, 2),
+                                "sequence_topk_grad: index 1 of sequence 1, expected a row from 2 to 2", y);
+  check_throws<lod::InvalidLoD>([&] { lod::sequence_topk_grad_into(executor, x, rows({0}), LoD(), 1, {}, y); },
+                                "sequence_topk_grad: lod: the tensor has no level", y);
+}
+
+TEST_CASE("sequence_sort, sequence_topk: views as outputs") {
+  const auto x = LoDTensor<int>::from_nested(std::vector<std::vector<int>>{{3, 1, 2}, {7, 5}});
+  LoDTensor<int> y(x.lod(), {}), top(LoD::from_lengths({{2, 2}}), {}), other(LoD::from_lengths({{2, 3}}), {});
+  LoDTensor<std::int64_t> index({5});
+  const lod::CpuExecutor executor(1);
+  lod::sequence_sort_into(executor, x.slice(1, 2), y.slice(1, 2));
+  CHECK(y.data()[3] == 5);
+  CHECK(y.data()[0] == 0);
+  lod::sequence_topk_into(executor, x, 2, top.view(), index.slice(0, 4));
+  CHECK(top.data()[0] == 3);
+  CHECK(index.data()[2] == 3);
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_sort_into(executor, x, other.view()); },
+                                   "output: a view of shape {5} with 1 levels", other);
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_topk_into(executor, x, 2, other.view(), index); },
+                                   "output: a view of shape {5} with 1 levels", other);
+}
