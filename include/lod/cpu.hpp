@@ -19,6 +19,7 @@
 #include <lod/kernels/cpu/sequence_enumerate.hpp>
 #include <lod/kernels/cpu/sequence_erase.hpp>
 #include <lod/kernels/cpu/sequence_expand.hpp>
+#include <lod/kernels/cpu/sequence_logsumexp.hpp>
 #include <lod/kernels/cpu/sequence_mask.hpp>
 #include <lod/kernels/cpu/sequence_pad.hpp>
 #include <lod/kernels/cpu/sequence_pool.hpp>

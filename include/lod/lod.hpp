@@ -35,6 +35,7 @@
 #include <lod/ops/sequence_enumerate.hpp>
 #include <lod/ops/sequence_erase.hpp>
 #include <lod/ops/sequence_expand.hpp>
+#include <lod/ops/sequence_logsumexp.hpp>
 #include <lod/ops/sequence_mask.hpp>
 #include <lod/ops/sequence_pad.hpp>
 #include <lod/ops/sequence_pool.hpp>

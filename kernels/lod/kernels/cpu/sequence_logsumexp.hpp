@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The logarithm of sums of exponentials on the CPU: the maxima and the sums of the softmax.
+#pragma once
+
+#include <lod/kernels/cpu/matrix_product.hpp>
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/sequence_softmax.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/sequence_logsumexp.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+/// What is subtracted from a column: its maximum, where that is a finite number. Else the exponentials are 0 or
+/// infinite, and so is their sum.
+template <class A>
+inline A logsumexp_shift(A maximum) noexcept {
+  return std::isfinite(maximum) ? maximum : A{};
+}
+
+}  // namespace cpu
+
+template <>
+struct SequenceLogsumexp<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
+    using A = cpu::Accumulator<T>;
+    if (row_size == 0) return;
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t step = cpu::chunk_rows(row_size);  // the longest sequence that one thread takes
+    const cpu::ThreadScratch<A> columns(executor, cpu::ColumnNumbers<A>::scratch(row_size));
+    const cpu::ThreadScratch<A> sums(executor, cpu::sum_scratch(row_size));
+    const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(row_size) + cpu::lanes<A>);
+    const auto terms = [row_size](const T* first, std::int64_t readable, const cpu::ColumnNumbers<A>& shift, A* block) {
+      const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
+        const T* const from = first + row * row_size;
+        const std::int64_t room = readable - row * row_size;
+        cpu::for_each_vector<T>(count, row_size, [=](std::int64_t i, std::int64_t some, std::int64_t column) {
+          xsimd::exp(cpu::load_vector(from + i, some, A{}, room - i) - shift(column)).store_unaligned(to + i);
+        });
+      };
+      return cpu::ComputedRows{compute, block};
+    };
+    const auto write = [&](int thread, const A* sum, T* to) {
+      for (std::int64_t i = 0; i < row_size; ++i) to[i] = static_cast<T>(columns(thread)[i] + std::log(sum[i]));
+    };
+    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+      const cpu::ColumnNumbers<A> shift(columns(thread), row_size);
+      A* const sum = sums(thread);
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size;
+        if (rows > step) continue;
+        cpu::column_maxima(x + before, rows, row_size, sum);
+        shift.set(sum, cpu::logsumexp_shift<A>);
+        const std::int64_t readable = sequences.rows() * row_size - before;
+        write(thread, cpu::sum_rows<A>(terms(x + before, readable, shift, blocks(thread)), rows, row_size, sum),
+              y + i * row_size);
+      }
+    });
+    if (sequences.max_rows <= step) return;
+    const cpu::ColumnNumbers<A> shift(columns(0), row_size);
+    for (std::int64_t i = 0; i < sequences.size; ++i) {
+      const std::int64_t rows = sequences.length(i);
+      if (rows <= step) continue;
+      const T* const from = x + sequences.begin(i) * row_size;
+      const std::int64_t chunks = (rows + step - 1) / step;
+      const Workspace::Loan<A> maxima(executor.workspace(), chunks * row_size);
+      cpu::parallel_for(executor, chunks, rows * row_bytes, [&](std::int64_t chunk) {
+        cpu::column_maxima(from + chunk * step * row_size, std::min(step, rows - chunk * step), row_size,
+                           maxima.data() + chunk * row_size);
+      });
+      cpu::column_maxima(maxima.data(), chunks, row_size, sums(0));
+      shift.set(sums(0), cpu::logsumexp_shift<A>);
+      cpu::sum_rows<A>(
+          executor, [&](int thread) { return terms(from, rows * row_size, shift, blocks(thread)); }, rows, row_size,
+          rows * row_bytes, sums(0));
+      write(0, sums(0), y + i * row_size);
+    }
+  }
+};
+
+template <>
+struct ScaleSequences<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* factors, const Segments& sequences, std::int64_t row_size,
+                  T* y) {
+    using A = cpu::Accumulator<T>;
+    if (row_size == 0) return;
+    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    const cpu::ThreadScratch<A> columns(executor, cpu::ColumnNumbers<A>::scratch(row_size) + row_size);
+    cpu::parallel_rows(executor, sequences, row_bytes,
+                       [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t, int thread) {
+                         const cpu::ColumnNumbers<A> factor(columns(thread) + row_size, row_size);
+                         cpu::widen(factors + i * row_size, row_size, columns(thread));
+                         factor.set(columns(thread), [](A number) { return number; });
+                         T* const to = y + (sequences.begin(i) + begin) * row_size;
+                         cpu::for_each_vector<T>(
+                             end - begin, row_size, [&](std::int64_t at, std::int64_t count, std::int64_t column) {
+                               cpu::store_first(to + at, cpu::load_vector(to + at, count) * factor(column), count, 0);
+                             });
+                       });
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
