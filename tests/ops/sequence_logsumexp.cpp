@@ -117,7 +117,8 @@ TEST_CASE("sequence_logsumexp: large and small numbers, infinities, NaN, empty s
       LoDTensor<float> all(LoD::from_lengths({{rows, rows}}), {row_size});
       for (float& number : all.values()) number = -infinity;
       for_each_executor([&](const auto& executor) {
-        for (const float number : lod::sequence_logsumexp(executor, all).values()) CHECK(number == -infinity);
+        const auto sums = lod::sequence_logsumexp(executor, all);
+        CHECK(std::count(sums.values().begin(), sums.values().end(), -infinity) == 2 * row_size);
       });
       all.row(rows - 1)[0] = infinity;
       all.row(rows)[0] = nan;
@@ -192,7 +193,8 @@ TEST_CASE("sequence_logsumexp_grad: a masked column gets nothing, bfloat16 its s
   LoDTensor<lod::bfloat16> x(LoD::from_lengths({{4}}), {}), dy({1});
   for (auto& number : x.values()) number = lod::bfloat16(50.F);  // the sum itself, 51.386, is not to be had
   dy.data()[0] = lod::bfloat16(2.F);
-  for (const auto number : lod::sequence_logsumexp_grad(dy, x).values()) CHECK(number == lod::bfloat16(0.5F));
+  const auto dx = lod::sequence_logsumexp_grad(dy, x);
+  for (const auto number : dx.values()) CHECK(number == lod::bfloat16(0.5F));
 }
 
 TEST_CASE("sequence_logsumexp: a second call allocates nothing") {

@@ -10,6 +10,7 @@
 
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/matrix_product.hpp>
 
@@ -22,16 +23,6 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
-
-/// to[i] = x[i], in the type that is computed in.
-template <class T>
-inline void widen(const T* x, std::int64_t count, Accumulator<T>* to) noexcept {
-  if constexpr (std::same_as<T, Accumulator<T>>) {
-    copy(x, count, to);
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<Accumulator<T>>(x[i]);
-  }
-}
 
 /// A matrix that is read line by line, as `T`s in memory at equal distances.
 template <class T>

@@ -4,9 +4,9 @@
 /// to it, the columns of all of them as one array.
 #pragma once
 
-#include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/sequence_softmax.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/row_conv.hpp>
@@ -18,12 +18,6 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
-
-/// The sequence that holds a row; there is one.
-inline std::int64_t sequence_of(const Segments& sequences, std::int64_t row) noexcept {
-  const std::int64_t* const ends = sequences.offsets + 1;
-  return std::upper_bound(ends, ends + sequences.size, sequences.offsets[0] + row) - ends;
-}
 
 /// y[t] = x[t] * filter[0] + x[t + 1] * filter[1] + ..., or with `back` x[t - 1], ..., as far as the sequence goes.
 ///

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <lod/kernels/cpu/matrix_product.hpp>
-#include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_conv.hpp>
 
@@ -17,22 +17,6 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
-
-/// For each row, the number of its sequence.
-class RowSequences {
- public:
-  RowSequences(const CpuExecutor& executor, const Segments& sequences)
-      : numbers_(executor.workspace(), sequences.rows()) {
-    parallel_rows(executor, sequences, static_cast<std::int64_t>(sizeof(std::int64_t)),
-                  [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
-                    fill(numbers_.data() + sequences.begin(i) + begin, end - begin, i, room);
-                  });
-  }
-  const std::int64_t* data() const noexcept { return numbers_.data(); }
-
- private:
-  Workspace::Loan<std::int64_t> numbers_;
-};
 
 /// Line t are the rows of the window of row t, one behind the other.
 template <class T>

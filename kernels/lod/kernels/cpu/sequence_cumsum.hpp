@@ -78,8 +78,8 @@ class RunningSums {
     }
   }
 
-  /// All of a sequence of up to a group of scalar rows, the case in which every nanosecond counts. The bits are those of
-  /// `leaf` with nothing before it.
+  /// All of a sequence of up to a group of scalar rows, the case in which every nanosecond counts. The bits are those
+  /// of `leaf` with nothing before it.
   bool is_short(std::int64_t rows) const noexcept { return row_size_ == 1 && rows <= group_rows; }
   void short_sequence(const T* x, std::int64_t rows, T* y) const noexcept {
     A sum{};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/rows.hpp>
 #include <lod/ops/sequence_erase.hpp>
 
 #include <algorithm>
@@ -27,9 +28,7 @@ struct SequenceErase<CpuExecutor> {
     // At first, rows that are left from the start of the block on.
     cpu::parallel_for(executor, blocks(rows), rows * static_cast<std::int64_t>(sizeof(T)), [&](std::int64_t block) {
       const std::int64_t begin = block * block_rows, end = std::min(begin + block_rows, rows);
-      // The first sequence that ends in the block, or at its end.
-      const std::int64_t* const ends = sequences.offsets + 1;
-      std::int64_t i = std::upper_bound(ends, ends + sequences.size, sequences.offsets[0] + begin) - ends;
+      std::int64_t i = cpu::sequence_of(sequences, begin);
       std::int64_t left = 0;
       for (std::int64_t row = begin; row < end;) {
         const std::int64_t stop = i < sequences.size ? std::min(sequences.begin(i + 1), end) : end;

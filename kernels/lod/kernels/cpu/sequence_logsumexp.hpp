@@ -3,9 +3,9 @@
 /// The logarithm of sums of exponentials on the CPU: the maxima and the sums of the softmax.
 #pragma once
 
-#include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/sequence_softmax.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>

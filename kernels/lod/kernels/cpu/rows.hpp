@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Rows in CPU kernels: the sequences that they belong to, and their numbers as those that are computed in.
+#pragma once
+
+#include <lod/executor.hpp>
+#include <lod/kernel.hpp>
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// to[i] = x[i], in the type that is computed in.
+template <class T>
+inline void widen(const T* x, std::int64_t count, Accumulator<T>* to) noexcept {
+  if constexpr (std::same_as<T, Accumulator<T>>) {
+    copy(x, count, to);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<Accumulator<T>>(x[i]);
+  }
+}
+
+/// The sequence that holds a row; `sequences.size` for a row behind the last.
+inline std::int64_t sequence_of(const Segments& sequences, std::int64_t row) noexcept {
+  const std::int64_t* const ends = sequences.offsets + 1;
+  return std::upper_bound(ends, ends + sequences.size, sequences.offsets[0] + row) - ends;
+}
+
+/// For each row, the number of its sequence.
+class RowSequences {
+ public:
+  RowSequences(const CpuExecutor& executor, const Segments& sequences)
+      : numbers_(executor.workspace(), sequences.rows()) {
+    parallel_rows(executor, sequences, static_cast<std::int64_t>(sizeof(std::int64_t)),
+                  [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
+                    fill(numbers_.data() + sequences.begin(i) + begin, end - begin, i, room);
+                  });
+  }
+  const std::int64_t* data() const noexcept { return numbers_.data(); }
+
+ private:
+  Workspace::Loan<std::int64_t> numbers_;
+};
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET
