@@ -28,3 +28,4 @@
 #include <lod/kernels/cpu/sequence_softmax.hpp>
 #include <lod/kernels/cpu/unique_sequences.hpp>
 #include <lod/kernels/cpu/sequence_sort.hpp>
+#include <lod/kernels/cpu/sequence_topk_avg_pooling.hpp>

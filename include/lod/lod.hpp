@@ -44,6 +44,7 @@
 #include <lod/ops/sequence_slice.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 #include <lod/ops/sequence_sort.hpp>
+#include <lod/ops/sequence_topk_avg_pooling.hpp>
 #include <lod/ops/split_lod_tensor.hpp>
 #include <lod/ops/tensor_array.hpp>
 #include <lod/ops/time_major.hpp>

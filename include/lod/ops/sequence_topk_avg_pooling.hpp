@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Pooling of matrices whose size is that of two sequences: of each row the mean of its greatest numbers.
+#pragma once
+
+#include <lod/data_type.hpp>
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/ops/sequence_sort.hpp>
+#include <lod/output.hpp>
+#include <lod/shape.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+namespace kernel {
+
+/// Sequence i is `channels` matrices of rows.length(i) x columns.length(i) numbers, one behind the other.
+struct ChannelMatrices {
+  Segments rows;
+  Segments columns;
+  std::int64_t channels;
+};
+
+/// run(executor, x, matrices, starts, topks, y): sequence i begins with number starts[i] of x. y[row][channel][k] is
+/// the mean of the greatest topks[k] numbers.
+template <class Executor>
+struct SequenceTopKAvgPooling : Missing<Executor> {};
+/// run(executor, dy, x, matrices, starts, topks, dx)
+template <class Executor>
+struct SequenceTopKAvgPoolingGrad : Missing<Executor> {};
+
+}  // namespace kernel
+
+namespace operation {
+
+/// The matrices of x, checked: their sizes are the lengths of the last levels of both LoDs.
+template <class View>
+kernel::ChannelMatrices check_topk_avg_pooling(const View& x, const LoD& row_lod, const LoD& column_lod,
+                                               std::span<const std::int64_t> topks, std::int64_t channel_num,
+                                               const char* what) {
+  static_assert(std::floating_point<value_type_t<View>> || detail::Half<value_type_t<View>>,
+                "sequence_topk_avg_pooling: floating-point elements only: float, double, float16, bfloat16");
+  check_has_level(x, what);
+  check_has_level(row_lod, what);
+  check_has_level(column_lod, what);
+  check_scalar_rows(x, what);
+  if (channel_num < 1) {
+    throw OutOfRange(detail::text({what, ": channel_num ", channel_num, ", expected 1 or more"}));
+  }
+  for (const std::int64_t k : topks) {
+    if (k < 1) throw OutOfRange(detail::text({what, ": the mean of ", k, " numbers, expected 1 or more"}));
+  }
+  const kernel::Segments sequences = segments(x, -1);
+  if (row_lod.size(-1) != sequences.size || column_lod.size(-1) != sequences.size) {
+    throw ShapeMismatch(detail::text({what, ": ", row_lod.size(-1), " sequences of rows and ", column_lod.size(-1),
+                                      " of columns, expected ", sequences.size, " of each, as x has"}));
+  }
+  const kernel::ChannelMatrices matrices{segments(row_lod.view(), -1), segments(column_lod.view(), -1), channel_num};
+  for (std::int64_t i = 0; i < sequences.size; ++i) {
+    const std::int64_t rows = matrices.rows.length(i), columns = matrices.columns.length(i);
+    std::int64_t numbers = 0;
+    if (__builtin_mul_overflow(rows, columns, &numbers) || __builtin_mul_overflow(numbers, channel_num, &numbers) ||
+        numbers != sequences.length(i)) {
+      throw ShapeMismatch(detail::text({what, ": sequence ", i, " has ", sequences.length(i), " rows, expected ",
+                                        channel_num, " * ", rows, " * ", columns}));
+    }
+  }
+  return matrices;
+}
+
+}  // namespace operation
+
+/// x is a batch of matrices that compare two sequences: sequence i of its last level has channel_num of them, one
+/// behind the other, of as many rows as sequence i of `row_lod` is long and as many columns as that of `column_lod`
+/// (their last levels). The result has, for each row of `row_lod`, the mean of the greatest topks[k] numbers of that
+/// row of each channel: rows of channel_num * topks.size() elements, LoD: row_lod. Semantics: PaddlePaddle's
+/// sequence_topk_avg_pooling, with any number of levels.
+///
+/// Where there are fewer columns than topks[k], the sum of all is still divided by topks[k]; without a column the
+/// result is 0. The greatest numbers are those of `sequence_topk`. The output must not overlap x. Throws InvalidLoD
+/// where x or a LoD has no level, OutOfRange for a number in `topks` or a channel_num under 1, ShapeMismatch where the
+/// sizes do not fit.
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_topk_avg_pooling_into(const E& executor, const X& x, const LoD& row_lod, const LoD& column_lod,
+                                    std::span<const std::int64_t> topks, std::int64_t channel_num, Y&& y) {
+  const auto view = x.view();
+  const auto matrices =
+      operation::check_topk_avg_pooling(view, row_lod, column_lod, topks, channel_num, "sequence_topk_avg_pooling");
+  const Shape row_shape(Shape{channel_num, static_cast<std::int64_t>(topks.size())}.elements(), Shape{});
+  const auto out = operation::prepare(y, operation::SameLevels{row_lod.view()}, row_shape);
+  kernel::SequenceTopKAvgPooling<E>::run(executor, view.data(), matrices, operation::segments(view, -1), topks,
+                                         out.data());
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling(const E& executor, const X& x, const LoD& row_lod,
+                                                                  const LoD& column_lod,
+                                                                  std::span<const std::int64_t> topks,
+                                                                  std::int64_t channel_num) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_topk_avg_pooling_into(executor, x, row_lod, column_lod, topks, channel_num, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto sequence_topk_avg_pooling(const X& x, const LoD& row_lod, const LoD& column_lod,
+                               std::span<const std::int64_t> topks, std::int64_t channel_num) {
+  return sequence_topk_avg_pooling(default_executor<device_t<X>>(), x, row_lod, column_lod, topks, channel_num);
+}
+
+/// The gradient of `sequence_topk_avg_pooling` with the same arguments: a number that counts for the mean of topks[k]
+/// gets dy / topks[k] of it. LoD and row shape as x; the levels of dy do not count. `dx` must overlap neither dy nor x.
+/// Throws as `sequence_topk_avg_pooling`, and ShapeMismatch unless dy has the rows of its result.
+template <Executor E, LoDTensorLike DY, LoDTensorLike X, class DX>
+void sequence_topk_avg_pooling_grad_into(const E& executor, const DY& dy, const X& x, const LoD& row_lod,
+                                         const LoD& column_lod, std::span<const std::int64_t> topks,
+                                         std::int64_t channel_num, DX&& dx) {
+  static_assert(std::same_as<value_type_t<DY>, value_type_t<X>>,
+                "sequence_topk_avg_pooling_grad: dy and x must have one element type");
+  const auto gradient = dy.view();
+  const auto view = x.view();
+  const auto matrices = operation::check_topk_avg_pooling(view, row_lod, column_lod, topks, channel_num,
+                                                          "sequence_topk_avg_pooling_grad");
+  operation::check_row_count(gradient.rows(), row_lod.rows(), "sequence_topk_avg_pooling_grad: dy");
+  operation::check_row_shape(gradient.row_shape(), Shape{channel_num * static_cast<std::int64_t>(topks.size())},
+                             "sequence_topk_avg_pooling_grad: dy");
+  const auto out = operation::prepare(dx, operation::SameLevels{view.lod_view()}, view.row_shape());
+  kernel::SequenceTopKAvgPoolingGrad<E>::run(executor, gradient.data(), view.data(), matrices,
+                                             operation::segments(view, -1), topks, out.data());
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling_grad(const E& executor, const DY& dy, const X& x,
+                                                                       const LoD& row_lod, const LoD& column_lod,
+                                                                       std::span<const std::int64_t> topks,
+                                                                       std::int64_t channel_num) {
+  LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
+  sequence_topk_avg_pooling_grad_into(executor, dy, x, row_lod, column_lod, topks, channel_num, dx);
+  return dx;
+}
+template <LoDTensorLike DY, LoDTensorLike X>
+auto sequence_topk_avg_pooling_grad(const DY& dy, const X& x, const LoD& row_lod, const LoD& column_lod,
+                                    std::span<const std::int64_t> topks, std::int64_t channel_num) {
+  return sequence_topk_avg_pooling_grad(default_executor<device_t<X>>(), dy, x, row_lod, column_lod, topks,
+                                        channel_num);
+}
+
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Means of the greatest numbers of matrix rows, on the CPU.
+#pragma once
+
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/rows.hpp>
+#include <lod/kernels/cpu/sequence_sort.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/sequence_topk_avg_pooling.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+/// Calls body(row, channel, first, columns, greatest, count) for each row of each matrix, `row` being counted through
+/// all sequences: its numbers are `columns` ones from x[first] on, and the greatest `count` of them stand in the
+/// columns greatest[n].row(). As many as the greatest of `topks`, or all.
+template <class T, class Body>
+void for_each_matrix_row(const CpuExecutor& executor, const T* x, const ChannelMatrices& matrices,
+                         const Segments& sequences, std::span<const std::int64_t> topks, const Body& body) {
+  std::int64_t most = 0;
+  for (const std::int64_t k : topks) most = std::max(most, k);
+  most = std::min(most, matrices.columns.max_rows);
+  with_entries<T>(matrices.columns, [&]<class Entry>(std::type_identity<Entry>) {
+    const ThreadScratch<Entry> scratch(executor, selection_size(most));
+    const std::int64_t rows = matrices.rows.rows();
+    parallel_ranges(executor, rows, sequences.rows() * static_cast<std::int64_t>(4 * sizeof(T)),
+                    [&](std::int64_t begin, std::int64_t end, int thread) {
+                      std::int64_t i = sequence_of(matrices.rows, begin);
+                      Entry* const greatest = scratch(thread);
+                      for (std::int64_t row = begin; row < end; ++row) {
+                        while (matrices.rows.begin(i + 1) <= row) ++i;
+                        const std::int64_t columns = matrices.columns.length(i), height = matrices.rows.length(i);
+                        for (std::int64_t channel = 0; channel < matrices.channels; ++channel) {
+                          const std::int64_t first =
+                              sequences.begin(i) + (channel * height + row - matrices.rows.begin(i)) * columns;
+                          const std::int64_t count = select_entries(
+                              [&](std::int64_t column) { return Entry(sort_key(x[first + column], true), column); },
+                              columns, most, greatest);
+                          body(row, channel, first, columns, greatest, count);
+                        }
+                      }
+                    });
+  });
+}
+
+}  // namespace cpu
+
+template <>
+struct SequenceTopKAvgPooling<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const ChannelMatrices& matrices, const Segments& sequences,
+                  std::span<const std::int64_t> topks, T* y) {
+    using A = cpu::Accumulator<T>;
+    cpu::for_each_matrix_row(executor, x, matrices, sequences, topks,
+                             [&](std::int64_t row, std::int64_t channel, std::int64_t first, std::int64_t,
+                                 const auto* greatest, std::int64_t count) {
+                               T* out =
+                                   y + (row * matrices.channels + channel) * static_cast<std::int64_t>(topks.size());
+                               for (const std::int64_t k : topks) {
+                                 A sum{};
+                                 for (std::int64_t n = 0; n < std::min(k, count); ++n)
+                                   sum += static_cast<A>(x[first + greatest[n].row()]);
+                                 *out++ = static_cast<T>(sum / static_cast<A>(k));
+                               }
+                             });
+  }
+};
+
+template <>
+struct SequenceTopKAvgPoolingGrad<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* dy, const T* x, const ChannelMatrices& matrices,
+                  const Segments& sequences, std::span<const std::int64_t> topks, T* dx) {
+    using A = cpu::Accumulator<T>;
+    cpu::for_each_matrix_row(executor, x, matrices, sequences, topks,
+                             [&](std::int64_t row, std::int64_t channel, std::int64_t first, std::int64_t columns,
+                                 const auto* greatest, std::int64_t count) {
+                               const T* const from =
+                                   dy + (row * matrices.channels + channel) * static_cast<std::int64_t>(topks.size());
+                               cpu::fill(dx + first, columns, T{});
+                               for (std::int64_t n = 0; n < count; ++n) {
+                                 A sum{};
+                                 for (std::size_t k = 0; k < topks.size(); ++k) {
+                                   if (n < topks[k]) sum += static_cast<A>(from[k]) / static_cast<A>(topks[k]);
+                                 }
+                                 dx[first + greatest[n].row()] = static_cast<T>(sum);
+                               }
+                             });
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
