@@ -24,6 +24,7 @@
 #include <lod/kernels/cpu/sequence_pad.hpp>
 #include <lod/kernels/cpu/sequence_pool.hpp>
 #include <lod/kernels/cpu/sequence_reverse.hpp>
+#include <lod/kernels/cpu/sequence_scatter.hpp>
 #include <lod/kernels/cpu/sequence_slice.hpp>
 #include <lod/kernels/cpu/sequence_softmax.hpp>
 #include <lod/kernels/cpu/unique_sequences.hpp>

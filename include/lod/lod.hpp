@@ -41,6 +41,7 @@
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/ops/sequence_reshape.hpp>
 #include <lod/ops/sequence_reverse.hpp>
+#include <lod/ops/sequence_scatter.hpp>
 #include <lod/ops/sequence_slice.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 #include <lod/ops/sequence_sort.hpp>

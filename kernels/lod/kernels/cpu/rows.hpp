@@ -26,6 +26,16 @@ inline void widen(const T* x, std::int64_t count, Accumulator<T>* to) noexcept {
   }
 }
 
+/// a + b; integers wrap around.
+template <class A>
+inline A plus(A a, A b) noexcept {
+  if constexpr (std::integral<A>) {
+    return static_cast<A>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  } else {
+    return a + b;
+  }
+}
+
 /// The sequence that holds a row; `sequences.size` for a row behind the last.
 inline std::int64_t sequence_of(const Segments& sequences, std::int64_t row) noexcept {
   const std::int64_t* const ends = sequences.offsets + 1;

@@ -9,27 +9,17 @@
 
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_cumsum.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
-
-/// a + b; integers wrap around.
-template <class A>
-inline A plus(A a, A b) noexcept {
-  if constexpr (std::integral<A>) {
-    return static_cast<A>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-  } else {
-    return a + b;
-  }
-}
 
 template <class T>
 class RunningSums {

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Scattering: numbers added to places of a row, of which each sequence has a list.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/output.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/target.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+
+struct SequenceScatterOptions {
+  int level = -1;  ///< the level of the ids whose sequences belong to the rows of x
+};
+
+/// What `sequence_scatter_grad` gives.
+template <class T, class Device>
+struct SequenceScatterGrad {
+  LoDTensor<T, Device> dx;
+  LoDTensor<T, Device> dupdates;
+};
+
+namespace kernel {
+/// run(executor, ids, updates, sequences, columns, y): y[i][ids[k]] += updates[k] for k in sequence i, in order.
+template <class Executor>
+struct SequenceScatter : Missing<Executor> {};
+/// run(executor, dy, ids, sequences, columns, dupdates): dupdates[k] = dy[i][ids[k]] for k in sequence i.
+template <class Executor>
+struct SequenceScatterUpdatesGrad : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+/// The sequences of the ids, one for each row of x. Throws unless they are, and each id is a column of x.
+template <class View, class Ids>
+kernel::Segments check_scatter(const View& x, const Ids& ids, const SequenceScatterOptions& options, const char* what) {
+  static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "sequence_scatter: ids are int64");
+  check_has_level(ids, what);
+  const int level = detail::resolve_level(options.level, ids.levels());
+  if (ids.row_size() != 1) {
+    throw ShapeMismatch(
+        detail::text({what, ": ids: rows of shape ", to_string(ids.row_shape()), ", expected one id a row"}));
+  }
+  const kernel::Segments sequences = segments(ids, level);
+  if (x.rows() != sequences.size) {
+    throw ShapeMismatch(detail::text(
+        {what, ": ", x.rows(), " rows of x, expected ", sequences.size, ", one for each sequence of the ids"}));
+  }
+  detail::check_row_ids(ids.values(), x.row_size(), what);
+  return sequences;
+}
+
+}  // namespace operation
+
+/// x with updates[k] added to element ids[k] of row i, for each k of sequence i of the ids. Row i has an element for
+/// each id from 0 to the row size - 1; there is one row for each sequence of `level` of the ids, and one update for
+/// each id. Repeated ids add up, in their order; in float for float16 and bfloat16, rounded once. Row shape and LoD as
+/// x; the levels of the updates do not count. Semantics: PaddlePaddle's sequence_scatter.
+///
+/// `y` may be x's own tensor, but overlap in no other way. Throws InvalidLoD where the ids have no level, OutOfRange
+/// for the level and for an id that is no element of a row, ShapeMismatch for other numbers of rows or updates.
+template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates, class Y>
+void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const Updates& updates,
+                           const SequenceScatterOptions& options, Y&& y) {
+  static_assert(std::same_as<value_type_t<Updates>, value_type_t<X>>,
+                "sequence_scatter: x and the updates must have one element type");
+  const auto view = x.view();
+  const auto list = ids.view();
+  const auto numbers = updates.view();
+  const kernel::Segments sequences = operation::check_scatter(view, list, options, "sequence_scatter");
+  if (numbers.rows() != list.rows() || numbers.row_size() != 1) {
+    throw ShapeMismatch(detail::text({"sequence_scatter: updates of shape ", to_string(numbers.shape()), ", expected ",
+                                      list.rows(), " numbers, one for each id"}));
+  }
+  const auto out = operation::prepare(y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());
+  kernel::SequenceScatter<E>::run(executor, list.data(), numbers.data(), sequences, view.row_size(), out.data());
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates, class Y>
+void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const Updates& updates, Y&& y) {
+  sequence_scatter_into(executor, x, ids, updates, SequenceScatterOptions{}, y);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_scatter(const E& executor, const X& x, const Ids& ids,
+                                                         const Updates& updates,
+                                                         const SequenceScatterOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_scatter_into(executor, x, ids, updates, options, y);
+  return y;
+}
+template <LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates>
+auto sequence_scatter(const X& x, const Ids& ids, const Updates& updates, const SequenceScatterOptions& options = {}) {
+  return sequence_scatter(default_executor<device_t<X>>(), x, ids, updates, options);
+}
+
+/// The gradients of `sequence_scatter` with the same ids and options: dx is dy, dupdates[k] is element ids[k] of the
+/// row of dy that belongs to its sequence, with the LoD and the row shape of the ids. `dx` may be dy's own tensor; else
+/// the outputs must overlap nothing. Throws as `sequence_scatter`.
+template <Executor E, LoDTensorLike DY, LoDTensorLike Ids, class DX, class DUpdates>
+void sequence_scatter_grad_into(const E& executor, const DY& dy, const Ids& ids, const SequenceScatterOptions& options,
+                                DX&& dx, DUpdates&& dupdates) {
+  const auto view = dy.view();
+  const auto list = ids.view();
+  const kernel::Segments sequences = operation::check_scatter(view, list, options, "sequence_scatter_grad");
+  const operation::SameLevels rows{view.lod_view()}, updates{list.lod_view()};
+  operation::check_output(dx, rows, view.row_shape());
+  operation::check_output(dupdates, updates, list.row_shape());
+  const auto out = operation::prepare(dx, rows, view.row_shape());
+  const auto out_updates = operation::prepare(dupdates, updates, list.row_shape());
+  kernel::SequenceScatterUpdatesGrad<E>::run(executor, view.data(), list.data(), sequences, view.row_size(),
+                                             out_updates.data());
+  if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Ids, class DX, class DUpdates>
+void sequence_scatter_grad_into(const E& executor, const DY& dy, const Ids& ids, DX&& dx, DUpdates&& dupdates) {
+  sequence_scatter_grad_into(executor, dy, ids, SequenceScatterOptions{}, dx, dupdates);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Ids>
+SequenceScatterGrad<value_type_t<DY>, device_t<DY>> sequence_scatter_grad(const E& executor, const DY& dy,
+                                                                          const Ids& ids,
+                                                                          const SequenceScatterOptions& options = {}) {
+  using Tensor = LoDTensor<value_type_t<DY>, device_t<DY>>;
+  SequenceScatterGrad<value_type_t<DY>, device_t<DY>> gradients{Tensor(executor.resource()),
+                                                                Tensor(executor.resource())};
+  sequence_scatter_grad_into(executor, dy, ids, options, gradients.dx, gradients.dupdates);
+  return gradients;
+}
+template <LoDTensorLike DY, LoDTensorLike Ids>
+auto sequence_scatter_grad(const DY& dy, const Ids& ids, const SequenceScatterOptions& options = {}) {
+  return sequence_scatter_grad(default_executor<device_t<DY>>(), dy, ids, options);
+}
+
+}  // namespace lod::inline LOD_TARGET
