@@ -15,6 +15,7 @@
 #include <lod/lod_view.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/concat.hpp>
+#include <lod/ops/ctc_align.hpp>
 #include <lod/ops/dynamic_rnn.hpp>
 #include <lod/ops/elementwise.hpp>
 #include <lod/ops/embedding.hpp>

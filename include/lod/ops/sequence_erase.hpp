@@ -24,7 +24,7 @@ namespace kernel {
 ///
 /// count(executor, x, sequences, tokens, scratch, kept): kept[i] becomes the number of rows before sequence i that are
 /// left, for i in [0, sequences.size].
-/// run(executor, x, rows, tokens, scratch, y): the rows that are left.
+/// run(executor, x, sequences, tokens, scratch, y): the rows that are left.
 template <class Executor>
 struct SequenceErase : Missing<Executor> {};
 }  // namespace kernel
@@ -65,6 +65,29 @@ class SortedTokens {
   std::int64_t size_ = 0;
 };
 
+/// The rows of x that a rule leaves: the lengths of the last level become smaller, the levels above stay. `Kernel` has
+/// the two steps of kernel::SequenceErase, with the rule in the place of the tokens.
+template <class Kernel, Executor E, class View, class Rule, class Y>
+void filter_rows_into(const E& executor, const View& x, const Rule& rule, const char* what, Y&& y) {
+  using T = value_type_t<View>;
+  static_assert(std::integral<T>, "sequence_erase, ctc_align: rows are ids: integers or bool");
+  check_has_level(x, what);
+  if (x.row_size() != 1) {
+    throw ShapeMismatch(detail::text({what, ": rows of shape ", to_string(x.row_shape()), ", expected one id a row"}));
+  }
+  const LoDView lod = x.lod_view();
+  const int last = lod.levels() - 1;
+  std::int64_t size = 0;
+  for (int level = 0; level <= last; ++level) size += lod.size(level);
+  NewLevels levels(executor.workspace(), lod.levels(), size);
+  for (int level = 0; level < last; ++level) add_level(levels, lod.offsets(level));
+  const kernel::Segments sequences = segments(x, last);
+  const Workspace::Loan<std::int64_t> scratch(executor.workspace(), Kernel::scratch(x.rows()));
+  Kernel::count(executor, x.data(), sequences, rule, scratch.data(), levels.add(lod.size(last)).data());
+  const auto out = prepare(y, levels, x.row_shape());
+  Kernel::run(executor, x.data(), sequences, rule, scratch.data(), out.data());
+}
+
 }  // namespace operation
 
 /// x without the rows that are one of `tokens`. Row shape as x; the lengths of the last level become smaller, perhaps
@@ -76,26 +99,8 @@ class SortedTokens {
 template <Executor E, LoDTensorLike X, class Tokens, class Y>
 void sequence_erase_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
   using T = value_type_t<X>;
-  static_assert(std::integral<T>, "sequence_erase: rows are ids: integers or bool");
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_erase");
-  if (view.row_size() != 1) {
-    throw ShapeMismatch(
-        detail::text({"sequence_erase: rows of shape ", to_string(view.row_shape()), ", expected one id a row"}));
-  }
   const operation::SortedTokens<T> sorted(executor.workspace(), tokens);
-  const LoDView lod = view.lod_view();
-  const int last = lod.levels() - 1;
-  std::int64_t sequences = 0;
-  for (int level = 0; level <= last; ++level) sequences += lod.size(level);
-  operation::NewLevels levels(executor.workspace(), lod.levels(), sequences);
-  for (int level = 0; level < last; ++level) operation::add_level(levels, lod.offsets(level));
-  using Kernel = kernel::SequenceErase<E>;
-  const Workspace::Loan<std::int64_t> scratch(executor.workspace(), Kernel::scratch(view.rows()));
-  Kernel::count(executor, view.data(), operation::segments(view, last), sorted.span(), scratch.data(),
-                levels.add(lod.size(last)).data());
-  const auto out = operation::prepare(y, levels, view.row_shape());
-  Kernel::run(executor, view.data(), view.rows(), sorted.span(), scratch.data(), out.data());
+  operation::filter_rows_into<kernel::SequenceErase<E>>(executor, x.view(), sorted.span(), "sequence_erase", y);
 }
 template <Executor E, LoDTensorLike X, class Tokens>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_erase(const E& executor, const X& x, const Tokens& tokens) {

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Alignment of connectionist temporal classification: the labels that a path through the frames spells.
+#pragma once
+
+#include <lod/kernel.hpp>
+#include <lod/ops/sequence_erase.hpp>
+#include <lod/output.hpp>
+#include <lod/target.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+
+struct CtcAlignOptions {
+  std::int64_t blank = 0;      ///< the label that stands for none
+  bool merge_repeated = true;  ///< a label that follows itself counts once
+};
+
+namespace kernel {
+/// The two steps of SequenceErase, with the options in the place of the tokens.
+template <class Executor>
+struct CtcAlign : Missing<Executor> {};
+}  // namespace kernel
+
+/// Of each sequence of the last level, the labels without blanks and, with `merge_repeated`, without those that are the
+/// same as the row before them: a blank between two keeps both. Row shape as x; the lengths of the last level become
+/// smaller, perhaps 0, and the levels above stay. Semantics: PaddlePaddle's ctc_align, but that an empty result is
+/// empty.
+///
+/// Rows are integers of size 1. One pass that counts and one that copies. `y` must not overlap x. Throws InvalidLoD
+/// where x has no level, ShapeMismatch for another row size.
+template <Executor E, LoDTensorLike X, class Y>
+void ctc_align_into(const E& executor, const X& x, const CtcAlignOptions& options, Y&& y) {
+  operation::filter_rows_into<kernel::CtcAlign<E>>(executor, x.view(), options, "ctc_align", y);
+}
+template <Executor E, LoDTensorLike X, class Y>
+void ctc_align_into(const E& executor, const X& x, Y&& y) {
+  ctc_align_into(executor, x, CtcAlignOptions{}, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> ctc_align(const E& executor, const X& x, const CtcAlignOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  ctc_align_into(executor, x, options, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto ctc_align(const X& x, const CtcAlignOptions& options = {}) {
+  return ctc_align(default_executor<device_t<X>>(), x, options);
+}
+
+}  // namespace lod::inline LOD_TARGET
