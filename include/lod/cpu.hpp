@@ -6,6 +6,7 @@
 
 #include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/ctc_align.hpp>
+#include <lod/kernels/cpu/edit_distance.hpp>
 #include <lod/kernels/cpu/embedding.hpp>
 #include <lod/kernels/cpu/for_each_sequence.hpp>
 #include <lod/kernels/cpu/gru.hpp>

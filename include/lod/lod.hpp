@@ -18,6 +18,7 @@
 #include <lod/ops/ctc_align.hpp>
 #include <lod/ops/dynamic_rnn.hpp>
 #include <lod/ops/elementwise.hpp>
+#include <lod/ops/edit_distance.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 #include <lod/ops/gru.hpp>

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Edit distance: how far two sequences of ids are apart.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/output.hpp>
+#include <lod/shape.hpp>
+#include <lod/target.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+
+struct EditDistanceOptions {
+  bool normalized = false;  ///< divided by the length of the sequence of b
+  int level = -1;           ///< the level whose sequences are compared
+};
+
+namespace kernel {
+/// run(executor, a, a_sequences, b, b_sequences, normalized, y)
+template <class Executor>
+struct EditDistance : Missing<Executor> {};
+}  // namespace kernel
+
+/// For each sequence of `level` the Levenshtein distance from a to b: how many rows must be inserted, removed or
+/// replaced to make the one from the other. Scalar rows of float; LoD: the levels of a above `level`. With `normalized`
+/// divided by the length of the sequence of b; where that is empty, 0 if both are and 1 if not. Semantics:
+/// PaddlePaddle's edit_distance, a being the hypotheses and b the references.
+///
+/// Rows are integers of size 1. Time: the product of the two lengths, without what both begin and end with. The output
+/// must overlap neither argument. Throws InvalidLoD where a or b has no level, OutOfRange for the level, ShapeMismatch
+/// for different numbers of sequences and for another row size.
+template <Executor E, LoDTensorLike A, LoDTensorLike B, class Y>
+void edit_distance_into(const E& executor, const A& a, const B& b, const EditDistanceOptions& options, Y&& y) {
+  static_assert(std::integral<value_type_t<A>> && std::same_as<value_type_t<A>, value_type_t<B>>,
+                "edit_distance: a and b have ids of one type: integers or bool");
+  const auto from = a.view();
+  const auto to = b.view();
+  operation::check_has_level(from, "edit_distance: a");
+  operation::check_has_level(to, "edit_distance: b");
+  const int level = detail::resolve_level(options.level, from.levels());
+  const kernel::Segments sequences = operation::segments(from, level);
+  const kernel::Segments others = operation::segments(to, detail::resolve_level(options.level, to.levels()));
+  if (from.row_size() != 1 || to.row_size() != 1) {
+    throw ShapeMismatch(detail::text({"edit_distance: rows of shape ", to_string(from.row_shape()), " and ",
+                                      to_string(to.row_shape()), ", expected one id a row"}));
+  }
+  if (others.size != sequences.size) {
+    throw ShapeMismatch(
+        detail::text({"edit_distance: b has ", others.size, " sequences, expected ", sequences.size, " as a"}));
+  }
+  const auto out = operation::prepare(y, operation::LevelsAbove{from.lod_view(), level}, Shape());
+  kernel::EditDistance<E>::run(executor, from.data(), sequences, to.data(), others, options.normalized, out.data());
+}
+template <Executor E, LoDTensorLike A, LoDTensorLike B, class Y>
+void edit_distance_into(const E& executor, const A& a, const B& b, Y&& y) {
+  edit_distance_into(executor, a, b, EditDistanceOptions{}, y);
+}
+template <Executor E, LoDTensorLike A, LoDTensorLike B>
+LoDTensor<float, device_t<A>> edit_distance(const E& executor, const A& a, const B& b,
+                                            const EditDistanceOptions& options = {}) {
+  LoDTensor<float, device_t<A>> y(executor.resource());
+  edit_distance_into(executor, a, b, options, y);
+  return y;
+}
+template <LoDTensorLike A, LoDTensorLike B>
+auto edit_distance(const A& a, const B& b, const EditDistanceOptions& options = {}) {
+  return edit_distance(default_executor<device_t<A>>(), a, b, options);
+}
+
+}  // namespace lod::inline LOD_TARGET
