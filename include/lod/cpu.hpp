@@ -4,12 +4,13 @@
 /// with OpenMP, where the including file is compiled with it.
 #pragma once
 
-#include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/ctc_align.hpp>
 #include <lod/kernels/cpu/edit_distance.hpp>
+#include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/embedding.hpp>
 #include <lod/kernels/cpu/for_each_sequence.hpp>
 #include <lod/kernels/cpu/gru.hpp>
+#include <lod/kernels/cpu/im2sequence.hpp>
 #include <lod/kernels/cpu/lstm.hpp>
 #include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
@@ -29,6 +30,6 @@
 #include <lod/kernels/cpu/sequence_scatter.hpp>
 #include <lod/kernels/cpu/sequence_slice.hpp>
 #include <lod/kernels/cpu/sequence_softmax.hpp>
-#include <lod/kernels/cpu/unique_sequences.hpp>
 #include <lod/kernels/cpu/sequence_sort.hpp>
 #include <lod/kernels/cpu/sequence_topk_avg_pooling.hpp>
+#include <lod/kernels/cpu/unique_sequences.hpp>

@@ -17,11 +17,12 @@
 #include <lod/ops/concat.hpp>
 #include <lod/ops/ctc_align.hpp>
 #include <lod/ops/dynamic_rnn.hpp>
-#include <lod/ops/elementwise.hpp>
 #include <lod/ops/edit_distance.hpp>
+#include <lod/ops/elementwise.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 #include <lod/ops/gru.hpp>
+#include <lod/ops/im2sequence.hpp>
 #include <lod/ops/levels.hpp>
 #include <lod/ops/lod_reset.hpp>
 #include <lod/ops/lstm.hpp>

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Images as sequences of patches.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/output.hpp>
+#include <lod/shape.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+struct Im2SequenceOptions {
+  std::array<std::int64_t, 2> kernels = {1, 1};         ///< height and width of a patch
+  std::array<std::int64_t, 2> strides = {1, 1};         ///< from one patch to the next, down and to the right
+  std::array<std::int64_t, 4> paddings = {0, 0, 0, 0};  ///< zeros around an image: above, left, below, right
+  /// Height and width of what each image shows, before it was made smaller by `out_strides` and filled up to the common
+  /// size. None given: all images are full.
+  std::span<const std::int64_t> real_sizes = {};
+  std::array<std::int64_t, 2> out_strides = {1, 1};  ///< what real sizes are divided by, rounded up
+};
+
+namespace kernel {
+
+/// Images of {channels, height, width} and their patches.
+struct ImagePatches {
+  std::int64_t channels, height, width;
+  std::int64_t kernel_height, kernel_width;
+  std::int64_t stride_down, stride_right;
+  std::int64_t above, left;              ///< zeros
+  const std::int64_t* patches_in_a_row;  ///< of each image
+
+  std::int64_t image_size() const noexcept { return channels * height * width; }
+  std::int64_t patch_size() const noexcept { return channels * kernel_height * kernel_width; }
+};
+
+/// run(executor, images, patches, sequences, y): sequence i are the patches of image i.
+template <class Executor>
+struct Im2Sequence : Missing<Executor> {};
+/// run(executor, dy, patches, sequences, dx)
+template <class Executor>
+struct Im2SequenceGrad : Missing<Executor> {};
+
+}  // namespace kernel
+
+namespace operation {
+
+/// How many patches stand side by side, or below each other.
+inline std::int64_t count_patches(std::int64_t size, std::int64_t padding, std::int64_t kernel,
+                                  std::int64_t stride) noexcept {
+  const std::int64_t room = size + padding - kernel;
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+/// The patches of a batch of images, checked. The levels of the result are those of the images, and one below them with
+/// a sequence for each image.
+class PatchLevels {
+ public:
+  template <class View>
+  PatchLevels(Workspace& workspace, const View& images, const Im2SequenceOptions& options, const char* what)
+      : levels_(workspace, images.levels() + 1, sequences(images.lod_view())), widths_(workspace, images.rows()) {
+    const Shape& image = images.row_shape();
+    if (image.size() != 3) {
+      throw ShapeMismatch(detail::text(
+          {what, ": images of shape ", to_string(images.shape()), ", expected {images, channels, height, width}"}));
+    }
+    check_geometry(image, options, what);
+    const auto& [above, left, below, right] = options.paddings;
+    patches_ = {image[0],           image[1], image[2], options.kernels[0], options.kernels[1], options.strides[0],
+                options.strides[1], above,    left,     widths_.data()};
+    patch_size_ = Shape{image[0], options.kernels[0], options.kernels[1]}.elements();
+    if (!options.real_sizes.empty() && static_cast<std::int64_t>(options.real_sizes.size()) / 2 != images.rows()) {
+      throw ShapeMismatch(detail::text({what, ": ", options.real_sizes.size(), " numbers in real_sizes, expected ",
+                                        images.rows(), " heights and widths"}));
+    }
+    for (int level = 0; level < images.levels(); ++level) add_level(levels_, images.lod_view().offsets(level));
+    const auto offsets = levels_.add(images.rows());
+    std::int64_t most = 0;
+    for (std::int64_t i = 0; i < images.rows(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const auto real = [&](std::size_t dim) {
+        if (options.real_sizes.empty()) return image[1 + dim];
+        const std::int64_t given = options.real_sizes[2 * at + dim], stride = options.out_strides[dim];
+        if (given < 0 || given / stride + (given % stride != 0) > image[1 + dim]) {
+          throw OutOfRange(detail::text(
+              {what, ": real size ", given, " of image ", i, ", expected 0 to ", stride, " * ", image[1 + dim]}));
+        }
+        return given / stride + (given % stride != 0);
+      };
+      widths_[i] = count_patches(real(1), left + right, options.kernels[1], options.strides[1]);
+      const std::int64_t rows = count_patches(real(0), above + below, options.kernels[0], options.strides[0]);
+      std::int64_t count = 0;
+      if (__builtin_mul_overflow(rows, widths_[i], &count) ||
+          __builtin_add_overflow(offsets[at], count, &offsets[at + 1])) {
+        throw ShapeMismatch(detail::text({what, ": more patches than 64 bits count"}));
+      }
+      most = std::max(most, count);
+    }
+    segments_ = {offsets.data(), images.rows(), most};
+  }
+
+  const NewLevels& levels() const noexcept { return levels_; }
+  const kernel::ImagePatches& patches() const noexcept { return patches_; }
+  const kernel::Segments& segments() const noexcept { return segments_; }
+  Shape row_shape() const { return Shape{patch_size_}; }
+
+ private:
+  static std::int64_t sequences(const LoDView& lod) {
+    std::int64_t size = lod.rows();
+    for (int level = 0; level < lod.levels(); ++level) size += lod.size(level);
+    return size;
+  }
+  static void check_geometry(const Shape& image, const Im2SequenceOptions& options, const char* what) {
+    // So that no sum of them leaves the range of 64 bits.
+    constexpr std::int64_t most = std::int64_t{1} << 48;
+    const auto check = [&](std::span<const std::int64_t> numbers, std::int64_t least, const char* name) {
+      for (const std::int64_t number : numbers) {
+        if (number < least || number > most) {
+          throw OutOfRange(detail::text({what, ": ", number, " in ", name, ", expected ", least, " to 2^48"}));
+        }
+      }
+    };
+    check(options.kernels, 1, "kernels");
+    check(options.strides, 1, "strides");
+    check(options.paddings, 0, "paddings");
+    check(options.out_strides, 1, "out_strides");
+    check({image.begin(), image.size()}, 0, "the shape of an image");
+  }
+
+  NewLevels levels_;
+  Workspace::Loan<std::int64_t> widths_;
+  kernel::ImagePatches patches_{};
+  kernel::Segments segments_{};
+  std::int64_t patch_size_ = 0;
+};
+
+}  // namespace operation
+
+/// The patches of each image, from left to right and from top to bottom, as a sequence: rows of
+/// channels x kernel height x kernel width elements, channel by channel, line by line. Images are
+/// {images, channels, height, width}; where they have levels, as frames of films have, the result has one more.
+///
+/// There are (height + above + below - kernel height) / stride + 1 patches below each other, rounded down, none where
+/// the patch is larger than that; side by side likewise. With `real_sizes`, an image has those patches only that begin
+/// in what it shows; they may reach into the rest. Semantics: PaddlePaddle's im2sequence, but that real sizes count for
+/// a single image too.
+///
+/// One pass. `y` must not overlap the images. Throws ShapeMismatch unless an image has three dimensions, and for
+/// another number of real sizes; OutOfRange for kernels or strides under 1, negative paddings, and real sizes beyond
+/// the image.
+template <Executor E, LoDTensorLike Images, class Y>
+void im2sequence_into(const E& executor, const Images& images, const Im2SequenceOptions& options, Y&& y) {
+  const auto view = images.view();
+  const operation::PatchLevels levels(executor.workspace(), view, options, "im2sequence");
+  const auto out = operation::prepare(y, levels.levels(), levels.row_shape());
+  kernel::Im2Sequence<E>::run(executor, view.data(), levels.patches(), levels.segments(), out.data());
+}
+template <Executor E, LoDTensorLike Images, class Y>
+void im2sequence_into(const E& executor, const Images& images, Y&& y) {
+  im2sequence_into(executor, images, Im2SequenceOptions{}, y);
+}
+template <Executor E, LoDTensorLike Images>
+LoDTensor<value_type_t<Images>, device_t<Images>> im2sequence(const E& executor, const Images& images,
+                                                              const Im2SequenceOptions& options = {}) {
+  LoDTensor<value_type_t<Images>, device_t<Images>> y(executor.resource());
+  im2sequence_into(executor, images, options, y);
+  return y;
+}
+template <LoDTensorLike Images>
+auto im2sequence(const Images& images, const Im2SequenceOptions& options = {}) {
+  return im2sequence(default_executor<device_t<Images>>(), images, options);
+}
+
+/// The gradient of `im2sequence` with the same options, as the images: a pixel has the sum of dy over the patches that
+/// it is in, rounded once. Of the images only shape and levels count, of dy not the levels. `dx` must not overlap dy.
+/// Throws as `im2sequence`, and ShapeMismatch unless dy has the rows of its result.
+template <Executor E, LoDTensorLike DY, LoDTensorLike Images, class DX>
+void im2sequence_grad_into(const E& executor, const DY& dy, const Images& images, const Im2SequenceOptions& options,
+                           DX&& dx) {
+  const auto gradient = dy.view();
+  const auto view = images.view();
+  const operation::PatchLevels levels(executor.workspace(), view, options, "im2sequence_grad");
+  operation::check_row_count(gradient.rows(), levels.segments().rows(), "im2sequence_grad: dy");
+  operation::check_row_shape(gradient.row_shape(), levels.row_shape(), "im2sequence_grad: dy");
+  const auto out = operation::prepare(dx, operation::SameLevels{view.lod_view()}, view.row_shape());
+  kernel::Im2SequenceGrad<E>::run(executor, gradient.data(), levels.patches(), levels.segments(), out.data());
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Images, class DX>
+void im2sequence_grad_into(const E& executor, const DY& dy, const Images& images, DX&& dx) {
+  im2sequence_grad_into(executor, dy, images, Im2SequenceOptions{}, dx);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Images>
+LoDTensor<value_type_t<DY>, device_t<DY>> im2sequence_grad(const E& executor, const DY& dy, const Images& images,
+                                                           const Im2SequenceOptions& options = {}) {
+  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
+  im2sequence_grad_into(executor, dy, images, options, dx);
+  return dx;
+}
+template <LoDTensorLike DY, LoDTensorLike Images>
+auto im2sequence_grad(const DY& dy, const Images& images, const Im2SequenceOptions& options = {}) {
+  return im2sequence_grad(default_executor<device_t<DY>>(), dy, images, options);
+}
+
+}  // namespace lod::inline LOD_TARGET
