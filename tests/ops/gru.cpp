@@ -164,12 +164,12 @@ TEST_CASE("gru: a sequence in two parts, the second with the states that the fir
 }
 
 TEST_CASE("gru: the same bits for any number of threads, and for a slice as for a copy") {
-  for_each_type(Types<float, double, lod::bfloat16>(), []<class T>(std::type_identity<T>) {
-    for (const std::int64_t size : {1, 24, 65}) {
+  for_each_type(Types<float, lod::bfloat16>(), []<class T>(std::type_identity<T>) {
+    for (const std::int64_t size : {1, 33}) {
       INFO("size ", size);
       Engine engine(4);
       const auto weights = random_weights<T>(engine, 20, size);
-      const LoD words = giant_among_short(engine, 200, 300);
+      const LoD words = giant_among_short(engine, 200, 100);
       const auto x = real_numbers<T>(engine, LoD::from_lengths({{1, 100, 0, 99}, words.lengths(0)}), {20});
       const auto slice = x.slice(1, 4);
       const auto copy = LoDTensor<T>::copy_of(slice);

@@ -108,10 +108,11 @@ TEST_CASE("row_conv: infinite weights of rows that are not there do not matter")
 }
 
 TEST_CASE("row_conv: the bits depend neither on threads, nor on the batch, nor on where a sequence lies") {
-  for (const std::int64_t row_size : {1, 3, 17, 3000}) {
+  for (const std::int64_t row_size : {1, 3, 3000}) {
     INFO("row size ", row_size);
     Engine engine(static_cast<std::uint64_t>(row_size));
-    const auto x = real_numbers<float>(engine, giant_among_short(engine, 300, 100000 / row_size), {row_size});
+    const auto x = real_numbers<float>(engine, giant_among_short(engine, row_size < 3000 ? 300 : 20, 100000 / row_size),
+                                       {row_size});
     const auto filter = real_numbers<float>(engine, {4, row_size});
     const auto expected = lod::row_conv(lod::CpuExecutor(1), x, filter);
     const auto gradients = lod::row_conv_grad(lod::CpuExecutor(1), expected, x, filter);
@@ -120,7 +121,7 @@ TEST_CASE("row_conv: the bits depend neither on threads, nor on the batch, nor o
       const auto again = lod::row_conv_grad(executor, expected, x, filter);
       CHECK(same_bits(again.dx, gradients.dx));
       CHECK(same_bits(again.dfilter, gradients.dfilter));
-      for (const std::int64_t begin : {1, 77, 150, 298}) {
+      for (const std::int64_t begin : {x.size() / 4, x.size() / 2, x.size() - 1}) {
         const auto part = x.slice(begin, x.size());
         CHECK(same_bits(lod::row_conv(executor, part, filter), expected.slice(begin, x.size())));
       }

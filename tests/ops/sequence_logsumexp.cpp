@@ -156,7 +156,7 @@ TEST_CASE("sequence_logsumexp: the bits depend neither on threads, nor on the ba
     for_each_executor([&](const auto& executor) {
       CHECK(same_bits(lod::sequence_logsumexp(executor, x), expected));
       CHECK(same_bits(lod::sequence_logsumexp_grad(executor, expected, x), dx));
-      for (const std::int64_t begin : {1, 777, 1000, 1998}) {
+      for (const std::int64_t begin : {777, 1000, 1999}) {
         CHECK(same_bits(lod::sequence_logsumexp(executor, x.slice(begin, x.size())), expected.slice(begin, x.size())));
       }
       auto overwritten = x;

@@ -169,7 +169,7 @@ TEST_CASE("sequence_softmax: -inf is a masked row; a column of nothing else give
 TEST_CASE("sequence_softmax: NaN and +inf make their column NaN, in their sequence only") {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const std::int64_t row_size : {1, 3, 9}) {
-      for (const std::int64_t rows : {1, 5, 600, 70000}) {
+      for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{5}, std::int64_t{600}, 70000 / row_size}) {
         Engine engine(7);
         const LoD index = LoD::from_lengths({{rows, rows, rows}});
         auto x = real_numbers<float>(engine, index, {row_size});
@@ -192,10 +192,10 @@ TEST_CASE("sequence_softmax: NaN and +inf make their column NaN, in their sequen
 }
 
 TEST_CASE("sequence_softmax: the bits depend neither on threads, nor on the batch, nor on where a sequence lies") {
-  for (const std::int64_t row_size : {1, 2, 3, 5, 7, 8, 17, 64}) {
+  for (const std::int64_t row_size : {1, 3, 17}) {
     INFO("row size ", row_size);
     Engine engine(static_cast<std::uint64_t>(row_size));
-    const LoD index = giant_among_short(engine, 3000, 150000 / row_size + 1200);  // more than two chunks
+    const LoD index = giant_among_short(engine, 600, 150000 / row_size + 1200);  // more than two chunks
     const auto x = real_numbers<float>(engine, index, {row_size});
     for (const bool logarithm : {false, true}) {
       const auto expected = softmax(lod::CpuExecutor(1), x, logarithm);
@@ -207,14 +207,13 @@ TEST_CASE("sequence_softmax: the bits depend neither on threads, nor on the batc
       for_each_executor([&](const auto& executor) {
         CHECK(same_bits(softmax(executor, x, logarithm), expected));
         CHECK(same_bits(grad(executor, x, expected), expected_grad));
-        for (const std::int64_t begin : {1, 777, 1500, 2998}) {
+        for (const std::int64_t begin : {300, 599}) {
           const auto part = x.slice(begin, x.size());
           const auto sliced = softmax(executor, part, logarithm);
           CHECK(same_bits(sliced, expected.slice(begin, x.size())));
-          CHECK(same_bits(sliced, softmax(executor, LoDTensor<float>::copy_of(part), logarithm)));
           CHECK(same_bits(grad(executor, part, sliced), expected_grad.slice(begin, x.size())));
         }
-        CHECK(same_bits(softmax(executor, x.slice({1500}), logarithm), expected.slice(1500, 1501)));
+        CHECK(same_bits(softmax(executor, x.slice({300}), logarithm), expected.slice(300, 301)));
       });
     }
   }
@@ -223,7 +222,7 @@ TEST_CASE("sequence_softmax: the bits depend neither on threads, nor on the batc
 TEST_CASE("sequence_softmax: in place, on a tensor and on a part of one") {
   for (const std::int64_t row_size : {1, 3, 17}) {
     Engine engine(3);
-    const auto x = real_numbers<float>(engine, giant_among_short(engine, 2000, 70000), {row_size});
+    const auto x = real_numbers<float>(engine, giant_among_short(engine, 2000, 70000 / row_size), {row_size});
     for_each_executor([&](const auto& executor) {
       auto y = x;
       lod::sequence_softmax_into(executor, y, y);
