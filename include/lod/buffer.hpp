@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// The memory behind tensors: aligned, from a memory resource or the user's own, with shared ownership.
 #pragma once
 
@@ -68,11 +69,13 @@ inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
 template <class T, class Device = Cpu>
 class Buffer;
 
+/// Values in the memory of the CPU.
 template <class T>
 class Buffer<T, Cpu> {
   static_assert(std::is_trivially_copyable_v<T>, "a tensor holds plain values: T must be trivially copyable");
 
  public:
+  /// T without const.
   using value_type = std::remove_const_t<T>;
 
   /// No memory yet; what is allocated later comes from `resource`.
@@ -108,6 +111,7 @@ class Buffer<T, Cpu> {
 
   Buffer(const Buffer&) noexcept = default;
   Buffer& operator=(const Buffer&) noexcept = default;
+  /// The source is left empty.
   Buffer(Buffer&& other) noexcept
       : block_(std::move(other.block_)),
         resource_(other.resource_),
@@ -115,6 +119,7 @@ class Buffer<T, Cpu> {
         size_(std::exchange(other.size_, 0)),
         capacity_(std::exchange(other.capacity_, 0)),
         wrapped_(std::exchange(other.wrapped_, false)) {}
+  /// The source is left empty; this takes over its resource too.
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer taken(std::move(other));
     std::swap(block_, taken.block_);
@@ -127,8 +132,11 @@ class Buffer<T, Cpu> {
   }
   ~Buffer() = default;
 
+  /// The first value.
   T* data() const noexcept { return data_; }
+  /// The number of values.
   std::int64_t size() const noexcept { return size_; }
+  /// Where memory comes from that it needs later.
   std::pmr::memory_resource* resource() const noexcept { return resource_; }
   /// True for memory of the user's.
   bool wrapped() const noexcept { return wrapped_; }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// The element types of a tensor: their names on the wire (DataType), the C++ types behind them, and the two 16-bit
 /// floating-point types that C++20 lacks.
 ///
-/// This header is included by everything, so it stays clear of <string>, <complex> and <functional>; <typeindex> is
-/// here because it is the cheapest standard header that declares std::hash. The 16-bit types work in CUDA kernels as
-/// they are: hence LOD_HOST_DEVICE, and the compiler's own bit cast in place of std::bit_cast, which is for the host
-/// only.
+/// This header is included by everything, so it stays clear of `<string>`, `<complex>` and `<functional>`;
+/// `<typeindex>` is here because it is the cheapest standard header that declares std::hash. The 16-bit types work in
+/// CUDA kernels as they are: hence LOD_HOST_DEVICE, and the compiler's own bit cast in place of std::bit_cast, which is
+/// for the host only.
 #pragma once
 
 #include <cstddef>
@@ -230,15 +231,19 @@ LOD_HOST_DEVICE constexpr float bfloat16_to_float(std::uint16_t half) noexcept {
 /// Converts to float implicitly and exactly; from float, double and integers implicitly, rounding once, to nearest,
 /// ties to even, with subnormals, infinities and NaN. Arithmetic follows std::float16_t of C++23: with its own kind or
 /// with an integer the result is a float16, each operation correctly rounded; with a float or a double it is that type.
-/// Comparisons and the functions of <cmath> work through the conversion to float. As both conversions are implicit, the
-/// two arms of ?: must be of one type.
+/// Comparisons and the functions of `<cmath>` work through the conversion to float. As both conversions are implicit,
+/// the two arms of ?: must be of one type.
 class float16 {
  public:
   float16() = default;
+  /// @{
+  /// The nearest float16; of two equally near ones the even one.
   LOD_HOST_DEVICE constexpr float16(float value) noexcept : bits_(detail::float_to_binary16(value)) {}
   LOD_HOST_DEVICE constexpr float16(double value) noexcept : float16(detail::round_to_odd(value)) {}
   template <detail::Integer I>
   LOD_HOST_DEVICE constexpr float16(I value) noexcept : float16(detail::round_to_odd(value)) {}
+  /// @}
+  /// The same number.
   LOD_HOST_DEVICE constexpr operator float() const noexcept { return detail::binary16_to_float(bits_); }
 
   /// The float16 whose representation is `bits`: sign, 5 bits of exponent, 10 of fraction.
@@ -247,6 +252,7 @@ class float16 {
     result.bits_ = bits;
     return result;
   }
+  /// The representation.
   LOD_HOST_DEVICE constexpr std::uint16_t bits() const noexcept { return bits_; }
 
  private:
@@ -257,10 +263,14 @@ class float16 {
 class bfloat16 {
  public:
   bfloat16() = default;
+  /// @{
+  /// The nearest bfloat16; of two equally near ones the even one.
   LOD_HOST_DEVICE constexpr bfloat16(float value) noexcept : bits_(detail::float_to_bfloat16(value)) {}
   LOD_HOST_DEVICE constexpr bfloat16(double value) noexcept : bfloat16(detail::round_to_odd(value)) {}
   template <detail::Integer I>
   LOD_HOST_DEVICE constexpr bfloat16(I value) noexcept : bfloat16(detail::round_to_odd(value)) {}
+  /// @}
+  /// The same number.
   LOD_HOST_DEVICE constexpr operator float() const noexcept { return detail::bfloat16_to_float(bits_); }
 
   /// The bfloat16 whose representation is `bits`: sign, 8 bits of exponent, 7 of fraction.
@@ -269,6 +279,7 @@ class bfloat16 {
     result.bits_ = bits;
     return result;
   }
+  /// The representation.
   LOD_HOST_DEVICE constexpr std::uint16_t bits() const noexcept { return bits_; }
 
  private:
@@ -293,6 +304,8 @@ using HalfResult = std::conditional_t<Half<A>, A, B>;
 
 // A float has twice the significant bits of a 16-bit type and two more, so rounding its sum, difference, product or
 // quotient once again gives the correctly rounded result.
+/// @{
+/// Arithmetic in a 16-bit type, each result correctly rounded. b, or a, may be an integer, which is rounded first.
 template <class A, class B>
 LOD_HOST_DEVICE constexpr detail::HalfResult<A, B> operator+(A a, B b) noexcept {
   using Result = detail::HalfResult<A, B>;
@@ -313,7 +326,9 @@ LOD_HOST_DEVICE constexpr detail::HalfResult<A, B> operator/(A a, B b) noexcept 
   using Result = detail::HalfResult<A, B>;
   return Result(static_cast<float>(Result(a)) / static_cast<float>(Result(b)));
 }
+/// @}
 
+/// a.
 template <detail::Half T>
 LOD_HOST_DEVICE constexpr T operator+(T a) noexcept {
   return a;
@@ -324,7 +339,8 @@ LOD_HOST_DEVICE constexpr T operator-(T a) noexcept {
   return T::from_bits(static_cast<std::uint16_t>(a.bits() ^ 0x8000u));
 }
 
-// b may be anything that a op b is defined for: the operation is done in its type, and rounded once.
+/// @{
+/// b may be anything that a op b is defined for: the operation is done in its type, and rounded once.
 template <detail::Half T, class B>
 LOD_HOST_DEVICE constexpr T& operator+=(T& a, B b) noexcept {
   return a = T(a + b);
@@ -341,6 +357,7 @@ template <detail::Half T, class B>
 LOD_HOST_DEVICE constexpr T& operator/=(T& a, B b) noexcept {
   return a = T(a / b);
 }
+/// @}
 
 /// Says which DataType the elements of type T have, in a member `value`; has no such member where there is none.
 /// Specialise it for a type of your own that has the layout of one of them.
@@ -434,7 +451,7 @@ inline constexpr DataType data_type_v = detail::checked_data_type<T>();
 
 }  // namespace lod
 
-/// What <limits> says of a floating-point type.
+/// What `<limits>` says of a floating-point type.
 template <>
 class std::numeric_limits<lod::float16> {
  public:

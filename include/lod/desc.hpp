@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup descriptions
 /// Descriptions: what is known of a variable without its values. Plain structs with the fields, and the names, of
 /// PaddlePaddle's framework.proto; <lod/proto.hpp> turns them into bytes and back.
 ///
@@ -30,10 +31,14 @@ class Defaulted {
   constexpr Defaulted() = default;
   /// Set, also where `value` is zero.
   constexpr Defaulted(T value) noexcept : value_(value), has_value_(true) {}
+  /// Zero where absent.
   constexpr operator T() const noexcept { return value_; }
 
+  /// Zero where absent.
   constexpr T value() const noexcept { return value_; }
+  /// Whether it was set.
   constexpr bool has_value() const noexcept { return has_value_; }
+  /// Makes it absent.
   constexpr void reset() noexcept { *this = Defaulted(); }
 
  private:
@@ -127,6 +132,7 @@ struct VarType {
     std::string unknown_fields;
 
     Tuple() = default;
+    /// Of these elements.
     Tuple(std::vector<Type> types) : element_type(std::move(types)) {}
     bool operator==(const Tuple&) const = default;
   };

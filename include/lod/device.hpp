@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// Devices name a memory. Who works on that memory is an executor's business (executor.hpp).
 #pragma once
 
@@ -10,7 +11,9 @@ namespace lod {
 
 /// The memory of the CPU.
 struct Cpu {
+  /// Where memory comes from.
   using memory_resource = std::pmr::memory_resource;
+  /// The standard library's default, at the time of the call.
   static memory_resource* default_resource() noexcept { return std::pmr::get_default_resource(); }
 };
 
@@ -21,6 +24,7 @@ struct Cuda;
 struct uninitialized_t {
   explicit uninitialized_t() = default;
 };
+/// The tag.
 inline constexpr uninitialized_t uninitialized{};
 
 /// Every block of values begins at a multiple of this many bytes.

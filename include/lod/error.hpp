@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// The exceptions of the library, and the assertion that guards its hot code.
 ///
 /// Data from outside (lengths, offsets, shapes, branches, ids, bytes) is always checked, before anything is changed: a
@@ -47,8 +48,10 @@ class OutOfRange : public std::out_of_range {
 /// which the reader stopped; the text repeats it.
 class ParseError : public std::runtime_error {
  public:
+  /// `position` is appended to the text.
   ParseError(const std::string& what, std::size_t position)
       : std::runtime_error(what + " (at byte " + std::to_string(position) + ")"), position_(position) {}
+  /// The byte at which the reader stopped.
   std::size_t position() const noexcept { return position_; }
 
  private:
@@ -58,6 +61,7 @@ class ParseError : public std::runtime_error {
 /// A call of the CUDA runtime that failed: the call, the error's name and its number.
 class CudaError : public std::runtime_error {
  public:
+  /// A text, and the number of a cudaError_t.
   CudaError(const std::string& what, int code) : std::runtime_error(what), code_(code) {}
   /// The runtime's own number (cudaError_t).
   int code() const noexcept { return code_; }

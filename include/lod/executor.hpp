@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// Executors say who works: how many threads, with which scratch memory. Devices (device.hpp) say where the values are.
 #pragma once
 
@@ -23,6 +24,7 @@ namespace lod {
 /// come back by themselves. May be used from several threads at a time.
 class Workspace {
  public:
+  /// Empty; blocks come from `resource`.
   explicit Workspace(std::pmr::memory_resource* resource) noexcept : resource_(resource) {}
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
@@ -31,6 +33,7 @@ class Workspace {
   template <class T>
   class Loan {
    public:
+    /// Throws ShapeMismatch where the bytes exceed the address space, and what the memory resource throws.
     Loan(Workspace& workspace, std::int64_t count)
         : workspace_(workspace),
           count_(count),
@@ -39,9 +42,12 @@ class Workspace {
     Loan& operator=(const Loan&) = delete;
     ~Loan() { workspace_.give_back(std::move(block_)); }
 
+    /// @{
+    /// The values lent.
     T* data() const noexcept { return reinterpret_cast<T*>(block_.data()); }
     T& operator[](std::int64_t i) const noexcept { return data()[i]; }
     std::span<T> span() const noexcept { return {data(), static_cast<std::size_t>(count_)}; }
+    /// @}
 
    private:
     Workspace& workspace_;
@@ -100,6 +106,7 @@ concept Executor = requires(const E& executor) {
 /// may be used by several threads at a time.
 class CpuExecutor {
  public:
+  /// The memory that its tensors are in.
   using device = Cpu;
 
   /// As many threads as the machine has.
@@ -113,8 +120,11 @@ class CpuExecutor {
     shared_ = detail::Reference<SharedWorkspace>::adopt(new SharedWorkspace(resource));
   }
 
+  /// How many threads an operation uses at most.
   int threads() const noexcept { return threads_; }
+  /// Where results and scratch memory come from.
   std::pmr::memory_resource* resource() const noexcept { return resource_; }
+  /// Its scratch memory, which copies of the executor share.
   Workspace& workspace() const noexcept { return shared_->workspace; }
 
  private:

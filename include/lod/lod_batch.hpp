@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// Batches of LoDs along the top level: append, concatenate, split.
 #pragma once
 

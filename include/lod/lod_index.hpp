@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// The LoD: nested offsets that cut rows into sequences, sequences into longer ones, and so on.
 ///
 /// Words, on three articles of 3, 1 and 2 sentences, which have 3 2 4, 1, and 2 3 words; a row is one word:
@@ -115,6 +116,7 @@ class LoDView {
   /// No level; rows [begin, end).
   static LoDView plain(std::int64_t begin, std::int64_t end) noexcept { return LoDView(nullptr, 0, begin, end); }
 
+  /// The number of levels.
   int levels() const noexcept { return block_ ? block_->levels - first_level_ : 0; }
   /// The number of sequences of the outermost level; the number of rows where there is no level, since each row then
   /// is an element of the batch.
@@ -124,9 +126,11 @@ class LoDView {
     const Range range = range_of(detail::resolve_level(level, levels()));
     return range.end - range.begin;
   }
-  /// The number of rows, and the number of the first one, counted in the whole tensor.
+  /// The number of rows.
   std::int64_t rows() const noexcept { return last_row() - first_row(); }
+  /// The number of the first row in the whole tensor.
   std::int64_t first_row() const noexcept { return row_at(begin_); }
+  /// One more than the number of the last row.
   std::int64_t last_row() const noexcept { return row_at(end_); }
 
   /// size(level) + 1 numbers, which index the sequences of the next level of the whole LoD, or its rows. They begin at
@@ -304,6 +308,7 @@ class LoD {
   /// also where an upper boundary is none of the level below.
   static LoD from_absolute_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
 
+  /// The number of levels.
   int levels() const noexcept { return block_ ? block_->levels : 0; }
   /// The rows that the last level indexes; 0 without a level, where the LoD says nothing about rows.
   std::int64_t rows() const noexcept {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// The LoD tensor: rows in one contiguous block, and the LoD that cuts them into nested sequences.
 #pragma once
 
@@ -118,9 +119,12 @@ void collect_rows(const X& nested, std::int64_t stride, T*& out) {
 template <class T, class Device = Cpu>
 class LoDTensor;
 
+/// Tensors in the memory of the CPU.
 template <class T>
 class LoDTensor<T, Cpu> {
  public:
+  /// @{
+  /// The types that belong to it.
   using element_type = T;
   using value_type = std::remove_const_t<T>;
   using device = Cpu;
@@ -128,6 +132,7 @@ class LoDTensor<T, Cpu> {
   using ConstView = LoDTensorView<const value_type, Cpu>;
   using iterator = SequenceIterator<T, Cpu>;
   using const_iterator = SequenceIterator<const value_type, Cpu>;
+  /// @}
 
   /// No rows, no level, scalar rows.
   LoDTensor() noexcept : LoDTensor(Cpu::default_resource()) {}
@@ -194,9 +199,11 @@ class LoDTensor<T, Cpu> {
     return wrap(Buffer<T>::wrap(values, std::move(owner)), std::move(lod), row_shape);
   }
 
+  /// A copy of the values, from the default memory resource; the LoD is shared.
   LoDTensor(const LoDTensor& other) : LoDTensor(other.lod_, other.rows_, other.row_shape_, other.row_size_) {
     if (values_.size() > 0) std::memcpy(mutable_data(), other.data(), other.values().size_bytes());
   }
+  /// Keeps its own memory resource.
   LoDTensor& operator=(const LoDTensor& other) {
     if (this != &other) *this = copy_of(other.view(), resource());
     return *this;
@@ -208,6 +215,7 @@ class LoDTensor<T, Cpu> {
         rows_(std::exchange(other.rows_, 0)),
         row_size_(std::exchange(other.row_size_, 1)),
         values_(std::move(other.values_)) {}
+  /// Takes over the memory and the memory resource.
   LoDTensor& operator=(LoDTensor&& other) noexcept {
     LoDTensor taken(std::move(other));
     std::swap(lod_, taken.lod_);
@@ -226,7 +234,8 @@ class LoDTensor<T, Cpu> {
     return tensor;
   }
 
-  // The index and the shape; see LoDTensorView for each.
+  /// @{
+  /// The index and the shape: as those of a LoDTensorView.
   const LoD& lod() const noexcept { return lod_; }
   int levels() const noexcept { return lod_.levels(); }
   std::vector<std::vector<std::int64_t>> absolute_lod() const { return view().absolute_lod(); }
@@ -235,17 +244,22 @@ class LoDTensor<T, Cpu> {
   Shape shape() const { return Shape(rows_, row_shape()); }
   const Shape& row_shape() const noexcept { return row_shape_ ? row_shape_->shape : scalar_row; }
   std::int64_t row_size() const noexcept { return row_size_; }
+  /// @}
 
-  // The values.
+  /// @{
+  /// The values: as those of a LoDTensorView.
   T* data() noexcept { return values_.data(); }
   const T* data() const noexcept { return values_.data(); }
   std::span<T> values() noexcept { return view().values(); }
   std::span<const T> values() const noexcept { return view().values(); }
   std::span<T> row(std::int64_t i) { return view().row(i); }
   std::span<const T> row(std::int64_t i) const { return view().row(i); }
+  /// @}
+  /// Where memory comes from that it needs later.
   std::pmr::memory_resource* resource() const noexcept { return values_.resource(); }
 
-  // The sequences, as views; see LoDTensorView for each.
+  /// @{
+  /// The sequences, as views: as those of a LoDTensorView.
   std::int64_t size() const noexcept { return levels() > 0 ? view().size() : rows_; }
   View view() noexcept { return {data(), lod_view(), &row_shape(), row_size_}; }
   ConstView view() const noexcept { return {data(), lod_view(), &row_shape(), row_size_}; }
@@ -266,6 +280,7 @@ class LoDTensor<T, Cpu> {
   const_iterator end() const noexcept { return view().end(); }
   operator View() noexcept requires(!std::is_const_v<T>) { return view(); }
   operator ConstView() const noexcept { return view(); }
+  /// @}
 
   /// The same values under another LoD. They are not copied: both tensors stand on the same memory and keep it alive,
   /// and what is written through one is seen in the other; from a const tensor the result is read-only. A temporary

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// Views of LoD tensors: a whole tensor, a range of its sequences, the slice of a branch, one sequence. None of them
 /// allocates or copies.
 #pragma once
@@ -28,16 +29,22 @@ class LoDTensorView;
 template <class T, class Device>
 class SequenceIterator {
  public:
+  /// @{
+  /// As of any iterator.
   using iterator_concept = std::random_access_iterator_tag;
   using iterator_category = std::input_iterator_tag;
   using value_type = LoDTensorView<T, Device>;
   using reference = value_type;
   using difference_type = std::ptrdiff_t;
+  /// @}
 
   SequenceIterator() = default;
+  /// Stands on `sequences.element(position)`.
   SequenceIterator(const value_type& sequences, difference_type position) noexcept
       : sequences_(sequences), position_(position) {}
 
+  /// @{
+  /// As of any random access iterator.
   reference operator*() const { return sequences_.element(position_); }
   reference operator[](difference_type distance) const { return sequences_.element(position_ + distance); }
 
@@ -70,6 +77,7 @@ class SequenceIterator {
   friend std::strong_ordering operator<=>(const SequenceIterator& a, const SequenceIterator& b) noexcept {
     return a.position_ <=> b.position_;
   }
+  /// @}
 
  private:
   value_type sequences_;
@@ -81,10 +89,13 @@ class SequenceIterator {
 template <class T, class Device = Cpu>
 class LoDTensorView {
  public:
+  /// @{
+  /// The types that belong to it.
   using element_type = T;
   using value_type = std::remove_const_t<T>;
   using device = Device;
   using iterator = SequenceIterator<T, Device>;
+  /// @}
 
   /// No rows, no level.
   LoDTensorView() = default;
@@ -96,7 +107,7 @@ class LoDTensorView {
     return {data_, lod_, row_shape_, row_size_};
   }
 
-  // The index.
+  /// The number of levels.
   int levels() const noexcept { return lod_.levels(); }
   /// The levels as a part of the whole tensor's.
   const LoDView& lod_view() const noexcept { return lod_; }
@@ -105,12 +116,13 @@ class LoDTensorView {
   /// Row numbers of the whole tensor at every level, as slices are drawn on paper.
   std::vector<std::vector<std::int64_t>> absolute_lod() const { return lod_.absolute_lod(); }
 
-  // The rows.
+  /// The number of rows.
   std::int64_t rows() const noexcept { return lod_.rows(); }
   /// The number of the first row in the whole tensor.
   std::int64_t first_row() const noexcept { return lod_.first_row(); }
   /// {rows, row shape...}.
   Shape shape() const { return Shape(rows(), row_shape()); }
+  /// The dimensions of a row; none for scalar rows.
   const Shape& row_shape() const noexcept { return *row_shape_; }
   /// Elements in a row: the product of the row shape, 1 for scalar rows.
   std::int64_t row_size() const noexcept { return row_size_; }
@@ -126,7 +138,6 @@ class LoDTensorView {
     return {data_ + i * row_size_, static_cast<std::size_t>(row_size_)};
   }
 
-  // The sequences.
   /// The sequences of the outermost level; rows where there is no level, since each row then is an element.
   std::int64_t size() const noexcept { return lod_.size(); }
   /// The slice of branch <i, j, ...>: one sequence, which stays as the outermost level. Throws OutOfRange. A few
@@ -146,8 +157,11 @@ class LoDTensorView {
     LOD_ASSERT(i >= 0 && i < size());
     return part(lod_.element(i));
   }
+  /// @{
+  /// Walks the sequences of the outermost level, each as `operator[]` gives it.
   iterator begin() const noexcept { return iterator(*this, 0); }
   iterator end() const noexcept { return iterator(*this, static_cast<std::ptrdiff_t>(size())); }
+  /// @}
 
   /// The same rows under other levels, which `levels` must keep alive. Throws ShapeMismatch unless it is for as many
   /// rows; a LoD without a level fits any number.
@@ -188,12 +202,14 @@ LoDTensorView<T, Device> LoDTensorView<T, Device>::with_lod(const LoD& levels) c
 
 }  // namespace lod
 
-/// Iterators of a view stand on the tensor, so they outlive the view: algorithms on `x[i]` return iterators, and the
-/// view adaptors take it as it is.
+/// @cond
+// Iterators of a view stand on the tensor, so they outlive the view: algorithms on `x[i]` return iterators, and the
+// view adaptors take it as it is.
 template <class T, class Device>
 inline constexpr bool std::ranges::enable_borrowed_range<lod::LoDTensorView<T, Device>> = true;
 template <class T, class Device>
 inline constexpr bool std::ranges::enable_view<lod::LoDTensorView<T, Device>> = true;
+/// @endcond
 
 namespace lod {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// The outputs of operations. An operation says which levels its result has and what a row is; an output tensor takes
 /// that structure, reusing its memory, and an output view must have it already.
 #pragma once
@@ -21,8 +22,10 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The element type of a tensor or view, without const.
 template <class X>
 using value_type_t = typename X::value_type;
+/// The device of a tensor or view.
 template <class X>
 using device_t = typename X::device;
 

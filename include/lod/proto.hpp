@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup descriptions
 /// The wire format of the descriptions: encode and decode.
 #pragma once
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// A number of any type, for the options of operations.
 #pragma once
 
@@ -13,9 +14,12 @@ namespace lod {
 class Scalar {
  public:
   constexpr Scalar() = default;
+  /// @{
+  /// This number.
   constexpr Scalar(std::integral auto number) noexcept
       : integer_(static_cast<std::int64_t>(number)), is_integer_(true) {}
   constexpr Scalar(std::floating_point auto number) noexcept : real_(static_cast<double>(number)), is_integer_(false) {}
+  /// @}
 
   /// The number as a T, rounded where T is coarser.
   template <class T>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// Row-sparse tensors: the few rows of a tall matrix that are not zero, as gradients of embeddings are.
 #pragma once
 
@@ -37,11 +38,15 @@ inline void check_row_ids(std::span<const std::int64_t> rows, std::int64_t heigh
 template <class T, class Device = Cpu>
 class SelectedRows;
 
+/// Rows in the memory of the CPU.
 template <class T>
 class SelectedRows<T, Cpu> {
  public:
+  /// @{
+  /// The types that belong to it.
   using value_type = T;
   using device = Cpu;
+  /// @}
 
   /// No rows, of height 0. Memory for values that come later is from `resource`.
   explicit SelectedRows(std::pmr::memory_resource* resource) noexcept : value_(resource) {}
@@ -82,7 +87,9 @@ class SelectedRows<T, Cpu> {
   /// The rows' values: a tensor with no level, {rows().size(), row shape...}.
   LoDTensor<T, Cpu>& value() noexcept { return value_; }
   const LoDTensor<T, Cpu>& value() const noexcept { return value_; }
+  /// The dimensions of a row.
   const Shape& row_shape() const noexcept { return value_.row_shape(); }
+  /// Elements in a row: the product of the row shape.
   std::int64_t row_size() const noexcept { return value_.row_size(); }
   /// {height, row shape...}: the shape of the dense tensor.
   Shape dense_shape() const { return Shape(height_, value_.row_shape()); }
@@ -94,6 +101,7 @@ class SelectedRows<T, Cpu> {
     }
     return -1;
   }
+  /// Whether id `row` is listed. O(rows).
   bool contains(std::int64_t row) const noexcept { return find(row) >= 0; }
   /// As `find`, but throws OutOfRange where the id is not listed.
   std::int64_t index_of(std::int64_t row) const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// The sizes of the dimensions of a tensor, or of one row.
 #pragma once
 
@@ -35,6 +36,8 @@ class Shape {
 
   /// The rank: how many dimensions there are.
   constexpr std::size_t size() const noexcept { return rank_; }
+  /// @{
+  /// The dimensions, as a standard container has its elements.
   constexpr bool empty() const noexcept { return rank_ == 0; }
   constexpr std::int64_t operator[](std::size_t dim) const noexcept { return dims_[dim]; }
   constexpr const std::int64_t* begin() const noexcept { return dims_; }
@@ -42,6 +45,7 @@ class Shape {
   constexpr const std::int64_t* data() const noexcept { return dims_; }
   constexpr std::int64_t front() const noexcept { return dims_[0]; }
   constexpr std::int64_t back() const noexcept { return dims_[rank_ - 1]; }
+  /// @}
 
   /// The product of the dimensions: 1 for a scalar's shape, which has none.
   constexpr std::int64_t elements() const noexcept {

@@ -3,13 +3,18 @@
 /// The version of the library. The build reads it from here; it is written nowhere else.
 #pragma once
 
+/// @{
+/// The numbers of the version.
 #define LOD_VERSION_MAJOR 0
 #define LOD_VERSION_MINOR 1
 #define LOD_VERSION_PATCH 0
+/// @}
 
+/// @cond
 #define LOD_VERSION_QUOTE(text) #text
 #define LOD_VERSION_TEXT(major, minor, patch) \
   LOD_VERSION_QUOTE(major) "." LOD_VERSION_QUOTE(minor) "." LOD_VERSION_QUOTE(patch)
+/// @endcond
 
 namespace lod {
 

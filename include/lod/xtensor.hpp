@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// The doorway to xtensor: its expressions over the rows of tensors and slices, and tensors from its expressions.
 #pragma once
 

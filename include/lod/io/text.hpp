@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// Text for people: LoDs in one line and as drawings, tensors with their values. Nothing here is meant to be read back.
 #pragma once
 
@@ -221,9 +222,12 @@ std::string draw(const LoDTensorView<T, Device>& x, std::int64_t columns = 100) 
   return draw(x.lod_view(), columns);
 }
 
+/// @{
+/// Writes `to_string` of it.
 inline std::ostream& operator<<(std::ostream& out, const LoD& lod) { return out << to_string(lod); }
 inline std::ostream& operator<<(std::ostream& out, const LoDView& part) { return out << to_string(part); }
 inline std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
+/// @}
 
 namespace detail {
 

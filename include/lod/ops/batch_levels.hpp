@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup core
 /// The levels of a batch as an argument, for gradients: their results are cut as the forward argument was, whose values
 /// do not matter.
 #pragma once
@@ -14,13 +15,17 @@ namespace lod {
 /// them. For arguments: it borrows the LoD.
 class BatchLevels {
  public:
+  /// @{
+  /// The levels of a batch, or of a part of one.
   BatchLevels(const LoD& lod) noexcept : view_(lod.view()) {}
   BatchLevels(const LoDView& part) noexcept : view_(part) {}
+  /// @}
   /// Throws OutOfRange for a negative number.
   BatchLevels(std::int64_t rows) : view_(LoDView::plain(0, rows)) {
     if (rows < 0) throw OutOfRange(detail::text({"BatchLevels: ", rows, " rows, expected 0 or more"}));
   }
 
+  /// The levels.
   const LoDView& view() const noexcept { return view_; }
 
  private:

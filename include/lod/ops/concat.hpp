@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Batches joined and cut along the top level. (sequence_concat.hpp joins sequence by sequence instead; lod_batch.hpp
 /// has the same for LoDs without values.)
 #pragma once

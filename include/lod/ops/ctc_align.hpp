@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Alignment of connectionist temporal classification: the labels that a path through the frames spells.
 #pragma once
 
@@ -12,6 +13,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `ctc_align`.
 struct CtcAlignOptions {
   std::int64_t blank = 0;      ///< the label that stands for none
   bool merge_repeated = true;  ///< a label that follows itself counts once

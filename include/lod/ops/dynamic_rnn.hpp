@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup recurrent
 /// Recurrent networks with a cell of the user's own. The steps of a cell may be whole sub-sequences, which another
 /// network reads in its turn: the nested network of the design documents.
 #pragma once

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Edit distance: how far two sequences of ids are apart.
 #pragma once
 
@@ -14,6 +15,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `edit_distance`.
 struct EditDistanceOptions {
   bool normalized = false;  ///< divided by the length of the sequence of b
   int level = -1;           ///< the level whose sequences are compared

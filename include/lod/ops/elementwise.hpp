@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup structure
 /// Arithmetic element by element: with a tensor of the same levels, with one row for all, or with one row for each
 /// sequence.
 #pragma once
@@ -19,6 +20,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `add`, `sub`, `mul` and `div`.
 struct ElementwiseOptions {
   int level = -1;  ///< the level of x whose sequences have a row of y each, where that is the form of y
 };

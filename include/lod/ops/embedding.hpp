@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup row_sparse
 /// Embeddings: rows of a table looked up by ids, and the row-sparse gradient of the table.
 #pragma once
 
@@ -14,6 +15,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `embedding` and `embedding_grad`.
 struct EmbeddingOptions {
   std::int64_t padding_idx = -1;  ///< the id that stands for nothing: its row is zero and gets no gradient; -1: none
 };

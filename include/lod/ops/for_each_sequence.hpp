@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup structure
 /// A function of the user's, called for every sequence by several threads.
 #pragma once
 

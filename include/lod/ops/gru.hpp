@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup recurrent
 /// Gated recurrent units over ragged batches.
 ///
 /// For each row x of a sequence, with h' the hidden state before it,
@@ -38,6 +39,7 @@ struct GruWeights {
 };
 
 template <class T, class Device = Cpu>
+/// The options of `gru`.
 struct GruOptions {
   /// h' at the first step: one row for each sequence, in the order of the batch. No rows: zero.
   LoDTensorView<const T, Device> initial_hidden = {};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Images as sequences of patches.
 #pragma once
 
@@ -18,6 +19,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `im2sequence`.
 struct Im2SequenceOptions {
   std::array<std::int64_t, 2> kernels = {1, 1};         ///< height and width of a patch
   std::array<std::int64_t, 2> strides = {1, 1};         ///< from one patch to the next, down and to the right

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup structure
 /// Levels taken away, put in, joined and exchanged.
 #pragma once
 
@@ -19,6 +20,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `flatten`.
 struct FlattenOptions {
   int level = 0;  ///< the last level that stays
 };
@@ -260,6 +262,7 @@ template <LoDTensorLike DY>
 auto remove_level_grad(const DY& dy, const BatchLevels& x_levels) {
   return remove_level_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
+/// The gradient of `insert_level`: the rows of dy under the levels of x, which are `x_levels`.
 template <Executor E, LoDTensorLike DY, class DX>
 void insert_level_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   operation::restore_levels_into(executor, dy, x_levels, "insert_level_grad: dy", dx);
@@ -275,6 +278,7 @@ template <LoDTensorLike DY>
 auto insert_level_grad(const DY& dy, const BatchLevels& x_levels) {
   return insert_level_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
+/// The gradient of `flatten`: the rows of dy under the levels of x, which are `x_levels`.
 template <Executor E, LoDTensorLike DY, class DX>
 void flatten_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   operation::restore_levels_into(executor, dy, x_levels, "flatten_grad: dy", dx);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// The same values under other levels.
 #pragma once
 
@@ -90,6 +91,7 @@ template <LoDTensorLike DY>
 auto lod_reset_grad(const DY& dy, const BatchLevels& x_levels) {
   return lod_reset_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
+/// The gradient of `lod_append`: the rows of dy under the levels of x, which are `x_levels`.
 template <Executor E, LoDTensorLike DY, class DX>
 void lod_append_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   lod_reset_grad_into(executor, dy, x_levels, dx);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup recurrent
 /// Long short-term memory over ragged batches.
 ///
 /// For each row x of a sequence, with h' and c' the hidden state and the cell before it,
@@ -38,6 +39,7 @@ struct LstmWeights {
 };
 
 template <class T, class Device = Cpu>
+/// The options of `lstm`.
 struct LstmOptions {
   /// h' and c' at the first step: one row for each sequence, in the order of the batch. No rows: zero.
   LoDTensorView<const T, Device> initial_hidden = {};

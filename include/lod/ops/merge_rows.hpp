@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup row_sparse
 /// Row-sparse tensors made tidy and dense: repeated rows added up.
 #pragma once
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup row_sparse
 /// Optimizers: parameters moved along dense or row-sparse gradients.
 ///
 /// An optimizer is a rule, the formula for one number of a parameter, of its states and of its gradient; each rule
@@ -39,11 +40,13 @@ enum class Sparse {
          ///< for the optimizers that leave alone what has no gradient
 };
 
+/// The options of `sgd`.
 struct SgdOptions {
   double learning_rate = 0.001;
   Sparse mode = Sparse::EXACT;
 };
 
+/// The options of `momentum`.
 struct MomentumOptions {
   double learning_rate = 0.001;
   double momentum = 0.9;
@@ -52,12 +55,14 @@ struct MomentumOptions {
   Sparse mode = Sparse::EXACT;
 };
 
+/// The options of `adagrad`.
 struct AdagradOptions {
   double learning_rate = 0.001;
   double epsilon = 1e-6;
   Sparse mode = Sparse::EXACT;
 };
 
+/// The options of `rmsprop`.
 struct RmspropOptions {
   double learning_rate = 0.001;
   double rho = 0.95;  ///< how much of the mean of squares stays
@@ -66,6 +71,7 @@ struct RmspropOptions {
   Sparse mode = Sparse::EXACT;
 };
 
+/// The options of `adam`.
 struct AdamOptions {
   double learning_rate = 0.001;
   double beta1 = 0.9;
@@ -75,6 +81,7 @@ struct AdamOptions {
   Sparse mode = Sparse::EXACT;
 };
 
+/// The options of `ftrl`.
 struct FtrlOptions {
   double learning_rate = 0.001;
   double l1 = 0;

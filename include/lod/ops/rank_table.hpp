@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup recurrent
 /// The rank table: the sequences of a level, longest first. Time-major blocks and recurrent networks run by it.
 #pragma once
 
@@ -14,6 +15,7 @@
 
 namespace lod {
 
+/// The options of `RankTable`.
 struct RankOptions {
   int level = 0;  ///< the level whose sequences are ranked
 };
@@ -22,6 +24,7 @@ struct RankOptions {
 /// what it holds of the next level: at the last level rows, else sub-sequences.
 class RankTable {
  public:
+  /// A sequence.
   struct Item {
     std::int64_t index;   ///< which sequence of the level
     std::int64_t length;  ///< how many steps it has
@@ -57,7 +60,9 @@ class RankTable {
 
   /// Longest first.
   std::span<const Item> items() const noexcept { return {items_.data(), items_.size()}; }
+  /// The number of sequences.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(items_.size()); }
+  /// The sequence of this rank, which there is.
   const Item& operator[](std::int64_t rank) const noexcept { return items_[static_cast<std::size_t>(rank)]; }
   /// The longest length; 0 for no sequences.
   std::int64_t steps() const noexcept { return static_cast<std::int64_t>(active_.size()) - 1; }
@@ -67,8 +72,9 @@ class RankTable {
     if (t < 0) throw OutOfRange(detail::text({"RankTable: step ", t, ", expected 0 or more"}));
     return t < steps() ? active_[static_cast<std::size_t>(t)] : 0;
   }
-  /// The LoD that it ranks, and the level.
+  /// The LoD that it ranks.
   const LoD& lod() const noexcept { return lod_; }
+  /// The level that it ranks, counted from 0.
   int level() const noexcept { return level_; }
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Look-ahead convolution: each column weighted over the rows that follow.
 #pragma once
 
@@ -14,6 +15,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `row_conv`.
 struct RowConvOptions {
   int level = -1;  ///< the level whose sequences it does not look beyond
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Sequences gathered, kept and dropped, whole, with the levels rebuilt around them.
 #pragma once
 
@@ -23,6 +24,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `remove_empty`.
 struct RemoveEmptyOptions {
   int level = 0;  ///< the level whose empty sequences are dropped
 };

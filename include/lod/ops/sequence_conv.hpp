@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Convolution along sequences: windows of rows times a filter.
 #pragma once
 
@@ -18,6 +19,7 @@
 namespace lod::inline LOD_TARGET {
 
 template <class T, class Device = Cpu>
+/// The options of `sequence_conv`.
 struct ConvOptions {
   std::int64_t context_length = 3;  ///< rows of a window
   std::int64_t context_start = -1;  ///< its first row, counted from the row that it belongs to

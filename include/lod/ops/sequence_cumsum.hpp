@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup row_preserving
 /// Running sums inside each sequence.
 #pragma once
 
@@ -9,6 +10,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `sequence_cumsum`.
 struct CumsumOptions {
   bool exclusive = false;  ///< a row itself does not count for its sum: that of the first row is 0
   bool reverse = false;    ///< from the last row to the first

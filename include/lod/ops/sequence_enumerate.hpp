@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Enumeration: at each row the window of rows that begins there.
 #pragma once
 
@@ -14,6 +15,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `sequence_enumerate`.
 struct EnumerateOptions {
   Scalar pad_value = 0;  ///< what stands behind the end of a sequence
   int level = -1;        ///< the level whose sequences the windows do not leave

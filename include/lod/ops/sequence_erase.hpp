@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Erasing: ids that are taken out of their sequences.
 #pragma once
 

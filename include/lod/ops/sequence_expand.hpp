@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Expansion: sequences, or single rows, repeated as often as a LoD says.
 #pragma once
 
@@ -17,6 +18,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `sequence_expand`.
 struct ExpandOptions {
   int ref_level = -1;  ///< the level of y_lod whose lengths count
 };

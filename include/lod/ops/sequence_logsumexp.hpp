@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup reductions
 /// The logarithm of the sum of exponentials over the rows of each sequence.
 #pragma once
 
@@ -13,6 +14,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `sequence_logsumexp`.
 struct LogsumexpOptions {
   int level = -1;  ///< the level whose sequences are summed over
 };

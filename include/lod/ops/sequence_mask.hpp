@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Masks: which places of padded sequences are no padding.
 #pragma once
 
@@ -17,6 +18,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `sequence_mask`.
 struct MaskOptions {
   std::int64_t max_length = -1;  ///< places for each length; -1: as many as the greatest length
 };

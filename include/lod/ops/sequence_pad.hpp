@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Padding: sequences as one dense block, and back.
 #pragma once
 
@@ -24,6 +25,7 @@ enum class Side {
   RIGHT  ///< behind them
 };
 
+/// The options of `sequence_pad`.
 struct PadOptions {
   Scalar pad_value = 0;             ///< every element of the padding
   std::int64_t padded_length = -1;  ///< rows of each padded sequence; -1: those of the longest one
@@ -32,6 +34,7 @@ struct PadOptions {
   int level = 0;          ///< the level whose sequences are padded
 };
 
+/// The options of `sequence_unpad`.
 struct UnpadOptions {
   Side side = Side::RIGHT;  ///< where the padding is
 };

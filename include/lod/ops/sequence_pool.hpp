@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup reductions
 /// Pooling: one row from the rows of each sequence.
 #pragma once
 
@@ -21,6 +22,7 @@ enum class PoolType {
   LAST      ///< the last row
 };
 
+/// The options of `sequence_pool` and of what pools by one rule, and of their gradients.
 struct PoolOptions {
   Scalar pad_value = 0;  ///< every element of the row of an empty sequence
   int level = -1;        ///< the level whose sequences are pooled
@@ -45,8 +47,8 @@ template <class Executor>
 struct SequenceMaxPoolGrad : Missing<Executor> {};
 }  // namespace kernel
 
-/// One row for each sequence of `level`, pooled from all rows under it: y[i] = pool(x[begin_i .. end_i)). Row shape as
-/// x; LoD: the levels of x above `level`.
+/// One row for each sequence of `level`, pooled from all rows under it: y[i] = pool(the rows of sequence i). Row shape
+/// as x; LoD: the levels of x above `level`.
 ///
 /// Sums of floating-point numbers follow one tree for each sequence, counted from its start, with compensation over
 /// long ones: the bits depend neither on threads nor on the rest of the batch, and the error does not grow with the

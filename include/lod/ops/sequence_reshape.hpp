@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Reshaping: the values of each sequence cut into rows of another size.
 #pragma once
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup row_preserving
 /// Reversal: the rows of each sequence, or its sub-sequences, from the last to the first.
 #pragma once
 
@@ -13,6 +14,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `sequence_reverse`.
 struct ReverseOptions {
   int level = -1;  ///< the level whose sequences are reversed
 };

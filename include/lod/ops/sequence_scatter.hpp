@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Scattering: numbers added to places of a row, of which each sequence has a list.
 #pragma once
 
@@ -15,6 +16,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `sequence_scatter`.
 struct SequenceScatterOptions {
   int level = -1;  ///< the level of the ids whose sequences belong to the rows of x
 };

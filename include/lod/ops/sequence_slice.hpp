@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Slicing inside sequences: of each one a part of what it holds.
 #pragma once
 

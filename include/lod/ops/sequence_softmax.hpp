@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup row_preserving
 /// Softmax over the rows of each sequence.
 #pragma once
 
@@ -12,6 +13,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `sequence_softmax` and `sequence_log_softmax`.
 struct SoftmaxOptions {
   int level = -1;  ///< the level whose sequences are normalised
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup row_preserving
 /// Sequences in order: sorted, the rows that sorting gives, the greatest rows.
 #pragma once
 
@@ -17,11 +18,13 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `sequence_sort` and `sequence_argsort`.
 struct SortOptions {
   bool descending = false;  ///< the greatest first
   int level = -1;           ///< the level whose sequences are sorted
 };
 
+/// The options of `sequence_topk`.
 struct TopKOptions {
   int level = -1;  ///< the level from whose sequences rows are taken
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup reductions
 /// Pooling of matrices whose size is that of two sequences: of each row the mean of its greatest numbers.
 #pragma once
 

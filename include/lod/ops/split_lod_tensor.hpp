@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup restructuring
 /// Two branches: each sequence goes into one of them, and afterwards all come back in their order.
 #pragma once
 
@@ -21,10 +22,12 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// The options of `split_lod_tensor`.
 struct SplitBranchOptions {
   int level = 0;  ///< the level whose sequences are parted
 };
 
+/// The options of `merge_lod_tensor`.
 struct MergeBranchOptions {
   int level = 0;  ///< the level that the sequences had
   LoD lod = {};   ///< its levels above `level` come above the sequences; does not count for level 0
@@ -166,6 +169,7 @@ auto split_lod_tensor_grad(const DTrue& dtrue, const DFalse& dfalse, const Mask&
                            const MergeBranchOptions& options = {}) {
   return merge_lod_tensor(dtrue, dfalse, mask, options);
 }
+/// The gradients of `merge_lod_tensor`: dy, split as `split_lod_tensor` does.
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>, class DTrue,
           class DFalse>
 void merge_lod_tensor_grad_into(const E& executor, const DY& dy, const Mask& mask, const SplitBranchOptions& options,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup recurrent
 /// Tensor arrays: the steps of a ragged batch as tensors of their own. What a recurrent network reads that is written
 /// step by step, with whole sub-sequences as steps if need be. (A network whose steps are rows runs faster on the one
 /// block of time_major.hpp.)
@@ -30,22 +31,29 @@ namespace lod {
 template <class T, class Device = Cpu>
 class TensorArray {
  public:
+  /// An element.
   using Tensor = LoDTensor<T, Device>;
+  /// The element type of the tensors.
   using value_type = T;
+  /// Their device.
   using device = Device;
 
   TensorArray() = default;
   /// Takes the elements.
   explicit TensorArray(std::vector<Tensor> elements) noexcept : elements_(std::move(elements)) {}
 
+  /// The number of elements.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(elements_.size()); }
   /// Element t. Throws OutOfRange.
   Tensor& operator[](std::int64_t t) { return elements_[checked(t)]; }
   const Tensor& operator[](std::int64_t t) const { return elements_[checked(t)]; }
+  /// @{
+  /// Walks the elements.
   auto begin() noexcept { return elements_.begin(); }
   auto end() noexcept { return elements_.end(); }
   auto begin() const noexcept { return elements_.begin(); }
   auto end() const noexcept { return elements_.end(); }
+  /// @}
 
   /// Makes `tensor` element t. An array that is too short grows, by tensors without rows. Throws OutOfRange for a
   /// negative t.
@@ -208,6 +216,7 @@ template <class T, class Device>
 auto lod_tensor_to_array_grad(const TensorArray<T, Device>& darray, const RankTable& table) {
   return array_to_lod_tensor(darray, table);
 }
+/// The gradient of `array_to_lod_tensor`: dy by steps, as `lod_tensor_to_array` has them.
 template <Executor E, LoDTensorLike DY>
 void array_to_lod_tensor_grad_into(const E& executor, const DY& dy, const RankTable& table,
                                    TensorArray<value_type_t<DY>, device_t<DY>>& darray) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup recurrent
 /// Time-major blocks: step 0 of every sequence, then step 1 of all that have one, and so on. What a fast recurrent
 /// network loops over: each step is contiguous, and the active sequences are always the first ones.
 #pragma once
@@ -107,6 +108,7 @@ class TimeMajor {
   /// What step t has, as a view. Throws OutOfRange.
   LoDTensorView<T, Device> step(std::int64_t t) { return values_[t]; }
   LoDTensorView<const T, Device> step(std::int64_t t) const { return values_[t]; }
+  /// The rows of all steps; level 0 are the steps.
   LoDTensor<T, Device>& values() noexcept { return values_; }
   const LoDTensor<T, Device>& values() const noexcept { return values_; }
 
@@ -216,6 +218,7 @@ template <class T, class Device>
 auto to_time_major_grad(const TimeMajor<T, Device>& dz, const RankTable& table) {
   return from_time_major(dz, table);
 }
+/// The gradient of `from_time_major`: dy in time-major order.
 template <Executor E, LoDTensorLike X>
 auto from_time_major_grad(const E& executor, const X& dy, const RankTable& table) {
   return to_time_major(executor, dy, table);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup structure
 /// The different sequences of a batch.
 #pragma once
 

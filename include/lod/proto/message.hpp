@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup descriptions
 /// Encoder and decoder for any struct whose fields are listed in a Schema, by the rules of proto2.
 #pragma once
 

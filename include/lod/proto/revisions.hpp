@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup descriptions
 /// The three older revisions of the descriptions: r1, r2 and r3, each as plain structs with the names of its document,
 /// and what each says in the newest (<lod/desc.hpp>).
 ///
@@ -39,6 +40,7 @@ namespace r1 {
 
 /// A tensor, with all its elements if they are known.
 struct LoDTensorDesc {
+  /// The element types.
   enum Type : std::int32_t {
     INT16 = 1,
     INT32 = 2,
@@ -80,6 +82,7 @@ struct Value {
 
 /// A variable: a scalar, a string, a list of either, or a tensor.
 struct VarDesc {
+  /// The kinds of variables.
   enum Type : std::int32_t {
     INT = 0,
     FLOAT = 1,
@@ -89,6 +92,7 @@ struct VarDesc {
     STRINGS = 5,
     LOD_TENSOR = 6,
   };
+  /// Its value.
   using Value = r1::Value;
 
   std::string name = {};
@@ -105,6 +109,7 @@ struct VarDesc {
 
 namespace r2 {
 
+/// The element types.
 enum class DataType : std::int32_t {
   BOOL = 0,
   INT16 = 1,
@@ -162,6 +167,7 @@ struct LoDTensorDesc {
 
 /// A variable.
 struct VarDesc {
+  /// The kinds of variables.
   enum VarType : std::int32_t {
     LOD_TENSOR = 0,
     SELECTED_ROWS = 1,
