@@ -6,6 +6,7 @@
 #     complains.
 #   - A data member without a comment says all there is to say by its name: it gets an empty one.
 #   - Undocumented functions that are defaulted or deleted are left out.
+#   - A comment in a class that begins with @{ is the heading of its members, too.
 #   - The group of a file (@ingroup below its @file) is that of all it declares in namespace lod.
 
 # The line without comments, strings and characters.
@@ -36,8 +37,14 @@ function function_name(head, i, depth, c, plain) {
     if (c == ">" && depth > 0) --depth
   }
   if (i > length(head) || plain ~ /^ *(using|struct|class|enum|static_assert)|[;{]|[^=!<>+*\/-]= /) return ""
-  if (!match(plain, /(operator.*|[A-Za-z_0-9]+) *$/)) return ""
+  if (!match(plain, /(operator.*|~?[A-Za-z_0-9]+) *$/)) return ""
   return substr(plain, RSTART, RLENGTH)
+}
+
+# The comment from line `first` on as the name of a group of members.
+function heading(first, i, text) {
+  for (i = first; lines[i] ~ /^ *\/\/\/ /; ++i) text = text substr(lines[i], index(lines[i], "///") + 3)
+  return "/// @name" text
 }
 
 # Follows braces and parentheses through `code`. scope[depth] is what a brace has opened.
@@ -81,6 +88,7 @@ END {
     if (line ~ /^ *\/\/\/( |$)/) {
       comment = (documented ? comment : "") line "\n"
       documented = 1
+      if (line ~ /^ +\/\/\/ @[{]$/) line = heading(i + 1) "\n" line
     } else if (statement == "" && parentheses == 0 && scope[depth] != "body") {
       if (line ~ /^ *(public|private|protected):/) {
         is_private[depth] = line !~ /public/
@@ -95,7 +103,7 @@ END {
         indent = line
         sub(/[^ ].*/, "", indent)
         if (documented) {
-          if (name != "" && !(name in shared)) shared[name] = comment
+          if (name != "" && comment !~ /@[{]/ && !(name in shared)) shared[name] = comment
         } else if (name != "" && name in shared) {
           print indent "/// The same with other arguments."
         } else if (name "_into" in shared) {
