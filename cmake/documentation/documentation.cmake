@@ -29,11 +29,12 @@ set(DOXYGEN_DISTRIBUTE_GROUP_DOC YES)
 set(DOXYGEN_BUILTIN_STL_SUPPORT YES)
 set(DOXYGEN_PREDEFINED LOD_HOST_DEVICE=)
 set(DOXYGEN_MACRO_EXPANSION YES)
+set(DOXYGEN_HTML_EXTRA_FILES "${PROJECT_SOURCE_DIR}/LICENSE")  # to which README.md links
 set(DOXYGEN_HAVE_DOT NO)
 set(DOXYGEN_GENERATE_TREEVIEW YES)
 
 file(GLOB guide CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/guide/*.md")
-set(pages README.md ${guide} CONTRIBUTING.md CHANGELOG.md)
+set(pages README.md ${guide} examples/nested_rnn/README.md CONTRIBUTING.md CHANGELOG.md)
 
 # A page that the library writes itself: which operation takes which types.
 if(TARGET print_type_table)
