@@ -7,6 +7,7 @@
 #   - A data member without a comment says all there is to say by its name: it gets an empty one.
 #   - Undocumented functions that are defaulted or deleted are left out.
 #   - A comment in a class that begins with @{ is the heading of its members, too.
+#   - Documented friends are members, or Doxygen would link to comments that it does not show.
 #   - The group of a file (@ingroup below its @file) is that of all it declares in namespace lod.
 
 # The line without comments, strings and characters.
@@ -87,7 +88,9 @@ END {
     code = code_of(lines[i])
     if (line ~ /^ *\/\/\/( |$)/) {
       comment = (documented ? comment : "") line "\n"
-      documented = 1
+      if (line ~ /@[{]$/) in_members = 1
+      if (line ~ /@}$/) in_members = 0
+      documented = line !~ /@}$/
       if (line ~ /^ +\/\/\/ @[{]$/) line = heading(i + 1) "\n" line
     } else if (statement == "" && parentheses == 0 && scope[depth] != "body") {
       if (line ~ /^ *(public|private|protected):/) {
@@ -102,6 +105,7 @@ END {
         name = function_name(head)
         indent = line
         sub(/[^ ].*/, "", indent)
+        if (documented || in_members) sub(/^ *friend /, indent, line)
         if (documented) {
           if (name != "" && comment !~ /@[{]/ && !(name in shared)) shared[name] = comment
         } else if (name != "" && name in shared) {
