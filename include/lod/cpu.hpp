@@ -16,6 +16,7 @@
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/optimizers.hpp>
 #include <lod/kernels/cpu/row_conv.hpp>
+#include <lod/kernels/cpu/row_sparse.hpp>
 #include <lod/kernels/cpu/run_copy.hpp>
 #include <lod/kernels/cpu/sequence_conv.hpp>
 #include <lod/kernels/cpu/sequence_cumsum.hpp>

@@ -31,6 +31,7 @@
 #include <lod/ops/optimizers.hpp>
 #include <lod/ops/rank_table.hpp>
 #include <lod/ops/row_conv.hpp>
+#include <lod/ops/row_sparse.hpp>
 #include <lod/ops/select.hpp>
 #include <lod/ops/sequence_concat.hpp>
 #include <lod/ops/sequence_conv.hpp>

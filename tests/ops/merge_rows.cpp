@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/counting_resource.hpp"
 #include "support/executors.hpp"
+#include "support/gradient.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -106,6 +108,67 @@ TEST_CASE("merge_add: tensors that do not fit together are refused") {
   const SelectedRows<float> a({1}, 10, {3});
   CHECK_THROWS_AS(lod::merge_add(a, SelectedRows<float>({1}, 11, {3})), lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::merge_add(a, SelectedRows<float>({1}, 10, {2})), lod::ShapeMismatch);
+}
+
+TEST_CASE("merge_average: divided by how often the row is there, not by the number of sources") {
+  const SelectedRows<float> ones({4, 0, 7, 4}, 10,
+                                 LoDTensor<float>::from_values({}, {}, std::vector<float>{1, 1, 1, 3}));
+  const auto average = lod::merge_average(ones);
+  CHECK(average.rows() == Numbers{0, 4, 7});
+  CHECK(average.value().values()[0] == 1);
+  CHECK(average.value().values()[1] == 2);
+  const SelectedRows<float> more({7, 2}, 10, LoDTensor<float>::from_values({}, {}, std::vector<float>{5, 8}));
+  const auto both = lod::merge_average(ones, more);
+  CHECK(both.rows() == Numbers{0, 2, 4, 7});
+  CHECK(both.value().values()[1] == 8);
+  CHECK(both.value().values()[3] == 3);
+  CHECK(lod::merge_average(SelectedRows<float>({}, 10, {3})).rows().empty());
+  const SelectedRows<int> whole({1, 1}, 2, LoDTensor<int>::from_values({}, {}, std::vector<int>{-2, -5}));
+  CHECK(lod::merge_average(whole).value().values()[0] == -3);
+  CHECK_THROWS_WITH_AS(lod::merge_average(ones, SelectedRows<float>({}, 9, {})), "merge_average: height 9, expected 10",
+                       lod::ShapeMismatch);
+}
+
+TEST_CASE("merge_add_grad, merge_average_grad: agree with differences, for two sources one behind the other") {
+  lod_test::Engine engine(3);
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
+    auto value = lod_test::real_numbers<double>(engine, {7, row_size});
+    const Numbers rows = {3, 0, 3, 5, 0, 3, 2};
+    const auto sources = [&] {
+      return std::array{SelectedRows<double>({3, 0, 3, 5}, 6, LoDTensor<double>::copy_of(value.slice(0, 4))),
+                        SelectedRows<double>({0, 3, 2}, 6, LoDTensor<double>::copy_of(value.slice(4, 7)))};
+    };
+    const Numbers merged = {0, 2, 3, 5};
+    const auto gradient = [&](const auto& dy) { return SelectedRows<double>(merged, 6, LoDTensor<double>(dy)); };
+    lod_test::check_gradient(
+        engine, value, [&](const auto&) { return lod::merge_add(sources()[0], sources()[1]).value(); },
+        [&](const auto& dy) { return lod::merge_add_grad(gradient(dy), rows).value(); });
+    lod_test::check_gradient(
+        engine, value, [&](const auto&) { return lod::merge_average(sources()[0], sources()[1]).value(); },
+        [&](const auto& dy) { return lod::merge_average_grad(gradient(dy), rows).value(); });
+  }
+  const SelectedRows<double> dy({2, 3}, 6, {});
+  CHECK(lod::merge_add_grad(SelectedRows<double>({}, 6, {}), Numbers{}).rows().empty());
+  CHECK(lod::merge_add_grad(dy, {3, 2, 3}).rows() == Numbers{3, 2, 3});
+  CHECK_THROWS_AS(lod::merge_add_grad(dy, {3, 6}), lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(lod::merge_add_grad(dy, {3, 3}),
+                       "merge_add_grad: the ids of dy, expected those of the rows, ascending and each of them once",
+                       lod::ShapeMismatch);
+}
+
+TEST_CASE("from_dense: the rows listed, and its gradient") {
+  lod_test::Engine engine(4);
+  auto x = lod_test::real_numbers<double>(engine, {4, 3});
+  const auto g = lod::from_dense(x, {2, 0, 2});
+  CHECK(g.rows() == Numbers{2, 0, 2});
+  CHECK(g.height() == 4);
+  CHECK(g.value().row(2)[1] == x.row(2)[1]);
+  lod_test::check_gradient(
+      engine, x, [&](const auto& at) { return lod::from_dense(at, g.rows()).value(); },
+      [&](const auto& dy) { return lod::to_dense(SelectedRows<double>(g.rows(), 4, LoDTensor<double>(dy))); });
+  SelectedRows<double> out({1}, 3, {});
+  CHECK_THROWS_AS(lod::from_dense_into(lod::CpuExecutor(1), x, {4}, out), lod::OutOfRange);
+  CHECK(out.rows() == Numbers{1});
 }
 
 TEST_CASE("to_dense_grad: the rows listed") {

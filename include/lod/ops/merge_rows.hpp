@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// Row-sparse tensors made tidy and dense: repeated rows added up.
+/// Row-sparse tensors made tidy: repeated rows added up or averaged; made dense, and from dense tensors.
 #pragma once
 
 #include <lod/kernel.hpp>
+#include <lod/ops/argument_list.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 
 namespace lod::inline LOD_TARGET {
@@ -22,8 +26,9 @@ namespace kernel {
 /// of their positions; unique[g] is the g-th id that occurs, at order[groups[g] .. groups[g+1]). Returns how many.
 template <class Executor>
 struct GroupRows : Missing<Executor> {};
-/// y[to[g]] = the sum of the rows rows[order[k]], k in group g; y[g] where `to` is null. Each sum follows the tree of
-/// sequence sums, over the rows in the order of their positions.
+/// run(executor, type, rows, order, groups, row_size, to, y): y[to[g]] = the rows rows[order[k]], k in group g, pooled
+/// as SUM, AVERAGE or SQRT; y[g] where `to` is null. Each sum follows the tree of sequence sums, over the rows in the
+/// order of their positions.
 template <class Executor>
 struct SumGroups : Missing<Executor> {};
 /// y[i] = 0 for i in [0, count).
@@ -32,6 +37,16 @@ struct SetZero : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
+
+/// Throws ShapeMismatch unless there is the height and the row shape of `expected`.
+template <class T, class Device>
+void check_same_rows(std::int64_t height, const Shape& row_shape, const SelectedRows<T, Device>& expected,
+                     const char* what) {
+  check_row_shape(row_shape, expected.row_shape(), what);
+  if (height != expected.height()) {
+    throw ShapeMismatch(detail::text({what, ": height ", height, ", expected ", expected.height()}));
+  }
+}
 
 /// The rows of one or several row-sparse tensors, sorted into groups of equal ids, in scratch memory.
 template <Executor E, class T>
@@ -81,6 +96,46 @@ class RowGroups {
   std::int64_t groups_ = 0;
 };
 
+/// The rows of the sources, pooled by id.
+template <Executor E, class T>
+void merge_into(const E& executor, PoolType type, const char* what,
+                std::span<const SelectedRows<T, typename E::device>* const> sources,
+                SelectedRows<T, typename E::device>& out) {
+  if (sources.empty()) {
+    throw ShapeMismatch(detail::text({what, ": nothing given, expected at least one row-sparse tensor"}));
+  }
+  const auto& first = *sources.front();
+  for (const auto* source : sources) check_same_rows(source->height(), source->row_shape(), first, what);
+  const RowGroups<E, T> groups(executor, sources);
+  out.resize(groups.ids(), first.height(), first.row_shape());
+  kernel::SumGroups<E>::run(executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(), nullptr,
+                            out.value().data());
+}
+
+/// The gradient of `merge_into`: each of the rows gets that of its merged row, divided as it was.
+template <Executor E, class T>
+void merge_grad_into(const E& executor, PoolType type, const char* what, const SelectedRows<T, typename E::device>& dy,
+                     std::span<const std::int64_t> rows, SelectedRows<T, typename E::device>& dg) {
+  detail::check_row_ids(rows, dy.height(), what);
+  const auto count = static_cast<std::int64_t>(rows.size());
+  const Workspace::Loan<std::int64_t> order(executor.workspace(), count), unique(executor.workspace(), count);
+  const Workspace::Loan<std::int64_t> offsets(executor.workspace(), count + 1);
+  const std::int64_t size =
+      kernel::GroupRows<E>::run(executor, rows.data(), count, dy.height(), order.data(), unique.data(), offsets.data());
+  if (!std::equal(dy.rows().begin(), dy.rows().end(), unique.data(), unique.data() + size)) {
+    throw ShapeMismatch(
+        detail::text({what, ": the ids of dy, expected those of the rows, ascending and each of them once"}));
+  }
+  dg.resize(rows, dy.height(), dy.row_shape());
+  const Workspace::Loan<T> sorted(executor.workspace(), count * dy.row_size());
+  kernel::SequencePoolGrad<E>::run(executor, dy.value().data(), kernel::Segments{offsets.data(), size, count},
+                                   dy.row_size(), type, sorted.data());
+  const Workspace::Loan<std::int64_t> places(executor.workspace(), count);
+  for (std::int64_t i = 0; i < count; ++i) places[order[i]] = i;
+  kernel::GatherRows<E>::run(executor, static_cast<const T*>(sorted.data()), places.data(), count, dy.row_size(),
+                             std::int64_t{-1}, dg.value().data());
+}
+
 }  // namespace operation
 
 /// The sum of row-sparse tensors with each row listed once, ids ascending, whatever order they came in. Rows that occur
@@ -91,19 +146,7 @@ class RowGroups {
 template <Executor E, class T>
 void merge_add_into(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
                     SelectedRows<T, typename E::device>& out) {
-  if (sources.empty()) throw ShapeMismatch("merge_add: nothing given, expected at least one row-sparse tensor");
-  const auto& first = *sources.front();
-  for (const auto* source : sources) {
-    operation::check_row_shape(source->row_shape(), first.row_shape(), "merge_add");
-    if (source->height() != first.height()) {
-      throw ShapeMismatch(
-          detail::text({"merge_add: height ", source->height(), ", expected ", first.height(), " as the first has"}));
-    }
-  }
-  const operation::RowGroups<E, T> groups(executor, sources);
-  out.resize(groups.ids(), first.height(), first.row_shape());
-  kernel::SumGroups<E>::run(executor, groups.rows(), groups.order(), groups.groups(), first.row_size(), nullptr,
-                            out.value().data());
+  operation::merge_into<E, T>(executor, PoolType::SUM, "merge_add", sources, out);
 }
 template <Executor E, class T>
 void merge_add_into(const E& executor, const SelectedRows<T, typename E::device>& g,
@@ -124,6 +167,71 @@ auto merge_add(const SelectedRows<T, Device>& g, const More&... more) {
   return merge_add(default_executor<Device>(), g, more...);
 }
 
+/// The same with the average of each row's occurrences in place of their sum: in all sources together, divided by how
+/// many there are. Averages of integers are truncated. Semantics: PaddlePaddle's MergeAverage, which however divides by
+/// the number of sources.
+template <Executor E, class T>
+void merge_average_into(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
+                        SelectedRows<T, typename E::device>& out) {
+  operation::merge_into<E, T>(executor, PoolType::AVERAGE, "merge_average", sources, out);
+}
+template <Executor E, class T>
+void merge_average_into(const E& executor, const SelectedRows<T, typename E::device>& g,
+                        SelectedRows<T, typename E::device>& out) {
+  const std::array sources{&g};
+  merge_average_into(executor, std::span<const SelectedRows<T, typename E::device>* const>(sources), out);
+}
+template <Executor E, class T, std::same_as<SelectedRows<T, typename E::device>>... More>
+SelectedRows<T, typename E::device> merge_average(const E& executor, const SelectedRows<T, typename E::device>& g,
+                                                  const More&... more) {
+  SelectedRows<T, typename E::device> out(executor.resource());
+  const std::array sources{&g, &more...};
+  merge_average_into(executor, std::span<const SelectedRows<T, typename E::device>* const>(sources), out);
+  return out;
+}
+template <class T, class Device, std::same_as<SelectedRows<T, Device>>... More>
+auto merge_average(const SelectedRows<T, Device>& g, const More&... more) {
+  return merge_average(default_executor<Device>(), g, more...);
+}
+
+/// The gradient of `merge_add` for sources that list `rows`, those of several one behind the other: row i is the row of
+/// dy that has the id rows[i]. Throws OutOfRange for an id outside [0, dy.height()), ShapeMismatch unless the ids of dy
+/// are those of the rows, ascending and each of them once, as `merge_add` gives them. `dg` must not be dy.
+template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+void merge_add_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
+                         SelectedRows<T, typename E::device>& dg) {
+  operation::merge_grad_into<E, T>(executor, PoolType::SUM, "merge_add_grad", dy, operation::ids_of(rows), dg);
+}
+template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+SelectedRows<T, typename E::device> merge_add_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                                                   const Rows& rows) {
+  SelectedRows<T, typename E::device> dg(executor.resource());
+  merge_add_grad_into(executor, dy, rows, dg);
+  return dg;
+}
+template <class T, class Device, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+auto merge_add_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
+  return merge_add_grad(default_executor<Device>(), dy, rows);
+}
+
+/// The gradient of `merge_average`: the same, divided by how often the id occurs among the rows.
+template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+void merge_average_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
+                             SelectedRows<T, typename E::device>& dg) {
+  operation::merge_grad_into<E, T>(executor, PoolType::AVERAGE, "merge_average_grad", dy, operation::ids_of(rows), dg);
+}
+template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+SelectedRows<T, typename E::device> merge_average_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                                                       const Rows& rows) {
+  SelectedRows<T, typename E::device> dg(executor.resource());
+  merge_average_grad_into(executor, dy, rows, dg);
+  return dg;
+}
+template <class T, class Device, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+auto merge_average_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
+  return merge_average_grad(default_executor<Device>(), dy, rows);
+}
+
 /// The dense tensor that g stands for: no level, {height, row shape...}, zero where no row is listed, repeated rows
 /// added up as `merge_add` does. `y` must not overlap g.
 template <Executor E, class T, class Y>
@@ -132,8 +240,8 @@ void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>&
   const auto out = operation::prepare(y, operation::PlainRows{g.height()}, g.row_shape());
   const operation::RowGroups<E, T> groups(executor, sources);
   kernel::SetZero<E>::run(executor, out.data(), g.height() * g.row_size());
-  kernel::SumGroups<E>::run(executor, groups.rows(), groups.order(), groups.groups(), g.row_size(), groups.ids().data(),
-                            out.data());
+  kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), groups.groups(), g.row_size(),
+                            groups.ids().data(), out.data());
 }
 template <Executor E, class T>
 LoDTensor<T, typename E::device> to_dense(const E& executor, const SelectedRows<T, typename E::device>& g) {
@@ -146,21 +254,36 @@ auto to_dense(const SelectedRows<T, Device>& g) {
   return to_dense(default_executor<Device>(), g);
 }
 
-/// The gradient of `to_dense`: the rows of dy that `rows` lists, as a row-sparse tensor. Throws OutOfRange for an id
-/// that is no row of dy.
-template <Executor E, LoDTensorLike X>
-SelectedRows<value_type_t<X>, device_t<X>> to_dense_grad(const E& executor, const X& dy,
-                                                         std::span<const std::int64_t> rows) {
-  const auto view = dy.view();
-  SelectedRows<value_type_t<X>, device_t<X>> dg(executor.resource());
-  dg.resize(rows, view.rows(), view.row_shape());
-  kernel::GatherRows<E>::run(executor, view.data(), dg.rows().data(), static_cast<std::int64_t>(rows.size()),
-                             view.row_size(), std::int64_t{-1}, dg.value().data());
-  return dg;
+/// The rows of x that `rows` lists, as a row-sparse tensor of the height x.rows(). A row that is listed twice is there
+/// twice, and counts so: `to_dense` of the result has it doubled. `rows` are int64: a range, a list in braces or a
+/// tensor. The gradient is `to_dense`. Throws OutOfRange for an id that is no row of x.
+template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+void from_dense_into(const E& executor, const X& x, const Rows& rows, SelectedRows<value_type_t<X>, device_t<X>>& g) {
+  const auto view = x.view();
+  const auto list = operation::ids_of(rows);
+  g.resize(list, view.rows(), view.row_shape());
+  kernel::GatherRows<E>::run(executor, view.data(), list.data(), static_cast<std::int64_t>(list.size()),
+                             view.row_size(), std::int64_t{-1}, g.value().data());
 }
-template <LoDTensorLike X>
-auto to_dense_grad(const X& dy, std::span<const std::int64_t> rows) {
-  return to_dense_grad(default_executor<device_t<X>>(), dy, rows);
+template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+SelectedRows<value_type_t<X>, device_t<X>> from_dense(const E& executor, const X& x, const Rows& rows) {
+  SelectedRows<value_type_t<X>, device_t<X>> g(executor.resource());
+  from_dense_into(executor, x, rows, g);
+  return g;
+}
+template <LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+auto from_dense(const X& x, const Rows& rows) {
+  return from_dense(default_executor<device_t<X>>(), x, rows);
+}
+
+/// The gradient of `to_dense` for a tensor that lists `rows`: `from_dense` of dy.
+template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+auto to_dense_grad(const E& executor, const X& dy, const Rows& rows) {
+  return from_dense(executor, dy, rows);
+}
+template <LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+auto to_dense_grad(const X& dy, const Rows& rows) {
+  return from_dense(dy, rows);
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -149,7 +149,7 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
   }
   for (std::int64_t row = 0; row < rows; ++row) sources[row] = view.data() + row * view.row_size();
   kernel::SetZero<E>::run(executor, out.data(), out.rows() * view.row_size());
-  kernel::SumGroups<E>::run(executor, sources.data(), copies.data(),
+  kernel::SumGroups<E>::run(executor, PoolType::SUM, sources.data(), copies.data(),
                             kernel::Segments{row_groups.data(), row_count, longest}, view.row_size(), to.data(),
                             out.data());
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Rows sorted by id and added up, on the CPU.
+/// Rows sorted by id and pooled, on the CPU.
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/sequence_pool.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/merge_rows.hpp>
 
@@ -90,12 +91,12 @@ struct GroupRows<CpuExecutor> {
 template <>
 struct SumGroups<CpuExecutor> {
   template <class T>
-  static void run(const CpuExecutor& executor, const T* const* rows, const std::int64_t* order, const Segments& groups,
-                  std::int64_t row_size, const std::int64_t* to, T* y) {
+  static void run(const CpuExecutor& executor, PoolType type, const T* const* rows, const std::int64_t* order,
+                  const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     cpu::for_each_group_sum(executor, rows, order, groups, row_size,
                             [&](std::int64_t group, const cpu::Accumulator<T>* sums) {
                               T* out = y + (to ? to[group] : group) * row_size;
-                              for (std::int64_t i = 0; i < row_size; ++i) out[i] = static_cast<T>(sums[i]);
+                              cpu::finish_sum(type, groups.length(group), sums, row_size, out);
                             });
   }
 };

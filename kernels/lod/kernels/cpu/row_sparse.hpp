@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Arithmetic with row-sparse tensors on the CPU: a row of the dense tensor belongs to one thread.
+#pragma once
+
+#include <lod/kernels/cpu/elementwise.hpp>
+#include <lod/kernels/cpu/merge_rows.hpp>
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/row_sparse.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+template <>
+struct Map<CpuExecutor> {
+  template <class F, class T>
+  static void run(const CpuExecutor& executor, const F& f, const T* x, std::int64_t count, T* y) {
+    const std::int64_t bytes = 2 * count * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
+      if constexpr (std::integral<T>) {
+        for (std::int64_t i = begin; i < end; ++i) y[i] = static_cast<T>(f(static_cast<std::int64_t>(x[i])));
+      } else {
+        cpu::transform<T>(x + begin, end - begin, y + begin, f);
+      }
+    });
+  }
+};
+
+template <>
+struct SumSquares<CpuExecutor> {
+  template <class T>
+  static double run(const CpuExecutor& executor, const T* x, std::int64_t count) {
+    if (count == 0) return 0;
+    const cpu::ThreadScratch<double> blocks(executor, cpu::computed_scratch(1));
+    const auto squares = [x](std::int64_t first, std::int64_t some, double* to) {
+      for (std::int64_t i = 0; i < some; ++i) {
+        const auto number = static_cast<double>(x[first + i]);
+        to[i] = number * number;
+      }
+    };
+    double sum;
+    cpu::sum_rows<double>(
+        executor,
+        [&](int thread) {
+          return cpu::ComputedRows{squares, blocks(thread)};
+        },
+        count, 1, count * static_cast<std::int64_t>(sizeof(T)), &sum);
+    return sum;
+  }
+};
+
+template <>
+struct ScatterSums<CpuExecutor> {
+  template <class F, class T>
+  static void run(const CpuExecutor& executor, const F& f, const T* const* rows, const std::int64_t* order,
+                  const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
+    using A = cpu::Accumulator<T>;
+    cpu::for_each_group_sum(executor, rows, order, groups, row_size, [&](std::int64_t group, const A* sums) {
+      if (group + cpu::prefetch_distance < groups.size) {
+        cpu::prefetch(y + to[group + cpu::prefetch_distance] * row_size, row_size);
+      }
+      T* const row = y + to[group] * row_size;
+      for (std::int64_t i = 0; i < row_size; ++i) row[i] = static_cast<T>(f(static_cast<A>(row[i]), sums[i]));
+    });
+  }
+};
+
+template <>
+struct ScatterRows<CpuExecutor> {
+  template <class F, class T>
+  static void run(const CpuExecutor& executor, const F& f, const T* const* rows, const std::int64_t* order,
+                  const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
+    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_sequences(executor, groups, row_bytes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t group = begin; group < end; ++group) {
+        if (group + cpu::prefetch_distance < groups.size) {
+          cpu::prefetch(y + to[group + cpu::prefetch_distance] * row_size, row_size);
+        }
+        const std::int64_t first = groups.begin(group);
+        const cpu::OrderedRows<T> listed{rows, order + first, groups.rows() - first, row_size};
+        T* const row = y + to[group] * row_size;
+        for (std::int64_t k = 0; k < groups.length(group); ++k) cpu::combine(f, row, listed(k), row_size, row);
+      }
+    });
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/check_throws.hpp"
+#include "support/counting_resource.hpp"
+#include "support/executors.hpp"
+#include "support/gradient.hpp"
+#include "support/random_batch.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using lod::ScatterOp;
+using lod::SelectedRows;
+using namespace lod_test;
+using Numbers = std::vector<std::int64_t>;
+
+namespace {
+
+constexpr ScatterOp all_ops[] = {ScatterOp::ASSIGN, ScatterOp::ADD, ScatterOp::SUB,  ScatterOp::SUBBY,
+                                 ScatterOp::MUL,    ScatterOp::DIV, ScatterOp::DIVBY};
+
+template <class T = float>
+SelectedRows<T> rows_of_one(const Numbers& rows, std::int64_t height, std::initializer_list<double> values) {
+  SelectedRows<T> g(rows, height, {});
+  std::size_t i = 0;
+  for (const double value : values) g.value().values()[i++] = static_cast<T>(value);
+  return g;
+}
+template <class T>
+std::vector<double> numbers_of(const LoDTensor<T>& x) {
+  std::vector<double> numbers;
+  for (const T value : x.values()) numbers.push_back(static_cast<double>(value));
+  return numbers;
+}
+using Reals = std::vector<double>;
+
+Numbers random_rows(Engine& engine, std::int64_t count, std::int64_t height) {
+  Numbers rows;
+  for (std::int64_t i = 0; i < count; ++i) rows.push_back(random_number(engine, 0, height - 1));
+  return rows;
+}
+
+/// Row after row, as a plain loop has it.
+double scattered(ScatterOp op, double dense, double listed) {
+  switch (op) {
+    case ScatterOp::ASSIGN:
+      return listed;
+    case ScatterOp::ADD:
+      return dense + listed;
+    case ScatterOp::SUB:
+      return dense - listed;
+    case ScatterOp::SUBBY:
+      return listed - dense;
+    case ScatterOp::MUL:
+      return dense * listed;
+    case ScatterOp::DIV:
+      return dense / listed;
+    default:
+      return listed / dense;
+  }
+}
+
+/// Powers of two: products and quotients are exact, and few sums are not.
+template <class T>
+void fill_powers(Engine& engine, LoDTensor<T>& x) {
+  for (T& number : x.values())
+    number = static_cast<T>(std::ldexp(1.0F, static_cast<int>(random_number(engine, -1, 1))));
+}
+
+}  // namespace
+
+TEST_CASE("add: the rows of both, one behind the other; they count as their sum") {
+  const SelectedRows<float> a({0, 4, 7}, 10, {2}), b({0, 5, 7, 9}, 10, {2});
+  auto ones = a, twos = b;
+  for (float& value : ones.value().values()) value = 1;
+  for (float& value : twos.value().values()) value = 2;
+  const auto sum = lod::add(ones, twos);
+  CHECK(sum.rows() == Numbers{0, 4, 7, 0, 5, 7, 9});
+  CHECK(sum.height() == 10);
+  const auto dense = lod::to_dense(sum);
+  CHECK(dense.row(0)[1] == 3);
+  CHECK(dense.row(4)[0] == 1);
+  CHECK(dense.row(9)[1] == 2);
+  CHECK(lod::add(SelectedRows<float>({}, 10, {2}), SelectedRows<float>({}, 10, {2})).rows().empty());
+  CHECK(lod::add(ones, SelectedRows<float>({}, 10, {2})).rows() == a.rows());
+}
+
+TEST_CASE("add: a row-sparse and a dense tensor, whose levels stay; in place too") {
+  const auto x = LoDTensor<float>::from_values(LoD::from_lengths({{1, 0, 2}}), {}, std::vector<float>{1, 2, 3});
+  const auto g = rows_of_one({2, 0, 2}, 3, {10, 20, 30});
+  auto y = lod::add(g, x);
+  CHECK(y.lod() == x.lod());
+  CHECK(numbers_of(y) == Reals{21, 2, 43});
+  lod::add_into(lod::CpuExecutor(1), g, y, y);
+  CHECK(numbers_of(y) == Reals{41, 2, 83});
+  // The add of two dense tensors is another one.
+  CHECK(numbers_of(lod::add(x, x)) == Reals{2, 4, 6});
+}
+
+TEST_CASE("add: the gradients are dy and its rows") {
+  Engine engine(1);
+  auto x = real_numbers<double>(engine, {5, 3});
+  const Numbers rows = {3, 0, 3};
+  auto value = real_numbers<double>(engine, {3, 3});
+  const auto f = [&](const auto&) { return lod::add(SelectedRows<double>(rows, 5, LoDTensor<double>(value)), x); };
+  check_gradient(engine, x, f, [](const auto& dy) { return dy; });
+  check_gradient(engine, value, f, [&](const auto& dy) { return lod::from_dense(dy, rows).value(); });
+}
+
+TEST_CASE("scale: the values; rows as they are; in place too") {
+  auto g = rows_of_one({2, 0, 2}, 3, {1, -2, 3});
+  const auto half = lod::scale(g, 0.5);
+  CHECK(half.rows() == g.rows());
+  CHECK(numbers_of(half.value()) == Reals{0.5, -1, 1.5});
+  lod::scale_into(lod::CpuExecutor(1), g, -2, g);
+  CHECK(numbers_of(g.value()) == Reals{-2, 4, -6});
+  const auto whole = rows_of_one<std::int8_t>({0, 1, 2}, 3, {100, -100, 1});
+  CHECK(numbers_of(lod::scale(whole, 2).value()) == Reals{-56, 56, 2});
+  CHECK(lod::scale(SelectedRows<lod::float16>({}, 3, {2}), 3).rows().empty());
+  // One rounding: 2049 * 3 does not fit 16 bits, the factor 0.1 is not a number of 16 bits.
+  const auto tenth = lod::scale(rows_of_one<lod::float16>({0}, 1, {2048}), 0.1);
+  CHECK(tenth.value().data()[0] == lod::float16(2048.F * 0.1F));
+}
+
+TEST_CASE("scatter: each way, with a row listed twice") {
+  const auto g = rows_of_one<double>({2, 0, 2}, 4, {8, 3, 2});
+  const auto apply = [&](ScatterOp op) {
+    auto y = LoDTensor<double>::from_values({}, {}, Reals{6, 5, 16, 7});
+    lod::scatter(g, op, y);
+    return numbers_of(y);
+  };
+  CHECK(apply(ScatterOp::ASSIGN) == Reals{3, 5, 2, 7});
+  CHECK(apply(ScatterOp::ADD) == Reals{9, 5, 26, 7});
+  CHECK(apply(ScatterOp::SUB) == Reals{3, 5, 6, 7});
+  CHECK(apply(ScatterOp::SUBBY) == Reals{-3, 5, 2 - (8 - 16), 7});
+  CHECK(apply(ScatterOp::MUL) == Reals{18, 5, 256, 7});
+  CHECK(apply(ScatterOp::DIV) == Reals{2, 5, 1, 7});
+  CHECK(apply(ScatterOp::DIVBY) == Reals{0.5, 5, 4, 7});
+}
+
+TEST_CASE_TEMPLATE("scatter: agrees with a plain loop, into slices too, by any number of threads", T, float,
+                   lod::bfloat16, std::int32_t) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    CAPTURE(seed);
+    Engine engine(seed);
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
+      // Few repetitions, since products of many powers leave the range of exact numbers.
+      for (const std::int64_t count : {0, 3, 300}) {
+        const std::int64_t height = 4 + 13 * count;
+        SelectedRows<T> g(random_rows(engine, count, height), height, {row_size});
+        auto whole = LoDTensor<T>({height + 2, row_size});
+        if constexpr (std::same_as<T, std::int32_t>) {
+          for (T& number : g.value().values()) number = static_cast<T>(random_number(engine, 0, 1) * 2 - 1);
+          for (T& number : whole.values()) number = static_cast<T>(random_number(engine, 0, 1) * 2 - 1);
+        } else {
+          fill_powers(engine, g.value());
+          fill_powers(engine, whole);
+        }
+        for (const ScatterOp op : all_ops) {
+          CAPTURE(static_cast<int>(op));
+          auto expected = numbers_of(whole);
+          for (std::size_t i = 0; i < g.rows().size(); ++i) {
+            for (std::int64_t c = 0; c < row_size; ++c) {
+              double& number = expected[static_cast<std::size_t>((g.rows()[i] + 1) * row_size + c)];
+              number = scattered(op, number,
+                                 static_cast<double>(g.value().data()[static_cast<std::int64_t>(i) * row_size + c]));
+            }
+          }
+          for_each_executor([&](const auto& executor) {
+            auto y = whole;
+            lod::scatter(executor, g, op, y.slice(1, height + 1));
+            CHECK(numbers_of(y) == expected);
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("scatter: ADD and SUB take the sum, which stays accurate over any number of rows") {
+  // 0.5 + 0.5 + ... in 16 bits would stop at 1024.
+  const Numbers rows(3000, 1);
+  SelectedRows<lod::float16> g(rows, 2, {});
+  for (auto& value : g.value().values()) value = lod::float16(0.5F);
+  LoDTensor<lod::float16> y({2});
+  lod::scatter(g, ScatterOp::ADD, y);
+  CHECK(static_cast<float>(y.data()[1]) == 1500);
+  lod::scatter(g, ScatterOp::SUB, y);
+  CHECK(static_cast<float>(y.data()[1]) == 0);
+}
+
+TEST_CASE("scatter: what does not fit, or would divide integers by 0, throws and changes nothing") {
+  auto y = LoDTensor<std::int32_t>::from_values({}, {}, std::vector<std::int32_t>{1, 2, 3});
+  const auto zero = rows_of_one<std::int32_t>({2, 0}, 3, {5, 0});
+  check_throws<lod::OutOfRange>([&] { lod::scatter(zero, ScatterOp::DIV, y); },
+                                "scatter: division by 0 in row 0, column 0", y);
+  // 1 / 3 is 0, by which the second row would be divided.
+  check_throws<lod::OutOfRange>(
+      [&] {
+        lod::scatter(rows_of_one<std::int32_t>({2, 2}, 3, {1, 1}), ScatterOp::DIVBY, y);
+      },
+      "scatter: division by 0 in row 2", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::scatter(rows_of_one<std::int32_t>({2}, 4, {1}), ScatterOp::ADD, y); },
+                                   "scatter: the dense tensor: height 3, expected 4", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::scatter(SelectedRows<std::int32_t>({2}, 3, {2}), ScatterOp::ADD, y); },
+                                   "scatter: the dense tensor: rows of shape {}, expected {2}", y);
+  CHECK_THROWS_AS(rows_of_one({3}, 3, {1}), lod::OutOfRange);  // a row outside the height there is never
+  const SelectedRows<float> a({1}, 10, {3});
+  CHECK_THROWS_WITH_AS(lod::add(a, SelectedRows<float>({1}, 11, {3})), "add: height 11, expected 10",
+                       lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::add(a, SelectedRows<float>({1}, 10, {2})), "add: rows of shape {2}, expected {3}",
+                       lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::add(a, LoDTensor<float>({9, 3})), "add: height 9, expected 10", lod::ShapeMismatch);
+}
+
+TEST_CASE("clip: repeated rows add up first; NaN stays, rows that are not listed stay zero") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto g = rows_of_one<double>({4, 0, 4, 2, 3}, 5, {0.75, -3, 0.75, 0.5, nan});
+  const auto clipped = lod::clip(g, -1, 1);
+  CHECK(clipped.rows() == Numbers{0, 2, 3, 4});
+  CHECK(clipped.value().data()[0] == -1);
+  CHECK(clipped.value().data()[1] == 0.5);
+  CHECK(std::isnan(clipped.value().data()[2]));
+  CHECK(clipped.value().data()[3] == 1);
+  CHECK(lod::to_dense(lod::clip(g, 1, 2)).data()[1] == 0);
+  CHECK(numbers_of(lod::clip(rows_of_one<std::int16_t>({1, 0, 1}, 2, {5, -7, 4}), -6, 8).value()) == Reals{-6, 8});
+  CHECK(lod::clip(SelectedRows<float>({}, 5, {2}), -1, 1).rows().empty());
+  CHECK_THROWS_WITH_AS(lod::clip(g, 1, 0), "clip: the lower bound, expected not to exceed the upper one",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(lod::clip(g, nan, 0), std::invalid_argument);
+}
+
+TEST_CASE("clip_by_norm: the norm is that of the merged rows") {
+  const auto g = rows_of_one<double>({4, 0, 4}, 5, {1, 4, 2});  // merged: 4 and 3, of length 5
+  const auto shorter = lod::clip_by_norm(g, 2.5);
+  CHECK(shorter.rows() == Numbers{0, 4});
+  CHECK(numbers_of(shorter.value()) == Reals{2, 1.5});
+  CHECK(numbers_of(lod::clip_by_norm(g, 5).value()) == Reals{4, 3});
+  CHECK(numbers_of(lod::clip_by_norm(g, 0).value()) == Reals{0, 0});
+  // Squares beyond what float holds.
+  const auto great = lod::clip_by_norm(rows_of_one({0, 1}, 2, {3e30, 4e30}), 5.0);
+  CHECK(great.value().data()[0] == doctest::Approx(3));
+  CHECK(static_cast<float>(lod::clip_by_norm(rows_of_one<lod::float16>({0, 1}, 2, {300, 400}), 5).value().data()[1]) ==
+        4);
+  CHECK(lod::clip_by_norm(SelectedRows<float>({}, 5, {2}), 1).rows().empty());
+  const auto undefined = lod::clip_by_norm(rows_of_one({0, 1}, 2, {std::nan(""), 4}), 1.0);
+  CHECK(undefined.value().data()[1] == 4);
+  CHECK_THROWS_WITH_AS(lod::clip_by_norm(g, -1), "clip_by_norm: the norm, expected 0 or more", std::invalid_argument);
+  CHECK_THROWS_AS(lod::clip_by_norm(g, std::nan("")), std::invalid_argument);
+}
+
+TEST_CASE("split_selected_rows: the field's case, and its gradient") {
+  SelectedRows<float> g({0, 5, 7, 4, 20}, 23, {2});
+  for (std::size_t i = 0; i < 10; ++i) g.value().values()[i] = static_cast<float>(i);
+  const auto parts = lod::split_selected_rows(g, {5, 5, 5, 5, 3});
+  REQUIRE(parts.size() == 5);
+  CHECK(parts[0].rows() == Numbers{0, 4});
+  CHECK(parts[1].rows() == Numbers{0, 2});
+  CHECK(parts[2].rows().empty());
+  CHECK(parts[2].height() == 5);
+  CHECK(parts[4].rows() == Numbers{0});
+  CHECK(parts[4].height() == 3);
+  CHECK(numbers_of(parts[0].value()) == Reals{0, 1, 6, 7});
+  CHECK(numbers_of(parts[4].value()) == Reals{8, 9});
+  const auto joined = lod::split_selected_rows_grad(parts);
+  CHECK(joined.rows() == Numbers{0, 4, 5, 7, 20});
+  CHECK(joined.height() == 23);
+  CHECK(same_bits(lod::to_dense(joined), lod::to_dense(g)));
+}
+
+TEST_CASE("split_selected_rows: unsorted and repeated rows, empty sections, nothing at all") {
+  const auto g = rows_of_one({3, 1, 3, 0}, 4, {1, 2, 3, 4});
+  const auto parts = lod::split_selected_rows(g, Numbers{0, 1, 0, 3, 0});
+  CHECK(parts[0].rows().empty());
+  CHECK(parts[0].height() == 0);
+  CHECK(parts[1].rows() == Numbers{0});
+  CHECK(parts[3].rows() == Numbers{2, 0, 2});
+  CHECK(numbers_of(parts[3].value()) == Reals{1, 2, 3});
+  CHECK(lod::split_selected_rows(SelectedRows<float>({}, 0, {3}), Numbers{}).empty());
+  CHECK_THROWS_WITH_AS(lod::split_selected_rows(g, {2, 3}),
+                       "split_selected_rows: sections of height 5 in all, expected 4 as the tensor has",
+                       lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::split_selected_rows(g, {5, -1}),
+                       "split_selected_rows: section 1 of height -1, expected 0 or more", lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::split_selected_rows(g, {INT64_MAX, 1}), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::split_selected_rows_grad(std::vector<SelectedRows<float>>{}), lod::ShapeMismatch);
+  std::vector<SelectedRows<float>> tall = {SelectedRows<float>({}, INT64_MAX, {}), SelectedRows<float>({}, 1, {})};
+  CHECK_THROWS_AS(lod::split_selected_rows_grad(tall), lod::ShapeMismatch);
+  tall[0] = SelectedRows<float>({}, 1, {2});
+  CHECK_THROWS_AS(lod::split_selected_rows_grad(tall), lod::ShapeMismatch);
+}
+
+TEST_CASE("row-sparse arithmetic: the same bits for any number of threads; a second call allocates nothing") {
+  Engine engine(5);
+  Numbers rows;  // one id has most of them
+  for (int i = 0; i < 40000; ++i) rows.push_back(i % 3 ? 77 : random_number(engine, 0, 2999));
+  const SelectedRows<float> g(rows, 3000, real_numbers<float>(engine, {40000, 5}));
+  const auto x = real_numbers<float>(engine, {3000, 5});
+  struct Results {
+    SelectedRows<float> sum, scaled, clipped, shorter, merged, average, gradient, joined;
+    LoDTensor<float> dense;
+    std::vector<SelectedRows<float>> parts;
+    explicit Results(std::pmr::memory_resource* resource)
+        : sum(resource),
+          scaled(resource),
+          clipped(resource),
+          shorter(resource),
+          merged(resource),
+          average(resource),
+          gradient(resource),
+          joined(resource),
+          dense(resource) {}
+  };
+  const Numbers sections = {1000, 0, 2000};
+  const auto run = [&](const lod::CpuExecutor& executor, Results& r) {
+    lod::add_into(executor, g, g, r.sum);
+    lod::add_into(executor, g, x, r.dense);
+    lod::scale_into(executor, g, 0.3, r.scaled);
+    lod::clip_into(executor, g, -0.5, 0.75, r.clipped);
+    lod::clip_by_norm_into(executor, g, 10, r.shorter);
+    lod::split_selected_rows_into(executor, g, sections, r.parts);
+    lod::split_selected_rows_grad_into(executor, r.parts, r.joined);
+    lod::merge_average_into(executor, g, r.average);
+    lod::merge_average_grad_into(executor, r.average, rows, r.gradient);
+    lod::from_dense_into(executor, x, rows, r.merged);
+    lod::scatter(executor, g, ScatterOp::SUBBY, r.dense);
+  };
+  CountingResource first;
+  Results expected(&first);
+  run(lod::CpuExecutor(1, &first), expected);
+  for (const int threads : {1, 2, 7}) {
+    CountingResource resource;
+    const lod::CpuExecutor executor(threads, &resource);
+    Results r(&resource);
+    run(executor, r);
+    run(executor, r);
+    const int before = resource.allocations;
+    run(executor, r);
+    CHECK(resource.allocations == before);
+    CHECK(same_bits(r.sum.value(), expected.sum.value()));
+    CHECK(same_bits(r.scaled.value(), expected.scaled.value()));
+    CHECK(same_bits(r.clipped.value(), expected.clipped.value()));
+    CHECK(same_bits(r.shorter.value(), expected.shorter.value()));
+    CHECK(same_bits(r.average.value(), expected.average.value()));
+    CHECK(same_bits(r.gradient.value(), expected.gradient.value()));
+    CHECK(same_bits(r.joined.value(), expected.joined.value()));
+    CHECK(same_bits(r.dense, expected.dense));
+  }
+}
