@@ -79,13 +79,13 @@ inline bool wins(const T& candidate, const T& best) {
   }
 }
 
-/// The greatest (least) of each column of rows [0, length) of x, and set_row(column, row) for the row where it stands.
-template <bool minimum, class T, class SetRow>
-void pool_extremes(const T* x, std::int64_t length, std::int64_t row_size, T* y, const SetRow& set_row) {
-  copy(x, row_size, y);
+/// The greatest (least) of each column of `length` rows, and set_row(column, row) for the row where it stands.
+template <bool minimum, class T, class Rows, class SetRow>
+void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y, const SetRow& set_row) {
+  copy(rows(0), row_size, y);
   for (std::int64_t column = 0; column < row_size; ++column) set_row(column, 0);
   for (std::int64_t row = 1; row < length; ++row) {
-    const T* candidates = x + row * row_size;
+    const T* candidates = rows(row);
     for (std::int64_t column = 0; column < row_size; ++column) {
       if (wins<minimum>(candidates[column], y[column])) {
         y[column] = candidates[column];
@@ -95,10 +95,10 @@ void pool_extremes(const T* x, std::int64_t length, std::int64_t row_size, T* y,
   }
 }
 
-/// The same without the row: whole vectors at a time, along the columns of wide rows, across the rows of scalar ones.
-/// From x on, `readable` numbers may be read.
-template <bool minimum, class T>
-void pool_extremes(const T* x, std::int64_t length, std::int64_t row_size, T* y, std::int64_t readable) {
+/// The same without the row: whole vectors at a time, along the columns of wide rows, across scalar rows that lie one
+/// behind the other.
+template <bool minimum, class T, class Rows>
+void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y) {
   const auto keep = [](const Vector<T>& candidate, const Vector<T>& best) {
     if constexpr (minimum) {
       return xsimd::select(falls_below(candidate, best), candidate, best);
@@ -106,32 +106,45 @@ void pool_extremes(const T* x, std::int64_t length, std::int64_t row_size, T* y,
       return xsimd::select(exceeds(candidate, best), candidate, best);
     }
   };
-  if (row_size == 1) {
-    using A = Accumulator<T>;
-    const auto first = static_cast<A>(*x);
-    Vector<T> best(first);
-    std::int64_t row = 0;
-    for (; row + lanes<T> <= length; row += lanes<T>) best = keep(load(x + row), best);
-    if (row < length) best = keep(load_first(x + row, length - row, first, readable - row), best);
-    if constexpr (std::floating_point<A>) {
-      if (xsimd::any(xsimd::isnan(best))) {
-        *y = std::numeric_limits<A>::quiet_NaN();
-        return;
+  if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
+    if (row_size == 1) {
+      using A = Accumulator<T>;
+      const T* const x = rows.first;
+      const auto first = static_cast<A>(*x);
+      Vector<T> best(first);
+      std::int64_t row = 0;
+      for (; row + lanes<T> <= length; row += lanes<T>) best = keep(load(x + row), best);
+      if (row < length) best = keep(load_first(x + row, length - row, first, rows.readable - row), best);
+      if constexpr (std::floating_point<A>) {
+        if (xsimd::any(xsimd::isnan(best))) {
+          *y = std::numeric_limits<A>::quiet_NaN();
+          return;
+        }
       }
-    }
-    alignas(64) A lane[Vector<T>::size];
-    best.store_aligned(lane);
-    for (std::size_t half = Vector<T>::size / 2; half > 0; half /= 2) {
-      for (std::size_t i = 0; i < half; ++i) {
-        lane[i] = minimum ? std::min(lane[i], lane[half + i]) : std::max(lane[i], lane[half + i]);
+      alignas(64) A lane[Vector<T>::size];
+      best.store_aligned(lane);
+      for (std::size_t half = Vector<T>::size / 2; half > 0; half /= 2) {
+        for (std::size_t i = 0; i < half; ++i) {
+          lane[i] = minimum ? std::min(lane[i], lane[half + i]) : std::max(lane[i], lane[half + i]);
+        }
       }
+      *y = static_cast<T>(lane[0]);
+      return;
     }
-    *y = static_cast<T>(lane[0]);
-  } else if (row_size >= lanes<T>) {
-    copy(x, row_size, y);
-    for (std::int64_t row = 1; row < length; ++row) transform<T>(x + row * row_size, y, row_size, y, keep);
+  }
+  if (row_size >= lanes<T>) {
+    copy(rows(0), row_size, y);
+    for (std::int64_t row = 1; row < length; ++row) transform<T>(rows(row), y, row_size, y, keep);
   } else {
-    pool_extremes<minimum>(x, length, row_size, y, [](std::int64_t, std::int64_t) {});
+    pool_extremes<minimum>(rows, length, row_size, y, [](std::int64_t, std::int64_t) {});
+  }
+}
+
+/// y = dy / divisor.
+template <class T>
+inline void divide_row(const T* dy, Accumulator<T> divisor, std::int64_t row_size, T* y) {
+  for (std::int64_t column = 0; column < row_size; ++column) {
+    y[column] = static_cast<T>(static_cast<Accumulator<T>>(dy[column]) / divisor);
   }
 }
 
@@ -152,16 +165,16 @@ struct SequencePool<CpuExecutor> {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t length = sequences.length(i);
         const std::int64_t before = sequences.begin(i) * row_size;
-        const T* first = x + before;
+        const cpu::ContiguousRows<T> rows{x + before, row_size, numbers - before};
         T* out = y + i * row_size;
         if (length == 0) {
           cpu::fill(out, row_size, pad_value);
         } else if (type == PoolType::MAX) {
-          cpu::pool_extremes<false>(first, length, row_size, out, numbers - before);
+          cpu::pool_extremes<false>(rows, length, row_size, out);
         } else if (type == PoolType::MIN) {
-          cpu::pool_extremes<true>(first, length, row_size, out, numbers - before);
+          cpu::pool_extremes<true>(rows, length, row_size, out);
         } else {
-          cpu::copy(type == PoolType::FIRST ? first : first + (length - 1) * row_size, row_size, out);
+          cpu::copy(rows(type == PoolType::FIRST ? 0 : length - 1), row_size, out);
         }
       }
     });
@@ -185,11 +198,11 @@ struct SequenceMaxPool<CpuExecutor> {
           continue;
         }
         const auto set_row = [&](std::int64_t column, std::int64_t row) { rows[column] = first_row + row; };
-        const T* first = x + first_row * row_size;
+        const cpu::ContiguousRows<T> at{x + first_row * row_size, row_size};
         if (minimum) {
-          cpu::pool_extremes<true>(first, sequences.length(i), row_size, out, set_row);
+          cpu::pool_extremes<true>(at, sequences.length(i), row_size, out, set_row);
         } else {
-          cpu::pool_extremes<false>(first, sequences.length(i), row_size, out, set_row);
+          cpu::pool_extremes<false>(at, sequences.length(i), row_size, out, set_row);
         }
       }
     });
@@ -217,9 +230,7 @@ struct SequencePoolGrad<CpuExecutor> {
                          } else {
                            // One row is computed; the others are copies of what has been written.
                            const A divisor = cpu::pool_divisor<A>(type, length);
-                           for (std::int64_t column = 0; column < row_size; ++column) {
-                             first[column] = static_cast<T>(static_cast<A>(from[column]) / divisor);
-                           }
+                           cpu::divide_row(from, divisor, row_size, first);
                            cpu::repeat_row(first, row_size, end - begin - 1, first + row_size, room - 1);
                          }
                        });

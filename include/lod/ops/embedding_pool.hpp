@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Embeddings pooled where they are looked up: the rows between the two are never written.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/embedding.hpp>
+#include <lod/ops/merge_rows.hpp>
+#include <lod/ops/sequence_pool.hpp>
+#include <lod/output.hpp>
+#include <lod/scalar.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/target.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+
+namespace lod::inline LOD_TARGET {
+
+template <class T, class Device = Cpu>
+struct EmbeddingPoolOptions {
+  /// For each id, a number that its row is multiplied by: a tensor or a view, whose levels do not count. None: 1.
+  std::optional<LoDTensorView<const T, Device>> weights = std::nullopt;
+  std::int64_t padding_idx = -1;  ///< the id whose row is zero, whatever the table holds there; -1: none
+  Scalar pad_value = 0;           ///< every element of the row of an empty sequence
+  int level = -1;                 ///< the level of the ids whose sequences are pooled
+};
+
+namespace kernel {
+
+/// Rows looked up: row k is weights[k] * table[ids[k]], where `weights` is not null; zero in place of table[skipped].
+template <class T>
+struct LookUp {
+  const T* table;
+  const std::int64_t* ids;
+  const T* weights;
+  std::int64_t row_size;
+  std::int64_t skipped;
+};
+
+/// The gradients of rows that were looked up. Number j is that of row k = occurrences[j], which is in sequence[j]:
+/// weights[k] * dy[sequence[j]], where `weights` is not null; where `winners` is not null, it is 0 in the columns c
+/// with winners[sequence[j]][c] != k.
+template <class T>
+struct LookUpGrad {
+  const T* dy;
+  const std::int64_t* occurrences;
+  const std::int64_t* sequence;
+  const T* weights;
+  const std::int64_t* winners;
+  std::int64_t row_size;
+};
+
+/// run(executor, rows, sequences, type, pad_value, y)
+template <class Executor>
+struct EmbeddingPool : Missing<Executor> {};
+/// run(executor, rows, sequences, minimum, pad_value, y, index)
+template <class Executor>
+struct EmbeddingMaxPool : Missing<Executor> {};
+/// run(executor, dy, sequences, row_size, type, y): y[i] = dy[i] divided as the sum of sequence i was, if it is not
+/// empty.
+template <class Executor>
+struct DividePooled : Missing<Executor> {};
+/// run(executor, rows, order, groups, y): y[g] = the sum of the gradients number order[i], i in group g.
+template <class Executor>
+struct SumLookUpGrads : Missing<Executor> {};
+/// run(executor, rows, dy, winners, sequences, type, dweights): dweights[k] = the scalar product of table[ids[k]] and
+/// the gradient of row k.
+template <class Executor>
+struct LookUpWeightsGrad : Missing<Executor> {};
+
+}  // namespace kernel
+
+namespace operation {
+
+/// The sequences that are pooled. Throws unless the options fit the ids.
+template <class Ids, class T, class Device>
+kernel::Segments check_embedding_pool(const Ids& ids, const EmbeddingPoolOptions<T, Device>& options,
+                                      const char* what) {
+  static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding_pool: ids are int64");
+  check_has_level(ids, what);
+  const int level = detail::resolve_level(options.level, ids.levels());
+  if (ids.row_size() != 1) {
+    throw ShapeMismatch(
+        detail::text({what, ": ids: rows of shape ", to_string(ids.row_shape()), ", expected one id a row"}));
+  }
+  if (options.weights && (options.weights->rows() != ids.rows() || options.weights->row_size() != 1)) {
+    throw ShapeMismatch(detail::text({what, ": weights of shape ", to_string(options.weights->shape()), ", expected ",
+                                      ids.rows(), " numbers, one for each id"}));
+  }
+  return segments(ids, level);
+}
+
+template <class Table, class Ids, class T, class Device>
+kernel::LookUp<T> look_up(const Table& table, const Ids& ids, const EmbeddingPoolOptions<T, Device>& options) {
+  return {table.data(), ids.data(), options.weights ? options.weights->data() : nullptr, table.row_size(),
+          options.padding_idx};
+}
+
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class T, class Device, class Y, class Index>
+void embedding_extreme_pool_into(const E& executor, const Table& table, const Ids& ids, bool minimum,
+                                 const EmbeddingPoolOptions<T, Device>& options, Y&& values, Index&& index) {
+  const char* const what = minimum ? "embedding_min_pool" : "embedding_max_pool";
+  const auto rows = table.view();
+  const auto list = ids.view();
+  const kernel::Segments sequences = check_embedding_pool(list, options, what);
+  detail::check_row_ids(list.values(), rows.rows(), what);
+  const int level = detail::resolve_level(options.level, list.levels());
+  const Shape row_shape = embedding_row_shape(list.row_shape(), rows.row_shape());
+  const LevelsAbove above{list.lod_view(), level};
+  const PlainRows plain{sequences.size};
+  check_output(values, above, row_shape);
+  check_output(index, plain, row_shape);
+  const auto out = prepare(values, above, row_shape);
+  const auto winners = prepare(index, plain, row_shape);
+  kernel::EmbeddingMaxPool<E>::run(executor, look_up(rows, list, options), sequences, minimum,
+                                   options.pad_value.template to<T>(), out.data(), winners.data());
+}
+
+/// Gradients of what was pooled, as those of the single rows are: divided by the lengths, where the type says so.
+template <Executor E, class T>
+class UnpooledGrad {
+ public:
+  UnpooledGrad(const E& executor, const T* dy, const kernel::Segments& sequences, std::int64_t row_size, PoolType type)
+      : divided_(executor.workspace(), divides(type) ? sequences.size * row_size : 0), dy_(dy) {
+    if (!divides(type)) return;
+    kernel::DividePooled<E>::run(executor, dy, sequences, row_size, type, divided_.data());
+    dy_ = divided_.data();
+  }
+  const T* data() const noexcept { return dy_; }
+
+ private:
+  static bool divides(PoolType type) noexcept { return type == PoolType::AVERAGE || type == PoolType::SQRT; }
+
+  Workspace::Loan<T> divided_;
+  const T* dy_;
+};
+
+/// `winners` is null for sums, for FIRST and for LAST.
+template <Executor E, LoDTensorLike X, LoDTensorLike Ids, class T, class Device>
+void embedding_pool_grad_into(const E& executor, const X& dy, const std::int64_t* winners, const Ids& ids,
+                              std::int64_t height, PoolType type, const EmbeddingPoolOptions<T, Device>& options,
+                              const kernel::Segments& sequences, const Shape& row_shape,
+                              SelectedRows<T, Device>& dtable) {
+  // The ids that have a gradient, where they stand, and in which sequence.
+  const std::int64_t count = ids.rows();
+  Workspace& workspace = executor.workspace();
+  const Workspace::Loan<std::int64_t> kept(workspace, count), occurrences(workspace, count), sequence(workspace, count);
+  std::int64_t size = 0;
+  for (std::int64_t i = 0; i < sequences.size; ++i) {
+    std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
+    if (begin == end) continue;
+    if (type == PoolType::FIRST) end = begin + 1;
+    if (type == PoolType::LAST) begin = end - 1;
+    for (std::int64_t k = begin; k < end; ++k) {
+      if (ids.data()[k] == options.padding_idx) continue;
+      kept[size] = ids.data()[k];
+      occurrences[size] = k;
+      sequence[size++] = i;
+    }
+  }
+  const Workspace::Loan<std::int64_t> order(workspace, size), unique(workspace, size), groups(workspace, size + 1);
+  const std::int64_t rows =
+      kernel::GroupRows<E>::run(executor, kept.data(), size, height, order.data(), unique.data(), groups.data());
+  const UnpooledGrad<E, T> unpooled(executor, dy.data(), sequences, dy.row_size(), type);
+  dtable.resize({unique.data(), static_cast<std::size_t>(rows)}, height, row_shape);
+  const T* const weights = options.weights ? options.weights->data() : nullptr;
+  kernel::SumLookUpGrads<E>::run(executor,
+                                 kernel::LookUpGrad<T>{unpooled.data(), occurrences.data(), sequence.data(), weights,
+                                                       winners, row_shape.elements()},
+                                 order.data(), kernel::Segments{groups.data(), rows, size}, dtable.value().data());
+}
+
+/// The row shape of the table, from those of dy and the ids. Throws where dy does not fit.
+template <class View, class Ids>
+Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& sequences, const char* what) {
+  check_row_count(dy.rows(), sequences.size, what);
+  const Shape row_shape = dy.row_shape().without_first(ids.row_shape().size());
+  check_row_shape(dy.row_shape(), embedding_row_shape(ids.row_shape(), row_shape), what);
+  return row_shape;
+}
+
+}  // namespace operation
+
+/// `sequence_pool` of `embedding`, in one pass: one row for each sequence of `level` of the ids, pooled from the rows
+/// of the table that they name, each times its weight. LoD: the levels of the ids above `level`; row shape: that of the
+/// ids, then that of the table. The bits are those of `sequence_pool(mul(embedding(table, ids), weights), type)`: so
+/// the zero row of `padding_idx` counts in AVERAGE, SQRT, MAX and MIN, and a weighted AVERAGE is divided by the number
+/// of ids, not by the sum of the weights. An empty sequence gives `pad_value`.
+///
+/// Time: one look at each row that is named. Throws InvalidLoD where the ids have no level, OutOfRange for the level
+/// and for an id outside [0, table.rows()), ShapeMismatch unless there is one id a row and one weight for each id; then
+/// nothing is changed. The output must not overlap the arguments. Semantics: the framework operators
+/// fused_embedding_seq_pool (SUM) and EmbeddingBag.
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
+void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, PoolType type,
+                         const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& y) {
+  using T = value_type_t<Table>;
+  const auto rows = table.view();
+  const auto list = ids.view();
+  const kernel::Segments sequences = operation::check_embedding_pool(list, options, "embedding_pool");
+  detail::check_row_ids(list.values(), rows.rows(), "embedding_pool");
+  const int level = detail::resolve_level(options.level, list.levels());
+  const auto out = operation::prepare(y, operation::LevelsAbove{list.lod_view(), level},
+                                      operation::embedding_row_shape(list.row_shape(), rows.row_shape()));
+  kernel::EmbeddingPool<E>::run(executor, operation::look_up(rows, list, options), sequences, type,
+                                options.pad_value.template to<T>(), out.data());
+}
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
+LoDTensor<value_type_t<Table>, device_t<Table>> embedding_pool(
+    const E& executor, const Table& table, const Ids& ids, PoolType type,
+    const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
+  LoDTensor<value_type_t<Table>, device_t<Table>> y(executor.resource());
+  embedding_pool_into(executor, table, ids, type, options, y);
+  return y;
+}
+template <LoDTensorLike Table, LoDTensorLike Ids>
+auto embedding_pool(const Table& table, const Ids& ids, PoolType type,
+                    const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
+  return embedding_pool(default_executor<device_t<Table>>(), table, ids, type, options);
+}
+
+/// `embedding_pool` with MAX, and for each element which row of the ids won, counted from their first: of equal ones
+/// the first; -1 for an empty sequence.
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y, class Index>
+void embedding_max_pool_into(const E& executor, const Table& table, const Ids& ids,
+                             const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& values,
+                             Index&& index) {
+  operation::embedding_extreme_pool_into(executor, table, ids, false, options, values, index);
+}
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
+MaxPool<value_type_t<Table>, device_t<Table>> embedding_max_pool(
+    const E& executor, const Table& table, const Ids& ids,
+    const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
+  MaxPool<value_type_t<Table>, device_t<Table>> y{LoDTensor<value_type_t<Table>, device_t<Table>>(executor.resource()),
+                                                  LoDTensor<std::int64_t, device_t<Table>>(executor.resource())};
+  embedding_max_pool_into(executor, table, ids, options, y.values, y.index);
+  return y;
+}
+template <LoDTensorLike Table, LoDTensorLike Ids>
+auto embedding_max_pool(const Table& table, const Ids& ids,
+                        const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
+  return embedding_max_pool(default_executor<device_t<Table>>(), table, ids, options);
+}
+
+/// `embedding_pool` with MIN, and which row won.
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y, class Index>
+void embedding_min_pool_into(const E& executor, const Table& table, const Ids& ids,
+                             const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& values,
+                             Index&& index) {
+  operation::embedding_extreme_pool_into(executor, table, ids, true, options, values, index);
+}
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
+MaxPool<value_type_t<Table>, device_t<Table>> embedding_min_pool(
+    const E& executor, const Table& table, const Ids& ids,
+    const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
+  MaxPool<value_type_t<Table>, device_t<Table>> y{LoDTensor<value_type_t<Table>, device_t<Table>>(executor.resource()),
+                                                  LoDTensor<std::int64_t, device_t<Table>>(executor.resource())};
+  embedding_min_pool_into(executor, table, ids, options, y.values, y.index);
+  return y;
+}
+template <LoDTensorLike Table, LoDTensorLike Ids>
+auto embedding_min_pool(const Table& table, const Ids& ids,
+                        const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
+  return embedding_min_pool(default_executor<device_t<Table>>(), table, ids, options);
+}
+
+/// The gradient of `embedding_pool` for its table of `height` rows: what `merge_add` makes of `embedding_grad` of
+/// `sequence_pool_grad`, each row listed once, ids ascending, without the rows between, of which there is one for each
+/// id. Ids that are `padding_idx` are left out; for FIRST and LAST, all ids but the first and the last. Time: a radix
+/// sort of the ids, then one look at a row of dy for each of them. `dtable` must not overlap dy.
+///
+/// Throws as `embedding_pool`, ShapeMismatch unless dy has one row for each sequence, of a shape that begins with that
+/// of the ids, and std::invalid_argument for MAX and MIN, whose gradients need the index (`embedding_max_pool_grad`,
+/// `embedding_min_pool_grad`).
+template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
+void embedding_pool_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height, PoolType type,
+                              const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options,
+                              SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
+  constexpr const char* what = "embedding_pool_grad";
+  if (type == PoolType::MAX || type == PoolType::MIN) {
+    throw std::invalid_argument("embedding_pool_grad: of MAX and MIN, use embedding_max_pool_grad with the index");
+  }
+  const auto view = dy.view();
+  const auto list = ids.view();
+  const kernel::Segments sequences = operation::check_embedding_pool(list, options, what);
+  const Shape row_shape = operation::check_pooled_grad(view, list, sequences, "embedding_pool_grad: dy");
+  detail::check_row_ids(list.values(), height, what);
+  operation::embedding_pool_grad_into(executor, view, nullptr, list, height, type, options, sequences, row_shape,
+                                      dtable);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
+SelectedRows<value_type_t<X>, device_t<X>> embedding_pool_grad(
+    const E& executor, const X& dy, const Ids& ids, std::int64_t height, PoolType type,
+    const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  SelectedRows<value_type_t<X>, device_t<X>> dtable(executor.resource());
+  embedding_pool_grad_into(executor, dy, ids, height, type, options, dtable);
+  return dtable;
+}
+template <LoDTensorLike X, LoDTensorLike Ids>
+auto embedding_pool_grad(const X& dy, const Ids& ids, std::int64_t height, PoolType type,
+                         const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  return embedding_pool_grad(default_executor<device_t<X>>(), dy, ids, height, type, options);
+}
+
+/// The gradient of `embedding_max_pool`: as that of `embedding_pool`, but a row gets dy only in the columns that it
+/// won. Ids that won nothing have rows of zeros. Throws ShapeMismatch where the index does not fit, too; a number of it
+/// that is no row of its sequence is that of no winner.
+template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
+void embedding_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const Ids& ids,
+                                  std::int64_t height,
+                                  const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options,
+                                  SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
+  constexpr const char* what = "embedding_max_pool_grad";
+  static_assert(std::same_as<value_type_t<Index>, std::int64_t>, "embedding_max_pool_grad: the index is int64");
+  const auto view = dy.view();
+  const auto winners = index.view();
+  const auto list = ids.view();
+  const kernel::Segments sequences = operation::check_embedding_pool(list, options, what);
+  const Shape row_shape = operation::check_pooled_grad(view, list, sequences, "embedding_max_pool_grad: dy");
+  operation::check_row_count(winners.rows(), sequences.size, "embedding_max_pool_grad: index");
+  operation::check_row_shape(winners.row_shape(), view.row_shape(), "embedding_max_pool_grad: index");
+  detail::check_row_ids(list.values(), height, what);
+  operation::embedding_pool_grad_into(executor, view, winners.data(), list, height, PoolType::MAX, options, sequences,
+                                      row_shape, dtable);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
+SelectedRows<value_type_t<X>, device_t<X>> embedding_max_pool_grad(
+    const E& executor, const X& dy, const Index& index, const Ids& ids, std::int64_t height,
+    const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  SelectedRows<value_type_t<X>, device_t<X>> dtable(executor.resource());
+  embedding_max_pool_grad_into(executor, dy, index, ids, height, options, dtable);
+  return dtable;
+}
+template <LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
+auto embedding_max_pool_grad(const X& dy, const Index& index, const Ids& ids, std::int64_t height,
+                             const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  return embedding_max_pool_grad(default_executor<device_t<X>>(), dy, index, ids, height, options);
+}
+
+/// The gradient of `embedding_min_pool`: as that of `embedding_max_pool`, since only the index counts.
+template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
+void embedding_min_pool_grad_into(const E& executor, const X& dy, const Index& index, const Ids& ids,
+                                  std::int64_t height,
+                                  const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options,
+                                  SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
+  embedding_max_pool_grad_into(executor, dy, index, ids, height, options, dtable);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
+auto embedding_min_pool_grad(const E& executor, const X& dy, const Index& index, const Ids& ids, std::int64_t height,
+                             const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  return embedding_max_pool_grad(executor, dy, index, ids, height, options);
+}
+template <LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
+auto embedding_min_pool_grad(const X& dy, const Index& index, const Ids& ids, std::int64_t height,
+                             const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  return embedding_max_pool_grad(dy, index, ids, height, options);
+}
+
+/// The gradient of `embedding_pool`, of any type, for its weights: for each id the scalar product of its row of the
+/// table and of that row's gradient, 0 for `padding_idx`. Rows and LoD of the ids. MAX and MIN are done once more to
+/// find which rows won. `dweights` must not overlap the arguments. Throws as `embedding_pool`, and ShapeMismatch unless
+/// dy has the rows and the row shape of its result.
+template <Executor E, LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids, class Y>
+void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Table& table, const Ids& ids, PoolType type,
+                                      const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options, Y&& dweights) {
+  constexpr const char* what = "embedding_pool_weights_grad";
+  using T = value_type_t<X>;
+  static_assert(std::same_as<value_type_t<Table>, T>,
+                "embedding_pool_weights_grad: dy and the table must have one element type");
+  const auto view = dy.view();
+  const auto rows = table.view();
+  const auto list = ids.view();
+  const kernel::Segments sequences = operation::check_embedding_pool(list, options, what);
+  operation::check_row_shape(operation::check_pooled_grad(view, list, sequences, "embedding_pool_weights_grad: dy"),
+                             rows.row_shape(), "embedding_pool_weights_grad: dy");
+  detail::check_row_ids(list.values(), rows.rows(), what);
+  const auto out = operation::prepare(dweights, operation::SameLevels{list.lod_view()}, list.row_shape());
+  const bool extreme = type == PoolType::MAX || type == PoolType::MIN;
+  const std::int64_t numbers = extreme ? sequences.size * rows.row_size() : 0;
+  const Workspace::Loan<T> values(executor.workspace(), numbers);
+  const Workspace::Loan<std::int64_t> winners(executor.workspace(), numbers);
+  const kernel::LookUp<T> looked_up = operation::look_up(rows, list, options);
+  if (extreme) {
+    kernel::EmbeddingMaxPool<E>::run(executor, looked_up, sequences, type == PoolType::MIN, T{}, values.data(),
+                                     winners.data());
+  }
+  const operation::UnpooledGrad<E, T> unpooled(executor, view.data(), sequences, rows.row_size(), type);
+  kernel::LookUpWeightsGrad<E>::run(executor, looked_up, unpooled.data(),
+                                    extreme ? static_cast<const std::int64_t*>(winners.data()) : nullptr, sequences,
+                                    type, out.data());
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids>
+LoDTensor<value_type_t<X>, device_t<X>> embedding_pool_weights_grad(
+    const E& executor, const X& dy, const Table& table, const Ids& ids, PoolType type,
+    const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> dweights(executor.resource());
+  embedding_pool_weights_grad_into(executor, dy, table, ids, type, options, dweights);
+  return dweights;
+}
+template <LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids>
+auto embedding_pool_weights_grad(const X& dy, const Table& table, const Ids& ids, PoolType type,
+                                 const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+  return embedding_pool_weights_grad(default_executor<device_t<X>>(), dy, table, ids, type, options);
+}
+
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Pooling of looked-up rows on the CPU: the sums and the extremes of sequences, whose rows are read where the table
+/// has them.
+#pragma once
+
+#include <lod/kernels/cpu/elementwise.hpp>
+#include <lod/kernels/cpu/merge_rows.hpp>
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/rows.hpp>
+#include <lod/kernels/cpu/sequence_pool.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/embedding_pool.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+/// The rows of a sequence as the table has them, without their weights.
+template <class T>
+struct LookedUpRows {
+  const T* table;
+  const std::int64_t* ids;  // from the first of the sequence on
+  std::int64_t left;        // so many ids are there, of this sequence and of those behind it
+  std::int64_t row_size;
+  std::int64_t skipped;
+  const T* zeros;
+
+  const T* operator()(std::int64_t row) const noexcept {
+    if (row + prefetch_distance < left) prefetch(at(row + prefetch_distance), row_size);
+    return at(row);
+  }
+
+ private:
+  const T* at(std::int64_t row) const noexcept { return ids[row] == skipped ? zeros : table + ids[row] * row_size; }
+};
+
+/// The same times their weights, one at a time: the next call overwrites what the last one returned.
+template <class T>
+struct WeightedRows {
+  LookedUpRows<T> rows;
+  const T* weights;  // from the first of the sequence on
+  T* scratch;        // for one row
+
+  const T* operator()(std::int64_t row) const noexcept {
+    write(row, scratch);
+    return scratch;
+  }
+  void write(std::int64_t row, T* to) const noexcept {
+    combine(operation::Multiply(), rows(row), weights[row], rows.row_size, to);
+  }
+};
+
+/// Rows, which are numbers of type T, as terms of a sum.
+template <class T, class Rows>
+auto terms_of(const Rows& rows, std::int64_t row_size, Accumulator<T>* block) {
+  const auto compute = [=](std::int64_t first, std::int64_t count, Accumulator<T>* to) {
+    for (std::int64_t row = first; row < first + count; ++row, to += row_size) {
+      if constexpr (std::same_as<T, Accumulator<T>>) {
+        rows.write(row, to);
+      } else {
+        widen(rows(row), row_size, to);
+      }
+    }
+  };
+  return ComputedRows{compute, block};
+}
+
+/// The rows of the sequences.
+template <class T>
+class LookedUpSequences {
+ public:
+  LookedUpSequences(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences)
+      : rows_(rows),
+        sequences_(sequences),
+        zeros_(executor.workspace(), rows.row_size),
+        scratch_(executor, rows.weights ? rows.row_size : 0) {
+    fill(zeros_.data(), rows.row_size, T{});
+  }
+
+  LookedUpRows<T> plain(std::int64_t i) const noexcept {
+    const std::int64_t first = sequences_.begin(i);
+    return {rows_.table, rows_.ids + first, sequences_.rows() - first, rows_.row_size, rows_.skipped, zeros_.data()};
+  }
+  WeightedRows<T> weighted(std::int64_t i, int thread) const noexcept {
+    return {plain(i), rows_.weights + sequences_.begin(i), scratch_(thread)};
+  }
+
+ private:
+  LookUp<T> rows_;
+  Segments sequences_;
+  Workspace::Loan<T> zeros_;
+  ThreadScratch<T> scratch_;
+};
+
+/// The gradients of the rows of a group: `order` are its places among the occurrences.
+template <class T>
+struct LookedUpGrads {
+  LookUpGrad<T> grads;
+  const std::int64_t* order;
+  std::int64_t left;
+
+  const T* operator()(std::int64_t row) const noexcept {
+    if (row + prefetch_distance < left) prefetch(at(row + prefetch_distance), grads.row_size);
+    return at(row);
+  }
+  std::int64_t occurrence(std::int64_t row) const noexcept { return grads.occurrences[order[row]]; }
+  std::int64_t sequence(std::int64_t row) const noexcept { return grads.sequence[order[row]]; }
+
+ private:
+  const T* at(std::int64_t row) const noexcept { return grads.dy + sequence(row) * grads.row_size; }
+};
+
+/// The same in the columns that the row won, times its weight.
+template <class T>
+struct PartialGrads {
+  LookedUpGrads<T> rows;
+  T* scratch;
+
+  const T* operator()(std::int64_t row) const noexcept {
+    write(row, scratch);
+    return scratch;
+  }
+  void write(std::int64_t row, T* to) const noexcept {
+    const LookUpGrad<T>& grads = rows.grads;
+    const std::int64_t k = rows.occurrence(row);
+    const T* const from = rows(row);
+    if (grads.winners) {
+      const std::int64_t* const winners = grads.winners + rows.sequence(row) * grads.row_size;
+      for (std::int64_t i = 0; i < grads.row_size; ++i) to[i] = winners[i] == k ? from[i] : T{};
+    }
+    if (grads.weights) {
+      combine(operation::Multiply(), grads.winners ? to : from, grads.weights[k], grads.row_size, to);
+    }
+  }
+};
+
+}  // namespace cpu
+
+template <>
+struct EmbeddingPool<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences, PoolType type,
+                  T pad_value, T* y) {
+    using A = cpu::Accumulator<T>;
+    const std::int64_t row_size = rows.row_size;
+    const cpu::LookedUpSequences<T> looked_up(executor, rows, sequences);
+    if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
+      const auto finish = [=](std::int64_t i, const A* sums) {
+        T* const out = y + i * row_size;
+        if (!sums) {
+          cpu::fill(out, row_size, pad_value);
+          return;
+        }
+        if (sequences.length(i) == 1) {
+          // Such a row may be its own sum, in which a -0 stays; a sum from 0 on has none.
+          for (std::int64_t column = 0; column < row_size; ++column) out[column] = static_cast<T>(sums[column] + A{});
+        } else {
+          cpu::finish_sum(type, sequences.length(i), sums, row_size, out);
+        }
+      };
+      if (rows.weights) {
+        const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(row_size));
+        const auto terms = [&](std::int64_t i, int thread) {
+          return cpu::terms_of<T>(looked_up.weighted(i, thread), row_size, blocks(thread));
+        };
+        cpu::sum_sequences<A>(executor, sequences, row_size, terms, finish);
+      } else {
+        cpu::sum_sequences<T>(
+            executor, sequences, row_size, [&](std::int64_t i, int) { return looked_up.plain(i); }, finish);
+      }
+      return;
+    }
+    const auto pool = [&](std::int64_t length, const auto& listed, T* out) {
+      if (type == PoolType::MAX) {
+        cpu::pool_extremes<false>(listed, length, row_size, out);
+      } else if (type == PoolType::MIN) {
+        cpu::pool_extremes<true>(listed, length, row_size, out);
+      } else {
+        cpu::copy(listed(type == PoolType::FIRST ? 0 : length - 1), row_size, out);
+      }
+    };
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        T* const out = y + i * row_size;
+        if (sequences.length(i) == 0) {
+          cpu::fill(out, row_size, pad_value);
+        } else if (rows.weights) {
+          pool(sequences.length(i), looked_up.weighted(i, thread), out);
+        } else {
+          pool(sequences.length(i), looked_up.plain(i), out);
+        }
+      }
+    });
+  }
+};
+
+template <>
+struct EmbeddingMaxPool<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences, bool minimum,
+                  T pad_value, T* y, std::int64_t* index) {
+    const std::int64_t row_size = rows.row_size;
+    const cpu::LookedUpSequences<T> looked_up(executor, rows, sequences);
+    const auto pool = [&](std::int64_t i, const auto& listed) {
+      std::int64_t* const winners = index + i * row_size;
+      const std::int64_t first = sequences.begin(i);
+      const auto set_row = [=](std::int64_t column, std::int64_t row) { winners[column] = first + row; };
+      if (minimum) {
+        cpu::pool_extremes<true>(listed, sequences.length(i), row_size, y + i * row_size, set_row);
+      } else {
+        cpu::pool_extremes<false>(listed, sequences.length(i), row_size, y + i * row_size, set_row);
+      }
+    };
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        if (sequences.length(i) == 0) {
+          cpu::fill(y + i * row_size, row_size, pad_value);
+          cpu::fill<std::int64_t>(index + i * row_size, row_size, -1);
+        } else if (rows.weights) {
+          pool(i, looked_up.weighted(i, thread));
+        } else {
+          pool(i, looked_up.plain(i));
+        }
+      }
+    });
+  }
+};
+
+template <>
+struct DividePooled<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
+                  PoolType type, T* y) {
+    const std::int64_t bytes = 2 * sequences.size * row_size * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_ranges(executor, sequences.size, bytes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        if (sequences.length(i) == 0) continue;
+        const auto divisor = cpu::pool_divisor<cpu::Accumulator<T>>(type, sequences.length(i));
+        cpu::divide_row(dy + i * row_size, divisor, row_size, y + i * row_size);
+      }
+    });
+  }
+};
+
+template <>
+struct SumLookUpGrads<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const LookUpGrad<T>& rows, const std::int64_t* order,
+                  const Segments& groups, T* y) {
+    using A = cpu::Accumulator<T>;
+    const std::int64_t row_size = rows.row_size, count = groups.rows();
+    const auto finish = [=](std::int64_t group, const A* sums) {
+      cpu::finish_sum(PoolType::SUM, groups.length(group), sums, row_size, y + group * row_size);
+    };
+    const auto whole = [=](std::int64_t group, int) {
+      const std::int64_t first = groups.begin(group);
+      return cpu::LookedUpGrads<T>{rows, order + first, count - first};
+    };
+    if (!rows.weights && !rows.winners) {
+      cpu::sum_sequences<T>(executor, groups, row_size, whole, finish);
+      return;
+    }
+    const cpu::ThreadScratch<T> scratch(executor, row_size);
+    const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(row_size));
+    const auto terms = [&](std::int64_t group, int thread) {
+      const cpu::PartialGrads<T> partial{whole(group, thread), scratch(thread)};
+      return cpu::terms_of<T>(partial, row_size, blocks(thread));
+    };
+    cpu::sum_sequences<A>(executor, groups, row_size, terms, finish);
+  }
+};
+
+template <>
+struct LookUpWeightsGrad<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const LookUp<T>& rows, const T* dy, const std::int64_t* winners,
+                  const Segments& sequences, PoolType type, T* dweights) {
+    using A = cpu::Accumulator<T>;
+    const std::int64_t row_size = rows.row_size;
+    const cpu::LookedUpSequences<T> looked_up(executor, rows, sequences);
+    const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(1));
+    const cpu::ThreadScratch<A> sums(executor, cpu::sum_scratch(1));
+    const auto product = [&](std::int64_t i, std::int64_t k, const T* row, int thread) {
+      const auto compute = [=](std::int64_t first, std::int64_t count, A* to) {
+        const T* const gradient = dy + i * row_size;
+        for (std::int64_t c = first; c < first + count; ++c) {
+          const bool counts = !winners || winners[i * row_size + c] == k;
+          to[c - first] = counts ? static_cast<A>(row[c]) * static_cast<A>(gradient[c]) : A{};
+        }
+      };
+      return *cpu::sum_rows<A>(cpu::ComputedRows{compute, blocks(thread)}, row_size, 1, sums(thread));
+    };
+    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_rows(
+        executor, sequences, row_bytes,
+        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t, int thread) {
+          const std::int64_t first = sequences.begin(i), last = sequences.length(i) - 1;
+          const cpu::LookedUpRows<T> listed = looked_up.plain(i);
+          for (std::int64_t row = begin; row < end; ++row) {
+            const bool counts = (type != PoolType::FIRST || row == 0) && (type != PoolType::LAST || row == last);
+            dweights[first + row] = counts ? static_cast<T>(product(i, first + row, listed(row), thread)) : T{};
+          }
+        });
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

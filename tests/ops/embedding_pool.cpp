@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/check_throws.hpp"
+#include "support/counting_resource.hpp"
+#include "support/element_types.hpp"
+#include "support/executors.hpp"
+#include "support/gradient.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <type_traits>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using lod::PoolType;
+using lod::SelectedRows;
+using namespace lod_test;
+using Numbers = std::vector<std::int64_t>;
+using Ids = LoDTensor<std::int64_t>;
+
+namespace {
+
+constexpr PoolType all_types[] = {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT, PoolType::MAX,
+                                  PoolType::MIN, PoolType::FIRST,   PoolType::LAST};
+
+bool is_extreme(PoolType type) { return type == PoolType::MAX || type == PoolType::MIN; }
+
+Ids random_ids(Engine& engine, const LoD& lod, std::int64_t height) {
+  Ids ids(lod, {});
+  for (std::int64_t& id : ids.values()) id = random_number(engine, 0, height - 1);
+  return ids;
+}
+
+/// The rows that are looked up, each times its weight: what the operation never writes.
+template <class T>
+LoDTensor<T> weighted_rows(const LoDTensor<T>& table, const lod::LoDTensorView<const std::int64_t>& ids,
+                           const lod::EmbeddingPoolOptions<T>& options) {
+  auto rows = lod::embedding(table, ids, {.padding_idx = options.padding_idx});
+  if (!options.weights) return rows;
+  LoDTensor<T> factors(rows.lod(), rows.row_shape());
+  for (std::int64_t i = 0; i < rows.rows(); ++i) {
+    for (T& factor : factors.row(i)) factor = options.weights->data()[i];
+  }
+  return lod::mul(rows, factors);
+}
+
+template <class T>
+LoDTensor<T> dense_like(const LoDTensor<T>& table, const SelectedRows<T>& gradient) {
+  return lod::to_dense(gradient).with_lod(table.lod());
+}
+
+}  // namespace
+
+TEST_CASE("embedding_pool: rows looked up and pooled") {
+  const auto table = LoDTensor<float>::from_values({}, {2}, std::vector<float>{1, 2, 3, -4, 5, 0});
+  const auto ids = Ids::from_nested(std::vector<Numbers>{{0, 2, 0}, {}, {1}});
+  const auto pool = [&](PoolType type, const lod::EmbeddingPoolOptions<float>& options = {}) {
+    const auto y = lod::embedding_pool(table, ids, type, options);
+    CHECK(y.levels() == 0);
+    return std::vector<float>(y.values().begin(), y.values().end());
+  };
+  CHECK(pool(PoolType::SUM) == std::vector<float>{7, 4, 0, 0, 3, -4});
+  CHECK(pool(PoolType::AVERAGE, {.pad_value = 9}) == std::vector<float>{7.F / 3, 4.F / 3, 9, 9, 3, -4});
+  CHECK(pool(PoolType::MAX) == std::vector<float>{5, 2, 0, 0, 3, -4});
+  CHECK(pool(PoolType::MIN, {.padding_idx = 0}) == std::vector<float>{0, 0, 0, 0, 3, -4});
+  CHECK(pool(PoolType::FIRST) == std::vector<float>{1, 2, 0, 0, 3, -4});
+  const auto weights = LoDTensor<float>::from_values({}, {}, std::vector<float>{1, 2, -1, 0.5F});
+  CHECK(pool(PoolType::SUM, {.weights = weights}) == std::vector<float>{10, 0, 0, 0, 1.5F, -2});
+  CHECK(pool(PoolType::LAST, {.weights = weights}) == std::vector<float>{-1, -2, 0, 0, 1.5F, -2});
+}
+
+TEST_CASE("embedding_pool: the bits of sequence_pool of the weighted rows, at any level, of slices too") {
+  for_each_type(Types<float, lod::bfloat16, std::int16_t>(), []<class T>(std::type_identity<T>) {
+    for_each_random_lod(8, 1, 3, [](Engine& engine, const Lengths& lengths) {
+      const LoD index = LoD::from_lengths(lengths);
+      for (const std::int64_t row_size : {1, 3, 8, 17}) {
+        LoDTensor<T> table({9, row_size}), weights({index.rows()});
+        fill_real(engine, table);
+        fill_real(engine, weights);
+        table.data()[0] = -table.data()[0] * T{};  // -0
+        const Ids all = random_ids(engine, index, 9);
+        const auto ids = all.slice(all.size() / 3, all.size());
+        for (int level = 0; level < index.levels(); ++level) {
+          for (const bool weighted : {false, true}) {
+            lod::EmbeddingPoolOptions<T> options{.padding_idx = weighted ? 4 : -1, .pad_value = 7, .level = level};
+            if (weighted) options.weights = weights.slice(weights.rows() - ids.rows(), weights.rows());
+            const auto rows = weighted_rows<T>(table, ids, options);
+            const lod::PoolOptions pool{.pad_value = 7, .level = level};
+            const lod::CpuExecutor executor(2);
+            for (const PoolType type : all_types) {
+              CAPTURE(static_cast<int>(type));
+              CHECK(same_bits(lod::embedding_pool(executor, table, ids, type, options),
+                              lod::sequence_pool(rows, type, pool)));
+            }
+            const auto greatest = lod::embedding_max_pool(executor, table, ids, options);
+            const auto greatest_row = lod::sequence_max_pool(rows, pool);
+            CHECK(same_bits(greatest.values, greatest_row.values));
+            CHECK(same_bits(greatest.index, greatest_row.index));
+            const auto least = lod::embedding_min_pool(executor, table, ids, options);
+            const auto least_row = lod::sequence_min_pool(rows, pool);
+            CHECK(same_bits(least.values, least_row.values));
+            CHECK(same_bits(least.index, least_row.index));
+          }
+        }
+      }
+    });
+  });
+}
+
+TEST_CASE("embedding_pool_grad: what merge_add makes of the gradients of the single rows, with ties") {
+  for_each_random_lod(8, 1, 2, [](Engine& engine, const Lengths& lengths) {
+    const LoD index = LoD::from_lengths(lengths);
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
+      const auto table = small_integers<float>(engine, {5, row_size});
+      const auto weights = small_integers<float>(engine, {index.rows()});
+      const Ids ids = random_ids(engine, index, 5);
+      for (int level = 0; level < index.levels(); ++level) {
+        for (const bool weighted : {false, true}) {
+          lod::EmbeddingPoolOptions<float> options{.padding_idx = 2, .level = level};
+          if (weighted) options.weights = weights;
+          const auto rows = weighted_rows<float>(table, ids, options);
+          const auto dy = small_integers<float>(engine, {index.size(level), row_size});
+          const auto check = [&](const SelectedRows<float>& found, const LoDTensor<float>& drows) {
+            auto terms = drows;  // times the weights: the gradient of mul
+            for (std::int64_t k = 0; weighted && k < terms.rows(); ++k) {
+              for (float& number : terms.row(k)) number *= weights.data()[k];
+            }
+            const auto expected = lod::merge_add(lod::embedding_grad(terms, ids, 5, {.padding_idx = 2}));
+            CHECK_FALSE(found.contains(2));
+            for (std::size_t i = 1; i < found.rows().size(); ++i) CHECK(found.rows()[i - 1] < found.rows()[i]);
+            // Numbers, not bits: the sign of a zero may differ.
+            const auto a = lod::to_dense(found), b = lod::to_dense(expected);
+            CHECK(std::equal(a.values().begin(), a.values().end(), b.values().begin(), b.values().end()));
+          };
+          const lod::CpuExecutor executor(2);
+          for (const PoolType type : all_types) {
+            if (is_extreme(type)) continue;
+            check(lod::embedding_pool_grad(executor, dy, ids, 5, type, options),
+                  lod::sequence_pool_grad(dy, index, type, {.level = level}));
+          }
+          const auto greatest = lod::embedding_max_pool(table, ids, options).index;
+          check(lod::embedding_max_pool_grad(executor, dy, greatest, ids, 5, options),
+                lod::sequence_max_pool_grad(dy, greatest, index, {.level = level}));
+          const auto least = lod::embedding_min_pool(table, ids, options).index;
+          check(lod::embedding_min_pool_grad(executor, dy, least, ids, 5, options),
+                lod::sequence_min_pool_grad(dy, least, index, {.level = level}));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("embedding_pool_grad, embedding_pool_weights_grad: agree with differences") {
+  Engine engine(7);
+  const Ids ids = random_ids(engine, LoD::from_lengths({{2, 0, 1}, {4, 0, 7}}), 6);
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
+    for (const int level : {0, 1}) {
+      auto table = real_numbers<double>(engine, {6, row_size});
+      auto weights = real_numbers<double>(engine, ids.lod(), {});
+      const lod::EmbeddingPoolOptions<double> options{.weights = weights.view(), .padding_idx = 2, .level = level};
+      for (const PoolType type : all_types) {
+        CAPTURE(static_cast<int>(type));
+        const auto pool = [&](const auto&) { return lod::embedding_pool(table, ids, type, options); };
+        check_gradient(engine, table, pool, [&](const auto& dy) {
+          if (!is_extreme(type)) return dense_like(table, lod::embedding_pool_grad(dy, ids, 6, type, options));
+          const auto index = type == PoolType::MAX ? lod::embedding_max_pool(table, ids, options).index
+                                                   : lod::embedding_min_pool(table, ids, options).index;
+          return dense_like(table, lod::embedding_max_pool_grad(dy, index, ids, 6, options));
+        });
+        check_gradient(engine, weights, pool,
+                       [&](const auto& dy) { return lod::embedding_pool_weights_grad(dy, table, ids, type, options); });
+      }
+    }
+  }
+}
+
+TEST_CASE("embedding_pool: no sequences, empty ones only, ids in rows of shape {1}, rows without elements") {
+  const auto table = LoDTensor<float>::from_values({}, {2}, std::vector<float>{1, 2, 3, 4});
+  for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{2}, {0, 0}}}) {
+    const Ids ids(LoD::from_lengths(lengths), {});
+    for (const PoolType type : all_types) {
+      const auto y = lod::embedding_pool(table, ids, type, {.pad_value = 5});
+      CHECK(y.rows() == ids.lod().size(ids.levels() - 1));
+      for (const float value : y.values()) CHECK(value == 5);
+      CHECK(lod::embedding_pool_weights_grad(y, table, ids, type).rows() == 0);
+      if (!is_extreme(type)) CHECK(lod::embedding_pool_grad(y, ids, 2, type).rows().empty());
+    }
+    const auto index = lod::embedding_max_pool(table, ids).index;
+    for (const std::int64_t row : index.values()) CHECK(row == -1);
+  }
+  const Ids wide = Ids::from_values(LoD::from_lengths({{2, 1}}), {1}, Numbers{1, 0, 1});
+  const auto y = lod::embedding_pool(table, wide, PoolType::SUM);
+  CHECK(y.shape() == Numbers{2, 1, 2});
+  CHECK(lod::embedding_pool_grad(y, wide, 2, PoolType::SUM).dense_shape() == Numbers{2, 2});
+  CHECK(lod::embedding_pool_weights_grad(y, table, wide, PoolType::SUM).shape() == Numbers{3, 1});
+  const LoDTensor<float> narrow({2, 0});
+  CHECK(lod::embedding_pool(narrow, wide, PoolType::AVERAGE).shape() == Numbers{2, 1, 0});
+}
+
+TEST_CASE("embedding_pool: the same bits for any number of threads; a second call allocates nothing") {
+  Engine engine(3);
+  for (const std::int64_t row_size : {3, 20}) {
+    const Ids ids = random_ids(engine, giant_among_short(engine, 3000, 70000), 5000);
+    const auto table = real_numbers<float>(engine, {5000, row_size});
+    const auto weights = real_numbers<float>(engine, ids.lod(), {});
+    const lod::EmbeddingPoolOptions<float> plain, weighted{.weights = weights.view()};
+    const auto dy = lod::embedding_pool(lod::CpuExecutor(1), table, ids, PoolType::AVERAGE);
+    std::vector<LoDTensor<float>> expected;
+    for (const int threads : {1, 2, 7}) {
+      CountingResource resource;
+      const lod::CpuExecutor executor(threads, &resource);
+      std::vector<LoDTensor<float>> results(12, LoDTensor<float>(&resource));
+      SelectedRows<float> gradient(&resource);
+      LoDTensor<std::int64_t> index(&resource);
+      const auto run = [&] {
+        std::size_t next = 0;
+        for (const auto& options : {plain, weighted}) {
+          lod::embedding_pool_into(executor, table, ids, PoolType::SUM, options, results[next++]);
+          lod::embedding_pool_into(executor, table, ids, PoolType::MIN, options, results[next++]);
+          lod::embedding_max_pool_into(executor, table, ids, options, results[next++], index);
+          lod::embedding_pool_weights_grad_into(executor, dy, table, ids, PoolType::SQRT, options, results[next++]);
+          lod::embedding_pool_grad_into(executor, dy, ids, 5000, PoolType::AVERAGE, options, gradient);
+          lod::to_dense_into(executor, gradient, results[next++]);
+          lod::embedding_max_pool_grad_into(executor, dy, index, ids, 5000, options, gradient);
+          lod::to_dense_into(executor, gradient, results[next++]);
+        }
+      };
+      run();
+      run();
+      const int before = resource.allocations;
+      run();
+      CHECK(resource.allocations == before);
+      if (threads == 1) expected = results;
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        CAPTURE(i);
+        CHECK(same_bits(results[i], expected[i]));
+      }
+    }
+  }
+}
+
+TEST_CASE("embedding_pool: sums of many rows stay accurate") {
+  const Ids ids(LoD::from_lengths({{1 << 20}}), {});
+  auto table = LoDTensor<float>({1, 1});
+  table.data()[0] = 0.1F;
+  const double exact = static_cast<double>(0.1F) * (1 << 20);
+  CHECK(lod::embedding_pool(table, ids, PoolType::SUM).data()[0] == doctest::Approx(exact).epsilon(1e-6));
+  const auto dy = lod::embedding_pool(table, ids, PoolType::AVERAGE);
+  CHECK(lod::to_dense(lod::embedding_pool_grad(dy, ids, 1, PoolType::AVERAGE)).data()[0] ==
+        doctest::Approx(dy.data()[0]).epsilon(1e-6));
+}
+
+TEST_CASE("embedding_pool: bad arguments throw and change nothing; a view may be the output") {
+  const LoDTensor<float> table({3, 2}), dy({2, 2}), weights({3});
+  const lod::CpuExecutor executor(1);
+  const auto ids = Ids::from_nested(std::vector<Numbers>{{0, 2}, {1}});
+  const Ids plain({3}), pairs(ids.lod(), {2});
+  LoDTensor<float> y({2, 2}), other({3, 2});
+  const auto pool = [&](const Ids& list, const lod::EmbeddingPoolOptions<float>& options = {}) {
+    return [&, options] { lod::embedding_pool_into(executor, table, list, PoolType::SUM, options, y); };
+  };
+  check_throws<lod::InvalidLoD>(pool(plain), "embedding_pool: the tensor has no level", y);
+  check_throws<lod::OutOfRange>(pool(ids, {.level = 1}), "level 1 of a LoD with 1 levels", y);
+  check_throws<lod::ShapeMismatch>(pool(pairs), "embedding_pool: ids: rows of shape {2}, expected one id a row", y);
+  check_throws<lod::ShapeMismatch>(pool(ids, {.weights = dy}),
+                                   "embedding_pool: weights of shape {2, 2}, expected 3 numbers, one for each id", y);
+  const LoDTensor<float> none({0});
+  check_throws<lod::ShapeMismatch>(pool(ids, {.weights = none}), "embedding_pool: weights of shape {0}", y);
+  SelectedRows<float> dtable({1}, 2, {});
+  for (const std::int64_t bad : {std::int64_t{-1}, std::int64_t{3}, INT64_MAX}) {
+    auto broken = ids;
+    broken.data()[2] = bad;
+    check_throws<lod::OutOfRange>(pool(broken), "at position 2, expected 0 to 2", y);
+    LoDTensor<std::int64_t> index({1});
+    check_throws<lod::OutOfRange>([&] { lod::embedding_max_pool_into(executor, table, broken, {}, y, index); },
+                                  "embedding_max_pool: id ", y);
+    check_throws<lod::OutOfRange>(
+        [&] { lod::embedding_pool_grad_into(executor, dy, broken, 3, PoolType::SUM, {}, dtable); },
+        "embedding_pool_grad: id ", dtable.value());
+    check_throws<lod::OutOfRange>(
+        [&] { lod::embedding_pool_weights_grad_into(executor, dy, table, broken, PoolType::SUM, {}, y); },
+        "embedding_pool_weights_grad: id ", y);
+  }
+  const auto grad = [&](const LoDTensor<float>& d, PoolType type) {
+    return [&, type] { lod::embedding_pool_grad_into(executor, d, ids, 3, type, {}, dtable); };
+  };
+  check_throws<lod::ShapeMismatch>(grad(other, PoolType::SUM), "embedding_pool_grad: dy: 3 rows, expected 2",
+                                   dtable.value());
+  check_throws<std::invalid_argument>(grad(dy, PoolType::MAX), "use embedding_max_pool_grad with the index",
+                                      dtable.value());
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::embedding_pool_weights_grad_into(executor, LoDTensor<float>({2, 5}), table, ids, PoolType::SUM, {}, y);
+      },
+      "embedding_pool_weights_grad: dy: rows of shape {5}, expected {2}", y);
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::embedding_max_pool_grad_into(executor, dy, LoDTensor<std::int64_t>({2, 3}), ids, 3, {}, dtable);
+      },
+      "embedding_max_pool_grad: index: rows of shape {3}, expected {2}", dtable.value());
+  CHECK(dtable.rows() == Numbers{1});
+  lod::embedding_pool_into(executor, table, ids, PoolType::SUM, {.weights = weights}, y.view());
+  check_throws<lod::ShapeMismatch>(
+      [&] { lod::embedding_pool_into(executor, table, ids, PoolType::SUM, {}, other.view()); },
+      "output: a view of shape {3, 2} with 0 levels", other);
+}
