@@ -57,4 +57,5 @@
 #include <lod/ops/unique_sequences.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
+#include <lod/sparse_table.hpp>
 #include <lod/version.hpp>

@@ -59,6 +59,13 @@ class Shape {
     return Shape(std::span<const std::int64_t>{begin() + dropped, size() - dropped});
   }
 
+  /// These dimensions, then those of `rest`.
+  Shape followed_by(const Shape& rest) const {
+    Shape all = *this;
+    for (std::int64_t dim : rest) all.push_back(dim);
+    return all;
+  }
+
   friend constexpr bool operator==(const Shape& a, const Shape& b) noexcept { return a.equals(b.begin(), b.size()); }
   // Not by way of a Shape: numbers that are none compare unequal, and throw nothing.
   friend constexpr bool operator==(const Shape& a, std::initializer_list<std::int64_t> dims) noexcept {

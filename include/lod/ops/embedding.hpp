@@ -26,15 +26,6 @@ template <class Executor>
 struct GatherRows : Missing<Executor> {};
 }  // namespace kernel
 
-namespace operation {
-/// {row shape of the ids..., row shape of the table...}.
-inline Shape embedding_row_shape(const Shape& ids, const Shape& table) {
-  Shape shape = table;
-  for (std::size_t dim = ids.size(); dim-- > 0;) shape = Shape(ids[dim], shape);
-  return shape;
-}
-}  // namespace operation
-
 /// y[i] = table[ids[i]]: the LoD of the ids, rows of the shape {ids' row shape..., table's row shape...}. The row of
 /// `padding_idx` is zero, whatever the table holds there. Throws OutOfRange for an id outside [0, table.rows()), and
 /// changes nothing. One pass. The output must not overlap the table or the ids. Semantics: PaddlePaddle's lookup_table.
@@ -44,8 +35,8 @@ void embedding_into(const E& executor, const Table& table, const Ids& ids, const
   const auto rows = table.view();
   const auto list = ids.view();
   detail::check_row_ids(list.values(), rows.rows(), "embedding");
-  const auto out = operation::prepare(y, operation::SameLevels{list.lod_view()},
-                                      operation::embedding_row_shape(list.row_shape(), rows.row_shape()));
+  const auto out =
+      operation::prepare(y, operation::SameLevels{list.lod_view()}, list.row_shape().followed_by(rows.row_shape()));
   kernel::GatherRows<E>::run(executor, rows.data(), list.data(), list.rows() * list.row_size(), rows.row_size(),
                              options.padding_idx, out.data());
 }
@@ -78,8 +69,7 @@ void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::in
   operation::check_row_count(view.rows(), list.rows(), "embedding_grad: dy");
   const std::size_t rank = list.row_shape().size();
   const Shape row_shape = view.row_shape().without_first(rank);
-  operation::check_row_shape(view.row_shape(), operation::embedding_row_shape(list.row_shape(), row_shape),
-                             "embedding_grad: dy");
+  operation::check_row_shape(view.row_shape(), list.row_shape().followed_by(row_shape), "embedding_grad: dy");
   detail::check_row_ids(list.values(), height, "embedding_grad");
   const std::int64_t count = list.rows() * list.row_size();
   const Workspace::Loan<std::int64_t> kept(executor.workspace(), count);       // the ids

@@ -110,7 +110,7 @@ void embedding_extreme_pool_into(const E& executor, const Table& table, const Id
   const kernel::Segments sequences = check_embedding_pool(list, options, what);
   detail::check_row_ids(list.values(), rows.rows(), what);
   const int level = detail::resolve_level(options.level, list.levels());
-  const Shape row_shape = embedding_row_shape(list.row_shape(), rows.row_shape());
+  const Shape row_shape = list.row_shape().followed_by(rows.row_shape());
   const LevelsAbove above{list.lod_view(), level};
   const PlainRows plain{sequences.size};
   check_output(values, above, row_shape);
@@ -180,7 +180,7 @@ template <class View, class Ids>
 Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& sequences, const char* what) {
   check_row_count(dy.rows(), sequences.size, what);
   const Shape row_shape = dy.row_shape().without_first(ids.row_shape().size());
-  check_row_shape(dy.row_shape(), embedding_row_shape(ids.row_shape(), row_shape), what);
+  check_row_shape(dy.row_shape(), ids.row_shape().followed_by(row_shape), what);
   return row_shape;
 }
 
@@ -188,9 +188,9 @@ Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& 
 
 /// `sequence_pool` of `embedding`, in one pass: one row for each sequence of `level` of the ids, pooled from the rows
 /// of the table that they name, each times its weight. LoD: the levels of the ids above `level`; row shape: that of the
-/// ids, then that of the table. The bits are those of `sequence_pool(mul(embedding(table, ids), weights), type)`: so
-/// the zero row of `padding_idx` counts in AVERAGE, SQRT, MAX and MIN, and a weighted AVERAGE is divided by the number
-/// of ids, not by the sum of the weights. An empty sequence gives `pad_value`.
+/// ids, then that of the table. The bits, but for those of NaNs, are those of `sequence_pool(mul(embedding(table, ids),
+/// weights), type)`: so the zero row of `padding_idx` counts in AVERAGE, SQRT, MAX and MIN, and a weighted AVERAGE is
+/// divided by the number of ids, not by the sum of the weights. An empty sequence gives `pad_value`.
 ///
 /// Time: one look at each row that is named. Throws InvalidLoD where the ids have no level, OutOfRange for the level
 /// and for an id outside [0, table.rows()), ShapeMismatch unless there is one id a row and one weight for each id; then
@@ -206,7 +206,7 @@ void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, 
   detail::check_row_ids(list.values(), rows.rows(), "embedding_pool");
   const int level = detail::resolve_level(options.level, list.levels());
   const auto out = operation::prepare(y, operation::LevelsAbove{list.lod_view(), level},
-                                      operation::embedding_row_shape(list.row_shape(), rows.row_shape()));
+                                      list.row_shape().followed_by(rows.row_shape()));
   kernel::EmbeddingPool<E>::run(executor, operation::look_up(rows, list, options), sequences, type,
                                 options.pad_value.template to<T>(), out.data());
 }

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// A table whose rows appear when they are first asked for: for ids of which nobody knows beforehand which there are.
+#pragma once
+
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/lod_tensor.hpp>
+#include <lod/lod_view.hpp>
+#include <lod/shape.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+namespace detail {
+
+/// Finds the position of an id: a hash table with open addressing, at most half full.
+class IdIndex {
+ public:
+  /// -1 where the id is not there.
+  std::int64_t find(std::int64_t id) const noexcept { return slots_.empty() ? -1 : slots_[slot_of(id)].position; }
+  /// Asks for the memory that `find` will read.
+  void prefetch(std::int64_t id) const noexcept {
+    if (!slots_.empty()) __builtin_prefetch(&slots_[start_of(id)]);
+  }
+  /// Room for `count` ids. Where it throws, nothing is changed.
+  void reserve(std::int64_t count) {
+    if (count <= static_cast<std::int64_t>(slots_.size() / 2)) return;
+    IdIndex larger;
+    larger.bits_ = std::max(bits_ + 1, 4);
+    while ((std::int64_t{1} << larger.bits_) / 2 < count) ++larger.bits_;
+    larger.slots_.resize(std::size_t{1} << larger.bits_);
+    for (const Slot& slot : slots_) {
+      if (slot.position >= 0) larger.insert(slot.id, slot.position);
+    }
+    *this = std::move(larger);
+  }
+  /// The id is not there, but there is room for it.
+  void insert(std::int64_t id, std::int64_t position) noexcept { slots_[slot_of(id)] = {id, position}; }
+  /// The id is the last one that came.
+  void remove(std::int64_t id) noexcept { slots_[slot_of(id)].position = -1; }
+
+ private:
+  struct Slot {
+    std::int64_t id = 0;
+    std::int64_t position = -1;
+  };
+
+  std::size_t start_of(std::int64_t id) const noexcept {
+    // The high bits of a product with 2^64 / golden ratio: neighbouring ids go far apart.
+    return static_cast<std::size_t>((static_cast<std::uint64_t>(id) * 0x9E3779B97F4A7C15U) >> (64 - bits_));
+  }
+  /// Where the id is, or the free slot where it would be.
+  std::size_t slot_of(std::int64_t id) const noexcept {
+    std::size_t slot = start_of(id);
+    while (slots_[slot].position >= 0 && slots_[slot].id != id) slot = (slot + 1) & (slots_.size() - 1);
+    return slot;
+  }
+
+  std::vector<Slot> slots_;
+  int bits_ = 0;
+};
+
+}  // namespace detail
+
+struct SparseTableOptions {
+  bool grow = true;  ///< whether ids that are not there appear
+};
+
+/// New rows stay zero.
+struct ZeroRow {
+  template <class T>
+  void operator()(std::int64_t, std::span<T>) const noexcept {}
+};
+
+/// Rows of one shape for ids that may be any numbers of 64 bits. A row appears, behind those that are there, when its
+/// id is first asked for; initialize(id, row), which gets it as zeros, writes its first values. To train such a table,
+/// take the `positions` of a batch: with these, `embedding`, `embedding_pool` and the optimizers work on `value()` as
+/// on any other table.
+///
+/// There is room for `capacity()` rows, and no more: what would make another one throws OutOfRange, so that ids from
+/// outside cannot use up the memory, and rows never move. `reserve` makes more room. The memory of all rows is taken at
+/// once, and written to as they appear.
+///
+/// Errors: whatever throws, `initialize` among it, leaves the table as it was: no id has appeared. Copies and moves as
+/// LoDTensor; a table that was moved from is empty, without room. Members that are const may be called by several
+/// threads at a time. Ids are int64, in a tensor, a view or a span. Semantics: PaddlePaddle's SelectedRows with an id
+/// map (AutoGrownIndex, Get), whose rows grow in place.
+template <class T, class Device = Cpu, class Initialize = ZeroRow>
+class SparseTable;
+
+template <class T, class Initialize>
+class SparseTable<T, Cpu, Initialize> {
+ public:
+  using value_type = T;
+  using device = Cpu;
+
+  /// No rows, and room for `capacity`. Throws ShapeMismatch for a negative capacity, and where sizes overflow.
+  SparseTable(const Shape& row_shape, std::int64_t capacity, Initialize initialize = Initialize(),
+              std::pmr::memory_resource* resource = Cpu::default_resource())
+      : rows_(Shape(capacity, row_shape), uninitialized, resource), initialize_(std::move(initialize)) {}
+
+  std::int64_t size() const noexcept { return static_cast<std::int64_t>(ids_.size()); }
+  std::int64_t capacity() const noexcept { return rows_.rows(); }
+  const Shape& row_shape() const noexcept { return rows_.row_shape(); }
+  std::int64_t row_size() const noexcept { return rows_.row_size(); }
+  /// The ids in the order in which they appeared: ids()[i] has row i of `value()`.
+  const std::vector<std::int64_t>& ids() const noexcept { return ids_; }
+  /// The rows that are there, {size(), row shape...}: a view, valid until `reserve`, and until the table ends or is
+  /// assigned to.
+  LoDTensorView<T, Cpu> value() noexcept { return rows_.view().slice(0, size()); }
+  LoDTensorView<const T, Cpu> value() const noexcept { return rows_.view().slice(0, size()); }
+
+  /// The row of an id, or -1.
+  std::int64_t find(std::int64_t id) const noexcept { return index_.find(id); }
+  bool contains(std::int64_t id) const noexcept { return find(id) >= 0; }
+
+  /// Room for at least so many rows. They move, and views of them end.
+  void reserve(std::int64_t capacity) {
+    if (capacity <= this->capacity()) return;
+    LoDTensor<T, Cpu> rows(Shape(capacity, row_shape()), uninitialized, rows_.resource());
+    std::copy_n(rows_.data(), size() * row_size(), rows.data());
+    rows_ = std::move(rows);
+  }
+
+  /// For each id its row, with the LoD and the row shape of the ids; -1 for one that is not there and is not to appear.
+  /// `y` must not be the ids.
+  template <LoDTensorLike Ids>
+  void positions_into(const Ids& ids, const SparseTableOptions& options, LoDTensor<std::int64_t, Cpu>& y) {
+    const auto list = ids.view();
+    Growth growth(*this, list.values(), options);
+    y.resize(list.lod(), list.row_shape(), list.rows());
+    growth.keep();
+    for_each_position(list.values(), [out = y.data()](std::int64_t i, std::int64_t position) { out[i] = position; });
+  }
+  template <LoDTensorLike Ids>
+  LoDTensor<std::int64_t, Cpu> positions(const Ids& ids, const SparseTableOptions& options = {}) {
+    LoDTensor<std::int64_t, Cpu> y;
+    positions_into(ids, options, y);
+    return y;
+  }
+  LoDTensor<std::int64_t, Cpu> positions(std::span<const std::int64_t> ids, const SparseTableOptions& options = {}) {
+    return positions(plain(ids), options);
+  }
+
+  /// The rows of the ids, as `embedding` gives them: the LoD of the ids, rows of the shape {ids' row shape..., row
+  /// shape...}; zeros for an id that is not there and is not to appear. Works on one thread; `embedding(table.value(),
+  /// table.positions(ids))` copies with all.
+  template <LoDTensorLike Ids>
+  void get_into(const Ids& ids, const SparseTableOptions& options, LoDTensor<T, Cpu>& y) {
+    const auto list = ids.view();
+    Growth growth(*this, list.values(), options);
+    resize(list, y);
+    growth.keep();
+    copy_rows(list.values(), y.data());
+  }
+  template <LoDTensorLike Ids>
+  LoDTensor<T, Cpu> get(const Ids& ids, const SparseTableOptions& options = {}) {
+    LoDTensor<T, Cpu> y;
+    get_into(ids, options, y);
+    return y;
+  }
+  LoDTensor<T, Cpu> get(std::span<const std::int64_t> ids, const SparseTableOptions& options = {}) {
+    return get(plain(ids), options);
+  }
+  /// In a table that is const, nothing appears.
+  template <LoDTensorLike Ids>
+  LoDTensor<T, Cpu> get(const Ids& ids) const {
+    LoDTensor<T, Cpu> y;
+    resize(ids.view(), y);
+    copy_rows(ids.view().values(), y.data());
+    return y;
+  }
+  LoDTensor<T, Cpu> get(std::span<const std::int64_t> ids) const { return get(plain(ids)); }
+
+  /// Overwrites the rows of the ids, which appear, and are initialized, where they are not there; of an id that is
+  /// listed repeatedly, the last row stays. `rows` has one for each id, of the shape that `get` gives, and must not
+  /// overlap the table; its levels do not count. Throws ShapeMismatch for other numbers and shapes of rows.
+  template <LoDTensorLike Ids, LoDTensorLike Rows>
+  void set(const Ids& ids, const Rows& rows) {
+    const auto list = ids.view();
+    const auto from = rows.view();
+    const Shape expected = list.shape().followed_by(row_shape());
+    if (from.shape() != expected) {
+      throw ShapeMismatch(detail::text(
+          {"SparseTable: rows of shape ", to_string(from.shape()), " to set, expected ", to_string(expected)}));
+    }
+    Growth growth(*this, list.values(), {});
+    growth.keep();
+    for_each_position(list.values(), [&](std::int64_t i, std::int64_t position) {
+      std::copy_n(from.data() + i * row_size(), row_size(), rows_.data() + position * row_size());
+    });
+  }
+  template <LoDTensorLike Rows>
+  void set(std::span<const std::int64_t> ids, const Rows& rows) {
+    set(plain(ids), rows);
+  }
+
+ private:
+  static constexpr Shape scalar_row{};
+  static LoDTensorView<const std::int64_t, Cpu> plain(std::span<const std::int64_t> ids) noexcept {
+    return {ids.data(), LoDView::plain(0, static_cast<std::int64_t>(ids.size())), &scalar_row, 1};
+  }
+
+  /// Lets ids appear, which go again, the last first, unless they are to be kept.
+  class Growth {
+   public:
+    Growth(SparseTable& table, std::span<const std::int64_t> ids, const SparseTableOptions& options)
+        : table_(table), before_(table.size()) {
+      if (!options.grow) return;
+      try {
+        table_.for_each_position(ids, [&](std::int64_t i, std::int64_t position) {
+          if (position < 0) table_.append(ids[static_cast<std::size_t>(i)]);
+        });
+      } catch (...) {
+        undo();
+        throw;
+      }
+    }
+    Growth(const Growth&) = delete;
+    Growth& operator=(const Growth&) = delete;
+    ~Growth() {
+      if (!kept_) undo();
+    }
+    void keep() noexcept { kept_ = true; }
+
+   private:
+    void undo() noexcept {
+      while (table_.size() > before_) {
+        table_.index_.remove(table_.ids_.back());
+        table_.ids_.pop_back();
+      }
+    }
+
+    SparseTable& table_;
+    std::int64_t before_;
+    bool kept_ = false;
+  };
+
+  void append(std::int64_t id) {
+    if (size() == capacity()) {
+      throw OutOfRange(detail::text({"SparseTable: id ", id, " has no row, and all ", capacity(), " are taken"}));
+    }
+    index_.reserve(size() + 1);
+    T* const row = rows_.data() + size() * row_size();
+    std::fill_n(row, row_size(), T{});
+    ids_.push_back(id);
+    index_.insert(id, size() - 1);
+    initialize_(id, std::span<T>{row, static_cast<std::size_t>(row_size())});
+  }
+
+  /// Calls body(i, position of ids[i]) in order. What will be read soon is asked for.
+  template <class Body>
+  void for_each_position(std::span<const std::int64_t> ids, const Body& body) const {
+    constexpr std::size_t distance = 16;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (i + distance < ids.size()) index_.prefetch(ids[i + distance]);
+      body(static_cast<std::int64_t>(i), index_.find(ids[i]));
+    }
+  }
+
+  void resize(const LoDTensorView<const std::int64_t, Cpu>& ids, LoDTensor<T, Cpu>& y) const {
+    y.resize(ids.lod(), ids.row_shape().followed_by(row_shape()), ids.rows());
+  }
+  void copy_rows(std::span<const std::int64_t> ids, T* y) const {
+    for_each_position(ids, [&](std::int64_t i, std::int64_t position) {
+      T* const to = y + i * row_size();
+      if (position < 0) {
+        std::fill_n(to, row_size(), T{});
+      } else {
+        std::copy_n(rows_.data() + position * row_size(), row_size(), to);
+      }
+    });
+  }
+
+  LoDTensor<T, Cpu> rows_;  // as many as there is room for
+  std::vector<std::int64_t> ids_;
+  detail::IdIndex index_;
+  Initialize initialize_;
+};
+
+}  // namespace lod

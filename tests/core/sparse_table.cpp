@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/check_throws.hpp"
+#include "support/counting_resource.hpp"
+#include "support/executors.hpp"
+#include "support/random_batch.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using lod::SparseTable;
+using namespace lod_test;
+using Numbers = std::vector<std::int64_t>;
+using Ids = LoDTensor<std::int64_t>;
+
+namespace {
+
+std::vector<float> numbers_of(const LoDTensor<float>& x) { return {x.values().begin(), x.values().end()}; }
+Numbers numbers_of(const Ids& x) { return {x.values().begin(), x.values().end()}; }
+
+/// Writes the id, and fails for one of them.
+struct IdOrFailure {
+  std::int64_t bad = -13;
+  void operator()(std::int64_t id, std::span<float> row) const {
+    for (float& number : row) number += static_cast<float>(id);
+    if (id == bad) throw std::runtime_error("no such row");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("SparseTable: ids 10, 8, 8, 6 in a table of 100 rows of 8") {
+  SparseTable<float> table({8}, 100);
+  CHECK(numbers_of(table.positions(Numbers{10, 8, 8, 6})) == Numbers{0, 1, 1, 2});
+  CHECK(table.ids() == Numbers{10, 8, 6});
+  CHECK(table.size() == 3);
+  CHECK(table.capacity() == 100);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    for (float& value : table.value().row(i)) value = static_cast<float>(i);
+  }
+  const auto rows = table.get(Numbers{6, 6, 8, 10});
+  CHECK(rows.shape() == Numbers{4, 8});
+  CHECK(rows.row(0)[7] == 2);
+  CHECK(rows.row(1)[0] == 2);
+  CHECK(rows.row(2)[3] == 1);
+  CHECK(rows.row(3)[3] == 0);
+  CHECK(table.find(8) == 1);
+  CHECK(table.find(7) == -1);
+  CHECK(table.contains(10));
+  CHECK_FALSE(table.contains(0));
+}
+
+TEST_CASE("SparseTable: an id may be any number, and rows of 0 stand for those that do not appear") {
+  SparseTable<float, lod::Cpu, IdOrFailure> table({}, 10);
+  const Numbers ids = {INT64_MAX, INT64_MIN, -1, 0};
+  CHECK(numbers_of(table.get(ids, {.grow = false})) == std::vector<float>{0, 0, 0, 0});
+  CHECK(table.size() == 0);
+  CHECK(numbers_of(table.positions(ids, {.grow = false})) == Numbers{-1, -1, -1, -1});
+  CHECK(numbers_of(table.get(Numbers{-1, 5}))[0] == -1);
+  CHECK(numbers_of(table.get(ids, {.grow = false})) == std::vector<float>{0, 0, -1, 0});
+  CHECK(numbers_of(std::as_const(table).get(ids)) == std::vector<float>{0, 0, -1, 0});
+  table.get(ids);
+  CHECK(table.ids() == Numbers{-1, 5, INT64_MAX, INT64_MIN, 0});
+}
+
+TEST_CASE("SparseTable: the LoD and the row shape of the ids, slices, no ids at all") {
+  SparseTable<float, lod::Cpu, IdOrFailure> table({2, 3}, 10);
+  const auto ids = Ids::from_nested(std::vector<std::vector<Numbers>>{{{1}, {}}, {}, {{2, 1}, {3}}});
+  const auto rows = table.get(ids);
+  CHECK(rows.lod() == ids.lod());
+  CHECK(rows.shape() == Numbers{4, 2, 3});
+  CHECK(rows.row(2)[5] == 1);
+  CHECK(same_bits(table.get(ids.slice(2, 3)), LoDTensor<float>::copy_of(rows.slice(2, 3))));
+  CHECK(table.positions(ids).lod() == ids.lod());
+  CHECK(table.get(Ids({2, 5})).shape() == Numbers{2, 5, 2, 3});
+  CHECK(table.get(Ids(LoD::from_lengths({{0, 0}}), {})).shape() == Numbers{0, 2, 3});
+  CHECK(table.get(Numbers{}).shape() == Numbers{0, 2, 3});
+  CHECK(SparseTable<float>({0}, 3).get(Numbers{7, 8}).shape() == Numbers{2, 0});
+}
+
+TEST_CASE("SparseTable: set overwrites, the last of repeated ids stays, new ids appear") {
+  SparseTable<float> table({}, 4);
+  table.set(Numbers{5, 3, 5}, LoDTensor<float>::from_values({}, {}, std::vector<float>{1, 2, 3}));
+  CHECK(table.ids() == Numbers{5, 3});
+  CHECK(numbers_of(table.get(Numbers{3, 5})) == std::vector<float>{2, 3});
+  const auto ids = Ids::from_nested(std::vector<Numbers>{{9}, {3}});
+  table.set(ids, LoDTensor<float>::from_values({}, {}, std::vector<float>{4, 6}));
+  CHECK(numbers_of(table.get(Numbers{3, 5, 9})) == std::vector<float>{6, 3, 4});
+  const auto wrong = [&](const LoDTensor<float>& rows, const char* text) {
+    CHECK_THROWS_WITH_AS(table.set(Numbers{7}, rows), text, lod::ShapeMismatch);
+    CHECK_FALSE(table.contains(7));
+  };
+  wrong(LoDTensor<float>({2}), "SparseTable: rows of shape {2} to set, expected {1}");
+  wrong(LoDTensor<float>({1, 2}), "SparseTable: rows of shape {1, 2} to set, expected {1}");
+}
+
+TEST_CASE("SparseTable: where there is no room, nothing appears; reserve makes some") {
+  SparseTable<float, lod::Cpu, IdOrFailure> table({2}, 3);
+  table.get(Numbers{4, 2});
+  LoDTensor<float> y({1});
+  const Ids ids = Ids::from_values({}, {}, Numbers{9, 2, 9, 8});
+  check_throws<lod::OutOfRange>([&] { table.get_into(ids, {}, y); },
+                                "SparseTable: id 8 has no row, and all 3 are taken", y);
+  check_throws<lod::OutOfRange>([&] { table.positions(ids); }, "id 8", y);
+  check_throws<lod::OutOfRange>([&] { table.set(ids, LoDTensor<float>({4, 2})); }, "id 8", y);
+  CHECK(table.ids() == Numbers{4, 2});
+  CHECK_FALSE(table.contains(9));
+  table.reserve(4);
+  CHECK(table.capacity() == 4);
+  table.reserve(1);
+  CHECK(table.capacity() == 4);
+  table.get_into(ids, {}, y);
+  CHECK(table.ids() == Numbers{4, 2, 9, 8});
+  CHECK(numbers_of(table.get(Numbers{4, 8})) == std::vector<float>{4, 4, 8, 8});
+  CHECK_THROWS_AS(SparseTable<float>({2}, -1), lod::ShapeMismatch);
+  CHECK_THROWS_AS(SparseTable<float>({2}, INT64_MAX), lod::ShapeMismatch);
+  CHECK_THROWS_AS(SparseTable<float>({2}, 0).get(Numbers{1}), lod::OutOfRange);
+}
+
+TEST_CASE("SparseTable: a row that cannot be made, or memory that is not there: no id appears") {
+  SparseTable<float, lod::Cpu, IdOrFailure> table({2}, 1000, IdOrFailure{13});
+  Numbers many;
+  for (std::int64_t id = 100; id < 400; ++id) many.push_back(id);
+  table.get(Numbers{1, 2});
+  auto with_bad = many;
+  with_bad.push_back(13);
+  CHECK_THROWS_WITH_AS(table.get(with_bad), "no such row", std::runtime_error);
+  CHECK(table.ids() == Numbers{1, 2});
+  for (const std::int64_t id : with_bad) CHECK_FALSE(table.contains(id));
+  CHECK(table.find(2) == 1);
+
+  CountingResource resource;
+  LoDTensor<float> y(&resource);
+  resource.fail_from = 0;
+  CHECK_THROWS_AS(table.get_into(Ids::from_values({}, {}, many), {}, y), std::bad_alloc);
+  CHECK(table.ids() == Numbers{1, 2});
+  table.get(many);
+  CHECK(table.size() == 302);
+  CHECK(table.find(399) == 301);
+}
+
+TEST_CASE("SparseTable: agrees with a map, over thousands of ids, some far apart and some not") {
+  Engine engine(1);
+  SparseTable<std::int32_t> table({3}, 20000);
+  std::map<std::int64_t, std::int64_t> positions;
+  for (int batch = 0; batch < 20; ++batch) {
+    Numbers ids;
+    for (int i = 0; i < 1500; ++i) {
+      // Ids that share their low bits, neighbours, and any numbers.
+      const std::int64_t id = random_number(engine, 0, 3000);
+      ids.push_back(i % 3 == 0 ? id << 40 : i % 3 == 1 ? id : static_cast<std::int64_t>(engine()));
+    }
+    Numbers expected;
+    for (const std::int64_t id : ids) {
+      if (positions.size() >= 15000) continue;
+      expected.push_back(positions.try_emplace(id, static_cast<std::int64_t>(positions.size())).first->second);
+    }
+    ids.resize(expected.size());
+    CHECK(numbers_of(table.positions(ids)) == expected);
+  }
+  CHECK(table.size() == static_cast<std::int64_t>(positions.size()));
+  std::size_t wrong = 0;
+  for (const auto& [id, position] : positions) wrong += table.find(id) != position;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("SparseTable: copies have their own rows; a table that was moved from is empty") {
+  SparseTable<float> table({2}, 5);
+  table.get(Numbers{3, 4});
+  auto copy = table;
+  copy.value().row(1)[0] = 7;
+  copy.get(Numbers{5});
+  CHECK(table.value().row(1)[0] == 0);
+  CHECK(table.size() == 2);
+  const auto moved = std::move(copy);
+  CHECK(moved.get(Numbers{4}).row(0)[0] == 7);
+  CHECK(copy.size() == 0);
+  CHECK(copy.find(3) == -1);
+  CHECK(copy.capacity() == 0);
+  CHECK_THROWS_AS(copy.get(Numbers{3}), lod::OutOfRange);
+}
+
+TEST_CASE("SparseTable: known ids are found, and their rows copied, without an allocation") {
+  SparseTable<float> table({5}, 100);
+  const auto ids = Ids::from_nested(std::vector<Numbers>{{4, 9}, {}, {4}});
+  CountingResource resource;
+  LoDTensor<float> y(&resource);
+  Ids positions(&resource);
+  const auto run = [&] {
+    table.get_into(ids, {}, y);
+    table.positions_into(ids, {}, positions);
+  };
+  run();
+  const int before = resource.allocations;
+  run();
+  CHECK(resource.allocations == before);
+}
+
+TEST_CASE("SparseTable: trained as a table of all rows is, with rows that appear on the way") {
+  Engine engine(2);
+  SparseTable<float> table({4}, 50);
+  LoDTensor<float> dense({1000, 4});
+  for (int step = 0; step < 5; ++step) {
+    Ids ids(LoD::from_lengths({{3, 0, 5, 8}}), {});
+    for (std::int64_t& id : ids.values()) id = random_number(engine, 0, 9) * 111;
+    const auto positions = table.positions(ids);
+    const auto y = lod::embedding_pool(table.value(), positions, lod::PoolType::AVERAGE);
+    CHECK(same_bits(y, lod::embedding_pool(dense, ids, lod::PoolType::AVERAGE)));
+    const auto dy = real_numbers<float>(engine, {4, 4});
+    const auto gradient = [&](const auto& list, std::int64_t height) {
+      return lod::embedding_pool_grad(dy, list, height, lod::PoolType::AVERAGE);
+    };
+    lod::sgd(table.value(), gradient(positions, table.size()), 0.5);
+    lod::sgd(dense, gradient(ids, 1000), 0.5);
+  }
+  CHECK(table.size() <= 10);
+  for (std::int64_t i = 0; i < table.size(); ++i) {
+    const auto id = table.ids()[static_cast<std::size_t>(i)];
+    CHECK(same_bits(table.value().slice(i, i + 1), dense.slice(id, id + 1)));
+  }
+}
