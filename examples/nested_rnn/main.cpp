@@ -91,22 +91,8 @@ struct Sections {
 
 /// The sections listed, in that order, in one batch: minibatches are then slices.
 Sections gather(const Sections& from, const std::vector<std::int64_t>& order) {
-  Sections sections;
-  std::vector<std::vector<std::int64_t>> lengths;
-  std::vector<std::int64_t> values;
-  lod::LoD lod;
-  for (std::int64_t i : order) {
-    const auto section = from.words.slice({i});
-    lengths.resize(2);
-    for (int level = 0; level < 2; ++level) {
-      const auto more = section.lod().lengths(level);
-      lengths[static_cast<std::size_t>(level)].insert(lengths[static_cast<std::size_t>(level)].end(), more.begin(),
-                                                      more.end());
-    }
-    values.insert(values.end(), section.values().begin(), section.values().end());
-    sections.documents.push_back(from.documents[static_cast<std::size_t>(i)]);
-  }
-  sections.words = lod::LoDTensor<std::int64_t>::from_values(lod::LoD::from_lengths(lengths), {}, values);
+  Sections sections{lod::select(from.words, order), {}};
+  for (std::int64_t i : order) sections.documents.push_back(from.documents[static_cast<std::size_t>(i)]);
   return sections;
 }
 
@@ -243,12 +229,10 @@ int check_gradients(std::uint64_t seed) {
     std::printf("%-20s differs by %.1e at most\n", name, largest);
     worst = std::max(worst, largest);
   };
-  const auto all = network.parameters();
-  const auto dense = network.dense_parameters();
-  const auto word_gradient = lod::to_dense(executor, network.word_gradient);
-  compare(all[0].first, all[0].second->values(), word_gradient.values());
-  for (std::size_t i = 0; i < dense.size(); ++i) {
-    compare(all[i + 1].first, dense[i]->value.values(), std::as_const(dense[i]->gradient).values());
+  compare("word_vectors", network.word_vectors.values(), lod::to_dense(executor, network.word_gradient).values());
+  const auto parameters = network.dense.by_name(), gradients = network.dense_gradient.by_name();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    compare(parameters[i].first, parameters[i].second->values(), std::as_const(*gradients[i].second).values());
   }
   return worst < 1e-8 ? 0 : 1;
 }

@@ -14,22 +14,37 @@
 #include <cmath>
 #include <utility>
 
+/// Uniform in +-sqrt(3 / rows), so that a product with it keeps the variance of its rows.
+template <class T>
+static lod::LoDTensor<T> random_weights(std::int64_t rows, std::int64_t columns, Random& random) {
+  lod::LoDTensor<T> weights({rows, columns});
+  const double limit = std::sqrt(3.0 / static_cast<double>(rows));
+  for (T& weight : weights.values()) weight = static_cast<T>(random.symmetric(limit));
+  return weights;
+}
+
+template <class T>
+static lod::GruWeights<T> random_reader(std::int64_t inputs, std::int64_t hidden, Random& random) {
+  return {random_weights<T>(inputs, 3 * hidden, random), random_weights<T>(hidden, 3 * hidden, random),
+          lod::LoDTensor<T>({3 * hidden}), lod::LoDTensor<T>({hidden})};
+}
+
 template <class T>
 Network<T>::Network(const NetworkSizes& sizes, Random& random)
     : word_vectors({sizes.words, sizes.embedding}),
       word_gradient({}, sizes.words, {sizes.embedding}),
-      word_reader(sizes.embedding, sizes.hidden, random),
-      sentence_reader(sizes.hidden, sizes.hidden, random),
-      output(sizes.hidden, sizes.documents, random),
-      output_bias(1, sizes.documents) {
+      dense{random_reader<T>(sizes.embedding, sizes.hidden, random),
+            random_reader<T>(sizes.hidden, sizes.hidden, random),
+            random_weights<T>(sizes.hidden, sizes.documents, random), lod::LoDTensor<T>({1, sizes.documents})},
+      dense_gradient(dense) {
   for (T& weight : word_vectors.values()) weight = static_cast<T>(random.symmetric(0.5));
 }
 
 template <class T>
 lod::LoDTensor<T> Network<T>::score(const lod::LoDTensor<T>& sections) const {
-  lod::LoDTensor<T> scores({sections.rows(), output_bias.value.row_size()});
-  multiply(sections, output.value, scores);
-  lod::as_xtensor<2>(scores) += lod::as_xtensor<2>(output_bias.value);
+  lod::LoDTensor<T> scores({sections.rows(), dense.output.row_size()});
+  multiply(sections, dense.output, scores);
+  lod::as_xtensor<2>(scores) += lod::as_xtensor<2>(dense.output_bias);
   return scores;
 }
 
@@ -37,31 +52,32 @@ template <class T>
 lod::LoDTensor<T> Network<T>::forward(const lod::CpuExecutor& executor,
                                       const lod::LoDTensorView<const std::int64_t>& words, Trace& trace) const {
   trace.words = lod::LoDTensor<std::int64_t>::copy_of(words);
-  const auto vectors = lod::embedding(executor, word_vectors, words);
-  trace.word_lod = vectors.lod();
+  trace.vectors = lod::embedding(executor, word_vectors, words);
   // A sentence is what the reader knew on average, word by word. Each pooling takes one level away.
-  const auto sentences =
-      lod::sequence_pool(executor, word_reader.forward(executor, vectors, trace.word_states), lod::PoolType::AVERAGE);
-  trace.sentence_lod = sentences.lod();
-  trace.sections = lod::sequence_pool(executor, sentence_reader.forward(executor, sentences, trace.sentence_states),
-                                      lod::PoolType::AVERAGE);
+  auto by_word = lod::gru(executor, trace.vectors, dense.words);
+  trace.sentences = lod::sequence_pool(executor, by_word.hidden, lod::PoolType::AVERAGE);
+  auto by_sentence = lod::gru(executor, trace.sentences, dense.sentences);
+  trace.sections = lod::sequence_pool(executor, by_sentence.hidden, lod::PoolType::AVERAGE);
+  trace.word_reader = std::move(by_word.trace);
+  trace.sentence_reader = std::move(by_sentence.trace);
   return score(trace.sections);
 }
 
 template <class T>
 void Network<T>::backward(const lod::CpuExecutor& executor, const lod::LoDTensor<T>& dscores, const Trace& trace) {
-  multiply(trace.sections, dscores, output.gradient, {.transpose_a = true, .accumulate = true});
-  lod::as_xtensor<2>(output_bias.gradient) += xt::sum(lod::as_xtensor<2>(dscores), {0}, xt::keep_dims);
+  multiply(trace.sections, dscores, dense_gradient.output, {.transpose_a = true});
+  lod::as_xtensor<2>(dense_gradient.output_bias) = xt::sum(lod::as_xtensor<2>(dscores), {0}, xt::keep_dims);
   lod::LoDTensor<T> dsections(trace.sections.shape());
-  multiply(dscores, output.value, dsections, {.transpose_b = true});
-  const auto dsentences = sentence_reader.backward(
-      executor, lod::sequence_pool_grad(executor, dsections, trace.sentence_lod, lod::PoolType::AVERAGE),
-      trace.sentence_states);
-  const auto dwords = word_reader.backward(
-      executor, lod::sequence_pool_grad(executor, dsentences, trace.word_lod, lod::PoolType::AVERAGE),
-      trace.word_states);
-  const auto more = lod::embedding_grad(executor, dwords, trace.words, word_vectors.rows());
-  word_gradient = lod::merge_add(executor, word_gradient, more);
+  multiply(dscores, dense.output, dsections, {.transpose_b = true});
+  auto by_sentence = lod::gru_grad(
+      executor, lod::sequence_pool_grad(executor, dsections, trace.sentences.lod(), lod::PoolType::AVERAGE),
+      trace.sentences, dense.sentences, trace.sentence_reader);
+  auto by_word = lod::gru_grad(
+      executor, lod::sequence_pool_grad(executor, by_sentence.x, trace.vectors.lod(), lod::PoolType::AVERAGE),
+      trace.vectors, dense.words, trace.word_reader);
+  dense_gradient.sentences = std::move(by_sentence.weights);
+  dense_gradient.words = std::move(by_word.weights);
+  word_gradient = lod::merge_add(executor, lod::embedding_grad(executor, by_word.x, trace.words, word_vectors.rows()));
 }
 
 template <class T>
@@ -71,14 +87,13 @@ void Network<T>::descend(const lod::CpuExecutor& executor, double learning_rate,
     for (T value : gradient) square += static_cast<double>(value) * static_cast<double>(value);
   };
   add(std::as_const(word_gradient).value().values());
-  for (Parameter<T>* parameter : dense_parameters()) add(std::as_const(parameter->gradient).values());
+  const auto parameters = dense.by_name(), gradients = dense_gradient.by_name();
+  for (const auto& [name, gradient] : gradients) add(std::as_const(*gradient).values());
   const double length = std::sqrt(square);
   const double rate = length > longest ? learning_rate * longest / length : learning_rate;
   lod::sgd(executor, word_vectors, word_gradient, rate);
-  word_gradient = lod::SelectedRows<T>({}, word_vectors.rows(), word_vectors.row_shape());
-  for (Parameter<T>* parameter : dense_parameters()) {
-    lod::sgd(executor, parameter->value, parameter->gradient, rate);
-    std::ranges::fill(parameter->gradient.values(), T{});
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    lod::sgd(executor, *parameters[i].second, *gradients[i].second, rate);
   }
 }
 
@@ -88,15 +103,14 @@ lod::LoDTensor<T> Network<T>::forward_padded(const lod::CpuExecutor& executor,
                                              std::int64_t& rows) const {
   // The average of the states of each block but those of the padding.
   const auto average = [&](const lod::LoDTensor<T>& states, const lod::LoDTensor<std::int64_t>& lengths) {
-    const auto dense =
+    const auto blocks =
         lod::LoDTensor<T>::from_values({}, {states.rows() / lengths.rows(), states.row_size()}, states.values());
-    return lod::sequence_pool(executor, lod::sequence_unpad(executor, dense, lengths), lod::PoolType::AVERAGE);
+    return lod::sequence_pool(executor, lod::sequence_unpad(executor, blocks, lengths), lod::PoolType::AVERAGE);
   };
   // The blocks of a padded tensor as sequences that all have the greatest length.
   const auto blocks = [](std::int64_t count, std::int64_t longest) {
     return lod::LoD::from_lengths({std::vector<std::int64_t>(static_cast<std::size_t>(count), longest)});
   };
-  typename Gru<T>::Trace trace;
   const lod::LoD sentence_lod = words.lod().levels_above(words.levels() - 1);
 
   const auto padded_words = lod::sequence_pad(executor, words, {.level = -1});
@@ -104,31 +118,22 @@ lod::LoDTensor<T> Network<T>::forward_padded(const lod::CpuExecutor& executor,
   const auto ids = lod::LoDTensor<std::int64_t>::from_values(blocks(padded_words.dense.rows(), longest_sentence), {},
                                                              padded_words.dense.values());
   rows += ids.rows();
-  const auto sentences =
-      average(word_reader.forward(executor, lod::embedding(executor, word_vectors, ids), trace), padded_words.lengths)
-          .with_lod(sentence_lod);
+  const auto by_word = lod::gru(executor, lod::embedding(executor, word_vectors, ids), dense.words);
+  const auto sentences = average(by_word.hidden, padded_words.lengths).with_lod(sentence_lod);
 
   const auto padded_sentences = lod::sequence_pad(executor, sentences);
   const std::int64_t longest_section = padded_sentences.dense.row_shape()[0];
   const auto vectors = lod::LoDTensor<T>::from_values(blocks(padded_sentences.dense.rows(), longest_section),
                                                       sentences.row_shape(), padded_sentences.dense.values());
   rows += vectors.rows();
-  return score(average(sentence_reader.forward(executor, vectors, trace), padded_sentences.lengths));
-}
-
-template <class T>
-std::vector<Parameter<T>*> Network<T>::dense_parameters() {
-  return {&word_reader.input,         &word_reader.recurrent, &word_reader.bias, &sentence_reader.input,
-          &sentence_reader.recurrent, &sentence_reader.bias,  &output,           &output_bias};
+  return score(average(lod::gru(executor, vectors, dense.sentences).hidden, padded_sentences.lengths));
 }
 
 template <class T>
 std::vector<std::pair<const char*, lod::LoDTensor<T>*>> Network<T>::parameters() {
-  constexpr const char* names[] = {"words.input",         "words.recurrent", "words.bias", "sentences.input",
-                                   "sentences.recurrent", "sentences.bias",  "output",     "output.bias"};
   std::vector<std::pair<const char*, lod::LoDTensor<T>*>> all = {{"word_vectors", &word_vectors}};
-  const auto dense = dense_parameters();
-  for (std::size_t i = 0; i < dense.size(); ++i) all.emplace_back(names[i], &dense[i]->value);
+  const auto others = dense.by_name();
+  all.insert(all.end(), others.begin(), others.end());
   return all;
 }
 

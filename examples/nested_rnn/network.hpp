@@ -4,13 +4,13 @@
 /// the document that a section is from.
 #pragma once
 
-#include "gru.hpp"
-#include "parameter.hpp"
 #include "random.hpp"
 #include <lod/lod.hpp>
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 struct NetworkSizes {
@@ -18,6 +18,28 @@ struct NetworkSizes {
   std::int64_t embedding;  ///< numbers for a word
   std::int64_t hidden;     ///< numbers for a sentence, and for a section
   std::int64_t documents;  ///< to choose from
+};
+
+/// All that is learned but the word vectors; also its gradient.
+template <class T>
+struct DenseParameters {
+  lod::GruWeights<T> words;      ///< read a sentence word by word
+  lod::GruWeights<T> sentences;  ///< read a section sentence by sentence
+  lod::LoDTensor<T> output;      ///< {hidden, documents}
+  lod::LoDTensor<T> output_bias;
+
+  std::array<std::pair<const char*, lod::LoDTensor<T>*>, 10> by_name() {
+    return {{{"words.input", &words.input},
+             {"words.recurrent", &words.recurrent},
+             {"words.bias", &words.bias},
+             {"words.recurrent_bias", &words.recurrent_bias},
+             {"sentences.input", &sentences.input},
+             {"sentences.recurrent", &sentences.recurrent},
+             {"sentences.bias", &sentences.bias},
+             {"sentences.recurrent_bias", &sentences.recurrent_bias},
+             {"output", &output},
+             {"output.bias", &output_bias}}};
+  }
 };
 
 template <class T>
@@ -28,9 +50,8 @@ class Network {
   /// What the backward pass needs.
   struct Trace {
     lod::LoDTensor<std::int64_t> words;
-    typename Gru<T>::Trace word_states, sentence_states;
-    lod::LoD word_lod, sentence_lod;
-    lod::LoDTensor<T> sections;
+    lod::LoDTensor<T> vectors, sentences, sections;
+    lod::GruTrace<T> word_reader, sentence_reader;
   };
 
   /// A score for each document: one row for each section of `words`, which has the levels section > sentence > words.
@@ -40,20 +61,17 @@ class Network {
   /// done where there is no LoD. Adds the rows that went through a recurrent cell to `rows`.
   lod::LoDTensor<T> forward_padded(const lod::CpuExecutor& executor,
                                    const lod::LoDTensorView<const std::int64_t>& words, std::int64_t& rows) const;
-  /// Adds up the gradients of all parameters; that of the word vectors is row-sparse.
+  /// The gradients by all parameters; that by the word vectors is row-sparse.
   void backward(const lod::CpuExecutor& executor, const lod::LoDTensor<T>& dscores, const Trace& trace);
-  /// One step down the gradients, shortened to `longest` where they are longer together; then they are zero again.
+  /// One step down the gradients, shortened to `longest` where they are longer together.
   void descend(const lod::CpuExecutor& executor, double learning_rate, double longest);
 
   /// All that is learned, by name: the word vectors first.
   std::vector<std::pair<const char*, lod::LoDTensor<T>*>> parameters();
-  /// The gradients that are dense, in the order of `parameters()` behind the word vectors.
-  std::vector<Parameter<T>*> dense_parameters();
 
   lod::LoDTensor<T> word_vectors;
   lod::SelectedRows<T> word_gradient;
-  Gru<T> word_reader, sentence_reader;
-  Parameter<T> output, output_bias;
+  DenseParameters<T> dense, dense_gradient;
 
  private:
   lod::LoDTensor<T> score(const lod::LoDTensor<T>& sections) const;

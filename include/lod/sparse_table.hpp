@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup row_sparse
 /// A table whose rows appear when they are first asked for: for ids of which nobody knows beforehand which there are.
 #pragma once
 
@@ -70,12 +71,14 @@ class IdIndex {
 
 }  // namespace detail
 
+/// What a table does with ids that it does not have.
 struct SparseTableOptions {
   bool grow = true;  ///< whether ids that are not there appear
 };
 
 /// New rows stay zero.
 struct ZeroRow {
+  /// Does nothing.
   template <class T>
   void operator()(std::int64_t, std::span<T>) const noexcept {}
 };
@@ -96,20 +99,25 @@ struct ZeroRow {
 template <class T, class Device = Cpu, class Initialize = ZeroRow>
 class SparseTable;
 
+/// A table in the memory of the CPU.
 template <class T, class Initialize>
 class SparseTable<T, Cpu, Initialize> {
  public:
-  using value_type = T;
-  using device = Cpu;
+  using value_type = T;  ///< of an element
+  using device = Cpu;    ///< whose memory it is in
 
   /// No rows, and room for `capacity`. Throws ShapeMismatch for a negative capacity, and where sizes overflow.
   SparseTable(const Shape& row_shape, std::int64_t capacity, Initialize initialize = Initialize(),
               std::pmr::memory_resource* resource = Cpu::default_resource())
       : rows_(Shape(capacity, row_shape), uninitialized, resource), initialize_(std::move(initialize)) {}
 
+  /// How many rows are there.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(ids_.size()); }
+  /// How many rows there is room for.
   std::int64_t capacity() const noexcept { return rows_.rows(); }
+  /// The shape of a row.
   const Shape& row_shape() const noexcept { return rows_.row_shape(); }
+  /// How many elements a row has.
   std::int64_t row_size() const noexcept { return rows_.row_size(); }
   /// The ids in the order in which they appeared: ids()[i] has row i of `value()`.
   const std::vector<std::int64_t>& ids() const noexcept { return ids_; }
@@ -120,6 +128,7 @@ class SparseTable<T, Cpu, Initialize> {
 
   /// The row of an id, or -1.
   std::int64_t find(std::int64_t id) const noexcept { return index_.find(id); }
+  /// Whether the id has a row.
   bool contains(std::int64_t id) const noexcept { return find(id) >= 0; }
 
   /// Room for at least so many rows. They move, and views of them end.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup row_sparse
 /// Embeddings pooled where they are looked up: the rows between the two are never written.
 #pragma once
 
@@ -21,6 +22,7 @@
 
 namespace lod::inline LOD_TARGET {
 
+/// How rows are looked up and pooled.
 template <class T, class Device = Cpu>
 struct EmbeddingPoolOptions {
   /// For each id, a number that its row is multiplied by: a tensor or a view, whose levels do not count. None: 1.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
+/// @ingroup row_sparse
 /// Arithmetic with row-sparse tensors: among themselves, with a number, and into dense tensors.
 #pragma once
 
