@@ -21,6 +21,20 @@ namespace kernel {
 
 namespace cpu {
 
+/// y = x times a weight; y may be x.
+template <class T>
+inline void weigh(const T* x, T weight, std::int64_t row_size, T* y) {
+  using A = Accumulator<T>;
+  if (row_size >= lanes<T>) {
+    combine(operation::Multiply(), x, weight, row_size, y);
+  } else {
+    const auto factor = static_cast<A>(weight);
+    for (std::int64_t i = 0; i < row_size; ++i) {
+      y[i] = static_cast<T>(operation::Multiply()(static_cast<A>(x[i]), factor));
+    }
+  }
+}
+
 /// The rows of a sequence as the table has them, without their weights.
 template <class T>
 struct LookedUpRows {
@@ -51,9 +65,7 @@ struct WeightedRows {
     write(row, scratch);
     return scratch;
   }
-  void write(std::int64_t row, T* to) const noexcept {
-    combine(operation::Multiply(), rows(row), weights[row], rows.row_size, to);
-  }
+  void write(std::int64_t row, T* to) const noexcept { weigh(rows(row), weights[row], rows.row_size, to); }
 };
 
 /// Rows, which are numbers of type T, as terms of a sum.
@@ -135,7 +147,7 @@ struct PartialGrads {
       for (std::int64_t i = 0; i < grads.row_size; ++i) to[i] = winners[i] == k ? from[i] : T{};
     }
     if (grads.weights) {
-      combine(operation::Multiply(), grads.winners ? to : from, grads.weights[k], grads.row_size, to);
+      weigh<T>(grads.winners ? to : from, grads.weights[k], grads.row_size, to);
     }
   }
 };

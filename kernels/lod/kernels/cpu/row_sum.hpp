@@ -17,6 +17,7 @@
 #include <lod/kernels/cpu/vector.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -135,7 +136,9 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
       A* to = accumulators + static_cast<std::size_t>(row) % 16 * columns;
       for (std::size_t column = 0; column < columns; ++column) to[column] += static_cast<A>(x[column]);
     }
-    add_tree<columns>(16, accumulators, sum);
+    // Of fewer than 16 rows, the tree's first steps would add zeros.
+    const std::size_t used = std::bit_ceil(static_cast<std::size_t>(std::clamp<std::int64_t>(count, 1, 16)));
+    add_tree<columns>(used, accumulators, sum);
   }
 }
 
@@ -253,6 +256,10 @@ inline const Accumulator<T>* sum_rows(const Rows& rows, std::int64_t count, std:
                                       Accumulator<T>* scratch) {
   using A = Accumulator<T>;
   A* sum = scratch;
+  if (count <= leaf_rows) {  // nothing to join
+    sum_leaf<T>(rows, 0, count, row_size, sum);
+    return sum;
+  }
   A* error = scratch + row_size;
   A* leaf = scratch + 2 * row_size;
   const std::int64_t step = chunk_rows(row_size);
