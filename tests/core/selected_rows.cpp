@@ -38,3 +38,15 @@ TEST_CASE("SelectedRows: no rows, repeated rows") {
   CHECK(twice.index_of(2) == 0);
   CHECK(twice.value().values()[1] == 0.0);
 }
+
+TEST_CASE("SelectedRows: find says -1 where index_of throws; both mean the first of repeated rows") {
+  const SelectedRows<float> g({7, 0, 4, 0}, 10, {2});
+  CHECK(g.find(0) == 1);
+  CHECK(g.find(4) == 2);
+  CHECK(g.find(3) == -1);
+  CHECK(g.find(-1) == -1);
+  CHECK(g.index_of(0) == 1);
+  CHECK(g.contains(7));
+  CHECK_FALSE(g.contains(10));
+  CHECK_THROWS_WITH_AS(g.index_of(3), "SelectedRows: id 3 is not among the rows listed", lod::OutOfRange);
+}

@@ -55,6 +55,20 @@ TEST_CASE("merge_add: the field's cases, always ascending") {
   CHECK(lod::merge_add(SelectedRows<float>({7, 0, 4}, 10, {3})).rows() == Numbers{0, 4, 7});
 }
 
+TEST_CASE("merge_add: two lists with the same three ids, rows of any shape") {
+  SelectedRows<double> a({5, 2, 5, 3, 5}, 10, {2, 3}), b({2, 5, 3, 5, 3}, 10, {2, 3});
+  for (double& value : a.value().values()) value = 1;
+  for (double& value : b.value().values()) value = 10;
+  const auto merged = lod::merge_add(a, b);
+  CHECK(merged.rows() == Numbers{2, 3, 5});
+  CHECK(merged.row_shape() == Numbers{2, 3});
+  CHECK(merged.value().row(0)[5] == 11);
+  CHECK(merged.value().row(1)[0] == 21);
+  CHECK(merged.value().row(2)[3] == 23);
+  // A first source without rows does not make the result empty.
+  CHECK(lod::merge_add(SelectedRows<double>({}, 10, {2, 3}), a).rows() == Numbers{2, 3, 5});
+}
+
 TEST_CASE("merge_add: without rows there are none, also in an output that had some") {
   const SelectedRows<float> none({}, 10, {3});
   SelectedRows<float> out({1, 2}, 5, {2});
