@@ -258,6 +258,41 @@ TEST_CASE("clip_by_norm: the norm is that of the merged rows") {
   CHECK_THROWS_AS(lod::clip_by_norm(g, std::nan("")), std::invalid_argument);
 }
 
+TEST_CASE("clip_grad, clip_by_norm_grad: agree with differences, repeated rows included") {
+  Engine engine(6);
+  const Numbers rows = {3, 0, 3, 5, 0, 3, 2}, merged = {0, 2, 3, 5};
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
+    auto value = real_numbers<double>(engine, {7, row_size});
+    const auto g = [&] { return SelectedRows<double>(rows, 6, LoDTensor<double>(value)); };
+    const auto gradient = [&](const auto& dy) { return SelectedRows<double>(merged, 6, LoDTensor<double>(dy)); };
+    check_gradient(
+        engine, value, [&](const auto&) { return lod::clip(g(), -3, 1.5).value(); },
+        [&](const auto& dy) {
+          const auto dg = lod::clip_grad(gradient(dy), g(), -3, 1.5);
+          CHECK(dg.rows() == rows);
+          return dg.value();
+        });
+    for (const double norm : {0.0, 1.5, 1000.0}) {
+      check_gradient(
+          engine, value, [&](const auto&) { return lod::clip_by_norm(g(), norm).value(); },
+          [&](const auto& dy) { return lod::clip_by_norm_grad(gradient(dy), g(), norm).value(); });
+    }
+  }
+  const SelectedRows<float> none({}, 6, {2}), one({1}, 6, {2}), other({2}, 6, {2});
+  CHECK(lod::clip_grad(none, none, -1, 1).rows().empty());
+  CHECK(lod::clip_by_norm_grad(none, none, 1).rows().empty());
+  SelectedRows<float> dg({1}, 2, {});
+  const lod::CpuExecutor executor(1);
+  check_throws<lod::ShapeMismatch>([&] { lod::clip_grad_into(executor, one, other, -1, 1, dg); },
+                                   "clip_grad: the ids of dy, expected those of the rows", dg.value());
+  check_throws<lod::ShapeMismatch>([&] { lod::clip_by_norm_grad_into(executor, one, none, 1, dg); },
+                                   "clip_by_norm_grad: the ids of dy", dg.value());
+  check_throws<std::invalid_argument>([&] { lod::clip_grad_into(executor, one, one, 1, -1, dg); },
+                                      "clip_grad: the lower bound", dg.value());
+  check_throws<std::invalid_argument>([&] { lod::clip_by_norm_grad_into(executor, one, one, -1, dg); },
+                                      "clip_by_norm_grad: the norm", dg.value());
+}
+
 TEST_CASE("split_selected_rows: the field's case, and its gradient") {
   SelectedRows<float> g({0, 5, 7, 4, 20}, 23, {2});
   for (std::size_t i = 0; i < 10; ++i) g.value().values()[i] = static_cast<float>(i);
@@ -306,11 +341,13 @@ TEST_CASE("row-sparse arithmetic: the same bits for any number of threads; a sec
   const SelectedRows<float> g(rows, 3000, real_numbers<float>(engine, {40000, 5}));
   const auto x = real_numbers<float>(engine, {3000, 5});
   struct Results {
-    SelectedRows<float> sum, scaled, clipped, shorter, merged, average, gradient, joined;
+    SelectedRows<float> clip_gradient, norm_gradient, sum, scaled, clipped, shorter, merged, average, gradient, joined;
     LoDTensor<float> dense;
     std::vector<SelectedRows<float>> parts;
     explicit Results(std::pmr::memory_resource* resource)
-        : sum(resource),
+        : clip_gradient(resource),
+          norm_gradient(resource),
+          sum(resource),
           scaled(resource),
           clipped(resource),
           shorter(resource),
@@ -327,6 +364,8 @@ TEST_CASE("row-sparse arithmetic: the same bits for any number of threads; a sec
     lod::scale_into(executor, g, 0.3, r.scaled);
     lod::clip_into(executor, g, -0.5, 0.75, r.clipped);
     lod::clip_by_norm_into(executor, g, 10, r.shorter);
+    lod::clip_grad_into(executor, r.clipped, g, -0.5, 0.75, r.clip_gradient);
+    lod::clip_by_norm_grad_into(executor, r.clipped, g, 10, r.norm_gradient);
     lod::split_selected_rows_into(executor, g, sections, r.parts);
     lod::split_selected_rows_grad_into(executor, r.parts, r.joined);
     lod::merge_average_into(executor, g, r.average);
@@ -350,6 +389,8 @@ TEST_CASE("row-sparse arithmetic: the same bits for any number of threads; a sec
     CHECK(same_bits(r.scaled.value(), expected.scaled.value()));
     CHECK(same_bits(r.clipped.value(), expected.clipped.value()));
     CHECK(same_bits(r.shorter.value(), expected.shorter.value()));
+    CHECK(same_bits(r.clip_gradient.value(), expected.clip_gradient.value()));
+    CHECK(same_bits(r.norm_gradient.value(), expected.norm_gradient.value()));
     CHECK(same_bits(r.average.value(), expected.average.value()));
     CHECK(same_bits(r.gradient.value(), expected.gradient.value()));
     CHECK(same_bits(r.joined.value(), expected.joined.value()));

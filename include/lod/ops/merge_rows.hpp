@@ -112,24 +112,31 @@ void merge_into(const E& executor, PoolType type, const char* what,
                             out.value().data());
 }
 
-/// The gradient of `merge_into`: each of the rows gets that of its merged row, divided as it was.
-template <Executor E, class T>
-void merge_grad_into(const E& executor, PoolType type, const char* what, const SelectedRows<T, typename E::device>& dy,
-                     std::span<const std::int64_t> rows, SelectedRows<T, typename E::device>& dg) {
-  detail::check_row_ids(rows, dy.height(), what);
-  const auto count = static_cast<std::int64_t>(rows.size());
-  const Workspace::Loan<std::int64_t> order(executor.workspace(), count), unique(executor.workspace(), count);
-  const Workspace::Loan<std::int64_t> offsets(executor.workspace(), count + 1);
-  const std::int64_t size =
-      kernel::GroupRows<E>::run(executor, rows.data(), count, dy.height(), order.data(), unique.data(), offsets.data());
-  if (!std::equal(dy.rows().begin(), dy.rows().end(), unique.data(), unique.data() + size)) {
+/// Throws ShapeMismatch unless the ids of dy are those given, as a merge has them.
+template <class T, class Device>
+void check_merged_ids(const SelectedRows<T, Device>& dy, std::span<const std::int64_t> ids, const char* what) {
+  if (!std::equal(dy.rows().begin(), dy.rows().end(), ids.begin(), ids.end())) {
     throw ShapeMismatch(
         detail::text({what, ": the ids of dy, expected those of the rows, ascending and each of them once"}));
   }
+}
+
+/// The gradient of `merge_into`: each of the rows gets that of its merged row, divided as it was. `values` are those of
+/// dy, or others in their place.
+template <Executor E, class T>
+void merge_grad_into(const E& executor, PoolType type, const char* what, const SelectedRows<T, typename E::device>& dy,
+                     const T* values, std::span<const std::int64_t> rows, SelectedRows<T, typename E::device>& dg) {
+  const auto count = static_cast<std::int64_t>(rows.size());
+  const Workspace::Loan<std::int64_t> order(executor.workspace(), count), unique(executor.workspace(), count);
+  const Workspace::Loan<std::int64_t> offsets(executor.workspace(), count + 1);
+  detail::check_row_ids(rows, dy.height(), what);
+  const std::int64_t size =
+      kernel::GroupRows<E>::run(executor, rows.data(), count, dy.height(), order.data(), unique.data(), offsets.data());
+  check_merged_ids(dy, {unique.data(), static_cast<std::size_t>(size)}, what);
   dg.resize(rows, dy.height(), dy.row_shape());
   const Workspace::Loan<T> sorted(executor.workspace(), count * dy.row_size());
-  kernel::SequencePoolGrad<E>::run(executor, dy.value().data(), kernel::Segments{offsets.data(), size, count},
-                                   dy.row_size(), type, sorted.data());
+  kernel::SequencePoolGrad<E>::run(executor, values, kernel::Segments{offsets.data(), size, count}, dy.row_size(), type,
+                                   sorted.data());
   const Workspace::Loan<std::int64_t> places(executor.workspace(), count);
   for (std::int64_t i = 0; i < count; ++i) places[order[i]] = i;
   kernel::GatherRows<E>::run(executor, static_cast<const T*>(sorted.data()), places.data(), count, dy.row_size(),
@@ -200,7 +207,8 @@ auto merge_average(const SelectedRows<T, Device>& g, const More&... more) {
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 void merge_add_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
                          SelectedRows<T, typename E::device>& dg) {
-  operation::merge_grad_into<E, T>(executor, PoolType::SUM, "merge_add_grad", dy, operation::ids_of(rows), dg);
+  operation::merge_grad_into<E, T>(executor, PoolType::SUM, "merge_add_grad", dy, dy.value().data(),
+                                   operation::ids_of(rows), dg);
 }
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 SelectedRows<T, typename E::device> merge_add_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
@@ -218,7 +226,8 @@ auto merge_add_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 void merge_average_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
                              SelectedRows<T, typename E::device>& dg) {
-  operation::merge_grad_into<E, T>(executor, PoolType::AVERAGE, "merge_average_grad", dy, operation::ids_of(rows), dg);
+  operation::merge_grad_into<E, T>(executor, PoolType::AVERAGE, "merge_average_grad", dy, dy.value().data(),
+                                   operation::ids_of(rows), dg);
 }
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 SelectedRows<T, typename E::device> merge_average_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,

@@ -45,9 +45,9 @@ namespace kernel {
 /// run(executor, f, x, count, y): y[i] = f(x[i]). y may be x.
 template <class Executor>
 struct Map : Missing<Executor> {};
-/// run(executor, x, count): the sum of the squares, in double.
+/// run(executor, x, y, count): the sum of x[i] * y[i], in double.
 template <class Executor>
-struct SumSquares : Missing<Executor> {};
+struct SumProducts : Missing<Executor> {};
 /// run(executor, f, rows, order, groups, row_size, to, y): y[to[g]] = f(y[to[g]], the sum of the rows of group g).
 template <class Executor>
 struct ScatterSums : Missing<Executor> {};
@@ -99,6 +99,26 @@ struct Clipped {
   }
 };
 
+/// A gradient, where the number that it belongs to was not cut.
+struct ClippedGrad {
+  Scalar least, greatest;
+  template <class N>
+  N operator()(const N& gradient, const N& x) const noexcept {
+    using Number = typename N::value_type;
+    const N low(least.to<Number>()), high(greatest.to<Number>());
+    return select((x < low) | (x > high), N(Number{}), gradient);
+  }
+};
+/// first * a - second * b
+struct Combined {
+  double first, second;
+  template <class N>
+  N operator()(const N& a, const N& b) const noexcept {
+    using Number = typename N::value_type;
+    return N(static_cast<Number>(first)) * a - N(static_cast<Number>(second)) * b;
+  }
+};
+
 /// Throws OutOfRange where an integer would be divided by 0.
 template <class T, class Groups>
 void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row_size, const T* dense) {
@@ -116,6 +136,50 @@ void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row
       }
     }
   }
+}
+
+/// Throws unless they are bounds.
+template <class T>
+void check_bounds(Scalar least, Scalar greatest, const char* what) {
+  static_assert(!std::same_as<T, bool>, "clip: numbers only, not bool");
+  using Number = std::conditional_t<std::integral<T>, std::int64_t, double>;
+  if (!(least.to<Number>() <= greatest.to<Number>())) {
+    throw std::invalid_argument(detail::text({what, ": the lower bound, expected not to exceed the upper one"}));
+  }
+}
+template <class T>
+void check_norm(double norm, const char* what) {
+  static_assert(std::floating_point<T> || detail::Half<T>,
+                "clip_by_norm: floating-point elements only: float, double, float16, bfloat16");
+  if (!(norm >= 0)) throw std::invalid_argument(detail::text({what, ": the norm, expected 0 or more"}));
+}
+
+/// The Euclidean length of `count` numbers.
+template <Executor E, class T>
+double length_of(const E& executor, const T* x, std::int64_t count) {
+  return std::sqrt(kernel::SumProducts<E>::run(executor, x, x, count));
+}
+
+/// The gradient of a function of the merged rows of g: change(x, dy, count, d) returns that by the merged values x,
+/// which it may write to d.
+template <Executor E, class T, class Change>
+void merged_grad_into(const E& executor, const char* what, const SelectedRows<T, typename E::device>& dy,
+                      const SelectedRows<T, typename E::device>& g, SelectedRows<T, typename E::device>& dg,
+                      const Change& change) {
+  static_assert(std::floating_point<T> || detail::Half<T>,
+                "gradients are of floating-point elements only: float, double, float16, bfloat16");
+  check_same_rows(dy.height(), dy.row_shape(), g, what);
+  const std::array sources{&g};
+  const std::int64_t count = dy.value().rows() * dy.row_size();
+  const Workspace::Loan<T> x(executor.workspace(), count), d(executor.workspace(), count);
+  {
+    const RowGroups<E, T> groups(executor, sources);
+    check_merged_ids(dy, groups.ids(), what);
+    kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), groups.groups(), g.row_size(),
+                              nullptr, x.data());
+  }
+  const T* const values = change(static_cast<const T*>(x.data()), dy.value().data(), count, d.data());
+  merge_grad_into<E, T>(executor, PoolType::SUM, what, dy, values, g.rows(), dg);
 }
 
 /// Gives `out` the rows of g.
@@ -255,11 +319,7 @@ auto scale(const SelectedRows<T, Device>& g, Scalar factor) {
 template <Executor E, class T>
 void clip_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
                SelectedRows<T, typename E::device>& out) {
-  static_assert(!std::same_as<T, bool>, "clip: numbers only, not bool");
-  using Number = std::conditional_t<std::integral<T>, std::int64_t, double>;
-  if (!(least.to<Number>() <= greatest.to<Number>())) {
-    throw std::invalid_argument("clip: the lower bound, expected not to exceed the upper one");
-  }
+  operation::check_bounds<T>(least, greatest, "clip");
   merge_add_into(executor, g, out);
   T* const values = out.value().data();
   kernel::Map<E>::run(executor, operation::Clipped{least, greatest}, static_cast<const T*>(values),
@@ -277,6 +337,32 @@ auto clip(const SelectedRows<T, Device>& g, Scalar least, Scalar greatest) {
   return clip(default_executor<Device>(), g, least, greatest);
 }
 
+/// The gradient of `clip`: row i is the row of dy that has the id of row i of g, 0 where the merged number was cut.
+/// Throws as `clip`, and ShapeMismatch unless dy is like the result of `clip`. `dg` must be neither dy nor g.
+template <Executor E, class T>
+void clip_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                    const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
+                    SelectedRows<T, typename E::device>& dg) {
+  operation::check_bounds<T>(least, greatest, "clip_grad");
+  const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
+    kernel::Combine<E>::run(executor, operation::ClippedGrad{least, greatest}, values, x, count, d);
+    return static_cast<const T*>(d);
+  };
+  operation::merged_grad_into(executor, "clip_grad", dy, g, dg, change);
+}
+template <Executor E, class T>
+SelectedRows<T, typename E::device> clip_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                                              const SelectedRows<T, typename E::device>& g, Scalar least,
+                                              Scalar greatest) {
+  SelectedRows<T, typename E::device> dg(executor.resource());
+  clip_grad_into(executor, dy, g, least, greatest, dg);
+  return dg;
+}
+template <class T, class Device>
+auto clip_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, Scalar least, Scalar greatest) {
+  return clip_grad(default_executor<Device>(), dy, g, least, greatest);
+}
+
 /// `merge_add(g)`, made shorter where it is longer than `norm`: times norm / length then, where the length is the
 /// square root of the sum of the squares of all values, in double. A length that is NaN changes nothing. Throws
 /// std::invalid_argument for a negative norm, or one that is NaN. `out` must not be g. Semantics: PaddlePaddle's
@@ -284,13 +370,11 @@ auto clip(const SelectedRows<T, Device>& g, Scalar least, Scalar greatest) {
 template <Executor E, class T>
 void clip_by_norm_into(const E& executor, const SelectedRows<T, typename E::device>& g, double norm,
                        SelectedRows<T, typename E::device>& out) {
-  static_assert(std::floating_point<T> || detail::Half<T>,
-                "clip_by_norm: floating-point elements only: float, double, float16, bfloat16");
-  if (!(norm >= 0)) throw std::invalid_argument("clip_by_norm: the norm, expected 0 or more");
+  operation::check_norm<T>(norm, "clip_by_norm");
   merge_add_into(executor, g, out);
   T* const values = out.value().data();
   const std::int64_t count = out.value().rows() * out.row_size();
-  const double length = std::sqrt(kernel::SumSquares<E>::run(executor, static_cast<const T*>(values), count));
+  const double length = operation::length_of(executor, static_cast<const T*>(values), count);
   if (length > norm) {
     kernel::Map<E>::run(executor, operation::Scaled{norm / length}, static_cast<const T*>(values), count, values);
   }
@@ -305,6 +389,37 @@ SelectedRows<T, typename E::device> clip_by_norm(const E& executor, const Select
 template <class T, class Device>
 auto clip_by_norm(const SelectedRows<T, Device>& g, double norm) {
   return clip_by_norm(default_executor<Device>(), g, norm);
+}
+
+/// The gradient of `clip_by_norm`: as that of `merge_add` where nothing was made shorter; else, with x the merged
+/// values and l their length, that of x * norm / l, which is norm / l * (dy - x * (x . dy) / l^2). Throws as
+/// `clip_by_norm`, and ShapeMismatch unless dy is like its result. `dg` must be neither dy nor g.
+template <Executor E, class T>
+void clip_by_norm_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                            const SelectedRows<T, typename E::device>& g, double norm,
+                            SelectedRows<T, typename E::device>& dg) {
+  operation::check_norm<T>(norm, "clip_by_norm_grad");
+  const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
+    const double length = operation::length_of(executor, x, count);
+    if (!(length > norm)) return values;
+    const double factor = norm / length;
+    const double product = kernel::SumProducts<E>::run(executor, x, values, count);
+    const operation::Combined combined{factor, factor * (product / length / length)};
+    kernel::Combine<E>::run(executor, combined, values, x, count, d);
+    return static_cast<const T*>(d);
+  };
+  operation::merged_grad_into(executor, "clip_by_norm_grad", dy, g, dg, change);
+}
+template <Executor E, class T>
+SelectedRows<T, typename E::device> clip_by_norm_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                                                      const SelectedRows<T, typename E::device>& g, double norm) {
+  SelectedRows<T, typename E::device> dg(executor.resource());
+  clip_by_norm_grad_into(executor, dy, g, norm, dg);
+  return dg;
+}
+template <class T, class Device>
+auto clip_by_norm_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, double norm) {
+  return clip_by_norm_grad(default_executor<Device>(), dy, g, norm);
 }
 
 /// The tensor cut into sections of so many rows of its height: part s lists the rows of section s, in the order of g,

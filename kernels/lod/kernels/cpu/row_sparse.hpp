@@ -32,24 +32,23 @@ struct Map<CpuExecutor> {
 };
 
 template <>
-struct SumSquares<CpuExecutor> {
+struct SumProducts<CpuExecutor> {
   template <class T>
-  static double run(const CpuExecutor& executor, const T* x, std::int64_t count) {
+  static double run(const CpuExecutor& executor, const T* x, const T* y, std::int64_t count) {
     if (count == 0) return 0;
     const cpu::ThreadScratch<double> blocks(executor, cpu::computed_scratch(1));
-    const auto squares = [x](std::int64_t first, std::int64_t some, double* to) {
+    const auto products = [x, y](std::int64_t first, std::int64_t some, double* to) {
       for (std::int64_t i = 0; i < some; ++i) {
-        const auto number = static_cast<double>(x[first + i]);
-        to[i] = number * number;
+        to[i] = static_cast<double>(x[first + i]) * static_cast<double>(y[first + i]);
       }
     };
     double sum;
     cpu::sum_rows<double>(
         executor,
         [&](int thread) {
-          return cpu::ComputedRows{squares, blocks(thread)};
+          return cpu::ComputedRows{products, blocks(thread)};
         },
-        count, 1, count * static_cast<std::int64_t>(sizeof(T)), &sum);
+        count, 1, 2 * count * static_cast<std::int64_t>(sizeof(T)), &sum);
     return sum;
   }
 };
