@@ -73,6 +73,8 @@ TEST_CASE("embedding_pool: rows looked up and pooled") {
   CHECK(pool(PoolType::FIRST) == std::vector<float>{1, 2, 0, 0, 3, -4});
   const auto weights = LoDTensor<float>::from_values({}, {}, std::vector<float>{1, 2, -1, 0.5F});
   CHECK(pool(PoolType::SUM, {.weights = weights}) == std::vector<float>{10, 0, 0, 0, 1.5F, -2});
+  CHECK(pool(PoolType::SUM, {.weights = &weights}) == pool(PoolType::SUM, {.weights = weights}));
+  CHECK(pool(PoolType::SUM, {.weights = nullptr}) == pool(PoolType::SUM));
   CHECK(pool(PoolType::LAST, {.weights = weights}) == std::vector<float>{-1, -2, 0, 0, 1.5F, -2});
 }
 

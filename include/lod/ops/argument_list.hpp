@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Lists of ids and masks as arguments of operations: vectors, spans, arrays, lists in braces, or tensors, whose
-/// elements count row by row.
+/// Arguments of operations that take several forms. Lists of ids and masks: vectors, spans, arrays, lists in braces, or
+/// tensors, whose elements count row by row. Tensors that may be left out.
 #pragma once
 
+#include <lod/device.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/target.hpp>
 
@@ -11,10 +12,40 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <type_traits>
 
 namespace lod::inline LOD_TARGET {
+
+/// A tensor that an operation can do without, as a member of its options: nothing, a tensor, a view, or a pointer to
+/// one, which may be null. Borrowed, not copied.
+template <class T, class Device = Cpu>
+class OptionalTensor {
+ public:
+  using View = LoDTensorView<const T, Device>;
+
+  OptionalTensor() = default;
+  OptionalTensor(std::nullptr_t) noexcept {}
+  template <LoDTensorLike X>
+    requires std::convertible_to<const X&, View> OptionalTensor(const X& x)
+  noexcept : view_(x.view()) {}
+  template <LoDTensorLike X>
+    requires std::convertible_to<const X&, View> OptionalTensor(const X* x)
+  noexcept {
+    if (x) view_ = x->view();
+  }
+
+  explicit operator bool() const noexcept { return view_.has_value(); }
+  /// Of what is there.
+  const View* operator->() const noexcept { return &*view_; }
+  /// The first element; null where nothing was given.
+  const T* data() const noexcept { return view_ ? view_->data() : nullptr; }
+
+ private:
+  std::optional<View> view_;
+};
+
 namespace operation {
 
 /// A range whose elements are numbers in places, from which a list is read without a copy.

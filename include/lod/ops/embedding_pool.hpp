@@ -6,6 +6,7 @@
 
 #include <lod/error.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/argument_list.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/sequence_pool.hpp>
@@ -17,7 +18,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <stdexcept>
 
 namespace lod::inline LOD_TARGET {
@@ -25,8 +25,8 @@ namespace lod::inline LOD_TARGET {
 /// How rows are looked up and pooled.
 template <class T, class Device = Cpu>
 struct EmbeddingPoolOptions {
-  /// For each id, a number that its row is multiplied by: a tensor or a view, whose levels do not count. None: 1.
-  std::optional<LoDTensorView<const T, Device>> weights = std::nullopt;
+  /// For each id, a number that its row is multiplied by; the levels do not count. None: 1.
+  OptionalTensor<T, Device> weights = nullptr;
   std::int64_t padding_idx = -1;  ///< the id whose row is zero, whatever the table holds there; -1: none
   Scalar pad_value = 0;           ///< every element of the row of an empty sequence
   int level = -1;                 ///< the level of the ids whose sequences are pooled
@@ -99,8 +99,7 @@ kernel::Segments check_embedding_pool(const Ids& ids, const EmbeddingPoolOptions
 
 template <class Table, class Ids, class T, class Device>
 kernel::LookUp<T> look_up(const Table& table, const Ids& ids, const EmbeddingPoolOptions<T, Device>& options) {
-  return {table.data(), ids.data(), options.weights ? options.weights->data() : nullptr, table.row_size(),
-          options.padding_idx};
+  return {table.data(), ids.data(), options.weights.data(), table.row_size(), options.padding_idx};
 }
 
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class T, class Device, class Y, class Index>
@@ -170,10 +169,9 @@ void embedding_pool_grad_into(const E& executor, const X& dy, const std::int64_t
       kernel::GroupRows<E>::run(executor, kept.data(), size, height, order.data(), unique.data(), groups.data());
   const UnpooledGrad<E, T> unpooled(executor, dy.data(), sequences, dy.row_size(), type);
   dtable.resize({unique.data(), static_cast<std::size_t>(rows)}, height, row_shape);
-  const T* const weights = options.weights ? options.weights->data() : nullptr;
   kernel::SumLookUpGrads<E>::run(executor,
-                                 kernel::LookUpGrad<T>{unpooled.data(), occurrences.data(), sequence.data(), weights,
-                                                       winners, row_shape.elements()},
+                                 kernel::LookUpGrad<T>{unpooled.data(), occurrences.data(), sequence.data(),
+                                                       options.weights.data(), winners, row_shape.elements()},
                                  order.data(), kernel::Segments{groups.data(), rows, size}, dtable.value().data());
 }
 
