@@ -58,4 +58,5 @@
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
 #include <lod/sparse_table.hpp>
+#include <lod/supports.hpp>
 #include <lod/version.hpp>

@@ -16,6 +16,7 @@
 #include <lod/ops/select.hpp>
 #include <lod/ops/sequence_concat.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstddef>
@@ -27,6 +28,14 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+namespace lod::op {
+struct concat : elements::Any {};
+struct concat_grad : elements::Any {};
+struct split_at : elements::Any {};
+struct split : elements::Any {};
+struct split_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

@@ -7,9 +7,14 @@
 #include <lod/kernel.hpp>
 #include <lod/ops/sequence_erase.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstdint>
+
+namespace lod::op {
+struct ctc_align : elements::Id {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -34,7 +39,7 @@ struct CtcAlign : Missing<Executor> {};
 /// where x has no level, ShapeMismatch for another row size.
 template <Executor E, LoDTensorLike X, class Y>
 void ctc_align_into(const E& executor, const X& x, const CtcAlignOptions& options, Y&& y) {
-  operation::filter_rows_into<kernel::CtcAlign<E>>(executor, x.view(), options, "ctc_align", y);
+  operation::filter_rows_into<op::ctc_align, kernel::CtcAlign<E>>(executor, x.view(), options, "ctc_align", y);
 }
 template <Executor E, LoDTensorLike X, class Y>
 void ctc_align_into(const E& executor, const X& x, Y&& y) {

@@ -12,11 +12,17 @@
 #include <lod/ops/tensor_array.hpp>
 #include <lod/ops/time_major.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstdint>
 #include <type_traits>
 #include <utility>
+
+namespace lod::op {
+struct dynamic_rnn : elements::Any {};
+struct dynamic_rnn_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

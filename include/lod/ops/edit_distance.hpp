@@ -8,10 +8,15 @@
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
 #include <cstdint>
+
+namespace lod::op {
+struct edit_distance : elements::Id {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -37,8 +42,8 @@ struct EditDistance : Missing<Executor> {};
 /// for different numbers of sequences and for another row size.
 template <Executor E, LoDTensorLike A, LoDTensorLike B, class Y>
 void edit_distance_into(const E& executor, const A& a, const B& b, const EditDistanceOptions& options, Y&& y) {
-  static_assert(std::integral<value_type_t<A>> && std::same_as<value_type_t<A>, value_type_t<B>>,
-                "edit_distance: a and b have ids of one type: integers or bool");
+  detail::check_elements<op::edit_distance, value_type_t<A>>();
+  static_assert(std::same_as<value_type_t<A>, value_type_t<B>>, "edit_distance: a and b must have one element type");
   const auto from = a.view();
   const auto to = b.view();
   operation::check_has_level(from, "edit_distance: a");

@@ -5,18 +5,29 @@
 /// sequence.
 #pragma once
 
-#include <lod/data_type.hpp>
 #include <lod/error.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+
+namespace lod::op {
+struct add : elements::Number {};
+struct add_grad : elements::Floating {};
+struct sub : elements::Number {};
+struct sub_grad : elements::Floating {};
+struct mul : elements::Number {};
+struct mul_grad : elements::Floating {};
+struct div : elements::Number {};
+struct div_grad : elements::Floating {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -46,6 +57,8 @@ namespace operation {
 // The four operations, on numbers and on whole vectors. Integers wrap around.
 
 struct Add {
+  using Tag = op::add;
+  using GradTag = op::add_grad;
   static constexpr const char* name = "add";
   template <class N>
   N operator()(const N& a, const N& b) const noexcept {
@@ -57,6 +70,8 @@ struct Add {
   }
 };
 struct Subtract {
+  using Tag = op::sub;
+  using GradTag = op::sub_grad;
   static constexpr const char* name = "sub";
   template <class N>
   N operator()(const N& a, const N& b) const noexcept {
@@ -68,6 +83,8 @@ struct Subtract {
   }
 };
 struct Multiply {
+  using Tag = op::mul;
+  using GradTag = op::mul_grad;
   static constexpr const char* name = "mul";
   template <class N>
   N operator()(const N& a, const N& b) const noexcept {
@@ -79,6 +96,8 @@ struct Multiply {
   }
 };
 struct Divide {
+  using Tag = op::div;
+  using GradTag = op::div_grad;
   static constexpr const char* name = "div";
   template <class N>
   N operator()(const N& a, const N& b) const noexcept {
@@ -189,7 +208,7 @@ template <class Operation, Executor E, LoDTensorLike X, LoDTensorLike Y, class Z
 void elementwise_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
   using T = value_type_t<X>;
   static_assert(std::same_as<value_type_t<Y>, T>, "add, sub, mul, div: x and y must have one element type");
-  static_assert(!std::same_as<T, bool>, "add, sub, mul, div: numbers only, not bool");
+  detail::check_elements<typename Operation::Tag, T>();
   const auto a = x.view();
   const auto b = y.view();
   const Pairing pairing(a, b, options, Operation::name);
@@ -204,8 +223,7 @@ void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y&
   using T = value_type_t<X>;
   static_assert(std::same_as<value_type_t<Y>, T> && std::same_as<value_type_t<DZ>, T>,
                 "the gradients of add, sub, mul, div: dz, x and y must have one element type");
-  static_assert(std::floating_point<T> || detail::Half<T>,
-                "the gradients of add, sub, mul, div: floating-point elements only: float, double, float16, bfloat16");
+  detail::check_elements<typename Operation::GradTag, T>();
   const auto a = x.view();
   const auto b = y.view();
   // The levels of dz do not count.

@@ -7,11 +7,17 @@
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <span>
+
+namespace lod::op {
+struct embedding : elements::Any {};
+struct embedding_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

@@ -10,6 +10,7 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/time_major.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <atomic>
@@ -22,6 +23,11 @@
 #include <span>
 #include <type_traits>
 #include <vector>
+
+namespace lod::op {
+struct for_each_sequence : elements::Any {};
+struct map_sequences : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

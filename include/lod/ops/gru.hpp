@@ -16,16 +16,21 @@
 /// after, and by default has z and 1 - z the other way round.)
 #pragma once
 
-#include <lod/data_type.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/rank_table.hpp>
 #include <lod/ops/recurrent.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
 #include <cstdint>
+
+namespace lod::op {
+struct gru : elements::Floating {};
+struct gru_grad : elements::Floating {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -99,8 +104,7 @@ namespace operation {
 
 template <class X, class T, class Device>
 void check_gru_weights(const X& x, const GruWeights<T, Device>& weights, const char* what) {
-  static_assert(std::floating_point<T> || detail::Half<T>,
-                "gru: floating-point elements only: float, double, float16, bfloat16");
+  detail::check_elements<op::gru, T>();
   const std::int64_t size = weights.recurrent.rows();
   check_weights(weights.recurrent, size, 3 * size, what, "weights.recurrent");
   check_weights(weights.input, x.row_size(), 3 * size, what, "weights.input");

@@ -9,6 +9,7 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
@@ -16,6 +17,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+namespace lod::op {
+struct im2sequence : elements::Any {};
+struct im2sequence_grad : elements::Arithmetic {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -187,6 +193,7 @@ auto im2sequence(const Images& images, const Im2SequenceOptions& options = {}) {
 template <Executor E, LoDTensorLike DY, LoDTensorLike Images, class DX>
 void im2sequence_grad_into(const E& executor, const DY& dy, const Images& images, const Im2SequenceOptions& options,
                            DX&& dx) {
+  detail::check_elements<op::im2sequence_grad, value_type_t<DY>>();
   const auto gradient = dy.view();
   const auto view = images.view();
   const operation::PatchLevels levels(executor.workspace(), view, options, "im2sequence_grad");

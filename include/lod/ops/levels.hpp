@@ -12,11 +12,23 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/time_major.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+namespace lod::op {
+struct remove_level : elements::Any {};
+struct remove_level_grad : elements::Any {};
+struct insert_level : elements::Any {};
+struct insert_level_grad : elements::Any {};
+struct flatten : elements::Any {};
+struct flatten_grad : elements::Any {};
+struct transpose_levels : elements::Any {};
+struct transpose_levels_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

@@ -12,11 +12,19 @@
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+
+namespace lod::op {
+struct lod_reset : elements::Any {};
+struct lod_reset_grad : elements::Any {};
+struct lod_append : elements::Any {};
+struct lod_append_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

@@ -17,16 +17,21 @@
 /// (PaddlePaddle's dynamic_lstm has the order g, i, f, o.)
 #pragma once
 
-#include <lod/data_type.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/rank_table.hpp>
 #include <lod/ops/recurrent.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
 #include <cstdint>
+
+namespace lod::op {
+struct lstm : elements::Floating {};
+struct lstm_grad : elements::Floating {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -103,8 +108,7 @@ namespace operation {
 
 template <class X, class T, class Device>
 void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const char* what) {
-  static_assert(std::floating_point<T> || detail::Half<T>,
-                "lstm: floating-point elements only: float, double, float16, bfloat16");
+  detail::check_elements<op::lstm, T>();
   const std::int64_t size = weights.recurrent.rows();
   check_weights(weights.recurrent, size, 4 * size, what, "weights.recurrent");
   check_weights(weights.input, x.row_size(), 4 * size, what, "weights.input");

@@ -3,12 +3,11 @@
 /// Products of dense matrices, for the operations that are made of them.
 #pragma once
 
-#include <lod/data_type.hpp>
 #include <lod/executor.hpp>
 #include <lod/kernel.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
-#include <concepts>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -33,7 +32,7 @@ template <Executor E, class T>
 void matrix_product(const E& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
                     std::int64_t k, double alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb,
                     double beta, T* c, std::int64_t ldc) {
-  static_assert(std::floating_point<T> || detail::Half<T>,
+  static_assert(elements::Floating::includes<T>,
                 "matrix products are of floating-point numbers: float, double, float16, bfloat16");
   kernel::MatrixProduct<E>::run(executor, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }

@@ -10,6 +10,7 @@
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
@@ -18,6 +19,12 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+
+namespace lod::op {
+struct merge_add : elements::Arithmetic {};
+struct to_dense : elements::Arithmetic {};
+struct to_dense_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -153,6 +160,7 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
 template <Executor E, class T>
 void merge_add_into(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
                     SelectedRows<T, typename E::device>& out) {
+  detail::check_elements<op::merge_add, T>();
   operation::merge_into<E, T>(executor, PoolType::SUM, "merge_add", sources, out);
 }
 template <Executor E, class T>
@@ -245,6 +253,7 @@ auto merge_average_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
 /// added up as `merge_add` does. `y` must not overlap g.
 template <Executor E, class T, class Y>
 void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>& g, Y&& y) {
+  detail::check_elements<op::to_dense, T>();
   const std::array sources{&g};
   const auto out = operation::prepare(y, operation::PlainRows{g.height()}, g.row_shape());
   const operation::RowGroups<E, T> groups(executor, sources);

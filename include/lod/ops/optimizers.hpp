@@ -20,6 +20,7 @@
 #include <lod/ops/merge_rows.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <array>
@@ -30,6 +31,15 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+
+namespace lod::op {
+struct sgd : elements::Floating {};
+struct momentum : elements::Floating {};
+struct adagrad : elements::Floating {};
+struct rmsprop : elements::Floating {};
+struct adam : elements::Floating {};
+struct ftrl : elements::Floating {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -111,6 +121,8 @@ Vector number(double x) noexcept {
 }
 
 struct SgdRule {
+  using Tag = op::sgd;
+
   double rate;
 
   template <class V>
@@ -122,6 +134,8 @@ struct SgdRule {
 };
 
 struct MomentumRule {
+  using Tag = op::momentum;
+
   double rate, momentum, l2_decay;
   bool nesterov;
 
@@ -136,6 +150,8 @@ struct MomentumRule {
 };
 
 struct AdagradRule {
+  using Tag = op::adagrad;
+
   double rate, epsilon;
 
   template <class V>
@@ -147,6 +163,8 @@ struct AdagradRule {
 };
 
 struct RmspropRule {
+  using Tag = op::rmsprop;
+
   double rate, rho, epsilon, momentum;
 
   template <class V>
@@ -177,6 +195,8 @@ struct CenteredRmspropRule : RmspropRule {
 };
 
 struct AdamRule {
+  using Tag = op::adam;
+
   double rate, beta1, beta2, epsilon;  // rate and epsilon with the corrections of the step
 
   explicit AdamRule(const AdamOptions& options) : beta1(options.beta1), beta2(options.beta2) {
@@ -196,6 +216,8 @@ struct AdamRule {
 };
 
 struct FtrlRule {
+  using Tag = op::ftrl;
+
   double rate, l1, l2, power;
 
   template <class V>
@@ -240,8 +262,7 @@ void update(const E& executor, const Rule& rule, Sparse mode,
             States&... states) {
   using T = element_t_of<P>;
   using S = std::tuple_element_t<0, std::tuple<element_t_of<States>..., T>>;  // of the states, if there are any
-  static_assert(std::floating_point<T> || detail::Half<T>,
-                "an optimizer's parameter is of float16, bfloat16, float or double");
+  detail::check_elements<typename Rule::Tag, T>();
   static_assert(std::same_as<value_type_t<G>, T>, "an optimizer's gradient is of the type of the parameter");
   static_assert((std::same_as<element_t_of<States>, S> && ...), "an optimizer's states are all of one type");
   static_assert(std::same_as<S, T> || (detail::Half<T> && std::same_as<S, float>),

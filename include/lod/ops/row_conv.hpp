@@ -4,14 +4,19 @@
 /// Look-ahead convolution: each column weighted over the rows that follow.
 #pragma once
 
-#include <lod/data_type.hpp>
 #include <lod/error.hpp>
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
 #include <cstdint>
+
+namespace lod::op {
+struct row_conv : elements::Floating {};
+struct row_conv_grad : elements::Floating {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -44,8 +49,7 @@ namespace operation {
 template <class View, class Filter>
 void check_row_conv(const View& x, const Filter& filter, const char* what) {
   using T = value_type_t<View>;
-  static_assert(std::floating_point<T> || detail::Half<T>,
-                "row_conv: floating-point elements only: float, double, float16, bfloat16");
+  detail::check_elements<op::row_conv, T>();
   static_assert(std::same_as<value_type_t<Filter>, T>, "row_conv: x and the filter must have one element type");
   check_row_shape(filter.row_shape(), x.row_shape(), what);
 }

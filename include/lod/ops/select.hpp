@@ -15,12 +15,22 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+
+namespace lod::op {
+struct select : elements::Any {};
+struct select_grad : elements::Arithmetic {};
+struct filter : elements::Any {};
+struct filter_grad : elements::Any {};
+struct remove_empty : elements::Any {};
+struct remove_empty_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -105,6 +115,7 @@ auto select(const X& x, const Ids& ids) {
 /// ShapeMismatch unless dy has the rows of the selection.
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>, class DX>
 void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const Ids& ids, DX&& dx) {
+  detail::check_elements<op::select_grad, value_type_t<DY>>();
   using T = value_type_t<DY>;
   const auto view = dy.view();
   const LoDView& levels = x_levels.view();

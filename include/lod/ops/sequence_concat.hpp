@@ -9,6 +9,7 @@
 #include <lod/lod_index.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstddef>
@@ -19,6 +20,11 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+namespace lod::op {
+struct sequence_concat : elements::Any {};
+struct sequence_concat_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

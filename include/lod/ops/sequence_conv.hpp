@@ -4,17 +4,22 @@
 /// Convolution along sequences: windows of rows times a filter.
 #pragma once
 
-#include <lod/data_type.hpp>
 #include <lod/error.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
+
+namespace lod::op {
+struct sequence_conv : elements::Floating {};
+struct sequence_conv_grad : elements::Floating {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -69,8 +74,7 @@ namespace operation {
 template <class View, class Filter, class Options>
 kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Options& options, const char* what) {
   using T = value_type_t<View>;
-  static_assert(std::floating_point<T> || detail::Half<T>,
-                "sequence_conv: floating-point elements only: float, double, float16, bfloat16");
+  detail::check_elements<op::sequence_conv, T>();
   static_assert(std::same_as<value_type_t<Filter>, T>, "sequence_conv: x and the filter must have one element type");
   const kernel::ContextWindow window{options.context_length, options.context_start};
   // So that no position of a window leaves the range of 64 bits.

@@ -6,7 +6,13 @@
 
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
+
+namespace lod::op {
+struct sequence_cumsum : elements::Arithmetic {};
+struct sequence_cumsum_grad : elements::Arithmetic {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -33,6 +39,7 @@ struct SequenceCumsum : Missing<Executor> {};
 /// other way. Throws InvalidLoD where x has no level, OutOfRange for the level.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_cumsum_into(const E& executor, const X& x, const CumsumOptions& options, Y&& y) {
+  detail::check_elements<op::sequence_cumsum, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_cumsum");
   const int level = detail::resolve_level(options.level, view.levels());

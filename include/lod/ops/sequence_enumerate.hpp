@@ -9,9 +9,14 @@
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/shape.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstdint>
+
+namespace lod::op {
+struct sequence_enumerate : elements::Arithmetic {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -36,6 +41,7 @@ struct SequenceEnumerate : Missing<Executor> {};
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window, const EnumerateOptions& options,
                              Y&& y) {
+  detail::check_elements<op::sequence_enumerate, value_type_t<X>>();
   using T = value_type_t<X>;
   const auto view = x.view();
   operation::check_has_level(view, "sequence_enumerate");

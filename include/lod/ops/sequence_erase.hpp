@@ -8,6 +8,7 @@
 #include <lod/kernel.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
@@ -16,6 +17,10 @@
 #include <cstdint>
 #include <span>
 #include <utility>
+
+namespace lod::op {
+struct sequence_erase : elements::Id {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -68,10 +73,10 @@ class SortedTokens {
 
 /// The rows of x that a rule leaves: the lengths of the last level become smaller, the levels above stay. `Kernel` has
 /// the two steps of kernel::SequenceErase, with the rule in the place of the tokens.
-template <class Kernel, Executor E, class View, class Rule, class Y>
+template <class Op, class Kernel, Executor E, class View, class Rule, class Y>
 void filter_rows_into(const E& executor, const View& x, const Rule& rule, const char* what, Y&& y) {
   using T = value_type_t<View>;
-  static_assert(std::integral<T>, "sequence_erase, ctc_align: rows are ids: integers or bool");
+  detail::check_elements<Op, T>();
   check_has_level(x, what);
   if (x.row_size() != 1) {
     throw ShapeMismatch(detail::text({what, ": rows of shape ", to_string(x.row_shape()), ", expected one id a row"}));
@@ -101,7 +106,8 @@ template <Executor E, LoDTensorLike X, class Tokens, class Y>
 void sequence_erase_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
   using T = value_type_t<X>;
   const operation::SortedTokens<T> sorted(executor.workspace(), tokens);
-  operation::filter_rows_into<kernel::SequenceErase<E>>(executor, x.view(), sorted.span(), "sequence_erase", y);
+  operation::filter_rows_into<op::sequence_erase, kernel::SequenceErase<E>>(executor, x.view(), sorted.span(),
+                                                                            "sequence_erase", y);
 }
 template <Executor E, LoDTensorLike X, class Tokens>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_erase(const E& executor, const X& x, const Tokens& tokens) {

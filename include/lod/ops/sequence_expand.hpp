@@ -10,11 +10,19 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+namespace lod::op {
+struct sequence_expand : elements::Arithmetic {};
+struct sequence_expand_grad : elements::Arithmetic {};
+struct sequence_expand_as : elements::Arithmetic {};
+struct sequence_expand_as_grad : elements::Arithmetic {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -55,6 +63,7 @@ inline void check_repeats(std::int64_t elements, const LoD& y_lod, int level, co
 /// the level.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_expand_into(const E& executor, const X& x, const LoD& y_lod, const ExpandOptions& options, Y&& y) {
+  detail::check_elements<op::sequence_expand, value_type_t<X>>();
   const auto view = x.view();
   const int level = detail::resolve_level(options.ref_level, y_lod.levels());
   operation::check_repeats(view.size(), y_lod, level, "sequence_expand");
@@ -99,6 +108,7 @@ auto sequence_expand(const X& x, const LoD& y_lod, const ExpandOptions& options 
 template <Executor E, LoDTensorLike DY, class DX>
 void sequence_expand_grad_into(const E& executor, const DY& dy, const LoD& x_lod, const LoD& y_lod,
                                const ExpandOptions& options, DX&& dx) {
+  detail::check_elements<op::sequence_expand_grad, value_type_t<DY>>();
   using T = value_type_t<DY>;
   const auto view = dy.view();
   const int level = detail::resolve_level(options.ref_level, y_lod.levels());
@@ -151,6 +161,7 @@ auto sequence_expand_grad(const DY& dy, const LoD& x_lod, const LoD& y_lod, cons
 /// sequence of its last one.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_expand_as_into(const E& executor, const X& x, const LoD& y_lod, Y&& y) {
+  detail::check_elements<op::sequence_expand_as, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(y_lod, "sequence_expand_as: y_lod");
   operation::check_row_count(view.rows(), y_lod.size(-1), "sequence_expand_as: x");
@@ -175,6 +186,7 @@ auto sequence_expand_as(const X& x, const LoD& y_lod) {
 /// must not overlap dy. Throws InvalidLoD where y_lod has no level, ShapeMismatch unless dy has its rows.
 template <Executor E, LoDTensorLike DY, class DX>
 void sequence_expand_as_grad_into(const E& executor, const DY& dy, const LoD& y_lod, DX&& dx) {
+  detail::check_elements<op::sequence_expand_as_grad, value_type_t<DY>>();
   using T = value_type_t<DY>;
   operation::check_has_level(y_lod, "sequence_expand_as_grad: y_lod");
   const auto view = dy.view();

@@ -4,13 +4,18 @@
 /// The logarithm of the sum of exponentials over the rows of each sequence.
 #pragma once
 
-#include <lod/data_type.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
+
+namespace lod::op {
+struct sequence_logsumexp : elements::Floating {};
+struct sequence_logsumexp_grad : elements::Floating {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -28,14 +33,6 @@ template <class Executor>
 struct ScaleSequences : Missing<Executor> {};
 }  // namespace kernel
 
-namespace operation {
-template <class T>
-constexpr void check_logsumexp_type() {
-  static_assert(std::floating_point<T> || detail::Half<T>,
-                "sequence_logsumexp: floating-point elements only: float, double, float16, bfloat16");
-}
-}  // namespace operation
-
 /// One row for each sequence of `level`: log(sum(exp(x))) over all rows under it, for each column on its own. Row shape
 /// as x; LoD: the levels of x above `level`. A smooth maximum, whose gradient is the softmax.
 ///
@@ -45,7 +42,7 @@ constexpr void check_logsumexp_type() {
 /// where x has no level, OutOfRange for the level.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_logsumexp_into(const E& executor, const X& x, const LogsumexpOptions& options, Y&& y) {
-  operation::check_logsumexp_type<value_type_t<X>>();
+  detail::check_elements<op::sequence_logsumexp, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_logsumexp");
   const int level = detail::resolve_level(options.level, view.levels());
@@ -76,7 +73,7 @@ auto sequence_logsumexp(const X& x, const LogsumexpOptions& options = {}) {
 template <Executor E, LoDTensorLike DY, LoDTensorLike X, class DX>
 void sequence_logsumexp_grad_into(const E& executor, const DY& dy, const X& x, const LogsumexpOptions& options,
                                   DX&& dx) {
-  operation::check_logsumexp_type<value_type_t<X>>();
+  detail::check_elements<op::sequence_logsumexp_grad, value_type_t<X>>();
   static_assert(std::same_as<value_type_t<DY>, value_type_t<X>>,
                 "sequence_logsumexp_grad: dy and x must have one element type");
   const auto gradient = dy.view();

@@ -9,12 +9,18 @@
 #include <lod/ops/sequence_pad.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
+
+namespace lod::op {
+struct sequence_mask : elements::Arithmetic {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -57,6 +63,7 @@ inline std::int64_t mask_length(std::span<const std::int64_t> lengths, const Mas
 /// -1.
 template <Executor E, class Lengths, class Y>
 void sequence_mask_into(const E& executor, const Lengths& lengths, const MaskOptions& options, Y&& y) {
+  detail::check_elements<op::sequence_mask, value_type_t<std::remove_cvref_t<Y>>>();
   const auto numbers = operation::lengths_span(lengths);
   const std::int64_t places = operation::mask_length(numbers, options);
   const auto out = [&] {

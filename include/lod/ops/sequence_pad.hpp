@@ -10,12 +10,20 @@
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/shape.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+namespace lod::op {
+struct sequence_pad : elements::Arithmetic {};
+struct sequence_pad_grad : elements::Any {};
+struct sequence_unpad : elements::Any {};
+struct sequence_unpad_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -129,6 +137,7 @@ inline kernel::Segments add_lengths(NewLevels& levels, std::span<const std::int6
 /// under -1, ShapeMismatch where a sequence is too long.
 template <Executor E, LoDTensorLike X, class Dense, class Lengths>
 void sequence_pad_into(const E& executor, const X& x, const PadOptions& options, Dense&& dense, Lengths&& lengths) {
+  detail::check_elements<op::sequence_pad, value_type_t<X>>();
   using T = value_type_t<X>;
   const auto view = x.view();
   operation::check_has_level(view, "sequence_pad");

@@ -7,7 +7,21 @@
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
+
+#include <type_traits>
+
+namespace lod::op {
+struct sequence_pool : elements::Arithmetic {};
+struct sequence_pool_grad : elements::Arithmetic {};
+struct sequence_first_step : elements::Arithmetic {};
+struct sequence_last_step : elements::Arithmetic {};
+struct sequence_max_pool : elements::Arithmetic {};
+struct sequence_max_pool_grad : elements::Arithmetic {};
+struct sequence_min_pool : elements::Arithmetic {};
+struct sequence_min_pool_grad : elements::Arithmetic {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -57,6 +71,7 @@ struct SequenceMaxPoolGrad : Missing<Executor> {};
 /// Throws InvalidLoD where x has no level, OutOfRange for the level.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, Y&& y) {
+  detail::check_elements<op::sequence_pool, value_type_t<X>>();
   using T = value_type_t<X>;
   const auto view = x.view();
   operation::check_has_level(view, "sequence_pool");
@@ -103,6 +118,7 @@ auto sequence_last_step(const E& executor, const X& x, const PoolOptions& option
 namespace operation {
 template <bool minimum, Executor E, LoDTensorLike X, class Y, class Index>
 void extreme_pool_into(const E& executor, const X& x, const PoolOptions& options, Y&& y, Index&& index) {
+  detail::check_elements<std::conditional_t<minimum, op::sequence_min_pool, op::sequence_max_pool>, value_type_t<X>>();
   using T = value_type_t<X>;
   const auto view = x.view();
   check_has_level(view, minimum ? "sequence_min_pool" : "sequence_max_pool");
@@ -159,6 +175,7 @@ auto sequence_min_pool(const X& x, const PoolOptions& options = {}) {
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_pool_grad_into(const E& executor, const X& dy, const LoD& lod, PoolType type, const PoolOptions& options,
                              Y&& dx) {
+  detail::check_elements<op::sequence_pool_grad, value_type_t<X>>();
   const auto view = dy.view();
   if (type == PoolType::MAX || type == PoolType::MIN) {
     throw std::invalid_argument("sequence_pool_grad: of MAX and MIN, use sequence_max_pool_grad with the index");
@@ -188,6 +205,7 @@ auto sequence_pool_grad(const X& dy, const LoD& lod, PoolType type, const PoolOp
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
 void sequence_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod,
                                  const PoolOptions& options, Y&& dx) {
+  detail::check_elements<op::sequence_max_pool_grad, value_type_t<X>>();
   const auto view = dy.view();
   const auto winners = index.view();
   const int level = detail::resolve_level(options.level, lod.levels());

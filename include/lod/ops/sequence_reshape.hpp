@@ -11,10 +11,16 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
+
+namespace lod::op {
+struct sequence_reshape : elements::Any {};
+struct sequence_reshape_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

@@ -7,10 +7,16 @@
 #include <lod/kernel.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstdint>
 #include <span>
+
+namespace lod::op {
+struct sequence_reverse : elements::Any {};
+struct sequence_reverse_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

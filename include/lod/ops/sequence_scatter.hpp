@@ -9,10 +9,16 @@
 #include <lod/ops/rearrange.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
 #include <cstdint>
+
+namespace lod::op {
+struct sequence_scatter : elements::Arithmetic {};
+struct sequence_scatter_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -70,6 +76,7 @@ kernel::Segments check_scatter(const View& x, const Ids& ids, const SequenceScat
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates, class Y>
 void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const Updates& updates,
                            const SequenceScatterOptions& options, Y&& y) {
+  detail::check_elements<op::sequence_scatter, value_type_t<X>>();
   static_assert(std::same_as<value_type_t<Updates>, value_type_t<X>>,
                 "sequence_scatter: x and the updates must have one element type");
   const auto view = x.view();

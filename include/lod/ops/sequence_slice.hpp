@@ -10,12 +10,18 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/sequence_pad.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+namespace lod::op {
+struct sequence_slice : elements::Any {};
+struct sequence_slice_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

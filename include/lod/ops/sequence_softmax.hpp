@@ -4,12 +4,20 @@
 /// Softmax over the rows of each sequence.
 #pragma once
 
-#include <lod/data_type.hpp>
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
+#include <type_traits>
+
+namespace lod::op {
+struct sequence_softmax : elements::Floating {};
+struct sequence_softmax_grad : elements::Floating {};
+struct sequence_log_softmax : elements::Floating {};
+struct sequence_log_softmax_grad : elements::Floating {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -30,9 +38,7 @@ namespace operation {
 template <bool logarithm, Executor E, LoDTensorLike X, class Y>
 void softmax_into(const E& executor, const X& x, const SoftmaxOptions& options, Y&& y) {
   using T = value_type_t<X>;
-  static_assert(
-      std::floating_point<T> || detail::Half<T>,
-      "sequence_softmax, sequence_log_softmax: floating-point elements only: float, double, float16, bfloat16");
+  detail::check_elements<std::conditional_t<logarithm, op::sequence_log_softmax, op::sequence_softmax>, T>();
   const auto view = x.view();
   check_has_level(view, logarithm ? "sequence_log_softmax" : "sequence_softmax");
   const int level = detail::resolve_level(options.level, view.levels());
@@ -44,8 +50,7 @@ template <bool logarithm, Executor E, LoDTensorLike DY, LoDTensorLike Y, class D
 void softmax_grad_into(const E& executor, const DY& dy, const Y& y, const SoftmaxOptions& options, DX&& dx) {
   using T = value_type_t<Y>;
   static_assert(std::same_as<value_type_t<DY>, T>, "the gradient of softmax: dy and y must have one element type");
-  static_assert(std::floating_point<T> || detail::Half<T>,
-                "the gradient of softmax: floating-point elements only: float, double, float16, bfloat16");
+  detail::check_elements<std::conditional_t<logarithm, op::sequence_log_softmax_grad, op::sequence_softmax_grad>, T>();
   const char* const what = logarithm ? "sequence_log_softmax_grad: dy" : "sequence_softmax_grad: dy";
   const auto view = y.view();
   const auto gradient = dy.view();

@@ -9,12 +9,21 @@
 #include <lod/lod_index.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+
+namespace lod::op {
+struct sequence_sort : elements::Arithmetic {};
+struct sequence_sort_grad : elements::Any {};
+struct sequence_argsort : elements::Arithmetic {};
+struct sequence_topk : elements::Arithmetic {};
+struct sequence_topk_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -96,6 +105,7 @@ void sort_grad_into(const E& executor, const View& dy, const Index& index, const
 /// InvalidLoD where x has no level, OutOfRange for the level, ShapeMismatch for another row size.
 template <Executor E, LoDTensorLike X, class Y, class Index>
 void sequence_sort_into(const E& executor, const X& x, const SortOptions& options, Y&& y, Index&& index) {
+  detail::check_elements<op::sequence_sort, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_sort");
   const int level = detail::resolve_level(options.level, view.levels());
@@ -110,6 +120,7 @@ void sequence_sort_into(const E& executor, const X& x, const SortOptions& option
 }
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_sort_into(const E& executor, const X& x, const SortOptions& options, Y&& y) {
+  detail::check_elements<op::sequence_sort, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_sort");
   const int level = detail::resolve_level(options.level, view.levels());
@@ -137,6 +148,7 @@ auto sequence_sort(const X& x, const SortOptions& options = {}) {
 /// level, row shape as x. Otherwise as `sequence_sort`.
 template <Executor E, LoDTensorLike X, class Index>
 void sequence_argsort_into(const E& executor, const X& x, const SortOptions& options, Index&& index) {
+  detail::check_elements<op::sequence_argsort, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_argsort");
   const int level = detail::resolve_level(options.level, view.levels());
@@ -219,6 +231,7 @@ inline std::int64_t top_sequences(const LoDView& lod, int level) {
 template <Executor E, LoDTensorLike X, class Values, class Index>
 void sequence_topk_into(const E& executor, const X& x, std::int64_t k, const TopKOptions& options, Values&& values,
                         Index&& index) {
+  detail::check_elements<op::sequence_topk, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_topk");
   const int level = detail::resolve_level(options.level, view.levels());

@@ -4,13 +4,13 @@
 /// Pooling of matrices whose size is that of two sequences: of each row the mean of its greatest numbers.
 #pragma once
 
-#include <lod/data_type.hpp>
 #include <lod/error.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/sequence_sort.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
@@ -18,6 +18,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+namespace lod::op {
+struct sequence_topk_avg_pooling : elements::Floating {};
+struct sequence_topk_avg_pooling_grad : elements::Floating {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -47,8 +52,7 @@ template <class View>
 kernel::ChannelMatrices check_topk_avg_pooling(const View& x, const LoD& row_lod, const LoD& column_lod,
                                                std::span<const std::int64_t> topks, std::int64_t channel_num,
                                                const char* what) {
-  static_assert(std::floating_point<value_type_t<View>> || detail::Half<value_type_t<View>>,
-                "sequence_topk_avg_pooling: floating-point elements only: float, double, float16, bfloat16");
+  detail::check_elements<op::sequence_topk_avg_pooling, value_type_t<View>>();
   check_has_level(x, what);
   check_has_level(row_lod, what);
   check_has_level(column_lod, what);

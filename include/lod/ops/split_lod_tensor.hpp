@@ -13,12 +13,20 @@
 #include <lod/ops/select.hpp>
 #include <lod/ops/time_major.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+
+namespace lod::op {
+struct split_lod_tensor : elements::Any {};
+struct split_lod_tensor_grad : elements::Any {};
+struct merge_lod_tensor : elements::Any {};
+struct merge_lod_tensor_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

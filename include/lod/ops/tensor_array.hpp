@@ -15,6 +15,7 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/time_major.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstddef>
@@ -23,6 +24,17 @@
 #include <span>
 #include <utility>
 #include <vector>
+
+namespace lod::op {
+struct lod_tensor_to_array : elements::Any {};
+struct lod_tensor_to_array_grad : elements::Any {};
+struct array_to_lod_tensor : elements::Any {};
+struct array_to_lod_tensor_grad : elements::Any {};
+struct shrink_rnn_memory : elements::Any {};
+struct shrink_rnn_memory_grad : elements::Any {};
+struct reorder_lod_tensor_by_rank : elements::Any {};
+struct reorder_lod_tensor_by_rank_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod {
 

@@ -9,11 +9,19 @@
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/rank_table.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstdint>
 #include <span>
 #include <utility>
+
+namespace lod::op {
+struct to_time_major : elements::Any {};
+struct to_time_major_grad : elements::Any {};
+struct from_time_major : elements::Any {};
+struct from_time_major_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

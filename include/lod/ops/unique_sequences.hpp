@@ -8,9 +8,14 @@
 #include <lod/lod_index.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/output.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstdint>
+
+namespace lod::op {
+struct unique_sequences : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Prints which operation takes which elements, as a table in Markdown, from `lod::supports`.
+#include "operations.hpp"  // made by CMake, from the headers: every tag in namespace lod::op
+#include <lod/lod.hpp>
+
+#include <cstdint>
+#include <iostream>
+
+namespace {
+
+template <class... T>
+struct Types {};
+
+using ElementTypes = Types<bool, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, lod::float16,
+                           lod::bfloat16, float, double>;
+
+template <class Op, class... T>
+void print_row(const char* name, Types<T...>) {
+  std::cout << "| `" << name << "` |";
+  ((std::cout << (lod::supports<Op, T> ? " yes |" : " |")), ...);
+  std::cout << '\n';
+}
+
+template <class... Op>
+void print_rows(const Operations<Op...>& operations) {
+  const char* const* name = operations.names;
+  (print_row<Op>(*name++, ElementTypes()), ...);
+}
+
+}  // namespace
+
+int main() {
+  std::cout << "| operation | bool | int8 | uint8 | int16 | int32 | int64 | float16 | bfloat16 | float | double |\n"
+               "|---|---|---|---|---|---|---|---|---|---|---|\n";
+  print_rows(all_operations);
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Which operation takes which elements on which device: a table at compile time.
+///
+/// Each operation `lod::f` has a tag `lod::op::f`, declared in its header. The tag derives from the kind of elements
+/// that the operation has a meaning for; the back ends say which devices have its kernels. `supports` joins the two,
+/// and a call with another element type does not compile: the error says what there is.
+#pragma once
+
+#include <lod/data_type.hpp>
+#include <lod/device.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+namespace lod {
+
+/// Kinds of elements. Each says of a type whether it is one, of a DataType whether its elements are, and in words what
+/// there is; `check` is a compile error, with those words, for a type that is none.
+namespace elements {
+
+/// For operations that only move elements.
+struct Any {
+  static constexpr const char* words = "elements of any type";
+  template <class T>
+  static constexpr bool includes = std::is_trivially_copyable_v<T>;
+  static constexpr bool has(DataType) noexcept { return true; }
+};
+
+/// bool, integers and floating-point numbers: for operations that compute in the same way with all of them.
+struct Arithmetic {
+  static constexpr const char* words = "bool, integers, float16, bfloat16, float, double";
+  template <class T>
+  static constexpr bool includes = has_data_type_v<T> &&
+                                   (std::integral<T> || std::floating_point<T> || detail::Half<T>);
+  static constexpr bool has(DataType type) noexcept {
+    return type != DataType::COMPLEX64 && type != DataType::COMPLEX128 && type != DataType::FP8_E4M3FN &&
+           type != DataType::FP8_E5M2;
+  }
+  template <class Op, class T>
+  static constexpr void check() noexcept {
+    static_assert(includes<T>,
+                  "this operation takes bool, integers, float16, bfloat16, float and double as elements only");
+  }
+};
+
+/// Those without bool.
+struct Number {
+  static constexpr const char* words = "integers, float16, bfloat16, float, double";
+  template <class T>
+  static constexpr bool includes = Arithmetic::includes<T> && !std::same_as<T, bool>;
+  static constexpr bool has(DataType type) noexcept { return Arithmetic::has(type) && type != DataType::BOOL; }
+  template <class Op, class T>
+  static constexpr void check() noexcept {
+    static_assert(includes<T>,
+                  "this operation takes numbers as elements only: integers, float16, bfloat16, float, double");
+  }
+};
+
+/// Ids: integers, and bool.
+struct Id {
+  static constexpr const char* words = "bool, integers";
+  template <class T>
+  static constexpr bool includes = has_data_type_v<T>&& std::integral<T>;
+  static constexpr bool has(DataType type) noexcept {
+    return Arithmetic::has(type) && type != DataType::FP16 && type != DataType::BF16 && type != DataType::FP32 &&
+           type != DataType::FP64;
+  }
+  template <class Op, class T>
+  static constexpr void check() noexcept {
+    static_assert(includes<T>, "this operation takes ids as elements only: integers or bool");
+  }
+};
+
+/// Floating-point numbers.
+struct Floating {
+  static constexpr const char* words = "float16, bfloat16, float, double";
+  template <class T>
+  static constexpr bool includes = std::same_as<T, float> || std::same_as<T, double> || detail::Half<T>;
+  static constexpr bool has(DataType type) noexcept {
+    return type == DataType::FP16 || type == DataType::BF16 || type == DataType::FP32 || type == DataType::FP64;
+  }
+  template <class Op, class T>
+  static constexpr void check() noexcept {
+    static_assert(includes<T>, "this operation takes floating-point elements only: float16, bfloat16, float, double");
+  }
+};
+
+}  // namespace elements
+
+/// The operations as types, for `supports`: `op::sequence_pool` is `sequence_pool`.
+namespace op {}
+
+/// Whether there are kernels of an operation for tensors on a device. Those for the CPU come with every operation
+/// (<lod/cpu.hpp>); another back end specialises this for each operation that it has.
+template <class Op, class Device>
+inline constexpr bool has_kernels = std::same_as<Device, Cpu>;
+
+/// Whether an operation takes tensors of elements of type T on a device: `supports<op::sequence_softmax, float>`. T is
+/// the type of its first tensor; for `embedding` of the table, for `sequence_mask` of the result.
+template <class Op, class T, class Device = Cpu>
+inline constexpr bool supports = has_kernels<Op, Device>&& Op::template includes<T>;
+
+namespace detail {
+
+/// A compile error, where the operation is called, unless it takes elements of type T.
+template <class Op, class T>
+constexpr void check_elements() noexcept {
+  Op::template check<Op, T>();
+}
+
+}  // namespace detail
+
+}  // namespace lod
