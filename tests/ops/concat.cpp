@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -239,4 +240,34 @@ TEST_CASE("concat, split_at: bad arguments throw and change nothing") {
       "and the levels of the result", third);
   check_throws<lod::ShapeMismatch>([&] { lod::concat_into(executor, x, x, third.view()); },
                                    "and the levels of the result", third);
+}
+
+TEST_CASE("infer_concat, infer_split: allow what the operations give, and know the rows where they follow") {
+  for_each_random_batch<float>(0, {2}, [](Engine& engine, const lod::LoDTensor<float>& x) {
+    check_inference(
+        lod::concat(x, x), [](const auto& descs) { return lod::infer_concat(descs); },
+        std::vector<lod::LoDTensorDesc>(2, describe(x)));
+    const std::vector<std::int64_t> boundaries = {random_number(engine, 0, x.size()), x.size()};
+    const auto parts = lod::split_at(x, boundaries), even = lod::split(x, 3);
+    for (const auto& desc : {describe(x), blank(describe(x))}) {
+      const auto inferred = lod::infer_split_at(desc, boundaries), inferred_even = lod::infer_split(desc, 3);
+      REQUIRE(inferred.size() == parts.size());
+      REQUIRE(inferred_even.size() == even.size());
+      for (std::size_t i = 0; i < parts.size(); ++i) check_inferred(parts[i], inferred[i]);
+      for (std::size_t i = 0; i < even.size(); ++i) check_inferred(even[i], inferred_even[i]);
+    }
+    check_inferred(lod::split_grad(parts), describe(x));
+  });
+  const auto plain = described(lod::DataType::UINT8, {10, 2}), deep = described(lod::DataType::UINT8, {10, 2}, 1);
+  CHECK(lod::infer_concat({plain, plain}) == described(lod::DataType::UINT8, {20, 2}));
+  CHECK(lod::infer_split_at(plain, {3, 3})[2] == described(lod::DataType::UINT8, {7, 2}));
+  CHECK(lod::infer_split_at(blank(plain), {3, 4})[1] == described(lod::DataType::UINT8, {1, -1}));
+  CHECK(lod::infer_split_at(deep, {3})[0] == described(lod::DataType::UINT8, {-1, 2}, 1));
+  CHECK(lod::infer_split(deep, 1)[0] == deep);
+  CHECK_THROWS_AS(lod::infer_concat({}), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_concat({plain, deep}), lod::InvalidLoD);
+  CHECK_THROWS_WITH_AS(lod::infer_split_at(plain, {3, 11}),
+                       doctest::Contains("split_at: boundary 11 at position 1, expected 3 to 10"), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_split_at(deep, {3, 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_split(deep, 0), lod::OutOfRange);
 }

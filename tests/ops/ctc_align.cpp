@@ -3,6 +3,7 @@
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -114,4 +115,16 @@ TEST_CASE("ctc_align: bad arguments throw and change nothing; views as outputs")
   CHECK(out.data()[0] == 1);
   check_throws<lod::ShapeMismatch>([&] { lod::ctc_align_into(executor, x, other.view()); },
                                    "output: a view of shape {1} with 1 levels", other);
+}
+
+TEST_CASE("infer_ctc_align: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<std::int32_t>(1, {1}, [](Engine&, const lod::LoDTensor<std::int32_t>& x) {
+    check_inference(
+        lod::ctc_align(x), [](const auto& desc) { return lod::infer_ctc_align(desc); }, describe(x));
+  });
+  CHECK(lod::infer_ctc_align(described(lod::DataType::INT8, {15, 1}, 2)) == described(lod::DataType::INT8, {-1, 1}, 2));
+  CHECK_THROWS_AS(lod::infer_ctc_align(described_list(15)), lod::InvalidLoD);
+  CHECK_THROWS_WITH_AS(lod::infer_ctc_align(described(lod::DataType::INT8, {15, 2}, 2)),
+                       doctest::Contains("ctc_align: rows of shape {2}, expected one id a row"), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_ctc_align(described(lod::DataType::FP32, {15}, 2)), lod::ShapeMismatch);
 }

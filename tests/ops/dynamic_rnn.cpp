@@ -2,6 +2,7 @@
 #include "support/check_throws.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -316,4 +317,28 @@ TEST_CASE("dynamic_rnn: bad arguments and cells throw and change nothing") {
                        "dynamic_rnn_grad: the gradient by step 2 has shape {1, 3}, expected {1, 2} and the levels of "
                        "the step",
                        lod::ShapeMismatch);
+}
+
+TEST_CASE("infer_dynamic_rnn: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<float>(1, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const lod::RankOptions options{.level = level};
+      const lod::LoDTensor<double> initial({x.lod().size(level), 3});
+      const auto y = lod::dynamic_rnn(x, lod::RankTable(x.lod(), options), initial,
+                                      [](const auto& state, const auto& step) { return std::pair(state, step); });
+      const int below = x.levels() - level - 1;
+      const auto step = described(lod::DataType::FP32, {-1, 2}, below);
+      for (const auto& desc : {describe(x), blank(describe(x))}) {
+        const auto inferred = lod::infer_dynamic_rnn(desc, desc, describe(initial), step, options);
+        check_inferred(y.output, inferred.output);
+        check_inferred(y.state, inferred.state);
+      }
+    }
+  });
+  const auto x = described(lod::DataType::FP32, {15, 2}, 2), state = described(lod::DataType::FP64, {6, 3});
+  const auto y = lod::infer_dynamic_rnn(x, x, state, described(lod::DataType::INT8, {-1, 4}), {.level = 1});
+  CHECK(y.output == described(lod::DataType::INT8, {15, 4}, 2));
+  CHECK(y.state == described(lod::DataType::FP64, {6, 3}, 1));
+  CHECK_THROWS_AS(lod::infer_dynamic_rnn(x, x, state, x, {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_dynamic_rnn(state, x, state, x), lod::ShapeMismatch);
 }

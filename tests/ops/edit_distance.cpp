@@ -3,6 +3,7 @@
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -144,4 +145,22 @@ TEST_CASE("edit_distance: bad arguments throw and change nothing; views as outpu
   CHECK(out.data()[1] == 0);
   check_throws<lod::ShapeMismatch>([&] { lod::edit_distance_into(executor, x, x, y.view()); },
                                    "output: a view of shape {1, 2} with 0 levels, expected shape {2}", y);
+}
+
+TEST_CASE("infer_edit_distance: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<std::int32_t>(1, {1}, [](Engine&, const lod::LoDTensor<std::int32_t>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      check_inference(
+          lod::edit_distance(x, x, {.level = level}),
+          [&](const auto& a, const auto& b) { return lod::infer_edit_distance(a, b, {.level = level}); }, describe(x),
+          describe(x));
+    }
+  });
+  const auto a = described(lod::DataType::INT64, {15, 1}, 2);
+  CHECK(lod::infer_edit_distance(a, a) == described(lod::DataType::FP32, {-1}, 1));
+  CHECK_THROWS_AS(lod::infer_edit_distance(a, described_list(15)), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_edit_distance(a, described(lod::DataType::INT64, {15}, 1), {.level = 1}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_edit_distance(a, described(lod::DataType::INT64, {15, 2}, 1)), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_edit_distance(a, described(lod::DataType::INT32, {15}, 1)),
+                       doctest::Contains("edit_distance: b: elements of INT32, expected INT64"), lod::ShapeMismatch);
 }

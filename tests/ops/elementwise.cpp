@@ -3,6 +3,7 @@
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -261,4 +262,36 @@ TEST_CASE("add, sub, mul, div: bad arguments throw and change nothing") {
       "and the levels of the result", fits);
   lod::add_into(executor, x, x, fits.view());
   CHECK(same_bits(fits, lod::add(x, x)));
+}
+
+TEST_CASE("infer_add, infer_sub, infer_mul, infer_div: allow what the operations give, and refuse what they do") {
+  for_each_random_batch<float>(0, {2}, [](Engine& engine, const lod::LoDTensor<float>& x) {
+    const auto infer = [](const auto& a, const auto& b) { return lod::infer_add(a, b); };
+    check_inference(lod::add(x, x), infer, describe(x), describe(x));
+    const auto row = small_integers<float>(engine, {2}), rows = small_integers<float>(engine, {1, 2});
+    check_inference(lod::add(x, row), infer, describe(x), describe(row));
+    check_inference(lod::sub(x, rows), infer, describe(x), describe(rows));
+    for (int level = 0; level < x.levels(); ++level) {
+      const lod::ElementwiseOptions options{.level = level};
+      const auto y = lod::sequence_pool(x, lod::PoolType::SUM, {.level = level});
+      check_inference(
+          lod::mul(x, y, options), [&](const auto& a, const auto& b) { return lod::infer_mul(a, b, options); },
+          describe(x), describe(y));
+      const auto d = lod::mul_grad(x, x, y, options);
+      check_inferred(d.x, describe(x));
+      check_inferred(d.y, describe(y));
+    }
+  });
+  const auto x = described(lod::DataType::INT32, {15, 2}, 2), y = described(lod::DataType::INT32, {15, 3}, 2);
+  CHECK(lod::infer_sub(x, x) == x);
+  CHECK(lod::infer_div(x, described(lod::DataType::INT32, {2})) == x);
+  CHECK_THROWS_WITH_AS(lod::infer_add(x, y),
+                       doctest::Contains("add: y of shape {15, 3} with 2 levels, expected the levels and the shape "
+                                         "{15, 2} of x, or a row of it, or one for each sequence"),
+                       lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_mul(x, described(lod::DataType::INT32, {14, 2}, 2)), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_mul(x, described(lod::DataType::INT32, {6, 2}), {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_div(x, described(lod::DataType::FP32, {15, 2}, 2)), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_div(described(lod::DataType::BOOL, {15}), described(lod::DataType::BOOL, {15})),
+                       doctest::Contains("div: elements of BOOL, expected integers"), lod::ShapeMismatch);
 }

@@ -2,6 +2,7 @@
 #include "support/check_throws.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -189,4 +190,16 @@ TEST_CASE("map_sequences: bad results throw and change nothing") {
                                    "and the levels of the result", wrong);
   lod::map_sequences_into(executor, x, same, fits.view());
   CHECK(same_bits(fits, x));
+}
+
+TEST_CASE("infer_map_sequences: allows what the operation gives") {
+  for_each_random_batch<float>(0, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    const auto f = [](const auto&) { return lod::LoDTensor<std::int16_t>(lod::LoD::from_lengths({{2, 1}}), {4}); };
+    check_inference(
+        lod::map_sequences(x, f), [](const auto& a, const auto& b) { return lod::infer_map_sequences(a, b); },
+        describe(x), describe(f(x)));
+  });
+  CHECK(lod::infer_map_sequences(described(lod::DataType::FP32, {15}, 2), described(lod::DataType::INT8, {3, 5}, 1)) ==
+        described(lod::DataType::INT8, {-1, 5}, 2));
+  CHECK_THROWS_AS(lod::infer_map_sequences({}, described_list(4)), lod::ShapeMismatch);
 }

@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -393,4 +394,41 @@ TEST_CASE("gru: bad arguments throw and change nothing") {
   check_throws<lod::ShapeMismatch>(
       [&] { lod::gru_grad_into(executor, y.hidden, x, weights, y.trace, {}, right.view(), dweights, wrong.view()); },
       "and the levels of the result", right);
+}
+
+TEST_CASE("infer_gru: allows what the operations give, and refuses what they do") {
+  const lod::GruWeights<float> weights{LoDTensor<float>({2, 9}), LoDTensor<float>({3, 9}), LoDTensor<float>({9}),
+                                       LoDTensor<float>({3})};
+  const lod::GruWeightsDesc known{describe(weights.input), describe(weights.recurrent), describe(weights.bias),
+                                  describe(weights.recurrent_bias)};
+  const lod::GruWeightsDesc unknown{blank(known.input), blank(known.recurrent)};
+  for_each_random_batch<float>(1, {2}, [&](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const auto y = lod::gru(x, weights, {.level = level});
+      const auto d = lod::gru_grad(y.hidden, x, weights, y.trace);
+      for (const bool blanked : {false, true}) {
+        const auto desc = blanked ? blank(describe(x)) : describe(x);
+        const auto inferred = lod::infer_gru(desc, blanked ? unknown : known, {.level = level});
+        check_inferred(y.hidden, inferred.hidden);
+        check_inferred(y.last_hidden, inferred.last_hidden);
+        const auto gradients = lod::infer_gru_grad(desc, blanked ? unknown : known, {.level = level});
+        check_inferred(d.x, gradients.x);
+        check_inferred(d.weights.recurrent, gradients.weights.recurrent);
+        check_inferred(d.initial_hidden, gradients.initial_hidden);
+      }
+    }
+  });
+  const auto x = described(lod::DataType::FP32, {15, -1}, 2);
+  CHECK(lod::infer_gru(x, known).hidden == described(lod::DataType::FP32, {15, 3}, 2));
+  CHECK(lod::infer_gru(x, {blank(known.input), known.recurrent}, {.level = 0}).last_hidden ==
+        described(lod::DataType::FP32, {-1, 3}));
+  CHECK_THROWS_AS(lod::infer_gru(described(lod::DataType::FP32, {15, 2}), known), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_gru(x, known, {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_gru(described(lod::DataType::INT32, {15, 2}, 1), known), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_gru(x, {known.input, described(lod::DataType::FP32, {3, 10})}), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_gru(x, {known.input, known.recurrent, {}, described(lod::DataType::FP32, {2})}),
+                       doctest::Contains("gru: weights.recurrent_bias of 2 numbers, expected 3 or none"),
+                       lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_gru(x, known, {.initial_hidden = described(lod::DataType::FP64, {6, 3})}),
+                  lod::ShapeMismatch);
 }

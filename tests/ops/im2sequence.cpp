@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -249,4 +250,29 @@ TEST_CASE("im2sequence: bad arguments throw and change nothing; views as outputs
         lod::im2sequence_into(executor, images, {.kernels = {2, 2}}, other.view());
       },
       "output: a view of shape {8, 4} with 1 levels", other);
+}
+
+TEST_CASE("infer_im2sequence: allows what the operation gives, and refuses what it does") {
+  const lod::Im2SequenceOptions options{.kernels = {2, 3}, .strides = {1, 2}, .paddings = {1, 0, 0, 1}};
+  for_each_random_batch<float>(0, {2, 4, 5}, [&](Engine&, const lod::LoDTensor<float>& x) {
+    const auto y = lod::im2sequence(x, options);
+    check_inference(
+        y, [&](const auto& desc) { return lod::infer_im2sequence(desc, options); }, describe(x));
+    check_inferred(lod::im2sequence_grad(y, x, options), describe(x));
+    const std::vector<std::int64_t> sizes(static_cast<std::size_t>(2 * x.rows()), 3);
+    lod::Im2SequenceOptions real = options;
+    real.real_sizes = sizes;
+    check_inference(
+        lod::im2sequence(x, real), [&](const auto& desc) { return lod::infer_im2sequence(desc, real); }, describe(x));
+  });
+  const auto x = described(lod::DataType::UINT8, {6, 2, 4, 5}, 1);
+  CHECK(lod::infer_im2sequence(x, options) == described(lod::DataType::UINT8, {6 * 4 * 2, 12}, 2));
+  CHECK(lod::infer_im2sequence(described(lod::DataType::UINT8, {6, 2, 4, -1}, 1), options) ==
+        described(lod::DataType::UINT8, {-1, 12}, 2));
+  CHECK_THROWS_AS(lod::infer_im2sequence(x, {.kernels = {0, 1}}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_im2sequence(described_list(4)), lod::ShapeMismatch);
+  const std::vector<std::int64_t> sizes(4, 3);
+  CHECK_THROWS_WITH_AS(lod::infer_im2sequence(x, {.real_sizes = sizes}),
+                       doctest::Contains("im2sequence: 4 numbers in real_sizes, expected 6 heights"),
+                       lod::ShapeMismatch);
 }

@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -246,4 +247,48 @@ TEST_CASE("levels: bad arguments throw and change nothing") {
                                    "and the levels of the result", wrong);
   check_throws<lod::ShapeMismatch>([&] { lod::transpose_levels_into(executor, x, wrong.view()); },
                                    "and the levels of the result", wrong);
+}
+
+TEST_CASE("infer_remove_level, ...: allow what the operations give, and refuse what they do") {
+  for_each_random_batch<float>(0, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    check_inference(
+        lod::flatten(x), [](const auto& desc) { return lod::infer_flatten(desc); }, describe(x));
+    const auto ones = lod::LoD::from_lengths({std::vector<std::int64_t>(static_cast<std::size_t>(x.rows()), 1)});
+    check_inference(
+        lod::insert_level(x, -1, ones), [](const auto& a, const auto& b) { return lod::infer_insert_level(a, -1, b); },
+        describe(x), described(ones));
+    if (x.levels() == 0) return;
+    const auto whole = lod::LoD::from_lengths({{x.size()}});
+    check_inference(
+        lod::insert_level(x, 0, whole), [](const auto& a, const auto& b) { return lod::infer_insert_level(a, 0, b); },
+        describe(x), described(whole));
+    check_inference(
+        lod::transpose_levels(x), [](const auto& desc) { return lod::infer_transpose_levels(desc); }, describe(x));
+    for (int level = 0; level < x.levels(); ++level) {
+      const auto y = lod::remove_level(x, level);
+      check_inference(
+          y, [&](const auto& desc) { return lod::infer_remove_level(desc, level); }, describe(x));
+      check_inferred(lod::remove_level_grad(y, x.lod()), describe(x));
+      check_inference(
+          lod::flatten(x, {.level = level}),
+          [&](const auto& desc) { return lod::infer_flatten(desc, {.level = level}); }, describe(x));
+    }
+  });
+  const auto plain = described(lod::DataType::FP32, {15, 2}), deep = described(lod::DataType::FP32, {15, 2}, 3);
+  CHECK(lod::infer_remove_level(deep, -1) == described(lod::DataType::FP32, {15, 2}, 2));
+  CHECK(lod::infer_insert_level(blank(plain), 0, described(lod::DataType::FP32, {15}, 1)) ==
+        described(lod::DataType::FP32, {15, -1}, 1));
+  CHECK(lod::infer_flatten(deep) == described(lod::DataType::FP32, {15, 2}, 1));
+  CHECK(lod::infer_flatten(plain) == plain);
+  CHECK(lod::infer_transpose_levels(deep) == deep);
+  CHECK_THROWS_AS(lod::infer_remove_level(plain, 0), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_remove_level(deep, 3), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_insert_level(deep, 4, described_list(15)), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_flatten(deep, {.level = 3}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_transpose_levels(plain), lod::InvalidLoD);
+  CHECK_THROWS_WITH_AS(lod::infer_insert_level(plain, 0, described(lod::DataType::FP32, {15}, 2)),
+                       doctest::Contains("insert_level: lod has 2 levels, expected 1"), lod::InvalidLoD);
+  CHECK_THROWS_WITH_AS(lod::infer_insert_level(plain, 0, described(lod::DataType::FP32, {14}, 1)),
+                       doctest::Contains("insert_level: lod is for 14 sequences or rows, but 15 are below"),
+                       lod::InvalidLoD);
 }

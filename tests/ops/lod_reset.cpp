@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -140,4 +141,30 @@ TEST_CASE("lod_reset, lod_append: bad arguments throw and change nothing") {
         lod::lod_append_into(executor, x, {0, 1, 2, 3}, wrong.view());
       },
       "and the levels of the result", wrong);
+}
+
+TEST_CASE("infer_lod_reset, infer_lod_append: allow what the operations give, and refuse what they do") {
+  for_each_random_batch<float>(0, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    const auto whole = lod::LoD::from_lengths({{x.rows()}});
+    check_inference(
+        lod::lod_reset(x, whole), [](const auto& a, const auto& b) { return lod::infer_lod_reset(a, b); }, describe(x),
+        described(whole));
+    std::vector<std::int64_t> offsets;
+    for (std::int64_t row = 0; row <= x.rows(); ++row) offsets.push_back(row);
+    const auto y = lod::lod_append(x, offsets);
+    check_inference(
+        y, [](const auto& a, const auto& b) { return lod::infer_lod_append(a, b); }, describe(x),
+        described_list(x.rows() + 1));
+    if (x.levels() > 0) check_inferred(lod::lod_append_grad(y, x.lod()), describe(x));
+  });
+  const auto x = described(lod::DataType::FP32, {-1, 2}, 3);
+  CHECK(lod::infer_lod_reset(x, described(lod::DataType::BOOL, {15}, 1)) == described(lod::DataType::FP32, {15, 2}, 1));
+  CHECK(lod::infer_lod_reset(x, described(lod::DataType::BOOL, {15})) == described(lod::DataType::FP32, {-1, 2}));
+  CHECK(lod::infer_lod_append(x, described_list(16)) == described(lod::DataType::FP32, {15, 2}, 4));
+  CHECK_THROWS_AS(lod::infer_lod_append(x, described_list(0)), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_lod_append(described(lod::DataType::FP32, {3}, 1), described_list(3)), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_lod_append(x, described_list(3, lod::DataType::INT32)), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(
+      lod::infer_lod_reset(described(lod::DataType::FP32, {3}), described(lod::DataType::FP32, {4}, 1)),
+      doctest::Contains("lod_reset: x: 3 rows, expected 4"), lod::ShapeMismatch);
 }

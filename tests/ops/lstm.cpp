@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -401,4 +402,43 @@ TEST_CASE("lstm: bad arguments throw and change nothing") {
                             wrong.view());
       },
       "and the levels of the result", right);
+}
+
+TEST_CASE("infer_lstm: allows what the operations give, and refuses what they do") {
+  const lod::LstmWeights<float> weights{LoDTensor<float>({2, 12}), LoDTensor<float>({3, 12}), LoDTensor<float>({12})};
+  const lod::LstmWeightsDesc known{describe(weights.input), describe(weights.recurrent), describe(weights.bias)};
+  const lod::LstmWeightsDesc unknown{blank(known.input), blank(known.recurrent)};
+  for_each_random_batch<float>(1, {2}, [&](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const auto y = lod::lstm(x, weights, {.level = level});
+      const auto d = lod::lstm_grad(y.hidden, x, weights, y.trace);
+      for (const bool blanked : {false, true}) {
+        const auto desc = blanked ? blank(describe(x)) : describe(x);
+        const auto inferred = lod::infer_lstm(desc, blanked ? unknown : known, {.level = level});
+        check_inferred(y.hidden, inferred.hidden);
+        check_inferred(y.last_hidden, inferred.last_hidden);
+        check_inferred(y.last_cell, inferred.last_cell);
+        const auto gradients = lod::infer_lstm_grad(desc, blanked ? unknown : known, {.level = level});
+        check_inferred(d.x, gradients.x);
+        check_inferred(d.weights.recurrent, gradients.weights.recurrent);
+        check_inferred(d.initial_hidden, gradients.initial_hidden);
+        check_inferred(d.initial_cell, gradients.initial_cell);
+      }
+    }
+  });
+  const auto x = described(lod::DataType::FP32, {15, -1}, 2);
+  const auto y = lod::infer_lstm(x, {known.input, blank(known.recurrent)});
+  CHECK(y.hidden == described(lod::DataType::FP32, {15, 3}, 2));
+  CHECK(y.last_cell == described(lod::DataType::FP32, {-1, 3}, 1));
+  CHECK_THROWS_AS(lod::infer_lstm(described(lod::DataType::FP32, {15, 2}), known), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_lstm(x, known, {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_lstm(described(lod::DataType::INT32, {15, 2}, 1), known), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_lstm(described(lod::DataType::FP32, {15, 3}, 1), known),
+                       doctest::Contains("lstm: weights.input: 2 rows, expected 3"), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_lstm(x, {known.input, described(lod::DataType::FP32, {4, 12})}),
+                       doctest::Contains("lstm: weights.recurrent: 12 columns, expected 4 * 4"), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_lstm(x, {known.input, known.recurrent, described(lod::DataType::FP32, {11})}),
+                       doctest::Contains("lstm: weights.bias of 11 numbers, expected 12 or none"), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_lstm(x, known, {.initial_hidden = described(lod::DataType::FP32, {6, 4})}),
+                       doctest::Contains("lstm: initial_hidden: rows of shape {4}, expected {3}"), lod::ShapeMismatch);
 }

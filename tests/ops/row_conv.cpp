@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -192,4 +193,27 @@ TEST_CASE("row_conv: bad arguments throw and change nothing; views as outputs") 
   CHECK(same_bits(out, lod::row_conv(input, weights)));
   check_throws<lod::ShapeMismatch>([&] { lod::row_conv_into(executor, input, weights, other.view()); },
                                    "output: a view of shape {3, 2} with 1 levels", other);
+}
+
+TEST_CASE("infer_row_conv: allows what the operation gives, and refuses what it does") {
+  const lod::LoDTensor<float> filter({3, 2});
+  for_each_random_batch<float>(1, {2}, [&](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const lod::RowConvOptions options{.level = level};
+      const auto y = lod::row_conv(x, filter, options);
+      check_inference(
+          y, [&](const auto& a, const auto& b) { return lod::infer_row_conv(a, b, options); }, describe(x),
+          describe(filter));
+      const auto d = lod::row_conv_grad(y, x, filter, options);
+      check_inferred(d.dx, describe(x));
+      check_inferred(d.dfilter, describe(filter));
+    }
+  });
+  const auto x = described(lod::DataType::FP16, {15, -1}, 2), filter_desc = described(lod::DataType::FP16, {3, 8});
+  CHECK(lod::infer_row_conv(x, filter_desc) == described(lod::DataType::FP16, {15, 8}, 2));
+  CHECK_THROWS_AS(lod::infer_row_conv(filter_desc, filter_desc), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_row_conv(x, filter_desc, {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_row_conv(x, described(lod::DataType::FP32, {3, 8})), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_row_conv(x, described(lod::DataType::FP16, {3, 8, 1})),
+                       doctest::Contains("row_conv: filter: rows of shape {8, 1}, expected {-1}"), lod::ShapeMismatch);
 }

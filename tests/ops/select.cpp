@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -289,4 +290,34 @@ TEST_CASE("select, filter, remove_empty: bad arguments throw and change nothing"
       "and the levels of the result", wrong);
   check_throws<lod::ShapeMismatch>([&] { lod::remove_empty_into(executor, x, wrong.view()); },
                                    "and the levels of the result", wrong);
+}
+
+TEST_CASE("infer_select, infer_filter, infer_remove_empty: allow what the operations give, and refuse what they do") {
+  for_each_random_batch<float>(0, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    const std::vector<std::int64_t> ids(x.size() > 0 ? 3 : 0);
+    const std::vector<std::int64_t> mask(static_cast<std::size_t>(x.size()), 1);
+    const auto y = lod::select(x, ids);
+    check_inference(
+        y, [](const auto& a, const auto& b) { return lod::infer_select(a, b); }, describe(x),
+        described_list(static_cast<std::int64_t>(ids.size())));
+    check_inference(
+        lod::filter(x, mask), [](const auto& a, const auto& b) { return lod::infer_filter(a, b); }, describe(x),
+        described_list(x.size(), lod::DataType::BOOL));
+    if (x.levels() > 0) check_inferred(lod::select_grad(y, x.lod(), ids), describe(x));
+    for (int level = 0; level < x.levels(); ++level) {
+      check_inference(
+          lod::remove_empty(x, {.level = level}),
+          [&](const auto& desc) { return lod::infer_remove_empty(desc, {.level = level}); }, describe(x));
+    }
+  });
+  const auto plain = described(lod::DataType::FP32, {15, 2}), deep = described(lod::DataType::FP32, {15, 2}, 2);
+  CHECK(lod::infer_select(plain, described_list(4)) == described(lod::DataType::FP32, {4, 2}));
+  CHECK(lod::infer_select(deep, described_list(4)) == described(lod::DataType::FP32, {-1, 2}, 2));
+  CHECK(lod::infer_filter(plain, described_list(15)) == described(lod::DataType::FP32, {-1, 2}));
+  CHECK(lod::infer_remove_empty(deep) == deep);
+  CHECK_THROWS_AS(lod::infer_select(plain, described_list(4, lod::DataType::INT32)), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_filter(plain, described_list(14)),
+                       doctest::Contains("filter: a mask of 14 elements, expected 15"), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_remove_empty(plain), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_remove_empty(deep, {.level = 2}), lod::OutOfRange);
 }

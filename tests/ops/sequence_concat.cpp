@@ -3,6 +3,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -205,4 +206,27 @@ TEST_CASE("sequence_concat: views as outputs must have the shape and the levels 
   lod::sequence_concat_grad_into(executor, y, lods, std::vector<lod::LoDTensorView<float>>{first.view(), other.view()});
   CHECK(same_bits(first, a));
   CHECK(same_bits(other, b));
+}
+
+TEST_CASE("infer_sequence_concat: allows what the operation gives, and joins what is known") {
+  for_each_random_batch<float>(1, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    const std::vector<lod::LoDTensor<float>> xs = {x, x, x};
+    const auto y = lod::sequence_concat(xs);
+    check_inference(
+        y, [](const auto& descs) { return lod::infer_sequence_concat(descs); },
+        std::vector<lod::LoDTensorDesc>(3, describe(x)));
+    const std::vector<lod::LoD> lods(3, x.lod());
+    for (const auto& dx : lod::sequence_concat_grad(y, lods)) check_inferred(dx, describe(x));
+  });
+  const auto a = described(lod::DataType::FP32, {3, -1, 5}, 2), b = described(lod::DataType::FP32, {4, 7, -1}, 2);
+  CHECK(lod::infer_sequence_concat({a, b}) == described(lod::DataType::FP32, {7, 7, 5}, 2));
+  CHECK(lod::infer_sequence_concat({a, blank(b)}) == described(lod::DataType::FP32, {-1, -1, 5}, 2));
+  CHECK_THROWS_AS(lod::infer_sequence_concat({}), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_concat({described(lod::DataType::FP32, {3}, 0)}), lod::InvalidLoD);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_concat({a, described(lod::DataType::FP32, {3, 7, 5}, 1)}),
+                       doctest::Contains("sequence_concat: tensor 1 has 1 levels, expected 2"), lod::InvalidLoD);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_concat({a, described(lod::DataType::FP32, {3, 7, 6}, 2)}),
+                       doctest::Contains("sequence_concat: rows of shape {7, 6}, expected {-1, 5}"),
+                       lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_sequence_concat({a, described(lod::DataType::FP64, {3, 7, 5}, 2)}), lod::ShapeMismatch);
 }

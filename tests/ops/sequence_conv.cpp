@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -287,4 +288,34 @@ TEST_CASE("sequence_conv: a view as the output must have the shape and the level
   CHECK(same_bits(y.slice(1, 2), lod::sequence_conv(x.slice(1, 2), filter)));
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_conv_into(executor, x, filter, other.view()); },
                                    "output: a view of shape {3, 4} with 1 levels", other);
+}
+
+TEST_CASE("infer_sequence_conv: allows what the operation gives, and refuses what it does") {
+  const lod::LoDTensor<float> filter({6, 4}), padding({2, 2});
+  const auto padding_desc = describe(padding);
+  for_each_random_batch<float>(1, {2}, [&](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const auto y = lod::sequence_conv(x, filter, {.padding = &padding, .level = level});
+      check_inference(
+          y,
+          [&](const auto& a, const auto& b) {
+            return lod::infer_sequence_conv(a, b, {.padding = &padding_desc, .level = level});
+          },
+          describe(x), describe(filter));
+      const auto d = lod::sequence_conv_grad(y, x, filter, {.padding = &padding, .level = level});
+      check_inferred(d.dx, describe(x));
+      check_inferred(d.dfilter, describe(filter));
+      check_inferred(d.dpadding, padding_desc);
+    }
+  });
+  const auto x = described(lod::DataType::FP32, {15, 2}, 2), weights = described(lod::DataType::FP32, {6, 4});
+  CHECK(lod::infer_sequence_conv(x, weights) == described(lod::DataType::FP32, {15, 4}, 2));
+  CHECK_THROWS_AS(lod::infer_sequence_conv(weights, weights), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_conv(x, weights, {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_sequence_conv(x, weights, {.context_length = 0}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_sequence_conv(described(lod::DataType::INT8, {15, 2}, 2), weights), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_conv(x, weights, {.context_length = 2}),
+                       doctest::Contains("sequence_conv: filter: 6 rows, expected 4"), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_conv(x, weights, {.padding = &weights}),
+                       doctest::Contains("sequence_conv: padding: 6 rows, expected 2"), lod::ShapeMismatch);
 }

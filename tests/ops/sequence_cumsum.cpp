@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -242,4 +243,21 @@ TEST_CASE("sequence_cumsum: bad arguments throw and change nothing; views as out
   CHECK(out.row(2)[0] == 0);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_cumsum_into(executor, input, other.view()); },
                                    "output: a view of shape {3, 2} with 1 levels", other);
+}
+
+TEST_CASE("infer_sequence_cumsum: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<float>(1, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const lod::CumsumOptions options{.level = level};
+      const auto y = lod::sequence_cumsum(x, options);
+      check_inference(
+          y, [&](const auto& desc) { return lod::infer_sequence_cumsum(desc, options); }, describe(x));
+      check_inferred(lod::sequence_cumsum_grad(y, options), describe(x));
+    }
+  });
+  const auto x = described(lod::DataType::BOOL, {15, -1}, 2);
+  CHECK(lod::infer_sequence_cumsum(x) == x);
+  CHECK_THROWS_AS(lod::infer_sequence_cumsum(described(lod::DataType::FP32, {15}, 0)), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_cumsum(x, {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_sequence_cumsum(described(lod::DataType::COMPLEX128, {15}, 1)), lod::ShapeMismatch);
 }

@@ -3,6 +3,7 @@
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -121,4 +122,21 @@ TEST_CASE("sequence_enumerate: bad arguments throw and change nothing; views as 
   CHECK(out.row(2)[1] == 9);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_enumerate_into(executor, x, 3, out.view()); },
                                    "output: a view of shape {3, 2} with 1 levels", out);
+}
+
+TEST_CASE("infer_sequence_enumerate: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<float>(1, {1}, [](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      check_inference(
+          lod::sequence_enumerate(x, 3, {.level = level}),
+          [&](const auto& desc) { return lod::infer_sequence_enumerate(desc, 3, {.level = level}); }, describe(x));
+    }
+  });
+  const auto x = described(lod::DataType::INT64, {15, 1}, 2);
+  CHECK(lod::infer_sequence_enumerate(x, 3) == described(lod::DataType::INT64, {15, 3}, 2));
+  CHECK_THROWS_AS(lod::infer_sequence_enumerate(described_list(15), 3), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_enumerate(x, 3, {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_enumerate(x, 0), doctest::Contains("window 0, expected 1 or more"),
+                       lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_sequence_enumerate(described(lod::DataType::INT64, {15, 2}, 1), 3), lod::ShapeMismatch);
 }

@@ -3,6 +3,7 @@
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -151,4 +152,19 @@ TEST_CASE("sequence_erase: bad arguments throw and change nothing; views as outp
   CHECK(out.data()[0] == 2);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_erase_into(executor, ids, Numbers{1}, other.view()); },
                                    "output: a view of shape {1} with 1 levels", other);
+}
+
+TEST_CASE("infer_sequence_erase: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<std::int32_t>(1, {1}, [](Engine&, const lod::LoDTensor<std::int32_t>& x) {
+    check_inference(
+        lod::sequence_erase(x, std::vector<int>{0, 1}),
+        [](const auto& desc) { return lod::infer_sequence_erase(desc); }, describe(x));
+  });
+  CHECK(lod::infer_sequence_erase(described(lod::DataType::INT8, {15, 1}, 2)) ==
+        described(lod::DataType::INT8, {-1, 1}, 2));
+  CHECK_THROWS_AS(lod::infer_sequence_erase(described_list(15)), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_erase(described(lod::DataType::INT8, {15, 2}, 2)), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_erase(described(lod::DataType::FP32, {15}, 2)),
+                       doctest::Contains("sequence_erase: elements of FP32, expected bool, integers"),
+                       lod::ShapeMismatch);
 }

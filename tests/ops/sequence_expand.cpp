@@ -3,6 +3,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -282,4 +283,34 @@ TEST_CASE("sequence_expand: a view as the output must have the shape and the lev
         lod::sequence_expand_into(executor, x, repeats_of({2, 1}), wrong.view());
       },
       "and the levels of the result", wrong);
+}
+
+TEST_CASE("infer_sequence_expand: allows what the operations give, and knows the rows where they follow") {
+  for_each_random_batch<float>(1, {2}, [](Engine& engine, const lod::LoDTensor<float>& y) {
+    const lod::LoD& lod = y.lod();
+    for (int level = 0; level < lod.levels(); ++level) {
+      const lod::ExpandOptions options{.ref_level = level};
+      const std::int64_t size = lod.size(level);
+      const std::vector<std::int64_t> lengths(static_cast<std::size_t>(size), 2);
+      for (const auto& x : {small_integers<float>(engine, {size, 2}),
+                            small_integers<float>(engine, lod::LoD::from_lengths({lengths}), {2})}) {
+        const auto expanded = lod::sequence_expand(x, lod, options);
+        check_inference(
+            expanded, [&](const auto& a, const auto& b) { return lod::infer_sequence_expand(a, b, options); },
+            describe(x), described(lod));
+        check_inferred(lod::sequence_expand_grad(expanded, x.lod(), lod, options), describe(x));
+      }
+    }
+    const auto x = small_integers<float>(engine, {lod.size(-1), 2});
+    check_inference(
+        lod::sequence_expand_as(x, lod),
+        [](const auto& a, const auto& b) { return lod::infer_sequence_expand_as(a, b); }, describe(x), described(lod));
+  });
+  const auto x = described(lod::DataType::INT8, {6, 2}), y = described(lod::DataType::FP32, {15}, 2);
+  CHECK(lod::infer_sequence_expand(x, y) == described(lod::DataType::INT8, {15, 2}));
+  CHECK(lod::infer_sequence_expand(x, y, {.ref_level = 0}) == described(lod::DataType::INT8, {-1, 2}));
+  CHECK(lod::infer_sequence_expand_as(x, y) == described(lod::DataType::INT8, {15, 2}, 2));
+  CHECK_THROWS_AS(lod::infer_sequence_expand(x, x), lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_expand_as(x, x),
+                       doctest::Contains("sequence_expand_as: y_lod: the tensor has no level"), lod::InvalidLoD);
 }

@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -240,4 +241,23 @@ TEST_CASE("sequence_logsumexp: bad arguments throw and change nothing; views as 
   CHECK(out.data()[0] == doctest::Approx(std::log(2.F)));
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_logsumexp_into(executor, x, other.view()); },
                                    "output: a view of shape {3, 2} with 0 levels", other);
+}
+
+TEST_CASE("infer_sequence_logsumexp: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<float>(1, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const lod::LogsumexpOptions options{.level = level};
+      const auto y = lod::sequence_logsumexp(x, options);
+      check_inference(
+          y, [&](const auto& desc) { return lod::infer_sequence_logsumexp(desc, options); }, describe(x));
+      check_inferred(lod::sequence_logsumexp_grad(y, x, options), describe(x));
+    }
+  });
+  CHECK(lod::infer_sequence_logsumexp(described(lod::DataType::BF16, {15, 2}, 2)) ==
+        described(lod::DataType::BF16, {-1, 2}, 1));
+  CHECK_THROWS_AS(lod::infer_sequence_logsumexp(described(lod::DataType::FP32, {15}, 0)), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_logsumexp(described(lod::DataType::FP32, {15}, 1), {.level = 1}),
+                  lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_logsumexp(described(lod::DataType::INT32, {15}, 1)),
+                       doctest::Contains("elements of INT32, expected float16"), lod::ShapeMismatch);
 }

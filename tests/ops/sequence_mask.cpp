@@ -3,6 +3,7 @@
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include <lod/lod.hpp>
 
@@ -121,4 +122,27 @@ TEST_CASE("sequence_mask: bad arguments throw and change nothing") {
         lod::sequence_mask_into(executor, Numbers{1, 2}, y.view());
       },
       "output: a view of shape {2, 3} with 0 levels, expected shape {2, 2}", y);
+}
+
+TEST_CASE("infer_sequence_mask: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<std::int64_t>(0, {2}, [](Engine&, const lod::LoDTensor<std::int64_t>& x) {
+    lod::LoDTensor<std::int64_t> lengths = x;
+    for (std::int64_t& length : lengths.values()) length += 3;
+    for (const std::int64_t places : {-1, 4}) {
+      const lod::MaskOptions options{.max_length = places};
+      check_inference(
+          lod::sequence_mask<float>(lengths, options),
+          [&](const auto& desc) { return lod::infer_sequence_mask(desc, lod::DataType::FP32, options); },
+          describe(lengths));
+    }
+  });
+  const auto lengths = described(lod::DataType::INT64, {6, 2}, 1);
+  CHECK(lod::infer_sequence_mask(lengths) == described(lod::DataType::INT64, {6, 2, -1}, 1));
+  CHECK(lod::infer_sequence_mask(lengths, lod::DataType::BOOL, {.max_length = 9}) ==
+        described(lod::DataType::BOOL, {6, 2, 9}, 1));
+  CHECK_THROWS_AS(lod::infer_sequence_mask(lengths, lod::DataType::BOOL, {.max_length = -2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_sequence_mask(lengths, lod::DataType::COMPLEX64), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_mask(described(lod::DataType::INT32, {6})),
+                       doctest::Contains("sequence_mask: lengths: elements of INT32, expected INT64"),
+                       lod::ShapeMismatch);
 }

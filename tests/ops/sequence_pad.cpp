@@ -3,6 +3,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -304,4 +305,36 @@ TEST_CASE("sequence_pad: views as outputs must have the shapes of the results; a
                                    "output: a view of shape {3} with 0 levels, expected shape {2}", untouched);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_pad_into(executor, x, dense.view(), lengths.slice(0, 2)); },
                                    "output: a view of shape {3, 2, 2}", dense);
+}
+
+TEST_CASE("infer_sequence_pad: allows what the operations give, and refuses what they do") {
+  for_each_random_batch<float>(1, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      for (const std::int64_t length : {-1, 3}) {
+        const lod::PadOptions options{.padded_length = length, .truncate = true, .level = level};
+        const auto y = lod::sequence_pad(x, options);
+        for (const auto& desc : {describe(x), blank(describe(x))}) {
+          check_inferred(y.dense, lod::infer_sequence_pad(desc, options).dense);
+          check_inferred(y.lengths, lod::infer_sequence_pad(desc, options).lengths);
+        }
+        check_inferred(lod::sequence_pad_grad(y.dense, x.lod(), options), describe(x));
+        check_inference(
+            lod::sequence_unpad(y.dense, y.lengths),
+            [](const auto& a, const auto& b) { return lod::infer_sequence_unpad(a, b); }, describe(y.dense),
+            describe(y.lengths));
+      }
+    }
+  });
+  const auto x = described(lod::DataType::FP64, {15, 2}, 2);
+  CHECK(lod::infer_sequence_pad(x).dense == described(lod::DataType::FP64, {-1, -1, 2}));
+  CHECK(lod::infer_sequence_pad(x, {.padded_length = 4}).dense == described(lod::DataType::FP64, {-1, 4, 2}));
+  CHECK(lod::infer_sequence_pad(x).lengths == described(lod::DataType::INT64, {-1}));
+  CHECK(lod::infer_sequence_unpad(described(lod::DataType::FP64, {6, 4, 2}), described_list(6)) ==
+        described(lod::DataType::FP64, {-1, 2}, 1));
+  CHECK_THROWS_AS(lod::infer_sequence_pad(described(lod::DataType::FP32, {15})), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_pad(x, {.padded_length = -2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_sequence_unpad(described(lod::DataType::FP32, {6}), described_list(6)),
+                  lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_unpad(x, described_list(6)),
+                       doctest::Contains("sequence_unpad: 6 lengths, expected 15"), lod::ShapeMismatch);
 }

@@ -2,6 +2,7 @@
 #include "support/counting_resource.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -244,4 +245,51 @@ TEST_CASE("sequence_pool: a second call allocates nothing, and writes where a vi
     lod::sequence_pool_into(executor, x, type, copy.view());
     CHECK(lod_test::same_bits(copy, y));
   }
+}
+
+TEST_CASE("infer_sequence_pool: allows what the operations give, and knows what can be known") {
+  using namespace lod_test;
+  for_each_random_batch<float>(1, {2, 3}, [](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const lod::PoolOptions options{.level = level};
+      const auto y = lod::sequence_pool(x, PoolType::SUM, options);
+      check_inference(
+          y, [&](const auto& desc) { return lod::infer_sequence_pool(desc, PoolType::SUM, options); }, describe(x));
+      check_inference(
+          lod::sequence_first_step(x, options),
+          [&](const auto& desc) { return lod::infer_sequence_first_step(desc, options); }, describe(x));
+      check_inference(
+          lod::sequence_last_step(x, options),
+          [&](const auto& desc) { return lod::infer_sequence_last_step(desc, options); }, describe(x));
+      check_inferred(lod::sequence_pool_grad(y, x.lod(), PoolType::SUM, options), describe(x));
+      for (const auto& desc : {describe(x), blank(describe(x))}) {
+        const auto greatest = lod::sequence_max_pool(x, options), least = lod::sequence_min_pool(x, options);
+        check_inferred(greatest.values, lod::infer_sequence_max_pool(desc, options).values);
+        check_inferred(greatest.index, lod::infer_sequence_max_pool(desc, options).index);
+        check_inferred(least.values, lod::infer_sequence_min_pool(desc, options).values);
+        check_inferred(least.index, lod::infer_sequence_min_pool(desc, options).index);
+      }
+    }
+  });
+  const auto x = described(lod::DataType::FP16, {15, -1, 3}, 3);
+  CHECK(lod::infer_sequence_pool(x, PoolType::MAX) == described(lod::DataType::FP16, {-1, -1, 3}, 2));
+  CHECK(lod::infer_sequence_max_pool(x, {.level = 0}).values == described(lod::DataType::FP16, {-1, -1, 3}, 0));
+  CHECK(lod::infer_sequence_max_pool(x, {.level = 0}).index == described(lod::DataType::INT64, {-1, -1, 3}, 0));
+
+  const auto infer = [](lod::DataType type, std::vector<std::int64_t> dims, int levels) {
+    return lod::infer_sequence_pool(described(type, std::move(dims), levels), PoolType::SUM);
+  };
+  CHECK_THROWS_WITH_AS(infer(lod::DataType::FP32, {4}, 0), doctest::Contains("sequence_pool: the tensor has no level"),
+                       lod::InvalidLoD);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_pool(x, PoolType::SUM, {.level = 3}),
+                       doctest::Contains("level 3 of a LoD with 3 levels"), lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(infer(lod::DataType::COMPLEX64, {4}, 1),
+                       doctest::Contains("sequence_pool: elements of COMPLEX64, expected bool, integers"),
+                       lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(infer(lod::DataType::FP32, {}, 1), doctest::Contains("sequence_pool: no dimension"),
+                       lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(infer(lod::DataType::FP32, {3, -2}, 1), doctest::Contains("sequence_pool: dimension -2"),
+                       lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(infer(lod::DataType::FP32, {3}, -1), doctest::Contains("sequence_pool: lod_level -1"),
+                       lod::ShapeMismatch);
 }

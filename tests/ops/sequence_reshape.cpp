@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -124,4 +125,23 @@ TEST_CASE("sequence_reshape: a view as the output must have the shape and the le
   CHECK(same_bits(y, lod::sequence_reshape(x, 1)));
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_reshape_into(executor, x, 1, other.view()); },
                                    "output: a view of shape {6, 1} with 1 levels", other);
+}
+
+TEST_CASE("infer_sequence_reshape: allows what the operation gives, and knows the rows where they follow") {
+  for_each_random_batch<float>(1, {2, 3}, [](Engine&, const lod::LoDTensor<float>& x) {
+    const auto y = lod::sequence_reshape(x, 2);
+    check_inference(
+        y, [](const auto& desc) { return lod::infer_sequence_reshape(desc, 2); }, describe(x));
+    check_inferred(lod::sequence_reshape_grad(y, x.lod(), x.row_shape()), describe(x));
+  });
+  CHECK(lod::infer_sequence_reshape(described(lod::DataType::FP32, {4, 6}, 2), 8) ==
+        described(lod::DataType::FP32, {3, 8}, 2));
+  CHECK(lod::infer_sequence_reshape(described(lod::DataType::FP32, {4, -1}, 2), 8) ==
+        described(lod::DataType::FP32, {-1, 8}, 2));
+  CHECK_THROWS_AS(lod::infer_sequence_reshape(described(lod::DataType::FP32, {4, 6}), 8), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_reshape(described(lod::DataType::FP32, {4, 6}, 1), 0), lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_reshape(described(lod::DataType::FP32, {4, 6}, 1), 7),
+                       doctest::Contains("24 values, expected a multiple of new_row_size, 7"), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_reshape(described(lod::DataType::FP32, {std::int64_t{1} << 62, 4}, 1), 7),
+                       doctest::Contains("exceeds 64 bits"), lod::ShapeMismatch);
 }

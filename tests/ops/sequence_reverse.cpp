@@ -3,6 +3,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -123,4 +124,20 @@ TEST_CASE("sequence_reverse: a view as the output must have the shape and the le
                                    "output: a view of shape {5, 2} with 2 levels", same);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_reverse_into(executor, x, permuted.view()); },
                                    "output: a view of shape {5, 2} with 2 levels", permuted);
+}
+
+TEST_CASE("infer_sequence_reverse: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<float>(1, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const lod::ReverseOptions options{.level = level};
+      const auto y = lod::sequence_reverse(x, options);
+      check_inference(
+          y, [&](const auto& desc) { return lod::infer_sequence_reverse(desc, options); }, describe(x));
+      check_inferred(lod::sequence_reverse_grad(y, options), describe(x));
+    }
+  });
+  const auto x = described(lod::DataType::COMPLEX64, {15, -1}, 2);
+  CHECK(lod::infer_sequence_reverse(x) == x);
+  CHECK_THROWS_AS(lod::infer_sequence_reverse(described(lod::DataType::FP32, {15}, 0)), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_reverse(x, {.level = 2}), lod::OutOfRange);
 }

@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -205,4 +206,27 @@ TEST_CASE("sequence_scatter: bad arguments throw and change nothing, in place to
                                    "output: a view of shape {3, 3} with 0 levels", other);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_scatter_grad_into(executor, x, ids, y, other.view()); },
                                    "output: a view of shape {3, 3} with 0 levels", y);
+}
+
+TEST_CASE("infer_sequence_scatter: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<float>(1, {}, [](Engine& engine, const lod::LoDTensor<float>& updates) {
+    const auto x = small_integers<float>(engine, {updates.lod().size(-1), 5});
+    const lod::LoDTensor<std::int64_t> ids(updates.lod(), {});
+    const auto y = lod::sequence_scatter(x, ids, updates);
+    check_inference(
+        y, [](const auto& a, const auto& b, const auto& c) { return lod::infer_sequence_scatter(a, b, c); },
+        describe(x), describe(ids), describe(updates));
+    const auto gradients = lod::sequence_scatter_grad(y, ids);
+    check_inferred(gradients.dx, describe(x));
+    check_inferred(gradients.dupdates, describe(updates));
+  });
+  const auto x = described(lod::DataType::FP32, {6, 5}), ids = described(lod::DataType::INT64, {15}, 1);
+  const auto updates = described(lod::DataType::FP32, {15});
+  CHECK(lod::infer_sequence_scatter(x, ids, updates) == x);
+  CHECK_THROWS_AS(lod::infer_sequence_scatter(x, described_list(15), updates), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_scatter(x, updates, updates), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_sequence_scatter(x, ids, ids), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_sequence_scatter(x, ids, updates, {.level = 1}), lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_scatter(x, ids, described(lod::DataType::FP32, {14})),
+                       doctest::Contains("sequence_scatter: updates: 14 rows, expected 15"), lod::ShapeMismatch);
 }

@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -190,4 +191,19 @@ TEST_CASE("sequence_slice: a view as the output must have the shape and the leve
   CHECK(same_bits(y, lod::sequence_slice(x, offset, length)));
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_slice_into(executor, x, offset, length, other.view()); },
                                    "output: a view of shape {3, 2} with 2 levels", other);
+}
+
+TEST_CASE("infer_sequence_slice: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<float>(1, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    const std::vector<std::int64_t> offset(static_cast<std::size_t>(x.size()), 0);
+    std::vector<std::int64_t> length = x.lod().lengths(0);
+    for (std::int64_t& count : length) count /= 2;
+    const auto y = lod::sequence_slice(x, offset, length);
+    check_inference(
+        y, [](const auto& desc) { return lod::infer_sequence_slice(desc); }, describe(x));
+    check_inferred(lod::sequence_slice_grad(y, x.lod(), offset, length), describe(x));
+  });
+  CHECK(lod::infer_sequence_slice(described(lod::DataType::INT16, {15, 2}, 3)) ==
+        described(lod::DataType::INT16, {-1, 2}, 3));
+  CHECK_THROWS_AS(lod::infer_sequence_slice(described(lod::DataType::INT16, {15, 2})), lod::InvalidLoD);
 }

@@ -3,6 +3,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -328,4 +329,27 @@ TEST_CASE("sequence_softmax: a view as the output must have the shape and the le
   CHECK(y.row(1)[1] == 0);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_softmax_into(executor, x.slice(1, 3), y.slice(0, 2)); },
                                    "expected shape {4, 2} and the levels of the result", y);
+}
+
+TEST_CASE("infer_sequence_softmax: allows what the operations give, and refuses what they do") {
+  for_each_random_batch<float>(1, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const lod::SoftmaxOptions options{.level = level};
+      const auto y = lod::sequence_softmax(x, options);
+      check_inference(
+          y, [&](const auto& desc) { return lod::infer_sequence_softmax(desc, options); }, describe(x));
+      check_inference(
+          lod::sequence_log_softmax(x, options),
+          [&](const auto& desc) { return lod::infer_sequence_log_softmax(desc, options); }, describe(x));
+      check_inferred(lod::sequence_softmax_grad(y, y, options), describe(x));
+    }
+  });
+  const auto x = described(lod::DataType::FP64, {15, -1}, 2);
+  CHECK(lod::infer_sequence_softmax(x) == x);
+  CHECK(lod::infer_sequence_log_softmax(x) == x);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_softmax(described(lod::DataType::FP32, {15}, 0)),
+                       doctest::Contains("sequence_softmax: the tensor has no level"), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_softmax(x, {.level = -3}), lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_log_softmax(described(lod::DataType::BOOL, {15}, 1)),
+                       doctest::Contains("sequence_log_softmax: elements of BOOL"), lod::ShapeMismatch);
 }

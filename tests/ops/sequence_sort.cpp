@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -287,4 +288,38 @@ TEST_CASE("sequence_sort, sequence_topk: views as outputs") {
                                    "output: a view of shape {5} with 1 levels", other);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_topk_into(executor, x, 2, other.view(), index); },
                                    "output: a view of shape {5} with 1 levels", other);
+}
+
+TEST_CASE("infer_sequence_sort: allows what the operations give, and refuses what they do") {
+  for_each_random_batch<float>(1, {1}, [](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const lod::SortOptions options{.level = level};
+      const auto y = lod::sequence_sort(x, options);
+      const auto index = lod::sequence_argsort(x, options);
+      check_inference(
+          y, [&](const auto& desc) { return lod::infer_sequence_sort(desc, options); }, describe(x));
+      check_inference(
+          index, [&](const auto& desc) { return lod::infer_sequence_argsort(desc, options); }, describe(x));
+      check_inferred(lod::sequence_sort_grad(y, index, options), describe(x));
+      for (const std::int64_t k : {0, 2}) {
+        const auto top = lod::sequence_topk(x, k, {.level = level});
+        for (const auto& desc : {describe(x), blank(describe(x))}) {
+          const auto inferred = lod::infer_sequence_topk(desc, k, {.level = level});
+          check_inferred(top.values, inferred.values);
+          check_inferred(top.index, inferred.index);
+        }
+      }
+    }
+  });
+  const auto x = described(lod::DataType::INT32, {15, 1}, 2);
+  CHECK(lod::infer_sequence_sort(x) == x);
+  CHECK(lod::infer_sequence_argsort(x) == described(lod::DataType::INT64, {15, 1}, 0));
+  CHECK(lod::infer_sequence_topk(x, 2, {.level = 0}).values == described(lod::DataType::INT32, {-1, 1}, 1));
+  CHECK(lod::infer_sequence_topk(x, 0).index == described(lod::DataType::INT64, {0, 1}, 0));
+  CHECK_THROWS_AS(lod::infer_sequence_sort(described(lod::DataType::FP32, {15}, 0)), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_argsort(x, {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_sequence_topk(x, -1), lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(lod::infer_sequence_topk(described(lod::DataType::FP32, {15, 3, 2}, 1), 1),
+                       doctest::Contains("sequence_topk: rows of shape {3, 2}, expected one number a row"),
+                       lod::ShapeMismatch);
 }

@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -252,4 +253,27 @@ TEST_CASE("sequence_topk_avg_pooling: bad arguments throw and change nothing; vi
         lod::sequence_topk_avg_pooling_into(executor, x, rows, columns, Numbers{1, 2}, 2, other.view());
       },
       "output: a view of shape {3, 4} with 1 levels", other);
+}
+
+TEST_CASE("infer_sequence_topk_avg_pooling: allows what the operation gives, and refuses what it does") {
+  const std::vector<std::int64_t> topks = {1, 3};
+  for_each_random_batch<float>(1, {}, [&](Engine&, const lod::LoDTensor<float>& rows) {
+    const lod::LoD& lod = rows.lod();
+    std::vector<std::int64_t> lengths;
+    for (const std::int64_t length : lod.lengths(-1)) lengths.push_back(2 * length * length);
+    const lod::LoDTensor<float> x(lod::LoD::from_lengths({lengths}), {1});
+    const auto y = lod::sequence_topk_avg_pooling(x, lod, lod, topks, 2);
+    check_inference(
+        y,
+        [&](const auto& a, const auto& b, const auto& c) {
+          return lod::infer_sequence_topk_avg_pooling(a, b, c, topks, 2);
+        },
+        describe(x), described(lod), described(lod));
+    check_inferred(lod::sequence_topk_avg_pooling_grad(y, x, lod, lod, topks, 2), describe(x));
+  });
+  const auto x = described(lod::DataType::FP16, {-1, 1}, 1), rows = described(lod::DataType::INT64, {5}, 3);
+  CHECK(lod::infer_sequence_topk_avg_pooling(x, rows, rows, topks, 4) == described(lod::DataType::FP16, {5, 8}, 3));
+  CHECK_THROWS_AS(lod::infer_sequence_topk_avg_pooling(x, x, rows, topks, 0), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_sequence_topk_avg_pooling(x, x, described_list(4), topks, 4), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_sequence_topk_avg_pooling(rows, x, x, topks, 4), lod::ShapeMismatch);
 }

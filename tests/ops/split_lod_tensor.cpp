@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -235,4 +236,37 @@ TEST_CASE("split_lod_tensor, merge_lod_tensor: bad arguments throw and change no
         lod::merge_lod_tensor_into(executor, first, second, Mask{false, true}, {}, wrong.view());
       },
       "and the levels of the result", wrong);
+}
+
+TEST_CASE("infer_split_lod_tensor, infer_merge_lod_tensor: allow what the operations give, and refuse what they do") {
+  for_each_random_batch<float>(0, {2}, [](Engine& engine, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < (x.levels() > 0 ? x.levels() : 1); ++level) {
+      std::vector<std::int64_t> mask(static_cast<std::size_t>(x.levels() > 0 ? x.lod().size(level) : x.rows()));
+      for (std::int64_t& element : mask) element = random_number(engine, 0, 1);
+      const auto mask_desc = described_list(static_cast<std::int64_t>(mask.size()));
+      const auto y = lod::split_lod_tensor(x, mask, {.level = level});
+      const auto inferred = lod::infer_split_lod_tensor(describe(x), mask_desc, {.level = level});
+      check_inferred(y.in_true, inferred.in_true);
+      check_inferred(y.in_false, inferred.in_false);
+      const lod::MergeBranchOptions options{.level = level, .lod = x.lod()};
+      const auto merged = lod::merge_lod_tensor(y.in_true, y.in_false, mask, options);
+      CHECK(same_bits(merged, x));
+      check_inference(
+          merged,
+          [&](const auto& a, const auto& b, const auto& c) { return lod::infer_merge_lod_tensor(a, b, c, options); },
+          describe(y.in_true), describe(y.in_false), mask_desc);
+    }
+  });
+  const auto plain = described(lod::DataType::FP32, {3, -1}), other = described(lod::DataType::FP32, {4, 2});
+  const auto deep = described(lod::DataType::FP32, {15, 2}, 3);
+  CHECK(lod::infer_split_lod_tensor(deep, described_list(6), {.level = 1}).in_false ==
+        described(lod::DataType::FP32, {-1, 2}, 2));
+  CHECK(lod::infer_merge_lod_tensor(plain, other, described_list(7)) == described(lod::DataType::FP32, {7, 2}));
+  CHECK_THROWS_AS(lod::infer_split_lod_tensor(deep, described_list(6), {.level = 3}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_merge_lod_tensor(plain, deep, described_list(7)), lod::InvalidLoD);
+  CHECK_THROWS_AS(lod::infer_merge_lod_tensor(plain, other, described_list(7), {.level = 1}), lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(lod::infer_split_lod_tensor(other, described_list(5)),
+                       doctest::Contains("split_lod_tensor: a mask of 5 elements, expected 4"), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_merge_lod_tensor(plain, other, described_list(8)),
+                       doctest::Contains("merge_lod_tensor: a mask of 8 elements, expected 7"), lod::ShapeMismatch);
 }

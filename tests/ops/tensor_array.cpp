@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -419,4 +420,39 @@ TEST_CASE("tensor arrays: views as outputs must have the shape and the levels of
   check_throws<lod::ShapeMismatch>(
       [&] { lod::shrink_rnn_memory_grad_into(executor, x, x.lod(), table, 0, wrong.view()); },
       "and the levels of the result", wrong);
+}
+
+TEST_CASE("infer_lod_tensor_to_array, ...: allow what the operations give, and refuse what they do") {
+  for_each_random_batch<float>(1, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const lod::RankOptions options{.level = level};
+      const lod::RankTable table(x.lod(), options);
+      const auto array = lod::lod_tensor_to_array(x, table);
+      for (const auto& desc : {describe(x), blank(describe(x))}) {
+        const lod::LoDTensorArrayDesc steps = lod::infer_lod_tensor_to_array(desc, desc, options);
+        check_inferred(array.like(), {steps.tensor, steps.lod_level});
+        for (const auto& step : array) check_inferred(step, {steps.tensor, steps.lod_level});
+        check_inferred(lod::array_to_lod_tensor(array, table), lod::infer_array_to_lod_tensor(steps, desc, options));
+      }
+    }
+    const lod::RankTable table(x.lod());
+    const auto ranked = lod::reorder_lod_tensor_by_rank(x, table);
+    check_inference(
+        ranked, [](const auto& desc) { return lod::infer_reorder_lod_tensor_by_rank(desc); }, describe(x));
+    const auto y = lod::shrink_rnn_memory(ranked, table, 1);
+    check_inference(
+        y, [](const auto& desc) { return lod::infer_shrink_rnn_memory(desc, 1); }, describe(x));
+    check_inferred(lod::shrink_rnn_memory_grad(y, ranked.lod(), table, 1), describe(x));
+  });
+  const auto x = described(lod::DataType::FP32, {15, 2}, 3);
+  const lod::LoDTensorArrayDesc steps = lod::infer_lod_tensor_to_array(x, x, {.level = 1});
+  CHECK(steps == lod::LoDTensorArrayDesc{{lod::DataType::FP32, {-1, 2}}, 1});
+  CHECK(lod::infer_array_to_lod_tensor(steps, x, {.level = 1}) == described(lod::DataType::FP32, {-1, 2}, 3));
+  CHECK(lod::infer_array_to_lod_tensor({{lod::DataType::FP32, {-1, 2}}}, x, {.level = -1}) == x);
+  CHECK(lod::infer_reorder_lod_tensor_by_rank(x) == x);
+  CHECK(lod::infer_shrink_rnn_memory(x, 4) == described(lod::DataType::FP32, {-1, 2}, 3));
+  CHECK_THROWS_AS(lod::infer_lod_tensor_to_array(described_list(15), x), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_lod_tensor_to_array(x, x, {.level = 3}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_array_to_lod_tensor(steps, described_list(15)), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_shrink_rnn_memory(x, -1), lod::OutOfRange);
 }

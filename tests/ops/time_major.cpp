@@ -2,6 +2,7 @@
 #include "support/counting_resource.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -172,4 +173,32 @@ TEST_CASE("to_time_major: a second call allocates nothing") {
   lod::to_time_major_into(executor, x, table, z);
   lod::from_time_major_into(executor, z, table, y);
   CHECK(resource.allocations == before);
+}
+
+TEST_CASE("infer_to_time_major, infer_from_time_major: allow what the operations give, and refuse what they do") {
+  using namespace lod_test;
+  for_each_random_batch<float>(1, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    for (int level = 0; level < x.levels(); ++level) {
+      const lod::RankOptions options{.level = level};
+      const lod::RankTable table(x.lod(), options);
+      const auto z = lod::to_time_major(x, table);
+      check_inference(
+          z.values(), [&](const auto& a, const auto& b) { return lod::infer_to_time_major(a, b, options); },
+          describe(x), describe(x));
+      check_inference(
+          lod::from_time_major(z, table),
+          [&](const auto& a, const auto& b) { return lod::infer_from_time_major(a, b, options); }, describe(z.values()),
+          describe(x));
+    }
+  });
+  const auto x = described(lod::DataType::FP32, {15, 2}, 3), ranked = described(lod::DataType::INT8, {15}, 3);
+  CHECK(lod::infer_to_time_major(x, ranked, {.level = 1}) == described(lod::DataType::FP32, {15, 2}, 2));
+  CHECK(lod::infer_from_time_major(x, ranked, {.level = -1}) == described(lod::DataType::FP32, {15, 2}, 5));
+  CHECK_THROWS_AS(lod::infer_to_time_major(x, ranked, {.level = 3}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_from_time_major(described_list(15), ranked), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_to_time_major(described_list(15), ranked),
+                       doctest::Contains("to_time_major: the levels of x are not those that the table ranks"),
+                       lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_to_time_major(x, described(lod::DataType::INT8, {14}, 3), {.level = 2}),
+                  lod::ShapeMismatch);
 }

@@ -3,6 +3,7 @@
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
@@ -142,4 +143,22 @@ TEST_CASE("unique_sequences: views as outputs must have the shape and the levels
   CHECK(numbers_of(index) == Numbers{0, 1, 0});
   CHECK(numbers_of(counts) == Numbers{2, 1});
   CHECK(same_bits(values, x.slice(0, 2)));
+}
+
+TEST_CASE("infer_unique_sequences: allows what the operation gives") {
+  for_each_random_batch<float>(0, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
+    const auto y = lod::unique_sequences(x);
+    for (const auto& desc : {describe(x), blank(describe(x))}) {
+      const auto inferred = lod::infer_unique_sequences(desc);
+      check_inferred(y.values, inferred.values);
+      check_inferred(y.index, inferred.index);
+      check_inferred(y.counts, inferred.counts);
+    }
+  });
+  const auto plain = lod::infer_unique_sequences(described(lod::DataType::FP32, {15, 2}));
+  CHECK(plain.values == described(lod::DataType::FP32, {-1, 2}));
+  CHECK(plain.index == described(lod::DataType::INT64, {15}));
+  CHECK(lod::infer_unique_sequences(described(lod::DataType::FP32, {15, 2}, 2)).counts ==
+        described(lod::DataType::INT64, {-1}));
+  CHECK_THROWS_AS(lod::infer_unique_sequences({}), lod::ShapeMismatch);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_batch.hpp>
 #include <lod/lod_index.hpp>
@@ -24,6 +25,7 @@
 #include <initializer_list>
 #include <new>
 #include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -256,6 +258,37 @@ auto split_grad(const E& executor, const DParts& dparts) {
 template <operation::TensorRange DParts>
 auto split_grad(const DParts& dparts) {
   return concat(dparts);
+}
+
+/// What `concat`, `split_at` and `split` give, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_concat(const std::vector<LoDTensorDesc>& xs) {
+  return operation::infer_joined(xs, "concat");
+}
+inline std::vector<LoDTensorDesc> infer_split_at(const LoDTensorDesc& x, const std::vector<std::int64_t>& boundaries) {
+  infer::Batch part(x, "split_at");
+  const std::int64_t size = part.size();
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < boundaries.size(); ++i) {
+    if (boundaries[i] < before || (size != infer::unknown && boundaries[i] > size)) {
+      throw OutOfRange(
+          detail::text({"split_at: boundary ", boundaries[i], " at position ", i, ", expected ", before, " to ",
+                        size == infer::unknown ? "the number of sequences" : std::to_string(size)}));
+    }
+    before = boundaries[i];
+  }
+  if (boundaries.empty()) return {part};
+  std::vector<LoDTensorDesc> parts;
+  operation::for_each_part(boundaries, size, [&](std::size_t, std::int64_t begin, std::int64_t end) {
+    part.rows = part.levels == 0 && end != infer::unknown ? end - begin : infer::unknown;
+    parts.push_back(part);
+  });
+  return parts;
+}
+inline std::vector<LoDTensorDesc> infer_split(const LoDTensorDesc& x, std::int64_t count) {
+  infer::Batch part(x, "split");
+  if (count < 1) throw OutOfRange(detail::text({"split: into ", count, " parts, expected 1 or more"}));
+  if (count > 1) part.rows = infer::unknown;
+  return std::vector<LoDTensorDesc>(static_cast<std::size_t>(count), part);
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -4,6 +4,7 @@
 /// Alignment of connectionist temporal classification: the labels that a path through the frames spells.
 #pragma once
 
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/sequence_erase.hpp>
 #include <lod/output.hpp>
@@ -54,6 +55,11 @@ LoDTensor<value_type_t<X>, device_t<X>> ctc_align(const E& executor, const X& x,
 template <LoDTensorLike X>
 auto ctc_align(const X& x, const CtcAlignOptions& options = {}) {
   return ctc_align(default_executor<device_t<X>>(), x, options);
+}
+
+/// What `ctc_align` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_ctc_align(const LoDTensorDesc& x, const CtcAlignOptions& = {}) {
+  return operation::infer_filtered<op::ctc_align>(x, "ctc_align");
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/rank_table.hpp>
 #include <lod/ops/rearrange.hpp>
@@ -235,6 +236,27 @@ template <LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTenso
 auto dynamic_rnn_grad(const DOutput& doutput, const DState& dstate, const X& x, const RankTable& table,
                       const State& initial_state, Cell&& cell, CellGrad&& cell_grad) {
   return dynamic_rnn_grad(default_executor<device_t<X>>(), doutput, dstate, x, table, initial_state, cell, cell_grad);
+}
+
+/// What `dynamic_rnn` gives, described.
+struct DynamicRnnDesc {
+  LoDTensorDesc output;
+  LoDTensorDesc state;
+};
+
+/// What `dynamic_rnn` gives, described, with a cell whose output for a step `step_output` describes: see
+/// <lod/infer.hpp>. `ranked` is a tensor with the LoD of the table, which was made with these options.
+inline DynamicRnnDesc infer_dynamic_rnn(const LoDTensorDesc& x, const LoDTensorDesc& ranked,
+                                        const LoDTensorDesc& initial_state, const LoDTensorDesc& step_output,
+                                        const RankOptions& options = {}) {
+  const infer::Batch steps(x, "dynamic_rnn");
+  const int levels = operation::infer_ranked_levels(steps, ranked, options, "dynamic_rnn");
+  infer::Batch output(step_output, "dynamic_rnn: the output of the cell");
+  infer::Batch state(initial_state, "dynamic_rnn: the initial state");
+  output.rows = output.levels == 0 && steps.levels == levels ? steps.rows : infer::unknown;
+  output.levels += levels;
+  state.levels = levels - 1;
+  return {output, state};
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
@@ -76,6 +77,21 @@ LoDTensor<float, device_t<A>> edit_distance(const E& executor, const A& a, const
 template <LoDTensorLike A, LoDTensorLike B>
 auto edit_distance(const A& a, const B& b, const EditDistanceOptions& options = {}) {
   return edit_distance(default_executor<device_t<A>>(), a, b, options);
+}
+
+/// What `edit_distance` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_edit_distance(const LoDTensorDesc& a, const LoDTensorDesc& b,
+                                         const EditDistanceOptions& options = {}) {
+  const infer::Batch from = infer::batch_for<op::edit_distance>(a, "edit_distance: a");
+  const infer::Batch to(b, "edit_distance: b");
+  infer::check_type(to.type, from.type, "edit_distance: b");
+  to.level(options.level, "edit_distance: b");
+  infer::Batch y = from.pooled(options.level, "edit_distance: a");
+  from.check_scalar_rows("edit_distance: a", "one id a row");
+  to.check_scalar_rows("edit_distance: b", "one id a row");
+  y.type = DataType::FP32;
+  y.row_shape.clear();
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

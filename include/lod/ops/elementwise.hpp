@@ -6,7 +6,9 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
@@ -431,6 +433,42 @@ ElementwiseGrad<value_type_t<X>, device_t<X>> div_grad(const E& executor, const 
 template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
 auto div_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
   return div_grad(default_executor<device_t<X>>(), dz, x, y, options);
+}
+
+namespace operation {
+
+template <class Op>
+LoDTensorDesc infer_elementwise(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options,
+                                const char* what) {
+  const infer::Batch a = infer::batch_for<Op>(x, what), b(y, what);
+  infer::check_type(b.type, a.type, what);
+  const bool same_rows = infer::agree(a.row_shape, b.row_shape);
+  if (same_rows && a.levels == b.levels && infer::agree(a.rows, b.rows)) return a;
+  if (b.levels == 0 && (infer::agree(y.tensor.dims, a.row_shape) || (same_rows && infer::agree(b.rows, 1)))) return a;
+  if (a.levels > 0) {
+    const int level = detail::resolve_level(options.level, a.levels);
+    if (same_rows && (b.levels == 0 || b.levels == level)) return a;
+  }
+  throw ShapeMismatch(detail::text({what, ": y of shape ", infer::to_string(y.tensor.dims), " with ", b.levels,
+                                    " levels, expected the levels and the shape ", infer::to_string(x.tensor.dims),
+                                    " of x, or a row of it",
+                                    a.levels > 0 ? ", or one for each sequence of the level of the options" : ""}));
+}
+
+}  // namespace operation
+
+/// What `add`, `sub`, `mul` and `div` give, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_add(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options = {}) {
+  return operation::infer_elementwise<op::add>(x, y, options, "add");
+}
+inline LoDTensorDesc infer_sub(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options = {}) {
+  return operation::infer_elementwise<op::sub>(x, y, options, "sub");
+}
+inline LoDTensorDesc infer_mul(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options = {}) {
+  return operation::infer_elementwise<op::mul>(x, y, options, "mul");
+}
+inline LoDTensorDesc infer_div(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options = {}) {
+  return operation::infer_elementwise<op::div>(x, y, options, "div");
 }
 
 }  // namespace lod::inline LOD_TARGET

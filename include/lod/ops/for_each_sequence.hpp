@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
@@ -180,6 +181,15 @@ auto map_sequences(const E& executor, const X& x, F&& f) {
 template <LoDTensorLike X, class F>
 auto map_sequences(const X& x, F&& f) {
   return map_sequences(default_executor<device_t<X>>(), x, f);
+}
+
+/// What `map_sequences` gives, described, where f gives what `result` describes: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_map_sequences(const LoDTensorDesc& x, const LoDTensorDesc& result) {
+  const infer::Batch sequences(x, "map_sequences");
+  infer::Batch y(result, "map_sequences: the results");
+  y.rows = infer::unknown;
+  ++y.levels;
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -16,6 +16,7 @@
 /// after, and by default has z and 1 - z the other way round.)
 #pragma once
 
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/rank_table.hpp>
@@ -259,6 +260,50 @@ auto gru_grad(const DHidden& dhidden, const X& x, const GruWeights<value_type_t<
               const GruTrace<value_type_t<X>, device_t<X>>& trace,
               const GruGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return gru_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
+}
+
+/// The weights of `gru`, described. A bias that is left out has no dimension, or no row.
+struct GruWeightsDesc {
+  LoDTensorDesc input;
+  LoDTensorDesc recurrent;
+  LoDTensorDesc bias = {};
+  LoDTensorDesc recurrent_bias = {};
+};
+
+/// The options of `infer_gru`: an initial state described; one that is left out has no dimension, or no row.
+struct GruDescOptions {
+  LoDTensorDesc initial_hidden = {};
+  int level = -1;
+};
+
+/// What `gru` gives, described, but for the trace, which is for `gru_grad` alone.
+struct GruDesc {
+  LoDTensorDesc hidden;
+  LoDTensorDesc last_hidden;
+};
+
+/// What `gru_grad` gives, described.
+struct GruGradDesc {
+  LoDTensorDesc x;
+  GruWeightsDesc weights;
+  LoDTensorDesc initial_hidden;
+};
+
+/// What `gru` and `gru_grad` give, described: see <lod/infer.hpp>.
+inline GruDesc infer_gru(const LoDTensorDesc& x, const GruWeightsDesc& weights, const GruDescOptions& options = {}) {
+  infer::Batch hidden = infer::batch_for<op::gru>(x, "gru");
+  infer::Batch last = hidden.pooled(options.level, "gru");
+  const std::int64_t size = operation::infer_hidden_size(hidden, weights.input, weights.recurrent, 3, "gru");
+  operation::infer_vector(weights.bias, hidden.type, infer::product({3, size}, "gru"), "gru: weights.bias");
+  operation::infer_vector(weights.recurrent_bias, hidden.type, size, "gru: weights.recurrent_bias");
+  hidden.row_shape = last.row_shape = {size};
+  operation::infer_initial(options.initial_hidden, last, "gru: initial_hidden");
+  return {hidden, last};
+}
+inline GruGradDesc infer_gru_grad(const LoDTensorDesc& x, const GruWeightsDesc& weights,
+                                  const GruDescOptions& options = {}) {
+  const GruDesc forward = infer_gru(x, weights, options);
+  return {x, weights, forward.last_hidden};
 }
 
 }  // namespace lod::inline LOD_TARGET

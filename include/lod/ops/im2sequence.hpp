@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
@@ -68,6 +69,24 @@ inline std::int64_t count_patches(std::int64_t size, std::int64_t padding, std::
   return room < 0 ? 0 : room / stride + 1;
 }
 
+/// Throws OutOfRange for sizes that are none, of an image or among the options.
+inline void check_geometry(std::span<const std::int64_t> image, const Im2SequenceOptions& options, const char* what) {
+  // So that no sum of them leaves the range of 64 bits.
+  constexpr std::int64_t most = std::int64_t{1} << 48;
+  const auto check = [&](std::span<const std::int64_t> numbers, std::int64_t least, const char* name) {
+    for (const std::int64_t number : numbers) {
+      if (number < least || number > most) {
+        throw OutOfRange(detail::text({what, ": ", number, " in ", name, ", expected ", least, " to 2^48"}));
+      }
+    }
+  };
+  check(options.kernels, 1, "kernels");
+  check(options.strides, 1, "strides");
+  check(options.paddings, 0, "paddings");
+  check(options.out_strides, 1, "out_strides");
+  check(image, 0, "the shape of an image");
+}
+
 /// The patches of a batch of images, checked. The levels of the result are those of the images, and one below them with
 /// a sequence for each image.
 class PatchLevels {
@@ -80,7 +99,7 @@ class PatchLevels {
       throw ShapeMismatch(detail::text(
           {what, ": images of shape ", to_string(images.shape()), ", expected {images, channels, height, width}"}));
     }
-    check_geometry(image, options, what);
+    check_geometry({image.begin(), image.size()}, options, what);
     const auto& [above, left, below, right] = options.paddings;
     patches_ = {image[0],           image[1], image[2], options.kernels[0], options.kernels[1], options.strides[0],
                 options.strides[1], above,    left,     widths_.data()};
@@ -125,22 +144,6 @@ class PatchLevels {
     std::int64_t size = lod.rows();
     for (int level = 0; level < lod.levels(); ++level) size += lod.size(level);
     return size;
-  }
-  static void check_geometry(const Shape& image, const Im2SequenceOptions& options, const char* what) {
-    // So that no sum of them leaves the range of 64 bits.
-    constexpr std::int64_t most = std::int64_t{1} << 48;
-    const auto check = [&](std::span<const std::int64_t> numbers, std::int64_t least, const char* name) {
-      for (const std::int64_t number : numbers) {
-        if (number < least || number > most) {
-          throw OutOfRange(detail::text({what, ": ", number, " in ", name, ", expected ", least, " to 2^48"}));
-        }
-      }
-    };
-    check(options.kernels, 1, "kernels");
-    check(options.strides, 1, "strides");
-    check(options.paddings, 0, "paddings");
-    check(options.out_strides, 1, "out_strides");
-    check({image.begin(), image.size()}, 0, "the shape of an image");
   }
 
   NewLevels levels_;
@@ -216,6 +219,33 @@ LoDTensor<value_type_t<DY>, device_t<DY>> im2sequence_grad(const E& executor, co
 template <LoDTensorLike DY, LoDTensorLike Images>
 auto im2sequence_grad(const DY& dy, const Images& images, const Im2SequenceOptions& options = {}) {
   return im2sequence_grad(default_executor<device_t<DY>>(), dy, images, options);
+}
+
+/// What `im2sequence` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_im2sequence(const LoDTensorDesc& images, const Im2SequenceOptions& options = {}) {
+  infer::Batch y(images, "im2sequence");
+  if (y.row_shape.size() != 3) {
+    throw ShapeMismatch(detail::text({"im2sequence: images of shape ", infer::to_string(images.tensor.dims),
+                                      ", expected {images, channels, height, width}"}));
+  }
+  const std::int64_t channels = y.row_shape[0], height = y.row_shape[1], width = y.row_shape[2];
+  const std::int64_t sizes[] = {infer::known(channels, 0), infer::known(height, 0), infer::known(width, 0)};
+  operation::check_geometry(sizes, options, "im2sequence");
+  const auto real_sizes = static_cast<std::int64_t>(options.real_sizes.size());
+  if (real_sizes > 0 && !infer::agree(y.rows, real_sizes / 2)) {
+    throw ShapeMismatch(detail::text(
+        {"im2sequence: ", real_sizes, " numbers in real_sizes, expected ", y.rows, " heights and widths"}));
+  }
+  const auto& [above, left, below, right] = options.paddings;
+  const auto count = [&](std::int64_t size, std::int64_t padding, std::size_t dim) {
+    return real_sizes > 0 || size == infer::unknown
+               ? infer::unknown
+               : operation::count_patches(size, padding, options.kernels[dim], options.strides[dim]);
+  };
+  y.rows = infer::product({y.rows, count(height, above + below, 0), count(width, left + right, 1)}, "im2sequence");
+  y.row_shape = {infer::product({channels, options.kernels[0], options.kernels[1]}, "im2sequence")};
+  ++y.levels;
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/batch_levels.hpp>
@@ -38,6 +39,14 @@ struct FlattenOptions {
 };
 
 namespace operation {
+
+/// Throws InvalidLoD unless so many levels can say what the new level `inserted` is.
+inline void check_inserted_levels(int levels, int inserted) {
+  if (levels != 1 && !(levels == 2 && inserted > 0)) {
+    throw InvalidLoD(detail::text(
+        {"insert_level: lod has ", levels, " levels, expected 1", inserted > 0 ? ", or 2 with those above" : ""}));
+  }
+}
 
 /// Where the sequences of the level above begin among the new ones of `inserted`, whose children they have so far:
 /// sequence i, or the end of all, at child children[i].
@@ -192,10 +201,7 @@ void insert_level_into(const E& executor, const X& x, int level, const LoD& lod,
   const auto view = x.view();
   const LoDView from = view.lod_view();
   const int inserted = detail::resolve_level(level, from.levels() + 1);
-  if (lod.levels() != 1 && !(lod.levels() == 2 && inserted > 0)) {
-    throw InvalidLoD(detail::text({"insert_level: lod has ", lod.levels(), " levels, expected 1",
-                                   inserted > 0 ? ", or 2 with those above" : ""}));
-  }
+  operation::check_inserted_levels(lod.levels(), inserted);
   const std::int64_t children = inserted < from.levels() ? from.size(inserted) : view.rows();
   if (lod.rows() != children) {
     throw InvalidLoD(detail::text(
@@ -360,6 +366,40 @@ LoDTensor<value_type_t<DY>, device_t<DY>> transpose_levels_grad(const E& executo
 template <LoDTensorLike DY>
 auto transpose_levels_grad(const DY& dy, const BatchLevels& x_levels) {
   return transpose_levels_grad(default_executor<device_t<DY>>(), dy, x_levels);
+}
+
+/// What `remove_level`, `insert_level`, `flatten` and `transpose_levels` give, described: see <lod/infer.hpp>. `lod`
+/// describes a tensor that has the level, or the two, to be put in.
+inline LoDTensorDesc infer_remove_level(const LoDTensorDesc& x, int level) {
+  infer::Batch y(x, "remove_level");
+  y.level(level, "remove_level");
+  --y.levels;
+  return y;
+}
+inline LoDTensorDesc infer_insert_level(const LoDTensorDesc& x, int level, const LoDTensorDesc& lod) {
+  infer::Batch y(x, "insert_level");
+  const infer::Batch given(lod, "insert_level: lod");
+  const int inserted = detail::resolve_level(level, y.levels + 1);
+  operation::check_inserted_levels(given.levels, inserted);
+  if (inserted == y.levels) {
+    if (!infer::agree(given.rows, y.rows)) {
+      throw InvalidLoD(detail::text(
+          {"insert_level: lod is for ", given.rows, " sequences or rows, but ", y.rows, " are below the new level"}));
+    }
+    y.rows = infer::known(y.rows, given.rows);
+  }
+  ++y.levels;
+  return y;
+}
+inline LoDTensorDesc infer_flatten(const LoDTensorDesc& x, const FlattenOptions& options = {}) {
+  infer::Batch y(x, "flatten");
+  if (y.levels > 0) y.levels = detail::resolve_level(options.level, y.levels) + 1;
+  return y;
+}
+inline LoDTensorDesc infer_transpose_levels(const LoDTensorDesc& x) {
+  const infer::Batch y(x, "transpose_levels");
+  y.check_has_level("transpose_levels");
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
@@ -111,6 +112,31 @@ auto lod_append_grad(const E& executor, const DY& dy, const BatchLevels& x_level
 template <LoDTensorLike DY>
 auto lod_append_grad(const DY& dy, const BatchLevels& x_levels) {
   return lod_reset_grad(dy, x_levels);
+}
+
+/// What `lod_reset` and `lod_append` give, described: see <lod/infer.hpp>. `lod` describes a tensor that has the LoD.
+inline LoDTensorDesc infer_lod_reset(const LoDTensorDesc& x, const LoDTensorDesc& lod) {
+  infer::Batch y(x, "lod_reset");
+  const infer::Batch given(lod, "lod_reset: lod");
+  if (given.levels > 0) {
+    infer::check_row_count(y.rows, given.rows, "lod_reset: x");
+    y.rows = infer::known(y.rows, given.rows);
+  }
+  y.levels = given.levels;
+  return y;
+}
+inline LoDTensorDesc infer_lod_append(const LoDTensorDesc& x, const LoDTensorDesc& offsets) {
+  infer::Batch y(x, "lod_append");
+  const std::int64_t count = infer::count_of_ids(offsets, "lod_append: offsets");
+  if (count == 0) throw InvalidLoD("lod_append: no offset, expected at least the {0} of no sequences");
+  if (y.levels > 0 && count != infer::unknown) {
+    if (!infer::agree(y.rows, count - 1)) {
+      throw InvalidLoD(detail::text({"lod_append: offsets of ", count - 1, " sequences, expected ", y.rows}));
+    }
+    y.rows = count - 1;
+  }
+  ++y.levels;
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

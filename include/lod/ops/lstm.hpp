@@ -17,6 +17,7 @@
 /// (PaddlePaddle's dynamic_lstm has the order g, i, f, o.)
 #pragma once
 
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/rank_table.hpp>
@@ -266,6 +267,53 @@ auto lstm_grad(const DHidden& dhidden, const X& x, const LstmWeights<value_type_
                const LstmTrace<value_type_t<X>, device_t<X>>& trace,
                const LstmGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return lstm_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
+}
+
+/// The weights of `lstm`, described. A bias that is left out has no dimension, or no row.
+struct LstmWeightsDesc {
+  LoDTensorDesc input;
+  LoDTensorDesc recurrent;
+  LoDTensorDesc bias = {};
+};
+
+/// The options of `infer_lstm`: initial states described; those that are left out have no dimension, or no row.
+struct LstmDescOptions {
+  LoDTensorDesc initial_hidden = {};
+  LoDTensorDesc initial_cell = {};
+  int level = -1;
+};
+
+/// What `lstm` gives, described, but for the trace, which is for `lstm_grad` alone.
+struct LstmDesc {
+  LoDTensorDesc hidden;
+  LoDTensorDesc last_hidden;
+  LoDTensorDesc last_cell;
+};
+
+/// What `lstm_grad` gives, described.
+struct LstmGradDesc {
+  LoDTensorDesc x;
+  LstmWeightsDesc weights;
+  LoDTensorDesc initial_hidden;
+  LoDTensorDesc initial_cell;
+};
+
+/// What `lstm` and `lstm_grad` give, described: see <lod/infer.hpp>.
+inline LstmDesc infer_lstm(const LoDTensorDesc& x, const LstmWeightsDesc& weights,
+                           const LstmDescOptions& options = {}) {
+  infer::Batch hidden = infer::batch_for<op::lstm>(x, "lstm");
+  infer::Batch last = hidden.pooled(options.level, "lstm");
+  const std::int64_t size = operation::infer_hidden_size(hidden, weights.input, weights.recurrent, 4, "lstm");
+  operation::infer_vector(weights.bias, hidden.type, infer::product({4, size}, "lstm"), "lstm: weights.bias");
+  hidden.row_shape = last.row_shape = {size};
+  operation::infer_initial(options.initial_hidden, last, "lstm: initial_hidden");
+  operation::infer_initial(options.initial_cell, last, "lstm: initial_cell");
+  return {hidden, last, last};
+}
+inline LstmGradDesc infer_lstm_grad(const LoDTensorDesc& x, const LstmWeightsDesc& weights,
+                                    const LstmDescOptions& options = {}) {
+  const LstmDesc forward = infer_lstm(x, weights, options);
+  return {x, weights, forward.last_hidden, forward.last_cell};
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/matrix_product.hpp>
@@ -23,6 +24,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -258,6 +260,44 @@ void check_trace(const Trace& trace, const View& x, std::int64_t size, const cha
   if (!fits || trace.hidden.rows() != x.rows() || trace.hidden.row_size() != size) {
     throw ShapeMismatch(detail::text({what, ": the trace is not that of a run over x with these weights"}));
   }
+}
+
+/// How many numbers a hidden state has, by the weights. Throws ShapeMismatch for weights that do not fit.
+inline std::int64_t infer_hidden_size(const infer::Batch& x, const LoDTensorDesc& input, const LoDTensorDesc& recurrent,
+                                      std::int64_t gates, const char* what) {
+  const std::string names[] = {detail::text({what, ": weights.recurrent"}), detail::text({what, ": weights.input"})};
+  const infer::Batch weights[] = {infer::Batch(recurrent, names[0].c_str()), infer::Batch(input, names[1].c_str())};
+  std::int64_t size = weights[0].rows;
+  for (std::size_t i = 0; i < 2; ++i) {
+    infer::check_type(weights[i].type, x.type, names[i].c_str());
+    const std::int64_t columns = weights[i].row_size(what);
+    if (columns == infer::unknown) continue;
+    if (columns % gates != 0 || !infer::agree(columns / gates, size)) {
+      throw ShapeMismatch(detail::text({names[i], ": ", columns, " columns, expected ", gates, " * ",
+                                        size == infer::unknown ? "the size of a state" : std::to_string(size)}));
+    }
+    size = columns / gates;
+  }
+  infer::check_row_count(weights[1].rows, x.row_size(what), names[1].c_str());
+  return size;
+}
+/// Throws ShapeMismatch unless a vector may have `size` numbers, or is left out.
+inline void infer_vector(const LoDTensorDesc& vector, DataType type, std::int64_t size, const char* what) {
+  if (vector.tensor.dims.empty()) return;
+  const infer::Batch given(vector, what);
+  infer::check_type(given.type, type, what);
+  const std::int64_t numbers = given.elements(what);
+  if (numbers != 0 && !infer::agree(numbers, size)) {
+    throw ShapeMismatch(detail::text({what, " of ", numbers, " numbers, expected ", size, " or none"}));
+  }
+}
+/// Throws ShapeMismatch unless initial states may be like the last ones, or are left out.
+inline void infer_initial(const LoDTensorDesc& states, const infer::Batch& last, const char* what) {
+  if (states.tensor.dims.empty() || states.tensor.dims.front() == 0) return;
+  const infer::Batch given(states, what);
+  infer::check_type(given.type, last.type, what);
+  infer::check_row_count(given.rows, last.rows, what);
+  infer::common_row_shape(given.row_shape, last.row_shape, what);
 }
 
 }  // namespace operation

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
@@ -133,6 +134,17 @@ RowConvGrad<value_type_t<X>, device_t<X>> row_conv_grad(const E& executor, const
 template <LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
 auto row_conv_grad(const DY& dy, const X& x, const Filter& filter, const RowConvOptions& options = {}) {
   return row_conv_grad(default_executor<device_t<X>>(), dy, x, filter, options);
+}
+
+/// What `row_conv` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_row_conv(const LoDTensorDesc& x, const LoDTensorDesc& filter,
+                                    const RowConvOptions& options = {}) {
+  infer::Batch y = infer::batch_for<op::row_conv>(x, "row_conv");
+  const infer::Batch weights(filter, "row_conv: filter");
+  infer::check_type(weights.type, y.type, "row_conv: filter");
+  y.level(options.level, "row_conv");
+  y.row_shape = infer::common_row_shape(weights.row_shape, y.row_shape, "row_conv: filter");
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
@@ -304,6 +305,40 @@ LoDTensor<value_type_t<DY>, device_t<DY>> remove_empty_grad(const E& executor, c
 template <LoDTensorLike DY>
 auto remove_empty_grad(const DY& dy, const BatchLevels& x_levels) {
   return remove_empty_grad(default_executor<device_t<DY>>(), dy, x_levels);
+}
+
+namespace operation {
+
+/// The number of elements of a mask. Throws ShapeMismatch unless it may be that of the sequences.
+inline void infer_mask(const infer::Batch& x, const LoDTensorDesc& mask, const char* what) {
+  const infer::Batch list(mask, what);
+  infer::check_elements<op::sequence_mask>(list.type, what);
+  const std::int64_t size = list.elements(what);
+  if (!infer::agree(size, x.size())) {
+    throw ShapeMismatch(detail::text({what, ": a mask of ", size, " elements, expected ", x.size(),
+                                      ", one for each sequence (row, where there is no level)"}));
+  }
+}
+
+}  // namespace operation
+
+/// What `select`, `filter` and `remove_empty` give, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_select(const LoDTensorDesc& x, const LoDTensorDesc& ids) {
+  infer::Batch y(x, "select");
+  const std::int64_t count = infer::count_of_ids(ids, "select: ids");
+  y.rows = y.levels == 0 || count == 0 ? count : infer::unknown;
+  return y;
+}
+inline LoDTensorDesc infer_filter(const LoDTensorDesc& x, const LoDTensorDesc& mask) {
+  infer::Batch y(x, "filter");
+  operation::infer_mask(y, mask, "filter");
+  y.rows = infer::unknown;
+  return y;
+}
+inline LoDTensorDesc infer_remove_empty(const LoDTensorDesc& x, const RemoveEmptyOptions& options = {}) {
+  const infer::Batch y(x, "remove_empty");
+  y.level(options.level, "remove_empty");
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

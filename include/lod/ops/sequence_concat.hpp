@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/run_copy.hpp>
@@ -205,6 +206,34 @@ std::vector<LoDTensor<value_type_t<DY>, device_t<DY>>> sequence_concat_grad(cons
 template <LoDTensorLike DY>
 auto sequence_concat_grad(const DY& dy, std::span<const LoD> lods) {
   return sequence_concat_grad(default_executor<device_t<DY>>(), dy, lods);
+}
+
+namespace operation {
+
+/// What joins batches gives all their rows, in the row shape and under as many levels as they have in common.
+inline infer::Batch infer_joined(const std::vector<LoDTensorDesc>& xs, const char* what) {
+  if (xs.empty()) throw InvalidLoD(detail::text({what, ": nothing given, expected at least one tensor"}));
+  infer::Batch y(xs[0], what);
+  for (std::size_t i = 1; i < xs.size(); ++i) {
+    const infer::Batch x(xs[i], what);
+    infer::check_type(x.type, y.type, what);
+    if (x.levels != y.levels) {
+      throw InvalidLoD(
+          detail::text({what, ": tensor ", i, " has ", x.levels, " levels, expected ", y.levels, " as the first has"}));
+    }
+    y.row_shape = infer::common_row_shape(x.row_shape, y.row_shape, what);
+    y.rows = infer::sum(y.rows, x.rows, what);
+  }
+  return y;
+}
+
+}  // namespace operation
+
+/// What `sequence_concat` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_concat(const std::vector<LoDTensorDesc>& xs) {
+  const infer::Batch y = operation::infer_joined(xs, "sequence_concat");
+  y.check_has_level("sequence_concat");
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

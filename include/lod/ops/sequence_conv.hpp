@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/output.hpp>
@@ -70,12 +71,9 @@ struct SequenceConvPaddingGrad : Missing<Executor> {};
 
 namespace operation {
 
-/// The window that the options describe. Throws unless it is one, and the filter and the padding fit it.
-template <class View, class Filter, class Options>
-kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Options& options, const char* what) {
-  using T = value_type_t<View>;
-  detail::check_elements<op::sequence_conv, T>();
-  static_assert(std::same_as<value_type_t<Filter>, T>, "sequence_conv: x and the filter must have one element type");
+/// The window that the options describe. Throws OutOfRange unless it is one.
+template <class Options>
+kernel::ContextWindow context_window(const Options& options, const char* what) {
   const kernel::ContextWindow window{options.context_length, options.context_start};
   // So that no position of a window leaves the range of 64 bits.
   constexpr std::int64_t farthest = std::int64_t{1} << 48;
@@ -83,6 +81,16 @@ kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Opti
     throw OutOfRange(detail::text({what, ": context_length ", window.length, ", context_start ", window.start,
                                    ", expected a length of 1 or more, and less than 2^48 rows away"}));
   }
+  return window;
+}
+
+/// The same. Throws also unless the filter and the padding fit it.
+template <class View, class Filter, class Options>
+kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Options& options, const char* what) {
+  using T = value_type_t<View>;
+  detail::check_elements<op::sequence_conv, T>();
+  static_assert(std::same_as<value_type_t<Filter>, T>, "sequence_conv: x and the filter must have one element type");
+  const kernel::ContextWindow window = context_window(options, what);
   std::int64_t terms = 0;
   if (__builtin_mul_overflow(window.length, x.row_size(), &terms) || filter.rows() != terms) {
     throw ShapeMismatch(
@@ -203,6 +211,35 @@ template <LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
 auto sequence_conv_grad(const DY& dy, const X& x, const Filter& filter,
                         const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return sequence_conv_grad(default_executor<device_t<X>>(), dy, x, filter, options);
+}
+
+/// The options of `infer_sequence_conv`: those of `sequence_conv`, with the padding described.
+struct ConvDescOptions {
+  std::int64_t context_length = 3;
+  std::int64_t context_start = -1;
+  const LoDTensorDesc* padding = nullptr;
+  int level = -1;
+};
+
+/// What `sequence_conv` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_conv(const LoDTensorDesc& x, const LoDTensorDesc& filter,
+                                         const ConvDescOptions& options = {}) {
+  infer::Batch y = infer::batch_for<op::sequence_conv>(x, "sequence_conv");
+  const infer::Batch weights(filter, "sequence_conv: filter");
+  infer::check_type(weights.type, y.type, "sequence_conv: filter");
+  y.level(options.level, "sequence_conv");
+  const kernel::ContextWindow window = operation::context_window(options, "sequence_conv");
+  infer::check_row_count(weights.rows,
+                         infer::product({window.length, y.row_size("sequence_conv")}, "sequence_conv: filter"),
+                         "sequence_conv: filter");
+  if (options.padding) {
+    const infer::Batch padding(*options.padding, "sequence_conv: padding");
+    infer::check_type(padding.type, y.type, "sequence_conv: padding");
+    infer::check_row_count(padding.rows, window.rows_before() + window.rows_behind(), "sequence_conv: padding");
+    infer::common_row_shape(padding.row_shape, y.row_shape, "sequence_conv: padding");
+  }
+  y.row_shape = weights.row_shape;
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

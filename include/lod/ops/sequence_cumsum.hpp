@@ -4,6 +4,7 @@
 /// Running sums inside each sequence.
 #pragma once
 
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
@@ -85,6 +86,13 @@ LoDTensor<value_type_t<DY>, device_t<DY>> sequence_cumsum_grad(const E& executor
 template <LoDTensorLike DY>
 auto sequence_cumsum_grad(const DY& dy, const CumsumOptions& options = {}) {
   return sequence_cumsum_grad(default_executor<device_t<DY>>(), dy, options);
+}
+
+/// What `sequence_cumsum` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_cumsum(const LoDTensorDesc& x, const CumsumOptions& options = {}) {
+  const infer::Batch y = infer::batch_for<op::sequence_cumsum>(x, "sequence_cumsum");
+  y.level(options.level, "sequence_cumsum");
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

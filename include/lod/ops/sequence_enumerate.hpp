@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
@@ -32,6 +33,16 @@ template <class Executor>
 struct SequenceEnumerate : Missing<Executor> {};
 }  // namespace kernel
 
+namespace operation {
+
+inline void check_enumerate_window(std::int64_t window) {
+  if (window < 1) {
+    throw OutOfRange(detail::text({"sequence_enumerate: window ", window, ", expected 1 or more"}));
+  }
+}
+
+}  // namespace operation
+
 /// At each row the ids of `window` rows, from this one on: y[row] = {x[row], x[row + 1], ...}, and `pad_value` where
 /// its sequence of `level` has ended. Row shape {window}, LoD as x. Rows of x are of size 1. Semantics: PaddlePaddle's
 /// sequence_enumerate, with any level.
@@ -46,9 +57,7 @@ void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window,
   const auto view = x.view();
   operation::check_has_level(view, "sequence_enumerate");
   const int level = detail::resolve_level(options.level, view.levels());
-  if (window < 1) {
-    throw OutOfRange(detail::text({"sequence_enumerate: window ", window, ", expected 1 or more"}));
-  }
+  operation::check_enumerate_window(window);
   if (view.row_size() != 1) {
     throw ShapeMismatch(
         detail::text({"sequence_enumerate: rows of shape ", to_string(view.row_shape()), ", expected one id a row"}));
@@ -71,6 +80,17 @@ LoDTensor<value_type_t<X>, device_t<X>> sequence_enumerate(const E& executor, co
 template <LoDTensorLike X>
 auto sequence_enumerate(const X& x, std::int64_t window, const EnumerateOptions& options = {}) {
   return sequence_enumerate(default_executor<device_t<X>>(), x, window, options);
+}
+
+/// What `sequence_enumerate` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_enumerate(const LoDTensorDesc& x, std::int64_t window,
+                                              const EnumerateOptions& options = {}) {
+  infer::Batch y = infer::batch_for<op::sequence_enumerate>(x, "sequence_enumerate");
+  y.level(options.level, "sequence_enumerate");
+  operation::check_enumerate_window(window);
+  y.check_scalar_rows("sequence_enumerate", "one id a row");
+  y.row_shape = {window};
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
@@ -118,6 +119,25 @@ LoDTensor<value_type_t<X>, device_t<X>> sequence_erase(const E& executor, const 
 template <LoDTensorLike X, class Tokens>
 auto sequence_erase(const X& x, const Tokens& tokens) {
   return sequence_erase(default_executor<device_t<X>>(), x, tokens);
+}
+
+namespace operation {
+
+/// What is left of a batch of ids.
+template <class Op>
+LoDTensorDesc infer_filtered(const LoDTensorDesc& x, const char* what) {
+  infer::Batch y = infer::batch_for<Op>(x, what);
+  y.check_has_level(what);
+  y.check_scalar_rows(what, "one id a row");
+  y.rows = infer::unknown;
+  return y;
+}
+
+}  // namespace operation
+
+/// What `sequence_erase` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_erase(const LoDTensorDesc& x) {
+  return operation::infer_filtered<op::sequence_erase>(x, "sequence_erase");
 }
 
 }  // namespace lod::inline LOD_TARGET

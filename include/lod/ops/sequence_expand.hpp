@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/run_copy.hpp>
@@ -205,6 +206,26 @@ LoDTensor<value_type_t<DY>, device_t<DY>> sequence_expand_as_grad(const E& execu
 template <LoDTensorLike DY>
 auto sequence_expand_as_grad(const DY& dy, const LoD& y_lod) {
   return sequence_expand_as_grad(default_executor<device_t<DY>>(), dy, y_lod);
+}
+
+/// What `sequence_expand` and `sequence_expand_as` give, described: see <lod/infer.hpp>. `y_lod` describes a tensor
+/// that has the LoD.
+inline LoDTensorDesc infer_sequence_expand(const LoDTensorDesc& x, const LoDTensorDesc& y_lod,
+                                           const ExpandOptions& options = {}) {
+  infer::Batch y = infer::batch_for<op::sequence_expand>(x, "sequence_expand");
+  const infer::Batch repeats(y_lod, "sequence_expand: y_lod");
+  const int level = detail::resolve_level(options.ref_level, repeats.levels);
+  // The lengths of the last level add up to its rows.
+  y.rows = y.levels == 0 && level + 1 == repeats.levels ? repeats.rows : infer::unknown;
+  return y;
+}
+inline LoDTensorDesc infer_sequence_expand_as(const LoDTensorDesc& x, const LoDTensorDesc& y_lod) {
+  infer::Batch y = infer::batch_for<op::sequence_expand_as>(x, "sequence_expand_as");
+  const infer::Batch sequences(y_lod, "sequence_expand_as: y_lod");
+  sequences.check_has_level("sequence_expand_as: y_lod");
+  y.rows = sequences.rows;
+  y.levels = sequences.levels;
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

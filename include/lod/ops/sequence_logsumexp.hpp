@@ -4,6 +4,7 @@
 /// The logarithm of the sum of exponentials over the rows of each sequence.
 #pragma once
 
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 #include <lod/output.hpp>
@@ -101,6 +102,11 @@ LoDTensor<value_type_t<X>, device_t<X>> sequence_logsumexp_grad(const E& executo
 template <LoDTensorLike DY, LoDTensorLike X>
 auto sequence_logsumexp_grad(const DY& dy, const X& x, const LogsumexpOptions& options = {}) {
   return sequence_logsumexp_grad(default_executor<device_t<X>>(), dy, x, options);
+}
+
+/// What `sequence_logsumexp` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_logsumexp(const LoDTensorDesc& x, const LogsumexpOptions& options = {}) {
+  return infer::batch_for<op::sequence_logsumexp>(x, "sequence_logsumexp").pooled(options.level, "sequence_logsumexp");
 }
 
 }  // namespace lod::inline LOD_TARGET

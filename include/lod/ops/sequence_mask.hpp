@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/sequence_pad.hpp>
 #include <lod/output.hpp>
@@ -37,11 +38,15 @@ struct SequenceMask : Missing<Executor> {};
 
 namespace operation {
 
-/// The places for each length. Throws OutOfRange for a negative length, or fewer than no places.
-inline std::int64_t mask_length(std::span<const std::int64_t> lengths, const MaskOptions& options) {
+inline void check_mask_length(const MaskOptions& options) {
   if (options.max_length < -1) {
     throw OutOfRange(detail::text({"sequence_mask: max_length ", options.max_length, ", expected -1 or more"}));
   }
+}
+
+/// The places for each length. Throws OutOfRange for a negative length, or fewer than no places.
+inline std::int64_t mask_length(std::span<const std::int64_t> lengths, const MaskOptions& options) {
+  check_mask_length(options);
   std::int64_t greatest = 0;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] < 0) {
@@ -96,6 +101,18 @@ auto sequence_mask(const Lengths& lengths, const MaskOptions& options = {}) requ
   } else {
     return sequence_mask<U>(default_executor<Cpu>(), lengths, options);
   }
+}
+
+/// What `sequence_mask` gives, with elements of type `type`, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_mask(const LoDTensorDesc& lengths, DataType type = DataType::INT64,
+                                         const MaskOptions& options = {}) {
+  infer::Batch y(lengths, "sequence_mask");
+  infer::check_type(y.type, DataType::INT64, "sequence_mask: lengths");
+  infer::check_elements<op::sequence_mask>(type, "sequence_mask");
+  operation::check_mask_length(options);
+  y.type = type;
+  y.row_shape.push_back(options.max_length);  // -1 is unknown here too
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

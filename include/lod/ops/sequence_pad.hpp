@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/output.hpp>
@@ -66,11 +67,15 @@ struct SequenceUnpad : Missing<Executor> {};
 
 namespace operation {
 
-/// The length to which the sequences are padded. Throws unless they fit, or are to be truncated.
-inline std::int64_t padded_length(const kernel::Segments& sequences, const PadOptions& options, const char* what) {
+inline void check_padded_length(const PadOptions& options, const char* what) {
   if (options.padded_length < -1) {
     throw OutOfRange(detail::text({what, ": padded_length ", options.padded_length, ", expected -1 or more"}));
   }
+}
+
+/// The length to which the sequences are padded. Throws unless they fit, or are to be truncated.
+inline std::int64_t padded_length(const kernel::Segments& sequences, const PadOptions& options, const char* what) {
+  check_padded_length(options, what);
   std::int64_t longest = 0;
   for (std::int64_t i = 0; i < sequences.size; ++i) {
     const std::int64_t length = sequences.length(i);
@@ -278,6 +283,35 @@ template <LoDTensorLike DY, class Lengths>
 auto sequence_unpad_grad(const DY& dy, const Lengths& lengths, std::int64_t padded_length,
                          const UnpadOptions& options = {}) {
   return sequence_unpad_grad(default_executor<device_t<DY>>(), dy, lengths, padded_length, options);
+}
+
+/// What `sequence_pad` gives, described.
+struct PaddedDesc {
+  LoDTensorDesc dense;
+  LoDTensorDesc lengths;
+};
+
+/// What `sequence_pad` and `sequence_unpad` give, described: see <lod/infer.hpp>.
+inline PaddedDesc infer_sequence_pad(const LoDTensorDesc& x, const PadOptions& options = {}) {
+  infer::Batch y = infer::batch_for<op::sequence_pad>(x, "sequence_pad").pooled(options.level, "sequence_pad");
+  operation::check_padded_length(options, "sequence_pad");
+  y.row_shape.insert(y.row_shape.begin(), options.padded_length);  // -1 is unknown here too
+  y.levels = 0;
+  return {y, infer::Batch(DataType::INT64, y.rows, {}, 0)};
+}
+inline LoDTensorDesc infer_sequence_unpad(const LoDTensorDesc& dense, const LoDTensorDesc& lengths) {
+  infer::Batch y(dense, "sequence_unpad: dense");
+  if (y.row_shape.empty()) {
+    throw ShapeMismatch("sequence_unpad: dense: scalar rows, expected the shape {sequences, length, row shape...}");
+  }
+  const std::int64_t count = infer::count_of_ids(lengths, "sequence_unpad: lengths");
+  if (!infer::agree(count, y.rows)) {
+    throw ShapeMismatch(detail::text({"sequence_unpad: ", count, " lengths, expected ", y.rows}));
+  }
+  y.row_shape.erase(y.row_shape.begin());
+  y.rows = infer::unknown;
+  y.levels = 1;
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -4,6 +4,7 @@
 /// Pooling: one row from the rows of each sequence.
 #pragma once
 
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
@@ -253,6 +254,33 @@ auto sequence_min_pool_grad(const E& executor, const X& dy, const Index& index, 
 template <LoDTensorLike X, LoDTensorLike Index>
 auto sequence_min_pool_grad(const X& dy, const Index& index, const LoD& lod, const PoolOptions& options = {}) {
   return sequence_max_pool_grad(dy, index, lod, options);
+}
+
+/// What `sequence_max_pool` and `sequence_min_pool` give, described.
+struct MaxPoolDesc {
+  LoDTensorDesc values;
+  LoDTensorDesc index;
+};
+
+/// What `sequence_pool` gives, described: see <lod/infer.hpp>, also for all that follows it here.
+inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType, const PoolOptions& options = {}) {
+  return infer::batch_for<op::sequence_pool>(x, "sequence_pool").pooled(options.level, "sequence_pool");
+}
+inline LoDTensorDesc infer_sequence_first_step(const LoDTensorDesc& x, const PoolOptions& options = {}) {
+  return infer_sequence_pool(x, PoolType::FIRST, options);
+}
+inline LoDTensorDesc infer_sequence_last_step(const LoDTensorDesc& x, const PoolOptions& options = {}) {
+  return infer_sequence_pool(x, PoolType::LAST, options);
+}
+inline MaxPoolDesc infer_sequence_max_pool(const LoDTensorDesc& x, const PoolOptions& options = {}) {
+  const infer::Batch values =
+      infer::batch_for<op::sequence_max_pool>(x, "sequence_max_pool").pooled(options.level, "sequence_max_pool");
+  return {values, infer::Batch(DataType::INT64, values.rows, values.row_shape, 0)};
+}
+inline MaxPoolDesc infer_sequence_min_pool(const LoDTensorDesc& x, const PoolOptions& options = {}) {
+  const infer::Batch values =
+      infer::batch_for<op::sequence_min_pool>(x, "sequence_min_pool").pooled(options.level, "sequence_min_pool");
+  return {values, infer::Batch(DataType::INT64, values.rows, values.row_shape, 0)};
 }
 
 }  // namespace lod::inline LOD_TARGET

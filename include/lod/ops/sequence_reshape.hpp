@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/rearrange.hpp>
@@ -92,6 +93,23 @@ LoDTensor<value_type_t<DY>, device_t<DY>> sequence_reshape_grad(const E& executo
 template <LoDTensorLike DY>
 auto sequence_reshape_grad(const DY& dy, const LoD& lod, const Shape& row_shape) {
   return sequence_reshape_grad(default_executor<device_t<DY>>(), dy, lod, row_shape);
+}
+
+/// What `sequence_reshape` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_reshape(const LoDTensorDesc& x, std::int64_t new_row_size) {
+  infer::Batch y(x, "sequence_reshape");
+  y.check_has_level("sequence_reshape");
+  if (new_row_size < 1) {
+    throw OutOfRange(detail::text({"sequence_reshape: new_row_size ", new_row_size, ", expected 1 or more"}));
+  }
+  const std::int64_t values = y.elements("sequence_reshape");
+  if (values != infer::unknown && values % new_row_size != 0) {
+    throw ShapeMismatch(detail::text({"sequence_reshape: all sequences together have ", values,
+                                      " values, expected a multiple of new_row_size, ", new_row_size}));
+  }
+  y.rows = values == infer::unknown ? infer::unknown : values / new_row_size;
+  y.row_shape = {new_row_size};
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

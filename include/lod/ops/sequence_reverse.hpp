@@ -4,6 +4,7 @@
 /// Reversal: the rows of each sequence, or its sub-sequences, from the last to the first.
 #pragma once
 
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
@@ -97,6 +98,13 @@ auto sequence_reverse_grad(const E& executor, const DY& dy, const ReverseOptions
 template <LoDTensorLike DY>
 auto sequence_reverse_grad(const DY& dy, const ReverseOptions& options = {}) {
   return sequence_reverse(dy, options);
+}
+
+/// What `sequence_reverse` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_reverse(const LoDTensorDesc& x, const ReverseOptions& options = {}) {
+  const infer::Batch y(x, "sequence_reverse");
+  y.level(options.level, "sequence_reverse");
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/output.hpp>
@@ -143,6 +144,20 @@ SequenceScatterGrad<value_type_t<DY>, device_t<DY>> sequence_scatter_grad(const 
 template <LoDTensorLike DY, LoDTensorLike Ids>
 auto sequence_scatter_grad(const DY& dy, const Ids& ids, const SequenceScatterOptions& options = {}) {
   return sequence_scatter_grad(default_executor<device_t<DY>>(), dy, ids, options);
+}
+
+/// What `sequence_scatter` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_scatter(const LoDTensorDesc& x, const LoDTensorDesc& ids,
+                                            const LoDTensorDesc& updates, const SequenceScatterOptions& options = {}) {
+  const infer::Batch y = infer::batch_for<op::sequence_scatter>(x, "sequence_scatter");
+  const infer::Batch list(ids, "sequence_scatter: ids"), numbers(updates, "sequence_scatter: updates");
+  infer::check_type(list.type, DataType::INT64, "sequence_scatter: ids");
+  infer::check_type(numbers.type, y.type, "sequence_scatter: updates");
+  list.level(options.level, "sequence_scatter: ids");
+  list.check_scalar_rows("sequence_scatter: ids", "one id a row");
+  numbers.check_scalar_rows("sequence_scatter: updates", "one number a row");
+  infer::check_row_count(numbers.rows, list.rows, "sequence_scatter: updates");
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/run_copy.hpp>
@@ -137,6 +138,14 @@ LoDTensor<value_type_t<DY>, device_t<DY>> sequence_slice_grad(const E& executor,
 template <LoDTensorLike DY, class Offset, class Length>
 auto sequence_slice_grad(const DY& dy, const LoD& lod, const Offset& offset, const Length& length) {
   return sequence_slice_grad(default_executor<device_t<DY>>(), dy, lod, offset, length);
+}
+
+/// What `sequence_slice` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_slice(const LoDTensorDesc& x) {
+  infer::Batch y(x, "sequence_slice");
+  y.check_has_level("sequence_slice");
+  y.rows = infer::unknown;
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

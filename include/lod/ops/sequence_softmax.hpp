@@ -4,6 +4,7 @@
 /// Softmax over the rows of each sequence.
 #pragma once
 
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
@@ -164,6 +165,18 @@ LoDTensor<value_type_t<Y>, device_t<Y>> sequence_log_softmax_grad(const E& execu
 template <LoDTensorLike DY, LoDTensorLike Y>
 auto sequence_log_softmax_grad(const DY& dy, const Y& y, const SoftmaxOptions& options = {}) {
   return sequence_log_softmax_grad(default_executor<device_t<Y>>(), dy, y, options);
+}
+
+/// What `sequence_softmax` and `sequence_log_softmax` give, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_softmax(const LoDTensorDesc& x, const SoftmaxOptions& options = {}) {
+  const infer::Batch y = infer::batch_for<op::sequence_softmax>(x, "sequence_softmax");
+  y.level(options.level, "sequence_softmax");
+  return y;
+}
+inline LoDTensorDesc infer_sequence_log_softmax(const LoDTensorDesc& x, const SoftmaxOptions& options = {}) {
+  const infer::Batch y = infer::batch_for<op::sequence_log_softmax>(x, "sequence_log_softmax");
+  y.level(options.level, "sequence_log_softmax");
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

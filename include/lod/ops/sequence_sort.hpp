@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/run_copy.hpp>
@@ -293,6 +294,34 @@ template <LoDTensorLike DY, LoDTensorLike Index>
 auto sequence_topk_grad(const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
                         const TopKOptions& options = {}) {
   return sequence_topk_grad(default_executor<device_t<DY>>(), dy, index, lod, k, options);
+}
+
+/// What `sequence_topk` gives, described.
+struct TopKDesc {
+  LoDTensorDesc values;
+  LoDTensorDesc index;
+};
+
+/// What `sequence_sort`, `sequence_argsort` and `sequence_topk` give, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_sort(const LoDTensorDesc& x, const SortOptions& options = {}) {
+  const infer::Batch y = infer::batch_for<op::sequence_sort>(x, "sequence_sort");
+  y.level(options.level, "sequence_sort");
+  y.check_scalar_rows("sequence_sort", "one number a row");
+  return y;
+}
+inline LoDTensorDesc infer_sequence_argsort(const LoDTensorDesc& x, const SortOptions& options = {}) {
+  infer::Batch y = infer::batch_for<op::sequence_argsort>(x, "sequence_argsort");
+  y.level(options.level, "sequence_argsort");
+  y.check_scalar_rows("sequence_argsort", "one number a row");
+  return infer::Batch(DataType::INT64, y.rows, y.row_shape, 0);
+}
+inline TopKDesc infer_sequence_topk(const LoDTensorDesc& x, std::int64_t k, const TopKOptions& options = {}) {
+  infer::Batch y = infer::batch_for<op::sequence_topk>(x, "sequence_topk");
+  y.levels = y.level(options.level, "sequence_topk") + 1;
+  if (k < 0) throw OutOfRange(detail::text({"sequence_topk: k is ", k, ", expected 0 or more"}));
+  y.check_scalar_rows("sequence_topk", "one number a row");
+  y.rows = k == 0 ? 0 : infer::unknown;
+  return {y, infer::Batch(DataType::INT64, y.rows, y.row_shape, 0)};
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/sequence_sort.hpp>
@@ -47,6 +48,15 @@ struct SequenceTopKAvgPoolingGrad : Missing<Executor> {};
 
 namespace operation {
 
+inline void check_topk_avg_options(std::span<const std::int64_t> topks, std::int64_t channel_num, const char* what) {
+  if (channel_num < 1) {
+    throw OutOfRange(detail::text({what, ": channel_num ", channel_num, ", expected 1 or more"}));
+  }
+  for (const std::int64_t k : topks) {
+    if (k < 1) throw OutOfRange(detail::text({what, ": the mean of ", k, " numbers, expected 1 or more"}));
+  }
+}
+
 /// The matrices of x, checked: their sizes are the lengths of the last levels of both LoDs.
 template <class View>
 kernel::ChannelMatrices check_topk_avg_pooling(const View& x, const LoD& row_lod, const LoD& column_lod,
@@ -57,12 +67,7 @@ kernel::ChannelMatrices check_topk_avg_pooling(const View& x, const LoD& row_lod
   check_has_level(row_lod, what);
   check_has_level(column_lod, what);
   check_scalar_rows(x, what);
-  if (channel_num < 1) {
-    throw OutOfRange(detail::text({what, ": channel_num ", channel_num, ", expected 1 or more"}));
-  }
-  for (const std::int64_t k : topks) {
-    if (k < 1) throw OutOfRange(detail::text({what, ": the mean of ", k, " numbers, expected 1 or more"}));
-  }
+  check_topk_avg_options(topks, channel_num, what);
   const kernel::Segments sequences = segments(x, -1);
   if (row_lod.size(-1) != sequences.size || column_lod.size(-1) != sequences.size) {
     throw ShapeMismatch(detail::text({what, ": ", row_lod.size(-1), " sequences of rows and ", column_lod.size(-1),
@@ -153,6 +158,23 @@ auto sequence_topk_avg_pooling_grad(const DY& dy, const X& x, const LoD& row_lod
                                     std::span<const std::int64_t> topks, std::int64_t channel_num) {
   return sequence_topk_avg_pooling_grad(default_executor<device_t<X>>(), dy, x, row_lod, column_lod, topks,
                                         channel_num);
+}
+
+/// What `sequence_topk_avg_pooling` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_sequence_topk_avg_pooling(const LoDTensorDesc& x, const LoDTensorDesc& row_lod,
+                                                     const LoDTensorDesc& column_lod,
+                                                     std::span<const std::int64_t> topks, std::int64_t channel_num) {
+  const char* const what = "sequence_topk_avg_pooling";
+  const infer::Batch matrices = infer::batch_for<op::sequence_topk_avg_pooling>(x, what);
+  infer::Batch y(row_lod, what);
+  matrices.check_has_level(what);
+  y.check_has_level(what);
+  infer::Batch(column_lod, what).check_has_level(what);
+  matrices.check_scalar_rows(what, "one number a row");
+  operation::check_topk_avg_options(topks, channel_num, what);
+  y.type = matrices.type;
+  y.row_shape = {infer::product({channel_num, static_cast<std::int64_t>(topks.size())}, what)};
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
@@ -87,6 +88,18 @@ auto split_lod_tensor(const X& x, const Mask& mask, const SplitBranchOptions& op
   return split_lod_tensor(default_executor<device_t<X>>(), x, mask, options);
 }
 
+namespace operation {
+
+/// Throws OutOfRange for a level that `options.lod` does not have.
+inline void check_merged_level(const MergeBranchOptions& options) {
+  if (options.level < 0 || options.level > options.lod.levels()) {
+    throw OutOfRange(detail::text(
+        {"merge_lod_tensor: level ", options.level, ", but options.lod has ", options.lod.levels(), " levels above"}));
+  }
+}
+
+}  // namespace operation
+
 /// The inverse: for each element of the mask the next sequence of `in_true` where it is true, of `in_false` where it is
 /// not; rows where the branches have no level. What the sequences hold may have changed in between; both branches have
 /// the same number of levels and the same row shape. At a level below the outermost, the levels above come from
@@ -112,10 +125,7 @@ void merge_lod_tensor_into(const E& executor, const InTrue& in_true, const InFal
   const auto& elements = operation::elements_of(mask);
   const auto first = elements.begin();
   const auto size = static_cast<std::int64_t>(elements.size());
-  if (options.level < 0 || options.level > options.lod.levels()) {
-    throw OutOfRange(detail::text(
-        {"merge_lod_tensor: level ", options.level, ", but options.lod has ", options.lod.levels(), " levels above"}));
-  }
+  operation::check_merged_level(options);
   if (options.level > 0) {
     const auto above = options.lod.offsets(options.level - 1);
     operation::check_mask(mask, above.back(), "merge_lod_tensor");
@@ -191,6 +201,39 @@ auto merge_lod_tensor_grad(const E& executor, const DY& dy, const Mask& mask, co
 template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
 auto merge_lod_tensor_grad(const DY& dy, const Mask& mask, const SplitBranchOptions& options = {}) {
   return split_lod_tensor(dy, mask, options);
+}
+
+/// What `split_lod_tensor` gives, described.
+struct BranchesDesc {
+  LoDTensorDesc in_true;
+  LoDTensorDesc in_false;
+};
+
+/// What `split_lod_tensor` and `merge_lod_tensor` give, described: see <lod/infer.hpp>.
+inline BranchesDesc infer_split_lod_tensor(const LoDTensorDesc& x, const LoDTensorDesc& mask,
+                                           const SplitBranchOptions& options = {}) {
+  infer::Batch y(x, "split_lod_tensor");
+  const int level = detail::resolve_level(options.level, y.levels > 0 ? y.levels : 1);
+  operation::infer_mask(y, mask, "split_lod_tensor");
+  y.levels = y.levels > 0 ? y.levels - level : 0;
+  y.rows = infer::unknown;
+  return {y, y};
+}
+inline LoDTensorDesc infer_merge_lod_tensor(const LoDTensorDesc& in_true, const LoDTensorDesc& in_false,
+                                            const LoDTensorDesc& mask, const MergeBranchOptions& options = {}) {
+  infer::Batch y(in_true, "merge_lod_tensor: in_true");
+  const infer::Batch other(in_false, "merge_lod_tensor: in_false");
+  infer::check_type(other.type, y.type, "merge_lod_tensor: in_false");
+  if (other.levels != y.levels) {
+    throw InvalidLoD(detail::text(
+        {"merge_lod_tensor: in_false has ", other.levels, " levels, expected ", y.levels, " as in_true has"}));
+  }
+  y.row_shape = infer::common_row_shape(other.row_shape, y.row_shape, "merge_lod_tensor: in_false");
+  operation::check_merged_level(options);
+  y.rows = infer::sum(y.rows, other.rows, "merge_lod_tensor");
+  operation::infer_mask(y, mask, "merge_lod_tensor");
+  y.levels += options.level;
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

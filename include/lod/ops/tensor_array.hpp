@@ -7,7 +7,9 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rank_table.hpp>
@@ -351,6 +353,35 @@ LoDTensor<value_type_t<DY>, device_t<DY>> reorder_lod_tensor_by_rank_grad(const 
 template <LoDTensorLike DY>
 auto reorder_lod_tensor_by_rank_grad(const DY& dy, const RankTable& table) {
   return reorder_lod_tensor_by_rank_grad(default_executor<device_t<DY>>(), dy, table);
+}
+
+/// What `lod_tensor_to_array`, `array_to_lod_tensor`, `shrink_rnn_memory` and `reorder_lod_tensor_by_rank` give,
+/// described: see <lod/infer.hpp>. `ranked` is a tensor with the LoD of the table, which was made with these options.
+inline LoDTensorArrayDesc infer_lod_tensor_to_array(const LoDTensorDesc& x, const LoDTensorDesc& ranked,
+                                                    const RankOptions& options = {}) {
+  infer::Batch step(x, "lod_tensor_to_array");
+  step.levels -= operation::infer_ranked_levels(step, ranked, options, "lod_tensor_to_array");
+  step.rows = infer::unknown;
+  LoDTensorDesc desc = step;
+  return {std::move(desc.tensor), desc.lod_level};
+}
+inline LoDTensorDesc infer_array_to_lod_tensor(const LoDTensorArrayDesc& array, const LoDTensorDesc& ranked,
+                                               const RankOptions& options = {}) {
+  infer::Batch y({array.tensor, array.lod_level}, "array_to_lod_tensor");
+  const infer::Batch table(ranked, "array_to_lod_tensor: the table");
+  const int level = detail::resolve_level(options.level, table.levels);
+  y.rows = y.levels == 0 && level + 1 == table.levels ? table.rows : infer::unknown;
+  y.levels += level + 1;
+  return y;
+}
+inline LoDTensorDesc infer_shrink_rnn_memory(const LoDTensorDesc& x, std::int64_t t) {
+  infer::Batch y(x, "shrink_rnn_memory");
+  if (t < 0) throw OutOfRange(detail::text({"shrink_rnn_memory: step ", t, ", expected 0 or more"}));
+  y.rows = infer::unknown;
+  return y;
+}
+inline LoDTensorDesc infer_reorder_lod_tensor_by_rank(const LoDTensorDesc& x) {
+  return infer::Batch(x, "reorder_lod_tensor_by_rank");
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -5,7 +5,10 @@
 /// network loops over: each step is contiguous, and the active sequences are always the first ones.
 #pragma once
 
+#include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/rank_table.hpp>
 #include <lod/output.hpp>
@@ -234,6 +237,39 @@ auto from_time_major_grad(const E& executor, const X& dy, const RankTable& table
 template <LoDTensorLike X>
 auto from_time_major_grad(const X& dy, const RankTable& table) {
   return to_time_major(dy, table);
+}
+
+namespace operation {
+
+/// The number of levels down to the ranked one. Throws ShapeMismatch unless x may have those of the table.
+inline int infer_ranked_levels(const infer::Batch& x, const LoDTensorDesc& ranked, const RankOptions& options,
+                               const char* what) {
+  const infer::Batch table(ranked, what);
+  const int levels = detail::resolve_level(options.level, table.levels) + 1;
+  const bool same_rows = x.levels > levels || table.levels > levels || infer::agree(x.rows, table.rows);
+  if (x.levels < levels || !same_rows) {
+    throw ShapeMismatch(detail::text({what, ": the levels of x are not those that the table ranks"}));
+  }
+  return levels;
+}
+
+}  // namespace operation
+
+/// What `to_time_major` and `from_time_major` give, described: see <lod/infer.hpp>. A time-major block is described as
+/// its `values()`; `ranked` is a tensor with the LoD of the table, which was made with these options.
+inline LoDTensorDesc infer_to_time_major(const LoDTensorDesc& x, const LoDTensorDesc& ranked,
+                                         const RankOptions& options = {}) {
+  infer::Batch z(x, "to_time_major");
+  z.levels -= operation::infer_ranked_levels(z, ranked, options, "to_time_major") - 1;
+  return z;
+}
+inline LoDTensorDesc infer_from_time_major(const LoDTensorDesc& z, const LoDTensorDesc& ranked,
+                                           const RankOptions& options = {}) {
+  infer::Batch y(z, "from_time_major");
+  const infer::Batch table(ranked, "from_time_major: the table");
+  if (y.levels == 0) throw ShapeMismatch("from_time_major: the steps of z are not those of the table");
+  y.levels += detail::resolve_level(options.level, table.levels);
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -4,6 +4,7 @@
 /// The different sequences of a batch.
 #pragma once
 
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/rearrange.hpp>
@@ -78,6 +79,21 @@ UniqueSequences<value_type_t<X>, device_t<X>> unique_sequences(const E& executor
 template <LoDTensorLike X>
 auto unique_sequences(const X& x) {
   return unique_sequences(default_executor<device_t<X>>(), x);
+}
+
+/// What `unique_sequences` gives, described.
+struct UniqueSequencesDesc {
+  LoDTensorDesc values;
+  LoDTensorDesc index;
+  LoDTensorDesc counts;
+};
+
+/// What `unique_sequences` gives, described: see <lod/infer.hpp>.
+inline UniqueSequencesDesc infer_unique_sequences(const LoDTensorDesc& x) {
+  infer::Batch values(x, "unique_sequences");
+  const std::int64_t size = values.size();
+  values.rows = infer::unknown;
+  return {values, infer::Batch(DataType::INT64, size, {}, 0), infer::Batch(DataType::INT64, infer::unknown, {}, 0)};
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Inference of shapes: what operations give, from descriptions of what they take.
+///
+/// Each operation `f` that gives a tensor has a twin `infer_f` at the end of its header, which takes descriptions in
+/// the place of tensors and returns that of the result, or an aggregate of them with the names that the results of `f`
+/// have. These rules hold for all of them:
+///
+/// - A dimension that is -1 is unknown, matches whatever it has to agree with, and takes the number of what it agrees
+///   with. What depends on values (on LoDs, ids, masks) is -1 in results. Element types and `lod_level` never are.
+/// - Where `f` takes a LoD (or a rank table, which is made from one), `infer_f` takes the description of a tensor that
+///   has it, of which the number of rows and of levels count. Where it takes a list of numbers, `infer_f` takes the
+///   description of the list as a tensor, of which the number of elements counts; lists of which nothing follows are
+///   left out.
+/// - `infer_f` throws what `f` throws, where the descriptions are enough to see it; ShapeMismatch also for an element
+///   type that `f` does not take, and for what describes no tensor: no dimension, one under -1, a negative lod_level.
+/// - The gradient by an argument is described as the argument, without what does not count for `f` (the levels of what
+///   is taken as a list). So `f_grad` has a twin only where it gives gradients by what need not have been given:
+///   `infer_lstm_grad`, `infer_gru_grad`.
+#pragma once
+
+#include <lod/desc.hpp>
+#include <lod/error.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/supports.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lod::infer {
+
+inline constexpr std::int64_t unknown = -1;
+
+using Dims = std::vector<std::int64_t>;
+
+/// "{15, -1, 480}".
+inline std::string to_string(const Dims& dims) {
+  std::string text = "{";
+  for (const std::int64_t dim : dims) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(dim);
+  }
+  return text += "}";
+}
+
+/// Whether two numbers may be the same, and the one that is known.
+inline bool agree(std::int64_t a, std::int64_t b) noexcept { return a == b || a == unknown || b == unknown; }
+inline std::int64_t known(std::int64_t a, std::int64_t b) noexcept { return a != unknown ? a : b; }
+
+inline bool agree(const Dims& a, const Dims& b) noexcept {
+  bool all = a.size() == b.size();
+  for (std::size_t dim = 0; all && dim < a.size(); ++dim) all = agree(a[dim], b[dim]);
+  return all;
+}
+inline Dims known(const Dims& a, const Dims& b) {
+  Dims dims = a;
+  for (std::size_t dim = 0; dim < a.size(); ++dim) dims[dim] = known(a[dim], b[dim]);
+  return dims;
+}
+
+/// Unknown where one of them is. Throw ShapeMismatch beyond 64 bits.
+inline std::int64_t sum(std::int64_t a, std::int64_t b, const char* what) {
+  std::int64_t result = unknown;
+  if (a != unknown && b != unknown && __builtin_add_overflow(a, b, &result)) {
+    throw ShapeMismatch(detail::text({what, ": ", a, " + ", b, " rows exceed 64 bits"}));
+  }
+  return result;
+}
+/// 0 where one of them is, even if another is unknown.
+inline std::int64_t product(const Dims& factors, const char* what) {
+  bool is_known = true;
+  for (const std::int64_t factor : factors) {
+    if (factor == 0) return 0;
+    is_known = is_known && factor != unknown;
+  }
+  if (!is_known) return unknown;
+  std::int64_t result = 1;
+  for (const std::int64_t factor : factors) {
+    if (__builtin_mul_overflow(result, factor, &result)) {
+      throw ShapeMismatch(detail::text({what, ": the product of ", to_string(factors), " exceeds 64 bits"}));
+    }
+  }
+  return result;
+}
+
+/// Throws ShapeMismatch unless dims are those of a tensor.
+inline void check_dims(const Dims& dims, const char* what) {
+  if (dims.empty()) throw ShapeMismatch(detail::text({what, ": no dimension, expected at least that of the rows"}));
+  for (const std::int64_t dim : dims) {
+    if (dim < unknown) {
+      throw ShapeMismatch(detail::text({what, ": dimension ", dim, ", expected 0 or more, or -1 for unknown"}));
+    }
+  }
+}
+
+/// Throws ShapeMismatch unless the element type is the one that is expected.
+inline void check_type(DataType found, DataType expected, const char* what) {
+  if (found != expected) {
+    throw ShapeMismatch(
+        detail::text({what, ": elements of ", lod::to_string(found), ", expected ", lod::to_string(expected)}));
+  }
+}
+/// Throws ShapeMismatch unless the operation takes elements of the type.
+template <class Op>
+void check_elements(DataType found, const char* what) {
+  if (!Op::has(found)) {
+    throw ShapeMismatch(detail::text({what, ": elements of ", lod::to_string(found), ", expected ", Op::words}));
+  }
+}
+
+/// Throws ShapeMismatch unless there may be `expected` rows.
+inline void check_row_count(std::int64_t found, std::int64_t expected, const char* what) {
+  if (!agree(found, expected)) {
+    throw ShapeMismatch(detail::text({what, ": ", found, " rows, expected ", expected}));
+  }
+}
+/// Throws ShapeMismatch unless both row shapes may be the same; returns what is known of it.
+inline Dims common_row_shape(const Dims& found, const Dims& expected, const char* what) {
+  if (!agree(found, expected)) {
+    throw ShapeMismatch(detail::text({what, ": rows of shape ", to_string(found), ", expected ", to_string(expected)}));
+  }
+  return known(expected, found);
+}
+
+/// A description in the parts that operations think in.
+struct Batch {
+  DataType type;
+  std::int64_t rows;
+  Dims row_shape;
+  int levels;
+
+  /// Throws ShapeMismatch for what describes no tensor. `what` begins the text.
+  Batch(const LoDTensorDesc& x, const char* what) : type(x.tensor.data_type), levels(x.lod_level) {
+    check_dims(x.tensor.dims, what);
+    if (levels < 0) throw ShapeMismatch(detail::text({what, ": lod_level ", levels, ", expected 0 or more"}));
+    rows = x.tensor.dims.front();
+    row_shape.assign(x.tensor.dims.begin() + 1, x.tensor.dims.end());
+  }
+  Batch(DataType element_type, std::int64_t row_count, Dims shape_of_row, int level_count)
+      : type(element_type), rows(row_count), row_shape(std::move(shape_of_row)), levels(level_count) {}
+
+  operator LoDTensorDesc() const {
+    TensorDesc tensor{type, {rows}};
+    tensor.dims.insert(tensor.dims.end(), row_shape.begin(), row_shape.end());
+    return {std::move(tensor), static_cast<std::int32_t>(levels)};
+  }
+
+  std::int64_t row_size(const char* what) const { return product(row_shape, what); }
+  std::int64_t elements(const char* what) const { return product({rows, row_size(what)}, what); }
+  /// The sequences of the outermost level, which are the rows where there is none.
+  std::int64_t size() const noexcept { return levels == 0 ? rows : unknown; }
+
+  /// Throws InvalidLoD where there is no level.
+  void check_has_level(const char* what) const {
+    if (levels == 0) throw InvalidLoD(detail::text({what, ": the tensor has no level, expected at least one"}));
+  }
+  /// A level, counted from the outermost; negative ones count from the last. Throws InvalidLoD where there is none,
+  /// OutOfRange.
+  int level(int counted, const char* what) const {
+    check_has_level(what);
+    return detail::resolve_level(counted, levels);
+  }
+  /// One row for each sequence of a level, under the levels above it. Throws as `level`.
+  Batch pooled(int counted, const char* what) const {
+    Batch y = *this;
+    y.levels = level(counted, what);
+    y.rows = unknown;
+    return y;
+  }
+  /// Throws ShapeMismatch unless a row may be one element.
+  void check_scalar_rows(const char* what, const char* expected) const {
+    if (!agree(row_size(what), 1)) {
+      throw ShapeMismatch(detail::text({what, ": rows of shape ", to_string(row_shape), ", expected ", expected}));
+    }
+  }
+};
+
+/// The batch that an operation computes with. Throws also where it does not take the elements.
+template <class Op>
+Batch batch_for(const LoDTensorDesc& x, const char* what) {
+  Batch batch(x, what);
+  check_elements<Op>(batch.type, what);
+  return batch;
+}
+
+/// The number of elements of a list. Throws ShapeMismatch unless they are int64.
+inline std::int64_t count_of_ids(const LoDTensorDesc& ids, const char* what) {
+  const Batch list(ids, what);
+  check_type(list.type, DataType::INT64, what);
+  return list.elements(what);
+}
+
+}  // namespace lod::infer
