@@ -2,6 +2,7 @@
 #include "support/counting_resource.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -103,4 +104,22 @@ TEST_CASE("embedding: a second call allocates nothing") {
   lod::embedding_into(executor, table, ids, y);
   lod::embedding_grad_into(executor, y, ids, 6, {}, g);
   CHECK(resource.allocations == before);
+}
+
+TEST_CASE("infer_embedding: allows what the operation gives, and refuses what it does") {
+  using namespace lod_test;
+  const lod::LoDTensor<float> table({9, 2, 3});
+  for_each_random_batch<float>(0, {2}, [&](Engine&, const lod::LoDTensor<float>& x) {
+    const lod::LoDTensor<std::int64_t> ids =
+        x.levels() > 0 ? lod::LoDTensor<std::int64_t>(x.lod(), {2}) : lod::LoDTensor<std::int64_t>({x.rows(), 2});
+    const auto y = lod::embedding(table, ids);
+    check_inference(
+        y, [](const auto& a, const auto& b) { return lod::infer_embedding(a, b); }, describe(table), describe(ids));
+    CHECK(describe(lod::embedding_grad(y, ids, table.rows())) == describe(table).tensor);
+  });
+  const auto ids = described(lod::DataType::INT64, {15, 1}, 2);
+  CHECK(lod::infer_embedding(described(lod::DataType::BF16, {-1, 8}), ids) ==
+        described(lod::DataType::BF16, {15, 1, 8}, 2));
+  CHECK_THROWS_WITH_AS(lod::infer_embedding(ids, described(lod::DataType::INT32, {15})),
+                       doctest::Contains("embedding: ids: elements of INT32, expected INT64"), lod::ShapeMismatch);
 }

@@ -2,6 +2,7 @@
 #include "support/counting_resource.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -211,4 +212,23 @@ TEST_CASE("merge_add, to_dense: a second call allocates nothing") {
   const int before = resource.allocations;
   run();
   CHECK(resource.allocations == before);
+}
+
+TEST_CASE("infer_merge_add, infer_to_dense: allow what the operations give, and refuse what they do") {
+  using namespace lod_test;
+  const lod::SelectedRows<float> g({4, 0, 4}, 10, {8}), none({}, 10, {8});
+  for (const auto& desc : {describe(g), blank(describe(g))}) {
+    for (const auto* second : {&g, &none}) {
+      CHECK_NOTHROW(lod::check(lod::merge_add(g, *second), lod::infer_merge_add({desc, describe(*second)})));
+    }
+    check_inferred(lod::to_dense(g), lod::infer_to_dense(desc));
+  }
+  CHECK(lod::infer_merge_add({{lod::DataType::FP32, {-1, 8}}, {lod::DataType::FP32, {10, -1}}}) ==
+        lod::TensorDesc{lod::DataType::FP32, {10, 8}});
+  CHECK_THROWS_AS(lod::infer_merge_add({}), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_merge_add({describe(g), {lod::DataType::FP32, {9, 8}}}),
+                       doctest::Contains("merge_add: height 9, expected 10 as the first has"), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_merge_add({describe(g), {lod::DataType::FP32, {10, 7}}}),
+                       doctest::Contains("merge_add: rows of shape {7}, expected {8}"), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_to_dense({lod::DataType::COMPLEX64, {10, 8}}), lod::ShapeMismatch);
 }

@@ -4,6 +4,7 @@
 /// Embeddings: rows of a table looked up by ids, and the row-sparse gradient of the table.
 #pragma once
 
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
@@ -100,6 +101,17 @@ SelectedRows<value_type_t<X>, device_t<X>> embedding_grad(const E& executor, con
 template <LoDTensorLike X, LoDTensorLike Ids>
 auto embedding_grad(const X& dy, const Ids& ids, std::int64_t height, const EmbeddingOptions& options = {}) {
   return embedding_grad(default_executor<device_t<X>>(), dy, ids, height, options);
+}
+
+/// What `embedding` gives, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_embedding(const LoDTensorDesc& table, const LoDTensorDesc& ids,
+                                     const EmbeddingOptions& = {}) {
+  const infer::Batch rows(table, "embedding: table");
+  infer::Batch y(ids, "embedding: ids");
+  infer::check_type(y.type, DataType::INT64, "embedding: ids");
+  y.type = rows.type;
+  y.row_shape.insert(y.row_shape.end(), rows.row_shape.begin(), rows.row_shape.end());
+  return y;
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -4,6 +4,8 @@
 /// Row-sparse tensors made tidy: repeated rows added up or averaged; made dense, and from dense tensors.
 #pragma once
 
+#include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/embedding.hpp>
@@ -19,6 +21,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <vector>
 
 namespace lod::op {
 struct merge_add : elements::Arithmetic {};
@@ -303,5 +306,23 @@ template <LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<
 auto to_dense_grad(const X& dy, const Rows& rows) {
   return from_dense(dy, rows);
 }
+
+/// What `merge_add` and `to_dense` give, described: see <lod/infer.hpp>. Row-sparse tensors are described as the dense
+/// ones that they stand for.
+inline TensorDesc infer_merge_add(const std::vector<TensorDesc>& sources) {
+  if (sources.empty()) throw ShapeMismatch("merge_add: nothing given, expected at least one row-sparse tensor");
+  infer::Batch out = infer::batch_for<op::merge_add>({sources[0]}, "merge_add");
+  for (const TensorDesc& source : sources) {
+    const infer::Batch x({source}, "merge_add");
+    infer::check_type(x.type, out.type, "merge_add");
+    out.row_shape = infer::common_row_shape(x.row_shape, out.row_shape, "merge_add");
+    if (!infer::agree(x.rows, out.rows)) {
+      throw ShapeMismatch(detail::text({"merge_add: height ", x.rows, ", expected ", out.rows, " as the first has"}));
+    }
+    out.rows = infer::known(out.rows, x.rows);
+  }
+  return LoDTensorDesc(out).tensor;
+}
+inline LoDTensorDesc infer_to_dense(const TensorDesc& g) { return infer::batch_for<op::to_dense>({g}, "to_dense"); }
 
 }  // namespace lod::inline LOD_TARGET
