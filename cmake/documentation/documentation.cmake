@@ -16,7 +16,7 @@ set(DOXYGEN_FILTER_PATTERNS "\"*.hpp=awk -f ${CMAKE_CURRENT_LIST_DIR}/filter.awk
 set(DOXYGEN_VERBATIM_VARS DOXYGEN_FILTER_PATTERNS)
 # What is public, and nothing else.
 set(DOXYGEN_EXCLUDE_SYMBOLS lod::detail "lod::detail::*" lod::operation "lod::operation::*" lod::kernel "lod::kernel::*"
-  "lod::proto::detail*" "lod::proto::Schema*" "lod::proto::EnumSchema*" "std::*")
+  lod::infer "lod::infer::*" "lod::proto::detail*" "lod::proto::Schema*" "lod::proto::EnumSchema*" "std::*")
 set(DOXYGEN_HIDE_FRIEND_COMPOUNDS YES)
 set(DOXYGEN_EXCLUDE "${PROJECT_SOURCE_DIR}/include/lod/target.hpp")
 set(DOXYGEN_USE_MDFILE_AS_MAINPAGE "${PROJECT_SOURCE_DIR}/README.md")

@@ -4,6 +4,7 @@
 #   - Functions that follow a documented one without an empty line between share its comment: overloads of one name say
 #     so, and f after f_into gets the comment once more. Functions of other names get nothing, so that Doxygen
 #     complains.
+#   - A function infer_f says that it describes what f gives.
 #   - A data member without a comment says all there is to say by its name: it gets an empty one.
 #   - Undocumented functions that are defaulted or deleted are left out.
 #   - A comment in a class that begins with @{ is the heading of its members, too.
@@ -110,6 +111,8 @@ END {
           if (name != "" && comment !~ /@[{]/ && !(name in shared)) shared[name] = comment
         } else if (name != "" && name in shared) {
           print indent "/// The same with other arguments."
+        } else if (name ~ /^infer_/) {
+          print indent "/// What `" substr(name, 7) "` gives, described: see <lod/infer.hpp>."
         } else if (name "_into" in shared) {
           shared[name] = shared[name "_into"]
           printf "%s", shared[name]

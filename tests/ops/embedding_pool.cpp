@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -312,4 +313,33 @@ TEST_CASE("embedding_pool: bad arguments throw and change nothing; a view may be
   check_throws<lod::ShapeMismatch>(
       [&] { lod::embedding_pool_into(executor, table, ids, PoolType::SUM, {}, other.view()); },
       "output: a view of shape {3, 2} with 0 levels", other);
+}
+
+TEST_CASE("infer_embedding_pool: allows what the operations give, and refuses what they do") {
+  const LoDTensor<float> table({9, 2, 3});
+  for_each_random_batch<float>(1, {}, [&](Engine& engine, const LoDTensor<float>& x) {
+    const LoDTensor<std::int64_t> ids(x.lod(), {});
+    const int level = static_cast<int>(random_number(engine, 0, x.levels() - 1));
+    const lod::EmbeddingPoolDescOptions options{.weights = describe(x), .level = level};
+    const auto infer = [&](const auto& rows, const auto& list) {
+      return lod::infer_embedding_pool(rows, list, lod::PoolType::SUM, options);
+    };
+    const auto y = lod::embedding_pool(table, ids, lod::PoolType::SUM, {.weights = x, .level = level});
+    check_inference(y, infer, describe(table), describe(ids));
+    CHECK(infer(describe(table), describe(ids)).tensor.dims == std::vector<std::int64_t>{-1, 2, 3});
+    const auto winners = lod::embedding_max_pool(table, ids, {.level = level});
+    check_inferred(winners.index, lod::infer_embedding_max_pool(describe(table), describe(ids), options).index);
+    check_inferred(winners.values, lod::infer_embedding_min_pool(describe(table), describe(ids), options).values);
+  });
+  const auto rows = describe(table), ids = described(lod::DataType::INT64, {15}, 2);
+  const auto infer = [](const auto& a, const auto& b, const lod::EmbeddingPoolDescOptions& options = {}) {
+    return lod::infer_embedding_pool(a, b, lod::PoolType::SUM, options);
+  };
+  CHECK_THROWS_AS(infer(rows, described(lod::DataType::INT32, {15}, 2)), lod::ShapeMismatch);
+  CHECK_THROWS_AS(infer(rows, described(lod::DataType::INT64, {15}, 0)), lod::InvalidLoD);
+  CHECK_THROWS_AS(infer(rows, described(lod::DataType::INT64, {15, 2}, 1)), lod::ShapeMismatch);
+  CHECK_THROWS_AS(infer(rows, ids, {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(infer(rows, ids, {.weights = described(lod::DataType::FP32, {14})}), lod::ShapeMismatch);
+  CHECK_THROWS_AS(infer(rows, ids, {.weights = described(lod::DataType::FP64, {15})}), lod::ShapeMismatch);
+  CHECK_THROWS_AS(infer(described(lod::DataType::COMPLEX64, {9, 2}), ids), lod::ShapeMismatch);
 }

@@ -214,14 +214,17 @@ TEST_CASE("merge_add, to_dense: a second call allocates nothing") {
   CHECK(resource.allocations == before);
 }
 
-TEST_CASE("infer_merge_add, infer_to_dense: allow what the operations give, and refuse what they do") {
+TEST_CASE(
+    "infer_merge_add, infer_to_dense, infer_from_dense: allow what the operations give, and refuse what they do") {
   using namespace lod_test;
   const lod::SelectedRows<float> g({4, 0, 4}, 10, {8}), none({}, 10, {8});
   for (const auto& desc : {describe(g), blank(describe(g))}) {
     for (const auto* second : {&g, &none}) {
       CHECK_NOTHROW(lod::check(lod::merge_add(g, *second), lod::infer_merge_add({desc, describe(*second)})));
     }
+    CHECK_NOTHROW(lod::check(lod::merge_average(g, g), lod::infer_merge_average({desc, desc})));
     check_inferred(lod::to_dense(g), lod::infer_to_dense(desc));
+    CHECK_NOTHROW(lod::check(lod::from_dense(lod::to_dense(g), g.rows()), lod::infer_from_dense({desc})));
   }
   CHECK(lod::infer_merge_add({{lod::DataType::FP32, {-1, 8}}, {lod::DataType::FP32, {10, -1}}}) ==
         lod::TensorDesc{lod::DataType::FP32, {10, 8}});

@@ -3,6 +3,7 @@
 #include "support/counting_resource.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include <lod/lod.hpp>
 
@@ -396,4 +397,33 @@ TEST_CASE("row-sparse arithmetic: the same bits for any number of threads; a sec
     CHECK(same_bits(r.joined.value(), expected.joined.value()));
     CHECK(same_bits(r.dense, expected.dense));
   }
+}
+
+TEST_CASE("infer_add, infer_scale, infer_clip, infer_split_selected_rows: allow what the operations give") {
+  const SelectedRows<float> g({4, 0, 4}, 10, {8});
+  const LoDTensor<float> x(LoD::from_lengths({{7, 0, 3}}), {8});
+  const Numbers sections = {3, 0, 7};
+  for (const auto& desc : {describe(g), blank(describe(g))}) {
+    CHECK_NOTHROW(lod::check(lod::add(g, g), lod::infer_add(desc, describe(g))));
+    check_inference(
+        lod::add(g, x), [&](const auto& dense) { return lod::infer_add(desc, dense); }, describe(x));
+    CHECK_NOTHROW(lod::check(lod::scale(g, 2), lod::infer_scale(desc)));
+    CHECK_NOTHROW(lod::check(lod::clip(g, -1, 1), lod::infer_clip(desc)));
+    CHECK_NOTHROW(lod::check(lod::clip_by_norm(g, 1), lod::infer_clip_by_norm(desc)));
+    const auto parts = lod::split_selected_rows(g, sections);
+    const auto inferred = lod::infer_split_selected_rows(desc, sections);
+    REQUIRE(inferred.size() == parts.size());
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      CHECK_NOTHROW(lod::check(parts[part], inferred[part]));
+      CHECK(inferred[part].dims[0] == sections[part]);
+    }
+  }
+  CHECK(lod::infer_scale(describe(g)) == describe(g));
+  CHECK_THROWS_WITH_AS(lod::infer_add(describe(g), lod::TensorDesc{lod::DataType::FP32, {9, 8}}),
+                       doctest::Contains("add: height 9, expected 10"), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_add(describe(g), described(lod::DataType::FP32, {10, 7})), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_clip({lod::DataType::BOOL, {10, 8}}), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_clip_by_norm({lod::DataType::INT32, {10, 8}}), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_split_selected_rows(describe(g), Numbers{3, 6}), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_split_selected_rows(describe(g), Numbers{-1, 11}), lod::ShapeMismatch);
 }

@@ -23,19 +23,23 @@ namespace lod::inline LOD_TARGET {
 template <class T, class Device = Cpu>
 class OptionalTensor {
  public:
-  using View = LoDTensorView<const T, Device>;
+  using View = LoDTensorView<const T, Device>;  ///< of what is there
 
   OptionalTensor() = default;
+  /// Nothing.
   OptionalTensor(std::nullptr_t) noexcept {}
+  /// A tensor or a view, which must live as long as this does.
   template <LoDTensorLike X>
     requires std::convertible_to<const X&, View> OptionalTensor(const X& x)
   noexcept : view_(x.view()) {}
+  /// What it points to; nothing, where that is null.
   template <LoDTensorLike X>
     requires std::convertible_to<const X&, View> OptionalTensor(const X* x)
   noexcept {
     if (x) view_ = x->view();
   }
 
+  /// Whether something is there.
   explicit operator bool() const noexcept { return view_.has_value(); }
   /// Of what is there.
   const View* operator->() const noexcept { return &*view_; }

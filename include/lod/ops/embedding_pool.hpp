@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/embedding.hpp>
@@ -13,12 +14,23 @@
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/selected_rows.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+
+namespace lod::op {
+struct embedding_pool : elements::Arithmetic {};
+struct embedding_pool_grad : elements::Arithmetic {};
+struct embedding_pool_weights_grad : elements::Arithmetic {};
+struct embedding_max_pool : elements::Arithmetic {};
+struct embedding_max_pool_grad : elements::Arithmetic {};
+struct embedding_min_pool : elements::Arithmetic {};
+struct embedding_min_pool_grad : elements::Arithmetic {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -200,6 +212,7 @@ template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, PoolType type,
                          const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& y) {
   using T = value_type_t<Table>;
+  detail::check_elements<op::embedding_pool, T>();
   const auto rows = table.view();
   const auto list = ids.view();
   const kernel::Segments sequences = operation::check_embedding_pool(list, options, "embedding_pool");
@@ -230,6 +243,7 @@ template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y, class Ind
 void embedding_max_pool_into(const E& executor, const Table& table, const Ids& ids,
                              const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& values,
                              Index&& index) {
+  detail::check_elements<op::embedding_max_pool, value_type_t<Table>>();
   operation::embedding_extreme_pool_into(executor, table, ids, false, options, values, index);
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
@@ -252,6 +266,7 @@ template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y, class Ind
 void embedding_min_pool_into(const E& executor, const Table& table, const Ids& ids,
                              const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& values,
                              Index&& index) {
+  detail::check_elements<op::embedding_min_pool, value_type_t<Table>>();
   operation::embedding_extreme_pool_into(executor, table, ids, true, options, values, index);
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
@@ -282,6 +297,7 @@ void embedding_pool_grad_into(const E& executor, const X& dy, const Ids& ids, st
                               const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options,
                               SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
   constexpr const char* what = "embedding_pool_grad";
+  detail::check_elements<op::embedding_pool_grad, value_type_t<X>>();
   if (type == PoolType::MAX || type == PoolType::MIN) {
     throw std::invalid_argument("embedding_pool_grad: of MAX and MIN, use embedding_max_pool_grad with the index");
   }
@@ -316,6 +332,7 @@ void embedding_max_pool_grad_into(const E& executor, const X& dy, const Index& i
                                   const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options,
                                   SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
   constexpr const char* what = "embedding_max_pool_grad";
+  detail::check_elements<op::embedding_max_pool_grad, value_type_t<X>>();
   static_assert(std::same_as<value_type_t<Index>, std::int64_t>, "embedding_max_pool_grad: the index is int64");
   const auto view = dy.view();
   const auto winners = index.view();
@@ -370,6 +387,7 @@ void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Tabl
                                       const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options, Y&& dweights) {
   constexpr const char* what = "embedding_pool_weights_grad";
   using T = value_type_t<X>;
+  detail::check_elements<op::embedding_pool_weights_grad, T>();
   static_assert(std::same_as<value_type_t<Table>, T>,
                 "embedding_pool_weights_grad: dy and the table must have one element type");
   const auto view = dy.view();
@@ -406,6 +424,53 @@ template <LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids>
 auto embedding_pool_weights_grad(const X& dy, const Table& table, const Ids& ids, PoolType type,
                                  const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return embedding_pool_weights_grad(default_executor<device_t<X>>(), dy, table, ids, type, options);
+}
+
+/// The options of `infer_embedding_pool`: the weights described; those that are left out have no dimension.
+struct EmbeddingPoolDescOptions {
+  LoDTensorDesc weights = {};
+  int level = -1;
+};
+
+namespace operation {
+
+template <class Op>
+infer::Batch infer_embedding_pool(const LoDTensorDesc& table, const LoDTensorDesc& ids,
+                                  const EmbeddingPoolDescOptions& options, const char* what) {
+  const infer::Batch list(ids, what);
+  infer::check_type(list.type, DataType::INT64, what);
+  list.check_scalar_rows(what, "one id a row");
+  const infer::Batch rows = infer::batch_for<Op>(table, what);
+  infer::Batch y = list.pooled(options.level, what);
+  if (!options.weights.tensor.dims.empty()) {
+    const infer::Batch weights(options.weights, what);
+    infer::check_type(weights.type, rows.type, what);
+    weights.check_scalar_rows(what, "one weight a row");
+    infer::check_row_count(weights.rows, list.rows, what);
+  }
+  y.type = rows.type;
+  y.row_shape.insert(y.row_shape.end(), rows.row_shape.begin(), rows.row_shape.end());
+  return y;
+}
+
+}  // namespace operation
+
+/// What `embedding_pool` gives, described: see <lod/infer.hpp>, also for the following.
+inline LoDTensorDesc infer_embedding_pool(const LoDTensorDesc& table, const LoDTensorDesc& ids, PoolType,
+                                          const EmbeddingPoolDescOptions& options = {}) {
+  return operation::infer_embedding_pool<op::embedding_pool>(table, ids, options, "embedding_pool");
+}
+inline MaxPoolDesc infer_embedding_max_pool(const LoDTensorDesc& table, const LoDTensorDesc& ids,
+                                            const EmbeddingPoolDescOptions& options = {}) {
+  const infer::Batch values =
+      operation::infer_embedding_pool<op::embedding_max_pool>(table, ids, options, "embedding_max_pool");
+  return {values, infer::Batch(DataType::INT64, values.rows, values.row_shape, 0)};
+}
+inline MaxPoolDesc infer_embedding_min_pool(const LoDTensorDesc& table, const LoDTensorDesc& ids,
+                                            const EmbeddingPoolDescOptions& options = {}) {
+  const infer::Batch values =
+      operation::infer_embedding_pool<op::embedding_min_pool>(table, ids, options, "embedding_min_pool");
+  return {values, infer::Batch(DataType::INT64, values.rows, values.row_shape, 0)};
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -25,6 +25,10 @@
 
 namespace lod::op {
 struct merge_add : elements::Arithmetic {};
+struct merge_add_grad : elements::Arithmetic {};
+struct merge_average : elements::Arithmetic {};
+struct merge_average_grad : elements::Arithmetic {};
+struct from_dense : elements::Any {};
 struct to_dense : elements::Arithmetic {};
 struct to_dense_grad : elements::Any {};
 }  // namespace lod::op
@@ -191,6 +195,7 @@ auto merge_add(const SelectedRows<T, Device>& g, const More&... more) {
 template <Executor E, class T>
 void merge_average_into(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
                         SelectedRows<T, typename E::device>& out) {
+  detail::check_elements<op::merge_average, T>();
   operation::merge_into<E, T>(executor, PoolType::AVERAGE, "merge_average", sources, out);
 }
 template <Executor E, class T>
@@ -218,6 +223,7 @@ auto merge_average(const SelectedRows<T, Device>& g, const More&... more) {
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 void merge_add_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
                          SelectedRows<T, typename E::device>& dg) {
+  detail::check_elements<op::merge_add_grad, T>();
   operation::merge_grad_into<E, T>(executor, PoolType::SUM, "merge_add_grad", dy, dy.value().data(),
                                    operation::ids_of(rows), dg);
 }
@@ -237,6 +243,7 @@ auto merge_add_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 void merge_average_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
                              SelectedRows<T, typename E::device>& dg) {
+  detail::check_elements<op::merge_average_grad, T>();
   operation::merge_grad_into<E, T>(executor, PoolType::AVERAGE, "merge_average_grad", dy, dy.value().data(),
                                    operation::ids_of(rows), dg);
 }
@@ -307,22 +314,40 @@ auto to_dense_grad(const X& dy, const Rows& rows) {
   return from_dense(dy, rows);
 }
 
-/// What `merge_add` and `to_dense` give, described: see <lod/infer.hpp>. Row-sparse tensors are described as the dense
-/// ones that they stand for.
-inline TensorDesc infer_merge_add(const std::vector<TensorDesc>& sources) {
-  if (sources.empty()) throw ShapeMismatch("merge_add: nothing given, expected at least one row-sparse tensor");
-  infer::Batch out = infer::batch_for<op::merge_add>({sources[0]}, "merge_add");
+namespace operation {
+
+/// A row-sparse tensor with the height and the row shape of others, which must have the same.
+template <class Op>
+TensorDesc infer_merged(const std::vector<TensorDesc>& sources, const char* what) {
+  if (sources.empty()) {
+    throw ShapeMismatch(detail::text({what, ": nothing given, expected at least one row-sparse tensor"}));
+  }
+  infer::Batch out = infer::batch_for<Op>({sources[0]}, what);
   for (const TensorDesc& source : sources) {
-    const infer::Batch x({source}, "merge_add");
-    infer::check_type(x.type, out.type, "merge_add");
-    out.row_shape = infer::common_row_shape(x.row_shape, out.row_shape, "merge_add");
+    const infer::Batch x({source}, what);
+    infer::check_type(x.type, out.type, what);
+    out.row_shape = infer::common_row_shape(x.row_shape, out.row_shape, what);
     if (!infer::agree(x.rows, out.rows)) {
-      throw ShapeMismatch(detail::text({"merge_add: height ", x.rows, ", expected ", out.rows, " as the first has"}));
+      throw ShapeMismatch(detail::text({what, ": height ", x.rows, ", expected ", out.rows, " as the first has"}));
     }
     out.rows = infer::known(out.rows, x.rows);
   }
   return LoDTensorDesc(out).tensor;
 }
+
+}  // namespace operation
+
+/// What `merge_add` gives, described: see <lod/infer.hpp>, also for the following. Row-sparse tensors are described as
+/// the dense ones that they stand for.
+inline TensorDesc infer_merge_add(const std::vector<TensorDesc>& sources) {
+  return operation::infer_merged<op::merge_add>(sources, "merge_add");
+}
+inline TensorDesc infer_merge_average(const std::vector<TensorDesc>& sources) {
+  return operation::infer_merged<op::merge_average>(sources, "merge_average");
+}
 inline LoDTensorDesc infer_to_dense(const TensorDesc& g) { return infer::batch_for<op::to_dense>({g}, "to_dense"); }
+inline TensorDesc infer_from_dense(const LoDTensorDesc& x) {
+  return LoDTensorDesc(infer::batch_for<op::from_dense>(x, "from_dense")).tensor;
+}
 
 }  // namespace lod::inline LOD_TARGET

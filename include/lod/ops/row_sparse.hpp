@@ -6,6 +6,7 @@
 
 #include <lod/data_type.hpp>
 #include <lod/error.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/elementwise.hpp>
@@ -15,6 +16,7 @@
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/selected_rows.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
@@ -24,9 +26,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <stdexcept>
 #include <type_traits>
 #include <vector>
+
+namespace lod::op {
+struct scatter : elements::Number {};
+struct scale : elements::Number {};
+struct clip : elements::Number {};
+struct clip_grad : elements::Floating {};
+struct clip_by_norm : elements::Floating {};
+struct clip_by_norm_grad : elements::Floating {};
+struct split_selected_rows : elements::Any {};
+struct split_selected_rows_grad : elements::Any {};
+}  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
@@ -141,16 +155,12 @@ void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row
 /// Throws unless they are bounds.
 template <class T>
 void check_bounds(Scalar least, Scalar greatest, const char* what) {
-  static_assert(!std::same_as<T, bool>, "clip: numbers only, not bool");
   using Number = std::conditional_t<std::integral<T>, std::int64_t, double>;
   if (!(least.to<Number>() <= greatest.to<Number>())) {
     throw std::invalid_argument(detail::text({what, ": the lower bound, expected not to exceed the upper one"}));
   }
 }
-template <class T>
-void check_norm(double norm, const char* what) {
-  static_assert(std::floating_point<T> || detail::Half<T>,
-                "clip_by_norm: floating-point elements only: float, double, float16, bfloat16");
+inline void check_norm(double norm, const char* what) {
   if (!(norm >= 0)) throw std::invalid_argument(detail::text({what, ": the norm, expected 0 or more"}));
 }
 
@@ -166,8 +176,6 @@ template <Executor E, class T, class Change>
 void merged_grad_into(const E& executor, const char* what, const SelectedRows<T, typename E::device>& dy,
                       const SelectedRows<T, typename E::device>& g, SelectedRows<T, typename E::device>& dg,
                       const Change& change) {
-  static_assert(std::floating_point<T> || detail::Half<T>,
-                "gradients are of floating-point elements only: float, double, float16, bfloat16");
   check_same_rows(dy.height(), dy.row_shape(), g, what);
   const std::array sources{&g};
   const std::int64_t count = dy.value().rows() * dy.row_size();
@@ -201,7 +209,7 @@ template <Executor E, class T, MutableTensorLike Dense>
 void scatter(const E& executor, const SelectedRows<T, typename E::device>& g, ScatterOp op, Dense&& dense) {
   static_assert(std::same_as<value_type_t<std::remove_cvref_t<Dense>>, T>,
                 "scatter: the dense tensor is of the type of the rows");
-  static_assert(!std::same_as<T, bool>, "scatter: numbers only, not bool");
+  detail::check_elements<op::scatter, T>();
   operation::check_same_rows(dense.rows(), dense.row_shape(), g, "scatter: the dense tensor");
   const std::array sources{&g};
   const operation::RowGroups<E, T> groups(executor, sources);
@@ -248,6 +256,7 @@ void scatter(const SelectedRows<T, Device>& g, ScatterOp op, Dense&& dense) {
 template <Executor E, class T>
 void add_into(const E& executor, const SelectedRows<T, typename E::device>& a,
               const SelectedRows<T, typename E::device>& b, SelectedRows<T, typename E::device>& out) {
+  detail::check_elements<op::add, T>();
   operation::check_same_rows(b.height(), b.row_shape(), a, "add");
   const auto first = static_cast<std::int64_t>(a.rows().size()), second = static_cast<std::int64_t>(b.rows().size());
   const Workspace::Loan<std::int64_t> rows(executor.workspace(), first + second);
@@ -296,7 +305,7 @@ auto add(const SelectedRows<T, Device>& g, const X& x) {
 template <Executor E, class T>
 void scale_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar factor,
                 SelectedRows<T, typename E::device>& out) {
-  static_assert(!std::same_as<T, bool>, "scale: numbers only, not bool");
+  detail::check_elements<op::scale, T>();
   operation::resize_like(g, out);
   kernel::Map<E>::run(executor, operation::Scaled{factor}, g.value().data(), g.value().rows() * g.row_size(),
                       out.value().data());
@@ -319,6 +328,7 @@ auto scale(const SelectedRows<T, Device>& g, Scalar factor) {
 template <Executor E, class T>
 void clip_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
                SelectedRows<T, typename E::device>& out) {
+  detail::check_elements<op::clip, T>();
   operation::check_bounds<T>(least, greatest, "clip");
   merge_add_into(executor, g, out);
   T* const values = out.value().data();
@@ -343,6 +353,7 @@ template <Executor E, class T>
 void clip_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
                     const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
                     SelectedRows<T, typename E::device>& dg) {
+  detail::check_elements<op::clip_grad, T>();
   operation::check_bounds<T>(least, greatest, "clip_grad");
   const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
     kernel::Combine<E>::run(executor, operation::ClippedGrad{least, greatest}, values, x, count, d);
@@ -370,7 +381,8 @@ auto clip_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>&
 template <Executor E, class T>
 void clip_by_norm_into(const E& executor, const SelectedRows<T, typename E::device>& g, double norm,
                        SelectedRows<T, typename E::device>& out) {
-  operation::check_norm<T>(norm, "clip_by_norm");
+  detail::check_elements<op::clip_by_norm, T>();
+  operation::check_norm(norm, "clip_by_norm");
   merge_add_into(executor, g, out);
   T* const values = out.value().data();
   const std::int64_t count = out.value().rows() * out.row_size();
@@ -398,7 +410,8 @@ template <Executor E, class T>
 void clip_by_norm_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
                             const SelectedRows<T, typename E::device>& g, double norm,
                             SelectedRows<T, typename E::device>& dg) {
-  operation::check_norm<T>(norm, "clip_by_norm_grad");
+  detail::check_elements<op::clip_by_norm_grad, T>();
+  operation::check_norm(norm, "clip_by_norm_grad");
   const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
     const double length = operation::length_of(executor, x, count);
     if (!(length > norm)) return values;
@@ -533,6 +546,40 @@ SelectedRows<T, typename E::device> split_selected_rows_grad(
 template <class T, class Device>
 auto split_selected_rows_grad(const std::vector<SelectedRows<T, Device>>& dparts) {
   return split_selected_rows_grad(default_executor<Device>(), dparts);
+}
+
+/// What `add` gives of row-sparse tensors, described: see <lod/infer.hpp>, also for the following. They are described
+/// as the dense tensors that they stand for.
+inline TensorDesc infer_add(const TensorDesc& a, const TensorDesc& b) {
+  return operation::infer_merged<op::add>({a, b}, "add");
+}
+inline LoDTensorDesc infer_add(const TensorDesc& g, const LoDTensorDesc& x) {
+  infer::Batch y = infer::batch_for<op::add>(x, "add");
+  const infer::Batch sum({operation::infer_merged<op::add>({x.tensor, g}, "add")}, "add");
+  y.rows = sum.rows;
+  y.row_shape = sum.row_shape;
+  return y;
+}
+inline TensorDesc infer_scale(const TensorDesc& g) { return operation::infer_merged<op::scale>({g}, "scale"); }
+inline TensorDesc infer_clip(const TensorDesc& g) { return operation::infer_merged<op::clip>({g}, "clip"); }
+inline TensorDesc infer_clip_by_norm(const TensorDesc& g) {
+  return operation::infer_merged<op::clip_by_norm>({g}, "clip_by_norm");
+}
+inline std::vector<TensorDesc> infer_split_selected_rows(const TensorDesc& g,
+                                                         std::span<const std::int64_t> height_sections) {
+  constexpr const char* what = "split_selected_rows";
+  infer::Batch part = infer::batch_for<op::split_selected_rows>({g}, what);
+  const std::int64_t height = part.rows;
+  std::int64_t sum = 0;
+  std::vector<TensorDesc> parts;
+  for (const std::int64_t section : height_sections) {
+    if (section < 0) throw ShapeMismatch(detail::text({what, ": section of height ", section, ", expected 0 or more"}));
+    sum = infer::sum(sum, section, what);
+    part.rows = section;
+    parts.push_back(LoDTensorDesc(part).tensor);
+  }
+  infer::check_row_count(sum, height, what);
+  return parts;
 }
 
 }  // namespace lod::inline LOD_TARGET
