@@ -31,8 +31,8 @@ struct Any {
 struct Arithmetic {
   static constexpr const char* words = "bool, integers, float16, bfloat16, float, double";
   template <class T>
-  static constexpr bool includes = has_data_type_v<T> &&
-                                   (std::integral<T> || std::floating_point<T> || detail::Half<T>);
+  static constexpr bool includes =
+      std::integral<T> || std::same_as<T, float> || std::same_as<T, double> || detail::Half<T>;
   static constexpr bool has(DataType type) noexcept {
     return type != DataType::COMPLEX64 && type != DataType::COMPLEX128 && type != DataType::FP8_E4M3FN &&
            type != DataType::FP8_E5M2;
@@ -61,7 +61,7 @@ struct Number {
 struct Id {
   static constexpr const char* words = "bool, integers";
   template <class T>
-  static constexpr bool includes = has_data_type_v<T>&& std::integral<T>;
+  static constexpr bool includes = std::integral<T>;
   static constexpr bool has(DataType type) noexcept {
     return Arithmetic::has(type) && type != DataType::FP16 && type != DataType::BF16 && type != DataType::FP32 &&
            type != DataType::FP64;
@@ -99,7 +99,7 @@ inline constexpr bool has_kernels = std::same_as<Device, Cpu>;
 /// Whether an operation takes tensors of elements of type T on a device: `supports<op::sequence_softmax, float>`. T is
 /// the type of its first tensor; for `embedding` of the table, for `sequence_mask` of the result.
 template <class Op, class T, class Device = Cpu>
-inline constexpr bool supports = has_kernels<Op, Device>&& Op::template includes<T>;
+inline constexpr bool supports = (has_kernels<Op, Device> && Op::template includes<T>);
 
 namespace detail {
 

@@ -23,6 +23,7 @@ static_assert(supports<lod::op::add, std::uint8_t>);
 static_assert(!supports<lod::op::add, bool>);
 static_assert(!supports<lod::op::add_grad, std::uint8_t>);
 static_assert(supports<lod::op::edit_distance, std::int16_t>);
+static_assert(supports<lod::op::edit_distance, char>);
 static_assert(!supports<lod::op::edit_distance, double>);
 static_assert(supports<lod::op::adam, lod::float16>);
 static_assert(!supports<lod::op::adam, std::int64_t>);

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DLIST=<cmake/operations.cmake> [-DTABLE=<the program type_table>] -P operation_tags.cmake
-# Every operation has a tag, every tag an operation, and the table of types a row for each.
+# cmake -DLIST=<cmake/operations.cmake> [-DTABLE=<the program print_type_table>] -P every_operation.cmake
+# Every operation has a tag, every tag an operation, and the table of types a row for each; every operation that gives a
+# tensor has a twin on descriptions, but for gradients (see <lod/infer.hpp>).
 cmake_minimum_required(VERSION 3.25)
 include("${LIST}")
-lodtensor_find_operations(tags functions)
+set(give_no_tensor sgd momentum adagrad rmsprop adam ftrl scatter for_each_sequence)
+
+lodtensor_find_operations(tags functions twins)
 list(LENGTH tags count)
 if(count LESS 50)
   message(FATAL_ERROR "only ${count} tags were found in the headers")
@@ -14,6 +17,9 @@ endif()
 foreach(function IN LISTS functions)
   if(NOT function IN_LIST tags)
     message(SEND_ERROR "lod::${function} has no tag lod::op::${function}")
+  endif()
+  if(NOT function MATCHES "_grad$" AND NOT function IN_LIST give_no_tensor AND NOT function IN_LIST twins)
+    message(SEND_ERROR "lod::${function} has no twin lod::infer_${function}")
   endif()
 endforeach()
 foreach(tag IN LISTS tags)
