@@ -32,8 +32,10 @@
 
 namespace lod::infer {
 
+/// A number of rows, or a dimension, that is not known.
 inline constexpr std::int64_t unknown = -1;
 
+/// The dimensions of a tensor, or of one row.
 using Dims = std::vector<std::int64_t>;
 
 /// "{15, -1, 480}".
@@ -46,22 +48,25 @@ inline std::string to_string(const Dims& dims) {
   return text += "}";
 }
 
-/// Whether two numbers may be the same, and the one that is known.
+/// Whether two numbers may be the same.
 inline bool agree(std::int64_t a, std::int64_t b) noexcept { return a == b || a == unknown || b == unknown; }
+/// The one that is known, of two that agree.
 inline std::int64_t known(std::int64_t a, std::int64_t b) noexcept { return a != unknown ? a : b; }
 
+/// Whether all dimensions may be the same.
 inline bool agree(const Dims& a, const Dims& b) noexcept {
   bool all = a.size() == b.size();
   for (std::size_t dim = 0; all && dim < a.size(); ++dim) all = agree(a[dim], b[dim]);
   return all;
 }
+/// What is known of dimensions that agree.
 inline Dims known(const Dims& a, const Dims& b) {
   Dims dims = a;
   for (std::size_t dim = 0; dim < a.size(); ++dim) dims[dim] = known(a[dim], b[dim]);
   return dims;
 }
 
-/// Unknown where one of them is. Throw ShapeMismatch beyond 64 bits.
+/// Unknown where one of the numbers is. Throws ShapeMismatch beyond 64 bits.
 inline std::int64_t sum(std::int64_t a, std::int64_t b, const char* what) {
   std::int64_t result = unknown;
   if (a != unknown && b != unknown && __builtin_add_overflow(a, b, &result)) {
@@ -69,7 +74,7 @@ inline std::int64_t sum(std::int64_t a, std::int64_t b, const char* what) {
   }
   return result;
 }
-/// 0 where one of them is, even if another is unknown.
+/// 0 where one of the factors is, even if another is unknown. Throws ShapeMismatch beyond 64 bits.
 inline std::int64_t product(const Dims& factors, const char* what) {
   bool is_known = true;
   for (const std::int64_t factor : factors) {
@@ -142,13 +147,16 @@ struct Batch {
   Batch(DataType element_type, std::int64_t row_count, Dims shape_of_row, int level_count)
       : type(element_type), rows(row_count), row_shape(std::move(shape_of_row)), levels(level_count) {}
 
+  /// The description itself.
   operator LoDTensorDesc() const {
     TensorDesc tensor{type, {rows}};
     tensor.dims.insert(tensor.dims.end(), row_shape.begin(), row_shape.end());
     return {std::move(tensor), static_cast<std::int32_t>(levels)};
   }
 
+  /// Elements in a row.
   std::int64_t row_size(const char* what) const { return product(row_shape, what); }
+  /// Elements in all rows.
   std::int64_t elements(const char* what) const { return product({rows, row_size(what)}, what); }
   /// The sequences of the outermost level, which are the rows where there is none.
   std::int64_t size() const noexcept { return levels == 0 ? rows : unknown; }

@@ -15,28 +15,32 @@
 
 namespace lod {
 
-/// Kinds of elements. Each says of a type whether it is one, of a DataType whether its elements are, and in words what
-/// there is; `check` is a compile error, with those words, for a type that is none.
+/// Kinds of elements.
 namespace elements {
 
 /// For operations that only move elements.
 struct Any {
-  static constexpr const char* words = "elements of any type";
+  static constexpr const char* words = "elements of any type";  ///< what there is
+  /// Whether T is of this kind.
   template <class T>
   static constexpr bool includes = std::is_trivially_copyable_v<T>;
+  /// Whether elements of the type are of this kind.
   static constexpr bool has(DataType) noexcept { return true; }
 };
 
 /// bool, integers and floating-point numbers: for operations that compute in the same way with all of them.
 struct Arithmetic {
-  static constexpr const char* words = "bool, integers, float16, bfloat16, float, double";
+  static constexpr const char* words = "bool, integers, float16, bfloat16, float, double";  ///< what there is
+  /// Whether T is of this kind.
   template <class T>
   static constexpr bool includes =
       std::integral<T> || std::same_as<T, float> || std::same_as<T, double> || detail::Half<T>;
+  /// Whether elements of the type are of this kind.
   static constexpr bool has(DataType type) noexcept {
     return type != DataType::COMPLEX64 && type != DataType::COMPLEX128 && type != DataType::FP8_E4M3FN &&
            type != DataType::FP8_E5M2;
   }
+  /// A compile error where T is not of this kind. Compilers name the operation beside it.
   template <class Op, class T>
   static constexpr void check() noexcept {
     static_assert(includes<T>,
@@ -46,10 +50,13 @@ struct Arithmetic {
 
 /// Those without bool.
 struct Number {
-  static constexpr const char* words = "integers, float16, bfloat16, float, double";
+  static constexpr const char* words = "integers, float16, bfloat16, float, double";  ///< what there is
+  /// Whether T is of this kind.
   template <class T>
   static constexpr bool includes = Arithmetic::includes<T> && !std::same_as<T, bool>;
+  /// Whether elements of the type are of this kind.
   static constexpr bool has(DataType type) noexcept { return Arithmetic::has(type) && type != DataType::BOOL; }
+  /// A compile error where T is not of this kind. Compilers name the operation beside it.
   template <class Op, class T>
   static constexpr void check() noexcept {
     static_assert(includes<T>,
@@ -59,13 +66,16 @@ struct Number {
 
 /// Ids: integers, and bool.
 struct Id {
-  static constexpr const char* words = "bool, integers";
+  static constexpr const char* words = "bool, integers";  ///< what there is
+  /// Whether T is of this kind.
   template <class T>
   static constexpr bool includes = std::integral<T>;
+  /// Whether elements of the type are of this kind.
   static constexpr bool has(DataType type) noexcept {
     return Arithmetic::has(type) && type != DataType::FP16 && type != DataType::BF16 && type != DataType::FP32 &&
            type != DataType::FP64;
   }
+  /// A compile error where T is not of this kind. Compilers name the operation beside it.
   template <class Op, class T>
   static constexpr void check() noexcept {
     static_assert(includes<T>, "this operation takes ids as elements only: integers or bool");
@@ -74,12 +84,15 @@ struct Id {
 
 /// Floating-point numbers.
 struct Floating {
-  static constexpr const char* words = "float16, bfloat16, float, double";
+  static constexpr const char* words = "float16, bfloat16, float, double";  ///< what there is
+  /// Whether T is of this kind.
   template <class T>
   static constexpr bool includes = std::same_as<T, float> || std::same_as<T, double> || detail::Half<T>;
+  /// Whether elements of the type are of this kind.
   static constexpr bool has(DataType type) noexcept {
     return type == DataType::FP16 || type == DataType::BF16 || type == DataType::FP32 || type == DataType::FP64;
   }
+  /// A compile error where T is not of this kind. Compilers name the operation beside it.
   template <class Op, class T>
   static constexpr void check() noexcept {
     static_assert(includes<T>, "this operation takes floating-point elements only: float16, bfloat16, float, double");
