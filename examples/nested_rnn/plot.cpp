@@ -34,7 +34,7 @@ void write_plot(const std::filesystem::path& file, const std::vector<Epoch>& epo
   curve("held out", "#d62728", 68, [](const Epoch& epoch) { return epoch.held_out_accuracy; });
   curve("largest class", "#999", 86, [&](const Epoch&) { return baseline; });
   curve("loss", "#2ca02c", 104, [&](const Epoch& epoch) { return greatest > 0 ? epoch.loss / greatest : 0; });
-  out << "<text x=\"" << left << "\" y=\"18\">Accuracy by epoch; loss, of its first " << greatest << "</text>\n"
+  out << "<text x=\"" << left << "\" y=\"18\">Accuracy by epoch; loss, 100% being " << greatest << "</text>\n"
       << "<text x=\"" << left << "\" y=\"272\">1</text><text x=\"" << left + width
       << "\" y=\"272\" text-anchor=\"end\">epoch " << epochs.size() << "</text>\n</svg>\n";
   if (!out.flush()) throw std::runtime_error("cannot write " + file.string());

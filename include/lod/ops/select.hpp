@@ -312,7 +312,7 @@ namespace operation {
 /// The number of elements of a mask. Throws ShapeMismatch unless it may be that of the sequences.
 inline void infer_mask(const infer::Batch& x, const LoDTensorDesc& mask, const char* what) {
   const infer::Batch list(mask, what);
-  infer::check_elements<op::sequence_mask>(list.type, what);
+  infer::check_elements<elements::Arithmetic>(list.type, what);
   const std::int64_t size = list.elements(what);
   if (!infer::agree(size, x.size())) {
     throw ShapeMismatch(detail::text({what, ": a mask of ", size, " elements, expected ", x.size(),
