@@ -46,9 +46,9 @@ struct Im2Sequence<CpuExecutor> {
           cpu::fill(y, width, T{});
           continue;
         }
-        const T* const pixels = image + (channel * patches.height + line) * patches.width + left;
+        const T* const pixels = image + (channel * patches.height + line) * patches.width;
         cpu::fill(y, begin, T{});
-        for (std::int64_t column = begin; column < end; ++column) y[column] = pixels[column];
+        for (std::int64_t column = begin; column < end; ++column) y[column] = pixels[column + left];
         cpu::fill(y + end, width - end, T{});
       }
     }
