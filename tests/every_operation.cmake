@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DLIST=<cmake/operations.cmake> [-DTABLE=<the program print_type_table>] -P every_operation.cmake
 # Every operation has a tag, every tag an operation, and the table of types a row for each; every operation that gives a
-# tensor has a twin on descriptions, but for gradients (see <lod/infer.hpp>).
+# tensor has a twin on descriptions, but for gradients (see <lod/infer.hpp>), and an `_into` form, which occurs in a test
+# case that says in its name that a second call allocates nothing.
 cmake_minimum_required(VERSION 3.25)
 include("${LIST}")
 set(give_no_tensor sgd momentum adagrad rmsprop adam ftrl scatter for_each_sequence)
 
-lodtensor_find_operations(tags functions twins)
+lodtensor_find_operations(tags functions twins intos)
 list(LENGTH tags count)
 if(count LESS 50)
   message(FATAL_ERROR "only ${count} tags were found in the headers")
@@ -21,6 +22,9 @@ foreach(function IN LISTS functions)
   if(NOT function MATCHES "_grad$" AND NOT function IN_LIST give_no_tensor AND NOT function IN_LIST twins)
     message(SEND_ERROR "lod::${function} has no twin lod::infer_${function}")
   endif()
+  if(NOT function IN_LIST give_no_tensor AND NOT function IN_LIST intos)
+    message(SEND_ERROR "lod::${function} has no form lod::${function}_into")
+  endif()
 endforeach()
 foreach(tag IN LISTS tags)
   if(NOT tag IN_LIST functions)
@@ -28,5 +32,20 @@ foreach(tag IN LISTS tags)
   endif()
   if(TABLE AND NOT table MATCHES "\n\\| `${tag}` \\|")
     message(SEND_ERROR "the table has no row for lod::op::${tag}")
+  endif()
+endforeach()
+
+set(second_calls)
+file(GLOB test_files "${CMAKE_CURRENT_LIST_DIR}/ops/*.cpp")
+foreach(test_file IN LISTS test_files)
+  file(READ "${test_file}" text)
+  string(REGEX REPLACE "[][;]" " " text "${text}")
+  string(REPLACE "\nTEST_CASE" ";" cases "${text}")
+  list(FILTER cases INCLUDE REGEX "^[^\n]*a second call")
+  string(APPEND second_calls "${cases}")
+endforeach()
+foreach(function IN LISTS intos)
+  if(NOT second_calls MATCHES "lod::${function}_into\\(")
+    message(SEND_ERROR "no test case has a second call of lod::${function}_into")
   endif()
 endforeach()

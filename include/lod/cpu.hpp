@@ -4,6 +4,7 @@
 /// with OpenMP, where the including file is compiled with it.
 #pragma once
 
+#include <lod/kernels/cpu/clip.hpp>
 #include <lod/kernels/cpu/ctc_align.hpp>
 #include <lod/kernels/cpu/edit_distance.hpp>
 #include <lod/kernels/cpu/elementwise.hpp>

@@ -12,6 +12,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -23,6 +24,21 @@ namespace lod {
 /// Scratch memory of an executor, kept for the next operation: once warm, operations allocate none. Blocks are lent and
 /// come back by themselves. May be used from several threads at a time.
 class Workspace {
+  struct AnyObject {
+    explicit AnyObject(const char* of) noexcept : key(of) {}
+    AnyObject(const AnyObject&) = delete;
+    AnyObject& operator=(const AnyObject&) = delete;
+    virtual ~AnyObject() = default;
+    const char* key;
+  };
+  template <class T>
+  struct Object final : AnyObject {
+    template <class... Arguments>
+    explicit Object(const Arguments&... arguments) : AnyObject(&type), value(arguments...) {}
+    T value;
+    static constexpr char type = 0;  // its address stands for T
+  };
+
  public:
   /// Empty; blocks come from `resource`.
   explicit Workspace(std::pmr::memory_resource* resource) noexcept : resource_(resource) {}
@@ -53,6 +69,33 @@ class Workspace {
     Workspace& workspace_;
     std::int64_t count_;
     Buffer<std::byte> block_;
+  };
+
+  /// An object of an operation's own, which is kept for the next loan of the same type: tensors in it keep their
+  /// memory. It comes as the last loan left it; where none is free, it is made by T(arguments...). A loan must not
+  /// outlive the workspace.
+  template <class T>
+  class Kept {
+   public:
+    /// Throws what the constructor of T throws.
+    template <class... Arguments>
+    explicit Kept(Workspace& workspace, const Arguments&... arguments)
+        : workspace_(workspace), object_(workspace.take_object(&Object<T>::type)) {
+      if (!object_) object_ = std::make_unique<Object<T>>(arguments...);
+    }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+    ~Kept() { workspace_.give_back(std::move(object_)); }
+
+    /// @{
+    /// The object lent.
+    T& operator*() const noexcept { return static_cast<Object<T>&>(*object_).value; }
+    T* operator->() const noexcept { return &**this; }
+    /// @}
+
+   private:
+    Workspace& workspace_;
+    std::unique_ptr<AnyObject> object_;
   };
 
  private:
@@ -87,9 +130,29 @@ class Workspace {
     }
   }
 
+  std::unique_ptr<AnyObject> take_object(const char* key) noexcept {
+    std::unique_ptr<AnyObject> object;
+    const std::lock_guard lock(mutex_);
+    // The last one first: operations that call one another then find what each of them left.
+    for (std::size_t i = kept_.size(); i-- > 0 && !object;) {
+      if (kept_[i]->key != key) continue;
+      object = std::move(kept_[i]);
+      kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return object;
+  }
+  void give_back(std::unique_ptr<AnyObject> object) noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      kept_.push_back(std::move(object));
+    } catch (...) {  // as above
+    }
+  }
+
   std::pmr::memory_resource* resource_;
   std::mutex mutex_;
   std::vector<Buffer<std::byte>> free_;
+  std::vector<std::unique_ptr<AnyObject>> kept_;
 };
 
 /// What an operation runs on. `device` is the memory that its tensors must be in, `resource` makes new ones there, and

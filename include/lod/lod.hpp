@@ -15,6 +15,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/ops/batch_levels.hpp>
+#include <lod/ops/clip.hpp>
 #include <lod/ops/concat.hpp>
 #include <lod/ops/ctc_align.hpp>
 #include <lod/ops/dynamic_rnn.hpp>
@@ -53,6 +54,7 @@
 #include <lod/ops/sequence_sort.hpp>
 #include <lod/ops/sequence_topk_avg_pooling.hpp>
 #include <lod/ops/split_lod_tensor.hpp>
+#include <lod/ops/split_selected_rows.hpp>
 #include <lod/ops/tensor_array.hpp>
 #include <lod/ops/time_major.hpp>
 #include <lod/ops/unique_sequences.hpp>

@@ -137,6 +137,25 @@ TEST_CASE("Workspace: a loan too large for any address is refused") {
                   lod::ShapeMismatch);
 }
 
+TEST_CASE("Workspace: an object comes back and is lent again as it was left, the last one first") {
+  const lod::CpuExecutor executor(1);
+  using Numbers = std::vector<int>;
+  using Kept = lod::Workspace::Kept<Numbers>;
+  {
+    const Kept a(executor.workspace(), std::size_t{3});
+    CHECK(*a == Numbers{0, 0, 0});
+    const Kept b(executor.workspace());
+    CHECK(b->empty());
+    b->push_back(7);
+    a->push_back(5);
+    const lod::Workspace::Kept<int> of_another_type(executor.workspace());
+  }
+  const Kept a(executor.workspace()), b(executor.workspace()), c(executor.workspace());
+  CHECK(*a == Numbers{0, 0, 0, 5});
+  CHECK(*b == Numbers{7});
+  CHECK(c->empty());
+}
+
 TEST_CASE("Workspace: threads borrow from it at the same time") {
   const lod::CpuExecutor executor(1);
   std::vector<std::thread> threads;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/count_allocations.hpp"
-#include "support/counting_resource.hpp"
 #include "support/random_batch.hpp"
+#include "support/repeatable.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
@@ -15,32 +14,6 @@ using lod::PoolType;
 using namespace lod_test;
 
 namespace {
-
-/// Calls body(check, executor, resource) for executors that work alone and together; check(name, call) makes a first
-/// call and checks that a second one allocates nothing.
-template <class Body>
-void on_counting_executors(const Body& body) {
-  for (const int threads : {1, 2, 7}) {
-    CAPTURE(threads);
-    CountingResource resource;
-    {
-      const lod::CpuExecutor executor(threads, &resource);
-      const auto check = [&](const char* name, const auto& call) {
-        CAPTURE(name);
-        call();
-        const std::int64_t before = allocations;
-        const int from_resource = resource.allocations;
-        call();
-        const std::int64_t made = allocations - before;
-        CHECK(made == 0);
-        CHECK(resource.allocations == from_resource);
-      };
-      body(check, executor, resource);
-      CHECK(resource.live > 0);
-    }
-    CHECK(resource.live == 0);
-  }
-}
 
 /// Enough for all threads: long sequences, short ones, empty ones.
 LoD large(Engine& engine, std::int64_t row_size) { return giant_among_short(engine, 500, 150000 / row_size); }
@@ -59,6 +32,10 @@ TEST_CASE("a second call of an operation allocates nothing: pooling and softmax"
         check("sequence_pool", [&] { lod::sequence_pool_into(executor, x, pool, y); });
       }
       check("sequence_pool of a slice", [&] { lod::sequence_pool_into(executor, x.slice(3, 400), PoolType::SUM, z); });
+      check("sequence_first_step", [&] { lod::sequence_first_step_into(executor, x, y); });
+      check("sequence_last_step", [&] { lod::sequence_last_step_into(executor, x, {.level = 0}, y); });
+      check("sequence_min_pool", [&] { lod::sequence_min_pool_into(executor, x, {}, y, which); });
+      check("sequence_min_pool_grad", [&] { lod::sequence_min_pool_grad_into(executor, y, which, index, {}, dx); });
       check("sequence_max_pool", [&] { lod::sequence_max_pool_into(executor, x, {}, y, which); });
       check("sequence_pool_grad", [&] { lod::sequence_pool_grad_into(executor, y, index, PoolType::SQRT, {}, dx); });
       check("sequence_max_pool_grad", [&] { lod::sequence_max_pool_grad_into(executor, y, which, index, {}, dx); });
@@ -83,6 +60,7 @@ TEST_CASE("a second call of an operation allocates nothing: restructuring, which
       LoDTensor<std::int64_t> lengths(&resource);
       check("sequence_reverse", [&] { lod::sequence_reverse_into(executor, x, y); });
       check("sequence_reverse of level 0", [&] { lod::sequence_reverse_into(executor, x, {.level = 0}, y); });
+      check("sequence_reverse_grad", [&] { lod::sequence_reverse_grad_into(executor, y, dx); });
       check("sequence_expand", [&] { lod::sequence_expand_into(executor, x, repeats, y); });
       check("sequence_expand_grad", [&] { lod::sequence_expand_grad_into(executor, y, index, repeats, dx); });
       check("sequence_expand of rows", [&] { lod::sequence_expand_into(executor, rows, flat, z); });

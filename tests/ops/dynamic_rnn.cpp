@@ -6,6 +6,7 @@
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
+#include "support/repeatable.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
@@ -258,6 +259,44 @@ TEST_CASE("dynamic_rnn_grad: of the nested network, sub-sequences as steps") {
       [&](const auto& dy) {
         return lod::dynamic_rnn_grad(LoDTensor<double>(index, {2}), dy, x, articles, initial, cell, grad).initial_state;
       });
+}
+
+TEST_CASE("dynamic_rnn: a second call allocates nothing but what the cell does") {
+  on_counting_executors([](const auto& check, const auto& executor, CountingResource& resource) {
+    Engine engine(4);
+    const auto x = real_numbers<double>(engine, LoD::from_lengths({{3, 0, 7, 1, 7}}), {3});
+    const auto initial = real_numbers<double>(engine, {5, 3});
+    const RankTable table(x.lod());
+    LoDTensor<double> after(&resource), output(&resource), state(&resource), dx(&resource), dinitial(&resource);
+    after.resize(LoD(), {3}, 5);
+    const auto cell = [&](const States& before, const States& step) {
+      const auto to = after.slice(0, before.rows());
+      for (std::int64_t row = 0; row < before.rows(); ++row) {
+        for (std::size_t i = 0; i < 3; ++i) to.row(row)[i] = before.row(row)[i] - 2 * step.row(row)[i];
+      }
+      return std::pair<States, States>(to, to);
+    };
+    const auto cell_grad_of_views = [&](const States&, const States&, const States& dafter, const States& doutput) {
+      const auto to = after.slice(0, dafter.rows());
+      for (std::int64_t row = 0; row < dafter.rows(); ++row) {
+        for (std::size_t i = 0; i < 3; ++i) to.row(row)[i] = dafter.row(row)[i] + doutput.row(row)[i];
+      }
+      return std::pair<States, States>(to, to);
+    };
+    check("dynamic_rnn", [&] { lod::dynamic_rnn_into(executor, x, table, initial, cell, output, state); });
+    check("dynamic_rnn_grad", [&] {
+      lod::dynamic_rnn_grad_into(executor, output, state, x, table, initial, cell, cell_grad_of_views, dx, dinitial);
+    });
+    // Shorter and longer batches after it find nothing that is left over.
+    for (const auto& lengths : std::vector<Lengths>{{{2, 9}}, {{0, 0}}, {{1}}}) {
+      const auto other = real_numbers<double>(engine, LoD::from_lengths(lengths), {3});
+      const auto zero = LoDTensor<double>({other.size(), 3});
+      const auto found = lod::dynamic_rnn(executor, other, RankTable(other.lod()), zero, Cell());
+      const auto expected = lod::dynamic_rnn(lod::CpuExecutor(1), other, RankTable(other.lod()), zero, Cell());
+      CHECK(same_bits(found.output, expected.output));
+      CHECK(same_bits(found.state, expected.state));
+    }
+  });
 }
 
 TEST_CASE("dynamic_rnn: bad arguments and cells throw and change nothing") {

@@ -87,7 +87,7 @@ TEST_CASE("embedding_pool: the bits of sequence_pool of the weighted rows, at an
         LoDTensor<T> table({9, row_size}), weights({index.rows()});
         fill_real(engine, table);
         fill_real(engine, weights);
-        table.data()[0] = -table.data()[0] * T{};  // -0
+        table.data()[0] = static_cast<T>(-table.data()[0] * T{});  // -0
         const Ids all = random_ids(engine, index, 9);
         const auto ids = all.slice(all.size() / 3, all.size());
         for (int level = 0; level < index.levels(); ++level) {
@@ -219,7 +219,7 @@ TEST_CASE("embedding_pool: the same bits for any number of threads; a second cal
     for (const int threads : {1, 2, 7}) {
       CountingResource resource;
       const lod::CpuExecutor executor(threads, &resource);
-      std::vector<LoDTensor<float>> results(12, LoDTensor<float>(&resource));
+      std::vector<LoDTensor<float>> results(16, LoDTensor<float>(&resource));
       SelectedRows<float> gradient(&resource);
       LoDTensor<std::int64_t> index(&resource);
       const auto run = [&] {
@@ -232,6 +232,9 @@ TEST_CASE("embedding_pool: the same bits for any number of threads; a second cal
           lod::embedding_pool_grad_into(executor, dy, ids, 5000, PoolType::AVERAGE, options, gradient);
           lod::to_dense_into(executor, gradient, results[next++]);
           lod::embedding_max_pool_grad_into(executor, dy, index, ids, 5000, options, gradient);
+          lod::to_dense_into(executor, gradient, results[next++]);
+          lod::embedding_min_pool_into(executor, table, ids, options, results[next++], index);
+          lod::embedding_min_pool_grad_into(executor, dy, index, ids, 5000, options, gradient);
           lod::to_dense_into(executor, gradient, results[next++]);
         }
       };

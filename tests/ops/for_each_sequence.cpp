@@ -6,6 +6,7 @@
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
+#include "support/repeatable.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
@@ -148,6 +149,19 @@ TEST_CASE("map_sequences: without sequences, the function is asked once what its
     CHECK(y.row_shape() == lod::Shape{5});
   }
   CHECK(lod::map_sequences(LoDTensor<float>({0, 2}), [](const auto& row) { return row; }).shape() == lod::Shape{0, 2});
+}
+
+TEST_CASE("map_sequences: a second call allocates nothing but what the function does") {
+  on_counting_executors([](const auto& check, const auto& executor, CountingResource& resource) {
+    Engine engine(2);
+    const auto x = real_numbers<float>(engine, giant_among_short(engine, 300, 20000), {3});
+    LoDTensor<float> y(&resource);
+    check("map_sequences", [&] {
+      lod::map_sequences_into(
+          executor, x, [](const auto& sequence) { return sequence.slice(0, sequence.rows() / 2); }, y);
+    });
+    CHECK(y.rows() < x.rows());
+  });
 }
 
 TEST_CASE("map_sequences: bad results throw and change nothing") {

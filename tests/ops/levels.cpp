@@ -159,7 +159,9 @@ TEST_CASE("levels: the same bits for any number of threads, and a second call al
       lod::remove_level_into(executor, x, 1, y);
       lod::insert_level_into(executor, x, 1, inserted, z);
       lod::insert_level_grad_into(executor, z, x.lod(), dx);
+      lod::remove_level_grad_into(executor, y, x.lod(), dx);
       lod::flatten_into(executor, x, f);
+      lod::flatten_grad_into(executor, f, x.lod(), dx);
       lod::transpose_levels_into(executor, x, t);
       lod::transpose_levels_grad_into(executor, t, x.lod(), dx);
     }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/counting_resource.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
 #include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
+#include "support/repeatable.hpp"
+#include "support/row_sparse.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
 
 #include <array>
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 using lod::LoDTensor;
@@ -196,22 +198,41 @@ TEST_CASE("to_dense_grad: the rows listed") {
   CHECK_THROWS_AS(lod::to_dense_grad(dy, bad), lod::OutOfRange);
 }
 
-TEST_CASE("merge_add, to_dense: a second call allocates nothing") {
-  lod_test::CountingResource resource;
-  const lod::CpuExecutor executor(1, &resource);
+TEST_CASE("merge_add, to_dense: the same bits for any number of threads; a second call allocates nothing") {
   lod_test::Engine engine(2);
-  const auto g = random_rows<float>(engine, 50, 10, 5);
-  SelectedRows<float> out(&resource);
-  LoDTensor<float> dense(&resource);
-  const auto run = [&] {
-    lod::merge_add_into(executor, g, out);
-    lod::to_dense_into(executor, g, dense);
+  const auto g = lod_test::rows_mostly_one<float>(engine, 40000, 3000, 5);
+  const auto x = lod_test::real_numbers<float>(engine, {3000, 5});
+  struct Results {
+    SelectedRows<float> sum, average, sum_gradient, average_gradient, listed, gradient;
+    LoDTensor<float> dense;
+    explicit Results(std::pmr::memory_resource* resource)
+        : sum(resource),
+          average(resource),
+          sum_gradient(resource),
+          average_gradient(resource),
+          listed(resource),
+          gradient(resource),
+          dense(resource) {}
   };
-  run();
-  run();
-  const int before = resource.allocations;
-  run();
-  CHECK(resource.allocations == before);
+  lod_test::check_repeatable<Results>(
+      [&](const auto& executor, Results& r) {
+        lod::merge_add_into(executor, g, r.sum);
+        lod::merge_average_into(executor, g, r.average);
+        lod::merge_add_grad_into(executor, r.sum, g.rows(), r.sum_gradient);
+        lod::merge_average_grad_into(executor, r.average, g.rows(), r.average_gradient);
+        lod::from_dense_into(executor, x, g.rows(), r.listed);
+        lod::to_dense_into(executor, g, r.dense);
+        lod::to_dense_grad_into(executor, r.dense, g.rows(), r.gradient);
+      },
+      [](const Results& a, const Results& b) {
+        CHECK(lod_test::same_bits(a.sum.value(), b.sum.value()));
+        CHECK(lod_test::same_bits(a.average.value(), b.average.value()));
+        CHECK(lod_test::same_bits(a.sum_gradient.value(), b.sum_gradient.value()));
+        CHECK(lod_test::same_bits(a.average_gradient.value(), b.average_gradient.value()));
+        CHECK(lod_test::same_bits(a.listed.value(), b.listed.value()));
+        CHECK(lod_test::same_bits(a.gradient.value(), b.gradient.value()));
+        CHECK(lod_test::same_bits(a.dense, b.dense));
+      });
 }
 
 TEST_CASE(

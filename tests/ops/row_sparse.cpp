@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "support/row_sparse.hpp"
+
 #include "support/check_throws.hpp"
-#include "support/counting_resource.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
 #include "support/inferred.hpp"
 #include "support/random_batch.hpp"
+#include "support/repeatable.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
@@ -29,19 +31,6 @@ namespace {
 constexpr ScatterOp all_ops[] = {ScatterOp::ASSIGN, ScatterOp::ADD, ScatterOp::SUB,  ScatterOp::SUBBY,
                                  ScatterOp::MUL,    ScatterOp::DIV, ScatterOp::DIVBY};
 
-template <class T = float>
-SelectedRows<T> rows_of_one(const Numbers& rows, std::int64_t height, std::initializer_list<double> values) {
-  SelectedRows<T> g(rows, height, {});
-  std::size_t i = 0;
-  for (const double value : values) g.value().values()[i++] = static_cast<T>(value);
-  return g;
-}
-template <class T>
-std::vector<double> numbers_of(const LoDTensor<T>& x) {
-  std::vector<double> numbers;
-  for (const T value : x.values()) numbers.push_back(static_cast<double>(value));
-  return numbers;
-}
 using Reals = std::vector<double>;
 
 Numbers random_rows(Engine& engine, std::int64_t count, std::int64_t height) {
@@ -223,207 +212,40 @@ TEST_CASE("scatter: what does not fit, or would divide integers by 0, throws and
   CHECK_THROWS_WITH_AS(lod::add(a, LoDTensor<float>({9, 3})), "add: height 9, expected 10", lod::ShapeMismatch);
 }
 
-TEST_CASE("clip: repeated rows add up first; NaN stays, rows that are not listed stay zero") {
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  const auto g = rows_of_one<double>({4, 0, 4, 2, 3}, 5, {0.75, -3, 0.75, 0.5, nan});
-  const auto clipped = lod::clip(g, -1, 1);
-  CHECK(clipped.rows() == Numbers{0, 2, 3, 4});
-  CHECK(clipped.value().data()[0] == -1);
-  CHECK(clipped.value().data()[1] == 0.5);
-  CHECK(std::isnan(clipped.value().data()[2]));
-  CHECK(clipped.value().data()[3] == 1);
-  CHECK(lod::to_dense(lod::clip(g, 1, 2)).data()[1] == 0);
-  CHECK(numbers_of(lod::clip(rows_of_one<std::int16_t>({1, 0, 1}, 2, {5, -7, 4}), -6, 8).value()) == Reals{-6, 8});
-  CHECK(lod::clip(SelectedRows<float>({}, 5, {2}), -1, 1).rows().empty());
-  CHECK_THROWS_WITH_AS(lod::clip(g, 1, 0), "clip: the lower bound, expected not to exceed the upper one",
-                       std::invalid_argument);
-  CHECK_THROWS_AS(lod::clip(g, nan, 0), std::invalid_argument);
-}
-
-TEST_CASE("clip_by_norm: the norm is that of the merged rows") {
-  const auto g = rows_of_one<double>({4, 0, 4}, 5, {1, 4, 2});  // merged: 4 and 3, of length 5
-  const auto shorter = lod::clip_by_norm(g, 2.5);
-  CHECK(shorter.rows() == Numbers{0, 4});
-  CHECK(numbers_of(shorter.value()) == Reals{2, 1.5});
-  CHECK(numbers_of(lod::clip_by_norm(g, 5).value()) == Reals{4, 3});
-  CHECK(numbers_of(lod::clip_by_norm(g, 0).value()) == Reals{0, 0});
-  // Squares beyond what float holds.
-  const auto great = lod::clip_by_norm(rows_of_one({0, 1}, 2, {3e30, 4e30}), 5.0);
-  CHECK(great.value().data()[0] == doctest::Approx(3));
-  CHECK(static_cast<float>(lod::clip_by_norm(rows_of_one<lod::float16>({0, 1}, 2, {300, 400}), 5).value().data()[1]) ==
-        4);
-  CHECK(lod::clip_by_norm(SelectedRows<float>({}, 5, {2}), 1).rows().empty());
-  const auto undefined = lod::clip_by_norm(rows_of_one({0, 1}, 2, {std::nan(""), 4}), 1.0);
-  CHECK(undefined.value().data()[1] == 4);
-  CHECK_THROWS_WITH_AS(lod::clip_by_norm(g, -1), "clip_by_norm: the norm, expected 0 or more", std::invalid_argument);
-  CHECK_THROWS_AS(lod::clip_by_norm(g, std::nan("")), std::invalid_argument);
-}
-
-TEST_CASE("clip_grad, clip_by_norm_grad: agree with differences, repeated rows included") {
-  Engine engine(6);
-  const Numbers rows = {3, 0, 3, 5, 0, 3, 2}, merged = {0, 2, 3, 5};
-  for (const std::int64_t row_size : {1, 3, 8, 17}) {
-    auto value = real_numbers<double>(engine, {7, row_size});
-    const auto g = [&] { return SelectedRows<double>(rows, 6, LoDTensor<double>(value)); };
-    const auto gradient = [&](const auto& dy) { return SelectedRows<double>(merged, 6, LoDTensor<double>(dy)); };
-    check_gradient(
-        engine, value, [&](const auto&) { return lod::clip(g(), -3, 1.5).value(); },
-        [&](const auto& dy) {
-          const auto dg = lod::clip_grad(gradient(dy), g(), -3, 1.5);
-          CHECK(dg.rows() == rows);
-          return dg.value();
-        });
-    for (const double norm : {0.0, 1.5, 1000.0}) {
-      check_gradient(
-          engine, value, [&](const auto&) { return lod::clip_by_norm(g(), norm).value(); },
-          [&](const auto& dy) { return lod::clip_by_norm_grad(gradient(dy), g(), norm).value(); });
-    }
-  }
-  const SelectedRows<float> none({}, 6, {2}), one({1}, 6, {2}), other({2}, 6, {2});
-  CHECK(lod::clip_grad(none, none, -1, 1).rows().empty());
-  CHECK(lod::clip_by_norm_grad(none, none, 1).rows().empty());
-  SelectedRows<float> dg({1}, 2, {});
-  const lod::CpuExecutor executor(1);
-  check_throws<lod::ShapeMismatch>([&] { lod::clip_grad_into(executor, one, other, -1, 1, dg); },
-                                   "clip_grad: the ids of dy, expected those of the rows", dg.value());
-  check_throws<lod::ShapeMismatch>([&] { lod::clip_by_norm_grad_into(executor, one, none, 1, dg); },
-                                   "clip_by_norm_grad: the ids of dy", dg.value());
-  check_throws<std::invalid_argument>([&] { lod::clip_grad_into(executor, one, one, 1, -1, dg); },
-                                      "clip_grad: the lower bound", dg.value());
-  check_throws<std::invalid_argument>([&] { lod::clip_by_norm_grad_into(executor, one, one, -1, dg); },
-                                      "clip_by_norm_grad: the norm", dg.value());
-}
-
-TEST_CASE("split_selected_rows: the field's case, and its gradient") {
-  SelectedRows<float> g({0, 5, 7, 4, 20}, 23, {2});
-  for (std::size_t i = 0; i < 10; ++i) g.value().values()[i] = static_cast<float>(i);
-  const auto parts = lod::split_selected_rows(g, {5, 5, 5, 5, 3});
-  REQUIRE(parts.size() == 5);
-  CHECK(parts[0].rows() == Numbers{0, 4});
-  CHECK(parts[1].rows() == Numbers{0, 2});
-  CHECK(parts[2].rows().empty());
-  CHECK(parts[2].height() == 5);
-  CHECK(parts[4].rows() == Numbers{0});
-  CHECK(parts[4].height() == 3);
-  CHECK(numbers_of(parts[0].value()) == Reals{0, 1, 6, 7});
-  CHECK(numbers_of(parts[4].value()) == Reals{8, 9});
-  const auto joined = lod::split_selected_rows_grad(parts);
-  CHECK(joined.rows() == Numbers{0, 4, 5, 7, 20});
-  CHECK(joined.height() == 23);
-  CHECK(same_bits(lod::to_dense(joined), lod::to_dense(g)));
-}
-
-TEST_CASE("split_selected_rows: unsorted and repeated rows, empty sections, nothing at all") {
-  const auto g = rows_of_one({3, 1, 3, 0}, 4, {1, 2, 3, 4});
-  const auto parts = lod::split_selected_rows(g, Numbers{0, 1, 0, 3, 0});
-  CHECK(parts[0].rows().empty());
-  CHECK(parts[0].height() == 0);
-  CHECK(parts[1].rows() == Numbers{0});
-  CHECK(parts[3].rows() == Numbers{2, 0, 2});
-  CHECK(numbers_of(parts[3].value()) == Reals{1, 2, 3});
-  CHECK(lod::split_selected_rows(SelectedRows<float>({}, 0, {3}), Numbers{}).empty());
-  CHECK_THROWS_WITH_AS(lod::split_selected_rows(g, {2, 3}),
-                       "split_selected_rows: sections of height 5 in all, expected 4 as the tensor has",
-                       lod::ShapeMismatch);
-  CHECK_THROWS_WITH_AS(lod::split_selected_rows(g, {5, -1}),
-                       "split_selected_rows: section 1 of height -1, expected 0 or more", lod::ShapeMismatch);
-  CHECK_THROWS_AS(lod::split_selected_rows(g, {INT64_MAX, 1}), lod::ShapeMismatch);
-  CHECK_THROWS_AS(lod::split_selected_rows_grad(std::vector<SelectedRows<float>>{}), lod::ShapeMismatch);
-  std::vector<SelectedRows<float>> tall = {SelectedRows<float>({}, INT64_MAX, {}), SelectedRows<float>({}, 1, {})};
-  CHECK_THROWS_AS(lod::split_selected_rows_grad(tall), lod::ShapeMismatch);
-  tall[0] = SelectedRows<float>({}, 1, {2});
-  CHECK_THROWS_AS(lod::split_selected_rows_grad(tall), lod::ShapeMismatch);
-}
-
-TEST_CASE("row-sparse arithmetic: the same bits for any number of threads; a second call allocates nothing") {
+TEST_CASE("add, scale, scatter: the same bits for any number of threads; a second call allocates nothing") {
   Engine engine(5);
-  Numbers rows;  // one id has most of them
-  for (int i = 0; i < 40000; ++i) rows.push_back(i % 3 ? 77 : random_number(engine, 0, 2999));
-  const SelectedRows<float> g(rows, 3000, real_numbers<float>(engine, {40000, 5}));
+  const auto g = rows_mostly_one<float>(engine, 40000, 3000, 5);
   const auto x = real_numbers<float>(engine, {3000, 5});
   struct Results {
-    SelectedRows<float> clip_gradient, norm_gradient, sum, scaled, clipped, shorter, merged, average, gradient, joined;
+    SelectedRows<float> sum, scaled;
     LoDTensor<float> dense;
-    std::vector<SelectedRows<float>> parts;
-    explicit Results(std::pmr::memory_resource* resource)
-        : clip_gradient(resource),
-          norm_gradient(resource),
-          sum(resource),
-          scaled(resource),
-          clipped(resource),
-          shorter(resource),
-          merged(resource),
-          average(resource),
-          gradient(resource),
-          joined(resource),
-          dense(resource) {}
+    explicit Results(std::pmr::memory_resource* resource) : sum(resource), scaled(resource), dense(resource) {}
   };
-  const Numbers sections = {1000, 0, 2000};
-  const auto run = [&](const lod::CpuExecutor& executor, Results& r) {
-    lod::add_into(executor, g, g, r.sum);
-    lod::add_into(executor, g, x, r.dense);
-    lod::scale_into(executor, g, 0.3, r.scaled);
-    lod::clip_into(executor, g, -0.5, 0.75, r.clipped);
-    lod::clip_by_norm_into(executor, g, 10, r.shorter);
-    lod::clip_grad_into(executor, r.clipped, g, -0.5, 0.75, r.clip_gradient);
-    lod::clip_by_norm_grad_into(executor, r.clipped, g, 10, r.norm_gradient);
-    lod::split_selected_rows_into(executor, g, sections, r.parts);
-    lod::split_selected_rows_grad_into(executor, r.parts, r.joined);
-    lod::merge_average_into(executor, g, r.average);
-    lod::merge_average_grad_into(executor, r.average, rows, r.gradient);
-    lod::from_dense_into(executor, x, rows, r.merged);
-    lod::scatter(executor, g, ScatterOp::SUBBY, r.dense);
-  };
-  CountingResource first;
-  Results expected(&first);
-  run(lod::CpuExecutor(1, &first), expected);
-  for (const int threads : {1, 2, 7}) {
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    Results r(&resource);
-    run(executor, r);
-    run(executor, r);
-    const int before = resource.allocations;
-    run(executor, r);
-    CHECK(resource.allocations == before);
-    CHECK(same_bits(r.sum.value(), expected.sum.value()));
-    CHECK(same_bits(r.scaled.value(), expected.scaled.value()));
-    CHECK(same_bits(r.clipped.value(), expected.clipped.value()));
-    CHECK(same_bits(r.shorter.value(), expected.shorter.value()));
-    CHECK(same_bits(r.clip_gradient.value(), expected.clip_gradient.value()));
-    CHECK(same_bits(r.norm_gradient.value(), expected.norm_gradient.value()));
-    CHECK(same_bits(r.average.value(), expected.average.value()));
-    CHECK(same_bits(r.gradient.value(), expected.gradient.value()));
-    CHECK(same_bits(r.joined.value(), expected.joined.value()));
-    CHECK(same_bits(r.dense, expected.dense));
-  }
+  check_repeatable<Results>(
+      [&](const auto& executor, Results& r) {
+        lod::add_into(executor, g, g, r.sum);
+        lod::add_into(executor, g, x, r.dense);
+        lod::scale_into(executor, g, 0.3, r.scaled);
+        lod::scatter(executor, g, ScatterOp::SUBBY, r.dense);
+      },
+      [](const Results& a, const Results& b) {
+        CHECK(same_bits(a.sum.value(), b.sum.value()));
+        CHECK(same_bits(a.scaled.value(), b.scaled.value()));
+        CHECK(same_bits(a.dense, b.dense));
+      });
 }
 
-TEST_CASE("infer_add, infer_scale, infer_clip, infer_split_selected_rows: allow what the operations give") {
+TEST_CASE("infer_add, infer_scale: allow what the operations give") {
   const SelectedRows<float> g({4, 0, 4}, 10, {8});
   const LoDTensor<float> x(LoD::from_lengths({{7, 0, 3}}), {8});
-  const Numbers sections = {3, 0, 7};
   for (const auto& desc : {describe(g), blank(describe(g))}) {
     CHECK_NOTHROW(lod::check(lod::add(g, g), lod::infer_add(desc, describe(g))));
     check_inference(
         lod::add(g, x), [&](const auto& dense) { return lod::infer_add(desc, dense); }, describe(x));
     CHECK_NOTHROW(lod::check(lod::scale(g, 2), lod::infer_scale(desc)));
-    CHECK_NOTHROW(lod::check(lod::clip(g, -1, 1), lod::infer_clip(desc)));
-    CHECK_NOTHROW(lod::check(lod::clip_by_norm(g, 1), lod::infer_clip_by_norm(desc)));
-    const auto parts = lod::split_selected_rows(g, sections);
-    const auto inferred = lod::infer_split_selected_rows(desc, sections);
-    REQUIRE(inferred.size() == parts.size());
-    for (std::size_t part = 0; part < parts.size(); ++part) {
-      CHECK_NOTHROW(lod::check(parts[part], inferred[part]));
-      CHECK(inferred[part].dims[0] == sections[part]);
-    }
   }
   CHECK(lod::infer_scale(describe(g)) == describe(g));
   CHECK_THROWS_WITH_AS(lod::infer_add(describe(g), lod::TensorDesc{lod::DataType::FP32, {9, 8}}),
                        doctest::Contains("add: height 9, expected 10"), lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::infer_add(describe(g), described(lod::DataType::FP32, {10, 7})), lod::ShapeMismatch);
-  CHECK_THROWS_AS(lod::infer_clip({lod::DataType::BOOL, {10, 8}}), lod::ShapeMismatch);
-  CHECK_THROWS_AS(lod::infer_clip_by_norm({lod::DataType::INT32, {10, 8}}), lod::ShapeMismatch);
-  CHECK_THROWS_AS(lod::infer_split_selected_rows(describe(g), Numbers{3, 6}), lod::ShapeMismatch);
-  CHECK_THROWS_AS(lod::infer_split_selected_rows(describe(g), Numbers{-1, 11}), lod::ShapeMismatch);
 }

@@ -154,15 +154,19 @@ TEST_CASE("split_lod_tensor: the same bits for any number of threads, and a seco
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     LoDTensor<float> in_true(&resource), in_false(&resource), y(&resource);
+    LoDTensor<float> dtrue(&resource), dfalse(&resource), dx(&resource);
     const lod::MergeBranchOptions back{.level = 1, .lod = x.lod()};
     int before = -1;
     for (int call = 0; call < 2; ++call) {
       before = resource.allocations;
       lod::split_lod_tensor_into(executor, x, mask, {.level = 1}, in_true, in_false);
       lod::merge_lod_tensor_into(executor, in_true, in_false, mask, back, y);
+      lod::merge_lod_tensor_grad_into(executor, y, mask, {.level = 1}, dtrue, dfalse);
+      lod::split_lod_tensor_grad_into(executor, dtrue, dfalse, mask, back, dx);
     }
     CHECK(resource.allocations == before);
     CHECK(before > 0);
+    CHECK(same_bits(dx, x));
     CHECK(same_bits(in_true, expected.in_true));
     CHECK(same_bits(in_false, expected.in_false));
     CHECK(same_bits(y, x));

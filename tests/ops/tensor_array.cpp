@@ -340,6 +340,8 @@ TEST_CASE("tensor arrays: a second call allocates nothing") {
       before = resource.allocations;
       lod::lod_tensor_to_array_into(executor, x, table, array);
       lod::array_to_lod_tensor_into(executor, array, table, y);
+      lod::array_to_lod_tensor_grad_into(executor, y, table, array);
+      lod::lod_tensor_to_array_grad_into(executor, array, table, y);
       lod::lod_tensor_to_array_into(executor, x, words, steps);
       lod::shrink_rnn_memory_into(executor, x, table, 2, shrunk);
       lod::shrink_rnn_memory_grad_into(executor, shrunk, x.lod(), table, 2, dx);

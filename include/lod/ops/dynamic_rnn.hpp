@@ -17,8 +17,10 @@
 #include <lod/target.hpp>
 
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace lod::op {
 struct dynamic_rnn : elements::Any {};
@@ -47,6 +49,76 @@ struct DynamicRnnGrad {
 
 namespace operation {
 
+/// What a run over the steps keeps for the next one.
+template <class T, class S, class Device>
+struct RnnMemory {
+  explicit RnnMemory(typename Device::memory_resource* resource)
+      : steps(LoDTensor<T, Device>(resource)), states(resource) {}
+  TimeMajor<T, Device> steps;
+  LoDTensor<S, Device> states;
+};
+/// Tensors, one for each step.
+template <class T, class Device>
+struct StepTensors {
+  explicit StepTensors(typename Device::memory_resource* from) : resource(from), like(from) {}
+  typename Device::memory_resource* resource;
+  std::vector<LoDTensor<T, Device>> tensors;
+  LoDTensor<T, Device> like;
+};
+
+/// What a function of the user's gives for each step, until all of it is there. Of a view, what it shows is copied,
+/// into memory that is kept for the next run; a tensor is taken as it is, and gone at the end.
+template <class E, class Given>
+class GivenSteps {
+ public:
+  using T = value_type_t<Given>;
+  using Device = typename E::device;
+
+  GivenSteps(const E& executor, std::int64_t steps)
+      : executor_(executor), kept_(executor.workspace(), executor.resource()), size_(steps) {
+    while (static_cast<std::int64_t>(kept_->tensors.size()) < steps) kept_->tensors.emplace_back(kept_->resource);
+  }
+  ~GivenSteps() {
+    if constexpr (takes) {
+      kept_->tensors.clear();
+      kept_->like = LoDTensor<T, Device>(kept_->resource);
+    }
+  }
+  GivenSteps(const GivenSteps&) = delete;
+  GivenSteps& operator=(const GivenSteps&) = delete;
+
+  void set(std::int64_t t, Given&& given) { keep(std::move(given), kept_->tensors[static_cast<std::size_t>(t)]); }
+  void set_like(Given&& given) { keep(std::move(given), kept_->like); }
+  void set_like_copy(const LoDTensorView<const T, Device>& like) const {
+    copy_into(executor_, like, SameLevels{like.lod_view()}, kept_->like);
+  }
+  /// The sequences of the table.
+  template <class Y>
+  void join(const RankTable& table, const char* what, Y&& y) const {
+    const std::span<const LoDTensor<T, Device>> given(kept_->tensors.data(), static_cast<std::size_t>(size_));
+    join_steps(executor_, given, kept_->like, table, what, y);
+  }
+
+ private:
+  static constexpr bool takes = std::is_same_v<Given, LoDTensor<T, Device>>;
+  // Each has memory of its own: what a user's tensor was made from may be gone when the next run comes.
+  struct Taken : StepTensors<T, Device> {
+    using StepTensors<T, Device>::StepTensors;
+  };
+
+  void keep(Given&& given, LoDTensor<T, Device>& to) const {
+    if constexpr (takes) {
+      to = std::move(given);
+    } else {
+      copy_into(executor_, LoDTensorView<const T, Device>(given.view()), SameLevels{given.view().lod_view()}, to);
+    }
+  }
+
+  const E& executor_;
+  Workspace::Kept<std::conditional_t<takes, Taken, StepTensors<T, Device>>> kept_;
+  std::int64_t size_;
+};
+
 /// The steps of x by a table, and one row of state for each sequence, in the order of the table.
 template <class E, class T, class S>
 class RnnRun {
@@ -56,25 +128,25 @@ class RnnRun {
   /// Checks x and the states, which have `what` as a name in errors.
   template <class X, class State>
   RnnRun(const E& executor, const X& x, const RankTable& table, const State& state, const char* what)
-      : executor_(executor), table_(table), what_(what), states_(executor.resource()) {
+      : executor_(executor), table_(table), what_(what), kept_(executor.workspace(), executor.resource()) {
     const auto view = x.view();
     check_ranked(view.lod_view(), table, what);
     check_row_count(state.view().rows(), table.size(), what);
-    steps_ = to_time_major(executor, view, table);
+    to_time_major_into(executor, view, table, kept_->steps);
     none_ =
         View(view.data(), levels_below(view.lod_view(), table.level()).slice(0, 0), &view.row_shape(), view.row_size());
-    reorder_lod_tensor_by_rank_into(executor, state.view().with_lod(LoD()), table, states_);
+    reorder_lod_tensor_by_rank_into(executor, state.view().with_lod(LoD()), table, kept_->states);
   }
   RnnRun(const RnnRun&) = delete;
   RnnRun& operator=(const RnnRun&) = delete;
 
   /// What step t reads: a step without sequences, from the last one on.
   LoDTensorView<const T, Device> step(std::int64_t t) const {
-    return t < table_.steps() ? std::as_const(steps_).step(t) : none_;
+    return t < table_.steps() ? std::as_const(kept_->steps).step(t) : none_;
   }
   /// The states of the sequences that take step t.
   LoDTensorView<const S, Device> states(std::int64_t t) const {
-    return std::as_const(states_).slice(0, table_.active(t));
+    return std::as_const(kept_->states).slice(0, table_.active(t));
   }
   /// Takes the states after step t. Throws ShapeMismatch unless they have the shape of those before.
   template <class State>
@@ -82,20 +154,20 @@ class RnnRun {
     static_assert(std::is_same_v<value_type_t<State>, S>, "dynamic_rnn: the cell must return states of the same type");
     const auto next = state.view();
     check_row_count(next.rows(), table_.active(t), what_);
-    check_row_shape(next.row_shape(), states_.row_shape(), what_);
+    check_row_shape(next.row_shape(), kept_->states.row_shape(), what_);
     // A cell may give back the view that it was given.
-    if (next.data() != states_.data()) copy_rows(executor_, next, states_.data());
+    if (next.data() != kept_->states.data()) copy_rows(executor_, next, kept_->states.data());
   }
   /// Throws ShapeMismatch where `state` is a view that `write_states` could not write to.
   template <class State>
   void check_states(const State& state) const {
-    check_output(state, LevelsAbove{table_.lod().view(), table_.level()}, states_.row_shape());
+    check_output(state, LevelsAbove{table_.lod().view(), table_.level()}, kept_->states.row_shape());
   }
   /// All states in the order of the batch, under the levels above the ranked one.
   template <class State>
   void write_states(State&& state) const {
-    const auto out = prepare(state, LevelsAbove{table_.lod().view(), table_.level()}, states_.row_shape());
-    reorder_lod_tensor_by_rank_grad_into(executor_, states_, table_, out.with_lod(LoD()));
+    const auto out = prepare(state, LevelsAbove{table_.lod().view(), table_.level()}, kept_->states.row_shape());
+    reorder_lod_tensor_by_rank_grad_into(executor_, kept_->states, table_, out.with_lod(LoD()));
   }
 
  private:
@@ -104,20 +176,9 @@ class RnnRun {
   const E& executor_;
   const RankTable& table_;
   const char* what_;
-  TimeMajor<T, Device> steps_;
+  Workspace::Kept<RnnMemory<T, S, Device>> kept_;
   View none_;
-  LoDTensor<S, Device> states_;
 };
-
-/// The tensor that a cell returned, or a copy of what the view that it returned shows.
-template <class E, class T>
-LoDTensor<T, typename E::device> keep(const E&, LoDTensor<T, typename E::device>&& returned) noexcept {
-  return std::move(returned);
-}
-template <class E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> keep(const E& executor, const X& returned) {
-  return copy_of(executor, returned.view());
-}
 
 template <class Result>
 auto output_type(Result& result) {
@@ -125,11 +186,13 @@ auto output_type(Result& result) {
   static_cast<void>(state);
   return std::type_identity<std::remove_cvref_t<decltype(output)>>();
 }
+/// The second of two things that a function returns.
+template <class Result>
+using second_t = typename decltype(output_type(std::declval<Result&>()))::type;
 /// What a cell returns beside the state.
 template <class Cell, class S, class T, class Device>
-using cell_output_t = typename decltype(output_type(
-    std::declval<
-        std::invoke_result_t<Cell&, LoDTensorView<const S, Device>, LoDTensorView<const T, Device>>&>()))::type;
+using cell_output_t =
+    second_t<std::invoke_result_t<Cell&, LoDTensorView<const S, Device>, LoDTensorView<const T, Device>>>;
 
 }  // namespace operation
 
@@ -149,28 +212,30 @@ using cell_output_t = typename decltype(output_type(
 /// count. Where no sequence has a step, the cell is called once with no sequence, so that the output has its row shape
 /// and its levels. Semantics: PaddlePaddle's DynamicRNN, over any level. What the cell throws passes through.
 ///
-/// Allocates x in the order of steps, and keeps the cell's outputs until they are in their places; for ready cells that
-/// allocate nothing see `lstm` and `gru`. Throws ShapeMismatch unless x has the levels of the table's LoD down to the
-/// ranked one, for another number of initial states, and for states or outputs of the cell that do not fit.
+/// Keeps x in the order of steps, and the cell's outputs until they are in their places; a second call allocates
+/// nothing but what the cell does. For ready cells see `lstm` and `gru`. Throws ShapeMismatch unless x has the levels
+/// of the table's LoD down to the ranked one, for another number of initial states, and for states or outputs of the
+/// cell that do not fit.
 template <Executor E, LoDTensorLike X, LoDTensorLike State, class Cell, class Output, class LastState>
 void dynamic_rnn_into(const E& executor, const X& x, const RankTable& table, const State& initial_state, Cell&& cell,
                       Output&& output, LastState&& state) {
   using T = value_type_t<X>;
   using S = value_type_t<State>;
-  using Device = typename E::device;
-  using O = value_type_t<operation::cell_output_t<Cell, S, T, Device>>;
   operation::RnnRun<E, T, S> run(executor, x, table, initial_state, "dynamic_rnn");
-  TensorArray<O, Device> outputs;
-  const auto take_step = [&](std::int64_t t) {
+  operation::GivenSteps<E, operation::cell_output_t<Cell, S, T, typename E::device>> outputs(executor, table.steps());
+  const std::int64_t calls = table.steps() > 0 ? table.steps() : 1;
+  for (std::int64_t t = 0; t < calls; ++t) {
     auto result = cell(run.states(t), run.step(t));
     auto& [next, given] = result;
     run.set_states(t, next);
-    return operation::keep(executor, std::move(given));
-  };
-  for (std::int64_t t = 0; t < table.steps(); ++t) outputs.write(t, take_step(t));
-  if (table.steps() == 0) outputs.like() = take_step(0);
+    if (t < table.steps()) {
+      outputs.set(t, std::move(given));
+    } else {
+      outputs.set_like(std::move(given));
+    }
+  }
   run.check_states(state);
-  array_to_lod_tensor_into(executor, outputs, table, output);
+  outputs.join(table, "dynamic_rnn: the outputs of the cell", output);
   run.write_states(state);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike State, class Cell>
@@ -195,29 +260,43 @@ auto dynamic_rnn(const X& x, const RankTable& table, const State& initial_state,
 ///
 /// Throws as `dynamic_rnn`, and ShapeMismatch where `doutput`, `dstate` or what `cell_grad` returns do not fit.
 template <Executor E, LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTensorLike State, class Cell,
-          class CellGrad>
-DynamicRnnGrad<value_type_t<X>, value_type_t<State>, device_t<X>> dynamic_rnn_grad(
-    const E& executor, const DOutput& doutput, const DState& dstate, const X& x, const RankTable& table,
-    const State& initial_state, Cell&& cell, CellGrad&& cell_grad) {
+          class CellGrad, class DX, class DInitialState>
+void dynamic_rnn_grad_into(const E& executor, const DOutput& doutput, const DState& dstate, const X& x,
+                           const RankTable& table, const State& initial_state, Cell&& cell, CellGrad&& cell_grad,
+                           DX&& dx, DInitialState&& dinitial_state) {
   using T = value_type_t<X>;
   using S = value_type_t<State>;
   using Device = typename E::device;
+  using States = LoDTensorView<const S, Device>;
   operation::RnnRun<E, T, S> run(executor, x, table, initial_state, "dynamic_rnn_grad");
   operation::RnnRun<E, value_type_t<DOutput>, S> back(executor, doutput, table, dstate, "dynamic_rnn_grad");
-  TensorArray<S, Device> states;
+  // The states before each step, behind one another: they have as many rows as there are steps.
+  const Shape& state_shape = initial_state.view().row_shape();
+  const std::int64_t state_size = initial_state.view().row_size();
+  std::int64_t taken = 0;
+  for (std::int64_t t = 0; t < table.steps(); ++t) taken += table.active(t);
+  const Workspace::Kept<LoDTensor<S, Device>> states(executor.workspace(), executor.resource());
+  states->resize(LoD(), state_shape, taken);
+  const auto states_before = [&](std::int64_t first, std::int64_t t) {
+    return States(states->data() + first * state_size, LoDView::plain(0, table.active(t)), &state_shape, state_size);
+  };
+  std::int64_t first = 0;
   for (std::int64_t t = 0; t < table.steps(); ++t) {
-    states.write(t, operation::copy_of(executor, run.states(t)));
+    operation::copy_rows(executor, run.states(t), states->data() + first * state_size);
+    first += table.active(t);
     if (t + 1 == table.steps()) break;
     auto result = cell(run.states(t), run.step(t));
     auto& [next, given] = result;
     static_cast<void>(given);
     run.set_states(t, next);
   }
-  TensorArray<T, Device> dsteps;
-  dsteps.resize(table.steps(), executor.resource());
-  dsteps.like() = operation::copy_of(executor, run.step(table.steps()));
+  using DStep = operation::second_t<std::invoke_result_t<CellGrad&, States, LoDTensorView<const T, Device>, States,
+                                                         LoDTensorView<const value_type_t<DOutput>, Device>>>;
+  operation::GivenSteps<E, DStep> dsteps(executor, table.steps());
+  if (table.steps() == 0) dsteps.set_like_copy(run.step(0));
   for (std::int64_t t = table.steps(); t-- > 0;) {
-    auto result = cell_grad(std::as_const(states)[t].view(), run.step(t), back.states(t), back.step(t));
+    first -= table.active(t);
+    auto result = cell_grad(states_before(first, t), run.step(t), back.states(t), back.step(t));
     auto& [dbefore, dstep] = result;
     if (!(dstep.view().lod_view() == run.step(t).lod_view()) || dstep.view().row_shape() != run.step(t).row_shape()) {
       throw ShapeMismatch(
@@ -225,11 +304,22 @@ DynamicRnnGrad<value_type_t<X>, value_type_t<State>, device_t<X>> dynamic_rnn_gr
                         ", expected ", to_string(run.step(t).shape()), " and the levels of the step"}));
     }
     back.set_states(t, dbefore);
-    dsteps.write(t, operation::keep(executor, std::move(dstep)));
+    dsteps.set(t, std::move(dstep));
   }
-  DynamicRnnGrad<T, S, Device> d{LoDTensor<T, Device>(executor.resource()), LoDTensor<S, Device>(executor.resource())};
-  array_to_lod_tensor_into(executor, dsteps, table, d.x);
-  back.write_states(d.initial_state);
+  back.check_states(dinitial_state);
+  dsteps.join(table, "dynamic_rnn_grad", dx);
+  back.write_states(dinitial_state);
+}
+template <Executor E, LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTensorLike State, class Cell,
+          class CellGrad>
+DynamicRnnGrad<value_type_t<X>, value_type_t<State>, device_t<X>> dynamic_rnn_grad(
+    const E& executor, const DOutput& doutput, const DState& dstate, const X& x, const RankTable& table,
+    const State& initial_state, Cell&& cell, CellGrad&& cell_grad) {
+  using Device = device_t<X>;
+  DynamicRnnGrad<value_type_t<X>, value_type_t<State>, Device> d{
+      LoDTensor<value_type_t<X>, Device>(executor.resource()),
+      LoDTensor<value_type_t<State>, Device>(executor.resource())};
+  dynamic_rnn_grad_into(executor, doutput, dstate, x, table, initial_state, cell, cell_grad, d.x, d.initial_state);
   return d;
 }
 template <LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTensorLike State, class Cell, class CellGrad>

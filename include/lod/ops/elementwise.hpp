@@ -12,6 +12,7 @@
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
+#include <lod/scalar.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
@@ -46,6 +47,9 @@ struct ElementwiseGrad {
 };
 
 namespace kernel {
+/// run(executor, f, x, count, y): y[i] = f(x[i]). y may be x.
+template <class Executor>
+struct Map : Missing<Executor> {};
 /// run(executor, f, x, y, count, z): z[i] = f(x[i], y[i]). z may be x.
 template <class Executor>
 struct Combine : Missing<Executor> {};
@@ -108,6 +112,18 @@ struct Divide {
       return b == -1 ? Subtract()(N{}, a) : static_cast<N>(a / b);
     } else {
       return static_cast<N>(a / b);
+    }
+  }
+};
+/// Times a number.
+struct Scaled {
+  Scalar factor;
+  template <class N>
+  N operator()(const N& x) const noexcept {
+    if constexpr (std::integral<N>) {
+      return Multiply()(x, factor.to<N>());
+    } else {
+      return x * N(factor.to<typename N::value_type>());
     }
   }
 };

@@ -96,6 +96,20 @@ void visit_sequences(const E& executor, const View& x, int level, const F& f) {
   error.rethrow();
 }
 
+/// Room for the results of a function; they are gone at the end, the room is kept.
+template <class Result>
+class Results {
+ public:
+  Results(Workspace& workspace, std::int64_t size) : kept_(workspace) { kept_->resize(static_cast<std::size_t>(size)); }
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+  ~Results() { kept_->clear(); }
+  std::vector<Result>& get() const noexcept { return *kept_; }
+
+ private:
+  Workspace::Kept<std::vector<Result>> kept_;
+};
+
 /// What a function makes of a sequence.
 template <class F, class View>
 using mapped_t = std::remove_cvref_t<std::invoke_result_t<F&, View>>;
@@ -132,7 +146,8 @@ void for_each_sequence(X&& x, int level, F&& f) {
 /// has that row shape and one level more. Several threads call f at a time. Where there is no sequence, f is called
 /// once with an empty one, so that y has the row shape and the levels of the results.
 ///
-/// What f returns is kept until all of it is there, then copied. `y` must not overlap it. Throws what f throws, for the
+/// What f returns is kept until all of it is there, then copied; a second call allocates nothing but what f does. `y`
+/// must not overlap it. Throws what f throws, for the
 /// first sequence for which it does; InvalidLoD and ShapeMismatch for results that differ in levels or row shape.
 template <Executor E, LoDTensorLike X, class F, class Y>
 void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
@@ -140,7 +155,8 @@ void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
   using Result = operation::mapped_t<F, View>;
   using ResultView = LoDTensorView<const value_type_t<Result>, device_t<Result>>;
   const View view = x.view();
-  std::vector<Result> results(static_cast<std::size_t>(view.size() > 0 ? view.size() : 1));
+  const operation::Results<Result> kept(executor.workspace(), view.size() > 0 ? view.size() : 1);
+  std::vector<Result>& results = kept.get();
   operation::visit_sequences(executor, view, 0, [&](const View& sequence, std::int64_t i) {
     results[static_cast<std::size_t>(i)] = f(sequence);
   });

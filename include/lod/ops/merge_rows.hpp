@@ -306,6 +306,11 @@ auto from_dense(const X& x, const Rows& rows) {
 
 /// The gradient of `to_dense` for a tensor that lists `rows`: `from_dense` of dy.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
+void to_dense_grad_into(const E& executor, const X& dy, const Rows& rows,
+                        SelectedRows<value_type_t<X>, device_t<X>>& dg) {
+  from_dense_into(executor, dy, rows, dg);
+}
+template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 auto to_dense_grad(const E& executor, const X& dy, const Rows& rows) {
   return from_dense(executor, dy, rows);
 }

@@ -34,12 +34,6 @@
 namespace lod::op {
 struct scatter : elements::Number {};
 struct scale : elements::Number {};
-struct clip : elements::Number {};
-struct clip_grad : elements::Floating {};
-struct clip_by_norm : elements::Floating {};
-struct clip_by_norm_grad : elements::Floating {};
-struct split_selected_rows : elements::Any {};
-struct split_selected_rows_grad : elements::Any {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -56,12 +50,6 @@ enum class ScatterOp {
 };
 
 namespace kernel {
-/// run(executor, f, x, count, y): y[i] = f(x[i]). y may be x.
-template <class Executor>
-struct Map : Missing<Executor> {};
-/// run(executor, x, y, count): the sum of x[i] * y[i], in double.
-template <class Executor>
-struct SumProducts : Missing<Executor> {};
 /// run(executor, f, rows, order, groups, row_size, to, y): y[to[g]] = f(y[to[g]], the sum of the rows of group g).
 template <class Executor>
 struct ScatterSums : Missing<Executor> {};
@@ -87,52 +75,6 @@ struct Swapped {
     return Operation()(b, a);
   }
 };
-/// Times a number.
-struct Scaled {
-  Scalar factor;
-  template <class N>
-  N operator()(const N& x) const noexcept {
-    if constexpr (std::integral<N>) {
-      return Multiply()(x, factor.to<N>());
-    } else {
-      return x * N(factor.to<typename N::value_type>());
-    }
-  }
-};
-/// Not under `least`, not over `greatest`; NaN stays.
-struct Clipped {
-  Scalar least, greatest;
-  template <class N>
-  N operator()(const N& x) const noexcept {
-    if constexpr (std::integral<N>) {
-      return std::min(std::max(x, least.to<N>()), greatest.to<N>());
-    } else {
-      const N low(least.to<typename N::value_type>()), high(greatest.to<typename N::value_type>());
-      return select(x < low, low, select(x > high, high, x));
-    }
-  }
-};
-
-/// A gradient, where the number that it belongs to was not cut.
-struct ClippedGrad {
-  Scalar least, greatest;
-  template <class N>
-  N operator()(const N& gradient, const N& x) const noexcept {
-    using Number = typename N::value_type;
-    const N low(least.to<Number>()), high(greatest.to<Number>());
-    return select((x < low) | (x > high), N(Number{}), gradient);
-  }
-};
-/// first * a - second * b
-struct Combined {
-  double first, second;
-  template <class N>
-  N operator()(const N& a, const N& b) const noexcept {
-    using Number = typename N::value_type;
-    return N(static_cast<Number>(first)) * a - N(static_cast<Number>(second)) * b;
-  }
-};
-
 /// Throws OutOfRange where an integer would be divided by 0.
 template <class T, class Groups>
 void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row_size, const T* dense) {
@@ -150,44 +92,6 @@ void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row
       }
     }
   }
-}
-
-/// Throws unless they are bounds.
-template <class T>
-void check_bounds(Scalar least, Scalar greatest, const char* what) {
-  using Number = std::conditional_t<std::integral<T>, std::int64_t, double>;
-  if (!(least.to<Number>() <= greatest.to<Number>())) {
-    throw std::invalid_argument(detail::text({what, ": the lower bound, expected not to exceed the upper one"}));
-  }
-}
-inline void check_norm(double norm, const char* what) {
-  if (!(norm >= 0)) throw std::invalid_argument(detail::text({what, ": the norm, expected 0 or more"}));
-}
-
-/// The Euclidean length of `count` numbers.
-template <Executor E, class T>
-double length_of(const E& executor, const T* x, std::int64_t count) {
-  return std::sqrt(kernel::SumProducts<E>::run(executor, x, x, count));
-}
-
-/// The gradient of a function of the merged rows of g: change(x, dy, count, d) returns that by the merged values x,
-/// which it may write to d.
-template <Executor E, class T, class Change>
-void merged_grad_into(const E& executor, const char* what, const SelectedRows<T, typename E::device>& dy,
-                      const SelectedRows<T, typename E::device>& g, SelectedRows<T, typename E::device>& dg,
-                      const Change& change) {
-  check_same_rows(dy.height(), dy.row_shape(), g, what);
-  const std::array sources{&g};
-  const std::int64_t count = dy.value().rows() * dy.row_size();
-  const Workspace::Loan<T> x(executor.workspace(), count), d(executor.workspace(), count);
-  {
-    const RowGroups<E, T> groups(executor, sources);
-    check_merged_ids(dy, groups.ids(), what);
-    kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), groups.groups(), g.row_size(),
-                              nullptr, x.data());
-  }
-  const T* const values = change(static_cast<const T*>(x.data()), dy.value().data(), count, d.data());
-  merge_grad_into<E, T>(executor, PoolType::SUM, what, dy, values, g.rows(), dg);
 }
 
 /// Gives `out` the rows of g.
@@ -322,232 +226,6 @@ auto scale(const SelectedRows<T, Device>& g, Scalar factor) {
   return scale(default_executor<Device>(), g, factor);
 }
 
-/// `merge_add(g)` with its values cut to [least, greatest]; NaN stays. Rows that are not listed are not there, so they
-/// stay zero, whatever the bounds. Throws std::invalid_argument unless least <= greatest. `out` must not be g.
-/// Semantics: PaddlePaddle's clip.
-template <Executor E, class T>
-void clip_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
-               SelectedRows<T, typename E::device>& out) {
-  detail::check_elements<op::clip, T>();
-  operation::check_bounds<T>(least, greatest, "clip");
-  merge_add_into(executor, g, out);
-  T* const values = out.value().data();
-  kernel::Map<E>::run(executor, operation::Clipped{least, greatest}, static_cast<const T*>(values),
-                      out.value().rows() * out.row_size(), values);
-}
-template <Executor E, class T>
-SelectedRows<T, typename E::device> clip(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least,
-                                         Scalar greatest) {
-  SelectedRows<T, typename E::device> out(executor.resource());
-  clip_into(executor, g, least, greatest, out);
-  return out;
-}
-template <class T, class Device>
-auto clip(const SelectedRows<T, Device>& g, Scalar least, Scalar greatest) {
-  return clip(default_executor<Device>(), g, least, greatest);
-}
-
-/// The gradient of `clip`: row i is the row of dy that has the id of row i of g, 0 where the merged number was cut.
-/// Throws as `clip`, and ShapeMismatch unless dy is like the result of `clip`. `dg` must be neither dy nor g.
-template <Executor E, class T>
-void clip_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
-                    const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
-                    SelectedRows<T, typename E::device>& dg) {
-  detail::check_elements<op::clip_grad, T>();
-  operation::check_bounds<T>(least, greatest, "clip_grad");
-  const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
-    kernel::Combine<E>::run(executor, operation::ClippedGrad{least, greatest}, values, x, count, d);
-    return static_cast<const T*>(d);
-  };
-  operation::merged_grad_into(executor, "clip_grad", dy, g, dg, change);
-}
-template <Executor E, class T>
-SelectedRows<T, typename E::device> clip_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
-                                              const SelectedRows<T, typename E::device>& g, Scalar least,
-                                              Scalar greatest) {
-  SelectedRows<T, typename E::device> dg(executor.resource());
-  clip_grad_into(executor, dy, g, least, greatest, dg);
-  return dg;
-}
-template <class T, class Device>
-auto clip_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, Scalar least, Scalar greatest) {
-  return clip_grad(default_executor<Device>(), dy, g, least, greatest);
-}
-
-/// `merge_add(g)`, made shorter where it is longer than `norm`: times norm / length then, where the length is the
-/// square root of the sum of the squares of all values, in double. A length that is NaN changes nothing. Throws
-/// std::invalid_argument for a negative norm, or one that is NaN. `out` must not be g. Semantics: PaddlePaddle's
-/// clip_by_norm.
-template <Executor E, class T>
-void clip_by_norm_into(const E& executor, const SelectedRows<T, typename E::device>& g, double norm,
-                       SelectedRows<T, typename E::device>& out) {
-  detail::check_elements<op::clip_by_norm, T>();
-  operation::check_norm(norm, "clip_by_norm");
-  merge_add_into(executor, g, out);
-  T* const values = out.value().data();
-  const std::int64_t count = out.value().rows() * out.row_size();
-  const double length = operation::length_of(executor, static_cast<const T*>(values), count);
-  if (length > norm) {
-    kernel::Map<E>::run(executor, operation::Scaled{norm / length}, static_cast<const T*>(values), count, values);
-  }
-}
-template <Executor E, class T>
-SelectedRows<T, typename E::device> clip_by_norm(const E& executor, const SelectedRows<T, typename E::device>& g,
-                                                 double norm) {
-  SelectedRows<T, typename E::device> out(executor.resource());
-  clip_by_norm_into(executor, g, norm, out);
-  return out;
-}
-template <class T, class Device>
-auto clip_by_norm(const SelectedRows<T, Device>& g, double norm) {
-  return clip_by_norm(default_executor<Device>(), g, norm);
-}
-
-/// The gradient of `clip_by_norm`: as that of `merge_add` where nothing was made shorter; else, with x the merged
-/// values and l their length, that of x * norm / l, which is norm / l * (dy - x * (x . dy) / l^2). Throws as
-/// `clip_by_norm`, and ShapeMismatch unless dy is like its result. `dg` must be neither dy nor g.
-template <Executor E, class T>
-void clip_by_norm_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
-                            const SelectedRows<T, typename E::device>& g, double norm,
-                            SelectedRows<T, typename E::device>& dg) {
-  detail::check_elements<op::clip_by_norm_grad, T>();
-  operation::check_norm(norm, "clip_by_norm_grad");
-  const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
-    const double length = operation::length_of(executor, x, count);
-    if (!(length > norm)) return values;
-    const double factor = norm / length;
-    const double product = kernel::SumProducts<E>::run(executor, x, values, count);
-    const operation::Combined combined{factor, factor * (product / length / length)};
-    kernel::Combine<E>::run(executor, combined, values, x, count, d);
-    return static_cast<const T*>(d);
-  };
-  operation::merged_grad_into(executor, "clip_by_norm_grad", dy, g, dg, change);
-}
-template <Executor E, class T>
-SelectedRows<T, typename E::device> clip_by_norm_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
-                                                      const SelectedRows<T, typename E::device>& g, double norm) {
-  SelectedRows<T, typename E::device> dg(executor.resource());
-  clip_by_norm_grad_into(executor, dy, g, norm, dg);
-  return dg;
-}
-template <class T, class Device>
-auto clip_by_norm_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, double norm) {
-  return clip_by_norm_grad(default_executor<Device>(), dy, g, norm);
-}
-
-/// The tensor cut into sections of so many rows of its height: part s lists the rows of section s, in the order of g,
-/// repeated ones too, their ids counted from the start of the section. Sections may be empty. Throws ShapeMismatch for
-/// a negative section, and unless the sections add up to the height. No part may be g. Semantics: PaddlePaddle's
-/// split_selected_rows.
-template <Executor E, class T, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
-void split_selected_rows_into(const E& executor, const SelectedRows<T, typename E::device>& g,
-                              const Sections& height_sections,
-                              std::vector<SelectedRows<T, typename E::device>>& parts) {
-  const auto heights = operation::ids_of(height_sections);
-  const Workspace::Loan<std::int64_t> starts(executor.workspace(), static_cast<std::int64_t>(heights.size()) + 1);
-  starts[0] = 0;
-  for (std::size_t s = 0; s < heights.size(); ++s) {
-    const auto section = static_cast<std::int64_t>(s);
-    if (heights[s] < 0) {
-      throw ShapeMismatch(
-          detail::text({"split_selected_rows: section ", s, " of height ", heights[s], ", expected 0 or more"}));
-    }
-    if (__builtin_add_overflow(starts[section], heights[s], &starts[section + 1])) {
-      throw ShapeMismatch("split_selected_rows: the heights of the sections exceed 64 bits");
-    }
-  }
-  const auto sections = static_cast<std::int64_t>(heights.size());
-  if (starts[sections] != g.height()) {
-    throw ShapeMismatch(detail::text({"split_selected_rows: sections of height ", starts[sections],
-                                      " in all, expected ", g.height(), " as the tensor has"}));
-  }
-  // The positions of the rows by section, a counting sort.
-  const auto count = static_cast<std::int64_t>(g.rows().size());
-  const Workspace::Loan<std::int64_t> section_of(executor.workspace(), count), positions(executor.workspace(), count);
-  const Workspace::Loan<std::int64_t> ids(executor.workspace(), count);
-  const Workspace::Loan<std::int64_t> ends(executor.workspace(), sections + 1);
-  std::fill_n(ends.data(), sections + 1, 0);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t* const first = starts.data() + 1;
-    section_of[i] = std::upper_bound(first, first + sections, g.rows()[static_cast<std::size_t>(i)]) - first;
-    ++ends[section_of[i] + 1];
-  }
-  for (std::int64_t s = 0; s < sections; ++s) ends[s + 1] += ends[s];
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t place = ends[section_of[i]]++;
-    positions[place] = i;
-    ids[place] = g.rows()[static_cast<std::size_t>(i)] - starts[section_of[i]];
-  }
-  parts.resize(heights.size(), SelectedRows<T, typename E::device>(executor.resource()));
-  for (std::int64_t s = 0, begin = 0; s < sections; begin = ends[s++]) {
-    auto& part = parts[static_cast<std::size_t>(s)];
-    const std::int64_t size = ends[s] - begin;
-    part.resize({ids.data() + begin, static_cast<std::size_t>(size)}, heights[static_cast<std::size_t>(s)],
-                g.row_shape());
-    kernel::GatherRows<E>::run(executor, g.value().data(), positions.data() + begin, size, g.row_size(),
-                               std::int64_t{-1}, part.value().data());
-  }
-}
-template <Executor E, class T, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
-std::vector<SelectedRows<T, typename E::device>> split_selected_rows(const E& executor,
-                                                                     const SelectedRows<T, typename E::device>& g,
-                                                                     const Sections& height_sections) {
-  std::vector<SelectedRows<T, typename E::device>> parts;
-  split_selected_rows_into(executor, g, height_sections, parts);
-  return parts;
-}
-template <class T, class Device, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
-auto split_selected_rows(const SelectedRows<T, Device>& g, const Sections& height_sections) {
-  return split_selected_rows(default_executor<Device>(), g, height_sections);
-}
-
-/// The gradient of `split_selected_rows`: the tensor whose sections the parts are, their heights added up. The rows of
-/// the first part come first, whatever order they had. Throws ShapeMismatch where row shapes differ, where the heights
-/// exceed 64 bits, and for no part. `dg` must not be one of the parts.
-template <Executor E, class T>
-void split_selected_rows_grad_into(const E& executor, const std::vector<SelectedRows<T, typename E::device>>& dparts,
-                                   SelectedRows<T, typename E::device>& dg) {
-  if (dparts.empty()) throw ShapeMismatch("split_selected_rows_grad: no parts, expected at least one");
-  const auto parts = static_cast<std::int64_t>(dparts.size());
-  const Workspace::Loan<std::int64_t> offsets(executor.workspace(), parts + 1);
-  const Workspace::Loan<const T*> sources(executor.workspace(), parts);
-  std::int64_t height = 0, longest = 0, part = 0;
-  offsets[0] = 0;
-  for (const auto& dpart : dparts) {
-    operation::check_row_shape(dpart.row_shape(), dparts.front().row_shape(), "split_selected_rows_grad");
-    if (__builtin_add_overflow(height, dpart.height(), &height)) {
-      throw ShapeMismatch("split_selected_rows_grad: the heights of the parts exceed 64 bits");
-    }
-    const auto size = static_cast<std::int64_t>(dpart.rows().size());
-    longest = std::max(longest, size);
-    sources[part] = dpart.value().data();
-    offsets[part + 1] = offsets[part] + size;
-    ++part;
-  }
-  const Workspace::Loan<std::int64_t> rows(executor.workspace(), offsets[parts]);
-  std::int64_t* next = rows.data();
-  std::int64_t start = 0;
-  for (const auto& dpart : dparts) {
-    for (const std::int64_t row : dpart.rows()) *next++ = start + row;
-    start += dpart.height();
-  }
-  const Shape& row_shape = dparts.front().row_shape();
-  dg.resize(rows.span(), height, row_shape);
-  kernel::RunCopy<E>::run(executor, sources.data(), kernel::Segments{offsets.data(), parts, longest},
-                          row_shape.elements(), dg.value().data());
-}
-template <Executor E, class T>
-SelectedRows<T, typename E::device> split_selected_rows_grad(
-    const E& executor, const std::vector<SelectedRows<T, typename E::device>>& dparts) {
-  SelectedRows<T, typename E::device> dg(executor.resource());
-  split_selected_rows_grad_into(executor, dparts, dg);
-  return dg;
-}
-template <class T, class Device>
-auto split_selected_rows_grad(const std::vector<SelectedRows<T, Device>>& dparts) {
-  return split_selected_rows_grad(default_executor<Device>(), dparts);
-}
-
 /// What `add` gives of row-sparse tensors, described: see <lod/infer.hpp>, also for the following. They are described
 /// as the dense tensors that they stand for.
 inline TensorDesc infer_add(const TensorDesc& a, const TensorDesc& b) {
@@ -561,25 +239,4 @@ inline LoDTensorDesc infer_add(const TensorDesc& g, const LoDTensorDesc& x) {
   return y;
 }
 inline TensorDesc infer_scale(const TensorDesc& g) { return operation::infer_merged<op::scale>({g}, "scale"); }
-inline TensorDesc infer_clip(const TensorDesc& g) { return operation::infer_merged<op::clip>({g}, "clip"); }
-inline TensorDesc infer_clip_by_norm(const TensorDesc& g) {
-  return operation::infer_merged<op::clip_by_norm>({g}, "clip_by_norm");
-}
-inline std::vector<TensorDesc> infer_split_selected_rows(const TensorDesc& g,
-                                                         std::span<const std::int64_t> height_sections) {
-  constexpr const char* what = "split_selected_rows";
-  infer::Batch part = infer::batch_for<op::split_selected_rows>({g}, what);
-  const std::int64_t height = part.rows;
-  std::int64_t sum = 0;
-  std::vector<TensorDesc> parts;
-  for (const std::int64_t section : height_sections) {
-    if (section < 0) throw ShapeMismatch(detail::text({what, ": section of height ", section, ", expected 0 or more"}));
-    sum = infer::sum(sum, section, what);
-    part.rows = section;
-    parts.push_back(LoDTensorDesc(part).tensor);
-  }
-  infer::check_row_count(sum, height, what);
-  return parts;
-}
-
 }  // namespace lod::inline LOD_TARGET

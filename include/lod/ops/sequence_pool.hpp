@@ -98,22 +98,38 @@ auto sequence_pool(const X& x, PoolType type, const PoolOptions& options = {}) {
 }
 
 /// The first row of each sequence: `sequence_pool` with FIRST.
-template <LoDTensorLike X>
-auto sequence_first_step(const X& x, const PoolOptions& options = {}) {
-  return sequence_pool(x, PoolType::FIRST, options);
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_first_step_into(const E& executor, const X& x, const PoolOptions& options, Y&& y) {
+  sequence_pool_into(executor, x, PoolType::FIRST, options, y);
+}
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_first_step_into(const E& executor, const X& x, Y&& y) {
+  sequence_pool_into(executor, x, PoolType::FIRST, y);
 }
 template <Executor E, LoDTensorLike X>
 auto sequence_first_step(const E& executor, const X& x, const PoolOptions& options = {}) {
   return sequence_pool(executor, x, PoolType::FIRST, options);
 }
-/// The last row of each sequence: `sequence_pool` with LAST.
 template <LoDTensorLike X>
-auto sequence_last_step(const X& x, const PoolOptions& options = {}) {
-  return sequence_pool(x, PoolType::LAST, options);
+auto sequence_first_step(const X& x, const PoolOptions& options = {}) {
+  return sequence_pool(x, PoolType::FIRST, options);
+}
+/// The last row of each sequence: `sequence_pool` with LAST.
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_last_step_into(const E& executor, const X& x, const PoolOptions& options, Y&& y) {
+  sequence_pool_into(executor, x, PoolType::LAST, options, y);
+}
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_last_step_into(const E& executor, const X& x, Y&& y) {
+  sequence_pool_into(executor, x, PoolType::LAST, y);
 }
 template <Executor E, LoDTensorLike X>
 auto sequence_last_step(const E& executor, const X& x, const PoolOptions& options = {}) {
   return sequence_pool(executor, x, PoolType::LAST, options);
+}
+template <LoDTensorLike X>
+auto sequence_last_step(const X& x, const PoolOptions& options = {}) {
+  return sequence_pool(x, PoolType::LAST, options);
 }
 
 namespace operation {

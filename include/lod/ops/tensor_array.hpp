@@ -152,6 +152,59 @@ auto lod_tensor_to_array(const X& x, const RankTable& table) {
   return lod_tensor_to_array(default_executor<device_t<X>>(), x, table);
 }
 
+namespace operation {
+
+/// The sequences of a table from their steps, which count as elements of an array: `steps` are as many tensors; `like`
+/// says what they would be like where there are none. `what` begins the texts of errors.
+template <Executor E, class Step, class T, class Y>
+void join_steps(const E& executor, std::span<const Step> elements, const LoDTensor<T, typename E::device>& like,
+                const RankTable& table, const char* what, Y&& y) {
+  using View = LoDTensorView<const T, typename E::device>;
+  const auto count = static_cast<std::int64_t>(elements.size());
+  if (count != table.steps()) {
+    throw ShapeMismatch(
+        detail::text({what, ": ", count, " elements, expected ", table.steps(), ", one for each step of the table"}));
+  }
+  // There is one source at least, so that there is something to take row shape and levels from.
+  const std::int64_t sources = count > 0 ? count : 1;
+  const Workspace::Loan<View> views(executor.workspace(), sources);
+  for (std::int64_t t = 0; t < sources; ++t) {
+    ::new (static_cast<void*>(&views[t])) View(count > 0 ? elements[static_cast<std::size_t>(t)].view() : like.view());
+  }
+  const std::span<const View> steps = views.span();
+  const View& first = views[0];
+  for (std::int64_t t = 0; t < count; ++t) {
+    if (views[t].levels() != first.levels()) {
+      throw InvalidLoD(detail::text({what, ": element ", t, " has ", views[t].levels(), " levels, expected ",
+                                     first.levels(), " as element 0 has"}));
+    }
+    check_row_shape(views[t].row_shape(), first.row_shape(), what);
+    if (views[t].size() != table.active(t)) {
+      throw ShapeMismatch(detail::text({what, ": element ", t, " has ", views[t].size(),
+                                        " sequences (rows, where it has no level), expected ", table.active(t),
+                                        ", as many as are longer than ", t}));
+    }
+  }
+
+  const Workspace::Loan<std::int64_t> ranks(executor.workspace(), table.size());
+  for (std::int64_t rank = 0; rank < table.size(); ++rank) ranks[table[rank].index] = rank;
+  const auto offsets = table.lod().view().offsets(table.level());
+  Runs runs(executor.workspace(), steps, 0, offsets.back());
+  for (std::int64_t i = 0; i < table.size(); ++i) {
+    const std::int64_t length = table[ranks[i]].length;
+    for (std::int64_t t = 0; t < length; ++t) runs.add(t, ranks[i], ranks[i] + 1);
+  }
+  std::int64_t sequences = runs.sequences();
+  for (int level = 0; level <= table.level(); ++level) sequences += table.lod().size(level);
+  NewLevels levels(executor.workspace(), table.level() + 1 + first.levels(), sequences);
+  for (int level = 0; level <= table.level(); ++level) add_level(levels, table.lod().offsets(level));
+  runs.descend(levels);
+  const auto out = prepare(y, levels, first.row_shape());
+  runs.copy(executor, steps, first.row_size(), out.data());
+}
+
+}  // namespace operation
+
 /// The inverse: the sequences back in their own order, step by step. LoD: the levels of the table down to the ranked
 /// one, then those of the elements, which need not be those that x had. Row shape as the elements; where there are
 /// none, as `array.like()`. Semantics: PaddlePaddle's array_to_lod_tensor.
@@ -161,47 +214,9 @@ auto lod_tensor_to_array(const X& x, const RankTable& table) {
 template <Executor E, class T, class Y>
 void array_to_lod_tensor_into(const E& executor, const TensorArray<T, typename E::device>& array,
                               const RankTable& table, Y&& y) {
-  using View = LoDTensorView<const T, typename E::device>;
-  if (array.size() != table.steps()) {
-    throw ShapeMismatch(detail::text({"array_to_lod_tensor: ", array.size(), " elements, expected ", table.steps(),
-                                      ", one for each step of the table"}));
-  }
-  const View like = array.size() > 0 ? array[0].view() : array.like().view();
-  for (std::int64_t t = 0; t < array.size(); ++t) {
-    const View step = array[t].view();
-    if (step.levels() != like.levels()) {
-      throw InvalidLoD(detail::text({"array_to_lod_tensor: element ", t, " has ", step.levels(), " levels, expected ",
-                                     like.levels(), " as element 0 has"}));
-    }
-    operation::check_row_shape(step.row_shape(), like.row_shape(), "array_to_lod_tensor");
-    if (step.size() != table.active(t)) {
-      throw ShapeMismatch(detail::text({"array_to_lod_tensor: element ", t, " has ", step.size(),
-                                        " sequences (rows, where it has no level), expected ", table.active(t),
-                                        ", as many as are longer than ", t}));
-    }
-  }
-
-  const std::int64_t sources = array.size() > 0 ? array.size() : 1;
-  const Workspace::Loan<View> views(executor.workspace(), sources);
-  for (std::int64_t t = 0; t < sources; ++t) {
-    ::new (static_cast<void*>(&views[t])) View(array.size() > 0 ? array[t].view() : like);
-  }
-  const std::span<const View> steps = views.span();
-  const Workspace::Loan<std::int64_t> ranks(executor.workspace(), table.size());
-  for (std::int64_t rank = 0; rank < table.size(); ++rank) ranks[table[rank].index] = rank;
-  const auto offsets = table.lod().view().offsets(table.level());
-  operation::Runs runs(executor.workspace(), steps, 0, offsets.back());
-  for (std::int64_t i = 0; i < table.size(); ++i) {
-    const std::int64_t length = table[ranks[i]].length;
-    for (std::int64_t t = 0; t < length; ++t) runs.add(t, ranks[i], ranks[i] + 1);
-  }
-  std::int64_t sequences = runs.sequences();
-  for (int level = 0; level <= table.level(); ++level) sequences += table.lod().size(level);
-  operation::NewLevels levels(executor.workspace(), table.level() + 1 + like.levels(), sequences);
-  for (int level = 0; level <= table.level(); ++level) operation::add_level(levels, table.lod().offsets(level));
-  runs.descend(levels);
-  const auto out = operation::prepare(y, levels, like.row_shape());
-  runs.copy(executor, steps, like.row_size(), out.data());
+  using Tensor = LoDTensor<T, typename E::device>;
+  operation::join_steps(executor, std::span<const Tensor>(array.begin(), array.end()), array.like(), table,
+                        "array_to_lod_tensor", y);
 }
 template <Executor E, class T>
 LoDTensor<T, typename E::device> array_to_lod_tensor(const E& executor, const TensorArray<T, typename E::device>& array,

@@ -221,6 +221,11 @@ auto from_time_major(const TimeMajor<T, Device>& z, const RankTable& table) {
 }
 
 /// The gradients: each is the other's permutation of rows.
+template <Executor E, class T, class DX>
+void to_time_major_grad_into(const E& executor, const TimeMajor<T, typename E::device>& dz, const RankTable& table,
+                             DX&& dx) {
+  from_time_major_into(executor, dz, table, dx);
+}
 template <Executor E, class T>
 auto to_time_major_grad(const E& executor, const TimeMajor<T, typename E::device>& dz, const RankTable& table) {
   return from_time_major(executor, dz, table);
@@ -230,6 +235,11 @@ auto to_time_major_grad(const TimeMajor<T, Device>& dz, const RankTable& table) 
   return from_time_major(dz, table);
 }
 /// The gradient of `from_time_major`: dy in time-major order.
+template <Executor E, LoDTensorLike X>
+void from_time_major_grad_into(const E& executor, const X& dy, const RankTable& table,
+                               TimeMajor<value_type_t<X>, device_t<X>>& dz) {
+  to_time_major_into(executor, dy, table, dz);
+}
 template <Executor E, LoDTensorLike X>
 auto from_time_major_grad(const E& executor, const X& dy, const RankTable& table) {
   return to_time_major(executor, dy, table);

@@ -39,6 +39,21 @@ inline void combine(const F& f, const T* x, T y, std::int64_t count, T* z) {
 }  // namespace cpu
 
 template <>
+struct Map<CpuExecutor> {
+  template <class F, class T>
+  static void run(const CpuExecutor& executor, const F& f, const T* x, std::int64_t count, T* y) {
+    const std::int64_t bytes = 2 * count * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
+      if constexpr (std::integral<T>) {
+        for (std::int64_t i = begin; i < end; ++i) y[i] = static_cast<T>(f(static_cast<std::int64_t>(x[i])));
+      } else {
+        cpu::transform<T>(x + begin, end - begin, y + begin, f);
+      }
+    });
+  }
+};
+
+template <>
 struct Combine<CpuExecutor> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, std::int64_t count, T* z) {

@@ -17,43 +17,6 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct Map<CpuExecutor> {
-  template <class F, class T>
-  static void run(const CpuExecutor& executor, const F& f, const T* x, std::int64_t count, T* y) {
-    const std::int64_t bytes = 2 * count * static_cast<std::int64_t>(sizeof(T));
-    cpu::parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
-      if constexpr (std::integral<T>) {
-        for (std::int64_t i = begin; i < end; ++i) y[i] = static_cast<T>(f(static_cast<std::int64_t>(x[i])));
-      } else {
-        cpu::transform<T>(x + begin, end - begin, y + begin, f);
-      }
-    });
-  }
-};
-
-template <>
-struct SumProducts<CpuExecutor> {
-  template <class T>
-  static double run(const CpuExecutor& executor, const T* x, const T* y, std::int64_t count) {
-    if (count == 0) return 0;
-    const cpu::ThreadScratch<double> blocks(executor, cpu::computed_scratch(1));
-    const auto products = [x, y](std::int64_t first, std::int64_t some, double* to) {
-      for (std::int64_t i = 0; i < some; ++i) {
-        to[i] = static_cast<double>(x[first + i]) * static_cast<double>(y[first + i]);
-      }
-    };
-    double sum;
-    cpu::sum_rows<double>(
-        executor,
-        [&](int thread) {
-          return cpu::ComputedRows{products, blocks(thread)};
-        },
-        count, 1, 2 * count * static_cast<std::int64_t>(sizeof(T)), &sum);
-    return sum;
-  }
-};
-
-template <>
 struct ScatterSums<CpuExecutor> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* const* rows, const std::int64_t* order,

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup row_sparse
+/// Row-sparse gradients cut to bounds, or to a norm.
+#pragma once
+
+#include <lod/desc.hpp>
+#include <lod/error.hpp>
+#include <lod/executor.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/elementwise.hpp>
+#include <lod/ops/merge_rows.hpp>
+#include <lod/scalar.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/supports.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <stdexcept>
+#include <type_traits>
+
+namespace lod::op {
+struct clip : elements::Number {};
+struct clip_grad : elements::Floating {};
+struct clip_by_norm : elements::Floating {};
+struct clip_by_norm_grad : elements::Floating {};
+}  // namespace lod::op
+
+namespace lod::inline LOD_TARGET {
+
+namespace kernel {
+/// run(executor, x, y, count): the sum of x[i] * y[i], in double.
+template <class Executor>
+struct SumProducts : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+/// Not under `least`, not over `greatest`; NaN stays.
+struct Clipped {
+  Scalar least, greatest;
+  template <class N>
+  N operator()(const N& x) const noexcept {
+    if constexpr (std::integral<N>) {
+      return std::min(std::max(x, least.to<N>()), greatest.to<N>());
+    } else {
+      const N low(least.to<typename N::value_type>()), high(greatest.to<typename N::value_type>());
+      return select(x < low, low, select(x > high, high, x));
+    }
+  }
+};
+
+/// A gradient, where the number that it belongs to was not cut.
+struct ClippedGrad {
+  Scalar least, greatest;
+  template <class N>
+  N operator()(const N& gradient, const N& x) const noexcept {
+    using Number = typename N::value_type;
+    const N low(least.to<Number>()), high(greatest.to<Number>());
+    return select((x < low) | (x > high), N(Number{}), gradient);
+  }
+};
+/// first * a - second * b
+struct Combined {
+  double first, second;
+  template <class N>
+  N operator()(const N& a, const N& b) const noexcept {
+    using Number = typename N::value_type;
+    return N(static_cast<Number>(first)) * a - N(static_cast<Number>(second)) * b;
+  }
+};
+
+/// Throws unless they are bounds.
+template <class T>
+void check_bounds(Scalar least, Scalar greatest, const char* what) {
+  using Number = std::conditional_t<std::integral<T>, std::int64_t, double>;
+  if (!(least.to<Number>() <= greatest.to<Number>())) {
+    throw std::invalid_argument(detail::text({what, ": the lower bound, expected not to exceed the upper one"}));
+  }
+}
+inline void check_norm(double norm, const char* what) {
+  if (!(norm >= 0)) throw std::invalid_argument(detail::text({what, ": the norm, expected 0 or more"}));
+}
+
+/// The Euclidean length of `count` numbers.
+template <Executor E, class T>
+double length_of(const E& executor, const T* x, std::int64_t count) {
+  return std::sqrt(kernel::SumProducts<E>::run(executor, x, x, count));
+}
+
+/// The gradient of a function of the merged rows of g: change(x, dy, count, d) returns that by the merged values x,
+/// which it may write to d.
+template <Executor E, class T, class Change>
+void merged_grad_into(const E& executor, const char* what, const SelectedRows<T, typename E::device>& dy,
+                      const SelectedRows<T, typename E::device>& g, SelectedRows<T, typename E::device>& dg,
+                      const Change& change) {
+  check_same_rows(dy.height(), dy.row_shape(), g, what);
+  const std::array sources{&g};
+  const std::int64_t count = dy.value().rows() * dy.row_size();
+  const Workspace::Loan<T> x(executor.workspace(), count), d(executor.workspace(), count);
+  {
+    const RowGroups<E, T> groups(executor, sources);
+    check_merged_ids(dy, groups.ids(), what);
+    kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), groups.groups(), g.row_size(),
+                              nullptr, x.data());
+  }
+  const T* const values = change(static_cast<const T*>(x.data()), dy.value().data(), count, d.data());
+  merge_grad_into<E, T>(executor, PoolType::SUM, what, dy, values, g.rows(), dg);
+}
+
+}  // namespace operation
+
+/// `merge_add(g)` with its values cut to [least, greatest]; NaN stays. Rows that are not listed are not there, so they
+/// stay zero, whatever the bounds. Throws std::invalid_argument unless least <= greatest. `out` must not be g.
+/// Semantics: PaddlePaddle's clip.
+template <Executor E, class T>
+void clip_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
+               SelectedRows<T, typename E::device>& out) {
+  detail::check_elements<op::clip, T>();
+  operation::check_bounds<T>(least, greatest, "clip");
+  merge_add_into(executor, g, out);
+  T* const values = out.value().data();
+  kernel::Map<E>::run(executor, operation::Clipped{least, greatest}, static_cast<const T*>(values),
+                      out.value().rows() * out.row_size(), values);
+}
+template <Executor E, class T>
+SelectedRows<T, typename E::device> clip(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least,
+                                         Scalar greatest) {
+  SelectedRows<T, typename E::device> out(executor.resource());
+  clip_into(executor, g, least, greatest, out);
+  return out;
+}
+template <class T, class Device>
+auto clip(const SelectedRows<T, Device>& g, Scalar least, Scalar greatest) {
+  return clip(default_executor<Device>(), g, least, greatest);
+}
+
+/// The gradient of `clip`: row i is the row of dy that has the id of row i of g, 0 where the merged number was cut.
+/// Throws as `clip`, and ShapeMismatch unless dy is like the result of `clip`. `dg` must be neither dy nor g.
+template <Executor E, class T>
+void clip_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                    const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
+                    SelectedRows<T, typename E::device>& dg) {
+  detail::check_elements<op::clip_grad, T>();
+  operation::check_bounds<T>(least, greatest, "clip_grad");
+  const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
+    kernel::Combine<E>::run(executor, operation::ClippedGrad{least, greatest}, values, x, count, d);
+    return static_cast<const T*>(d);
+  };
+  operation::merged_grad_into(executor, "clip_grad", dy, g, dg, change);
+}
+template <Executor E, class T>
+SelectedRows<T, typename E::device> clip_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                                              const SelectedRows<T, typename E::device>& g, Scalar least,
+                                              Scalar greatest) {
+  SelectedRows<T, typename E::device> dg(executor.resource());
+  clip_grad_into(executor, dy, g, least, greatest, dg);
+  return dg;
+}
+template <class T, class Device>
+auto clip_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, Scalar least, Scalar greatest) {
+  return clip_grad(default_executor<Device>(), dy, g, least, greatest);
+}
+
+/// `merge_add(g)`, made shorter where it is longer than `norm`: times norm / length then, where the length is the
+/// square root of the sum of the squares of all values, in double. A length that is NaN changes nothing. Throws
+/// std::invalid_argument for a negative norm, or one that is NaN. `out` must not be g. Semantics: PaddlePaddle's
+/// clip_by_norm.
+template <Executor E, class T>
+void clip_by_norm_into(const E& executor, const SelectedRows<T, typename E::device>& g, double norm,
+                       SelectedRows<T, typename E::device>& out) {
+  detail::check_elements<op::clip_by_norm, T>();
+  operation::check_norm(norm, "clip_by_norm");
+  merge_add_into(executor, g, out);
+  T* const values = out.value().data();
+  const std::int64_t count = out.value().rows() * out.row_size();
+  const double length = operation::length_of(executor, static_cast<const T*>(values), count);
+  if (length > norm) {
+    kernel::Map<E>::run(executor, operation::Scaled{norm / length}, static_cast<const T*>(values), count, values);
+  }
+}
+template <Executor E, class T>
+SelectedRows<T, typename E::device> clip_by_norm(const E& executor, const SelectedRows<T, typename E::device>& g,
+                                                 double norm) {
+  SelectedRows<T, typename E::device> out(executor.resource());
+  clip_by_norm_into(executor, g, norm, out);
+  return out;
+}
+template <class T, class Device>
+auto clip_by_norm(const SelectedRows<T, Device>& g, double norm) {
+  return clip_by_norm(default_executor<Device>(), g, norm);
+}
+
+/// The gradient of `clip_by_norm`: as that of `merge_add` where nothing was made shorter; else, with x the merged
+/// values and l their length, that of x * norm / l, which is norm / l * (dy - x * (x . dy) / l^2). Throws as
+/// `clip_by_norm`, and ShapeMismatch unless dy is like its result. `dg` must be neither dy nor g.
+template <Executor E, class T>
+void clip_by_norm_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                            const SelectedRows<T, typename E::device>& g, double norm,
+                            SelectedRows<T, typename E::device>& dg) {
+  detail::check_elements<op::clip_by_norm_grad, T>();
+  operation::check_norm(norm, "clip_by_norm_grad");
+  const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
+    const double length = operation::length_of(executor, x, count);
+    if (!(length > norm)) return values;
+    const double factor = norm / length;
+    const double product = kernel::SumProducts<E>::run(executor, x, values, count);
+    const operation::Combined combined{factor, factor * (product / length / length)};
+    kernel::Combine<E>::run(executor, combined, values, x, count, d);
+    return static_cast<const T*>(d);
+  };
+  operation::merged_grad_into(executor, "clip_by_norm_grad", dy, g, dg, change);
+}
+template <Executor E, class T>
+SelectedRows<T, typename E::device> clip_by_norm_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                                                      const SelectedRows<T, typename E::device>& g, double norm) {
+  SelectedRows<T, typename E::device> dg(executor.resource());
+  clip_by_norm_grad_into(executor, dy, g, norm, dg);
+  return dg;
+}
+template <class T, class Device>
+auto clip_by_norm_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, double norm) {
+  return clip_by_norm_grad(default_executor<Device>(), dy, g, norm);
+}
+
+/// What `clip` and `clip_by_norm` give, described: see <lod/infer.hpp>. The rows are described as the dense tensors
+/// that they stand for.
+inline TensorDesc infer_clip(const TensorDesc& g) { return operation::infer_merged<op::clip>({g}, "clip"); }
+inline TensorDesc infer_clip_by_norm(const TensorDesc& g) {
+  return operation::infer_merged<op::clip_by_norm>({g}, "clip_by_norm");
+}
+
+}  // namespace lod::inline LOD_TARGET
