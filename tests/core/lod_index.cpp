@@ -79,6 +79,8 @@ TEST_CASE("LoD: the three-level example of the field, sliced at every level") {
   const LoD index = LoD::from_offsets({{0, 2, 3}, {0, 2, 4, 7}, {0, 2, 5, 7, 10, 12, 15, 20}});
   CHECK(index.slice(1, 2) == LoD::from_offsets({{0, 1}, {0, 3}, {0, 2, 5, 10}}));
   CHECK(index.slice(1, 3, 1) == LoD::from_lengths({{2, 3}, {2, 3, 2, 3, 5}}));
+  CHECK(index.view().slice(1, 2).first_row() == 10);
+  CHECK(index.view().slice(1, 2).last_row() == 20);
   CHECK(index.slice(1, 1).rows() == 0);
   CHECK_THROWS_AS(index.slice(1, 3), lod::OutOfRange);
 }
@@ -182,4 +184,48 @@ TEST_CASE("LoDView: random LoDs against nested loops") {
     }
     CHECK(lod::concat(lod::split(index, 3)[0], lod::split(index, 3)[1], lod::split(index, 3)[2]) == index);
   }
+}
+
+TEST_CASE("LoD: the offsets of PaddlePaddle's tests, good and bad") {
+  CHECK(LoD::from_offsets({{0, 2}, {0, 1, 3}, {0, 2, 4, 5}}).rows() == 5);
+  CHECK_THROWS_AS(LoD::from_offsets({{0, 2}, {0, 1, 4}, {0, 2, 4, 5}}), lod::InvalidLoD);
+  CHECK(contains(message([] { LoD::from_offsets({{0, 2}, {0, 1, 4}, {0, 2, 4, 5}}); }), "level 1 covers 4"));
+  CHECK(LoD::from_offsets({{0, 1, 2, 3, 4, 5}}).rows() == 5);
+  CHECK(LoD::from_offsets({{0, 1, 3, 3, 4, 5}}).lengths(0) == Numbers{1, 2, 0, 1, 1});
+  const LoD index = LoD::from_offsets({{0, 2, 3}, {0, 3, 5, 9}});
+  CHECK(index == LoD::from_lengths({{2, 1}, {3, 2, 4}}));
+  CHECK(index.lengths() == Levels{{2, 1}, {3, 2, 4}});
+}
+
+TEST_CASE("LoD: slices of PaddlePaddle's tests, as lengths and rows") {
+  const LoD index = LoD::from_offsets({{0, 3, 4, 8}, {0, 9, 10, 11, 13, 17, 19, 22, 24}});
+  const auto two = index.view().slice(1, 3);
+  CHECK(two.lod().lengths() == Levels{{1, 4}, {2, 4, 2, 3, 2}});
+  CHECK(two.first_row() == 11);
+  CHECK(two.last_row() == 24);
+  const LoD deep =
+      LoD::from_offsets({{0, 2, 4, 5}, {0, 1, 6, 8, 10, 11}, {0, 2, 5, 7, 10, 12, 15, 17, 20, 24, 26, 29}});
+  const auto one = deep.view().slice(1, 2);
+  CHECK(one.lod().lengths() == Levels{{2}, {2, 2}, {2, 3, 4, 2}});
+  CHECK(one.first_row() == 15);
+  CHECK(one.last_row() == 26);
+}
+
+TEST_CASE("LoD: split for two places, and joined again with an empty batch behind") {
+  const LoD index = LoD::from_offsets({{0, 2, 4, 5, 6}, {0, 1, 6, 8, 13, 15, 20}});
+  const auto parts = lod::split(index, 2);
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[0] == LoD::from_offsets({{0, 2, 4}, {0, 1, 6, 8, 13}}));
+  CHECK(parts[1] == LoD::from_offsets({{0, 1, 2}, {0, 2, 7}}));
+  CHECK(lod::concat(parts[0], parts[1], LoD::from_offsets({{0}, {0}})) == index);
+}
+
+TEST_CASE("LoD: offsets beyond 2^31") {
+  const std::int64_t many = (std::int64_t{1} << 31) + 5;
+  const LoD index = LoD::from_lengths({{2, 1}, {many, 3, many}});
+  CHECK(index.rows() == 2 * many + 3);
+  CHECK(index.view().absolute_lod() == Levels{{0, many + 3, 2 * many + 3}, {0, many, many + 3, 2 * many + 3}});
+  CHECK(index.view().slice(1, 2).first_row() == many + 3);
+  CHECK(index.slice(1, 2).rows() == many);
+  CHECK(lod::split(index, 2)[0].rows() == many + 3);
 }

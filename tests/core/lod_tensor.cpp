@@ -38,10 +38,15 @@ TEST_CASE("LoDTensor: a copy has its own values, a move takes them") {
   LoDTensor<int> copy = x;
   copy.values()[5] = 8;
   CHECK(x.values()[5] == 7);
+  CHECK(copy.lod() == articles);
+  LoDTensor<int> assigned;
+  assigned = copy;
+  CHECK(assigned.lod() == articles);
   const auto slice = x.slice({2});
   const int* data = x.data();
   const LoDTensor<int> moved = std::move(x);
   CHECK(moved.data() == data);
+  CHECK(moved.lod() == articles);
   CHECK(x.rows() == 0);  // NOLINT: the state after a move is a promise
   CHECK(x.levels() == 0);
   CHECK(slice.shape() == Numbers{5, 2});
@@ -189,4 +194,13 @@ TEST_CASE("LoDTensor: iteration covers every row once, in order, on random LoDs"
       CHECK(kept.rows() == x.slice(i, x.size()).rows());
     }
   }
+}
+
+TEST_CASE("LoDTensor: a LoD for 5 rows fits 5 rows, not 9; a tensor without rows is checked too") {
+  for (const LoD& five : {LoD::from_offsets({{0, 2}, {0, 1, 3}, {0, 2, 4, 5}}), LoD::from_offsets({{0, 1, 2, 3, 4, 5}}),
+                          LoD::from_offsets({{0, 1, 3, 3, 4, 5}})}) {
+    CHECK(LoDTensor<int>({5, 1}).with_lod(five).lod() == five);
+    CHECK_THROWS_AS(LoDTensor<int>({9, 1}).with_lod(five), lod::ShapeMismatch);
+  }
+  CHECK_THROWS_AS(LoDTensor<int>({0, 1}).with_lod(LoD::from_offsets({{0, 3}})), lod::ShapeMismatch);
 }

@@ -13,6 +13,7 @@
 #include <new>
 #include <span>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -228,4 +229,24 @@ TEST_CASE("SparseTable: trained as a table of all rows is, with rows that appear
     const auto id = table.ids()[static_cast<std::size_t>(i)];
     CHECK(same_bits(table.value().slice(i, i + 1), dense.slice(id, id + 1)));
   }
+}
+
+TEST_CASE("SparseTable: threads look up ids at the same time, and none appears") {
+  SparseTable<float, lod::Cpu, IdOrFailure> table({8}, 100);
+  table.get(Numbers{10, 8, 8, 6});
+  const auto& constant = table;
+  std::vector<std::thread> threads;
+  std::vector<char> intact(4, 1);
+  for (std::size_t thread = 0; thread < intact.size(); ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int round = 0; round < 100; ++round) {
+        const auto rows = constant.get(Numbers{6, 7, 10});
+        const bool right = rows.row(0)[7] == 6 && rows.row(1)[0] == 0 && rows.row(2)[3] == 10;
+        intact[thread] = static_cast<char>(intact[thread] && right && constant.find(8) == 1 && constant.find(7) == -1);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const char right : intact) CHECK(right == 1);
+  CHECK(table.ids() == Numbers{10, 8, 6});
 }

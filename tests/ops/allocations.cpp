@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "support/executors.hpp"
 #include "support/random_batch.hpp"
 #include "support/repeatable.hpp"
 #include <lod/lod.hpp>
@@ -16,7 +17,7 @@ using namespace lod_test;
 namespace {
 
 /// Enough for all threads: long sequences, short ones, empty ones.
-LoD large(Engine& engine, std::int64_t row_size) { return giant_among_short(engine, 500, 150000 / row_size); }
+LoD large(Engine& engine, std::int64_t row_size) { return giant_among_short(engine, 500, 9 * grain / 4 / row_size); }
 
 }  // namespace
 

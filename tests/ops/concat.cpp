@@ -271,3 +271,23 @@ TEST_CASE("infer_concat, infer_split: allow what the operations give, and know t
   CHECK_THROWS_AS(lod::infer_split_at(deep, {3, 2}), lod::OutOfRange);
   CHECK_THROWS_AS(lod::infer_split(deep, 0), lod::OutOfRange);
 }
+
+TEST_CASE("split, concat: the cases of PaddlePaddle's tests, with empty batches") {
+  Engine engine(7);
+  const auto x = small_integers<float>(engine, LoD::from_offsets({{0, 2, 4, 5, 6}, {0, 1, 6, 8, 13, 15, 20}}), {});
+  const LoDTensor<float> none(LoD::from_offsets({{0}, {0}}), {});
+  for_each_executor([&](const auto& executor) {
+    const auto parts = lod::split(executor, x, 2);
+    REQUIRE(parts.size() == 2);
+    CHECK(parts[0].lod() == LoD::from_offsets({{0, 2, 4}, {0, 1, 6, 8, 13}}));
+    CHECK(parts[1].lod() == LoD::from_offsets({{0, 1, 2}, {0, 2, 7}}));
+    CHECK(same_bits(parts[1], x.slice(2, 4)));
+    CHECK(same_bits(lod::concat(executor, parts[0], parts[1], none), x));
+  });
+  const auto empty = lod::split(LoDTensor<float>(LoD::from_offsets({{0}}), {5}), 2);
+  REQUIRE(empty.size() == 2);
+  for (const auto& part : empty) {
+    CHECK(part.lod() == LoD::from_offsets({{0}}));
+    CHECK(part.shape() == lod::Shape{0, 5});
+  }
+}

@@ -75,7 +75,7 @@ TEST_CASE("ctc_align: agrees with nested loops for slices of every type and dept
 TEST_CASE("ctc_align: many labels, by any number of threads; a second call allocates nothing") {
   for (const std::int64_t size : {3, 3000}) {
     Engine engine(4);
-    const LoD frames = giant_among_short(engine, size, 60000);
+    const LoD frames = giant_among_short(engine, size, grain);
     const auto x = small_integers<int>(engine, LoD::from_lengths({{1, 0, size - 1}, frames.lengths(0)}), {});
     const auto expected = reference_align(tree_of(x), 2, {});
     for (const int threads : {1, 2, 7}) {

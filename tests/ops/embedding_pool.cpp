@@ -210,7 +210,7 @@ TEST_CASE("embedding_pool: no sequences, empty ones only, ids in rows of shape {
 TEST_CASE("embedding_pool: the same bits for any number of threads; a second call allocates nothing") {
   Engine engine(3);
   for (const std::int64_t row_size : {3, 20}) {
-    const Ids ids = random_ids(engine, giant_among_short(engine, 3000, 70000), 5000);
+    const Ids ids = random_ids(engine, giant_among_short(engine, 3000, 17 * grain / 16 / row_size + 600), 5000);
     const auto table = real_numbers<float>(engine, {5000, row_size});
     const auto weights = real_numbers<float>(engine, ids.lod(), {});
     const lod::EmbeddingPoolOptions<float> plain, weighted{.weights = weights.view()};

@@ -45,16 +45,18 @@ std::vector<double> naive_dense(const std::vector<const SelectedRows<T>*>& sourc
 }  // namespace
 
 TEST_CASE("merge_add: the field's cases, always ascending") {
-  const SelectedRows<float> repeated({0, 5, 5, 4, 19}, 20,
-                                     LoDTensor<float>::from_values({}, {}, std::vector<float>{1, 2, 2, 4, 1}));
-  const auto merged = lod::merge_add(repeated);
+  const auto merged = lod::merge_add(lod_test::rows_of_one({0, 5, 5, 4, 19}, 20, {1, 2, 3, 4, 1}));
   CHECK(merged.rows() == Numbers{0, 4, 5, 19});
-  CHECK(merged.value().values()[1] == 4);
-  CHECK(merged.value().values()[2] == 4);
+  CHECK(lod_test::numbers_of(merged.value()) == std::vector<double>{1, 4, 5, 1});
+  const auto sums = lod::merge_add(lod_test::rows_of_one({0, 4, 4, 7}, 10, {1, 1, 1, 1}));
+  CHECK(sums.rows() == Numbers{0, 4, 7});
+  CHECK(lod_test::numbers_of(sums.value()) == std::vector<double>{1, 2, 1});
   // Without duplicates too: the order must not depend on whether there is one.
   const SelectedRows<float> a({1, 3, 5, 7, 9}, 10, {3});
   const SelectedRows<float> b({8, 0, 2, 6, 4}, 10, {3});
   CHECK(lod::merge_add(a, b).rows() == Numbers{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  CHECK(lod::merge_add(a, SelectedRows<float>({0, 2, 4, 6, 8}, 10, {3})).rows() ==
+        Numbers{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
   CHECK(lod::merge_add(SelectedRows<float>({7, 0, 4}, 10, {3})).rows() == Numbers{0, 4, 7});
 }
 
@@ -134,6 +136,10 @@ TEST_CASE("merge_average: divided by how often the row is there, not by the numb
   CHECK(average.rows() == Numbers{0, 4, 7});
   CHECK(average.value().values()[0] == 1);
   CHECK(average.value().values()[1] == 2);
+  // PaddlePaddle divides by the one source, and gives 1, 2, 1.
+  const auto equal = lod::merge_average(lod_test::rows_of_one({0, 4, 4, 7}, 10, {1, 1, 1, 1}));
+  CHECK(equal.rows() == Numbers{0, 4, 7});
+  CHECK(lod_test::numbers_of(equal.value()) == std::vector<double>{1, 1, 1});
   const SelectedRows<float> more({7, 2}, 10, LoDTensor<float>::from_values({}, {}, std::vector<float>{5, 8}));
   const auto both = lod::merge_average(ones, more);
   CHECK(both.rows() == Numbers{0, 2, 4, 7});

@@ -237,7 +237,7 @@ TEST_CASE("optimizers: the same bits for any number of threads, at sizes that al
   Engine engine(4);
   // Rows of 3: shared among threads. One id has most of them: its sum is shared too.
   Numbers rows;
-  for (int i = 0; i < 60000; ++i) rows.push_back(i % 4 ? 77 : random_number(engine, 0, 19999));
+  for (int i = 0; i < grain; ++i) rows.push_back(i % 4 ? 77 : random_number(engine, 0, 19999));
   const auto g = random_gradient<float>(engine, rows, 20000, 3);
   const auto dense = lod::to_dense(g);
   for_each_optimizer([&](const auto& update, Formula) {
@@ -267,4 +267,35 @@ TEST_CASE("optimizers: rows longer than a block of zeros") {
   lod::adam(executor, sparse.parameter, sparse.states[0], sparse.states[1], g, {.step = 1});
   lod::adam(executor, dense.parameter, dense.states[0], dense.states[1], lod::to_dense(g), {.step = 1});
   CHECK(same_model(sparse, dense));
+}
+
+TEST_CASE("optimizers: the cases of PaddlePaddle's tests, parameters of 5 and rows 0, 4, 7 of a height of 10") {
+  Engine engine(6);
+  for (const Numbers& rows : {Numbers{0, 4, 7}, Numbers{0, 4, 7, 4}}) {
+    for (const std::int64_t row_size : {8, 12, 16}) {
+      CAPTURE(rows.size());
+      CAPTURE(row_size);
+      for_each_optimizer([&](const auto& update, Formula formula) {
+        Model<double> model(engine, {10, row_size});
+        for (double& value : model.parameter.values()) value = 5;
+        const Model<double> start = model;
+        const auto g = random_gradient<double>(engine, rows, 10, row_size);
+        const auto dense = lod::to_dense(g);
+        update(lod::CpuExecutor(1), model, g, Sparse::EXACT, 1);
+        const auto near = [](double found, double expected) {
+          return std::abs(found - expected) <= 1e-11 * (1 + std::abs(expected));
+        };
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < model.parameter.values().size(); ++i) {
+          double p = 5;
+          std::array<double, 3> s{};
+          for (std::size_t k = 0; k < 3; ++k) s[k] = start.states[k].values()[i];
+          formula(p, s, dense.values()[i], 1);
+          wrong += !near(model.parameter.values()[i], p);
+          for (std::size_t k = 0; k < 3; ++k) wrong += !near(model.states[k].values()[i], s[k]);
+        }
+        CHECK(wrong == 0);
+      });
+    }
+  }
 }

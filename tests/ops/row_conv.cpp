@@ -112,8 +112,8 @@ TEST_CASE("row_conv: the bits depend neither on threads, nor on the batch, nor o
   for (const std::int64_t row_size : {1, 3, 3000}) {
     INFO("row size ", row_size);
     Engine engine(static_cast<std::uint64_t>(row_size));
-    const auto x = real_numbers<float>(engine, giant_among_short(engine, row_size < 3000 ? 300 : 20, 100000 / row_size),
-                                       {row_size});
+    const auto x = real_numbers<float>(
+        engine, giant_among_short(engine, row_size < 3000 ? 300 : 20, 3 * grain / 2 / row_size), {row_size});
     const auto filter = real_numbers<float>(engine, {4, row_size});
     const auto expected = lod::row_conv(lod::CpuExecutor(1), x, filter);
     const auto gradients = lod::row_conv_grad(lod::CpuExecutor(1), expected, x, filter);

@@ -80,6 +80,14 @@ TEST_CASE("add: the rows of both, one behind the other; they count as their sum"
   CHECK(dense.row(0)[1] == 3);
   CHECK(dense.row(4)[0] == 1);
   CHECK(dense.row(9)[1] == 2);
+  LoDTensor<float> threes({10, 2});
+  for (float& value : threes.values()) value = 3;
+  const auto total = lod::add(sum, threes);
+  CHECK(total.row(0)[0] == 6);  // 3 + 1 + 2
+  CHECK(total.row(1)[0] == 3);
+  CHECK(total.row(4)[1] == 4);
+  lod::scatter(sum, ScatterOp::ADD, threes);
+  CHECK(same_bits(threes, total));
   CHECK(lod::add(SelectedRows<float>({}, 10, {2}), SelectedRows<float>({}, 10, {2})).rows().empty());
   CHECK(lod::add(ones, SelectedRows<float>({}, 10, {2})).rows() == a.rows());
 }

@@ -92,7 +92,7 @@ TEST_CASE("sequence_erase: a token that the type of the ids does not hold erases
 TEST_CASE("sequence_erase: many tokens, given as tensor, view or span, among many ids") {
   Engine engine(4);
   for (const std::int64_t size : {500, 20000}) {
-    const LoD words = giant_among_short(engine, size, 60000);
+    const LoD words = giant_among_short(engine, size, grain);
     LoDTensor<std::int64_t> x(LoD::from_lengths({{size / 2, 0, size - size / 2}, words.lengths(0)}), {});
     for (auto& id : x.values()) id = random_number(engine, 0, 999);
     for (const std::int64_t count : {3, 16, 17, 400}) {
@@ -127,7 +127,7 @@ TEST_CASE("sequence_erase: a second call allocates nothing") {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     Engine engine(2);
-    const auto x = small_integers<int>(engine, giant_among_short(engine, 300, 100000), {});
+    const auto x = small_integers<int>(engine, giant_among_short(engine, 300, 3 * grain / 2), {});
     LoDTensor<int> y(&resource);
     const Numbers tokens = {1, 2};
     lod::sequence_erase_into(executor, x, tokens, y);

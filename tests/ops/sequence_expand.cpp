@@ -113,11 +113,11 @@ TEST_CASE("sequence_expand: batches without sequences, and of empty or dropped o
 TEST_CASE("sequence_expand: blocks of any size are shared by threads") {
   Engine engine(8);
   for (const std::int64_t row_size : {1, 3, 17}) {
-    const LoD index = giant_among_short(engine, 1001, 40000);
+    const LoD index = giant_among_short(engine, 1001, 5 * grain / 8);
     const auto x = real_numbers<float>(engine, index, {row_size});
     std::vector<std::int64_t> repeats = random_repeats(engine, 1001);
     repeats[500] = 3;
-    repeats[20] = 30000;
+    repeats[20] = grain / 2;
     const auto expected = reference_expand(tree_of(x), repeats);
     for_each_executor([&](const auto& executor) {
       const auto y = lod::sequence_expand(executor, x, repeats_of(repeats));
@@ -159,7 +159,8 @@ TEST_CASE("sequence_expand_grad: sums the copies, the same bits for any number o
       INFO("row size ", row_size);
       Engine engine(3);
       // Every way that the kernel has: few and many copies of short sequences, of long ones, none.
-      std::vector<std::int64_t> lengths = {1, 3, 0, 5, 2, 4000, 1, 7}, repeats = {2, 0, 4, 1, 300, 5, 70000, 3};
+      std::vector<std::int64_t> lengths = {1, 3, 0, 5, 2, 4000, 1, 7},
+                                repeats = {2, 0, 4, 1, 300, 5, 17 * grain / 16, 3};
       lengths.push_back(900);  // several tiles, each of many copies
       repeats.push_back(70);
       const LoD x_lod = LoD::from_lengths({lengths}), y_lod = repeats_of(repeats);
@@ -209,6 +210,8 @@ TEST_CASE("sequence_expand_as_grad: the sums of sequence_pool, with the levels a
 }
 
 TEST_CASE("sequence_expand_as: the cases of PaddlePaddle's tests") {
+  const auto two = LoDTensor<int>::from_nested(std::vector<int>{7, 8});
+  CHECK(numbers_of(lod::sequence_expand_as(two, LoD::from_offsets({{0, 3, 5}}))) == std::vector<int>{7, 7, 7, 8, 8});
   Engine engine(6);
   const auto check = [&](const lod::Shape& shape, const std::vector<std::int64_t>& repeats) {
     const auto x = small_integers<float>(engine, shape);

@@ -338,3 +338,16 @@ TEST_CASE("infer_sequence_pad: allows what the operations give, and refuses what
   CHECK_THROWS_WITH_AS(lod::infer_sequence_unpad(x, described_list(6)),
                        doctest::Contains("sequence_unpad: 6 lengths, expected 15"), lod::ShapeMismatch);
 }
+
+TEST_CASE("sequence_pad, sequence_unpad: there and back, 10 rows of 16 and of 128 numbers") {
+  Engine engine(6);
+  for_each_executor([&](const auto& executor) {
+    for (const auto& offsets : std::vector<std::vector<std::int64_t>>{{0, 10}, {0, 2, 7, 10}}) {
+      for (const std::int64_t row_size : {16, 128}) {
+        const auto x = real_numbers<float>(engine, LoD::from_offsets({offsets}), {row_size});
+        const auto y = lod::sequence_pad(executor, x);
+        CHECK(same_bits(lod::sequence_unpad(executor, y.dense, y.lengths), x));
+      }
+    }
+  });
+}

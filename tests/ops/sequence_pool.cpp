@@ -108,6 +108,7 @@ TEST_CASE("sequence_pool: the field's cases of empty sequences") {
                                                                                  {{}},
                                                                                  {{0, 0}},
                                                                                  {{0, 1, 0, 0, 0}},
+                                                                                 {{1, 0, 1}},
                                                                                  {{1, 2, 0, 3}, {0, 7, 0, 2, 2, 0}}}) {
     const auto x = lod_test::small_integers<float>(engine, LoD::from_lengths(lengths), {10});
     for (int level = 0; level < x.levels(); ++level) check_pool<float>(x, level);
@@ -120,7 +121,7 @@ TEST_CASE_TEMPLATE("sequence_pool: the same bits for any number of threads, and 
   // One giant, long enough for all threads, among short ones.
   std::vector<std::int64_t> lengths(300, 7);
   for (const std::int64_t row_size : {1, 3, 8, 17}) {
-    lengths[150] = 3 * 65536 / row_size + 11;
+    lengths[150] = 3 * lod_test::grain / row_size + 11;
     const auto x = lod_test::real_numbers<T>(engine, LoD::from_lengths({lengths}), {row_size});
     for (PoolType type : all_types) {
       const auto expected = lod::sequence_pool(lod::CpuExecutor(1), x, type);
@@ -150,6 +151,9 @@ TEST_CASE("sequence_max_pool: ties go to the first row, NaN wins, all -inf is -i
   const LoD index = LoD::from_lengths({{4, 3, 0, 2, 3}});
   const auto x =
       LoDTensor<float>::from_values(index, {}, std::vector<float>{1, 3, 3, 2, 5, nan, nan, -inf, -inf, inf, 1, nan});
+  const auto first = lod::sequence_max_pool(LoDTensor<float>::from_nested(std::vector<std::vector<float>>{{nan, 9}}));
+  CHECK(std::isnan(first.values.values()[0]));
+  CHECK(first.index.values()[0] == 0);
   const auto y = lod::sequence_max_pool(x, {.pad_value = -7});
   CHECK(y.values.values()[0] == 3);
   CHECK(std::isnan(y.values.values()[1]));

@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -108,10 +109,13 @@ TEST_CASE("sequence_pool: the cases of PaddlePaddle's tests") {
     auto x = small_integers<double>(engine, index, row_shape);
     x.row(4)[2] += 2.0;
     check_pools(lod::CpuExecutor(1), LoDTensor<double>::ConstView(x));
-    for (const double pad_value : {0.0, 0.1, 0.5}) {
-      const auto y = lod::sequence_pool(x, PoolType::AVERAGE, {.pad_value = pad_value});
-      for (std::int64_t i = 0; i < y.rows(); ++i) {
-        if (lengths.back()[static_cast<std::size_t>(i)] == 0) CHECK(y.row(i)[0] == pad_value);
+    for (const double pad_value : {0.0, 0.1, 0.2, 0.3, 0.5, 1.0}) {
+      for (const PoolType pool : all_pools) {
+        const auto y = lod::sequence_pool(x, pool, {.pad_value = pad_value});
+        for (std::int64_t i = 0; i < y.rows(); ++i) {
+          if (lengths.back()[static_cast<std::size_t>(i)] > 0) continue;
+          for (const double value : y.row(i)) CHECK(value == pad_value);
+        }
       }
     }
   }
@@ -188,7 +192,7 @@ TEST_CASE("sequence_pool: the bits depend neither on threads, nor on the batch, 
   for (const std::int64_t row_size : {1, 2, 3, 5, 7, 8, 17, 64}) {
     INFO("row size ", row_size);
     Engine engine(static_cast<std::uint64_t>(row_size));
-    const LoD index = giant_among_short(engine, 3000, 150000 / row_size + 1200);  // more than two chunks
+    const LoD index = giant_among_short(engine, 3000, 9 * grain / 4 / row_size + 1200);  // more than two chunks
     const auto x = real_numbers<float>(engine, index, {row_size});
     const auto expected = lod::sequence_pool(lod::CpuExecutor(1), x, PoolType::SUM);
     for_each_executor([&](const auto& executor) {
@@ -207,7 +211,7 @@ TEST_CASE("sequence_pool: the bits depend neither on threads, nor on the batch, 
 TEST_CASE("sequence_pool: one long sequence among short ones agrees with sums in double") {
   for (const std::int64_t row_size : {1, 3, 17}) {
     Engine engine(4);
-    const auto x = real_numbers<float>(engine, giant_among_short(engine, 101, 200000 / row_size), {row_size});
+    const auto x = real_numbers<float>(engine, giant_among_short(engine, 101, 3 * grain / row_size), {row_size});
     const auto tree = tree_of(x);
     for_each_executor([&](const auto& executor) {
       const auto y = lod::sequence_pool(executor, x, PoolType::SUM);
@@ -221,8 +225,8 @@ TEST_CASE("sequence_pool: one long sequence among short ones agrees with sums in
 }
 
 TEST_CASE("sequence_pool: an infinite number keeps a long sum infinite") {
-  LoDTensor<float> x(LoD::from_lengths({{200000}}), {});
-  x.data()[70000] = std::numeric_limits<float>::infinity();
+  LoDTensor<float> x(LoD::from_lengths({{3 * grain}}), {});
+  x.data()[17 * grain / 16] = std::numeric_limits<float>::infinity();
   for_each_executor([&](const auto& executor) {
     CHECK(lod::sequence_pool(executor, x, PoolType::SUM).data()[0] == std::numeric_limits<float>::infinity());
   });
@@ -230,14 +234,14 @@ TEST_CASE("sequence_pool: an infinite number keeps a long sum infinite") {
 
 TEST_CASE("sequence_pool_grad: the bits do not depend on threads, also where one sequence is cut between them") {
   Engine engine(5);
-  const LoD index = giant_among_short(engine, 2000, 60000);
+  const LoD index = giant_among_short(engine, 2000, grain);
   const std::int64_t last = index.offsets(0)[1001] - 1;
   for (const std::int64_t row_size : {1, 17}) {
     const auto dy = real_numbers<float>(engine, {2000, row_size});
     for (const PoolType pool : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT, PoolType::FIRST, PoolType::LAST}) {
       const auto expected = lod::sequence_pool_grad(lod::CpuExecutor(1), dy, index, pool);
       if (pool == PoolType::SUM || pool == PoolType::LAST) CHECK(expected.row(last)[0] == dy.row(1000)[0]);
-      if (pool == PoolType::AVERAGE) CHECK(expected.row(last)[0] == dy.row(1000)[0] / 60000);
+      if (pool == PoolType::AVERAGE) CHECK(expected.row(last)[0] == dy.row(1000)[0] / static_cast<float>(grain));
       if (pool == PoolType::FIRST) CHECK(expected.row(last)[0] == 0);
       for_each_executor([&](const auto& executor) {
         CHECK(same_bits(lod::sequence_pool_grad(executor, dy, index, pool), expected));
@@ -286,4 +290,23 @@ TEST_CASE("sequence_pool: a view as the output must have the shape and the level
       "output: a view of shape {3, 2} with 0 levels, expected shape {2, 2}", rows);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_pool_into(executor, x, PoolType::SUM, rows.slice(1, 4)); },
                                    "expected shape {3, 2} and the levels of the result", rows);
+}
+
+TEST_CASE("sequence_pool_grad: SUM copies to each of 10 rows of 16 and of 128 numbers") {
+  Engine engine(10);
+  for_each_executor([&](const auto& executor) {
+    for (const auto& offsets : std::vector<std::vector<std::int64_t>>{{0, 10}, {0, 2, 7, 10}}) {
+      for (const std::int64_t row_size : {16, 128}) {
+        const LoD index = LoD::from_offsets({offsets});
+        const auto dy = real_numbers<float>(engine, {index.size(0), row_size});
+        const auto dx = lod::sequence_pool_grad(executor, dy, index, PoolType::SUM);
+        CHECK(dx.lod() == index);
+        const auto sequence_of = index.row_ids(0);
+        for (std::int64_t row = 0; row < 10; ++row) {
+          const auto found = dx.row(row), expected = dy.row(sequence_of[static_cast<std::size_t>(row)]);
+          CHECK(std::equal(found.begin(), found.end(), expected.begin()));
+        }
+      }
+    }
+  });
 }

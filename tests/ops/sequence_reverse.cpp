@@ -75,7 +75,7 @@ TEST_CASE("sequence_reverse: batches without sequences, of empty ones only, and 
 TEST_CASE("sequence_reverse: long sequences are shared by threads, twice reversed is as before") {
   Engine engine(4);
   for (const std::int64_t row_size : {1, 3, 17}) {
-    const LoD words = giant_among_short(engine, 3000, 70000);
+    const LoD words = giant_among_short(engine, 3000, 17 * grain / 16);
     const auto x = real_numbers<float>(engine, LoD::from_lengths({{1000, 0, 2000}, words.lengths(0)}), {row_size});
     for (const int level : {0, 1}) {
       const auto expected = lod::sequence_reverse(lod::CpuExecutor(1), x, {.level = level});

@@ -109,7 +109,7 @@ TEST_CASE("sequence_slice: batches without sequences, of empty ones only, and ro
 TEST_CASE("sequence_slice, sequence_slice_grad: long sequences are shared by threads") {
   Engine engine(4);
   for (const std::int64_t row_size : {1, 3, 17}) {
-    const LoD words = giant_among_short(engine, 3000, 70000);
+    const LoD words = giant_among_short(engine, 3000, 17 * grain / 16);
     const auto x = real_numbers<float>(engine, LoD::from_lengths({{1000, 0, 2000}, words.lengths(0)}), {row_size});
     const Numbers offset = {20, 0, 300}, length = {800, 0, 1500};
     const auto y = lod::sequence_slice(lod::CpuExecutor(1), x, offset, length);

@@ -149,9 +149,9 @@ TEST_CASE("sequence_sort, sequence_topk: agree with the standard library for sli
 TEST_CASE("sequence_sort, sequence_topk: lengths at which the kernel takes another path, numbers of all magnitudes") {
   const auto check = []<class T>(std::type_identity<T>) {
     Engine engine(6);
-    // 65536 rows are what a thread takes: the longest sequence has three such parts.
-    const std::int64_t longest = sizeof(T) == 4 ? 140001 : 65537;
-    LoDTensor<T> x(LoD::from_lengths({{1, 31, 32, 33, 100, 127, 128, 3000, 0, 8191, 8192, 65536, longest, 2}}), {});
+    // The longest sequence has up to three parts, which threads sort.
+    const std::int64_t longest = sizeof(T) == 4 ? 2 * grain + 9001 : grain + 1;
+    LoDTensor<T> x(LoD::from_lengths({{1, 31, 32, 33, 100, 127, 128, 3000, 0, 8191, 8192, grain, longest, 2}}), {});
     for (T& number : x.values()) {
       if constexpr (std::integral<T>) {
         number = static_cast<T>(engine());
@@ -212,7 +212,7 @@ TEST_CASE("sequence_sort, sequence_topk: a second call allocates nothing") {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     Engine engine(2);
-    const auto x = real_numbers<float>(engine, giant_among_short(engine, 300, 100000), {});
+    const auto x = real_numbers<float>(engine, giant_among_short(engine, 300, 3 * grain / 2), {});
     LoDTensor<float> y(&resource), values(&resource), dx(&resource);
     LoDTensor<std::int64_t> index(&resource), which(&resource);
     const auto call = [&] {

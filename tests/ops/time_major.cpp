@@ -202,3 +202,17 @@ TEST_CASE("infer_to_time_major, infer_from_time_major: allow what the operations
   CHECK_THROWS_AS(lod::infer_to_time_major(x, described(lod::DataType::INT8, {14}, 3), {.level = 2}),
                   lod::ShapeMismatch);
 }
+
+TEST_CASE("to_time_major: sequences of 4, 5 and 3 rows, as PaddlePaddle's sequence2batch orders them") {
+  const auto x = counted_rows({{4, 5, 3}});
+  const RankTable table(x.lod());
+  CHECK(table[0].index == 1);
+  CHECK(table[1].index == 0);
+  CHECK(table[2].index == 2);
+  const auto z = lod::to_time_major(x, table);
+  const auto starts = z.values().lod().offsets(0);
+  CHECK(Numbers(starts.begin(), starts.end()) == Numbers{0, 3, 6, 9, 11, 12});
+  const auto rows = z.values().values();
+  CHECK(Numbers(rows.begin(), rows.end()) == Numbers{4, 0, 9, 5, 1, 10, 6, 2, 11, 7, 3, 8});
+  CHECK(lod_test::same_bits(lod::from_time_major(z, table), x));
+}

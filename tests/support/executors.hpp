@@ -7,9 +7,13 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <cstring>
 
 namespace lod_test {
+
+/// A sequence of more elements is shared by threads.
+inline constexpr std::int64_t grain = lod::kernel::cpu::grain;
 
 /// Calls f(executor) for each: results are the same on all of them, to the last bit where a case compares bits.
 template <class F>

@@ -15,11 +15,19 @@
 #  include <omp.h>
 #endif
 
+// A program may set less, everywhere alike: then small inputs are shared by threads too, for tests under slow tools.
+// The last bits of long sums depend on it.
+#ifndef LOD_GRAIN
+#  define LOD_GRAIN 65536
+#endif
+
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
+/// The elements of a long sequence that are one thread's at a time.
+inline constexpr std::int64_t grain = LOD_GRAIN;
 /// Work on fewer bytes than this is done by the calling thread: waking another takes longer.
-inline constexpr std::int64_t serial_bytes = 64 * 1024;
+inline constexpr std::int64_t serial_bytes = grain;
 
 /// The threads that work at a time, at most. Scratch memory is borrowed for all of them before they start: then what an
 /// operation needs does not depend on how the work happens to be shared out, and running out of memory throws.

@@ -28,9 +28,9 @@ namespace kernel::cpu {
 
 inline constexpr std::int64_t leaf_rows = 512;
 
-/// Rows of a chunk: whole leaves, about 64 Ki elements.
+/// Rows of a chunk: whole leaves, about `grain` elements.
 constexpr std::int64_t chunk_rows(std::int64_t row_size) noexcept {
-  return std::max<std::int64_t>(65536 / (leaf_rows * std::max<std::int64_t>(row_size, 1)), 1) * leaf_rows;
+  return std::max<std::int64_t>(grain / (leaf_rows * std::max<std::int64_t>(row_size, 1)), 1) * leaf_rows;
 }
 
 /// Reads rows that lie one behind the other. `readable` numbers from `first` on may be read, rows or not: a caller that
