@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_throws.hpp"
+#include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
 #include "support/inferred.hpp"
@@ -10,11 +11,15 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory_resource>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 using lod::LoDTensor;
@@ -125,4 +130,35 @@ TEST_CASE("infer_clip, infer_clip_by_norm: allow what the operations give") {
   }
   CHECK_THROWS_AS(lod::infer_clip({lod::DataType::BOOL, {10, 8}}), lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::infer_clip_by_norm({lod::DataType::INT32, {10, 8}}), lod::ShapeMismatch);
+}
+
+TEST_CASE("clip, clip_by_norm: agree with plain loops over the dense tensor, for every type and row size") {
+  using Numeric = Types<std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, lod::float16,
+                        lod::bfloat16, float, double>;
+  for_each_type(Numeric(), []<class T>(std::type_identity<T>) {
+    Engine engine(7);
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
+      Numbers rows;
+      for (int i = 0; i < 12; ++i) rows.push_back(random_number(engine, 0, 8));
+      const SelectedRows<T> g(rows, 9, small_integers<T>(engine, {12, row_size}));
+      const Reals dense = numbers_of(lod::to_dense(g));
+      const double least = std::unsigned_integral<T> ? 1 : -2;
+      Reals expected = numbers_of(lod::merge_add(g).value());
+      double squares = 0;
+      for (double& number : expected) {
+        squares += number * number;
+        number = std::clamp(number, least, 3.0);
+      }
+      for_each_executor([&](const auto& executor) {
+        CHECK(numbers_of(lod::clip(executor, g, least, 3).value()) == expected);
+        if constexpr (!std::integral<T>) {
+          const double factor = squares > 2.25 ? 1.5 / std::sqrt(squares) : 1;
+          const Reals found = numbers_of(lod::to_dense(lod::clip_by_norm(executor, g, 1.5)));
+          bool close = true;
+          for (std::size_t i = 0; i < found.size(); ++i) close = close && std::abs(found[i] - factor * dense[i]) < 0.02;
+          CHECK(close);
+        }
+      });
+    }
+  });
 }

@@ -169,7 +169,7 @@ TEST_CASE("concat, split: long batches are shared by threads, and a second call 
 
 TEST_CASE("concat, split_at: gradients against differences") {
   Engine engine(12);
-  for (const std::int64_t row_size : {1, 3, 8}) {
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
     std::vector<LoDTensor<double>> x;
     std::vector<LoD> lods;
     for (int i = 0; i < 3; ++i) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_throws.hpp"
+#include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
 #include "support/inferred.hpp"
@@ -11,12 +12,15 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -77,8 +81,8 @@ LoDTensor<double> reference_states(const States& sequence, std::vector<double>& 
 }  // namespace
 
 TEST_CASE("dynamic_rnn: agrees with one sequence after the other, for slices of every depth") {
-  for_each_random_lod(4, 1, 4, [](Engine& engine, const Lengths& lengths) {
-    for (const std::int64_t size : {1, 3, 8}) {
+  for_each_random_lod(4, 1, 5, [](Engine& engine, const Lengths& lengths) {
+    for (const std::int64_t size : {1, 3, 8, 17}) {
       const auto x = real_numbers<double>(engine, LoD::from_lengths(lengths), {size});
       const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
       const RankTable table(slice.lod(), {.level = -1});
@@ -210,29 +214,32 @@ TEST_CASE("dynamic_rnn: no sequences, and empty ones only, give the row shape an
 }
 
 TEST_CASE("dynamic_rnn_grad: agrees with differences, by the input and by the initial states") {
-  Engine engine(4);
-  for (const std::int64_t size : {1, 3, 8, 17}) {
-    auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 1}, {3, 1, 4}}), {size});
-    const RankTable table(x.lod(), {.level = 1});
-    auto initial = real_numbers<double>(engine, {3, size});
-    const LoD none;
-    const auto grad = [&](const LoDTensor<double>& doutput, const LoDTensor<double>& dstate) {
-      return lod::dynamic_rnn_grad(doutput, dstate, x, table, initial, Cell(), cell_grad);
-    };
-    const LoDTensor<double> no_output(x.lod(), {size}), no_state({3, size});
-    check_gradient(
-        engine, x, [&](const auto& at) { return lod::dynamic_rnn(at, table, initial, Cell()).output; },
-        [&](const auto& dy) { return grad(dy, no_state).x; });
-    check_gradient(
-        engine, x, [&](const auto& at) { return lod::dynamic_rnn(at, table, initial, Cell()).state; },
-        [&](const auto& dy) { return grad(no_output, dy).x; });
-    check_gradient(
-        engine, initial, [&](const auto& at) { return lod::dynamic_rnn(x, table, at, Cell()).output; },
-        [&](const auto& dy) { return grad(dy, no_state).initial_state.with_lod(LoD()); });
-    check_gradient(
-        engine, initial, [&](const auto& at) { return lod::dynamic_rnn(x, table, at, Cell()).state; },
-        [&](const auto& dy) { return grad(no_output, dy).initial_state.with_lod(LoD()); });
-  }
+  for_each_random_lod(8, 1, 3, [](Engine& engine, const Lengths& lengths) {
+    const LoD index = LoD::from_lengths(lengths);
+    if (index.rows() > 12) return;
+    for (const std::int64_t size : {1, 3, 8, 17}) {
+      auto x = real_numbers<double>(engine, index, {size});
+      const RankTable table(x.lod(), {.level = -1});
+      auto initial = real_numbers<double>(engine, {table.size(), size});
+      const LoD none;
+      const auto grad = [&](const LoDTensor<double>& doutput, const LoDTensor<double>& dstate) {
+        return lod::dynamic_rnn_grad(doutput, dstate, x, table, initial, Cell(), cell_grad);
+      };
+      const LoDTensor<double> no_output(x.lod(), {size}), no_state({table.size(), size});
+      check_gradient(
+          engine, x, [&](const auto& at) { return lod::dynamic_rnn(at, table, initial, Cell()).output; },
+          [&](const auto& dy) { return grad(dy, no_state).x; });
+      check_gradient(
+          engine, x, [&](const auto& at) { return lod::dynamic_rnn(at, table, initial, Cell()).state; },
+          [&](const auto& dy) { return grad(no_output, dy).x; });
+      check_gradient(
+          engine, initial, [&](const auto& at) { return lod::dynamic_rnn(x, table, at, Cell()).output; },
+          [&](const auto& dy) { return grad(dy, no_state).initial_state.with_lod(LoD()); });
+      check_gradient(
+          engine, initial, [&](const auto& at) { return lod::dynamic_rnn(x, table, at, Cell()).state; },
+          [&](const auto& dy) { return grad(no_output, dy).initial_state.with_lod(LoD()); });
+    }
+  });
 }
 
 TEST_CASE("dynamic_rnn_grad: of the nested network, sub-sequences as steps") {
@@ -380,4 +387,48 @@ TEST_CASE("infer_dynamic_rnn: allows what the operation gives, and refuses what 
   CHECK(y.state == described(lod::DataType::FP64, {6, 3}, 1));
   CHECK_THROWS_AS(lod::infer_dynamic_rnn(x, x, state, x, {.level = 2}), lod::OutOfRange);
   CHECK_THROWS_AS(lod::infer_dynamic_rnn(state, x, state, x), lod::ShapeMismatch);
+}
+
+TEST_CASE(
+    "dynamic_rnn: the output may be a view of the state before, the gradient by a step one of that by the state") {
+  using Nested = std::vector<std::vector<double>>;
+  const auto x = LoDTensor<double>::from_nested(Nested{{1, 2, 3}, {4}});
+  const RankTable table(x.lod());
+  const auto initial = LoDTensor<double>::from_nested(std::vector<double>{-1, -2});
+  const auto delay = [](const States& before, const States& step) { return std::pair(step, before); };
+  const auto y = lod::dynamic_rnn(x, table, initial, delay);
+  CHECK(same_bits(y.output, LoDTensor<double>::from_nested(Nested{{-1, 1, 2}, {-2}})));
+  CHECK(same_bits(y.state, LoDTensor<double>::from_nested(std::vector<double>{3, 4})));
+  const auto d = lod::dynamic_rnn_grad(x, initial, x, table, initial, delay,
+                                       [](const States&, const States&, const States& dstate, const States& doutput) {
+                                         return std::pair(doutput, dstate);
+                                       });
+  CHECK(same_bits(d.x, LoDTensor<double>::from_nested(Nested{{2, 3, -1}, {-2}})));
+  CHECK(same_bits(d.initial_state, LoDTensor<double>::from_nested(std::vector<double>{1, 4})));
+}
+
+TEST_CASE("dynamic_rnn: every type; a giant among thousands, by any number of threads") {
+  for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
+    Engine engine(6);
+    const auto x = small_integers<T>(engine, giant_among_short(engine, 2000, 300), {3});
+    const auto initial = small_integers<T>(engine, {2000, 3});
+    const RankTable table(x.lod());
+    const auto delay = [](const auto& before, const auto& step) { return std::pair(step, before); };
+    for_each_executor([&](const auto& executor) {
+      const auto y = lod::dynamic_rnn(executor, x, table, initial, delay);
+      CHECK(y.output.lod() == x.lod());
+      bool same = true;
+      const auto offsets = x.lod().offsets(0);
+      for (std::int64_t i = 0; i < 2000; ++i) {
+        const T* before = initial.row(i).data();
+        const auto follows = [&](std::span<const T> row) { same = same && std::equal(row.begin(), row.end(), before); };
+        for (auto row = offsets[static_cast<std::size_t>(i)]; row < offsets[static_cast<std::size_t>(i) + 1]; ++row) {
+          follows(std::as_const(y.output).row(row));
+          before = x.row(row).data();
+        }
+        follows(std::as_const(y.state).row(i));
+      }
+      CHECK(same);
+    });
+  });
 }

@@ -85,7 +85,7 @@ TEST_CASE("edit_distance: words that are known") {
 
 TEST_CASE("edit_distance: agrees with the whole table for slices of every type, depth and level") {
   for_each_type(LabelTypes(), []<class T>(std::type_identity<T>) {
-    for_each_random_lod(5, 1, 4, [](Engine& engine, const Lengths& lengths) {
+    for_each_random_lod(5, 1, 5, [](Engine& engine, const Lengths& lengths) {
       // b has the levels of a, and sequences of other lengths in the last.
       Lengths others = lengths;
       for (std::int64_t& length : others.back()) length = random_number(engine, 0, 12);
@@ -108,8 +108,8 @@ TEST_CASE("edit_distance: batches without sequences, of empty ones only") {
 
 TEST_CASE("edit_distance: by any number of threads; a second call allocates nothing") {
   Engine engine(3);
-  const auto a = small_integers<int>(engine, giant_among_short(engine, 500, 3000), {});
-  const auto b = small_integers<int>(engine, giant_among_short(engine, 500, 2000), {});
+  const auto a = small_integers<int>(engine, giant_among_short(engine, 3000, 3000), {});
+  const auto b = small_integers<int>(engine, giant_among_short(engine, 3000, 2000), {});
   const auto expected = lod::edit_distance(lod::CpuExecutor(1), a, b);
   check_distance(lod::CpuExecutor(1), a, b, 0);
   for (const int threads : {1, 2, 7}) {

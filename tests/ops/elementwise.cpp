@@ -89,7 +89,7 @@ TEST_CASE("add, sub, mul, div: the three forms of the second argument") {
 
 TEST_CASE("add, sub, mul, div: agree with one number after the other, for slices of every type, depth and row size") {
   for_each_type(NumberTypes(), []<class T>(std::type_identity<T>) {
-    for_each_random_lod(5, 0, 4, [](Engine& engine, const Lengths& lengths) {
+    for_each_random_lod(5, 0, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = lengths.empty() ? small_integers<T>(engine, {random_number(engine, 0, 30), row_size})
                                        : small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});

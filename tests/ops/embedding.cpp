@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/counting_resource.hpp"
+#include "support/check_throws.hpp"
+#include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
 #include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
+#include "support/repeatable.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory_resource>
+#include <type_traits>
 #include <vector>
 
 using lod::LoD;
 using lod::LoDTensor;
+using namespace lod_test;
 using Numbers = std::vector<std::int64_t>;
+using Ids = LoDTensor<std::int64_t>;
 
 namespace {
 LoDTensor<std::int64_t> random_ids(std::mt19937_64& random, const LoD& index, std::int64_t height) {
@@ -25,30 +32,36 @@ LoDTensor<std::int64_t> random_ids(std::mt19937_64& random, const LoD& index, st
 }
 }  // namespace
 
-TEST_CASE_TEMPLATE("embedding: rows of the table, LoD of the ids, slices too", T, float, double, lod::float16,
-                   std::int32_t, bool) {
-  for (std::uint64_t number = 1; number <= 5; ++number) {
-    lod_test::Engine engine(number);
-    CAPTURE(number);
-    const LoD index = LoD::from_lengths(lod_test::RandomLoD{.levels = 2}.lengths(engine));
-    const auto ids = random_ids(engine, index, 9);
-    for (const std::int64_t row_size : {1, 3, 8, 17}) {
-      const auto table = lod_test::small_integers<T>(engine, LoD::from_lengths({{9}}), {row_size});
-      lod_test::for_each_executor([&](const auto& executor) {
-        const auto y = lod::embedding(executor, table, ids, {.padding_idx = 4});
-        CHECK(y.lod() == index);
-        REQUIRE(y.shape() == Numbers{index.rows(), row_size});
+TEST_CASE("embedding: rows of the table, LoD of the ids, for slices of every type, depth and row size") {
+  for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
+    for_each_random_lod(2, 0, 5, [](Engine& engine, const Lengths& lengths) {
+      auto all = lengths.empty() ? Ids({random_number(engine, 0, 6)}) : Ids(LoD::from_lengths(lengths), {});
+      for (auto& id : all.values()) id = random_number(engine, 0, 8);
+      const auto ids = all.slice(random_number(engine, 0, all.size() > 0), all.size());
+      for (const std::int64_t row_size : {1, 3, 8, 17}) {
+        const auto table = small_integers<T>(engine, {11, row_size});
+        const auto part = table.slice(1, 10);
+        const auto y = lod::embedding(lod::CpuExecutor(2), part, ids, {.padding_idx = 4});
+        CHECK(y.lod() == ids.lod());
+        REQUIRE(y.shape() == lod::Shape{ids.rows(), row_size});
+        bool same = true;
         for (std::int64_t i = 0; i < y.rows(); ++i) {
           for (std::size_t c = 0; c < static_cast<std::size_t>(row_size); ++c) {
             const std::int64_t id = ids.data()[i];
-            CHECK(y.row(i)[c] == (id == 4 ? T{} : table.row(id)[c]));
+            same = same && y.row(i)[c] == (id == 4 ? T{} : part.row(id)[c]);
           }
         }
-        const auto part = lod::embedding(executor, table, ids.slice(ids.size() / 3, ids.size()), {.padding_idx = 4});
-        CHECK(lod_test::same_bits(part, LoDTensor<T>::copy_of(y.slice(y.size() / 3, y.size()))));
-      });
-    }
-  }
+        CHECK(same);
+        CHECK(same_bits(lod::embedding_grad(lod::CpuExecutor(2), y, ids, 9).value(), y.with_lod(LoD())));
+      }
+    });
+  });
+  LoDTensor<float> wrong({2, 2});
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::embedding_into(lod::CpuExecutor(1), LoDTensor<float>({5, 2}), Ids({3}), wrong.view());
+      },
+      "output: a view of shape {2, 2}", wrong);
 }
 
 TEST_CASE("embedding: ids with a row shape, and none at all") {
@@ -81,29 +94,36 @@ TEST_CASE("embedding_grad: one row for each id, none for the padding") {
 }
 
 TEST_CASE("embedding_grad: against differences, repeated ids included") {
-  lod_test::Engine engine(11);
-  const auto ids = random_ids(engine, LoD::from_lengths({{4, 0, 7}}), 6);
-  auto table = lod_test::real_numbers<double>(engine, LoD::from_lengths({{6}}), {3});
-  lod_test::check_gradient(
-      engine, table, [&](const auto& at) { return lod::embedding(at, ids, {.padding_idx = 2}); },
-      [&](const auto& dy) {
-        return lod::to_dense(lod::embedding_grad(dy, ids, 6, {.padding_idx = 2})).with_lod(table.lod());
-      });
+  for_each_random_lod(8, 1, 3, [](Engine& engine, const Lengths& lengths) {
+    const auto ids = random_ids(engine, LoD::from_lengths(lengths), 6);
+    if (ids.rows() > 30) return;
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
+      auto table = real_numbers<double>(engine, {6, row_size});
+      check_gradient(
+          engine, table, [&](const auto& at) { return lod::embedding(at, ids, {.padding_idx = 2}); },
+          [&](const auto& dy) { return lod::to_dense(lod::embedding_grad(dy, ids, 6, {.padding_idx = 2})); });
+    }
+  });
 }
 
-TEST_CASE("embedding: a second call allocates nothing") {
-  lod_test::CountingResource resource;
-  const lod::CpuExecutor executor(1, &resource);
-  lod_test::Engine engine(2);
-  const auto ids = random_ids(engine, LoD::from_lengths({{4, 0, 7}}), 6);
-  const LoDTensor<float> table({6, 5});
-  auto y = lod::embedding(executor, table, ids);
-  auto g = lod::embedding_grad(executor, y, ids, 6);
-  lod::embedding_grad_into(executor, y, ids, 6, {}, g);
-  const int before = resource.allocations;
-  lod::embedding_into(executor, table, ids, y);
-  lod::embedding_grad_into(executor, y, ids, 6, {}, g);
-  CHECK(resource.allocations == before);
+TEST_CASE("embedding: the same bits for any number of threads; a second call allocates nothing") {
+  Engine engine(2);
+  const auto ids = random_ids(engine, giant_among_short(engine, 3000, 70000), 5000);
+  const auto table = real_numbers<float>(engine, {5000, 5});
+  struct Results {
+    LoDTensor<float> y;
+    lod::SelectedRows<float> g;
+    explicit Results(std::pmr::memory_resource* resource) : y(resource), g(resource) {}
+  };
+  check_repeatable<Results>(
+      [&](const auto& executor, Results& r) {
+        lod::embedding_into(executor, table, ids, r.y);
+        lod::embedding_grad_into(executor, r.y, ids, 5000, {}, r.g);
+      },
+      [](const Results& a, const Results& b) {
+        CHECK(same_bits(a.y, b.y));
+        CHECK(same_bits(a.g.value(), b.g.value()));
+      });
 }
 
 TEST_CASE("infer_embedding: allows what the operation gives, and refuses what it does") {

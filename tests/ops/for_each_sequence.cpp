@@ -95,28 +95,29 @@ TEST_CASE("for_each_sequence: what the first sequence threw passes through, what
 
 TEST_CASE("map_sequences: agrees with one call after the other, for slices of every type and depth") {
   for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
-    for_each_random_lod(2, 1, 4, [](Engine& engine, const Lengths& lengths) {
-      const std::int64_t row_size = random_number(engine, 1, 9);
-      const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-      const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
-      for_each_executor([&](const auto& executor) {
-        CHECK(same_bits(lod::map_sequences(executor, slice, [](const auto& sequence) { return sequence; }), slice));
-        // The second half of each, as a tensor of another type.
-        const auto half = [](const LoDTensorView<const T>& sequence) {
-          const auto part = sequence.slice(sequence.size() / 2, sequence.size());
-          LoDTensor<double> y(part.lod(), part.row_shape());
-          if (part.levels() == 0) y = LoDTensor<double>(part.shape());
-          for (std::size_t i = 0; i < part.values().size(); ++i) {
-            y.values()[i] = static_cast<double>(part.values()[i]);
-          }
-          return y;
-        };
-        const auto y = lod::map_sequences(executor, slice, half);
-        Tree<double> expected;
-        for (const auto sequence : slice) expected.parts.push_back(tree_of(half(sequence)));
-        check_tree(y, x.levels(), expected);
-        CHECK(y.row_shape() == x.row_shape());
-      });
+    for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
+      for (const std::int64_t row_size : {1, 3, 8, 17}) {
+        const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
+        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        for_each_executor([&](const auto& executor) {
+          CHECK(same_bits(lod::map_sequences(executor, slice, [](const auto& sequence) { return sequence; }), slice));
+          // The second half of each, as a tensor of another type.
+          const auto half = [](const LoDTensorView<const T>& sequence) {
+            const auto part = sequence.slice(sequence.size() / 2, sequence.size());
+            LoDTensor<double> y(part.lod(), part.row_shape());
+            if (part.levels() == 0) y = LoDTensor<double>(part.shape());
+            for (std::size_t i = 0; i < part.values().size(); ++i) {
+              y.values()[i] = static_cast<double>(part.values()[i]);
+            }
+            return y;
+          };
+          const auto y = lod::map_sequences(executor, slice, half);
+          Tree<double> expected;
+          for (const auto sequence : slice) expected.parts.push_back(tree_of(half(sequence)));
+          check_tree(y, x.levels(), expected);
+          CHECK(y.row_shape() == x.row_shape());
+        });
+      }
     });
   });
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "support/check_throws.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
 #include "support/inferred.hpp"
@@ -13,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <memory_resource>
+#include <span>
 #include <vector>
 
 using lod::LoDTensor;
@@ -85,8 +87,8 @@ TEST_CASE("merge_add: without rows there are none, also in an output that had so
   CHECK(lod::merge_add(SelectedRows<float>({}, 0, {3})).rows().empty());
 }
 
-TEST_CASE_TEMPLATE("merge_add and to_dense: random rows against a plain loop", T, float, double, lod::bfloat16,
-                   std::int32_t, std::int64_t) {
+TEST_CASE_TEMPLATE("merge_add and to_dense: random rows against a plain loop", T, float, double, lod::float16,
+                   lod::bfloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t) {
   for (std::uint64_t number = 1; number <= 6; ++number) {
     lod_test::Engine engine(number);
     CAPTURE(number);
@@ -103,7 +105,7 @@ TEST_CASE_TEMPLATE("merge_add and to_dense: random rows against a plain loop", T
         REQUIRE(dense.values().size() == expected.size());
         std::size_t different = 0;
         for (std::size_t i = 0; i < expected.size(); ++i)
-          different += static_cast<double>(dense.values()[i]) != expected[i];
+          different += dense.values()[i] != static_cast<T>(static_cast<int>(expected[i]));
         CHECK(different == 0);
         CHECK(lod_test::same_bits(lod::to_dense(executor, lod::merge_add(executor, a)), lod::to_dense(executor, a)));
       });
@@ -261,4 +263,18 @@ TEST_CASE(
   CHECK_THROWS_WITH_AS(lod::infer_merge_add({describe(g), {lod::DataType::FP32, {10, 7}}}),
                        doctest::Contains("merge_add: rows of shape {7}, expected {8}"), lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::infer_to_dense({lod::DataType::COMPLEX64, {10, 8}}), lod::ShapeMismatch);
+}
+
+TEST_CASE("merge_add, merge_average, to_dense: bad arguments throw and change nothing") {
+  using lod_test::check_throws;
+  const lod::CpuExecutor executor(1);
+  const std::span<const SelectedRows<float>* const> none;
+  SelectedRows<float> out({1}, 3, {});
+  LoDTensor<float> wrong({2, 2});
+  check_throws<lod::ShapeMismatch>([&] { lod::merge_add_into(executor, none, out); },
+                                   "merge_add: nothing given, expected at least one", out.value());
+  check_throws<lod::ShapeMismatch>([&] { lod::merge_average_into(executor, none, out); },
+                                   "merge_average: nothing given", out.value());
+  check_throws<lod::ShapeMismatch>([&] { lod::to_dense_into(executor, out, wrong.view()); },
+                                   "output: a view of shape {2, 2}", wrong);
 }

@@ -181,7 +181,7 @@ TEST_CASE_TEMPLATE("optimizers: EXACT is the dense update with zeros elsewhere, 
                    lod::float16) {
   Engine engine(2);
   for (const Numbers& rows : row_lists) {
-    for (const std::int64_t row_size : {1, 3, 17}) {
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
       CAPTURE(rows.size());
       CAPTURE(row_size);
       for_each_optimizer([&](const auto& update, Formula) {
@@ -205,7 +205,7 @@ TEST_CASE_TEMPLATE("optimizers: LAZY does the same to the rows listed, and leave
   Engine engine(3);
   for (const Numbers& rows : row_lists) {
     const std::set<std::int64_t> listed(rows.begin(), rows.end());
-    for (const std::int64_t row_size : {1, 8, 17}) {
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
       CAPTURE(rows.size());
       CAPTURE(row_size);
       for_each_optimizer([&](const auto& update, Formula) {

@@ -145,8 +145,8 @@ TEST_CASE("scatter: each way, with a row listed twice") {
   CHECK(apply(ScatterOp::DIVBY) == Reals{0.5, 5, 4, 7});
 }
 
-TEST_CASE_TEMPLATE("scatter: agrees with a plain loop, into slices too, by any number of threads", T, float,
-                   lod::bfloat16, std::int32_t) {
+TEST_CASE_TEMPLATE("scatter: agrees with a plain loop, into slices too, by any number of threads", T, float, double,
+                   lod::float16, lod::bfloat16, std::int8_t, std::int16_t, std::int32_t, std::int64_t) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     CAPTURE(seed);
     Engine engine(seed);
@@ -156,7 +156,7 @@ TEST_CASE_TEMPLATE("scatter: agrees with a plain loop, into slices too, by any n
         const std::int64_t height = 4 + 13 * count;
         SelectedRows<T> g(random_rows(engine, count, height), height, {row_size});
         auto whole = LoDTensor<T>({height + 2, row_size});
-        if constexpr (std::same_as<T, std::int32_t>) {
+        if constexpr (std::integral<T>) {
           for (T& number : g.value().values()) number = static_cast<T>(random_number(engine, 0, 1) * 2 - 1);
           for (T& number : whole.values()) number = static_cast<T>(random_number(engine, 0, 1) * 2 - 1);
         } else {

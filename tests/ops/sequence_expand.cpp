@@ -112,7 +112,7 @@ TEST_CASE("sequence_expand: batches without sequences, and of empty or dropped o
 
 TEST_CASE("sequence_expand: blocks of any size are shared by threads") {
   Engine engine(8);
-  for (const std::int64_t row_size : {1, 3, 17}) {
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
     const LoD index = giant_among_short(engine, 1001, 5 * grain / 8);
     const auto x = real_numbers<float>(engine, index, {row_size});
     std::vector<std::int64_t> repeats = random_repeats(engine, 1001);
@@ -129,7 +129,7 @@ TEST_CASE("sequence_expand: blocks of any size are shared by threads") {
 TEST_CASE("sequence_expand_grad: agrees with differences") {
   Engine engine(12);
   const LoD y_lod = LoD::from_lengths({{2, 1}, {2, 0, 3}});
-  for (const std::int64_t row_size : {1, 3, 9}) {
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
     auto nested = real_numbers<double>(engine, LoD::from_lengths({{2, 1, 2}, {2, 0, 3, 1, 2}}), {row_size});
     check_gradient(
         engine, nested, [&](const auto& at) { return lod::sequence_expand(at, y_lod); },
@@ -188,7 +188,7 @@ TEST_CASE("sequence_expand_as: agrees with nested loops for slices of every type
   for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
       const LoD y_lod = LoD::from_lengths(lengths);
-      for (const std::int64_t row_size : {1, 3, 17}) {
+      for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = small_integers<T>(engine, {y_lod.size(-1) + 2, row_size});
         const auto y = lod::sequence_expand_as(lod::CpuExecutor(2), x.slice(1, x.size() - 1), y_lod);
         CHECK(y.lod() == y_lod);

@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -204,13 +205,19 @@ TEST_CASE("sequence_pool: gradients against differences") {
   }
 }
 
-TEST_CASE("sequence_max_pool_grad: a tie sends all of a negative gradient to the first row") {
-  const LoD index = LoD::from_lengths({{2}});
-  const auto x = LoDTensor<float>::from_values(index, {}, std::vector<float>{4, 4});
-  const auto dy = LoDTensor<float>::from_values(LoD(), {}, std::vector<float>{-1});
-  const auto dx = lod::sequence_max_pool_grad(dy, lod::sequence_max_pool(x).index, index);
-  CHECK(dx.values()[0] == -1);
-  CHECK(dx.values()[1] == 0);
+TEST_CASE_TEMPLATE("sequence_max_pool_grad, sequence_min_pool_grad: a tie sends all of either sign to the first row", T,
+                   float, double, lod::float16, lod::bfloat16) {
+  const LoD index = LoD::from_lengths({{70000, 2}});  // more ties than 16 bits count
+  LoDTensor<T> x(index, {}), dy({2});
+  for (T& number : x.values()) number = static_cast<T>(4.0F);
+  dy.data()[0] = static_cast<T>(-1.0F);
+  dy.data()[1] = static_cast<T>(1.0F);
+  for (const auto& dx : {lod::sequence_max_pool_grad(dy, lod::sequence_max_pool(x).index, index),
+                         lod::sequence_min_pool_grad(dy, lod::sequence_min_pool(x).index, index)}) {
+    CHECK(dx.data()[0] == dy.data()[0]);
+    CHECK(dx.data()[70000] == dy.data()[1]);
+    CHECK(std::count(dx.values().begin(), dx.values().end(), T{}) == 70000);
+  }
 }
 
 TEST_CASE("sequence_pool: bad arguments throw and leave the output as it was") {
@@ -296,4 +303,12 @@ TEST_CASE("infer_sequence_pool: allows what the operations give, and knows what 
                        lod::ShapeMismatch);
   CHECK_THROWS_WITH_AS(infer(lod::DataType::FP32, {3}, -1), doctest::Contains("sequence_pool: lod_level -1"),
                        lod::ShapeMismatch);
+}
+
+TEST_CASE("sequence_pool_grad: SQRT of integers divides as sequence_pool does, by 1.73 for three rows") {
+  const LoD index = LoD::from_lengths({{3}});
+  const auto dy = LoDTensor<std::int32_t>::from_values({}, {}, std::vector<std::int32_t>{9});
+  CHECK(lod::sequence_pool_grad(dy, index, PoolType::SQRT).values()[1] == 5);
+  const LoDTensor<std::int64_t> ids(index, {});
+  CHECK(lod::embedding_pool_grad(dy, ids, 1, PoolType::SQRT).value().values()[0] == 15);
 }

@@ -138,34 +138,40 @@ TEST_CASE("sequence_first_step, sequence_last_step: the first and the last row u
 
 TEST_CASE("sequence_max_pool: agrees with nested loops for every type; the first of equal rows wins") {
   for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
-    Engine engine(3);
-    for (const std::int64_t row_size : {1, 3, 17}) {
-      const auto whole =
-          small_integers<T>(engine, LoD::from_lengths({{2, 0, 1, 0, 3}, {2, 4, 0, 7, 0, 3}}), {row_size});
-      const auto x = whole.slice(1, 5);
-      const auto greatest = lod::sequence_max_pool(lod::CpuExecutor(2), x, {.pad_value = 1});
-      const auto least = lod::sequence_min_pool(lod::CpuExecutor(2), x, {.pad_value = 1});
-      CHECK(greatest.index.levels() == 0);
-      CHECK(greatest.values.lod() == LoD::from_lengths({{0, 1, 0, 3}}));
-      std::int64_t first_row = 0, i = 0;
-      for (const auto& sequence : sequences_of(tree_of(x), 1)) {
-        const auto rows = rows_of(sequence);
-        for (std::size_t column = 0; column < static_cast<std::size_t>(row_size); ++column) {
-          std::size_t high = 0, low = 0;
-          for (std::size_t row = 0; row < rows.size(); ++row) {
-            if (rows[row][column] > rows[high][column]) high = row;
-            if (rows[row][column] < rows[low][column]) low = row;
+    for_each_random_lod(4, 1, 5, [](Engine& engine, const Lengths& lengths) {
+      for (const std::int64_t row_size : {1, 3, 8, 17}) {
+        const auto whole = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
+        const auto x = whole.slice(random_number(engine, 0, whole.size() > 0), whole.size());
+        for (int level = 0; level < x.levels(); ++level) {
+          const auto greatest = lod::sequence_max_pool(lod::CpuExecutor(2), x, {.pad_value = 1, .level = level});
+          const auto least = lod::sequence_min_pool(lod::CpuExecutor(2), x, {.pad_value = 1, .level = level});
+          CHECK(greatest.index.levels() == 0);
+          CHECK(greatest.values.lod() == x.lod().levels_above(level));
+          std::int64_t first_row = 0, i = 0;
+          bool same = true;
+          for (const auto& sequence : sequences_of(tree_of(x), level)) {
+            const auto rows = rows_of(sequence);
+            for (std::size_t column = 0; column < static_cast<std::size_t>(row_size); ++column) {
+              std::size_t high = 0, low = 0;
+              for (std::size_t row = 0; row < rows.size(); ++row) {
+                if (rows[row][column] > rows[high][column]) high = row;
+                if (rows[row][column] < rows[low][column]) low = row;
+              }
+              const bool empty = rows.empty();
+              const auto index = [&](std::size_t row) {
+                return empty ? -1 : first_row + static_cast<std::int64_t>(row);
+              };
+              same = same && greatest.index.row(i)[column] == index(high) && least.index.row(i)[column] == index(low);
+              same = same && greatest.values.row(i)[column] == (empty ? T(1) : rows[high][column]);
+              same = same && least.values.row(i)[column] == (empty ? T(1) : rows[low][column]);
+            }
+            first_row += static_cast<std::int64_t>(rows.size());
+            ++i;
           }
-          const bool empty = rows.empty();
-          CHECK(greatest.index.row(i)[column] == (empty ? -1 : first_row + static_cast<std::int64_t>(high)));
-          CHECK(least.index.row(i)[column] == (empty ? -1 : first_row + static_cast<std::int64_t>(low)));
-          CHECK(greatest.values.row(i)[column] == (empty ? T(1) : rows[high][column]));
-          CHECK(least.values.row(i)[column] == (empty ? T(1) : rows[low][column]));
+          CHECK(same);
         }
-        first_row += static_cast<std::int64_t>(rows.size());
-        ++i;
       }
-    }
+    });
   });
 }
 
@@ -274,6 +280,13 @@ TEST_CASE("sequence_pool: the text of an error says what and where, and the outp
         lod::sequence_max_pool_grad_into(executor, good, LoDTensor<std::int64_t>({2, 1}), index, {}, y);
       },
       "sequence_max_pool_grad: index: rows of shape {1}, expected {2}", y);
+  LoDTensor<std::int64_t> three({3, 2});
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_max_pool_into(executor, x, {}, y, three.view()); },
+                                   "output: a view of shape {3, 2}", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_min_pool_into(executor, x, {}, y, three.view()); },
+                                   "output: a view of shape {3, 2}", y);
+  check_throws<lod::InvalidLoD>([&] { lod::sequence_min_pool_into(executor, plain, {}, y, three); },
+                                "sequence_min_pool: the tensor has no level", y);
 }
 
 TEST_CASE("sequence_pool: a view as the output must have the shape and the levels of the result") {
@@ -306,6 +319,41 @@ TEST_CASE("sequence_pool_grad: SUM copies to each of 10 rows of 16 and of 128 nu
           const auto found = dx.row(row), expected = dy.row(sequence_of[static_cast<std::size_t>(row)]);
           CHECK(std::equal(found.begin(), found.end(), expected.begin()));
         }
+      }
+    }
+  });
+}
+
+TEST_CASE("sequence_pool: the greatest of negative numbers is negative, the least of positive ones positive") {
+  for_each_type(Types<std::int8_t, std::int64_t, lod::float16, float, double>(), []<class T>(std::type_identity<T>) {
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
+      for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{7}, std::int64_t{100}, 17 * grain / 16}) {
+        for (const int number : {-2, 2}) {
+          LoDTensor<T> x(LoD::from_lengths({{rows}}), {row_size});
+          for (T& value : x.values()) value = static_cast<T>(number);
+          const auto y = lod::sequence_pool(x, number < 0 ? PoolType::MAX : PoolType::MIN);
+          CHECK(std::count(y.values().begin(), y.values().end(), static_cast<T>(number)) == row_size);
+          CHECK(same_bits((number < 0 ? lod::sequence_max_pool(x) : lod::sequence_min_pool(x)).values, y));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("sequence_pool: MAX and MIN keep the bits of the first of equal rows, zeros of both signs and NaNs too") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    Engine engine(11);
+    const T nan = std::numeric_limits<T>::quiet_NaN();
+    const T numbers[] = {T{}, -T{}, nan, -nan};
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
+      for (const std::uint64_t kinds : {2U, 4U}) {
+        LoDTensor<T> x(LoD::from_lengths({{1, 2, 3, 7, 8, 9, 0, 31, 64, 100}}), {row_size});
+        for (T& number : x.values()) number = numbers[engine() % kinds];
+        CHECK(same_bits(lod::sequence_pool(x, PoolType::MAX), lod::sequence_max_pool(x).values));
+        CHECK(same_bits(lod::sequence_pool(x, PoolType::MIN), lod::sequence_min_pool(x).values));
+        // Among others that are no match for them.
+        for (std::size_t i = 0; i < x.values().size(); i += 2) x.values()[i] = static_cast<T>(-1.0F);
+        CHECK(same_bits(lod::sequence_pool(x, PoolType::MAX), lod::sequence_max_pool(x).values));
       }
     }
   });

@@ -124,7 +124,7 @@ TEST_CASE("sequence_slice, sequence_slice_grad: long sequences are shared by thr
 
 TEST_CASE("sequence_slice_grad: agrees with differences") {
   for_each_random_lod(4, 1, 3, [](Engine& engine, const Lengths& lengths) {
-    for (const std::int64_t row_size : {1, 3}) {
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
       auto x = real_numbers<double>(engine, LoD::from_lengths(lengths), {row_size});
       const Slices parts(engine, x.lod().lengths(0));
       check_gradient(

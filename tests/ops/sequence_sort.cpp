@@ -133,7 +133,7 @@ TEST_CASE("sequence_sort: NaN last either way, infinities, zeros of both signs i
 
 TEST_CASE("sequence_sort, sequence_topk: agree with the standard library for slices of every type, depth and level") {
   for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
-    for_each_random_lod(5, 1, 4, [](Engine& engine, const Lengths& lengths) {
+    for_each_random_lod(5, 1, 5, [](Engine& engine, const Lengths& lengths) {
       const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {1});
       const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
       for (int level = 0; level < x.levels(); ++level) {

@@ -113,7 +113,7 @@ TEST_CASE("sequence_topk_avg_pooling: the cases of PaddlePaddle's tests") {
 
 TEST_CASE("sequence_topk_avg_pooling: agrees with nested loops for every type and depth of the rows") {
   for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
-    for_each_random_lod(8, 1, 3, [](Engine& engine, const Lengths& lengths) {
+    for_each_random_lod(8, 1, 5, [](Engine& engine, const Lengths& lengths) {
       const Batch batch{LoD::from_lengths(lengths), random_columns(engine, lengths.back().size()),
                         random_number(engine, 1, 3)};
       for (const Numbers& topks : {Numbers{1}, Numbers{2, 3}, Numbers{40, 1}, Numbers{}}) {
@@ -183,7 +183,7 @@ TEST_CASE("sequence_topk_avg_pooling_grad: agrees with differences; of equal num
 
 TEST_CASE("sequence_topk_avg_pooling: the bits do not depend on threads; a second call allocates nothing") {
   Engine engine(2);
-  const Batch batch{giant_among_short(engine, 50, 400), giant_among_short(engine, 50, 300), 3};
+  const Batch batch{giant_among_short(engine, 2000, 400), giant_among_short(engine, 2000, 300), 3};
   const auto x = real_numbers<float>(engine, batch.lod(), {});
   const Numbers topks = {1, 3, 10};
   const auto expected =

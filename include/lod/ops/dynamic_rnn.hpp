@@ -227,12 +227,13 @@ void dynamic_rnn_into(const E& executor, const X& x, const RankTable& table, con
   for (std::int64_t t = 0; t < calls; ++t) {
     auto result = cell(run.states(t), run.step(t));
     auto& [next, given] = result;
-    run.set_states(t, next);
+    // First, since it may be a view of the states that the next ones overwrite.
     if (t < table.steps()) {
       outputs.set(t, std::move(given));
     } else {
       outputs.set_like(std::move(given));
     }
+    run.set_states(t, next);
   }
   run.check_states(state);
   outputs.join(table, "dynamic_rnn: the outputs of the cell", output);
@@ -303,8 +304,8 @@ void dynamic_rnn_grad_into(const E& executor, const DOutput& doutput, const DSta
           detail::text({"dynamic_rnn_grad: the gradient by step ", t, " has shape ", to_string(dstep.view().shape()),
                         ", expected ", to_string(run.step(t).shape()), " and the levels of the step"}));
     }
-    back.set_states(t, dbefore);
     dsteps.set(t, std::move(dstep));
+    back.set_states(t, dbefore);
   }
   back.check_states(dinitial_state);
   dsteps.join(table, "dynamic_rnn_grad", dx);

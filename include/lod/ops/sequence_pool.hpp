@@ -141,7 +141,10 @@ void extreme_pool_into(const E& executor, const X& x, const PoolOptions& options
   check_has_level(view, minimum ? "sequence_min_pool" : "sequence_max_pool");
   const int level = detail::resolve_level(options.level, view.levels());
   const kernel::Segments sequences = segments(view, level);
-  const auto values = prepare(y, LevelsAbove{view.lod_view(), level}, view.row_shape());
+  const LevelsAbove above{view.lod_view(), level};
+  check_output(y, above, view.row_shape());
+  check_output(index, PlainRows{sequences.size}, view.row_shape());
+  const auto values = prepare(y, above, view.row_shape());
   const auto rows = prepare(index, PlainRows{sequences.size}, view.row_shape());
   kernel::SequenceMaxPool<E>::run(executor, view.data(), sequences, view.row_size(), minimum, options.pad_value.to<T>(),
                                   values.data(), rows.data());

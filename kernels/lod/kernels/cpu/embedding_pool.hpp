@@ -255,8 +255,7 @@ struct DividePooled<CpuExecutor> {
     cpu::parallel_ranges(executor, sequences.size, bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         if (sequences.length(i) == 0) continue;
-        const auto divisor = cpu::pool_divisor<cpu::Accumulator<T>>(type, sequences.length(i));
-        cpu::divide_row(dy + i * row_size, divisor, row_size, y + i * row_size);
+        cpu::finish_sum(type, sequences.length(i), dy + i * row_size, row_size, y + i * row_size);
       }
     });
   }

@@ -13,7 +13,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -33,17 +32,17 @@ inline A pool_divisor(PoolType type, std::int64_t length) {
   }
 }
 
-/// y = sum / sqrt(length), ... of `row_size` sums.
-template <class T>
-inline void finish_sum(PoolType type, std::int64_t length, const Accumulator<T>* sum, std::int64_t row_size, T* y) {
+/// y = sum / sqrt(length), ... of `row_size` sums, or of the gradients by what such sums became.
+template <class T, class Sum>
+inline void finish_sum(PoolType type, std::int64_t length, const Sum* sum, std::int64_t row_size, T* y) {
   using A = Accumulator<T>;
   if (type == PoolType::SUM) {
     for (std::int64_t i = 0; i < row_size; ++i) y[i] = static_cast<T>(sum[i]);
   } else if constexpr (std::floating_point<A>) {
     const A divisor = pool_divisor<A>(type, length);
-    for (std::int64_t i = 0; i < row_size; ++i) y[i] = static_cast<T>(sum[i] / divisor);
+    for (std::int64_t i = 0; i < row_size; ++i) y[i] = static_cast<T>(static_cast<A>(sum[i]) / divisor);
   } else if (type == PoolType::AVERAGE) {
-    for (std::int64_t i = 0; i < row_size; ++i) y[i] = static_cast<T>(sum[i] / length);
+    for (std::int64_t i = 0; i < row_size; ++i) y[i] = static_cast<T>(static_cast<A>(sum[i]) / length);
   } else {
     const double divisor = pool_divisor<double>(type, length);
     for (std::int64_t i = 0; i < row_size; ++i)
@@ -117,7 +116,7 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
       if (row < length) best = keep(load_first(x + row, length - row, first, rows.readable - row), best);
       if constexpr (std::floating_point<A>) {
         if (xsimd::any(xsimd::isnan(best))) {
-          *y = std::numeric_limits<A>::quiet_NaN();
+          *y = *std::find_if(x, x + length, [](const T& number) { return number != number; });
           return;
         }
       }
@@ -129,6 +128,10 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
         }
       }
       *y = static_cast<T>(lane[0]);
+      if constexpr (std::floating_point<A>) {
+        // Zeros of both signs are equal: the first one stands, in whatever lane it was.
+        if (lane[0] == 0) *y = *std::find(x, x + length, *y);
+      }
       return;
     }
   }
@@ -137,14 +140,6 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
     for (std::int64_t row = 1; row < length; ++row) transform<T>(rows(row), y, row_size, y, keep);
   } else {
     pool_extremes<minimum>(rows, length, row_size, y, [](std::int64_t, std::int64_t) {});
-  }
-}
-
-/// y = dy / divisor.
-template <class T>
-inline void divide_row(const T* dy, Accumulator<T> divisor, std::int64_t row_size, T* y) {
-  for (std::int64_t column = 0; column < row_size; ++column) {
-    y[column] = static_cast<T>(static_cast<Accumulator<T>>(dy[column]) / divisor);
   }
 }
 
@@ -214,7 +209,6 @@ struct SequencePoolGrad<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T* dx) {
-    using A = cpu::Accumulator<T>;
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
     cpu::parallel_rows(executor, sequences, row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
@@ -229,8 +223,7 @@ struct SequencePoolGrad<CpuExecutor> {
                            cpu::repeat_row(from, row_size, end - begin, first, room);
                          } else {
                            // One row is computed; the others are copies of what has been written.
-                           const A divisor = cpu::pool_divisor<A>(type, length);
-                           cpu::divide_row(from, divisor, row_size, first);
+                           cpu::finish_sum(type, length, from, row_size, first);
                            cpu::repeat_row(first, row_size, end - begin - 1, first + row_size, room - 1);
                          }
                        });
