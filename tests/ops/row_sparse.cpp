@@ -196,6 +196,39 @@ TEST_CASE("scatter: ADD and SUB take the sum, which stays accurate over any numb
   CHECK(static_cast<float>(y.data()[1]) == 0);
 }
 
+TEST_CASE("scatter_grad: agrees with differences, each way, rows listed repeatedly") {
+  Engine engine(8);
+  const Numbers rows = {3, 0, 3, 5, 0, 3};
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
+    auto x = real_numbers<double>(engine, {7, row_size}), value = real_numbers<double>(engine, {6, row_size});
+    for (auto* numbers : {&x, &value}) {
+      for (double& number : numbers->values()) number = number < 0 ? number - 1 : number + 1;  // away from 0
+    }
+    for (const ScatterOp op : all_ops) {
+      CAPTURE(static_cast<int>(op));
+      const auto g = [&] { return SelectedRows<double>(rows, 7, LoDTensor<double>(value)); };
+      const auto f = [&](const auto&) {
+        auto y = x;
+        lod::scatter(g(), op, y);
+        return y;
+      };
+      check_gradient(engine, x, f, [&](const auto& dy) { return lod::scatter_grad(dy, g(), op, x).dense; });
+      check_gradient(engine, value, f, [&](const auto& dy) {
+        const auto d = lod::scatter_grad(dy, g(), op, x);
+        CHECK(d.g.rows() == rows);
+        return d.g.value();
+      });
+    }
+  }
+  const SelectedRows<float> none({}, 3, {2});
+  const auto levels = real_numbers<float>(engine, LoD::from_lengths({{2, 0, 1}}), {2});
+  CHECK(same_bits(lod::scatter_grad(levels, none, ScatterOp::MUL, levels).dense, levels));
+  CHECK_THROWS_WITH_AS(lod::scatter_grad(LoDTensor<float>({4, 2}), none, ScatterOp::ADD, levels),
+                       "scatter_grad: dy: height 4, expected 3", lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::scatter_grad(levels, none, ScatterOp::ADD, LoDTensor<float>({3, 1})),
+                       "scatter_grad: the dense tensor: rows of shape {1}, expected {2}", lod::ShapeMismatch);
+}
+
 TEST_CASE("scatter: what does not fit, or would divide integers by 0, throws and changes nothing") {
   auto y = LoDTensor<std::int32_t>::from_values({}, {}, std::vector<std::int32_t>{1, 2, 3});
   const auto zero = rows_of_one<std::int32_t>({2, 0}, 3, {5, 0});
@@ -225,9 +258,10 @@ TEST_CASE("add, scale, scatter: the same bits for any number of threads; a secon
   const auto g = rows_mostly_one<float>(engine, 40000, 3000, 5);
   const auto x = real_numbers<float>(engine, {3000, 5});
   struct Results {
-    SelectedRows<float> sum, scaled;
-    LoDTensor<float> dense;
-    explicit Results(std::pmr::memory_resource* resource) : sum(resource), scaled(resource), dense(resource) {}
+    SelectedRows<float> sum, scaled, dg;
+    LoDTensor<float> dense, ddense;
+    explicit Results(std::pmr::memory_resource* resource)
+        : sum(resource), scaled(resource), dg(resource), dense(resource), ddense(resource) {}
   };
   check_repeatable<Results>(
       [&](const auto& executor, Results& r) {
@@ -235,11 +269,14 @@ TEST_CASE("add, scale, scatter: the same bits for any number of threads; a secon
         lod::add_into(executor, g, x, r.dense);
         lod::scale_into(executor, g, 0.3, r.scaled);
         lod::scatter(executor, g, ScatterOp::SUBBY, r.dense);
+        lod::scatter_grad_into(executor, r.dense, g, ScatterOp::MUL, x, r.ddense, r.dg);
       },
       [](const Results& a, const Results& b) {
         CHECK(same_bits(a.sum.value(), b.sum.value()));
         CHECK(same_bits(a.scaled.value(), b.scaled.value()));
         CHECK(same_bits(a.dense, b.dense));
+        CHECK(same_bits(a.ddense, b.ddense));
+        CHECK(same_bits(a.dg.value(), b.dg.value()));
       });
 }
 

@@ -62,7 +62,7 @@ void check_in_double(const char* name, const X& x, const F& f, double error = 0)
   const lod::LoDTensor<double> expected = f(lod::CpuExecutor(1), as<double>(x));
   CHECK(found.lod() == expected.lod());
   REQUIRE(found.shape() == expected.shape());
-  const auto same = [error](T a, double b) {
+  const auto same = [&](T a, double b) {
     if constexpr (std::integral<T>) {
       return a == static_cast<T>(static_cast<std::int64_t>(b));
     } else {

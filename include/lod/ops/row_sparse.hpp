@@ -33,6 +33,7 @@
 
 namespace lod::op {
 struct scatter : elements::Number {};
+struct scatter_grad : elements::Floating {};
 struct scale : elements::Number {};
 }  // namespace lod::op
 
@@ -49,6 +50,13 @@ enum class ScatterOp {
   DIVBY    ///< y = g / y
 };
 
+/// What `scatter_grad` gives.
+template <class T, class Device = Cpu>
+struct ScatterGrad {
+  LoDTensor<T, Device> dense;  ///< by the dense tensor as it was before; rows and levels as dy
+  SelectedRows<T, Device> g;   ///< by the rows listed: the same rows
+};
+
 namespace kernel {
 /// run(executor, f, rows, order, groups, row_size, to, y): y[to[g]] = f(y[to[g]], the sum of the rows of group g).
 template <class Executor>
@@ -56,25 +64,67 @@ struct ScatterSums : Missing<Executor> {};
 /// The same with the rows of group g one after the other: y[to[g]] = f(y[to[g]], rows[order[k]]) for each k in it.
 template <class Executor>
 struct ScatterRows : Missing<Executor> {};
+/// run(executor, f, rows, order, groups, row_size, to, x, d, dg): the gradient of `ScatterRows`, where x is what y was
+/// before. On return d[to[g]], which is the gradient by y, is that by x, and dg[order[k]] that by rows[order[k]].
+/// f.by_dense(a, b, c) and f.by_listed(a, b, c) are the derivatives of c = f(a, b).
+template <class Executor>
+struct ScatterRowsGrad : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
 
-/// The second of two numbers.
-struct Second {
+/// What `scatter` makes of a number and a listed one, and its derivatives.
+template <ScatterOp op>
+struct Scattered {
   template <class N>
-  N operator()(const N&, const N& b) const noexcept {
-    return b;
+  N operator()(const N& dense, const N& listed) const noexcept {
+    if constexpr (op == ScatterOp::ASSIGN) return listed;
+    if constexpr (op == ScatterOp::ADD) return Add()(dense, listed);
+    if constexpr (op == ScatterOp::SUB) return Subtract()(dense, listed);
+    if constexpr (op == ScatterOp::SUBBY) return Subtract()(listed, dense);
+    if constexpr (op == ScatterOp::MUL) return Multiply()(dense, listed);
+    if constexpr (op == ScatterOp::DIV) return Divide()(dense, listed);
+    if constexpr (op == ScatterOp::DIVBY) return Divide()(listed, dense);
+  }
+  template <std::floating_point N>
+  static N by_dense(N dense, N listed, N result) noexcept {
+    if constexpr (op == ScatterOp::ASSIGN) return 0;
+    if constexpr (op == ScatterOp::ADD || op == ScatterOp::SUB) return 1;
+    if constexpr (op == ScatterOp::SUBBY) return -1;
+    if constexpr (op == ScatterOp::MUL) return listed;
+    if constexpr (op == ScatterOp::DIV) return 1 / listed;
+    if constexpr (op == ScatterOp::DIVBY) return -result / dense;
+  }
+  template <std::floating_point N>
+  static N by_listed(N dense, N listed, N result) noexcept {
+    if constexpr (op == ScatterOp::ASSIGN || op == ScatterOp::ADD || op == ScatterOp::SUBBY) return 1;
+    if constexpr (op == ScatterOp::SUB) return -1;
+    if constexpr (op == ScatterOp::MUL) return dense;
+    if constexpr (op == ScatterOp::DIV) return -result / listed;
+    if constexpr (op == ScatterOp::DIVBY) return 1 / dense;
   }
 };
-/// An operation with its arguments in the other order.
-template <class Operation>
-struct Swapped {
-  template <class N>
-  N operator()(const N& a, const N& b) const noexcept {
-    return Operation()(b, a);
+/// Calls f with the `Scattered` of the operation.
+template <class F>
+void with_scattered(ScatterOp op, const F& f) {
+  switch (op) {
+    case ScatterOp::ASSIGN:
+      return f(Scattered<ScatterOp::ASSIGN>());
+    case ScatterOp::ADD:
+      return f(Scattered<ScatterOp::ADD>());
+    case ScatterOp::SUB:
+      return f(Scattered<ScatterOp::SUB>());
+    case ScatterOp::SUBBY:
+      return f(Scattered<ScatterOp::SUBBY>());
+    case ScatterOp::MUL:
+      return f(Scattered<ScatterOp::MUL>());
+    case ScatterOp::DIV:
+      return f(Scattered<ScatterOp::DIV>());
+    case ScatterOp::DIVBY:
+      return f(Scattered<ScatterOp::DIVBY>());
   }
-};
+}
+
 /// Throws OutOfRange where an integer would be divided by 0.
 template <class T, class Groups>
 void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row_size, const T* dense) {
@@ -107,8 +157,8 @@ void resize_like(const SelectedRows<T, Device>& g, SelectedRows<T, Device>& out)
 /// for each, in the order in which they are listed. Integers wrap around. One pass over the rows listed. `dense`, a
 /// tensor or a view with the height and the row shape of g, must not overlap it; its levels do not count.
 ///
-/// Throws ShapeMismatch where height or row shape differ, OutOfRange where an integer would be divided by 0. Semantics:
-/// PaddlePaddle's UpdateToTensor.
+/// The gradients are `scatter_grad`. Throws ShapeMismatch where height or row shape differ, OutOfRange where an integer
+/// would be divided by 0. Semantics: PaddlePaddle's UpdateToTensor.
 template <Executor E, class T, MutableTensorLike Dense>
 void scatter(const E& executor, const SelectedRows<T, typename E::device>& g, ScatterOp op, Dense&& dense) {
   static_assert(std::same_as<value_type_t<std::remove_cvref_t<Dense>>, T>,
@@ -123,34 +173,51 @@ void scatter(const E& executor, const SelectedRows<T, typename E::device>& g, Sc
       operation::check_scatter_divisors(op, groups, g.row_size(), static_cast<const T*>(y));
     }
   }
-  const auto apply_sums = [&](const auto& f) {
-    kernel::ScatterSums<E>::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(),
-                                groups.ids().data(), y);
-  };
-  const auto apply_each = [&](const auto& f) {
-    kernel::ScatterRows<E>::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(),
-                                groups.ids().data(), y);
-  };
-  switch (op) {
-    case ScatterOp::ASSIGN:
-      return apply_each(operation::Second());
-    case ScatterOp::ADD:
-      return apply_sums(operation::Add());
-    case ScatterOp::SUB:
-      return apply_sums(operation::Subtract());
-    case ScatterOp::SUBBY:
-      return apply_each(operation::Swapped<operation::Subtract>());
-    case ScatterOp::MUL:
-      return apply_each(operation::Multiply());
-    case ScatterOp::DIV:
-      return apply_each(operation::Divide());
-    case ScatterOp::DIVBY:
-      return apply_each(operation::Swapped<operation::Divide>());
-  }
+  operation::with_scattered(op, [&](const auto& f) {
+    using Kernel = std::conditional_t<std::is_same_v<decltype(f), const operation::Scattered<ScatterOp::ADD>&> ||
+                                          std::is_same_v<decltype(f), const operation::Scattered<ScatterOp::SUB>&>,
+                                      kernel::ScatterSums<E>, kernel::ScatterRows<E>>;
+    Kernel::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(), groups.ids().data(), y);
+  });
 }
 template <class T, class Device, MutableTensorLike Dense>
 void scatter(const SelectedRows<T, Device>& g, ScatterOp op, Dense&& dense) {
   scatter(default_executor<Device>(), g, op, dense);
+}
+
+/// The gradients of `scatter`, from that by its result: `dense` is the tensor as it was before. Rows that g does not
+/// list keep their dy. Of a row that is listed repeatedly, each time gets its own gradient; of ASSIGN, which takes the
+/// last, the others get 0. `ddense` may be dy. Throws ShapeMismatch where heights or row shapes differ.
+template <Executor E, LoDTensorLike DY, class T, LoDTensorLike Dense, class DDense>
+void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, typename E::device>& g, ScatterOp op,
+                       const Dense& dense, DDense&& ddense, SelectedRows<T, typename E::device>& dg) {
+  detail::check_elements<op::scatter_grad, T>();
+  const auto view = dy.view();
+  const auto x = dense.view();
+  operation::check_same_rows(view.rows(), view.row_shape(), g, "scatter_grad: dy");
+  operation::check_same_rows(x.rows(), x.row_shape(), g, "scatter_grad: the dense tensor");
+  const std::array sources{&g};
+  const operation::RowGroups<E, T> groups(executor, sources);
+  const auto d = operation::prepare(ddense, operation::SameLevels{view.lod_view()}, view.row_shape());
+  if (d.data() != view.data()) operation::copy_rows(executor, view, d.data());
+  dg.resize(g.rows(), g.height(), g.row_shape());
+  operation::with_scattered(op, [&](const auto& f) {
+    kernel::ScatterRowsGrad<E>::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(),
+                                    groups.ids().data(), x.data(), d.data(), dg.value().data());
+  });
+}
+template <Executor E, LoDTensorLike DY, class T, LoDTensorLike Dense>
+ScatterGrad<T, typename E::device> scatter_grad(const E& executor, const DY& dy,
+                                                const SelectedRows<T, typename E::device>& g, ScatterOp op,
+                                                const Dense& dense) {
+  ScatterGrad<T, typename E::device> d{LoDTensor<T, typename E::device>(executor.resource()),
+                                       SelectedRows<T, typename E::device>(executor.resource())};
+  scatter_grad_into(executor, dy, g, op, dense, d.dense, d.g);
+  return d;
+}
+template <LoDTensorLike DY, class T, class Device, LoDTensorLike Dense>
+auto scatter_grad(const DY& dy, const SelectedRows<T, Device>& g, ScatterOp op, const Dense& dense) {
+  return scatter_grad(default_executor<Device>(), dy, g, op, dense);
 }
 
 /// The sum of two row-sparse tensors: the rows of a, then those of b, as they are. Nothing is added up here: repeated

@@ -52,5 +52,39 @@ struct ScatterRows<CpuExecutor> {
   }
 };
 
+template <>
+struct ScatterRowsGrad<CpuExecutor> {
+  template <class F, class T>
+  static void run(const CpuExecutor& executor, const F& f, const T* const* rows, const std::int64_t* order,
+                  const Segments& groups, std::int64_t row_size, const std::int64_t* to, const T* x, T* d, T* dg) {
+    using A = cpu::Accumulator<T>;
+    // What a number was before each row that is listed for it.
+    const cpu::ThreadScratch<A> before(executor, groups.max_rows);
+    const std::int64_t row_bytes = 4 * row_size * static_cast<std::int64_t>(sizeof(T));
+    cpu::parallel_sequences(executor, groups, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+      A* const states = before(thread);
+      for (std::int64_t group = begin; group < end; ++group) {
+        const std::int64_t* const listed = order + groups.begin(group);
+        for (std::int64_t column = 0; column < row_size; ++column) {
+          const std::int64_t at = to[group] * row_size + column;
+          auto state = static_cast<A>(x[at]);
+          for (std::int64_t k = 0; k < groups.length(group); ++k) {
+            states[k] = state;
+            state = static_cast<A>(static_cast<T>(f(state, static_cast<A>(rows[listed[k]][column]))));
+          }
+          auto gradient = static_cast<A>(d[at]);
+          for (std::int64_t k = groups.length(group); k-- > 0;) {
+            const auto number = static_cast<A>(rows[listed[k]][column]);
+            dg[listed[k] * row_size + column] = static_cast<T>(gradient * f.by_listed(states[k], number, state));
+            gradient *= f.by_dense(states[k], number, state);
+            state = states[k];
+          }
+          d[at] = static_cast<T>(gradient);
+        }
+      }
+    });
+  }
+};
+
 }  // namespace kernel
 }  // namespace lod::inline LOD_TARGET
