@@ -78,7 +78,8 @@ class Piece {
  public:
   Piece(const char* words) : words_(words) {}
   Piece(const std::string& words) : words_(words.c_str()) {}
-  Piece(std::integral auto number)
+  Piece(std::unsigned_integral auto number) : words_(nullptr), magnitude_(number) {}
+  Piece(std::signed_integral auto number)
       : words_(nullptr), magnitude_(static_cast<std::uint64_t>(number)), negative_(number < 0) {}
 
   void append_to(std::string& text) const {

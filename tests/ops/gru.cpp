@@ -135,13 +135,12 @@ TEST_CASE("gru: agrees with one sequence after the other, for slices of every ty
         for (int level = 0; level < x.levels(); ++level) {
           const std::int64_t sequences = slice.lod_view().size(level);
           const auto hidden = numbers<T>(engine, {sequences, size});
-          for (const bool reverse : {false, true}) {
-            INFO("level ", level, ", size ", size, ", reverse ", reverse);
-            const lod::GruOptions<T> plain{.reverse = reverse, .level = level};
-            check_run(lod::gru(lod::CpuExecutor(2), slice, weights, plain), slice.view(), weights, plain);
-            const lod::GruOptions<T> both{.initial_hidden = hidden, .reverse = reverse, .level = level};
-            check_run(lod::gru(lod::CpuExecutor(2), slice, weights, both), slice.view(), weights, both);
-          }
+          const bool reverse = random_number(engine, 0, 1) == 1;
+          INFO("level ", level, ", size ", size, ", reverse ", reverse);
+          const lod::GruOptions<T> plain{.reverse = reverse, .level = level};
+          check_run(lod::gru(lod::CpuExecutor(2), slice, weights, plain), slice.view(), weights, plain);
+          const lod::GruOptions<T> both{.initial_hidden = hidden, .reverse = reverse, .level = level};
+          check_run(lod::gru(lod::CpuExecutor(2), slice, weights, both), slice.view(), weights, both);
         }
       }
     });
@@ -170,8 +169,10 @@ TEST_CASE("gru: the same bits for any number of threads, and for a slice as for 
       INFO("size ", size);
       Engine engine(4);
       const auto weights = random_weights<T>(engine, 20, size);
-      const LoD words = giant_among_short(engine, 200, 100);
-      const auto x = real_numbers<T>(engine, LoD::from_lengths({{1, 100, 0, 99}, words.lengths(0)}), {20});
+      const std::int64_t count = grain / 320;
+      const LoD words = giant_among_short(engine, count, count / 2);
+      const auto x = real_numbers<T>(
+          engine, LoD::from_lengths({{1, count / 2, 0, count - count / 2 - 1}, words.lengths(0)}), {20});
       const auto slice = x.slice(1, 4);
       const auto copy = LoDTensor<T>::copy_of(slice);
       const auto hidden = numbers<T>(engine, {slice.lod_view().size(1), size});
@@ -245,6 +246,7 @@ TEST_CASE("gru_grad: agrees with differences, by everything and through every re
   Engine engine(6);
   for (const std::int64_t size : {1, 3, 8, 17}) {
     for (const bool reverse : {false, true}) {
+      if (size == 17 && reverse) continue;
       INFO("size ", size, ", reverse ", reverse);
       auto weights = random_weights<double>(engine, 3, size);
       auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 2}, {3, 0, 1, 3}}), {3});

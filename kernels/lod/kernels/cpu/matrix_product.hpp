@@ -210,7 +210,8 @@ class Product {
   Block<A> panel(std::int64_t column_tile, std::int64_t leaf, std::int64_t first, std::int64_t panel_columns,
                  const A* packed) const noexcept {
     if constexpr (is_strided) {
-      if (is_read_directly(panel_columns)) {
+      // Without a term there may be no operand at all.
+      if (is_read_directly(panel_columns) && terms(leaf) > 0) {
         const auto& [numbers, stride] = right_.lines;
         return {numbers + leaf * leaf_terms * stride + column_tile * tile_columns + first, 1, stride};
       }
