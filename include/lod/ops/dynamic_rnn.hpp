@@ -200,8 +200,7 @@ using cell_output_t =
 /// then step 1 of those that have one, and so on. `cell(state, step)` gets two views:
 ///
 /// - `state`: one row for each sequence that takes the step, in the order of the table;
-/// - `step`: what the sequences hold there, in the same order: a row each where the ranked level is the last one, else
-/// a
+/// - `step`: what the sequences hold there, in the same order: a row each where the ranked level is the last, else a
 ///   sub-sequence each, with the levels below.
 ///
 /// It returns two tensors or views, as a pair or anything that two names can be bound to: the states after the step, of

@@ -4,11 +4,9 @@
 /// Arithmetic with row-sparse tensors: among themselves, with a number, and into dense tensors.
 #pragma once
 
-#include <lod/data_type.hpp>
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
-#include <lod/ops/argument_list.hpp>
 #include <lod/ops/elementwise.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rearrange.hpp>
@@ -21,15 +19,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
-#include <span>
-#include <stdexcept>
 #include <type_traits>
-#include <vector>
 
 namespace lod::op {
 struct scatter : elements::Number {};
