@@ -103,8 +103,7 @@ class LoDTensorView {
   LoDTensorView(T* first_element, const LoDView& lod, const Shape* row_shape, std::int64_t row_size) noexcept
       : data_(first_element), lod_(lod), row_shape_(row_shape), row_size_(row_size) {}
   /// A view that may write becomes one that may not.
-  template <class U>
-    requires(std::is_const_v<T> && std::same_as<U, value_type>)
+  template <std::same_as<value_type> U>
   LoDTensorView(const LoDTensorView<U, Device>& view) noexcept
       : LoDTensorView(view.data(), view.lod_view(), &view.row_shape(), view.row_size()) {}
 
