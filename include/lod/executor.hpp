@@ -36,7 +36,7 @@ class Workspace {
     template <class... Arguments>
     explicit Object(const Arguments&... arguments) : AnyObject(&type), value(arguments...) {}
     T value;
-    static constexpr char type = 0;  // its address stands for T
+    static inline char type = 0;  // its address stands for T; not const, or a linker might fold those of two types
   };
 
  public:

@@ -4,9 +4,9 @@
 /// Row-sparse gradients cut to bounds, or to a norm.
 #pragma once
 
-#include <lod/desc.hpp>
 #include <lod/error.hpp>
 #include <lod/executor.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/elementwise.hpp>
 #include <lod/ops/merge_rows.hpp>
