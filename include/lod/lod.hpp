@@ -9,6 +9,7 @@
 #include <lod/device.hpp>
 #include <lod/error.hpp>
 #include <lod/executor.hpp>
+#include <lod/float16.hpp>
 #include <lod/infer.hpp>
 #include <lod/lod_batch.hpp>
 #include <lod/lod_index.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The 16-bit floating-point types, against their definition evaluated in double.
 #include "support/random_lod.hpp"
-#include <lod/data_type.hpp>
+#include <lod/float16.hpp>
 
 #include <doctest/doctest.h>
 

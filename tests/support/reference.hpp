@@ -3,7 +3,7 @@
 /// Operations in the most obvious form, on nested vectors: what the real ones are compared with.
 #pragma once
 
-#include <lod/data_type.hpp>
+#include <lod/float16.hpp>
 #include <lod/lod_tensor.hpp>
 
 #include <doctest/doctest.h>

@@ -14,8 +14,8 @@
 /// ShapeMismatch is thrown where the shapes do not agree, before anything is changed.
 #pragma once
 
-#include <lod/data_type.hpp>
 #include <lod/error.hpp>
+#include <lod/float16.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/output.hpp>

@@ -3,7 +3,7 @@
 /// Scattering into rows on the CPU: a row belongs to one thread.
 #pragma once
 
-#include <lod/data_type.hpp>
+#include <lod/float16.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>

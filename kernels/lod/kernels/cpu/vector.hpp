@@ -4,7 +4,7 @@
 /// `Accumulator`, in whole vectors; loads and stores convert, and take what is left at the end of an array too.
 #pragma once
 
-#include <lod/data_type.hpp>
+#include <lod/float16.hpp>
 #include <lod/target.hpp>
 
 #include <xsimd/xsimd.hpp>
