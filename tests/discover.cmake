@@ -1,10 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run after a test program is built: asks it for its cases, and writes the file by which CTest knows them. In place of
 # doctest's own script, which takes a name apart at a semicolon or a bracket.
-#   cmake -DPROGRAM=<path> -DROOM=<prefix of the names> -DOUTPUT=<file> -P discover.cmake
+#   cmake -DPROGRAM=<path> -DROOM=<prefix of the names> -DCASES=<how many are one test> -DOUTPUT=<file> -P discover.cmake
 execute_process(COMMAND "${PROGRAM}" --list-test-cases --no-intro --no-version
   OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX REPLACE "(\\[doctest\\]|====)[^\n]*\n" "" listing "${listing}")
+if(CASES GREATER 1)
+  string(REGEX MATCHALL "\n" ends "${listing}")
+  list(LENGTH ends count)
+  set(content "")
+  foreach(first RANGE 1 ${count} ${CASES})
+    math(EXPR last "${first} + ${CASES} - 1")
+    string(APPEND content "add_test(\"${ROOM}/cases ${first} to ${last}\" \"${PROGRAM}\" --first=${first} --last=${last})
+set_tests_properties(\"${ROOM}/cases ${first} to ${last}\" PROPERTIES
+  LABELS \"${ROOM}\" FAIL_REGULAR_EXPRESSION \"test cases: +0\")\n")
+  endforeach()
+  file(WRITE "${OUTPUT}" "${content}")
+  return()
+endif()
 string(REGEX REPLACE "([^\n]+)\n" "lodtensor_test([====[\\1]====])\n" listing "${listing}")
 
 # A case that doctest does not find again by its name runs nothing, and would pass.

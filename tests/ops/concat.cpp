@@ -140,7 +140,7 @@ TEST_CASE("concat, split: long batches are shared by threads, and a second call 
     const auto b = real_numbers<float>(engine, giant_among_short(engine, 2000, 3), {row_size});
     const auto expected = lod::concat(lod::CpuExecutor(1), a, b);
     const std::vector<LoD> lods = {a.lod(), b.lod()};
-    for (const int threads : {1, 2, 7}) {
+    for (const int threads : thread_counts) {
       CAPTURE(threads);
       CountingResource resource;
       const lod::CpuExecutor executor(threads, &resource);

@@ -112,7 +112,7 @@ TEST_CASE("edit_distance: by any number of threads; a second call allocates noth
   const auto b = small_integers<int>(engine, giant_among_short(engine, 3000, 2000), {});
   const auto expected = lod::edit_distance(lod::CpuExecutor(1), a, b);
   check_distance(lod::CpuExecutor(1), a, b, 0);
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     LoDTensor<float> y(&resource);

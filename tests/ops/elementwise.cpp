@@ -200,7 +200,7 @@ TEST_CASE("add, sub, mul, div: a second call allocates nothing") {
   Engine engine(2);
   const auto x = real_numbers<float>(engine, giant_among_short(engine, 500, 20000), {3});
   const auto y = real_numbers<float>(engine, {500, 3}), row = real_numbers<float>(engine, {3});
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CAPTURE(threads);
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);

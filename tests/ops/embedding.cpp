@@ -23,15 +23,6 @@ using namespace lod_test;
 using Numbers = std::vector<std::int64_t>;
 using Ids = LoDTensor<std::int64_t>;
 
-namespace {
-LoDTensor<std::int64_t> random_ids(std::mt19937_64& random, const LoD& index, std::int64_t height) {
-  LoDTensor<std::int64_t> ids(index, {});
-  std::uniform_int_distribution<std::int64_t> id(0, height - 1);
-  for (auto& value : ids.values()) value = id(random);
-  return ids;
-}
-}  // namespace
-
 TEST_CASE("embedding: rows of the table, LoD of the ids, for slices of every type, depth and row size") {
   for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(2, 0, 5, [](Engine& engine, const Lengths& lengths) {

@@ -34,12 +34,6 @@ constexpr PoolType all_types[] = {PoolType::SUM, PoolType::AVERAGE, PoolType::SQ
 
 bool is_extreme(PoolType type) { return type == PoolType::MAX || type == PoolType::MIN; }
 
-Ids random_ids(Engine& engine, const LoD& lod, std::int64_t height) {
-  Ids ids(lod, {});
-  for (std::int64_t& id : ids.values()) id = random_number(engine, 0, height - 1);
-  return ids;
-}
-
 /// The rows that are looked up, each times its weight: what the operation never writes.
 template <class T>
 LoDTensor<T> weighted_rows(const LoDTensor<T>& table, const lod::LoDTensorView<const std::int64_t>& ids,

@@ -311,7 +311,7 @@ TEST_CASE("gru_grad: without initial states, without a bias, by an outer level, 
 }
 
 TEST_CASE("gru: a second call allocates nothing") {
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CAPTURE(threads);
     Engine engine(2);
     const LoD index = giant_among_short(engine, 100, 200);

@@ -192,7 +192,7 @@ TEST_CASE("im2sequence: the bits do not depend on threads; a second call allocat
   const auto& options = geometries[4];
   const auto expected = lod::im2sequence(lod::CpuExecutor(1), images, options);
   const auto gradient = lod::im2sequence_grad(lod::CpuExecutor(1), expected, images, options);
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     LoDTensor<float> y(&resource), dx(&resource);

@@ -148,7 +148,7 @@ TEST_CASE("levels: the same bits for any number of threads, and a second call al
   const LoD flat = giant_among_short(engine, 500, 20000);
   const auto x = real_numbers<float>(engine, LoD::from_lengths({{200, 0, 300}, flat.lengths(0)}), {17});
   const auto transposed = lod::transpose_levels(lod::CpuExecutor(1), x);
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CAPTURE(threads);
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);

@@ -89,7 +89,7 @@ TEST_CASE("lod_reset, lod_append: gradients against differences, and a second ca
         engine, plain, [&](const auto& at) { return lod::lod_reset(at, other); },
         [&](const auto& dy) { return lod::lod_reset_grad(dy, 3); });
   }
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CAPTURE(threads);
     const auto x = real_numbers<float>(engine, {30000, 3});
     const LoD halves = LoD::from_lengths({{10000, 20000}});

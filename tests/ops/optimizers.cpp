@@ -230,7 +230,7 @@ TEST_CASE("optimizers: shapes that do not agree are refused and nothing changes"
 }
 
 TEST_CASE("optimizers: a second call allocates nothing") {
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     Engine engine(3);

@@ -147,7 +147,7 @@ TEST_CASE("row_conv_grad: agrees with differences") {
 }
 
 TEST_CASE("row_conv: a second call allocates nothing") {
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     Engine engine(2);

@@ -209,7 +209,7 @@ TEST_CASE("select, filter, remove_empty: gradients against differences") {
 }
 
 TEST_CASE("select, filter, remove_empty: a second call allocates nothing") {
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CAPTURE(threads);
     Engine engine(2);
     const LoD flat = giant_among_short(engine, 500, 20000);

@@ -220,7 +220,7 @@ TEST_CASE("sequence_conv_grad: rounds once, however many rows; without padding t
 }
 
 TEST_CASE("sequence_conv: a second call allocates nothing") {
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     Engine engine(2);

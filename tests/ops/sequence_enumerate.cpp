@@ -92,7 +92,7 @@ TEST_CASE("sequence_enumerate: batches without sequences, of empty ones only") {
 TEST_CASE("sequence_enumerate: long sequences are shared by threads; a second call allocates nothing") {
   Engine engine(4);
   const auto x = small_integers<std::int64_t>(engine, giant_among_short(engine, 3000, 30000), {});
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     check_enumerate(executor, x, 5, 0, -1);

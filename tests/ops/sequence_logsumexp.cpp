@@ -200,7 +200,7 @@ TEST_CASE("sequence_logsumexp_grad: a masked column gets nothing, bfloat16 its s
 }
 
 TEST_CASE("sequence_logsumexp: a second call allocates nothing") {
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     for (const std::int64_t row_size : {1, 7}) {

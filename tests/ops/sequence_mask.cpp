@@ -19,10 +19,9 @@
 using lod::LoD;
 using lod::LoDTensor;
 using namespace lod_test;
+using Numbers = std::vector<std::int64_t>;
 
 namespace {
-
-using Numbers = std::vector<std::int64_t>;
 
 template <class U>
 std::vector<U> reference_mask(std::span<const std::int64_t> lengths, std::int64_t max_length) {
@@ -89,7 +88,7 @@ TEST_CASE("sequence_mask: random lengths, by any number of threads; a second cal
     Numbers lengths;
     for (int i = 0; i < 300; ++i) lengths.push_back(random_number(engine, 0, longest));
     const std::int64_t places = *std::max_element(lengths.begin(), lengths.end());
-    for (const int threads : {1, 2, 7}) {
+    for (const int threads : thread_counts) {
       CountingResource resource;
       const lod::CpuExecutor executor(threads, &resource);
       LoDTensor<std::int16_t> y(&resource);

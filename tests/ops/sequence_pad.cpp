@@ -24,6 +24,7 @@ using lod::LoDTensor;
 using lod::PadOptions;
 using lod::Side;
 using namespace lod_test;
+using Numbers = std::vector<std::int64_t>;
 
 namespace {
 
@@ -260,7 +261,6 @@ TEST_CASE("sequence_pad: bad arguments throw and change nothing") {
   check_throws<lod::InvalidLoD>([&] { lod::sequence_pad_grad_into(executor, dense, LoD(), y); },
                                 "sequence_pad_grad: lod: the tensor has no level", y);
 
-  using Numbers = std::vector<std::int64_t>;
   check_throws<lod::ShapeMismatch>(
       [&] {
         lod::sequence_unpad_into(executor, scalars, Numbers{1, 1}, y);

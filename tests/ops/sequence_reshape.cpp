@@ -82,7 +82,7 @@ TEST_CASE("sequence_reshape_grad: agrees with differences") {
 }
 
 TEST_CASE("sequence_reshape: a second call allocates nothing") {
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     Engine engine(2);

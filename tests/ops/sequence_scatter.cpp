@@ -27,10 +27,8 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-LoDTensor<std::int64_t> random_ids(Engine& engine, const LoD& lod, std::int64_t columns) {
-  LoDTensor<std::int64_t> ids(lod, {1});
-  for (std::int64_t& id : ids.values()) id = random_number(engine, 0, columns - 1);
-  return ids;
+LoDTensor<std::int64_t> random_columns(Engine& engine, const LoD& lod, std::int64_t columns) {
+  return random_ids(engine, lod, columns, {1});
 }
 
 /// Small integers: the sums are exact.
@@ -81,7 +79,7 @@ TEST_CASE("sequence_scatter: the cases of PaddlePaddle's tests") {
              {30, 50, 40}, {60, 60, 0}, {0, 60, 60}, {60, 0, 60}, {120, 0, 0}, {0, 120, 0}, {0, 0, 120}}) {
       const auto x = small_integers<float>(engine, {3, 6});
       const LoD index = LoD::from_lengths({lengths});
-      check_scatter(executor, x, random_ids(engine, index, 6), small_integers<float>(engine, index, {1}));
+      check_scatter(executor, x, random_columns(engine, index, 6), small_integers<float>(engine, index, {1}));
     }
   });
 }
@@ -91,7 +89,7 @@ TEST_CASE("sequence_scatter: agrees with nested loops for slices of every type, 
     for_each_random_lod(4, 1, 5, [](Engine& engine, const Lengths& lengths) {
       const LoD index = LoD::from_lengths(lengths);
       for (const std::int64_t columns : {1, 3, 8, 17}) {
-        const auto ids = random_ids(engine, index, columns);
+        const auto ids = random_columns(engine, index, columns);
         const auto updates = small_integers<T>(engine, {index.rows()});
         const std::int64_t begin = random_number(engine, 0, ids.size() > 0);
         const auto slice = ids.slice(begin, ids.size());
@@ -112,12 +110,12 @@ TEST_CASE("sequence_scatter: no sequences, empty ones only, rows with a shape an
       const LoD index = LoD::from_lengths(lengths);
       const auto x = small_integers<float>(engine, {index.size(0), 3});
       const auto updates = small_integers<float>(engine, {0});
-      check_scatter(executor, x, random_ids(engine, index, 3), updates);
-      CHECK(lod::sequence_scatter_grad(executor, x, random_ids(engine, index, 3)).dupdates.lod() == index);
+      check_scatter(executor, x, random_columns(engine, index, 3), updates);
+      CHECK(lod::sequence_scatter_grad(executor, x, random_columns(engine, index, 3)).dupdates.lod() == index);
     }
     const LoD index = LoD::from_lengths({{2, 0, 3}});
     const auto x = small_integers<float>(engine, LoD::from_lengths({{1, 2}}), {2, 5});
-    check_scatter(executor, x, random_ids(engine, index, 10), small_integers<float>(engine, {5}));
+    check_scatter(executor, x, random_columns(engine, index, 10), small_integers<float>(engine, {5}));
   });
 }
 
@@ -132,12 +130,12 @@ TEST_CASE("sequence_scatter: 16-bit numbers are added in float and rounded once"
 TEST_CASE("sequence_scatter: in place, by any number of threads; a second call allocates nothing") {
   Engine engine(3);
   const LoD index = giant_among_short(engine, 3000, 30000);
-  const auto ids = random_ids(engine, index, 50);
+  const auto ids = random_columns(engine, index, 50);
   const auto x = real_numbers<float>(engine, {3000, 50});
   const auto updates = real_numbers<float>(engine, {index.rows()});
   const auto expected = lod::sequence_scatter(lod::CpuExecutor(1), x, ids, updates);
   const auto gradients = lod::sequence_scatter_grad(lod::CpuExecutor(1), x, ids);
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     LoDTensor<float> y(&resource), dx(&resource), dupdates(&resource);
@@ -166,7 +164,7 @@ TEST_CASE("sequence_scatter_grad: agrees with differences") {
       const std::int64_t columns = std::array{1, 3, 8, 17}[static_cast<std::size_t>(random_number(engine, 0, 3))];
       auto x = real_numbers<double>(engine, {index.size(level), columns});
       auto updates = real_numbers<double>(engine, index, {1});
-      const auto ids = random_ids(engine, index, columns);
+      const auto ids = random_columns(engine, index, columns);
       const auto scatter = [&](const auto&) { return lod::sequence_scatter(x, ids, updates, {.level = level}); };
       const auto gradients = [&](const auto& dy) { return lod::sequence_scatter_grad(dy, ids, {.level = level}); };
       check_gradient(engine, x, scatter, [&](const auto& dy) { return gradients(dy).dx; });

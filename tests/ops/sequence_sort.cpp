@@ -208,7 +208,7 @@ TEST_CASE("sequence_topk_grad: of equal rows the first gets the gradient") {
 }
 
 TEST_CASE("sequence_sort, sequence_topk: a second call allocates nothing") {
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     Engine engine(2);

@@ -190,7 +190,7 @@ TEST_CASE("sequence_topk_avg_pooling: the bits do not depend on threads; a secon
       lod::sequence_topk_avg_pooling(lod::CpuExecutor(1), x, batch.rows, batch.columns, topks, batch.channels);
   const auto expected_grad = lod::sequence_topk_avg_pooling_grad(lod::CpuExecutor(1), expected, x, batch.rows,
                                                                  batch.columns, topks, batch.channels);
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     LoDTensor<float> y(&resource), dx(&resource);

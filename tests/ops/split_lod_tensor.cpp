@@ -14,7 +14,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -26,12 +25,6 @@ using Numbers = std::vector<std::int64_t>;
 
 namespace {
 
-LoDTensor<std::int64_t> counted_rows(const Lengths& lengths, std::int64_t plain_rows = 0) {
-  LoDTensor<std::int64_t> x =
-      lengths.empty() ? LoDTensor<std::int64_t>({plain_rows}) : LoDTensor<std::int64_t>(LoD::from_lengths(lengths), {});
-  std::iota(x.values().begin(), x.values().end(), 0);
-  return x;
-}
 Numbers numbers_of(const LoDTensor<std::int64_t>& x) { return {x.values().begin(), x.values().end()}; }
 
 Mask random_mask(Engine& engine, std::int64_t size) {
@@ -149,7 +142,7 @@ TEST_CASE("split_lod_tensor: the same bits for any number of threads, and a seco
   const auto x = real_numbers<float>(engine, LoD::from_lengths({{200, 0, 300}, flat.lengths(0)}), {17});
   const Mask mask = random_mask(engine, 500);
   const auto expected = lod::split_lod_tensor(lod::CpuExecutor(1), x, mask, {.level = 1});
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CAPTURE(threads);
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);

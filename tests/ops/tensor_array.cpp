@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -26,12 +25,6 @@ using lod::TensorArray;
 using namespace lod_test;
 
 namespace {
-
-LoDTensor<std::int64_t> counted_rows(const Lengths& lengths) {
-  LoDTensor<std::int64_t> x(LoD::from_lengths(lengths), {});
-  std::iota(x.values().begin(), x.values().end(), 0);
-  return x;
-}
 
 /// The rows of each element.
 Lengths rows_of_elements(const TensorArray<std::int64_t>& array) {
@@ -338,7 +331,7 @@ TEST_CASE("tensor arrays: gradients against differences") {
 }
 
 TEST_CASE("tensor arrays: a second call allocates nothing") {
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CAPTURE(threads);
     Engine engine(2);
     const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 0, 3}, {30, 600, 20, 6, 3}}), {17});

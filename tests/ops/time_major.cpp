@@ -18,18 +18,13 @@
 using lod::LoD;
 using lod::LoDTensor;
 using lod::RankTable;
+using namespace lod_test;
 using Numbers = std::vector<std::int64_t>;
-using Levels = std::vector<std::vector<std::int64_t>>;
 
 namespace {
-LoDTensor<std::int64_t> counted_rows(const Levels& lengths) {
-  LoDTensor<std::int64_t> x(LoD::from_lengths(lengths), {});
-  std::iota(x.values().begin(), x.values().end(), 0);
-  return x;
-}
 /// The rows of each step.
-Levels steps(const lod::TimeMajor<std::int64_t>& z) {
-  Levels all;
+Lengths steps(const lod::TimeMajor<std::int64_t>& z) {
+  Lengths all;
   for (std::int64_t t = 0; t < z.steps(); ++t) {
     const auto values = z.step(t).values();
     all.emplace_back(values.begin(), values.end());
@@ -66,9 +61,9 @@ TEST_CASE("RankTable: no sequences, and only empty ones") {
 
 TEST_CASE("RankTable: how many are longer than t, against counting") {
   for (std::uint64_t number = 1; number <= 20; ++number) {
-    lod_test::Engine engine(number);
+    Engine engine(number);
     CAPTURE(number);
-    const auto lengths = lod_test::RandomLoD{.levels = 1, .sequences = 30, .length = 9}.lengths(engine);
+    const auto lengths = RandomLoD{.levels = 1, .sequences = 30, .length = 9}.lengths(engine);
     const RankTable table(LoD::from_lengths(lengths));
     for (std::int64_t t = 0; t < 12; ++t) {
       CHECK(table.active(t) == std::ranges::count_if(lengths[0], [&](std::int64_t length) { return length > t; }));
@@ -83,7 +78,7 @@ TEST_CASE("RankTable: how many are longer than t, against counting") {
 }
 
 TEST_CASE("to_time_major: the field's examples") {
-  const Levels expected = {{3, 0, 9}, {4, 1}, {5, 2}, {6}, {7}, {8}};
+  const Lengths expected = {{3, 0, 9}, {4, 1}, {5, 2}, {6}, {7}, {8}};
   const auto x = counted_rows({{3, 6, 1}});
   CHECK(steps(lod::to_time_major(x, RankTable(x.lod()))) == expected);
   const auto with_empty = counted_rows({{3, 6, 0, 1}});
@@ -91,7 +86,7 @@ TEST_CASE("to_time_major: the field's examples") {
 
   const auto nested = counted_rows({{2, 3}, {3, 6, 2, 6, 3}});
   const auto z = lod::to_time_major(nested, RankTable(nested.lod()));
-  CHECK(steps(z) == Levels{{9, 10, 0, 1, 2}, {11, 12, 13, 14, 15, 16, 3, 4, 5, 6, 7, 8}, {17, 18, 19}});
+  CHECK(steps(z) == Lengths{{9, 10, 0, 1, 2}, {11, 12, 13, 14, 15, 16, 3, 4, 5, 6, 7, 8}, {17, 18, 19}});
   CHECK(z.step(0).lod() == LoD::from_lengths({{2, 3}}));
   CHECK(z.step(1).lod() == LoD::from_lengths({{6, 6}}));
 
@@ -105,23 +100,23 @@ TEST_CASE("to_time_major: the field's examples") {
 
 TEST_CASE_TEMPLATE("to_time_major: there and back, at every level, on every executor", T, float, std::int8_t) {
   for (std::uint64_t number = 1; number <= 20; ++number) {
-    lod_test::Engine engine(number);
+    Engine engine(number);
     CAPTURE(number);
     const int levels = 1 + static_cast<int>(number % 5);
-    const LoD index = LoD::from_lengths(lod_test::RandomLoD{.levels = levels}.lengths(engine));
-    const auto x = lod_test::small_integers<T>(engine, index, {number % 3 ? 3 : 1});
-    lod_test::for_each_executor([&](const auto& executor) {
+    const LoD index = LoD::from_lengths(RandomLoD{.levels = levels}.lengths(engine));
+    const auto x = small_integers<T>(engine, index, {number % 3 ? 3 : 1});
+    for_each_executor([&](const auto& executor) {
       for (int level = 0; level < levels; ++level) {
         const RankTable table(index, {.level = level});
         const auto z = lod::to_time_major(executor, x, table);
         CHECK(z.steps() == table.steps());
         for (std::int64_t t = 0; t < z.steps(); ++t) CHECK(z.step(t).size() == table.active(t));
-        CHECK(lod_test::same_bits(lod::from_time_major(executor, z, table), x));
+        CHECK(same_bits(lod::from_time_major(executor, z, table), x));
       }
       const auto slice = x.slice(x.size() / 3, x.size());
       const RankTable table(slice.lod());
-      CHECK(lod_test::same_bits(lod::from_time_major(executor, lod::to_time_major(executor, slice, table), table),
-                                LoDTensor<T>::copy_of(slice)));
+      CHECK(same_bits(lod::from_time_major(executor, lod::to_time_major(executor, slice, table), table),
+                      LoDTensor<T>::copy_of(slice)));
     });
   }
 }
@@ -138,19 +133,19 @@ TEST_CASE("from_time_major: the levels below the steps are those of z") {
   CHECK(y.lod() == LoD::from_lengths({{2, 3}}));
   CHECK(std::vector<std::int64_t>(y.values().begin(), y.values().end()) == Numbers{1, 3, 0, 2, 4});
   // The gradient has the levels of y: the table says nothing about what is below its level.
-  CHECK(lod_test::same_bits(lod::from_time_major_grad(y, table).values(), h.values()));
+  CHECK(same_bits(lod::from_time_major_grad(y, table).values(), h.values()));
 }
 
 TEST_CASE("to_time_major: gradients against differences") {
-  lod_test::Engine engine(6);
-  const LoD index = LoD::from_lengths(lod_test::RandomLoD{.levels = 2}.lengths(engine));
-  auto x = lod_test::real_numbers<double>(engine, index, {3});
+  Engine engine(6);
+  const LoD index = LoD::from_lengths(RandomLoD{.levels = 2}.lengths(engine));
+  auto x = real_numbers<double>(engine, index, {3});
   const RankTable table(index, {.level = 1});
-  lod_test::check_gradient(
+  check_gradient(
       engine, x, [&](const auto& at) { return lod::to_time_major(at, table).values(); },
       [&](const auto& dz) { return lod::to_time_major_grad(lod::TimeMajor<double>(dz), table); });
   auto z = lod::to_time_major(x, table).values();
-  lod_test::check_gradient(
+  check_gradient(
       engine, z, [&](const auto& at) { return lod::from_time_major(lod::TimeMajor<double>(at), table); },
       [&](const auto& dy) { return lod::from_time_major_grad(dy, table).values(); });
 }
@@ -160,21 +155,20 @@ TEST_CASE("to_time_major: a table of another LoD is refused") {
   const RankTable other(LoD::from_lengths({{3, 1, 6}}));
   const lod::CpuExecutor executor(1);
   auto z = lod::to_time_major(x, RankTable(x.lod()));
-  lod_test::check_throws<lod::ShapeMismatch>([&] { lod::to_time_major_into(executor, x, other, z); },
-                                             "to_time_major: the levels of x are not those", z.values());
+  check_throws<lod::ShapeMismatch>([&] { lod::to_time_major_into(executor, x, other, z); },
+                                   "to_time_major: the levels of x are not those", z.values());
   LoDTensor<std::int64_t> y({1, 2}), wrong(LoD::from_lengths({{6, 3, 1}}), {});
-  lod_test::check_throws<lod::ShapeMismatch>(
+  check_throws<lod::ShapeMismatch>(
       [&] {
         lod::from_time_major_into(executor, z, RankTable(LoD::from_lengths({{3, 6, 2}})), y);
       },
       "from_time_major", y);
-  lod_test::check_throws<lod::ShapeMismatch>(
-      [&] { lod::from_time_major_into(executor, z, RankTable(x.lod()), wrong.view()); }, "and the levels of the result",
-      wrong);
+  check_throws<lod::ShapeMismatch>([&] { lod::from_time_major_into(executor, z, RankTable(x.lod()), wrong.view()); },
+                                   "and the levels of the result", wrong);
 }
 
 TEST_CASE("to_time_major, from_time_major: a second call allocates nothing") {
-  lod_test::on_counting_executors([](const auto& check, const auto& executor, auto& resource) {
+  on_counting_executors([](const auto& check, const auto& executor, auto& resource) {
     const auto x = counted_rows({{2, 3}, {3, 6, 2, 6, 3}});
     const RankTable table(x.lod());
     lod::TimeMajor<std::int64_t> z{LoDTensor<std::int64_t>(&resource)};
@@ -225,5 +219,5 @@ TEST_CASE("to_time_major: sequences of 4, 5 and 3 rows, as PaddlePaddle's sequen
   CHECK(Numbers(starts.begin(), starts.end()) == Numbers{0, 3, 6, 9, 11, 12});
   const auto rows = z.values().values();
   CHECK(Numbers(rows.begin(), rows.end()) == Numbers{4, 0, 9, 5, 1, 10, 6, 2, 11, 7, 3, 8});
-  CHECK(lod_test::same_bits(lod::from_time_major(z, table), x));
+  CHECK(same_bits(lod::from_time_major(z, table), x));
 }

@@ -106,7 +106,7 @@ TEST_CASE("unique_sequences: the same for any number of threads, and a second ca
   const auto expected = lod::unique_sequences(lod::CpuExecutor(1), x);
   CHECK(expected.values.size() < 3000);
   CHECK(expected.values.size() > 100);
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CAPTURE(threads);
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);

@@ -9,18 +9,22 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 namespace lod_test {
 
 /// A sequence of more elements is shared by threads.
 inline constexpr std::int64_t grain = lod::kernel::cpu::grain;
+/// Under tools that make all slow, small inputs are shared by threads too.
+inline constexpr bool slow = grain < 65536;
 
-/// Calls f(executor) for each: results are the same on all of them, to the last bit where a case compares bits. Under
-/// tools that make all slow, and share small inputs therefore, only for that which shares most.
+/// The numbers of threads that cases are run with; where all is slow, that which shares most.
+inline const std::vector<int> thread_counts = slow ? std::vector{7} : std::vector{1, 2, 7};
+
+/// Calls f(executor) for each: results are the same on all of them, to the last bit where a case compares bits.
 template <class F>
 void for_each_executor(const F& f) {
-  for (int threads : {1, 2, 7}) {
-    if (grain < 65536 && threads < 7) continue;
+  for (const int threads : thread_counts) {
     CAPTURE(threads);
     f(lod::CpuExecutor(threads));
   }

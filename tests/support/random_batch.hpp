@@ -72,4 +72,12 @@ lod::LoDTensor<T> real_numbers(Engine& engine, const lod::Shape& shape) {
   return x;
 }
 
+/// Numbers of rows of a table with `height` rows.
+inline lod::LoDTensor<std::int64_t> random_ids(Engine& engine, const lod::LoD& lod, std::int64_t height,
+                                               const lod::Shape& row_shape = {}) {
+  lod::LoDTensor<std::int64_t> ids(lod, row_shape);
+  for (std::int64_t& id : ids.values()) id = random_number(engine, 0, height - 1);
+  return ids;
+}
+
 }  // namespace lod_test

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <numeric>
 #include <vector>
 
 namespace lod_test {
@@ -20,6 +21,14 @@ using Lengths = std::vector<std::vector<std::int64_t>>;
 inline std::uint64_t first_seed() {
   const char* given = std::getenv("LOD_TEST_SEED");
   return given ? std::strtoull(given, nullptr, 10) : 20171023;
+}
+
+/// Scalar rows 0, 1, 2, ...: as many as the lengths say, or `plain_rows` under no level.
+inline lod::LoDTensor<std::int64_t> counted_rows(const Lengths& lengths, std::int64_t plain_rows = 0) {
+  lod::LoDTensor<std::int64_t> x = lengths.empty() ? lod::LoDTensor<std::int64_t>({plain_rows})
+                                                   : lod::LoDTensor<std::int64_t>(lod::LoD::from_lengths(lengths), {});
+  std::iota(x.values().begin(), x.values().end(), 0);
+  return x;
 }
 
 /// What a random LoD is like.

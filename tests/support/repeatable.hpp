@@ -5,6 +5,7 @@
 
 #include "support/count_allocations.hpp"
 #include "support/counting_resource.hpp"
+#include "support/executors.hpp"
 #include <lod/executor.hpp>
 
 #include <doctest/doctest.h>
@@ -28,7 +29,7 @@ void check_no_allocation(const CountingResource& resource, const F& f) {
 /// call and checks that a second one allocates nothing. What body made of the resource must be gone at its end.
 template <class Body>
 void on_counting_executors(const Body& body) {
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CAPTURE(threads);
     CountingResource resource;
     {
@@ -54,7 +55,7 @@ void check_repeatable(const Run& run, const CheckSame& check_same) {
   const lod::CpuExecutor alone(1, &first);
   run(alone, expected);
   run(alone, expected);
-  for (const int threads : {1, 2, 7}) {
+  for (const int threads : thread_counts) {
     CAPTURE(threads);
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
