@@ -41,8 +41,9 @@ Numbers reference_argsort(const X& x, const SortOptions& options) {
   const auto offsets = view.lod_view().absolute_offsets(options.level);
   for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
     const auto begin = index.begin() + (offsets[i] - offsets[0]), end = index.begin() + (offsets[i + 1] - offsets[0]);
-    std::stable_sort(begin, end, [&](std::int64_t a, std::int64_t b) {
+    std::sort(begin, end, [&](std::int64_t a, std::int64_t b) {
       const T first = view.data()[a], second = view.data()[b];
+      if (first == second || (first != first && second != second)) return a < b;
       if (first != first || second != second) return first == first;  // NaN comes last
       return options.descending ? first > second : first < second;
     });
