@@ -50,7 +50,7 @@ TEST_CASE("lod_append: takes offsets, and refuses what are lengths") {
 TEST_CASE("lod_reset, lod_append: slices of every type and depth, on every executor, and back") {
   for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
-      const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {3});
+      const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {random_number(engine, 1, 9)});
       const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
       const LoD whole = LoD::from_lengths({{0, slice.rows(), 0}});
       // A new sequence for each row: the first takes two of them, if there are two, the second none.

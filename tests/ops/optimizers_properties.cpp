@@ -178,7 +178,7 @@ TEST_CASE_TEMPLATE("optimizers: dense gradients by the formulas, step after step
 }
 
 TEST_CASE_TEMPLATE("optimizers: EXACT is the dense update with zeros elsewhere, bit for bit", T, float, double,
-                   lod::float16) {
+                   lod::float16, lod::bfloat16) {
   Engine engine(2);
   for (const Numbers& rows : row_lists) {
     for (const std::int64_t row_size : {1, 3, 8, 17}) {
@@ -201,7 +201,7 @@ TEST_CASE_TEMPLATE("optimizers: EXACT is the dense update with zeros elsewhere, 
 }
 
 TEST_CASE_TEMPLATE("optimizers: LAZY does the same to the rows listed, and leaves the others alone", T, float, double,
-                   lod::float16) {
+                   lod::float16, lod::bfloat16) {
   Engine engine(3);
   for (const Numbers& rows : row_lists) {
     const std::set<std::int64_t> listed(rows.begin(), rows.end());

@@ -4,6 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
+#include "support/in_double.hpp"
 #include "support/inferred.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
@@ -172,13 +173,17 @@ TEST_CASE("sequence_topk_avg_pooling_grad: agrees with differences; of equal num
           });
     }
   });
-  const auto x = LoDTensor<float>::from_nested(std::vector<std::vector<float>>{{5, 7, 7, 7}});
-  const LoD row = LoD::from_lengths({{1}}), columns = LoD::from_lengths({{4}});
-  LoDTensor<float> dy(row, {2});
-  dy.data()[0] = 1;
-  dy.data()[1] = -4;
-  const auto dx = lod::sequence_topk_avg_pooling_grad(dy, x, row, columns, Numbers{1, 2}, 1);
-  CHECK(same_bits(dx, LoDTensor<float>::from_nested(std::vector<std::vector<float>>{{0, -1, -2, 0}})));
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    const auto tensor = [](const std::vector<float>& numbers) {
+      return as<T>(LoDTensor<float>::from_nested(std::vector<std::vector<float>>{numbers}));
+    };
+    const LoD row = LoD::from_lengths({{1}}), columns = LoD::from_lengths({{4}});
+    LoDTensor<T> dy(row, {2});
+    dy.data()[0] = static_cast<T>(1);
+    dy.data()[1] = static_cast<T>(-4);
+    const auto dx = lod::sequence_topk_avg_pooling_grad(dy, tensor({5, 7, 7, 7}), row, columns, Numbers{1, 2}, 1);
+    CHECK(same_bits(dx, tensor({0, -1, -2, 0})));
+  });
 }
 
 TEST_CASE("sequence_topk_avg_pooling: the bits do not depend on threads; a second call allocates nothing") {
