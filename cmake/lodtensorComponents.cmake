@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The optional targets. Each is lodtensor::lodtensor together with the headers or flags of one other library. The build
 # of this repository and the installed package both take them from here.
-set(lodtensor_COMPONENTS openmp proto xtensor native)
+set(lodtensor_COMPONENTS openmp proto thrust xtensor native)
 
 # Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found.
 macro(lodtensor_find_component component)
@@ -19,6 +19,19 @@ macro(lodtensor_find_component component)
     if(LODTENSOR_PROTOZERO_INCLUDE_DIR)
       _lodtensor_add_component(proto)
       target_include_directories(lodtensor::proto INTERFACE "${LODTENSOR_PROTOZERO_INCLUDE_DIR}")
+    endif()
+  elseif("${component}" STREQUAL "thrust")
+    # <lod/thrust.hpp>, by the headers of the CUDA toolkit; by Debian's where there is no toolkit. Two copies of Thrust do
+    # not mix: the toolkit's come first, and a program that names LODTENSOR_THRUST_INCLUDE_DIR has its own.
+    find_path(LODTENSOR_THRUST_INCLUDE_DIR thrust/version.h DOC "Where Thrust's headers are"
+      HINTS ENV CUDA_PATH "${CUDAToolkit_ROOT}" /usr/local/cuda PATH_SUFFIXES include/cccl include)
+    mark_as_advanced(LODTENSOR_THRUST_INCLUDE_DIR)
+    if(LODTENSOR_THRUST_INCLUDE_DIR)
+      _lodtensor_add_component(thrust)
+      target_include_directories(lodtensor::thrust INTERFACE "${LODTENSOR_THRUST_INCLUDE_DIR}")
+      # Without nvcc Thrust asks which system stands for the device.
+      target_compile_definitions(lodtensor::thrust INTERFACE
+        $<$<COMPILE_LANGUAGE:CXX>:THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP>)
     endif()
   elseif("${component}" STREQUAL "xtensor")
     # <lod/xtensor.hpp>.

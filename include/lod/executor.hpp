@@ -155,6 +155,21 @@ class Workspace {
   std::vector<std::unique_ptr<AnyObject>> kept_;
 };
 
+namespace detail {
+
+/// The workspace of an executor and its copies.
+struct SharedWorkspace final : Shared {
+  explicit SharedWorkspace(std::pmr::memory_resource* resource)
+      : Shared([](const Shared* shared) noexcept { delete static_cast<const SharedWorkspace*>(shared); }),
+        workspace(resource) {}
+  static Reference<SharedWorkspace> make(std::pmr::memory_resource* resource) {
+    return Reference<SharedWorkspace>::adopt(new SharedWorkspace(resource));
+  }
+  mutable Workspace workspace;
+};
+
+}  // namespace detail
+
 /// What an operation runs on. `device` is the memory that its tensors must be in, `resource` makes new ones there, and
 /// `workspace` lends scratch memory.
 template <class E>
@@ -180,7 +195,7 @@ class CpuExecutor {
   explicit CpuExecutor(int threads, std::pmr::memory_resource* resource = Cpu::default_resource())
       : threads_(threads), resource_(resource) {
     if (threads < 1) throw OutOfRange(detail::text({"CpuExecutor: ", threads, " threads, expected 1 or more"}));
-    shared_ = detail::Reference<SharedWorkspace>::adopt(new SharedWorkspace(resource));
+    shared_ = detail::SharedWorkspace::make(resource);
   }
 
   /// How many threads an operation uses at most.
@@ -191,17 +206,9 @@ class CpuExecutor {
   Workspace& workspace() const noexcept { return shared_->workspace; }
 
  private:
-  struct SharedWorkspace final : detail::Shared {
-    explicit SharedWorkspace(std::pmr::memory_resource* resource)
-        : detail::Shared(
-              [](const detail::Shared* shared) noexcept { delete static_cast<const SharedWorkspace*>(shared); }),
-          workspace(resource) {}
-    mutable Workspace workspace;
-  };
-
   int threads_;
   std::pmr::memory_resource* resource_;
-  detail::Reference<SharedWorkspace> shared_;
+  detail::Reference<detail::SharedWorkspace> shared_;
 };
 
 /// The executor of operations that are called without one, shared by the program: all threads of the machine. There is

@@ -89,18 +89,18 @@ LOD_HOST_DEVICE constexpr std::uint16_t float_to_binary16(float value) noexcept 
   return static_cast<std::uint16_t>(sign | magnitude);
 }
 
-LOD_HOST_DEVICE constexpr float binary16_to_float(std::uint16_t half) noexcept {
+LOD_HOST_DEVICE constexpr float binary16_to_float(std::uint16_t bits) noexcept {
 #ifdef LOD_DETAIL_F16C
   if (!std::is_constant_evaluated()) {
 #  if __has_builtin(__builtin_ia32_vcvtph2ps)
-    return Floats4(__builtin_ia32_vcvtph2ps(Shorts8{static_cast<short>(half)}))[0];
+    return Floats4(__builtin_ia32_vcvtph2ps(Shorts8{static_cast<short>(bits)}))[0];
 #  else  // clang 22 has no such name any more, and knows the type, which clang 14 does not
-    return static_cast<float>(__builtin_bit_cast(_Float16, half));
+    return static_cast<float>(__builtin_bit_cast(_Float16, bits));
 #  endif
   }
 #endif
-  const std::uint32_t sign = (half & 0x8000u) << 16;
-  std::uint32_t magnitude = half & 0x7fffu;
+  const std::uint32_t sign = (bits & 0x8000u) << 16;
+  std::uint32_t magnitude = bits & 0x7fffu;
   if (magnitude > 0x7c00u) {  // NaN: quiet, as the processors' conversion
     magnitude = 0x7fc00000u | (magnitude << 13);
   } else if (magnitude == 0x7c00u) {
@@ -121,8 +121,8 @@ LOD_HOST_DEVICE constexpr std::uint16_t float_to_bfloat16(float value) noexcept 
   return static_cast<std::uint16_t>((is_nan ? bits | 0x400000u : bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-LOD_HOST_DEVICE constexpr float bfloat16_to_float(std::uint16_t half) noexcept {
-  return float_of(static_cast<std::uint32_t>(half) << 16);
+LOD_HOST_DEVICE constexpr float bfloat16_to_float(std::uint16_t bits) noexcept {
+  return float_of(static_cast<std::uint32_t>(bits) << 16);
 }
 
 }  // namespace detail

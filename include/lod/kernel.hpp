@@ -6,12 +6,28 @@
 /// template stands beside the operation that calls it; each back end specialises it for its executor.
 #pragma once
 
+#include <lod/float16.hpp>
 #include <lod/target.hpp>
 
+#include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
+
+template <class T>
+struct AccumulatorOf {
+  using type = std::conditional_t<std::integral<T>, std::int64_t, float>;
+};
+template <>
+struct AccumulatorOf<double> {
+  using type = double;
+};
+/// What numbers of type T are computed in: double for itself, float for the other floating-point types, int64 for
+/// integers and bool.
+template <class T>
+using Accumulator = typename AccumulatorOf<T>::type;
 
 /// Sequences as kernels see them: sequence i has the rows [offsets[i] - first, offsets[i+1] - first) of the values that
 /// come along, `first` being offsets[0]. So the offsets of a slice serve as they are.
@@ -20,9 +36,9 @@ struct Segments {
   std::int64_t size;
   std::int64_t max_rows;  ///< no sequence is longer
 
-  std::int64_t rows() const noexcept { return offsets[size] - offsets[0]; }
-  std::int64_t begin(std::int64_t i) const noexcept { return offsets[i] - offsets[0]; }
-  std::int64_t length(std::int64_t i) const noexcept { return offsets[i + 1] - offsets[i]; }
+  LOD_HOST_DEVICE std::int64_t rows() const noexcept { return offsets[size] - offsets[0]; }
+  LOD_HOST_DEVICE std::int64_t begin(std::int64_t i) const noexcept { return offsets[i] - offsets[0]; }
+  LOD_HOST_DEVICE std::int64_t length(std::int64_t i) const noexcept { return offsets[i + 1] - offsets[i]; }
 };
 
 /// The primary templates derive from this: what a missing specialisation says.

@@ -4,6 +4,8 @@
 /// A number of any type, for the options of operations.
 #pragma once
 
+#include <lod/float16.hpp>
+
 #include <concepts>
 #include <cstdint>
 
@@ -23,7 +25,7 @@ class Scalar {
 
   /// The number as a T, rounded where T is coarser.
   template <class T>
-  constexpr T to() const noexcept {
+  LOD_HOST_DEVICE constexpr T to() const noexcept {
     if constexpr (std::integral<T>) {
       return is_integer_ ? static_cast<T>(integer_) : static_cast<T>(real_);
     } else {

@@ -4,9 +4,11 @@
 #include <lod/desc.hpp>
 #include <lod/lod.hpp>
 #include <lod/proto.hpp>
+#include <lod/thrust.hpp>
 #include <lod/xtensor.hpp>
 
 #include <omp.h>
+#include <thrust/system/omp/execution_policy.h>
 
 #include <iostream>
 #include <string>
@@ -16,11 +18,14 @@ int main() {
   auto first = lod::as_xtensor<2>(words[0]);
   first(1, 3) = 5;
 
+  const lod::ThrustExecutor over_thrust(thrust::omp::par);
+  const auto sums = lod::sequence_pool(over_thrust, words, lod::PoolType::SUM);
+
   const auto description = lod::VarDesc::lod_tensor("words", {lod::DataType::FP32, {-1, 4}}, 1);
   const std::string bytes = lod::encode(description);
   const auto decoded = lod::decode<lod::VarDesc>(bytes);
 
   std::cout << "row 1 ends with " << words.row(1)[3] << "; '" << decoded.name << "' takes " << bytes.size()
-            << " bytes; " << omp_get_max_threads() << " threads\n";
-  return words.row(1)[3] == 5 && decoded == description ? 0 : 1;
+            << " bytes; the sum over Thrust is " << sums.row(0)[3] << "; " << omp_get_max_threads() << " threads\n";
+  return words.row(1)[3] == 5 && sums.row(0)[3] == 5 && decoded == description ? 0 : 1;
 }

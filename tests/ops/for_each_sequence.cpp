@@ -102,7 +102,7 @@ TEST_CASE("map_sequences: agrees with one call after the other, for slices of ev
         for_each_executor([&](const auto& executor) {
           CHECK(same_bits(lod::map_sequences(executor, slice, [](const auto& sequence) { return sequence; }), slice));
           // The second half of each, as a tensor of another type.
-          const auto half = [](const LoDTensorView<const T>& sequence) {
+          const auto second_half = [](const LoDTensorView<const T>& sequence) {
             const auto part = sequence.slice(sequence.size() / 2, sequence.size());
             LoDTensor<double> y(part.lod(), part.row_shape());
             if (part.levels() == 0) y = LoDTensor<double>(part.shape());
@@ -111,9 +111,9 @@ TEST_CASE("map_sequences: agrees with one call after the other, for slices of ev
             }
             return y;
           };
-          const auto y = lod::map_sequences(executor, slice, half);
+          const auto y = lod::map_sequences(executor, slice, second_half);
           Tree<double> expected;
-          for (const auto sequence : slice) expected.parts.push_back(tree_of(half(sequence)));
+          for (const auto sequence : slice) expected.parts.push_back(tree_of(second_half(sequence)));
           check_tree(y, x.levels(), expected);
           CHECK(y.row_shape() == x.row_shape());
         });

@@ -28,8 +28,8 @@ struct Product {
   double alpha = 1;
   double beta = 0;
 
-  template <class T>
-  void run(const lod::CpuExecutor& executor, const LoDTensor<T>& a, const LoDTensor<T>& b, LoDTensor<T>& c) const {
+  template <class E, class T>
+  void run(const E& executor, const LoDTensor<T>& a, const LoDTensor<T>& b, LoDTensor<T>& c) const {
     lod::operation::matrix_product(executor, transpose_a, transpose_b, m, n, k, alpha, a.data(), a.row_size(), b.data(),
                                    b.row_size(), beta, c.data(), c.row_size());
   }

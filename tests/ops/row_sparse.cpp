@@ -116,9 +116,9 @@ TEST_CASE("add: the gradients are dy and its rows") {
 
 TEST_CASE("scale: the values; rows as they are; in place too") {
   auto g = rows_of_one({2, 0, 2}, 3, {1, -2, 3});
-  const auto half = lod::scale(g, 0.5);
-  CHECK(half.rows() == g.rows());
-  CHECK(numbers_of(half.value()) == Reals{0.5, -1, 1.5});
+  const auto halved = lod::scale(g, 0.5);
+  CHECK(halved.rows() == g.rows());
+  CHECK(numbers_of(halved.value()) == Reals{0.5, -1, 1.5});
   lod::scale_into(lod::CpuExecutor(1), g, -2, g);
   CHECK(numbers_of(g.value()) == Reals{-2, 4, -6});
   const auto whole = rows_of_one<std::int8_t>({0, 1, 2}, 3, {100, -100, 1});

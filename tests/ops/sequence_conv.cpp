@@ -164,9 +164,10 @@ TEST_CASE("sequence_conv: the bits depend neither on threads, nor on the batch, 
     const auto filter = real_numbers<float>(engine, {3 * row_size, 20});
     const auto padding = real_numbers<float>(engine, {2, row_size});
     const lod::ConvOptions<float> options{.padding = &padding};
-    const auto expected = lod::sequence_conv(lod::CpuExecutor(1), x, filter, options);
-    const auto gradients = lod::sequence_conv_grad(lod::CpuExecutor(1), expected, x, filter, options);
     for_each_executor([&](const auto& executor) {
+      const auto one = working_alone(executor);
+      const auto expected = lod::sequence_conv(one, x, filter, options);
+      const auto gradients = lod::sequence_conv_grad(one, expected, x, filter, options);
       CHECK(same_bits(lod::sequence_conv(executor, x, filter, options), expected));
       const auto again = lod::sequence_conv_grad(executor, expected, x, filter, options);
       CHECK(same_bits(again.dx, gradients.dx));

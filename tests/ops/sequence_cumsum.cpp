@@ -102,7 +102,7 @@ TEST_CASE("sequence_cumsum: agrees with nested loops for slices of every type, d
 
 TEST_CASE("sequence_cumsum: lengths around those where the kernel takes another path") {
   Engine engine(2);
-  const std::int64_t chunk = lod::kernel::cpu::chunk_rows(3);
+  const std::int64_t chunk = lod::kernel::chunk_rows(3);
   for (const std::int64_t row_size : {1, 3}) {
     const auto x = small_integers<float>(
         engine,

@@ -124,7 +124,7 @@ TEST_CASE("sequence_softmax: lengths around those where the kernel takes another
   for_each_executor([&](const auto& executor) {
     for (const std::int64_t row_size : {1, 3, 8, 130}) {
       std::vector<std::int64_t> lengths = {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 511, 512, 513};
-      const std::int64_t chunk = lod::kernel::cpu::chunk_rows(row_size), full = grain / row_size;
+      const std::int64_t chunk = lod::kernel::chunk_rows(row_size), full = grain / row_size;
       if (row_size != 8) lengths.insert(lengths.end(), {chunk - 1, chunk, chunk + 1, full, full + 1, 2 * chunk + 1});
       check_softmax(executor, real_numbers<float>(engine, LoD::from_lengths({lengths}), {row_size}), 0);
     }
@@ -146,10 +146,10 @@ TEST_CASE("sequence_softmax: -inf is a masked row; a column of nothing else give
   const float masked = -std::numeric_limits<float>::infinity();
   const auto x = one_level({{masked, 2, masked, 2}, {masked, masked}, {masked}});
   CHECK(numbers_of(lod::sequence_softmax(x)) == std::vector<float>{0, 0.5, 0, 0.5, 0, 0, 0});
-  const float half = std::log(0.5F);
+  const float log_half = std::log(0.5F);
   const auto y = numbers_of(lod::sequence_log_softmax(x));
   CHECK(y[0] == masked);
-  CHECK(y[1] == doctest::Approx(half));
+  CHECK(y[1] == doctest::Approx(log_half));
   CHECK(std::vector<float>(y.begin() + 4, y.end()) == std::vector<float>{masked, masked, masked});
 
   // Longer sequences and other row sizes go other ways.
@@ -197,13 +197,13 @@ TEST_CASE("sequence_softmax: the bits depend neither on threads, nor on the batc
     const LoD index = giant_among_short(engine, 600, 9 * grain / 4 / row_size + 1200);  // more than two chunks
     const auto x = real_numbers<float>(engine, index, {row_size});
     for (const bool logarithm : {false, true}) {
-      const auto expected = softmax(lod::CpuExecutor(1), x, logarithm);
       const auto grad = [&](const auto& executor, const auto& dy, const auto& y) {
         return logarithm ? lod::sequence_log_softmax_grad(executor, dy, y)
                          : lod::sequence_softmax_grad(executor, dy, y);
       };
-      const auto expected_grad = grad(lod::CpuExecutor(1), x, expected);
       for_each_executor([&](const auto& executor) {
+        const auto expected = softmax(working_alone(executor), x, logarithm);
+        const auto expected_grad = grad(working_alone(executor), x, expected);
         CHECK(same_bits(softmax(executor, x, logarithm), expected));
         CHECK(same_bits(grad(executor, x, expected), expected_grad));
         for (const std::int64_t begin : {300, 599}) {

@@ -15,7 +15,6 @@
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <concepts>
@@ -44,9 +43,10 @@ namespace operation {
 struct Clipped {
   Scalar least, greatest;
   template <class N>
-  N operator()(const N& x) const noexcept {
+  LOD_HOST_DEVICE N operator()(const N& x) const noexcept {
     if constexpr (std::integral<N>) {
-      return std::min(std::max(x, least.to<N>()), greatest.to<N>());
+      const N low = least.to<N>(), high = greatest.to<N>();
+      return x < low ? low : x > high ? high : x;
     } else {
       const N low(least.to<typename N::value_type>()), high(greatest.to<typename N::value_type>());
       return select(x < low, low, select(x > high, high, x));
@@ -58,7 +58,7 @@ struct Clipped {
 struct ClippedGrad {
   Scalar least, greatest;
   template <class N>
-  N operator()(const N& gradient, const N& x) const noexcept {
+  LOD_HOST_DEVICE N operator()(const N& gradient, const N& x) const noexcept {
     using Number = typename N::value_type;
     const N low(least.to<Number>()), high(greatest.to<Number>());
     return select((x < low) | (x > high), N(Number{}), gradient);
@@ -68,7 +68,7 @@ struct ClippedGrad {
 struct Combined {
   double first, second;
   template <class N>
-  N operator()(const N& a, const N& b) const noexcept {
+  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     using Number = typename N::value_type;
     return N(static_cast<Number>(first)) * a - N(static_cast<Number>(second)) * b;
   }

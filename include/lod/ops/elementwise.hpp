@@ -67,7 +67,7 @@ struct Add {
   using GradTag = op::add_grad;
   static constexpr const char* name = "add";
   template <class N>
-  N operator()(const N& a, const N& b) const noexcept {
+  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     if constexpr (std::integral<N>) {
       return static_cast<N>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
     } else {
@@ -80,7 +80,7 @@ struct Subtract {
   using GradTag = op::sub_grad;
   static constexpr const char* name = "sub";
   template <class N>
-  N operator()(const N& a, const N& b) const noexcept {
+  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     if constexpr (std::integral<N>) {
       return static_cast<N>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
     } else {
@@ -93,7 +93,7 @@ struct Multiply {
   using GradTag = op::mul_grad;
   static constexpr const char* name = "mul";
   template <class N>
-  N operator()(const N& a, const N& b) const noexcept {
+  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     if constexpr (std::integral<N>) {
       return static_cast<N>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
     } else {
@@ -106,7 +106,7 @@ struct Divide {
   using GradTag = op::div_grad;
   static constexpr const char* name = "div";
   template <class N>
-  N operator()(const N& a, const N& b) const noexcept {
+  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     if constexpr (std::signed_integral<N>) {
       // The least number divided by -1 is beyond the greatest.
       return b == -1 ? Subtract()(N{}, a) : static_cast<N>(a / b);
@@ -119,7 +119,7 @@ struct Divide {
 struct Scaled {
   Scalar factor;
   template <class N>
-  N operator()(const N& x) const noexcept {
+  LOD_HOST_DEVICE N operator()(const N& x) const noexcept {
     if constexpr (std::integral<N>) {
       return Multiply()(x, factor.to<N>());
     } else {
@@ -130,14 +130,14 @@ struct Scaled {
 /// What is left of the derivative of a quotient by the divisor.
 struct NegatedQuotient {
   template <class N>
-  N operator()(const N& a, const N& b) const noexcept {
+  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     return -(a / b);
   }
 };
 /// The second number, negated; the first does not count.
 struct Negate {
   template <class N>
-  N operator()(const N&, const N& b) const noexcept {
+  LOD_HOST_DEVICE N operator()(const N&, const N& b) const noexcept {
     return Subtract()(N(0), b);
   }
 };

@@ -47,8 +47,8 @@ struct ImagePatches {
   std::int64_t above, left;              ///< zeros
   const std::int64_t* patches_in_a_row;  ///< of each image
 
-  std::int64_t image_size() const noexcept { return channels * height * width; }
-  std::int64_t patch_size() const noexcept { return channels * kernel_height * kernel_width; }
+  LOD_HOST_DEVICE std::int64_t image_size() const noexcept { return channels * height * width; }
+  LOD_HOST_DEVICE std::int64_t patch_size() const noexcept { return channels * kernel_height * kernel_width; }
 };
 
 /// run(executor, images, patches, sequences, y): sequence i are the patches of image i.

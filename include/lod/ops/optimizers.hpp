@@ -116,7 +116,7 @@ namespace operation {
 // What it calls on them (sqrt, select, ...) is found in the namespace of the vectors.
 
 template <class Vector>
-Vector number(double x) noexcept {
+LOD_HOST_DEVICE Vector number(double x) noexcept {
   return Vector(static_cast<typename Vector::value_type>(x));
 }
 
@@ -126,7 +126,7 @@ struct SgdRule {
   double rate;
 
   template <class V>
-  void operator()(V& parameter, const V& gradient) const noexcept {
+  LOD_HOST_DEVICE void operator()(V& parameter, const V& gradient) const noexcept {
     parameter = parameter - number<V>(rate) * gradient;
   }
   /// Whether a zero gradient leaves parameter and states as they are.
@@ -140,7 +140,7 @@ struct MomentumRule {
   bool nesterov;
 
   template <class V>
-  void operator()(V& parameter, V& velocity, const V& gradient) const noexcept {
+  LOD_HOST_DEVICE void operator()(V& parameter, V& velocity, const V& gradient) const noexcept {
     const V decayed = l2_decay == 0 ? gradient : gradient + number<V>(l2_decay) * parameter;
     velocity = number<V>(momentum) * velocity + decayed;
     const V direction = nesterov ? decayed + number<V>(momentum) * velocity : velocity;
@@ -155,7 +155,7 @@ struct AdagradRule {
   double rate, epsilon;
 
   template <class V>
-  void operator()(V& parameter, V& squares, const V& gradient) const noexcept {
+  LOD_HOST_DEVICE void operator()(V& parameter, V& squares, const V& gradient) const noexcept {
     squares = squares + gradient * gradient;
     parameter = parameter - number<V>(rate) * gradient / (sqrt(squares) + number<V>(epsilon));
   }
@@ -168,7 +168,7 @@ struct RmspropRule {
   double rate, rho, epsilon, momentum;
 
   template <class V>
-  void operator()(V& parameter, V& squares, V& velocity, const V& gradient) const noexcept {
+  LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& velocity, const V& gradient) const noexcept {
     squares = number<V>(rho) * squares + number<V>(1 - rho) * gradient * gradient;
     move(parameter, velocity, gradient, squares);
   }
@@ -176,7 +176,7 @@ struct RmspropRule {
 
  protected:
   template <class V>
-  void move(V& parameter, V& velocity, const V& gradient, const V& variance) const noexcept {
+  LOD_HOST_DEVICE void move(V& parameter, V& velocity, const V& gradient, const V& variance) const noexcept {
     velocity = number<V>(momentum) * velocity + number<V>(rate) * gradient / sqrt(variance + number<V>(epsilon));
     parameter = parameter - velocity;
   }
@@ -184,7 +184,7 @@ struct RmspropRule {
 
 struct CenteredRmspropRule : RmspropRule {
   template <class V>
-  void operator()(V& parameter, V& squares, V& velocity, V& mean, const V& gradient) const noexcept {
+  LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& velocity, V& mean, const V& gradient) const noexcept {
     squares = number<V>(rho) * squares + number<V>(1 - rho) * gradient * gradient;
     mean = number<V>(rho) * mean + number<V>(1 - rho) * gradient;
     // Rounding takes the difference of nearly equal numbers below 0, by more than epsilon where they are large.
@@ -207,7 +207,7 @@ struct AdamRule {
   }
 
   template <class V>
-  void operator()(V& parameter, V& mean, V& squares, const V& gradient) const noexcept {
+  LOD_HOST_DEVICE void operator()(V& parameter, V& mean, V& squares, const V& gradient) const noexcept {
     mean = number<V>(beta1) * mean + number<V>(1 - beta1) * gradient;
     squares = number<V>(beta2) * squares + number<V>(1 - beta2) * gradient * gradient;
     parameter = parameter - number<V>(rate) * mean / (sqrt(squares) + number<V>(epsilon));
@@ -221,7 +221,7 @@ struct FtrlRule {
   double rate, l1, l2, power;
 
   template <class V>
-  void operator()(V& parameter, V& squares, V& linear, const V& gradient) const noexcept {
+  LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& linear, const V& gradient) const noexcept {
     const V before = root(squares);
     squares = squares + gradient * gradient;
     const V after = root(squares);
@@ -236,7 +236,7 @@ struct FtrlRule {
 
  private:
   template <class V>
-  V root(const V& squares) const noexcept {
+  LOD_HOST_DEVICE V root(const V& squares) const noexcept {
     return power == -0.5 ? sqrt(squares) : pow(squares, number<V>(-power));
   }
 };

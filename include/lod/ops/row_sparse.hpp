@@ -70,7 +70,7 @@ namespace operation {
 template <ScatterOp op>
 struct Scattered {
   template <class N>
-  N operator()(const N& dense, const N& listed) const noexcept {
+  LOD_HOST_DEVICE N operator()(const N& dense, const N& listed) const noexcept {
     if constexpr (op == ScatterOp::ASSIGN) return listed;
     if constexpr (op == ScatterOp::ADD) return Add()(dense, listed);
     if constexpr (op == ScatterOp::SUB) return Subtract()(dense, listed);
@@ -80,7 +80,7 @@ struct Scattered {
     if constexpr (op == ScatterOp::DIVBY) return Divide()(listed, dense);
   }
   template <std::floating_point N>
-  static N by_dense(N dense, N listed, N result) noexcept {
+  LOD_HOST_DEVICE static N by_dense(N dense, N listed, N result) noexcept {
     if constexpr (op == ScatterOp::ASSIGN) return 0;
     if constexpr (op == ScatterOp::ADD || op == ScatterOp::SUB) return 1;
     if constexpr (op == ScatterOp::SUBBY) return -1;
@@ -89,7 +89,7 @@ struct Scattered {
     if constexpr (op == ScatterOp::DIVBY) return -result / dense;
   }
   template <std::floating_point N>
-  static N by_listed(N dense, N listed, N result) noexcept {
+  LOD_HOST_DEVICE static N by_listed(N dense, N listed, N result) noexcept {
     if constexpr (op == ScatterOp::ASSIGN || op == ScatterOp::ADD || op == ScatterOp::SUBBY) return 1;
     if constexpr (op == ScatterOp::SUB) return -1;
     if constexpr (op == ScatterOp::MUL) return dense;

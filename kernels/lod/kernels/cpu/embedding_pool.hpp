@@ -159,7 +159,7 @@ struct EmbeddingPool<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences, PoolType type,
                   T pad_value, T* y) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     const std::int64_t row_size = rows.row_size;
     const cpu::LookedUpSequences<T> looked_up(executor, rows, sequences);
     if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
@@ -266,7 +266,7 @@ struct SumLookUpGrads<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUpGrad<T>& rows, const std::int64_t* order,
                   const Segments& groups, T* y) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     const std::int64_t row_size = rows.row_size, count = groups.rows();
     const auto finish = [=](std::int64_t group, const A* sums) {
       cpu::finish_sum(PoolType::SUM, groups.length(group), sums, row_size, y + group * row_size);
@@ -294,7 +294,7 @@ struct LookUpWeightsGrad<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const T* dy, const std::int64_t* winners,
                   const Segments& sequences, PoolType type, T* dweights) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     const std::int64_t row_size = rows.row_size;
     const cpu::LookedUpSequences<T> looked_up(executor, rows, sequences);
     const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(1));

@@ -60,7 +60,7 @@ struct Im2SequenceGrad<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const ImagePatches& patches, const Segments& sequences,
                   T* dx) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     const std::int64_t height = patches.height, width = patches.width;
     const std::int64_t lines = sequences.size * patches.channels * height;
     const std::int64_t bytes = sequences.rows() * patches.patch_size() * static_cast<std::int64_t>(sizeof(T));

@@ -370,7 +370,7 @@ struct MatrixProduct<CpuExecutor> {
   static void run(const CpuExecutor& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
                   std::int64_t k, double alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, double beta,
                   T* c, std::int64_t ldc) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     cpu::multiply(executor, m, n, k, static_cast<A>(alpha), cpu::Operand{cpu::StridedLines<T>{a, lda}, !transpose_a},
                   cpu::Operand{cpu::StridedLines<T>{b, ldb}, transpose_b}, static_cast<A>(beta), c, ldc);
   }

@@ -94,7 +94,7 @@ struct SumGroups<CpuExecutor> {
   static void run(const CpuExecutor& executor, PoolType type, const T* const* rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     cpu::for_each_group_sum(executor, rows, order, groups, row_size,
-                            [&](std::int64_t group, const cpu::Accumulator<T>* sums) {
+                            [&](std::int64_t group, const Accumulator<T>* sums) {
                               T* out = y + (to ? to[group] : group) * row_size;
                               cpu::finish_sum(type, groups.length(group), sums, row_size, out);
                             });

@@ -75,7 +75,7 @@ struct UpdateRows<CpuExecutor> {
                   const T* const* rows, const std::int64_t* order, const Segments& groups, const std::int64_t* to,
                   std::int64_t height, std::int64_t row_size, bool listed_only) {
     cpu::for_each_group_sum(executor, rows, order, groups, row_size,
-                            [&](std::int64_t group, const cpu::Accumulator<T>* sums) {
+                            [&](std::int64_t group, const Accumulator<T>* sums) {
                               if (group + cpu::prefetch_distance < groups.size) {
                                 const std::int64_t next = to[group + cpu::prefetch_distance] * row_size;
                                 cpu::prefetch(parameter + next, row_size);

@@ -5,6 +5,7 @@
 
 #include <lod/executor.hpp>
 #include <lod/kernel.hpp>
+#include <lod/kernels/sum_tree.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
@@ -15,17 +16,9 @@
 #  include <omp.h>
 #endif
 
-// A program may set less, everywhere alike: then small inputs are shared by threads too, for tests under slow tools.
-// The last bits of long sums depend on it.
-#ifndef LOD_GRAIN
-#  define LOD_GRAIN 65536
-#endif
-
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// The elements of a long sequence that are one thread's at a time.
-inline constexpr std::int64_t grain = LOD_GRAIN;
 /// Work on fewer bytes than this is done by the calling thread: waking another takes longer.
 inline constexpr std::int64_t serial_bytes = grain;
 

@@ -112,7 +112,7 @@ struct RowConvFilterGrad<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const T* dy, const Segments& sequences,
                   std::int64_t row_size, std::int64_t filter_rows, T* dfilter) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     const std::int64_t term_size = filter_rows * row_size;
     if (term_size == 0) return;
     const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(term_size));

@@ -21,7 +21,7 @@ struct ScatterSums<CpuExecutor> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* const* rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     cpu::for_each_group_sum(executor, rows, order, groups, row_size, [&](std::int64_t group, const A* sums) {
       if (group + cpu::prefetch_distance < groups.size) {
         cpu::prefetch(y + to[group + cpu::prefetch_distance] * row_size, row_size);
@@ -57,7 +57,7 @@ struct ScatterRowsGrad<CpuExecutor> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* const* rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, const T* x, T* d, T* dg) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     // What a number was before each row that is listed for it.
     const cpu::ThreadScratch<A> before(executor, groups.max_rows);
     const std::int64_t row_bytes = 4 * row_size * static_cast<std::int64_t>(sizeof(T));

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The sum of many rows, column by column: one fixed tree for each sequence, counted from its first row.
-///
-/// The bits of a sum depend on the order of the additions. Here the order follows from the number of rows and the row
-/// size alone: not from threads, not from the vector width, not from where a sequence lies in its batch.
-///
-/// - A *leaf* of `leaf_rows` rows is summed in float (double, int64). Narrow rows (under 8 columns): row k goes to
-///   accumulator k mod 16 of its column, and the 16 are added as a tree. Wide rows: four rows are added as a tree, then
-///   to the column's accumulator.
-/// - The leaves of a *chunk* are added one after the other with compensation (Knuth's two-sum): the error of a sum is
-///   that of one leaf, however long the sequence.
-/// - The chunks are added likewise. Threads share a long sequence by chunks.
+/// The sum of many rows, column by column, by the tree of sum_tree.hpp, on the CPU.
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/sum_tree.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -25,13 +16,6 @@
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
-
-inline constexpr std::int64_t leaf_rows = 512;
-
-/// Rows of a chunk: whole leaves, about `grain` elements.
-constexpr std::int64_t chunk_rows(std::int64_t row_size) noexcept {
-  return std::max<std::int64_t>(grain / (leaf_rows * std::max<std::int64_t>(row_size, 1)), 1) * leaf_rows;
-}
 
 /// Reads rows that lie one behind the other. `readable` numbers from `first` on may be read, rows or not: a caller that
 /// knows of more than its rows spares narrow ones a slow end.
@@ -62,29 +46,11 @@ struct ComputedRows {
 template <class Compute, class A>
 ComputedRows(Compute, A*) -> ComputedRows<A, Compute>;
 
-/// sum += term, and what was rounded away is added to `error`. Exact for integers.
-template <class A>
-inline void add_compensated(A& sum, A& error, A term) noexcept {
-  if constexpr (std::is_floating_point_v<A>) {
-    const A total = sum + term;
-    const A back = total - sum;
-    const A lost = (sum - (total - back)) + (term - back);
-    // An infinite or NaN total has no rounding error to keep.
-    error += total - total == A{} ? lost : A{};
-    sum = total;
-  } else {
-    sum = static_cast<A>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(term));
-    static_cast<void>(error);
-  }
-}
-
-inline constexpr std::int64_t narrow_row_size = 7;
-
 /// Adds the accumulators of `rows` rows, a power of two, as a tree.
 template <std::size_t columns, class A>
 inline void add_tree(std::size_t rows, A* accumulators, A* sum) {
-  for (std::size_t half = rows / 2; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half * columns; ++i) accumulators[i] += accumulators[half * columns + i];
+  for (std::size_t folded = rows / 2; folded > 0; folded /= 2) {
+    for (std::size_t i = 0; i < folded * columns; ++i) accumulators[i] += accumulators[folded * columns + i];
   }
   for (std::size_t column = 0; column < columns; ++column) sum[column] = accumulators[column];
 }
@@ -101,8 +67,8 @@ inline void add_tree(Vector<T>* accumulators, Accumulator<T>* sum) {
   // As far as it goes by whole vectors.
   constexpr std::size_t fold = std::min<std::size_t>(vectors & (~vectors + 1), 16);
   constexpr std::size_t kept = vectors / fold;
-  for (std::size_t half = vectors / 2; half >= kept; half /= 2) {
-    for (std::size_t v = 0; v < half; ++v) accumulators[v] += accumulators[half + v];
+  for (std::size_t folded = vectors / 2; folded >= kept; folded /= 2) {
+    for (std::size_t v = 0; v < folded; ++v) accumulators[v] += accumulators[folded + v];
   }
   alignas(64) Accumulator<T> numbers[kept * Vector<T>::size];
   for (std::size_t v = 0; v < kept; ++v) accumulators[v].store_aligned(numbers + v * Vector<T>::size);

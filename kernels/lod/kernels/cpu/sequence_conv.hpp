@@ -75,7 +75,7 @@ struct SequenceConv<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const ContextWindow& window, const T* padding, const T* filter, std::int64_t columns, T* y) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     const cpu::RowSequences rows(executor, sequences);
     const cpu::WindowLines<T> windows{x, sequences, rows.data(), row_size, window, padding};
     cpu::multiply(executor, sequences.rows(), columns, window.length * row_size, A{1}, cpu::Operand{windows, true},
@@ -90,7 +90,7 @@ struct SequenceConvInputGrad<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t columns,
                   const ContextWindow& window, const T* filter, std::int64_t row_size, T* dx) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     const std::int64_t step = row_size * columns;
     const cpu::RowSequences rows(executor, sequences);
     const ContextWindow back{window.length, 1 - window.start - window.length};
@@ -107,7 +107,7 @@ struct SequenceConvFilterGrad<CpuExecutor> {
   static void run(const CpuExecutor& executor, const T* x, const T* dy, const Segments& sequences,
                   std::int64_t row_size, const ContextWindow& window, const T* padding, std::int64_t columns,
                   T* dfilter) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     const cpu::RowSequences rows(executor, sequences);
     const cpu::WindowLines<T> windows{x, sequences, rows.data(), row_size, window, padding};
     cpu::multiply(executor, window.length * row_size, columns, sequences.rows(), A{1}, cpu::Operand{windows, false},
@@ -122,7 +122,7 @@ struct SequenceConvPaddingGrad<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t columns,
                   const ContextWindow& window, const T* filter, std::int64_t row_size, T* dpadding) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     if (row_size == 0) return;
     const std::int64_t before = window.rows_before(), rows = before + window.rows_behind();
     const Workspace::Loan<A> sums(executor.workspace(), rows * window.length * columns);

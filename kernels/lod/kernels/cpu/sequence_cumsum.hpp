@@ -136,13 +136,13 @@ struct SequenceCumsum<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool exclusive, bool reverse, T* y) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     using Base = typename cpu::RunningSums<T>::Base;
     const cpu::RunningSums<T> running(row_size, exclusive, reverse);
-    const auto leaves_of = [](std::int64_t rows) { return (rows + cpu::leaf_rows - 1) / cpu::leaf_rows; };
+    const auto leaves_of = [](std::int64_t rows) { return (rows + leaf_rows - 1) / leaf_rows; };
     const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
     // The longest sequence that one thread takes.
-    const std::int64_t step = cpu::max_threads(executor) > 1 ? cpu::chunk_rows(row_size) : sequences.max_rows;
+    const std::int64_t step = cpu::max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows;
     const cpu::ThreadScratch<A> scratch(executor, 3 * row_size);
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       A* const totals = scratch(thread);

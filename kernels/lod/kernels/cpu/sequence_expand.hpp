@@ -31,7 +31,7 @@ struct SequenceExpandGrad<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& blocks, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     if (row_size == 0) return;
     constexpr std::int64_t tile = 1024;  // numbers of a copy that are summed at a time, counted from its start
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
@@ -39,7 +39,7 @@ struct SequenceExpandGrad<CpuExecutor> {
     const auto copies_of = [&](std::int64_t i) { return blocks.length(i) / sequences.length(i); };
     // Copies of a short sequence that are too many for one thread.
     const auto is_shared = [&](std::int64_t numbers, std::int64_t copies) {
-      return cpu::max_threads(executor) > 1 && numbers <= tile && copies > cpu::chunk_rows(numbers);
+      return cpu::max_threads(executor) > 1 && numbers <= tile && copies > chunk_rows(numbers);
     };
     const auto whole = [&](std::int64_t i, std::int64_t numbers) {
       const std::int64_t first = blocks.begin(i) * row_size;

@@ -32,10 +32,10 @@ template <>
 struct SequenceLogsumexp<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     if (row_size == 0) return;
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
-    const std::int64_t step = cpu::chunk_rows(row_size);  // the longest sequence that one thread takes
+    const std::int64_t step = chunk_rows(row_size);  // the longest sequence that one thread takes
     const cpu::ThreadScratch<A> columns(executor, cpu::ColumnNumbers<A>::scratch(row_size));
     const cpu::ThreadScratch<A> sums(executor, cpu::sum_scratch(row_size));
     const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(row_size) + cpu::lanes<A>);
@@ -92,7 +92,7 @@ struct ScaleSequences<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* factors, const Segments& sequences, std::int64_t row_size,
                   T* y) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     if (row_size == 0) return;
     const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
     const cpu::ThreadScratch<A> columns(executor, cpu::ColumnNumbers<A>::scratch(row_size) + row_size);

@@ -122,9 +122,9 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
       }
       alignas(64) A lane[Vector<T>::size];
       best.store_aligned(lane);
-      for (std::size_t half = Vector<T>::size / 2; half > 0; half /= 2) {
-        for (std::size_t i = 0; i < half; ++i) {
-          lane[i] = minimum ? std::min(lane[i], lane[half + i]) : std::max(lane[i], lane[half + i]);
+      for (std::size_t folded = Vector<T>::size / 2; folded > 0; folded /= 2) {
+        for (std::size_t i = 0; i < folded; ++i) {
+          lane[i] = minimum ? std::min(lane[i], lane[folded + i]) : std::max(lane[i], lane[folded + i]);
         }
       }
       *y = static_cast<T>(lane[0]);

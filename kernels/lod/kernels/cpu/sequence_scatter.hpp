@@ -19,7 +19,7 @@ struct SequenceScatter<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const std::int64_t* ids, const T* updates, const Segments& sequences,
                   std::int64_t columns, T* y) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     // A row of 16-bit numbers is added to in float.
     const cpu::ThreadScratch<A> scratch(executor, detail::Half<T> ? columns : 0);
     const auto row_bytes = static_cast<std::int64_t>(sizeof(std::int64_t) + 3 * sizeof(T));

@@ -135,8 +135,8 @@ inline void softmax_scalars(const T* x, std::int64_t rows, T* y, std::int64_t ro
   });
   alignas(64) A lane[Vector<T>::size];
   best.store_aligned(lane);
-  for (std::size_t half = Vector<T>::size / 2; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) lane[i] = std::max(lane[i], lane[half + i]);
+  for (std::size_t folded = Vector<T>::size / 2; folded > 0; folded /= 2) {
+    for (std::size_t i = 0; i < folded; ++i) lane[i] = std::max(lane[i], lane[folded + i]);
   }
   const Vector<T> shift(softmax_shift(lane[0]));
   // What fills up the last vector is -inf: its exponentials are 0 and change no sum.

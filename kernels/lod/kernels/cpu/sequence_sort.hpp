@@ -242,8 +242,7 @@ struct SequenceSort<CpuExecutor> {
   static void sort(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
                    std::int64_t* index) {
     // The longest sequence that one thread sorts.
-    const std::int64_t step =
-        cpu::max_threads(executor) > 1 ? std::min(sequences.max_rows, cpu::grain) : sequences.max_rows;
+    const std::int64_t step = cpu::max_threads(executor) > 1 ? std::min(sequences.max_rows, grain) : sequences.max_rows;
     const cpu::ThreadScratch<Entry> scratch(executor, 2 * step);
     const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
     const auto write = [=](const Entry* entries, std::int64_t count, std::int64_t first, std::int64_t at) {
@@ -293,7 +292,7 @@ struct SequenceTopK<CpuExecutor> {
   template <class Entry, class T>
   static void select(const CpuExecutor& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
                      std::int64_t* index) {
-    constexpr std::int64_t chunk = cpu::grain;
+    constexpr std::int64_t chunk = grain;
     const auto is_shared = [&](std::int64_t i) {
       return cpu::max_threads(executor) > 1 && sequences.length(i) > chunk && parts.length(i) <= chunk / 8;
     };

@@ -57,7 +57,7 @@ struct SequenceTopKAvgPooling<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const ChannelMatrices& matrices, const Segments& sequences,
                   std::span<const std::int64_t> topks, T* y) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     cpu::for_each_matrix_row(executor, x, matrices, sequences, topks,
                              [&](std::int64_t row, std::int64_t channel, std::int64_t first, std::int64_t,
                                  const auto* greatest, std::int64_t count) {
@@ -78,7 +78,7 @@ struct SequenceTopKAvgPoolingGrad<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* x, const ChannelMatrices& matrices,
                   const Segments& sequences, std::span<const std::int64_t> topks, T* dx) {
-    using A = cpu::Accumulator<T>;
+    using A = Accumulator<T>;
     cpu::for_each_matrix_row(executor, x, matrices, sequences, topks,
                              [&](std::int64_t row, std::int64_t channel, std::int64_t first, std::int64_t columns,
                                  const auto* greatest, std::int64_t count) {

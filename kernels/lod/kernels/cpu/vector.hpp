@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/float16.hpp>
+#include <lod/kernel.hpp>
 #include <lod/target.hpp>
 
 #include <xsimd/xsimd.hpp>
@@ -16,19 +17,6 @@
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
-
-template <class T>
-struct AccumulatorOf {
-  using type = std::conditional_t<std::integral<T>, std::int64_t, float>;
-};
-template <>
-struct AccumulatorOf<double> {
-  using type = double;
-};
-/// What numbers of type T are computed in: double for itself, float for the other floating-point types, int64 for
-/// integers and bool.
-template <class T>
-using Accumulator = typename AccumulatorOf<T>::type;
 
 template <class T>
 using Vector = xsimd::batch<Accumulator<T>>;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup core
+/// The executor of the Thrust back end, without its kernels. On the CPU it is what runs the bodies of GPU
+/// kernels where there is no GPU; for speed, there is the executor of <lod/cpu.hpp>.
+#pragma once
+
+#include <lod/device.hpp>
+#include <lod/executor.hpp>
+#include <lod/reference.hpp>
+
+#include <memory_resource>
+
+namespace lod {
+
+/// Works on the CPU as a Thrust execution policy says: `thrust::cpp::par`, `thrust::omp::par`, `thrust::tbb::par`.
+/// Results depend neither on the policy nor on its threads. Copies share one workspace. An executor may be used by
+/// several threads at a time.
+template <class Policy>
+class ThrustExecutor {
+ public:
+  /// The memory that its tensors are in.
+  using device = Cpu;
+
+  /// Results and scratch memory come from `resource`.
+  explicit ThrustExecutor(const Policy& policy = Policy(),
+                          std::pmr::memory_resource* resource = Cpu::default_resource())
+      : policy_(policy), resource_(resource), shared_(detail::SharedWorkspace::make(resource)) {}
+
+  /// The policy.
+  const Policy& policy() const noexcept { return policy_; }
+  /// Where results and scratch memory come from.
+  std::pmr::memory_resource* resource() const noexcept { return resource_; }
+  /// Its scratch memory, which copies of the executor share.
+  Workspace& workspace() const noexcept { return shared_->workspace; }
+
+ private:
+  Policy policy_;
+  std::pmr::memory_resource* resource_;
+  detail::Reference<detail::SharedWorkspace> shared_;
+};
+
+}  // namespace lod

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Rows sorted by id and pooled, over Thrust.
+#pragma once
+
+#include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/row_sum.hpp>
+#include <lod/kernels/thrust/sequence_pool.hpp>
+#include <lod/ops/merge_rows.hpp>
+#include <lod/thrust_executor.hpp>
+
+#include <thrust/functional.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/scan.h>
+#include <thrust/sort.h>
+#include <thrust/transform_reduce.h>
+
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace bulk {
+
+/// body(0), for the host: a reduction brings its result there, wherever bodies run.
+template <class U, class E, class Body>
+U answer(const E& executor, const Body& body) {
+  const ::thrust::counting_iterator<std::int64_t> first(0);
+  return ::thrust::transform_reduce(executor.policy(), first, first + 1, body, U{}, ::thrust::plus<U>());
+}
+
+/// Calls finish(g, column, sum) with the sum of each column of the rows of each group.
+template <class T, class E, class Finish>
+void sum_groups(const E& executor, const T* const* rows, const std::int64_t* order, const Segments& groups,
+                std::int64_t row_size, const Finish& finish) {
+  using A = Accumulator<T>;
+  sum_sequences<A>(
+      executor, groups, groups.rows(), row_size,
+      [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t row, std::int64_t column) {
+        return static_cast<A>(rows[order[groups.begin(group) + row]][column]);
+      },
+      [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t column, A sum) {
+        // A row that is alone is its own sum: a -0 stays, which a sum from 0 on has not.
+        const bool alone = groups.length(group) == 1;
+        finish(group, column, alone ? static_cast<A>(rows[order[groups.begin(group)]][column]) : sum);
+      });
+}
+
+struct GroupRows {
+  template <class E>
+  static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t,
+                          std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
+    if (count == 0) {
+      for_each(executor, 1, [=] LOD_HOST_DEVICE(std::int64_t) { groups[0] = 0; });
+      return 0;
+    }
+    const Workspace::Loan<std::int64_t> sorted_loan(executor.workspace(), count),
+        place_loan(executor.workspace(), count);
+    std::int64_t* const sorted = sorted_loan.data();
+    std::int64_t* const places = place_loan.data();
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
+      sorted[i] = ids[i];
+      order[i] = i;
+    });
+    ::thrust::stable_sort_by_key(executor.policy(), sorted, sorted + count, order);
+    // The group of a row is the number of heads up to it, but one.
+    for_each(executor, count,
+             [=] LOD_HOST_DEVICE(std::int64_t i) { places[i] = i == 0 || sorted[i] != sorted[i - 1] ? 1 : 0; });
+    ::thrust::inclusive_scan(executor.policy(), places, places + count, places);
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
+      const std::int64_t group = places[i] - 1;
+      if (i == 0 || places[i - 1] == group) {
+        unique[group] = sorted[i];
+        groups[group] = i;
+      }
+      if (i == count - 1) groups[group + 1] = count;
+    });
+    return answer<std::int64_t>(executor, [=] LOD_HOST_DEVICE(std::int64_t) { return places[count - 1]; });
+  }
+};
+
+struct SumGroups {
+  template <class E, class T>
+  static void run(const E& executor, PoolType type, const T* const* rows, const std::int64_t* order,
+                  const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
+    using A = Accumulator<T>;
+    sum_groups(executor, rows, order, groups, row_size,
+               [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t column, A sum) {
+                 const std::int64_t row = to != nullptr ? to[group] : group;
+                 y[row * row_size + column] = pooled<T>(type, groups.length(group), sum);
+               });
+  }
+};
+
+struct SetZero {
+  template <class E, class T>
+  static void run(const E& executor, T* y, std::int64_t count) {
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) { y[at] = T{}; });
+  }
+};
+
+}  // namespace bulk
+
+template <class Policy>
+struct GroupRows<ThrustExecutor<Policy>> : bulk::GroupRows {};
+template <class Policy>
+struct SumGroups<ThrustExecutor<Policy>> : bulk::SumGroups {};
+template <class Policy>
+struct SetZero<ThrustExecutor<Policy>> : bulk::SetZero {};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

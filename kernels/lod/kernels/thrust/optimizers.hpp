@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The two loops of all optimizers over Thrust: over dense tensors, and over the rows of row-sparse gradients.
+#pragma once
+
+#include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/lane.hpp>
+#include <lod/kernels/thrust/merge_rows.hpp>
+#include <lod/ops/optimizers.hpp>
+#include <lod/thrust_executor.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace bulk {
+
+/// The states of a parameter. Bodies cannot call the functions of std::array.
+template <class S, std::size_t n>
+struct States {
+  S* data[n > 0 ? n : 1];
+
+  explicit States(const std::array<S*, n>& states) noexcept : data{} { std::copy(states.begin(), states.end(), data); }
+};
+
+/// The rule for number `at`.
+template <class Rule, class T, class S, std::size_t... k>
+LOD_HOST_DEVICE void update(const Rule& rule, T* parameter, [[maybe_unused]] const States<S, sizeof...(k)>& states,
+                            T gradient, std::int64_t at, std::index_sequence<k...>) {
+  using A = Accumulator<T>;
+  Lane<A> moved(static_cast<A>(parameter[at]));
+  [[maybe_unused]] Lane<A> numbers[sizeof...(k) + 1] = {Lane<A>(static_cast<A>(states.data[k][at]))..., Lane<A>(A{})};
+  rule(moved, numbers[k]..., Lane<A>(static_cast<A>(gradient)));
+  parameter[at] = static_cast<T>(moved.number);
+  ((states.data[k][at] = static_cast<S>(numbers[k].number)), ...);
+}
+
+struct Update {
+  template <class E, class Rule, class T, class S, std::size_t n>
+  static void run(const E& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states, const T* gradient,
+                  std::int64_t count) {
+    const States<S, n> all(states);
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
+      update(rule, parameter, all, gradient[at], at, std::make_index_sequence<n>());
+    });
+  }
+};
+
+struct UpdateRows {
+  template <class E, class Rule, class T, class S, std::size_t n>
+  static void run(const E& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
+                  const T* const* rows, const std::int64_t* order, const Segments& groups, const std::int64_t* to,
+                  std::int64_t height, std::int64_t row_size, bool listed_only) {
+    using A = Accumulator<T>;
+    const States<S, n> all(states);
+    sum_groups(executor, rows, order, groups, row_size,
+               [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t column, A sum) {
+                 const std::int64_t at = to[group] * row_size + column;
+                 update(rule, parameter, all, static_cast<T>(sum), at, std::make_index_sequence<n>());
+               });
+    if (listed_only) return;
+
+    for_each(executor, height * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
+      const std::int64_t row = at / row_size;
+      std::int64_t low = 0, high = groups.size;  // the first listed row that is not before this one
+      while (low < high) {
+        const std::int64_t middle = low + (high - low) / 2;
+        if (to[middle] < row) {
+          low = middle + 1;
+        } else {
+          high = middle;
+        }
+      }
+      if (low < groups.size && to[low] == row) return;
+      update(rule, parameter, all, T{}, at, std::make_index_sequence<n>());
+    });
+  }
+};
+
+}  // namespace bulk
+
+template <class Policy>
+struct Update<ThrustExecutor<Policy>> : bulk::Update {};
+template <class Policy>
+struct UpdateRows<ThrustExecutor<Policy>> : bulk::UpdateRows {};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Rows taken out of their sequences, over Thrust: where each goes follows from a running sum.
+#pragma once
+
+#include <lod/kernels/thrust/bulk.hpp>
+#include <lod/target.hpp>
+
+#include <thrust/scan.h>
+
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::bulk {
+
+/// The two steps of a kernel that keeps some rows, which are one number each. `is_left(row)` says of row `row` whether
+/// it is left. Between the steps, `scratch` has for each row, and the end, the number of rows before it that are left.
+struct RowFilter {
+  static std::int64_t scratch(std::int64_t rows) noexcept { return rows + 1; }
+
+  /// kept[i] becomes the number of rows before sequence i that are left, for i in [0, sequences.size].
+  template <class E, class IsLeft>
+  static void count(const E& executor, const Segments& sequences, const IsLeft& is_left, std::int64_t* scratch,
+                    std::int64_t* kept) {
+    const std::int64_t rows = sequences.rows();
+    for_each(executor, rows + 1,
+             [=] LOD_HOST_DEVICE(std::int64_t row) { scratch[row] = row < rows && is_left(row) ? 1 : 0; });
+    ::thrust::exclusive_scan(executor.policy(), scratch, scratch + rows + 1, scratch);
+    for_each(executor, sequences.size + 1,
+             [=] LOD_HOST_DEVICE(std::int64_t i) { kept[i] = scratch[sequences.begin(i)]; });
+  }
+
+  /// The rows that are left.
+  template <class E, class T>
+  static void copy(const E& executor, const T* x, const Segments& sequences, const std::int64_t* scratch, T* y) {
+    for_each(executor, sequences.rows(), [=] LOD_HOST_DEVICE(std::int64_t row) {
+      const std::int64_t to = scratch[row];
+      if (scratch[row + 1] > to) y[to] = x[row];
+    });
+  }
+};
+
+}  // namespace kernel::bulk
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Erasing ids over Thrust.
+#pragma once
+
+#include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/row_filter.hpp>
+#include <lod/ops/sequence_erase.hpp>
+#include <lod/thrust_executor.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace bulk {
+
+/// Leaves the rows that are none of `count` tokens, which ascend.
+template <class T>
+struct NoToken {
+  const T* x;
+  const T* tokens;
+  std::int64_t count;
+
+  LOD_HOST_DEVICE bool operator()(std::int64_t row) const {
+    const T id = x[row];
+    std::int64_t low = 0, high = count;  // the first token that is not below the id
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (tokens[middle] < id) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low == count || tokens[low] != id;
+  }
+};
+
+struct SequenceErase {
+  static std::int64_t scratch(std::int64_t rows) noexcept { return RowFilter::scratch(rows); }
+
+  template <class E, class T>
+  static void count(const E& executor, const T* x, const Segments& sequences, std::span<const T> tokens,
+                    std::int64_t* scratch, std::int64_t* kept) {
+    const NoToken<T> is_left{x, tokens.data(), static_cast<std::int64_t>(tokens.size())};
+    RowFilter::count(executor, sequences, is_left, scratch, kept);
+  }
+
+  template <class E, class T>
+  static void run(const E& executor, const T* x, const Segments& sequences, std::span<const T>,
+                  const std::int64_t* scratch, T* y) {
+    RowFilter::copy(executor, x, sequences, scratch, y);
+  }
+};
+
+}  // namespace bulk
+
+template <class Policy>
+struct SequenceErase<ThrustExecutor<Policy>> : bulk::SequenceErase {};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Scattering into rows over Thrust: the updates are sorted by the numbers that they are for, which then add up theirs.
+#pragma once
+
+#include <lod/kernels/thrust/bulk.hpp>
+#include <lod/ops/sequence_scatter.hpp>
+#include <lod/thrust_executor.hpp>
+
+#include <thrust/sort.h>
+
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace bulk {
+
+struct SequenceScatter {
+  template <class E, class T>
+  static void run(const E& executor, const std::int64_t* ids, const T* updates, const Segments& sequences,
+                  std::int64_t columns, T* y) {
+    using A = Accumulator<T>;
+    const std::int64_t count = sequences.rows();
+    const Workspace::Loan<std::int64_t> place_loan(executor.workspace(), count);
+    const Workspace::Loan<std::int64_t> order_loan(executor.workspace(), count);
+    std::int64_t* const places = place_loan.data();
+    std::int64_t* const order = order_loan.data();
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) {
+      places[k] = sequence_of(sequences, k) * columns + ids[k];
+      order[k] = k;
+    });
+    ::thrust::stable_sort_by_key(executor.policy(), places, places + count, order);
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t first) {
+      const std::int64_t place = places[first];
+      if (first > 0 && places[first - 1] == place) return;  // the first update of a number adds all of them
+      A sum = static_cast<A>(y[place]);
+      for (std::int64_t k = first; k < count && places[k] == place; ++k) {
+        sum = plus(sum, static_cast<A>(updates[order[k]]));
+      }
+      y[place] = static_cast<T>(sum);
+    });
+  }
+};
+
+struct SequenceScatterUpdatesGrad {
+  template <class E, class T>
+  static void run(const E& executor, const T* dy, const std::int64_t* ids, const Segments& sequences,
+                  std::int64_t columns, T* dupdates) {
+    for_each(executor, sequences.rows(),
+             [=] LOD_HOST_DEVICE(std::int64_t k) { dupdates[k] = dy[sequence_of(sequences, k) * columns + ids[k]]; });
+  }
+};
+
+}  // namespace bulk
+
+template <class Policy>
+struct SequenceScatter<ThrustExecutor<Policy>> : bulk::SequenceScatter {};
+template <class Policy>
+struct SequenceScatterUpdatesGrad<ThrustExecutor<Policy>> : bulk::SequenceScatterUpdatesGrad {};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

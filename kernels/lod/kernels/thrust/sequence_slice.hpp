@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The gradient of slicing inside sequences over Thrust.
+#pragma once
+
+#include <lod/kernels/thrust/bulk.hpp>
+#include <lod/ops/sequence_slice.hpp>
+#include <lod/thrust_executor.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace bulk {
+
+struct SequenceSliceGrad {
+  template <class E, class T>
+  static void run(const E& executor, const T* dy, const Segments& parts, const std::int64_t* first_rows,
+                  const Segments& sequences, std::int64_t row_size, T* dx) {
+    for_each(executor, sequences.rows() * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
+      const std::int64_t row = at / row_size, i = sequence_of(sequences, row);
+      const std::int64_t place = row - sequences.begin(i) - first_rows[i];  // in the part
+      dx[at] = place >= 0 && place < parts.length(i) ? dy[(parts.begin(i) + place) * row_size + at % row_size] : T{};
+    });
+  }
+};
+
+}  // namespace bulk
+
+template <class Policy>
+struct SequenceSliceGrad<ThrustExecutor<Policy>> : bulk::SequenceSliceGrad {};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

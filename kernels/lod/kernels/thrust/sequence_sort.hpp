@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Sorting the rows of sequences over Thrust: all rows of the batch at once, by sequences and numbers.
+#pragma once
+
+#include <lod/kernels/thrust/bulk.hpp>
+#include <lod/ops/sequence_sort.hpp>
+#include <lod/thrust_executor.hpp>
+
+#include <thrust/sort.h>
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace bulk {
+
+/// Whether keys of type T fit 32 bits.
+template <class T>
+inline constexpr bool has_narrow_key =
+    std::integral<T> ? sizeof(T) < 4 || (sizeof(T) == 4 && std::signed_integral<T>) : sizeof(T) <= 4;
+
+/// Ascending keys are ascending numbers, or descending ones, then NaN; -0 and 0 have the same.
+template <class T>
+LOD_HOST_DEVICE std::int64_t sort_key(T number, bool descending) {
+  if constexpr (std::integral<T>) {
+    auto key = static_cast<std::int64_t>(number);
+    if constexpr (sizeof(T) == 8 && std::unsigned_integral<T>) key ^= INT64_MIN;
+    return descending ? ~key : key;
+  } else {
+    using A = Accumulator<T>;
+    using Bits = std::conditional_t<sizeof(A) == 4, std::int32_t, std::int64_t>;
+    constexpr auto greatest_key = static_cast<Bits>(sizeof(A) == 4 ? INT32_MAX : INT64_MAX);
+    const auto wide = static_cast<A>(number);
+    if (wide != wide) return greatest_key;
+    const auto bits = __builtin_bit_cast(Bits, wide == A{} ? A{} : wide);
+    const Bits key = bits < 0 ? bits ^ greatest_key : bits;
+    return descending ? ~key : key;
+  }
+}
+
+/// order[place] becomes the row that is at a place when the rows of each group are in order. Rows of a group lie side
+/// by side; group_of(row) ascends and is less than `groups`.
+template <class E, class T, class GroupOf>
+void sort_groups(const E& executor, const T* x, std::int64_t rows, std::int64_t groups, const GroupOf& group_of,
+                 bool descending, std::int64_t* order) {
+  // One sort, where a group and a key fit one number; else one by keys and one by groups.
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  const bool together = has_narrow_key<T> && groups <= most;
+  const Workspace::Loan<std::int64_t> loan(executor.workspace(), rows);
+  std::int64_t* const keys = loan.data();
+  for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t row) {
+    const std::int64_t key = sort_key(x[row], descending);
+    keys[row] = together ? 2 * most * group_of(row) + (key + most) : key;
+    order[row] = row;
+  });
+  ::thrust::stable_sort_by_key(executor.policy(), keys, keys + rows, order);
+  if (together || groups <= 1) return;
+  for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t place) { keys[place] = group_of(order[place]); });
+  ::thrust::stable_sort_by_key(executor.policy(), keys, keys + rows, order);
+}
+
+/// The sequences as groups.
+struct SequenceOfRow {
+  Segments sequences;
+  LOD_HOST_DEVICE std::int64_t operator()(std::int64_t row) const noexcept { return sequence_of(sequences, row); }
+};
+
+struct SequenceSort {
+  template <class E, class T>
+  static void run(const E& executor, const T* x, const Segments& sequences, bool descending, T* y,
+                  std::int64_t* index) {
+    const std::int64_t rows = sequences.rows();
+    const Workspace::Loan<std::int64_t> loan(executor.workspace(), index ? 0 : rows);
+    std::int64_t* const order = index ? index : loan.data();
+    sort_groups(executor, x, rows, sequences.size, SequenceOfRow{sequences}, descending, order);
+    if (!y) return;
+    for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t place) { y[place] = x[order[place]]; });
+  }
+};
+
+struct SequenceTopK {
+  template <class E, class T>
+  static void run(const E& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
+                  std::int64_t* index) {
+    const std::int64_t rows = sequences.rows();
+    const Workspace::Loan<std::int64_t> loan(executor.workspace(), rows);
+    std::int64_t* const order = loan.data();
+    sort_groups(executor, x, rows, sequences.size, SequenceOfRow{sequences}, true, order);
+    for_each(executor, parts.rows(), [=] LOD_HOST_DEVICE(std::int64_t at) {
+      const std::int64_t i = sequence_of(parts, at), row = order[sequences.begin(i) + at - parts.begin(i)];
+      y[at] = x[row];
+      index[at] = row;
+    });
+  }
+};
+
+struct SequenceSortGrad {
+  /// An index names a row once at most: then it does not matter in which order the rows are written.
+  template <class E, class T>
+  static void run(const E& executor, const T* dy, const std::int64_t* index, const Segments& parts,
+                  const Segments& sequences, T* dx) {
+    for_each(executor, sequences.rows(), [=] LOD_HOST_DEVICE(std::int64_t row) { dx[row] = T{}; });
+    for_each(executor, parts.rows(), [=] LOD_HOST_DEVICE(std::int64_t at) { dx[index[at]] = dy[at]; });
+  }
+};
+
+}  // namespace bulk
+
+template <class Policy>
+struct SequenceSort<ThrustExecutor<Policy>> : bulk::SequenceSort {};
+template <class Policy>
+struct SequenceTopK<ThrustExecutor<Policy>> : bulk::SequenceTopK {};
+template <class Policy>
+struct SequenceSortGrad<ThrustExecutor<Policy>> : bulk::SequenceSortGrad {};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
