@@ -54,6 +54,7 @@ struct SequenceCumsum {
     if (sequences.max_rows <= leaf_rows) {
       for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
         const std::int64_t i = at / row_size, length = sequences.length(i);
+        if (length == 0) return;  // there may be no row at all, and x be null
         const std::int64_t first = (sequences.begin(i) + (reverse ? length - 1 : 0)) * row_size + at % row_size;
         T* const to = y + first;
         running.run(x + first, step, length, [&](std::int64_t k, A sum) { to[k * step] = static_cast<T>(sum); });

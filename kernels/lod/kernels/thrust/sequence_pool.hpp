@@ -40,10 +40,10 @@ LOD_HOST_DEVICE bool wins(bool minimum, const T& candidate, const T& best) {
   return (minimum ? a < b : a > b) || (a != a && b == b);
 }
 
-/// The row, counted from the sequence's start, that wins column `column`; -1 for an empty sequence.
+/// The row, counted from the sequence's start, that wins the column that begins at x. At least one row.
 template <class T>
 LOD_HOST_DEVICE std::int64_t winner(bool minimum, const T* x, std::int64_t length, std::int64_t row_size) {
-  std::int64_t best = length > 0 ? 0 : -1;
+  std::int64_t best = 0;
   for (std::int64_t row = 1; row < length; ++row) {
     if (wins(minimum, x[row * row_size], x[best * row_size])) best = row;
   }
@@ -69,10 +69,12 @@ struct SequencePool {
     }
     for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
       const std::int64_t i = at / row_size, length = sequences.length(i);
-      const T* const column = x + sequences.begin(i) * row_size + at % row_size;
-      if (length == 0) {
+      if (length == 0) {  // there may be no row at all, and x be null
         y[at] = pad_value;
-      } else if (type == PoolType::FIRST || type == PoolType::LAST) {
+        return;
+      }
+      const T* const column = x + sequences.begin(i) * row_size + at % row_size;
+      if (type == PoolType::FIRST || type == PoolType::LAST) {
         y[at] = column[type == PoolType::FIRST ? 0 : (length - 1) * row_size];
       } else {
         y[at] = column[winner(type == PoolType::MIN, column, length, row_size) * row_size];
@@ -86,11 +88,16 @@ struct SequenceMaxPool {
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool minimum,
                   T pad_value, T* y, std::int64_t* index) {
     for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = at / row_size, first = sequences.begin(i);
+      const std::int64_t i = at / row_size, first = sequences.begin(i), length = sequences.length(i);
+      if (length == 0) {
+        y[at] = pad_value;
+        index[at] = -1;
+        return;
+      }
       const T* const column = x + first * row_size + at % row_size;
-      const std::int64_t best = winner(minimum, column, sequences.length(i), row_size);
-      y[at] = best < 0 ? pad_value : column[best * row_size];
-      index[at] = best < 0 ? -1 : first + best;
+      const std::int64_t best = winner(minimum, column, length, row_size);
+      y[at] = column[best * row_size];
+      index[at] = first + best;
     });
   }
 };

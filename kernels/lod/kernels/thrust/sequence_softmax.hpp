@@ -48,9 +48,10 @@ void column_maxima(const E& executor, const T* x, const Segments& sequences, std
   using A = Accumulator<T>;
   if (sequences.max_rows <= leaf_rows) {
     for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = at / row_size;
-      const T* const column = x + sequences.begin(i) * row_size + at % row_size;
-      maxima[at] = column_maximum(column, sequences.length(i), row_size);
+      const std::int64_t i = at / row_size, length = sequences.length(i);
+      // Where there is no row at all, x may be null.
+      maxima[at] = length == 0 ? negative_infinity<A>
+                               : column_maximum(x + sequences.begin(i) * row_size + at % row_size, length, row_size);
     });
     return;
   }
