@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The optional targets. Each is lodtensor::lodtensor together with the headers or flags of one other library. The build
 # of this repository and the installed package both take them from here.
-set(lodtensor_COMPONENTS openmp proto thrust xtensor native)
+set(lodtensor_COMPONENTS openmp proto thrust cuda_headers xtensor native)
 
 # Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found.
 macro(lodtensor_find_component component)
@@ -32,6 +32,14 @@ macro(lodtensor_find_component component)
       # Without nvcc Thrust asks which system stands for the device.
       target_compile_definitions(lodtensor::thrust INTERFACE
         $<$<COMPILE_LANGUAGE:CXX>:THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP>)
+    endif()
+  elseif("${component}" STREQUAL "cuda_headers")
+    # <lod/cuda.hpp>, and for nvcc <lod/cuda.cuh>, whose kernels are Thrust's.
+    lodtensor_find_component(thrust)
+    find_package(CUDAToolkit QUIET)
+    if(TARGET lodtensor::thrust AND TARGET CUDA::cudart_static)
+      _lodtensor_add_component(cuda_headers lodtensor::thrust CUDA::cudart_static)
+      target_compile_options(lodtensor::cuda_headers INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda>)
     endif()
   elseif("${component}" STREQUAL "xtensor")
     # <lod/xtensor.hpp>.

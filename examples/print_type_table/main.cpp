@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Prints which operation takes which elements, as a table in Markdown, from `lod::supports`.
+/// Prints which operation takes which elements, and which there are for GPUs, as a table in Markdown, from
+/// `lod::supports`.
 #include "operations.hpp"  // made by CMake, from the headers: every tag in namespace lod::op
 #include <lod/lod.hpp>
 
@@ -19,7 +20,7 @@ template <class Op, class... T>
 void print_row(const char* name, Types<T...>) {
   std::cout << "| `" << name << "` |";
   ((std::cout << (lod::supports<Op, T> ? " yes |" : " |")), ...);
-  std::cout << '\n';
+  std::cout << (lod::has_kernels<Op, lod::Cuda> ? " yes |" : " |") << '\n';
 }
 
 template <class... Op>
@@ -31,7 +32,8 @@ void print_rows(const Operations<Op...>& operations) {
 }  // namespace
 
 int main() {
-  std::cout << "| operation | bool | int8 | uint8 | int16 | int32 | int64 | float16 | bfloat16 | float | double |\n"
-               "|---|---|---|---|---|---|---|---|---|---|---|\n";
+  std::cout
+      << "| operation | bool | int8 | uint8 | int16 | int32 | int64 | float16 | bfloat16 | float | double | GPU |\n"
+         "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   print_rows(all_operations);
 }

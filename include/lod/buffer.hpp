@@ -8,8 +8,10 @@
 #include <lod/error.hpp>
 #include <lod/reference.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <new>
 #include <span>
@@ -43,6 +45,34 @@ struct ResourceBlock final : MemoryBlock {
 };
 static_assert(sizeof(ResourceBlock) <= alignment);
 
+/// What a device does for the buffers in its memory: each device specialises it. `allocate` throws what the resource
+/// throws.
+template <class Device>
+struct MemoryOf;
+
+template <>
+struct MemoryOf<Cpu> {
+  using Resource = Cpu::memory_resource;
+  struct Allocation {
+    Reference<const MemoryBlock> block;
+    void* values;
+  };
+  /// Of buffers that are given none.
+  static Resource* initial_resource() noexcept { return Cpu::default_resource(); }
+  /// Of copies of values whose resource is given.
+  static Resource* resource_of_copies(Resource*) noexcept { return Cpu::default_resource(); }
+  static Allocation allocate(std::size_t bytes, Resource* resource) {
+    bytes += alignment;  // for the head of the block
+    void* const memory = resource->allocate(bytes, alignment);
+    auto block = Reference<const MemoryBlock>::adopt(::new (memory) ResourceBlock(resource, bytes));
+    return {std::move(block), static_cast<std::byte*>(memory) + alignment};
+  }
+  /// Whether scratch memory may be lent again when an operation has returned.
+  static bool reusable(Resource*) noexcept { return true; }
+  static void copy(Resource*, void* to, const void* from, std::size_t bytes) noexcept { std::memcpy(to, from, bytes); }
+  static void set_zero(Resource*, void* to, std::size_t bytes) noexcept { std::memset(to, 0, bytes); }
+};
+
 /// Keeps an object alive on whose memory a buffer stands.
 template <class Owner>
 struct OwnerBlock final : MemoryBlock {
@@ -64,37 +94,35 @@ inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
 
 }  // namespace detail
 
-/// `size()` values of a trivially copyable T in one block of memory. Copying a Buffer shares the block, as a copied
-/// pointer would; tensors are what copies values. The last owner frees the memory.
+/// `size()` values of a trivially copyable T in one block of memory of a device. Copying a Buffer shares the block, as
+/// a copied pointer would; tensors are what copies values. The last owner frees the memory.
 template <class T, class Device = Cpu>
-class Buffer;
-
-/// Values in the memory of the CPU.
-template <class T>
-class Buffer<T, Cpu> {
+class Buffer {
   static_assert(std::is_trivially_copyable_v<T>, "a tensor holds plain values: T must be trivially copyable");
+  using Memory = detail::MemoryOf<Device>;
 
  public:
   /// T without const.
   using value_type = std::remove_const_t<T>;
+  /// Where memory comes from.
+  using Resource = typename Device::memory_resource;
 
   /// No memory yet; what is allocated later comes from `resource`.
-  explicit Buffer(std::pmr::memory_resource* resource = Cpu::default_resource()) noexcept : resource_(resource) {}
+  explicit Buffer(Resource* resource = Memory::initial_resource()) noexcept : resource_(resource) {}
 
   /// `size` values, not initialised, from `resource`, at a multiple of `alignment`. Throws ShapeMismatch where their
   /// bytes exceed the address space, and what the resource throws.
-  Buffer(std::int64_t size, std::pmr::memory_resource* resource) : resource_(resource) {
+  Buffer(std::int64_t size, Resource* resource) : resource_(resource) {
     if (size == 0) return;
-    const std::size_t bytes = detail::checked_bytes(size, sizeof(T)) + alignment;
-    void* memory = resource->allocate(bytes, alignment);
-    block_ = detail::Reference<const detail::MemoryBlock>::adopt(::new (memory) detail::ResourceBlock(resource, bytes));
-    data_ = reinterpret_cast<value_type*>(static_cast<std::byte*>(memory) + alignment);
+    auto allocation = Memory::allocate(detail::checked_bytes(size, sizeof(T)), resource);
+    block_ = std::move(allocation.block);
+    data_ = static_cast<value_type*>(allocation.values);
     size_ = capacity_ = size;
   }
 
   /// Stands on memory that the user owns and keeps for as long as this buffer and what shares it are used.
-  static Buffer wrap(std::span<T> values) noexcept {
-    Buffer buffer;
+  static Buffer wrap(std::span<T> values, Resource* resource = Memory::initial_resource()) noexcept {
+    Buffer buffer(resource);
     buffer.data_ = const_cast<value_type*>(values.data());
     buffer.size_ = buffer.capacity_ = static_cast<std::int64_t>(values.size());
     buffer.wrapped_ = true;
@@ -102,8 +130,9 @@ class Buffer<T, Cpu> {
   }
   /// The same, and keeps `owner` (a shared pointer, a mapped file, ...) until the last sharer is gone.
   template <class Owner>
-  static Buffer wrap(std::span<T> values, Owner owner) {
-    Buffer buffer = wrap(values);
+    requires(!std::convertible_to<Owner, Resource*>)
+  static Buffer wrap(std::span<T> values, Owner owner, Resource* resource = Memory::initial_resource()) {
+    Buffer buffer = wrap(values, resource);
     buffer.block_ = detail::Reference<const detail::MemoryBlock>::adopt(
         new detail::OwnerBlock<std::remove_const_t<Owner>>(std::move(owner)));
     return buffer;
@@ -137,13 +166,15 @@ class Buffer<T, Cpu> {
   /// The number of values.
   std::int64_t size() const noexcept { return size_; }
   /// Where memory comes from that it needs later.
-  std::pmr::memory_resource* resource() const noexcept { return resource_; }
+  Resource* resource() const noexcept { return resource_; }
+  /// What keeps the memory alive; null where nothing does.
+  const detail::MemoryBlock* block() const noexcept { return block_.get(); }
   /// True for memory of the user's.
   bool wrapped() const noexcept { return wrapped_; }
 
   /// The same memory seen as read-only values.
-  Buffer<const value_type, Cpu> as_const() const noexcept {
-    Buffer<const value_type, Cpu> buffer(resource_);
+  Buffer<const value_type, Device> as_const() const noexcept {
+    Buffer<const value_type, Device> buffer(resource_);
     buffer.block_ = block_;
     buffer.data_ = data_;
     buffer.size_ = size_;
@@ -151,6 +182,16 @@ class Buffer<T, Cpu> {
     buffer.wrapped_ = wrapped_;
     return buffer;
   }
+
+  /// @{
+  /// Sets all values: to zero, or to the `size()` values at `from`, in memory of the same device.
+  void set_zero() noexcept(std::same_as<Device, Cpu>) {
+    if (size_ > 0) Memory::set_zero(resource_, data_, bytes());
+  }
+  void assign(const value_type* from) noexcept(std::same_as<Device, Cpu>) {
+    if (size_ > 0) Memory::copy(resource_, data_, from, bytes());
+  }
+  /// @}
 
   /// Makes room for `size` values, whose contents are unspecified. Reuses the memory where it suffices and nobody
   /// shares it; else allocates from `resource()`, first, so that a failure changes nothing. A wrapped buffer never
@@ -170,8 +211,10 @@ class Buffer<T, Cpu> {
   template <class, class>
   friend class Buffer;
 
+  std::size_t bytes() const noexcept { return static_cast<std::size_t>(size_) * sizeof(T); }
+
   detail::Reference<const detail::MemoryBlock> block_;
-  std::pmr::memory_resource* resource_ = nullptr;
+  Resource* resource_ = nullptr;
   value_type* data_ = nullptr;
   std::int64_t size_ = 0;
   std::int64_t capacity_ = 0;

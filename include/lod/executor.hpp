@@ -21,9 +21,88 @@
 
 namespace lod {
 
-/// Scratch memory of an executor, kept for the next operation: once warm, operations allocate none. Blocks are lent and
-/// come back by themselves. May be used from several threads at a time.
-class Workspace {
+/// Scratch memory of a device, kept for the next operation: once warm, operations allocate none. Blocks are lent and
+/// come back by themselves. May be used from several threads at a time. On a device with streams all loans are for work
+/// in the stream of the resource: what was lent before is lent again at once, since work in a stream runs in order.
+template <class Device>
+class ScratchMemory {
+ public:
+  /// Where memory comes from.
+  using Resource = typename Device::memory_resource;
+
+  /// Empty; blocks come from `resource`.
+  explicit ScratchMemory(Resource* resource) noexcept : resource_(resource) {}
+  ScratchMemory(const ScratchMemory&) = delete;
+  ScratchMemory& operator=(const ScratchMemory&) = delete;
+
+  /// `count` values of T, not initialised, until the loan ends. A loan must not outlive the memory that it is from.
+  template <class T>
+  class Loan {
+   public:
+    /// Throws ShapeMismatch where the bytes exceed the address space, and what the memory resource throws.
+    Loan(ScratchMemory& memory, std::int64_t count)
+        : memory_(memory),
+          count_(count),
+          block_(memory.take(static_cast<std::int64_t>(detail::checked_bytes(count, sizeof(T))))) {}
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    ~Loan() { memory_.give_back(std::move(block_)); }
+
+    /// @{
+    /// The values lent.
+    T* data() const noexcept { return reinterpret_cast<T*>(block_.data()); }
+    T& operator[](std::int64_t i) const noexcept { return data()[i]; }
+    std::span<T> span() const noexcept { return {data(), static_cast<std::size_t>(count_)}; }
+    /// @}
+
+   private:
+    ScratchMemory& memory_;
+    std::int64_t count_;
+    Buffer<std::byte, Device> block_;
+  };
+
+ private:
+  using Memory = detail::MemoryOf<Device>;
+
+  /// The smallest free block that is large enough; else the largest one, made larger; else a new one. None for nothing:
+  /// a block held for no use would be missed by the next loan.
+  Buffer<std::byte, Device> take(std::int64_t bytes) {
+    Buffer<std::byte, Device> block(resource_);
+    if (bytes > 0 && Memory::reusable(resource_)) {
+      const std::lock_guard lock(mutex_);
+      std::size_t best = free_.size();
+      for (std::size_t i = 0; i < free_.size(); ++i) {
+        const bool better =
+            best == free_.size() ||
+            (free_[best].size() < bytes ? free_[i].size() > free_[best].size()
+                                        : free_[i].size() >= bytes && free_[i].size() < free_[best].size());
+        if (better) best = i;
+      }
+      if (best < free_.size()) {
+        block = std::move(free_[best]);
+        free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
+      }
+    }
+    if (block.size() < bytes) block = Buffer<std::byte, Device>(bytes, resource_);
+    return block;
+  }
+  void give_back(Buffer<std::byte, Device> block) noexcept {
+    if (block.size() == 0 || !Memory::reusable(resource_)) return;
+    const std::lock_guard lock(mutex_);
+    try {
+      free_.push_back(std::move(block));
+    } catch (...) {  // no room in the list: the block is freed instead of kept
+    }
+  }
+
+  Resource* resource_;
+  std::mutex mutex_;
+  std::vector<Buffer<std::byte, Device>> free_;
+};
+
+/// What an executor keeps in the memory of the CPU for the next operation: scratch memory, and objects of operations.
+/// May be used from several threads at a time.
+class Workspace : public ScratchMemory<Cpu> {
   struct AnyObject {
     explicit AnyObject(const char* of) noexcept : key(of) {}
     AnyObject(const AnyObject&) = delete;
@@ -40,36 +119,7 @@ class Workspace {
   };
 
  public:
-  /// Empty; blocks come from `resource`.
-  explicit Workspace(std::pmr::memory_resource* resource) noexcept : resource_(resource) {}
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-
-  /// `count` values of T, not initialised, until the loan ends. A loan must not outlive the workspace.
-  template <class T>
-  class Loan {
-   public:
-    /// Throws ShapeMismatch where the bytes exceed the address space, and what the memory resource throws.
-    Loan(Workspace& workspace, std::int64_t count)
-        : workspace_(workspace),
-          count_(count),
-          block_(workspace.take(static_cast<std::int64_t>(detail::checked_bytes(count, sizeof(T))))) {}
-    Loan(const Loan&) = delete;
-    Loan& operator=(const Loan&) = delete;
-    ~Loan() { workspace_.give_back(std::move(block_)); }
-
-    /// @{
-    /// The values lent.
-    T* data() const noexcept { return reinterpret_cast<T*>(block_.data()); }
-    T& operator[](std::int64_t i) const noexcept { return data()[i]; }
-    std::span<T> span() const noexcept { return {data(), static_cast<std::size_t>(count_)}; }
-    /// @}
-
-   private:
-    Workspace& workspace_;
-    std::int64_t count_;
-    Buffer<std::byte> block_;
-  };
+  using ScratchMemory::ScratchMemory;
 
   /// An object of an operation's own, which is kept for the next loan of the same type: tensors in it keep their
   /// memory. It comes as the last loan left it; where none is free, it is made by T(arguments...). A loan must not
@@ -99,37 +149,6 @@ class Workspace {
   };
 
  private:
-  /// The smallest free block that is large enough; else the largest one, made larger; else a new one. None for nothing:
-  /// a block held for no use would be missed by the next loan.
-  Buffer<std::byte> take(std::int64_t bytes) {
-    Buffer<std::byte> block(resource_);
-    if (bytes > 0) {
-      const std::lock_guard lock(mutex_);
-      std::size_t best = free_.size();
-      for (std::size_t i = 0; i < free_.size(); ++i) {
-        const bool better =
-            best == free_.size() ||
-            (free_[best].size() < bytes ? free_[i].size() > free_[best].size()
-                                        : free_[i].size() >= bytes && free_[i].size() < free_[best].size());
-        if (better) best = i;
-      }
-      if (best < free_.size()) {
-        block = std::move(free_[best]);
-        free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
-      }
-    }
-    if (block.size() < bytes) block = Buffer<std::byte>(bytes, resource_);
-    return block;
-  }
-  void give_back(Buffer<std::byte> block) noexcept {
-    if (block.size() == 0) return;
-    const std::lock_guard lock(mutex_);
-    try {
-      free_.push_back(std::move(block));
-    } catch (...) {  // no room in the list: the block is freed instead of kept
-    }
-  }
-
   std::unique_ptr<AnyObject> take_object(const char* key) noexcept {
     std::unique_ptr<AnyObject> object;
     const std::lock_guard lock(mutex_);
@@ -145,13 +164,11 @@ class Workspace {
     const std::lock_guard lock(mutex_);
     try {
       kept_.push_back(std::move(object));
-    } catch (...) {  // as above
+    } catch (...) {  // no room in the list: the object goes
     }
   }
 
-  std::pmr::memory_resource* resource_;
   std::mutex mutex_;
-  std::vector<Buffer<std::byte>> free_;
   std::vector<std::unique_ptr<AnyObject>> kept_;
 };
 
@@ -170,12 +187,13 @@ struct SharedWorkspace final : Shared {
 
 }  // namespace detail
 
-/// What an operation runs on. `device` is the memory that its tensors must be in, `resource` makes new ones there, and
-/// `workspace` lends scratch memory.
+/// What an operation runs on. `device` is the memory that its tensors must be in, `resource` makes new ones there,
+/// `scratch` lends memory there, and `workspace` lends memory of the CPU.
 template <class E>
 concept Executor = requires(const E& executor) {
   typename E::device;
-  executor.resource();
+  { executor.resource() } -> std::convertible_to<typename E::device::memory_resource*>;
+  { executor.scratch() } -> std::same_as<ScratchMemory<typename E::device>&>;
   { executor.workspace() } -> std::same_as<Workspace&>;
 };
 
@@ -204,6 +222,8 @@ class CpuExecutor {
   std::pmr::memory_resource* resource() const noexcept { return resource_; }
   /// Its scratch memory, which copies of the executor share.
   Workspace& workspace() const noexcept { return shared_->workspace; }
+  /// The same: its tensors are in the memory of the CPU.
+  ScratchMemory<Cpu>& scratch() const noexcept { return shared_->workspace; }
 
  private:
   int threads_;

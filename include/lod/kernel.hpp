@@ -30,14 +30,31 @@ template <class T>
 using Accumulator = typename AccumulatorOf<T>::type;
 
 /// Sequences as kernels see them: sequence i has the rows [offsets[i] - first, offsets[i+1] - first) of the values that
-/// come along, `first` being offsets[0]. So the offsets of a slice serve as they are.
+/// come along, `first` being offsets[0]. So the offsets of a slice serve as they are. The numbers beside the offsets
+/// are for those who cannot read these: on the CPU about sequences on a GPU.
 struct Segments {
-  const std::int64_t* offsets;
-  std::int64_t size;
-  std::int64_t max_rows;  ///< no sequence is longer
+  const std::int64_t* offsets = nullptr;
+  std::int64_t size = 0;
+  std::int64_t max_rows = 0;  ///< no sequence is longer
+  std::int64_t first = 0;     ///< offsets[0]
+  std::int64_t row_count = 0;
 
-  LOD_HOST_DEVICE std::int64_t rows() const noexcept { return offsets[size] - offsets[0]; }
-  LOD_HOST_DEVICE std::int64_t begin(std::int64_t i) const noexcept { return offsets[i] - offsets[0]; }
+  Segments() = default;
+  /// `sequences` of them, whose offsets the caller can read.
+  Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest) noexcept
+      : Segments(from, sequences, longest, from[0], from[sequences] - from[0]) {}
+  Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest, std::int64_t begin,
+           std::int64_t rows) noexcept
+      : offsets(from), size(sequences), max_rows(longest), first(begin), row_count(rows) {}
+  /// The same, with their offsets at another address.
+  Segments at(const std::int64_t* address) const noexcept {
+    Segments copy = *this;
+    copy.offsets = address;
+    return copy;
+  }
+
+  LOD_HOST_DEVICE std::int64_t rows() const noexcept { return row_count; }
+  LOD_HOST_DEVICE std::int64_t begin(std::int64_t i) const noexcept { return offsets[i] - first; }
   LOD_HOST_DEVICE std::int64_t length(std::int64_t i) const noexcept { return offsets[i + 1] - offsets[i]; }
 };
 
@@ -48,7 +65,7 @@ struct Missing {
   static void run(const Executor&, Arguments&&...) {
     static_assert(sizeof(Executor) == 0,
                   "no kernel of this operation for this executor: include its back end, <lod/cpu.hpp>, "
-                  "<lod/thrust.hpp> or <lod/cuda.cuh>");
+                  "<lod/thrust.hpp> or <lod/cuda.cuh>; lod::supports says what there is");
   }
 };
 

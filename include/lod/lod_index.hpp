@@ -39,14 +39,32 @@ struct Level {
   std::int64_t max_rows = 0;         ///< rows of the longest sequence
 };
 
-/// What copies of a LoD share: head, levels and numbers in one allocation. Never changes once it is built.
+/// What copies of a LoD share: head, levels and numbers in one allocation. Never changes once it is built, but for the
+/// copies that devices make.
 struct LoDBlock final : Shared {
+  /// The numbers in the memory of another device, made by its executors when they first meet the LoD. Goes with it.
+  struct DeviceCopy {
+    explicit DeviceCopy(void (*destroy)(DeviceCopy*) noexcept) noexcept : destroy_(destroy) {}
+    DeviceCopy* next = nullptr;
+
+   private:
+    friend LoDBlock;
+    void (*destroy_)(DeviceCopy*) noexcept;
+  };
+
   explicit LoDBlock(int count) noexcept
       : Shared([](const Shared* shared) noexcept {
           static_cast<const LoDBlock*>(shared)->~LoDBlock();
           ::operator delete(const_cast<Shared*>(shared));
         }),
         levels(count) {}
+  ~LoDBlock() {
+    while (copies_) {
+      DeviceCopy* const copy = copies_;
+      copies_ = copy->next;
+      copy->destroy_(copy);
+    }
+  }
   const Level& operator[](int level) const noexcept { return reinterpret_cast<const Level*>(this + 1)[level]; }
   Level& operator[](int level) noexcept { return reinterpret_cast<Level*>(this + 1)[level]; }
 
@@ -90,7 +108,25 @@ struct LoDBlock final : Shared {
     }
   }
 
+  /// All numbers: offsets and absolute offsets of all levels, one behind the other.
+  std::span<const std::int64_t> numbers() const noexcept {
+    const Level& last = (*this)[levels - 1];
+    const std::int64_t* const begin = (*this)[0].offsets;
+    return {begin, static_cast<std::size_t>(last.offsets + last.size + 1 - begin)};
+  }
+  /// The copies, newest first; null where there is none.
+  DeviceCopy* copies() const noexcept { return __atomic_load_n(&copies_, __ATOMIC_ACQUIRE); }
+  /// Takes over a copy. Of two that are added for the same device at the same time, both stay.
+  void add(DeviceCopy* copy) const noexcept {
+    copy->next = copies();
+    while (!__atomic_compare_exchange_n(&copies_, &copy->next, copy, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
+    }
+  }
+
   int levels;
+
+ private:
+  mutable DeviceCopy* copies_ = nullptr;
 };
 static_assert(alignof(LoDBlock) == alignof(Level) && alignof(Level) == alignof(std::int64_t));
 
@@ -212,6 +248,9 @@ class LoDView {
   }
   /// The LoD of the part, its offsets counted from the part's own start. The whole LoD is shared, a true part copied.
   LoD lod() const;
+
+  /// What the views of a LoD share; null without a level. For executors, which keep copies of its numbers.
+  const detail::LoDBlock* block() const noexcept { return block_; }
 
   /// True where both have the same lengths at every level.
   friend bool operator==(const LoDView& a, const LoDView& b) noexcept {

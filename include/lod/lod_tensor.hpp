@@ -16,7 +16,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -116,63 +115,67 @@ void collect_rows(const X& nested, std::int64_t stride, T*& out) {
 /// read-only for good (a mapped file, say).
 ///
 /// Errors: whatever throws leaves the tensor as it was.
+///
+/// On a device with streams, all of this is enqueued in the stream of the tensor's memory resource, that of an
+/// executor: such a tensor is given `executor.resource()` when it is made, and copies take that of their source.
+/// `data()`, `values()` and `row()` are addresses in the device's memory.
 template <class T, class Device = Cpu>
-class LoDTensor;
+class LoDTensor {
+  using Memory = detail::MemoryOf<Device>;
 
-/// Tensors in the memory of the CPU.
-template <class T>
-class LoDTensor<T, Cpu> {
  public:
   /// @{
   /// The types that belong to it.
   using element_type = T;
   using value_type = std::remove_const_t<T>;
-  using device = Cpu;
-  using View = LoDTensorView<T, Cpu>;
-  using ConstView = LoDTensorView<const value_type, Cpu>;
-  using iterator = SequenceIterator<T, Cpu>;
-  using const_iterator = SequenceIterator<const value_type, Cpu>;
+  using device = Device;
+  using Resource = typename Device::memory_resource;
+  using View = LoDTensorView<T, Device>;
+  using ConstView = LoDTensorView<const value_type, Device>;
+  using iterator = SequenceIterator<T, Device>;
+  using const_iterator = SequenceIterator<const value_type, Device>;
   /// @}
 
   /// No rows, no level, scalar rows.
-  LoDTensor() noexcept : LoDTensor(Cpu::default_resource()) {}
+  LoDTensor() noexcept : LoDTensor(Memory::initial_resource()) {}
   /// The same; memory that it needs later comes from `resource`. A template, so that the {0} of an empty tensor's shape
   /// is not taken for a null pointer.
-  template <std::derived_from<Cpu::memory_resource> Resource>
-  explicit LoDTensor(Resource* resource) noexcept : values_(resource) {}
+  template <std::derived_from<Resource> Given>
+  explicit LoDTensor(Given* resource) noexcept : values_(resource) {}
 
   /// One row of `row_shape` for each row of `lod`, all zero. For a LoD without a level there are no rows. Throws
   /// ShapeMismatch where the elements exceed 64 bits or the address space, and what the memory resource throws.
-  LoDTensor(LoD lod, const Shape& row_shape, std::pmr::memory_resource* resource = Cpu::default_resource())
+  LoDTensor(LoD lod, const Shape& row_shape, Resource* resource = Device::default_resource())
       : LoDTensor(std::move(lod), row_shape, uninitialized, resource) {
-    set_zero();
+    values_.set_zero();
   }
   /// The same, the values left as the memory has them.
-  LoDTensor(LoD lod, const Shape& row_shape, uninitialized_t,
-            std::pmr::memory_resource* resource = Cpu::default_resource())
+  LoDTensor(LoD lod, const Shape& row_shape, uninitialized_t, Resource* resource = Device::default_resource())
       : LoDTensor(lod, lod.rows(), row_shape, resource) {}
 
   /// A plain tensor: {rows, row shape...}, all zero. A shape without dimensions is one scalar row.
-  explicit LoDTensor(const Shape& shape, std::pmr::memory_resource* resource = Cpu::default_resource())
+  explicit LoDTensor(const Shape& shape, Resource* resource = Device::default_resource())
       : LoDTensor(shape, uninitialized, resource) {
-    set_zero();
+    values_.set_zero();
   }
-  LoDTensor(const Shape& shape, uninitialized_t, std::pmr::memory_resource* resource = Cpu::default_resource())
+  LoDTensor(const Shape& shape, uninitialized_t, Resource* resource = Device::default_resource())
       : LoDTensor(LoD(), shape.empty() ? 1 : shape.front(), shape.without_first(), resource) {}
 
   /// The values given, row by row. Throws ShapeMismatch unless there are lod.rows() rows of them (a whole number of
   /// rows, for a LoD without a level).
-  static LoDTensor from_values(LoD lod, const Shape& row_shape, std::span<const value_type> values) {
+  static LoDTensor from_values(LoD lod, const Shape& row_shape,
+                               std::span<const value_type> values) requires(std::same_as<Device, Cpu>) {
     const std::int64_t rows = rows_of(lod, row_shape, static_cast<std::int64_t>(values.size()));
-    LoDTensor tensor(std::move(lod), rows, row_shape, Cpu::default_resource());
-    if (!values.empty()) std::memcpy(tensor.mutable_data(), values.data(), values.size_bytes());
+    LoDTensor tensor(std::move(lod), rows, row_shape, Device::default_resource());
+    tensor.values_.assign(values.data());
     return tensor;
   }
 
   /// From nested sequences as C++ has them (vectors of vectors, say): n-fold nesting gives n-1 levels; the innermost
   /// elements are scalar rows, or rows of the shape {N} where they are std::array of N.
   template <class Nested>
-  static LoDTensor from_nested(const Nested& nested) requires(detail::nesting<Nested>() > 0) {
+  static LoDTensor from_nested(const Nested& nested) requires(detail::nesting<Nested>() > 0 &&
+                                                              std::same_as<Device, Cpu>) {
     constexpr int levels = detail::nesting<Nested>() - 1;
     const Shape row_shape = detail::NestedRow<typename detail::InnermostOf<Nested>::type>::shape();
     LoDTensor tensor;
@@ -183,7 +186,7 @@ class LoDTensor<T, Cpu> {
       detail::collect_lengths(nested, lengths, 0);
       tensor = LoDTensor(LoD::from_lengths(lengths), row_shape, uninitialized);
     }
-    value_type* out = tensor.mutable_data();
+    auto* out = const_cast<value_type*>(tensor.data());
     detail::collect_rows(nested, tensor.row_size_, out);
     return tensor;
   }
@@ -191,21 +194,26 @@ class LoDTensor<T, Cpu> {
   /// Stands on memory of the user's, row-major, without a copy: what is written to one is seen in the other. The memory
   /// must outlive the tensor and its views; with an `owner` (a shared pointer, a mapping) the tensor keeps that alive
   /// instead. Throws ShapeMismatch as `from_values` does.
-  static LoDTensor wrap(std::span<T> values, LoD lod, const Shape& row_shape) {
-    return wrap(Buffer<T>::wrap(values), std::move(lod), row_shape);
+  static LoDTensor wrap(std::span<T> values, LoD lod, const Shape& row_shape,
+                        Resource* resource = Device::default_resource()) {
+    return wrap(Buffer<T, Device>::wrap(values, resource), std::move(lod), row_shape);
   }
   template <class Owner>
-  static LoDTensor wrap(std::span<T> values, LoD lod, const Shape& row_shape, Owner owner) {
-    return wrap(Buffer<T>::wrap(values, std::move(owner)), std::move(lod), row_shape);
+    requires(!std::convertible_to<Owner, Resource*>)
+  static LoDTensor wrap(std::span<T> values, LoD lod, const Shape& row_shape, Owner owner,
+                        Resource* resource = Device::default_resource()) {
+    return wrap(Buffer<T, Device>::wrap(values, std::move(owner), resource), std::move(lod), row_shape);
   }
 
   /// A copy of the values, from the default memory resource; the LoD is shared.
-  LoDTensor(const LoDTensor& other) : LoDTensor(other.lod_, other.rows_, other.row_shape_, other.row_size_) {
-    if (values_.size() > 0) std::memcpy(mutable_data(), other.data(), other.values().size_bytes());
+  LoDTensor(const LoDTensor& other)
+      : LoDTensor(other.lod_, other.rows_, other.row_shape_, other.row_size_,
+                  Buffer<T, Device>(other.rows_ * other.row_size_, Memory::resource_of_copies(other.resource()))) {
+    values_.assign(other.data());
   }
   /// Keeps its own memory resource.
   LoDTensor& operator=(const LoDTensor& other) {
-    if (this != &other) *this = copy_of(other.view(), resource());
+    if (this != &other) *this = copy_of(other.view(), resource() ? resource() : other.resource());
     return *this;
   }
   /// The source is left with no rows and no level.
@@ -228,9 +236,9 @@ class LoDTensor<T, Cpu> {
   ~LoDTensor() = default;
 
   /// A copy, with its own memory, of what a view shows: the way to keep a slice.
-  static LoDTensor copy_of(const ConstView& from, std::pmr::memory_resource* resource = Cpu::default_resource()) {
+  static LoDTensor copy_of(const ConstView& from, Resource* resource = Device::default_resource()) {
     LoDTensor tensor(from.lod(), from.rows(), from.row_shape(), resource);
-    if (tensor.values_.size() > 0) std::memcpy(tensor.mutable_data(), from.data(), from.values().size_bytes());
+    tensor.values_.assign(from.data());
     return tensor;
   }
 
@@ -256,7 +264,7 @@ class LoDTensor<T, Cpu> {
   std::span<const T> row(std::int64_t i) const { return view().row(i); }
   /// @}
   /// Where memory comes from that it needs later.
-  std::pmr::memory_resource* resource() const noexcept { return values_.resource(); }
+  Resource* resource() const noexcept { return values_.resource(); }
 
   /// @{
   /// The sequences, as views: as those of a LoDTensorView.
@@ -286,8 +294,9 @@ class LoDTensor<T, Cpu> {
   /// and what is written through one is seen in the other; from a const tensor the result is read-only. A temporary
   /// gives its memory away. Throws ShapeMismatch unless `lod` is for as many rows; one without a level fits any number.
   LoDTensor with_lod(LoD lod) & { return LoDTensor(checked(std::move(lod)), rows_, row_shape_, row_size_, values_); }
-  LoDTensor<const value_type, Cpu> with_lod(LoD lod) const& {
-    return LoDTensor<const value_type, Cpu>(checked(std::move(lod)), rows_, row_shape_, row_size_, values_.as_const());
+  LoDTensor<const value_type, Device> with_lod(LoD lod) const& {
+    return LoDTensor<const value_type, Device>(checked(std::move(lod)), rows_, row_shape_, row_size_,
+                                               values_.as_const());
   }
   LoDTensor with_lod(LoD lod) && {
     lod_ = checked(std::move(lod));
@@ -318,18 +327,15 @@ class LoDTensor<T, Cpu> {
     return shape.empty() ? RowShape() : RowShape::adopt(new detail::RowShape(shape));
   }
 
-  LoDTensor(LoD lod, std::int64_t rows, RowShape row_shape, std::int64_t row_size, Buffer<T> values) noexcept
+  LoDTensor(LoD lod, std::int64_t rows, RowShape row_shape, std::int64_t row_size, Buffer<T, Device> values) noexcept
       : lod_(std::move(lod)),
         row_shape_(std::move(row_shape)),
         rows_(rows),
         row_size_(row_size),
         values_(std::move(values)) {}
-  LoDTensor(LoD lod, std::int64_t rows, RowShape row_shape, std::int64_t row_size)
-      : LoDTensor(std::move(lod), rows, std::move(row_shape), row_size,
-                  Buffer<T>(rows * row_size, Cpu::default_resource())) {}
-  LoDTensor(LoD lod, std::int64_t rows, const Shape& row_shape, std::pmr::memory_resource* resource)
+  LoDTensor(LoD lod, std::int64_t rows, const Shape& row_shape, Resource* resource)
       : LoDTensor(std::move(lod), rows, share(row_shape), row_shape.elements(),
-                  Buffer<T>(Shape(rows, row_shape).elements(), resource)) {}
+                  Buffer<T, Device>(Shape(rows, row_shape).elements(), resource)) {}
 
   static std::int64_t rows_of(const LoD& lod, const Shape& row_shape, std::int64_t count) {
     const std::int64_t row_size = row_shape.elements();
@@ -340,7 +346,7 @@ class LoDTensor<T, Cpu> {
     }
     return rows;
   }
-  static LoDTensor wrap(Buffer<T> values, LoD lod, const Shape& row_shape) {
+  static LoDTensor wrap(Buffer<T, Device> values, LoD lod, const Shape& row_shape) {
     const std::int64_t rows = rows_of(lod, row_shape, values.size());
     return LoDTensor(std::move(lod), rows, share(row_shape), row_shape.elements(), std::move(values));
   }
@@ -348,18 +354,11 @@ class LoDTensor<T, Cpu> {
     detail::check_rows(lod, rows_);
     return lod;
   }
-  value_type* mutable_data() noexcept { return const_cast<value_type*>(values_.data()); }
-  void set_zero() noexcept {
-    if (values_.size() > 0) {
-      std::memset(static_cast<void*>(mutable_data()), 0, static_cast<std::size_t>(values_.size()) * sizeof(T));
-    }
-  }
-
   LoD lod_;
   RowShape row_shape_;
   std::int64_t rows_ = 0;
   std::int64_t row_size_ = 1;
-  Buffer<T> values_;
+  Buffer<T, Device> values_;
 };
 
 }  // namespace lod

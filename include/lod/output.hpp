@@ -12,8 +12,10 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/shape.hpp>
+#include <lod/staging.hpp>
 #include <lod/target.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -136,30 +138,25 @@ void check_output(const LoDTensorView<T, Device>& y, const Structure& structure,
 }
 
 /// Gives `y` the structure and the row shape, and returns where to write. An output that has them already is left as it
-/// is, so that a second call allocates nothing.
-template <class T, class Device, class Structure>
-LoDTensorView<T, Device> prepare(LoDTensor<T, Device>& y, const Structure& structure, const Shape& row_shape) {
+/// is, so that a second call allocates nothing. A tensor that was made without a memory resource, as one on a GPU may
+/// be, gets that of the executor.
+template <Executor E, class T, class Device, class Structure>
+LoDTensorView<T, Device> prepare(const E& executor, LoDTensor<T, Device>& y, const Structure& structure,
+                                 const Shape& row_shape) {
+  if constexpr (std::same_as<typename E::device, Device>) {
+    if (!y.resource()) y = LoDTensor<T, Device>(executor.resource());
+  }
   if (!structure.is(y.lod_view()) || y.row_shape() != row_shape) {
     y.resize(structure.make(), row_shape, structure.rows());
   }
   return y.view();
 }
 /// A view as the output must have them: see `check_output`.
-template <class T, class Device, class Structure>
-LoDTensorView<T, Device> prepare(const LoDTensorView<T, Device>& y, const Structure& structure,
+template <Executor E, class T, class Device, class Structure>
+LoDTensorView<T, Device> prepare(const E&, const LoDTensorView<T, Device>& y, const Structure& structure,
                                  const Shape& row_shape) {
   check_output(y, structure, row_shape);
   return y;
-}
-
-/// The sequences of `level` of x, for a kernel.
-inline kernel::Segments segments(const LoDView& x, int level) {
-  const auto offsets = x.absolute_offsets(level);
-  return {offsets.data(), static_cast<std::int64_t>(offsets.size()) - 1, x.max_rows(level)};
-}
-template <class View>
-kernel::Segments segments(const View& x, int level) {
-  return segments(x.lod_view(), level);
 }
 
 /// Throws InvalidLoD unless x has a level; `what` begins the text.

@@ -99,15 +99,22 @@ struct Floating {
   }
 };
 
+/// Beside one of them: for operations that are there on the CPU only, since it reads what they compute with.
+struct OnCpu {
+  static constexpr bool on_cpu_only = true;  ///< there are no kernels for GPUs
+};
+
 }  // namespace elements
 
 /// The operations as types, for `supports`: `op::sequence_pool` is `sequence_pool`.
 namespace op {}
 
 /// Whether there are kernels of an operation for tensors on a device. Those for the CPU come with every operation
-/// (<lod/cpu.hpp>); another back end specialises this for each operation that it has.
+/// (<lod/cpu.hpp>), those for GPUs with most (<lod/cuda.cuh>); a back end for another device specialises this for each
+/// operation that it has.
 template <class Op, class Device>
-inline constexpr bool has_kernels = std::same_as<Device, Cpu>;
+inline constexpr bool has_kernels = std::same_as<Device, Cpu> ||
+                                    (std::same_as<Device, Cuda> && !requires { Op::on_cpu_only; });
 
 /// Whether an operation takes tensors of elements of type T on a device: `supports<op::sequence_softmax, float>`. T is
 /// the type of its first tensor; for `embedding` of the table, for `sequence_mask` of the result.

@@ -36,5 +36,6 @@
 #include <lod/kernels/thrust/sequence_softmax.hpp>
 #include <lod/kernels/thrust/sequence_sort.hpp>
 #include <lod/kernels/thrust/sequence_topk_avg_pooling.hpp>
+#include <lod/kernels/thrust/system.hpp>
 #include <lod/kernels/thrust/unique_sequences.hpp>
 #include <lod/thrust_executor.hpp>

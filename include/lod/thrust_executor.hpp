@@ -33,6 +33,8 @@ class ThrustExecutor {
   std::pmr::memory_resource* resource() const noexcept { return resource_; }
   /// Its scratch memory, which copies of the executor share.
   Workspace& workspace() const noexcept { return shared_->workspace; }
+  /// The same: its tensors are in the memory of the CPU.
+  ScratchMemory<Cpu>& scratch() const noexcept { return shared_->workspace; }
 
  private:
   Policy policy_;

@@ -6,6 +6,9 @@
 #include <lod/proto.hpp>
 #include <lod/thrust.hpp>
 #include <lod/xtensor.hpp>
+#ifdef WITH_CUDA
+#  include <lod/cuda.hpp>
+#endif
 
 #include <omp.h>
 #include <thrust/system/omp/execution_policy.h>
@@ -20,6 +23,15 @@ int main() {
 
   const lod::ThrustExecutor over_thrust(thrust::omp::par);
   const auto sums = lod::sequence_pool(over_thrust, words, lod::PoolType::SUM);
+
+#ifdef WITH_CUDA
+  try {
+    const lod::CudaExecutor on_gpu;
+    if (lod::to<lod::Cpu>(on_gpu, lod::to<lod::Cuda>(on_gpu, sums)).row(0)[3] != 5) return 1;
+  } catch (const lod::CudaError& error) {
+    std::cout << error.what() << '\n';
+  }
+#endif
 
   const auto description = lod::VarDesc::lod_tensor("words", {lod::DataType::FP32, {-1, 4}}, 1);
   const std::string bytes = lod::encode(description);

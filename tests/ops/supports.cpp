@@ -28,9 +28,10 @@ static_assert(!supports<lod::op::edit_distance, double>);
 static_assert(supports<lod::op::adam, lod::float16>);
 static_assert(!supports<lod::op::adam, std::int64_t>);
 
-// No operation has kernels for GPUs, whatever the elements.
-static_assert(!supports<lod::op::sequence_pool, float, lod::Cuda>);
-static_assert(!supports<lod::op::select, float, lod::Cuda>);
+// Most operations have kernels for GPUs, for the same elements.
+static_assert(supports<lod::op::sequence_pool, float, lod::Cuda>);
+static_assert(!supports<lod::op::sequence_softmax, int, lod::Cuda>);
+static_assert(!supports<lod::op::sequence_erase, std::int64_t, lod::Cuda>);
 
 // A back end says, operation by operation, what it has; the elements stay those that the operation has a meaning for.
 namespace {

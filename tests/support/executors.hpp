@@ -3,6 +3,7 @@
 /// The executors that every case runs on.
 #pragma once
 
+#include "support/same_bits.hpp"
 #include <lod/lod.hpp>
 
 #ifdef LOD_TEST_THRUST
@@ -12,7 +13,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <vector>
 
@@ -47,14 +47,6 @@ void for_each_executor(const F& f) {
     f(ThrustExecutor(AnySystem(system.kind)));
   }
 #endif
-}
-
-/// The same bits, NaNs included.
-template <class A, class B>
-bool same_bits(const A& a, const B& b) {
-  const auto x = a.view(), y = b.view();
-  return x.shape() == y.shape() && x.lod_view() == y.lod_view() &&
-         (x.values().empty() || std::memcmp(x.data(), y.data(), x.values().size_bytes()) == 0);
 }
 
 }  // namespace lod_test

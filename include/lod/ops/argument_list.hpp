@@ -66,6 +66,7 @@ concept ArgumentList = LoDTensorLike<List> || NumberRange<List>;
 template <ArgumentList List>
 decltype(auto) elements_of(const List& list) {
   if constexpr (LoDTensorLike<List>) {
+    static_assert(std::same_as<typename List::device, Cpu>, "a list says what the result is like: expected on the CPU");
     return list.view().values();
   } else {
     return (list);

@@ -23,10 +23,10 @@
 #include <type_traits>
 
 namespace lod::op {
-struct clip : elements::Number {};
-struct clip_grad : elements::Floating {};
-struct clip_by_norm : elements::Floating {};
-struct clip_by_norm_grad : elements::Floating {};
+struct clip : elements::Number, elements::OnCpu {};
+struct clip_grad : elements::Floating, elements::OnCpu {};
+struct clip_by_norm : elements::Floating, elements::OnCpu {};
+struct clip_by_norm_grad : elements::Floating, elements::OnCpu {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {

@@ -62,7 +62,7 @@ void join_into(const E& executor, std::span<const View> views, Y&& y) {
   }
   NewLevels levels(executor.workspace(), views[0].levels(), runs.sequences(), size);
   runs.descend(levels);
-  const auto out = prepare(y, levels, views[0].row_shape());
+  const auto out = prepare(executor, y, levels, views[0].row_shape());
   runs.copy(executor, views, views[0].row_size(), out.data());
 }
 

@@ -14,7 +14,7 @@
 #include <cstdint>
 
 namespace lod::op {
-struct ctc_align : elements::Id {};
+struct ctc_align : elements::Id, elements::OnCpu {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {

@@ -166,7 +166,8 @@ class RnnRun {
   /// All states in the order of the batch, under the levels above the ranked one.
   template <class State>
   void write_states(State&& state) const {
-    const auto out = prepare(state, LevelsAbove{table_.lod().view(), table_.level()}, kept_->states.row_shape());
+    const auto out =
+        prepare(executor_, state, LevelsAbove{table_.lod().view(), table_.level()}, kept_->states.row_shape());
     reorder_lod_tensor_by_rank_grad_into(executor_, kept_->states, table_, out.with_lod(LoD()));
   }
 

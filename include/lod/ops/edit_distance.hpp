@@ -50,8 +50,8 @@ void edit_distance_into(const E& executor, const A& a, const B& b, const EditDis
   operation::check_has_level(from, "edit_distance: a");
   operation::check_has_level(to, "edit_distance: b");
   const int level = detail::resolve_level(options.level, from.levels());
-  const kernel::Segments sequences = operation::segments(from, level);
-  const kernel::Segments others = operation::segments(to, detail::resolve_level(options.level, to.levels()));
+  const kernel::Segments sequences = operation::segments(executor, from, level);
+  const kernel::Segments others = operation::segments(executor, to, detail::resolve_level(options.level, to.levels()));
   if (from.row_size() != 1 || to.row_size() != 1) {
     throw ShapeMismatch(detail::text({"edit_distance: rows of shape ", to_string(from.row_shape()), " and ",
                                       to_string(to.row_shape()), ", expected one id a row"}));
@@ -60,7 +60,7 @@ void edit_distance_into(const E& executor, const A& a, const B& b, const EditDis
     throw ShapeMismatch(
         detail::text({"edit_distance: b has ", others.size, " sequences, expected ", sequences.size, " as a"}));
   }
-  const auto out = operation::prepare(y, operation::LevelsAbove{from.lod_view(), level}, Shape());
+  const auto out = operation::prepare(executor, y, operation::LevelsAbove{from.lod_view(), level}, Shape());
   kernel::EditDistance<E>::run(executor, from.data(), sequences, to.data(), others, options.normalized, out.data());
 }
 template <Executor E, LoDTensorLike A, LoDTensorLike B, class Y>

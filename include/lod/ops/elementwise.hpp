@@ -143,16 +143,18 @@ struct Negate {
 };
 
 /// Which rows of y go with which rows of x.
+template <Executor E>
 class Pairing {
  public:
   /// Throws ShapeMismatch where y has none of the forms that it may have.
   template <class X, class Y>
-  Pairing(const X& x, const Y& y, const ElementwiseOptions& options, const char* what) : whole_{0, x.rows()} {
+  Pairing(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, const char* what)
+      : whole_(executor, x.rows()) {
     const bool same_rows = y.row_shape() == x.row_shape();
     is_same_ = same_rows && y.lod_view() == x.lod_view();
     if (is_same_) return;
     if (y.levels() == 0 && (y.shape() == x.row_shape() || (same_rows && y.rows() == 1))) {
-      sequences_ = {whole_, 1, x.rows()};
+      sequences_ = whole_.segments();
       return;
     }
     int level = -1;
@@ -161,7 +163,7 @@ class Pairing {
       const bool above =
           y.levels() == 0 || (y.levels() == level && LoDView::equal_levels(x.lod_view(), y.lod_view(), level));
       if (same_rows && above && y.rows() == x.lod_view().size(level)) {
-        sequences_ = segments(x, level);
+        sequences_ = segments(executor, x, level);
         return;
       }
     }
@@ -179,7 +181,7 @@ class Pairing {
   const kernel::Segments& sequences() const noexcept { return sequences_; }
 
   /// z = f(x, y).
-  template <Executor E, class F, class X, class T>
+  template <class F, class X, class T>
   void combine(const E& executor, const F& f, const X& x, const T* y, T* z) const {
     if (is_same_) {
       kernel::Combine<E>::run(executor, f, x.data(), y, x.rows() * x.row_size(), z);
@@ -189,7 +191,7 @@ class Pairing {
   }
   /// Sums of the rows of `terms`, one for each row of y, as `sequence_pool` has them; the terms themselves where y is
   /// the same as x.
-  template <Executor E, class T, class Device>
+  template <class T, class Device>
   void gather(const E& executor, const LoDTensorView<const T, Device>& terms, T* dy) const {
     if (is_same_) {
       copy_rows(executor, terms, dy);
@@ -199,14 +201,14 @@ class Pairing {
   }
 
  private:
-  std::int64_t whole_[2];
+  WholeBatch<E> whole_;
   bool is_same_ = false;
   kernel::Segments sequences_{};
 };
 
 /// Throws OutOfRange where an integer would be divided by 0.
-template <class X, class Y>
-void check_divisors(const X& x, const Y& y, const Pairing& pairing) {
+template <Executor E, class X, class Y>
+void check_divisors(const X& x, const Y& y, const Pairing<E>& pairing) {
   const std::int64_t row_size = x.row_size();
   const auto check = [&](std::int64_t row) {
     for (std::int64_t i = row * row_size; i < (row + 1) * row_size; ++i) {
@@ -229,9 +231,9 @@ void elementwise_into(const E& executor, const X& x, const Y& y, const Elementwi
   detail::check_elements<typename Operation::Tag, T>();
   const auto a = x.view();
   const auto b = y.view();
-  const Pairing pairing(a, b, options, Operation::name);
-  if constexpr (std::same_as<Operation, Divide> && std::integral<T>) check_divisors(a, b, pairing);
-  const auto out = prepare(z, SameLevels{a.lod_view()}, a.row_shape());
+  const Pairing<E> pairing(executor, a, b, options, Operation::name);
+  if constexpr (std::same_as<Operation, Divide> && std::integral<T> && on_cpu<E>) check_divisors(a, b, pairing);
+  const auto out = prepare(executor, z, SameLevels{a.lod_view()}, a.row_shape());
   pairing.combine(executor, Operation(), a, b.data(), out.data());
 }
 
@@ -246,14 +248,14 @@ void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y&
   const auto b = y.view();
   // The levels of dz do not count.
   const auto d = dz.view();
-  const Pairing pairing(a, b, options, what);
+  const Pairing<E> pairing(executor, a, b, options, what);
   check_row_count(d.rows(), a.rows(), what);
   check_row_shape(d.row_shape(), a.row_shape(), what);
   const SameLevels as_x{a.lod_view()}, as_y{b.lod_view()};
   check_output(dx, as_x, a.row_shape());
   check_output(dy, as_y, b.row_shape());
-  const auto da = prepare(dx, as_x, a.row_shape());
-  const auto db = prepare(dy, as_y, b.row_shape());
+  const auto da = prepare(executor, dx, as_x, a.row_shape());
+  const auto db = prepare(executor, dy, as_y, b.row_shape());
   if constexpr (std::same_as<Operation, Add> || std::same_as<Operation, Subtract>) {
     copy_rows(executor, d, da.data());
     pairing.gather(executor, d, db.data());
@@ -264,7 +266,7 @@ void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y&
   } else {
     const std::int64_t count = a.rows() * a.row_size();
     pairing.combine(executor, Operation(), d, b.data(), da.data());  // dz * y, dz / y
-    const Workspace::Loan<T> terms(executor.workspace(), count);
+    const kernel::Scratch<E, T> terms(executor, count);
     if constexpr (std::same_as<Operation, Multiply>) {
       kernel::Combine<E>::run(executor, Multiply(), d.data(), a.data(), count, terms.data());
     } else {  // - dz * x / y / y
@@ -411,7 +413,8 @@ auto mul_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& op
   return mul_grad(default_executor<device_t<X>>(), dz, x, y, options);
 }
 
-/// z = x / y. Integers are truncated. Otherwise as `add`; throws OutOfRange where an integer would be divided by 0.
+/// z = x / y. Integers are truncated. Otherwise as `add`; throws OutOfRange where an integer would be divided by 0; on
+/// a GPU, where nobody waits to look, that quotient is not specified.
 template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
 void div_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
   operation::elementwise_into<operation::Divide>(executor, x, y, options, z);

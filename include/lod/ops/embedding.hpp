@@ -6,6 +6,7 @@
 
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/checked_ids.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/supports.hpp>
@@ -17,7 +18,7 @@
 
 namespace lod::op {
 struct embedding : elements::Any {};
-struct embedding_grad : elements::Any {};
+struct embedding_grad : elements::Any, elements::OnCpu {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -28,23 +29,24 @@ struct EmbeddingOptions {
 };
 
 namespace kernel {
-/// y[i] = x[ids[i]] for i in [0, count), rows of row_size elements; zero where ids[i] is `skipped`.
+/// y[i] = x[ids[i]] for i in [0, count), rows of row_size elements; zero where ids[i] is `skipped` or negative.
 template <class Executor>
 struct GatherRows : Missing<Executor> {};
 }  // namespace kernel
 
 /// y[i] = table[ids[i]]: the LoD of the ids, rows of the shape {ids' row shape..., table's row shape...}. The row of
 /// `padding_idx` is zero, whatever the table holds there. Throws OutOfRange for an id outside [0, table.rows()), and
-/// changes nothing. One pass. The output must not overlap the table or the ids. Semantics: PaddlePaddle's lookup_table.
+/// changes nothing; on a GPU its row is zero, and what waits for the executor next throws. One pass. The output must
+/// not overlap the table or the ids. Semantics: PaddlePaddle's lookup_table.
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_into(const E& executor, const Table& table, const Ids& ids, const EmbeddingOptions& options, Y&& y) {
   static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding: ids are int64");
   const auto rows = table.view();
   const auto list = ids.view();
-  detail::check_row_ids(list.values(), rows.rows(), "embedding");
-  const auto out =
-      operation::prepare(y, operation::SameLevels{list.lod_view()}, list.row_shape().followed_by(rows.row_shape()));
-  kernel::GatherRows<E>::run(executor, rows.data(), list.data(), list.rows() * list.row_size(), rows.row_size(),
+  const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), "embedding");
+  const auto out = operation::prepare(executor, y, operation::SameLevels{list.lod_view()},
+                                      list.row_shape().followed_by(rows.row_shape()));
+  kernel::GatherRows<E>::run(executor, rows.data(), checked.data(), list.rows() * list.row_size(), rows.row_size(),
                              options.padding_idx, out.data());
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>

@@ -8,6 +8,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
+#include <lod/ops/checked_ids.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/sequence_pool.hpp>
@@ -24,12 +25,12 @@
 
 namespace lod::op {
 struct embedding_pool : elements::Arithmetic {};
-struct embedding_pool_grad : elements::Arithmetic {};
+struct embedding_pool_grad : elements::Arithmetic, elements::OnCpu {};
 struct embedding_pool_weights_grad : elements::Arithmetic {};
 struct embedding_max_pool : elements::Arithmetic {};
-struct embedding_max_pool_grad : elements::Arithmetic {};
+struct embedding_max_pool_grad : elements::Arithmetic, elements::OnCpu {};
 struct embedding_min_pool : elements::Arithmetic {};
-struct embedding_min_pool_grad : elements::Arithmetic {};
+struct embedding_min_pool_grad : elements::Arithmetic, elements::OnCpu {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -46,7 +47,8 @@ struct EmbeddingPoolOptions {
 
 namespace kernel {
 
-/// Rows looked up: row k is weights[k] * table[ids[k]], where `weights` is not null; zero in place of table[skipped].
+/// Rows looked up: row k is weights[k] * table[ids[k]], where `weights` is not null; zero in place of table[skipped]
+/// and where the id is negative.
 template <class T>
 struct LookUp {
   const T* table;
@@ -92,8 +94,8 @@ struct LookUpWeightsGrad : Missing<Executor> {};
 namespace operation {
 
 /// The sequences that are pooled. Throws unless the options fit the ids.
-template <class Ids, class T, class Device>
-kernel::Segments check_embedding_pool(const Ids& ids, const EmbeddingPoolOptions<T, Device>& options,
+template <Executor E, class Ids, class T, class Device>
+kernel::Segments check_embedding_pool(const E& executor, const Ids& ids, const EmbeddingPoolOptions<T, Device>& options,
                                       const char* what) {
   static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding_pool: ids are int64");
   check_has_level(ids, what);
@@ -106,11 +108,12 @@ kernel::Segments check_embedding_pool(const Ids& ids, const EmbeddingPoolOptions
     throw ShapeMismatch(detail::text({what, ": weights of shape ", to_string(options.weights->shape()), ", expected ",
                                       ids.rows(), " numbers, one for each id"}));
   }
-  return segments(ids, level);
+  return segments(executor, ids, level);
 }
 
-template <class Table, class Ids, class T, class Device>
-kernel::LookUp<T> look_up(const Table& table, const Ids& ids, const EmbeddingPoolOptions<T, Device>& options) {
+template <class E, class Table, class T, class Device>
+kernel::LookUp<T> look_up(const Table& table, const CheckedIds<E>& ids,
+                          const EmbeddingPoolOptions<T, Device>& options) {
   return {table.data(), ids.data(), options.weights.data(), table.row_size(), options.padding_idx};
 }
 
@@ -120,17 +123,17 @@ void embedding_extreme_pool_into(const E& executor, const Table& table, const Id
   const char* const what = minimum ? "embedding_min_pool" : "embedding_max_pool";
   const auto rows = table.view();
   const auto list = ids.view();
-  const kernel::Segments sequences = check_embedding_pool(list, options, what);
-  detail::check_row_ids(list.values(), rows.rows(), what);
+  const kernel::Segments sequences = check_embedding_pool(executor, list, options, what);
+  const CheckedIds<E> checked(executor, list.values(), rows.rows(), what);
   const int level = detail::resolve_level(options.level, list.levels());
   const Shape row_shape = list.row_shape().followed_by(rows.row_shape());
   const LevelsAbove above{list.lod_view(), level};
   const PlainRows plain{sequences.size};
   check_output(values, above, row_shape);
   check_output(index, plain, row_shape);
-  const auto out = prepare(values, above, row_shape);
-  const auto winners = prepare(index, plain, row_shape);
-  kernel::EmbeddingMaxPool<E>::run(executor, look_up(rows, list, options), sequences, minimum,
+  const auto out = prepare(executor, values, above, row_shape);
+  const auto winners = prepare(executor, index, plain, row_shape);
+  kernel::EmbeddingMaxPool<E>::run(executor, look_up(rows, checked, options), sequences, minimum,
                                    options.pad_value.template to<T>(), out.data(), winners.data());
 }
 
@@ -139,7 +142,7 @@ template <Executor E, class T>
 class UnpooledGrad {
  public:
   UnpooledGrad(const E& executor, const T* dy, const kernel::Segments& sequences, std::int64_t row_size, PoolType type)
-      : divided_(executor.workspace(), divides(type) ? sequences.size * row_size : 0), dy_(dy) {
+      : divided_(executor, divides(type) ? sequences.size * row_size : 0), dy_(dy) {
     if (!divides(type)) return;
     kernel::DividePooled<E>::run(executor, dy, sequences, row_size, type, divided_.data());
     dy_ = divided_.data();
@@ -149,7 +152,7 @@ class UnpooledGrad {
  private:
   static bool divides(PoolType type) noexcept { return type == PoolType::AVERAGE || type == PoolType::SQRT; }
 
-  Workspace::Loan<T> divided_;
+  kernel::Scratch<E, T> divided_;
   const T* dy_;
 };
 
@@ -215,12 +218,12 @@ void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, 
   detail::check_elements<op::embedding_pool, T>();
   const auto rows = table.view();
   const auto list = ids.view();
-  const kernel::Segments sequences = operation::check_embedding_pool(list, options, "embedding_pool");
-  detail::check_row_ids(list.values(), rows.rows(), "embedding_pool");
+  const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, "embedding_pool");
+  const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), "embedding_pool");
   const int level = detail::resolve_level(options.level, list.levels());
-  const auto out = operation::prepare(y, operation::LevelsAbove{list.lod_view(), level},
+  const auto out = operation::prepare(executor, y, operation::LevelsAbove{list.lod_view(), level},
                                       list.row_shape().followed_by(rows.row_shape()));
-  kernel::EmbeddingPool<E>::run(executor, operation::look_up(rows, list, options), sequences, type,
+  kernel::EmbeddingPool<E>::run(executor, operation::look_up(rows, checked, options), sequences, type,
                                 options.pad_value.template to<T>(), out.data());
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
@@ -303,7 +306,7 @@ void embedding_pool_grad_into(const E& executor, const X& dy, const Ids& ids, st
   }
   const auto view = dy.view();
   const auto list = ids.view();
-  const kernel::Segments sequences = operation::check_embedding_pool(list, options, what);
+  const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, what);
   const Shape row_shape = operation::check_pooled_grad(view, list, sequences, "embedding_pool_grad: dy");
   detail::check_row_ids(list.values(), height, what);
   operation::embedding_pool_grad_into(executor, view, nullptr, list, height, type, options, sequences, row_shape,
@@ -337,7 +340,7 @@ void embedding_max_pool_grad_into(const E& executor, const X& dy, const Index& i
   const auto view = dy.view();
   const auto winners = index.view();
   const auto list = ids.view();
-  const kernel::Segments sequences = operation::check_embedding_pool(list, options, what);
+  const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, what);
   const Shape row_shape = operation::check_pooled_grad(view, list, sequences, "embedding_max_pool_grad: dy");
   operation::check_row_count(winners.rows(), sequences.size, "embedding_max_pool_grad: index");
   operation::check_row_shape(winners.row_shape(), view.row_shape(), "embedding_max_pool_grad: index");
@@ -393,16 +396,16 @@ void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Tabl
   const auto view = dy.view();
   const auto rows = table.view();
   const auto list = ids.view();
-  const kernel::Segments sequences = operation::check_embedding_pool(list, options, what);
+  const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, what);
   operation::check_row_shape(operation::check_pooled_grad(view, list, sequences, "embedding_pool_weights_grad: dy"),
                              rows.row_shape(), "embedding_pool_weights_grad: dy");
-  detail::check_row_ids(list.values(), rows.rows(), what);
-  const auto out = operation::prepare(dweights, operation::SameLevels{list.lod_view()}, list.row_shape());
+  const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), what);
+  const auto out = operation::prepare(executor, dweights, operation::SameLevels{list.lod_view()}, list.row_shape());
   const bool extreme = type == PoolType::MAX || type == PoolType::MIN;
   const std::int64_t numbers = extreme ? sequences.size * rows.row_size() : 0;
-  const Workspace::Loan<T> values(executor.workspace(), numbers);
-  const Workspace::Loan<std::int64_t> winners(executor.workspace(), numbers);
-  const kernel::LookUp<T> looked_up = operation::look_up(rows, list, options);
+  const kernel::Scratch<E, T> values(executor, numbers);
+  const kernel::Scratch<E, std::int64_t> winners(executor, numbers);
+  const kernel::LookUp<T> looked_up = operation::look_up(rows, checked, options);
   if (extreme) {
     kernel::EmbeddingMaxPool<E>::run(executor, looked_up, sequences, type == PoolType::MIN, T{}, values.data(),
                                      winners.data());

@@ -26,8 +26,8 @@
 #include <vector>
 
 namespace lod::op {
-struct for_each_sequence : elements::Any {};
-struct map_sequences : elements::Any {};
+struct for_each_sequence : elements::Any, elements::OnCpu {};
+struct map_sequences : elements::Any, elements::OnCpu {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -89,7 +89,7 @@ void visit_sequences(const E& executor, const View& x, int level, const F& f) {
   const int resolved = detail::resolve_level(level, x.levels() > 0 ? x.levels() : 1);
   const LoDView levels = levels_below(x.lod_view(), resolved - 1);
   const View sequences(x.data(), levels, &x.row_shape(), x.row_size());
-  const OutermostSegments parts(executor.workspace(), levels);
+  const OutermostSegments<E> parts(executor, levels);
   FirstError error;
   kernel::ForEachSequence<E>::run(
       executor, parts.get(), [&](std::int64_t i) noexcept { error.guard(i, [&] { f(sequences.element(i), i); }); });
@@ -184,7 +184,7 @@ void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
     lengths[static_cast<std::size_t>(i) + 1] = lengths[static_cast<std::size_t>(i)] + views[i].size();
   }
   runs.descend(levels);
-  const auto out = operation::prepare(y, levels, first.row_shape());
+  const auto out = operation::prepare(executor, y, levels, first.row_shape());
   runs.copy(executor, sources, first.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, class F>

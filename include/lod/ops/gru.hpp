@@ -143,11 +143,11 @@ void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, d
   trace.level = level;
   trace.reverse = options.reverse;
   const operation::StepOrder<E> order(executor, trace.table, options.reverse);
-  const auto gates = operation::prepare(trace.gates, operation::PlainRows{rows}, {3 * size});
-  const auto memory = operation::prepare(trace.memory, operation::PlainRows{rows}, {size});
-  const auto states = operation::prepare(trace.hidden, operation::PlainRows{rows}, {size});
+  const auto gates = operation::prepare(executor, trace.gates, operation::PlainRows{rows}, {3 * size});
+  const auto memory = operation::prepare(executor, trace.memory, operation::PlainRows{rows}, {size});
+  const auto states = operation::prepare(executor, trace.hidden, operation::PlainRows{rows}, {size});
   const T* const initial = order.keep_states(options.initial_hidden, size, trace.initial_hidden);
-  const Workspace::Loan<T> products(executor.workspace(), order.widest() * 3 * size);
+  const kernel::Scratch<E, T> products(executor, order.widest() * 3 * size);
 
   order.project(view.data(), inputs, weights.input.data(), operation::given(weights.bias), 3 * size, gates.data());
   for (std::int64_t t = 0; t < order.steps(); ++t) {
@@ -161,8 +161,8 @@ void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, d
                             operation::given(weights.recurrent_bias), before, gates.data() + start * 3 * size,
                             memory.data() + start * size, states.data() + start * size);
   }
-  order.from_steps(states.data(), size, operation::prepare(hidden, as_x, {size}).data());
-  order.last_states(states.data(), initial, size, operation::prepare(last_hidden, above, {size}).data());
+  order.from_steps(states.data(), size, operation::prepare(executor, hidden, as_x, {size}).data());
+  order.last_states(states.data(), initial, size, operation::prepare(executor, last_hidden, above, {size}).data());
 }
 template <Executor E, LoDTensorLike X>
 Gru<value_type_t<X>, device_t<X>> gru(const E& executor, const X& x,
@@ -209,14 +209,14 @@ void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
 
   const operation::StepOrder<E> order(executor, trace.table, trace.reverse);
   const T* const initial = operation::given(trace.initial_hidden);
-  const Workspace::Loan<T> dgates(executor.workspace(), rows * 3 * size);
-  const Workspace::Loan<T> dproducts(executor.workspace(), rows * 3 * size);
-  const Workspace::Loan<T> dsteps(executor.workspace(), rows * size);
+  const kernel::Scratch<E, T> dgates(executor, rows * 3 * size);
+  const kernel::Scratch<E, T> dproducts(executor, rows * 3 * size);
+  const kernel::Scratch<E, T> dsteps(executor, rows * size);
   // By rank, of the sequences that the steps so far have not reached: by their last states; of the others: by the
   // states before the step.
-  const Workspace::Loan<T> dstate(executor.workspace(), sequences * size);
+  const kernel::Scratch<E, T> dstate(executor, sequences * size);
   // Turned over once, so that a product with few rows, of which there is one a step, can read it as it lies.
-  const Workspace::Loan<T> recurrent(executor.workspace(), 3 * size * size);
+  const kernel::Scratch<E, T> recurrent(executor, 3 * size * size);
   kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 3 * size, recurrent.data());
   if (operation::given(gradient)) order.to_steps(gradient.data(), size, dsteps.data());
   order.to_ranks(operation::given(options.dlast_hidden), size, dstate.data());
@@ -232,17 +232,17 @@ void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
                                     size, 1, dstate.data(), size);
   }
   order.project_grad(view.data(), inputs, weights.input, weights.bias, dgates.data(), 3 * size,
-                     operation::prepare(dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
+                     operation::prepare(executor, dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
   order.recur_grad(trace.hidden.data(), initial, size, weights.recurrent, dproducts.data(), dweights.recurrent);
   const auto dbias =
-      operation::prepare(dweights.recurrent_bias, operation::SameLevels{weights.recurrent_bias.lod_view()},
+      operation::prepare(executor, dweights.recurrent_bias, operation::SameLevels{weights.recurrent_bias.lod_view()},
                          weights.recurrent_bias.row_shape());
   if (operation::given(weights.recurrent_bias)) {
-    const Workspace::Loan<T> sums(executor.workspace(), 3 * size);
+    const kernel::Scratch<E, T> sums(executor, 3 * size);
     operation::sum_columns(executor, std::as_const(dproducts).data(), rows, 3 * size, sums.data());
     operation::repeat_row(executor, std::as_const(sums).data() + 2 * size, size, 1, dbias.data());
   }
-  order.from_ranks(dstate.data(), size, operation::prepare(dinitial_hidden, above, {size}).data());
+  order.from_ranks(dstate.data(), size, operation::prepare(executor, dinitial_hidden, above, {size}).data());
 }
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X>
 GruGrad<value_type_t<X>, device_t<X>> gru_grad(const E& executor, const DHidden& dhidden, const X& x,

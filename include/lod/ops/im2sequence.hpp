@@ -17,6 +17,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace lod::op {
@@ -89,11 +90,13 @@ inline void check_geometry(std::span<const std::int64_t> image, const Im2Sequenc
 
 /// The patches of a batch of images, checked. The levels of the result are those of the images, and one below them with
 /// a sequence for each image.
+template <Executor E>
 class PatchLevels {
  public:
   template <class View>
-  PatchLevels(Workspace& workspace, const View& images, const Im2SequenceOptions& options, const char* what)
-      : levels_(workspace, images.levels() + 1, sequences(images.lod_view())), widths_(workspace, images.rows()) {
+  PatchLevels(const E& executor, const View& images, const Im2SequenceOptions& options, const char* what)
+      : levels_(executor.workspace(), images.levels() + 1, sequences(images.lod_view())),
+        widths_(executor, images.rows()) {
     const Shape& image = images.row_shape();
     if (image.size() != 3) {
       throw ShapeMismatch(detail::text(
@@ -101,8 +104,9 @@ class PatchLevels {
     }
     check_geometry({image.begin(), image.size()}, options, what);
     const auto& [above, left, below, right] = options.paddings;
-    patches_ = {image[0],           image[1], image[2], options.kernels[0], options.kernels[1], options.strides[0],
-                options.strides[1], above,    left,     widths_.data()};
+    patches_ = {
+        image[0], image[1], image[2], options.kernels[0], options.kernels[1], options.strides[0], options.strides[1],
+        above,    left,     nullptr};
     patch_size_ = Shape{image[0], options.kernels[0], options.kernels[1]}.elements();
     if (!options.real_sizes.empty() && static_cast<std::int64_t>(options.real_sizes.size()) / 2 != images.rows()) {
       throw ShapeMismatch(detail::text({what, ": ", options.real_sizes.size(), " numbers in real_sizes, expected ",
@@ -131,12 +135,14 @@ class PatchLevels {
       }
       most = std::max(most, count);
     }
-    segments_ = {offsets.data(), images.rows(), most};
+    patches_.patches_in_a_row = widths_.on_device();
+    offsets_.emplace(executor, std::span<const std::int64_t>(offsets));
+    sequences_ = kernel::Segments(offsets.data(), images.rows(), most).at(offsets_->data());
   }
 
   const NewLevels& levels() const noexcept { return levels_; }
   const kernel::ImagePatches& patches() const noexcept { return patches_; }
-  const kernel::Segments& segments() const noexcept { return segments_; }
+  const kernel::Segments& sequences() const noexcept { return sequences_; }
   Shape row_shape() const { return Shape{patch_size_}; }
 
  private:
@@ -147,9 +153,10 @@ class PatchLevels {
   }
 
   NewLevels levels_;
-  Workspace::Loan<std::int64_t> widths_;
+  Array<E, std::int64_t> widths_;
+  std::optional<OnDevice<E, std::int64_t>> offsets_;
   kernel::ImagePatches patches_{};
-  kernel::Segments segments_{};
+  kernel::Segments sequences_;
   std::int64_t patch_size_ = 0;
 };
 
@@ -170,9 +177,9 @@ class PatchLevels {
 template <Executor E, LoDTensorLike Images, class Y>
 void im2sequence_into(const E& executor, const Images& images, const Im2SequenceOptions& options, Y&& y) {
   const auto view = images.view();
-  const operation::PatchLevels levels(executor.workspace(), view, options, "im2sequence");
-  const auto out = operation::prepare(y, levels.levels(), levels.row_shape());
-  kernel::Im2Sequence<E>::run(executor, view.data(), levels.patches(), levels.segments(), out.data());
+  const operation::PatchLevels<E> levels(executor, view, options, "im2sequence");
+  const auto out = operation::prepare(executor, y, levels.levels(), levels.row_shape());
+  kernel::Im2Sequence<E>::run(executor, view.data(), levels.patches(), levels.sequences(), out.data());
 }
 template <Executor E, LoDTensorLike Images, class Y>
 void im2sequence_into(const E& executor, const Images& images, Y&& y) {
@@ -199,11 +206,11 @@ void im2sequence_grad_into(const E& executor, const DY& dy, const Images& images
   detail::check_elements<op::im2sequence_grad, value_type_t<DY>>();
   const auto gradient = dy.view();
   const auto view = images.view();
-  const operation::PatchLevels levels(executor.workspace(), view, options, "im2sequence_grad");
-  operation::check_row_count(gradient.rows(), levels.segments().rows(), "im2sequence_grad: dy");
+  const operation::PatchLevels<E> levels(executor, view, options, "im2sequence_grad");
+  operation::check_row_count(gradient.rows(), levels.sequences().rows(), "im2sequence_grad: dy");
   operation::check_row_shape(gradient.row_shape(), levels.row_shape(), "im2sequence_grad: dy");
-  const auto out = operation::prepare(dx, operation::SameLevels{view.lod_view()}, view.row_shape());
-  kernel::Im2SequenceGrad<E>::run(executor, gradient.data(), levels.patches(), levels.segments(), out.data());
+  const auto out = operation::prepare(executor, dx, operation::SameLevels{view.lod_view()}, view.row_shape());
+  kernel::Im2SequenceGrad<E>::run(executor, gradient.data(), levels.patches(), levels.sequences(), out.data());
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Images, class DX>
 void im2sequence_grad_into(const E& executor, const DY& dy, const Images& images, DX&& dx) {

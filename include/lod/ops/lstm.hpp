@@ -149,9 +149,9 @@ void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>,
   trace.level = level;
   trace.reverse = options.reverse;
   const operation::StepOrder<E> order(executor, trace.table, options.reverse);
-  const auto gates = operation::prepare(trace.gates, operation::PlainRows{rows}, {4 * size});
-  const auto cell = operation::prepare(trace.cell, operation::PlainRows{rows}, {size});
-  const auto states = operation::prepare(trace.hidden, operation::PlainRows{rows}, {size});
+  const auto gates = operation::prepare(executor, trace.gates, operation::PlainRows{rows}, {4 * size});
+  const auto cell = operation::prepare(executor, trace.cell, operation::PlainRows{rows}, {size});
+  const auto states = operation::prepare(executor, trace.hidden, operation::PlainRows{rows}, {size});
   const T* const initial_hidden = order.keep_states(options.initial_hidden, size, trace.initial_hidden);
   const T* const initial_cell = order.keep_states(options.initial_cell, size, trace.initial_cell);
 
@@ -168,10 +168,11 @@ void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>,
     kernel::LstmStep<E>::run(executor, active, size, cell_before, step, cell.data() + start * size,
                              states.data() + start * size);
   }
-  const auto out = operation::prepare(hidden, as_x, {size});
+  const auto out = operation::prepare(executor, hidden, as_x, {size});
   order.from_steps(states.data(), size, out.data());
-  order.last_states(states.data(), initial_hidden, size, operation::prepare(last_hidden, above, {size}).data());
-  order.last_states(cell.data(), initial_cell, size, operation::prepare(last_cell, above, {size}).data());
+  order.last_states(states.data(), initial_hidden, size,
+                    operation::prepare(executor, last_hidden, above, {size}).data());
+  order.last_states(cell.data(), initial_cell, size, operation::prepare(executor, last_cell, above, {size}).data());
 }
 template <Executor E, LoDTensorLike X>
 Lstm<value_type_t<X>, device_t<X>> lstm(const E& executor, const X& x,
@@ -223,14 +224,14 @@ void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
   const operation::StepOrder<E> order(executor, trace.table, trace.reverse);
   const T* const initial_hidden = operation::given(trace.initial_hidden);
   const T* const initial_cell = operation::given(trace.initial_cell);
-  const Workspace::Loan<T> dgates(executor.workspace(), rows * 4 * size);
-  const Workspace::Loan<T> dsteps(executor.workspace(), rows * size);
+  const kernel::Scratch<E, T> dgates(executor, rows * 4 * size);
+  const kernel::Scratch<E, T> dsteps(executor, rows * size);
   // By rank, of the sequences that the steps so far have not reached: by their last states; of the others: by the
   // states before the step.
-  const Workspace::Loan<T> dstate(executor.workspace(), sequences * size);
-  const Workspace::Loan<T> dcell(executor.workspace(), sequences * size);
+  const kernel::Scratch<E, T> dstate(executor, sequences * size);
+  const kernel::Scratch<E, T> dcell(executor, sequences * size);
   // Turned over once, so that a product with few rows, of which there is one a step, can read it as it lies.
-  const Workspace::Loan<T> recurrent(executor.workspace(), 4 * size * size);
+  const kernel::Scratch<E, T> recurrent(executor, 4 * size * size);
   kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 4 * size, recurrent.data());
   if (operation::given(gradient)) order.to_steps(gradient.data(), size, dsteps.data());
   order.to_ranks(operation::given(options.dlast_hidden), size, dstate.data());
@@ -246,10 +247,10 @@ void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
                                     size, 0, dstate.data(), size);
   }
   order.project_grad(view.data(), inputs, weights.input, weights.bias, dgates.data(), 4 * size,
-                     operation::prepare(dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
+                     operation::prepare(executor, dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
   order.recur_grad(trace.hidden.data(), initial_hidden, size, weights.recurrent, dgates.data(), dweights.recurrent);
-  order.from_ranks(dstate.data(), size, operation::prepare(dinitial_hidden, above, {size}).data());
-  order.from_ranks(dcell.data(), size, operation::prepare(dinitial_cell, above, {size}).data());
+  order.from_ranks(dstate.data(), size, operation::prepare(executor, dinitial_hidden, above, {size}).data());
+  order.from_ranks(dcell.data(), size, operation::prepare(executor, dinitial_cell, above, {size}).data());
 }
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X>
 LstmGrad<value_type_t<X>, device_t<X>> lstm_grad(const E& executor, const DHidden& dhidden, const X& x,

@@ -24,13 +24,13 @@
 #include <vector>
 
 namespace lod::op {
-struct merge_add : elements::Arithmetic {};
-struct merge_add_grad : elements::Arithmetic {};
-struct merge_average : elements::Arithmetic {};
-struct merge_average_grad : elements::Arithmetic {};
-struct from_dense : elements::Any {};
-struct to_dense : elements::Arithmetic {};
-struct to_dense_grad : elements::Any {};
+struct merge_add : elements::Arithmetic, elements::OnCpu {};
+struct merge_add_grad : elements::Arithmetic, elements::OnCpu {};
+struct merge_average : elements::Arithmetic, elements::OnCpu {};
+struct merge_average_grad : elements::Arithmetic, elements::OnCpu {};
+struct from_dense : elements::Any, elements::OnCpu {};
+struct to_dense : elements::Arithmetic, elements::OnCpu {};
+struct to_dense_grad : elements::Any, elements::OnCpu {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -265,7 +265,7 @@ template <Executor E, class T, class Y>
 void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>& g, Y&& y) {
   detail::check_elements<op::to_dense, T>();
   const std::array sources{&g};
-  const auto out = operation::prepare(y, operation::PlainRows{g.height()}, g.row_shape());
+  const auto out = operation::prepare(executor, y, operation::PlainRows{g.height()}, g.row_shape());
   const operation::RowGroups<E, T> groups(executor, sources);
   kernel::SetZero<E>::run(executor, out.data(), g.height() * g.row_size());
   kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), groups.groups(), g.row_size(),

@@ -16,36 +16,35 @@ namespace lod::inline LOD_TARGET {
 namespace operation {
 
 /// The sequences of the outermost level for a kernel; where there is no level, each row as a sequence.
+template <Executor E>
 class OutermostSegments {
  public:
-  OutermostSegments(Workspace& workspace, const LoDView& levels)
-      : rows_(workspace, levels.levels() > 0 ? 0 : levels.size() + 1) {
+  OutermostSegments(const E& executor, const LoDView& levels)
+      : rows_(executor, levels.levels() > 0 ? 0 : levels.size() + 1) {
     if (levels.levels() > 0) {
-      segments_ = segments(levels, 0);
+      segments_ = segments(executor, levels, 0);
       return;
     }
     for (std::int64_t i = 0; i <= levels.size(); ++i) rows_[i] = i;
-    segments_ = {rows_.data(), levels.size(), 1};
+    segments_ = segments(rows_, levels.size(), 1);
   }
   const kernel::Segments& get() const noexcept { return segments_; }
 
  private:
-  Workspace::Loan<std::int64_t> rows_;
+  Array<E, std::int64_t> rows_;
   kernel::Segments segments_;
 };
 
 /// Copies the rows of x to `to`, which does not overlap them.
 template <Executor E, class T, class Device>
 void copy_rows(const E& executor, const LoDTensorView<const T, Device>& x, T* to) {
-  const T* source = x.data();
-  const std::int64_t offsets[] = {0, x.rows()};
-  kernel::RunCopy<E>::run(executor, &source, kernel::Segments{offsets, 1, x.rows()}, x.row_size(), to);
+  kernel::CopyValues<E>::run(executor, x.data(), x.rows() * x.row_size(), to);
 }
 
 /// The rows of x under the levels of `structure`, which is for as many.
 template <Executor E, class T, class Device, class Structure, class Y>
 void copy_into(const E& executor, const LoDTensorView<const T, Device>& x, const Structure& structure, Y&& y) {
-  const auto out = prepare(y, structure, x.row_shape());
+  const auto out = prepare(executor, y, structure, x.row_shape());
   copy_rows(executor, x, out.data());
 }
 
@@ -87,7 +86,7 @@ class Rearrangement {
   /// Gives y the levels of the result and the rows.
   template <class Y>
   void write(Y&& y) const {
-    const auto out = prepare(y, levels_, x_.row_shape());
+    const auto out = prepare(executor_, y, levels_, x_.row_shape());
     runs_.copy(executor_, source(), x_.row_size(), out.data());
   }
 

@@ -67,14 +67,14 @@ auto* given(const X& x) {
 /// Every row becomes `row`.
 template <Executor E, class T>
 void repeat_row(const E& executor, const T* row, std::int64_t row_size, std::int64_t rows, T* to) {
-  const std::int64_t offsets[] = {0, rows};
-  kernel::SequencePoolGrad<E>::run(executor, row, kernel::Segments{offsets, 1, rows}, row_size, PoolType::SUM, to);
+  const WholeBatch<E> batch(executor, rows);
+  kernel::SequencePoolGrad<E>::run(executor, row, batch.segments(), row_size, PoolType::SUM, to);
 }
 /// The sums of the columns, as those of a sequence.
 template <Executor E, class T>
 void sum_columns(const E& executor, const T* x, std::int64_t rows, std::int64_t row_size, T* sums) {
-  const std::int64_t offsets[] = {0, rows};
-  kernel::SequencePool<E>::run(executor, x, kernel::Segments{offsets, 1, rows}, row_size, PoolType::SUM, T{}, sums);
+  const WholeBatch<E> batch(executor, rows);
+  kernel::SequencePool<E>::run(executor, x, batch.segments(), row_size, PoolType::SUM, T{}, sums);
 }
 
 /// The order of rows and sequences by time steps, in scratch memory.
@@ -85,11 +85,11 @@ class StepOrder {
   StepOrder(const E& executor, const RankTable& table, bool reverse)
       : executor_(executor),
         table_(table),
-        starts_(executor.workspace(), table.steps() + 1),
-        rows_(executor.workspace(), table.lod().rows()),
-        places_(executor.workspace(), table.lod().rows()),
-        sequences_(executor.workspace(), table.size()),
-        ranks_(executor.workspace(), table.size()) {
+        starts_(executor, table.steps() + 1),
+        rows_(executor, table.lod().rows()),
+        places_(executor, table.lod().rows()),
+        sequences_(executor, table.size()),
+        ranks_(executor, table.size()) {
     write_step_offsets(table, starts_.span());
     const auto offsets = table.lod().offsets(0);
     for (std::int64_t rank = 0; rank < table.size(); ++rank) {
@@ -118,30 +118,30 @@ class StepOrder {
   /// The rows of a batch by steps, and back.
   template <class T>
   void to_steps(const T* x, std::int64_t row_size, T* by_steps) const {
-    gather(x, rows_.data(), rows(), row_size, by_steps);
+    gather(x, rows_, rows(), row_size, by_steps);
   }
   template <class T>
   void from_steps(const T* by_steps, std::int64_t row_size, T* x) const {
-    gather(by_steps, places_.data(), rows(), row_size, x);
+    gather(by_steps, places_, rows(), row_size, x);
   }
   /// One row for each sequence by rank, and back in the order of the batch. Null stands for zeros.
   template <class T>
   void to_ranks(const T* x, std::int64_t row_size, T* by_rank) const {
     if (x) {
-      gather(x, sequences_.data(), sequences(), row_size, by_rank);
+      gather(x, sequences_, sequences(), row_size, by_rank);
     } else {
       kernel::SetZero<E>::run(executor_, by_rank, sequences() * row_size);
     }
   }
   template <class T>
   void from_ranks(const T* by_rank, std::int64_t row_size, T* x) const {
-    gather(by_rank, ranks_.data(), sequences(), row_size, x);
+    gather(by_rank, ranks_, sequences(), row_size, x);
   }
 
   /// Initial states by rank in `kept`, which has no rows where none are given; returns where they are, or null.
   template <class View, class Tensor>
   auto* keep_states(const View& states, std::int64_t size, Tensor& kept) const {
-    const auto out = prepare(kept, PlainRows{states.rows()}, {size});
+    const auto out = prepare(executor_, kept, PlainRows{states.rows()}, {size});
     if (out.rows() > 0) to_ranks(states.data(), size, out.data());
     return given(out);
   }
@@ -150,9 +150,9 @@ class StepOrder {
   /// for an empty one. Null stands for zeros.
   template <class T>
   void last_states(const T* by_steps, const T* initial, std::int64_t row_size, T* last) const {
-    const Workspace::Loan<const T*> sources(executor_.workspace(), sequences());
-    const Workspace::Loan<std::int64_t> offsets(executor_.workspace(), sequences() + 1);
-    const Workspace::Loan<T> zero(executor_.workspace(), row_size);
+    const Array<E, const T*> sources(executor_, sequences());
+    const Array<E, std::int64_t> offsets(executor_, sequences() + 1);
+    const kernel::Scratch<E, T> zero(executor_, row_size);
     kernel::SetZero<E>::run(executor_, zero.data(), row_size);
     for (std::int64_t i = 0; i < sequences(); ++i) {
       const std::int64_t rank = ranks_[i], length = table_[rank].length;
@@ -162,14 +162,13 @@ class StepOrder {
       offsets[i] = i;
     }
     offsets[sequences()] = sequences();
-    kernel::RunCopy<E>::run(executor_, sources.data(), kernel::Segments{offsets.data(), sequences(), 1}, row_size,
-                            last);
+    kernel::RunCopy<E>::run(executor_, sources.on_device(), segments(offsets, sequences(), 1), row_size, last);
   }
 
   /// gates = x W + bias, by steps; x has rows of d numbers, W d rows of `columns`. A bias may be null.
   template <class T>
   void project(const T* x, std::int64_t d, const T* weights, const T* bias, std::int64_t columns, T* gates) const {
-    const Workspace::Loan<T> by_steps(executor_.workspace(), rows() * d);
+    const kernel::Scratch<E, T> by_steps(executor_, rows() * d);
     to_steps(x, d, by_steps.data());
     if (bias) repeat_row(executor_, bias, columns, rows(), gates);
     matrix_product<E, T>(executor_, false, false, rows(), columns, d, 1, by_steps.data(), d, weights, columns,
@@ -179,15 +178,15 @@ class StepOrder {
   template <class T, class Tensor>
   void project_grad(const T* x, std::int64_t d, const Tensor& weights, const Tensor& bias, const T* dgates,
                     std::int64_t columns, T* dx, Tensor& dweights, Tensor& dbias) const {
-    const Workspace::Loan<T> by_steps(executor_.workspace(), rows() * d);
+    const kernel::Scratch<E, T> by_steps(executor_, rows() * d);
     to_steps(x, d, by_steps.data());
-    const auto out = prepare(dweights, SameLevels{weights.lod_view()}, weights.row_shape());
+    const auto out = prepare(executor_, dweights, SameLevels{weights.lod_view()}, weights.row_shape());
     matrix_product<E, T>(executor_, true, false, d, columns, rows(), 1, by_steps.data(), d, dgates, columns, 0,
                          out.data(), columns);
     matrix_product<E, T>(executor_, false, true, rows(), d, columns, 1, dgates, columns, weights.data(), columns, 0,
                          by_steps.data(), d);
     from_steps(by_steps.data(), d, dx);
-    const auto sums = prepare(dbias, SameLevels{bias.lod_view()}, bias.row_shape());
+    const auto sums = prepare(executor_, dbias, SameLevels{bias.lod_view()}, bias.row_shape());
     if (given(bias)) sum_columns(executor_, dgates, rows(), columns, sums.data());
   }
   /// The gradient by U where the states before each step, of `size` numbers, are multiplied by it. `after` are those
@@ -199,33 +198,34 @@ class StepOrder {
     // What is before a step is the upper part of what is after the one before it: a copy makes all of them one matrix.
     const std::int64_t first = initial ? 0 : 1, count = std::max<std::int64_t>(steps() - first, 0);
     const std::int64_t skipped = count > 0 ? starts_[first] : rows(), columns = weights.row_size();
-    const Workspace::Loan<T> before(executor_.workspace(), (rows() - skipped) * size);
-    const Workspace::Loan<const T*> sources(executor_.workspace(), count);
+    const kernel::Scratch<E, T> before(executor_, (rows() - skipped) * size);
+    const Array<E, const T*> sources(executor_, count);
     for (std::int64_t i = 0; i < count; ++i) {
       sources[i] = first + i > 0 ? after + starts_[first + i - 1] * size : initial;
     }
     if (count > 0) {
-      kernel::RunCopy<E>::run(executor_, sources.data(), kernel::Segments{starts_.data() + first, count, active(first)},
-                              size, before.data());
+      const kernel::Segments parts(starts_.data() + first, count, active(first));
+      kernel::RunCopy<E>::run(executor_, sources.on_device(), parts.at(starts_.on_device() + first), size,
+                              before.data());
     }
-    const auto out = prepare(dweights, SameLevels{weights.lod_view()}, weights.row_shape());
+    const auto out = prepare(executor_, dweights, SameLevels{weights.lod_view()}, weights.row_shape());
     matrix_product<E, T>(executor_, true, false, size, columns, rows() - skipped, 1, before.data(), size,
                          dproducts + skipped * columns, columns, 0, out.data(), columns);
   }
 
  private:
   template <class T>
-  void gather(const T* x, const std::int64_t* ids, std::int64_t count, std::int64_t row_size, T* y) const {
-    kernel::GatherRows<E>::run(executor_, x, ids, count, row_size, std::int64_t{-1}, y);
+  void gather(const T* x, const Array<E, std::int64_t>& ids, std::int64_t count, std::int64_t row_size, T* y) const {
+    kernel::GatherRows<E>::run(executor_, x, ids.on_device(), count, row_size, std::int64_t{-1}, y);
   }
 
   const E& executor_;
   const RankTable& table_;
-  Workspace::Loan<std::int64_t> starts_;     // of the steps
-  Workspace::Loan<std::int64_t> rows_;       // for each place among the steps, the row of the batch
-  Workspace::Loan<std::int64_t> places_;     // and the other way round
-  Workspace::Loan<std::int64_t> sequences_;  // for each rank, the sequence
-  Workspace::Loan<std::int64_t> ranks_;      // and the other way round
+  Array<E, std::int64_t> starts_;     // of the steps
+  Array<E, std::int64_t> rows_;       // for each place among the steps, the row of the batch
+  Array<E, std::int64_t> places_;     // and the other way round
+  Array<E, std::int64_t> sequences_;  // for each rank, the sequence
+  Array<E, std::int64_t> ranks_;      // and the other way round
 };
 
 /// Throws ShapeMismatch unless a matrix of weights, whose rows are those of the tensor, has the size that it must have.

@@ -25,9 +25,9 @@
 #include <type_traits>
 
 namespace lod::op {
-struct scatter : elements::Number {};
-struct scatter_grad : elements::Floating {};
-struct scale : elements::Number {};
+struct scatter : elements::Number, elements::OnCpu {};
+struct scatter_grad : elements::Floating, elements::OnCpu {};
+struct scale : elements::Number, elements::OnCpu {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -191,7 +191,7 @@ void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, ty
   operation::check_same_rows(x.rows(), x.row_shape(), g, "scatter_grad: the dense tensor");
   const std::array sources{&g};
   const operation::RowGroups<E, T> groups(executor, sources);
-  const auto d = operation::prepare(ddense, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto d = operation::prepare(executor, ddense, operation::SameLevels{view.lod_view()}, view.row_shape());
   if (d.data() != view.data()) operation::copy_rows(executor, view, d.data());
   dg.resize(g.rows(), g.height(), g.row_shape());
   operation::with_scattered(op, [&](const auto& f) {
@@ -249,7 +249,7 @@ template <Executor E, class T, LoDTensorLike X, class Y>
 void add_into(const E& executor, const SelectedRows<T, typename E::device>& g, const X& x, Y&& y) {
   const auto view = x.view();
   operation::check_same_rows(view.rows(), view.row_shape(), g, "add");
-  const auto out = operation::prepare(y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
   if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());
   scatter(executor, g, ScatterOp::ADD, out);
 }

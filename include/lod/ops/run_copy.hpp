@@ -21,6 +21,9 @@ namespace kernel {
 /// sources[i] on.
 template <class Executor>
 struct RunCopy : Missing<Executor> {};
+/// run(executor, x, count, y): y[i] = x[i].
+template <class Executor>
+struct CopyValues : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
@@ -85,8 +88,8 @@ class Runs {
   /// The rows of the runs, which have been descended to, one behind the other to y.
   template <class E, class View, class T>
   void copy(const E& executor, std::span<const View> views, std::int64_t row_size, T* y) const {
-    const Workspace::Loan<const T*> sources(executor.workspace(), size_);
-    const Workspace::Loan<std::int64_t> offsets(executor.workspace(), size_ + 1);
+    const Array<E, const T*> sources(executor, size_);
+    const Array<E, std::int64_t> offsets(executor, size_ + 1);
     std::int64_t copies = 0, max_rows = 0, source = -1, end = -1;
     offsets[0] = 0;
     for (std::int64_t i = 0; i < size_; ++i) {
@@ -102,7 +105,7 @@ class Runs {
       source = run.source;
       end = run.end;
     }
-    kernel::RunCopy<E>::run(executor, sources.data(), kernel::Segments{offsets.data(), copies, max_rows}, row_size, y);
+    kernel::RunCopy<E>::run(executor, sources.on_device(copies), segments(offsets, copies, max_rows), row_size, y);
   }
 
  private:

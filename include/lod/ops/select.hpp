@@ -19,6 +19,7 @@
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -135,34 +136,36 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
     }
   }
   operation::check_row_count(view.rows(), rows, "select_grad: dy");
-  const auto out = operation::prepare(dx, operation::SameLevels{levels}, view.row_shape());
+  const auto out = operation::prepare(executor, dx, operation::SameLevels{levels}, view.row_shape());
 
-  // The copies of a sequence, then, row by row, the copies of the row.
-  const Workspace::Loan<std::int64_t> order(executor.workspace(), count), sequences(executor.workspace(), count);
-  const Workspace::Loan<std::int64_t> groups(executor.workspace(), count + 1);
-  const std::int64_t size = kernel::GroupRows<E>::run(executor, list.data(), count, levels.size(), order.data(),
-                                                      sequences.data(), groups.data());
-  const Workspace::Loan<const T*> sources(executor.workspace(), rows);
-  const Workspace::Loan<std::int64_t> copies(executor.workspace(), rows), to(executor.workspace(), rows);
-  const Workspace::Loan<std::int64_t> row_groups(executor.workspace(), rows + 1);
-  std::int64_t row_count = 0, longest = 0;
+  // The copies of each sequence: at first where they begin, then, when all are in their places, where they end.
+  const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
+  const Workspace::Loan<std::int64_t> ends(executor.workspace(), levels.size() + 1);
+  std::fill_n(ends.data(), levels.size() + 1, 0);
+  for (const std::int64_t sequence : list) ++ends[sequence + 1];
+  for (std::int64_t sequence = 0; sequence < levels.size(); ++sequence) ends[sequence + 1] += ends[sequence];
+  for (std::int64_t i = 0; i < count; ++i) order[ends[list[static_cast<std::size_t>(i)]]++] = i;
+  // Row by row, the copies of the row.
+  const operation::Array<E, const T*> sources(executor, rows);
+  const operation::Array<E, std::int64_t> copies(executor, rows), to(executor, rows), row_groups(executor, rows + 1);
+  std::int64_t row_count = 0, longest = 0, begin = 0;
   row_groups[0] = 0;
-  for (std::int64_t group = 0; group < size; ++group) {
-    const std::int64_t first = operation::rows_before(levels, sequences[group]);
-    const std::int64_t copied = groups[group + 1] - groups[group];
+  for (std::int64_t sequence = 0; sequence < levels.size(); begin = ends[sequence++]) {
+    const std::int64_t copied = ends[sequence] - begin;
+    if (copied == 0) continue;
+    const std::int64_t first = operation::rows_before(levels, sequence);
     if (copied > longest) longest = copied;
-    for (std::int64_t row = 0; row < length(sequences[group]); ++row) {
+    for (std::int64_t row = 0; row < length(sequence); ++row) {
       std::int64_t next = row_groups[row_count];
-      for (std::int64_t copy = groups[group]; copy < groups[group + 1]; ++copy)
-        copies[next++] = starts[order[copy]] + row;
+      for (std::int64_t copy = begin; copy < ends[sequence]; ++copy) copies[next++] = starts[order[copy]] + row;
       to[row_count] = first + row;
       row_groups[++row_count] = next;
     }
   }
   for (std::int64_t row = 0; row < rows; ++row) sources[row] = view.data() + row * view.row_size();
   kernel::SetZero<E>::run(executor, out.data(), out.rows() * view.row_size());
-  kernel::SumGroups<E>::run(executor, PoolType::SUM, sources.data(), copies.data(),
-                            kernel::Segments{row_groups.data(), row_count, longest}, view.row_size(), to.data(),
+  kernel::SumGroups<E>::run(executor, PoolType::SUM, sources.on_device(), copies.on_device(),
+                            operation::segments(row_groups, row_count, longest), view.row_size(), to.on_device(),
                             out.data());
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
@@ -210,7 +213,7 @@ void filter_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
   const LoDView& levels = x_levels.view();
   operation::check_mask(mask, levels.size(), "filter_grad");
   const operation::MaskedIds kept(executor.workspace(), mask, true);
-  const Workspace::Loan<std::int64_t> rows(executor.workspace(), levels.rows());  // of dy, for each of dx
+  const operation::Array<E, std::int64_t> rows(executor, levels.rows());  // of dy, for each of dx
   for (std::int64_t& row : rows.span()) row = -1;
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < kept.size(); ++i) {
@@ -218,8 +221,8 @@ void filter_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
     for (std::int64_t row = operation::rows_before(levels, kept[i]); row < end; ++row) rows[row] = count++;
   }
   operation::check_row_count(view.rows(), count, "filter_grad: dy");
-  const auto out = operation::prepare(dx, operation::SameLevels{levels}, view.row_shape());
-  kernel::GatherRows<E>::run(executor, view.data(), rows.data(), levels.rows(), view.row_size(), std::int64_t{-1},
+  const auto out = operation::prepare(executor, dx, operation::SameLevels{levels}, view.row_shape());
+  kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), levels.rows(), view.row_size(), std::int64_t{-1},
                              out.data());
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>

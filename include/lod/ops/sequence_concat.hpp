@@ -85,7 +85,7 @@ void concat_into(const E& executor, std::span<const View> views, Y&& y) {
     for (const std::int64_t* offsets : children.span()) lengths[i + 1] += offsets[i + 1] - offsets[i];
   }
   runs.descend(levels);
-  const auto out = prepare(y, levels, views[0].row_shape());
+  const auto out = prepare(executor, y, levels, views[0].row_shape());
   runs.copy(executor, views, views[0].row_size(), out.data());
 }
 
@@ -177,7 +177,6 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, std::span<const 
   // Where the next part of sequence i begins in dy: at first, behind all that the LoDs have before it.
   const std::int64_t size = lods[0].size(0);
   const Workspace::Loan<std::int64_t> next(executor.workspace(), size);
-  const Workspace::Loan<const T*> sources(executor.workspace(), size);
   for (std::int64_t i = 0; i < size; ++i) next[i] = 0;
   for (const LoD& lod : lods) {
     const auto rows_before = lod.view().absolute_offsets(0);
@@ -186,13 +185,15 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, std::span<const 
   dx = dxs.begin();
   for (const LoD& lod : lods) {
     const LoDView levels = lod.view();
-    const auto out = operation::prepare(*dx++, operation::SameLevels{levels}, view.row_shape());
-    const kernel::Segments parts = operation::segments(out, 0);
+    const auto out = operation::prepare(executor, *dx++, operation::SameLevels{levels}, view.row_shape());
+    const auto offsets = levels.absolute_offsets(0);
+    const operation::Array<E, const T*> sources(executor, size);
     for (std::int64_t i = 0; i < size; ++i) {
       sources[i] = view.data() + next[i] * view.row_size();
-      next[i] += parts.length(i);
+      next[i] += offsets[static_cast<std::size_t>(i) + 1] - offsets[static_cast<std::size_t>(i)];
     }
-    kernel::RunCopy<E>::run(executor, sources.data(), parts, view.row_size(), out.data());
+    kernel::RunCopy<E>::run(executor, sources.on_device(), operation::segments(executor, out, 0), view.row_size(),
+                            out.data());
   }
 }
 template <Executor E, LoDTensorLike DY>

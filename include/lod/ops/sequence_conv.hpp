@@ -127,9 +127,10 @@ void sequence_conv_into(const E& executor, const X& x, const Filter& filter,
   operation::check_has_level(view, "sequence_conv");
   const int level = detail::resolve_level(options.level, view.levels());
   const auto window = operation::check_conv(view, weights, options, "sequence_conv");
-  const auto out = operation::prepare(y, operation::SameLevels{view.lod_view()}, weights.row_shape());
-  kernel::SequenceConv<E>::run(executor, view.data(), operation::segments(view, level), view.row_size(), window,
-                               operation::padding_data(options), weights.data(), weights.row_size(), out.data());
+  const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, weights.row_shape());
+  kernel::SequenceConv<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
+                               window, operation::padding_data(options), weights.data(), weights.row_size(),
+                               out.data());
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Filter, class Y>
 void sequence_conv_into(const E& executor, const X& x, const Filter& filter, Y&& y) {
@@ -161,16 +162,16 @@ void conv_grad_into(const E& executor, const View& dy, const View& x, const Filt
   check_output(dx, SameLevels{x.lod_view()}, x.row_shape());
   check_output(dfilter, filter_rows, filter.row_shape());
   if (dpadding) check_output(*dpadding, padding_rows, x.row_shape());
-  const kernel::Segments sequences = segments(x, level);
+  const kernel::Segments sequences = segments(executor, x, level);
   const std::int64_t columns = filter.row_size();
-  const auto out = prepare(dx, SameLevels{x.lod_view()}, x.row_shape());
+  const auto out = prepare(executor, dx, SameLevels{x.lod_view()}, x.row_shape());
   kernel::SequenceConvInputGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
                                         out.data());
-  const auto out_filter = prepare(dfilter, filter_rows, filter.row_shape());
+  const auto out_filter = prepare(executor, dfilter, filter_rows, filter.row_shape());
   kernel::SequenceConvFilterGrad<E>::run(executor, x.data(), dy.data(), sequences, x.row_size(), window,
                                          padding_data(options), columns, out_filter.data());
   if (!dpadding) return;
-  const auto out_padding = prepare(*dpadding, padding_rows, x.row_shape());
+  const auto out_padding = prepare(executor, *dpadding, padding_rows, x.row_shape());
   kernel::SequenceConvPaddingGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
                                           out_padding.data());
 }

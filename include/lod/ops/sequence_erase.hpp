@@ -20,7 +20,7 @@
 #include <utility>
 
 namespace lod::op {
-struct sequence_erase : elements::Id {};
+struct sequence_erase : elements::Id, elements::OnCpu {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -88,10 +88,10 @@ void filter_rows_into(const E& executor, const View& x, const Rule& rule, const 
   for (int level = 0; level <= last; ++level) size += lod.size(level);
   NewLevels levels(executor.workspace(), lod.levels(), size);
   for (int level = 0; level < last; ++level) add_level(levels, lod.offsets(level));
-  const kernel::Segments sequences = segments(x, last);
+  const kernel::Segments sequences = segments(executor, x, last);
   const Workspace::Loan<std::int64_t> scratch(executor.workspace(), Kernel::scratch(x.rows()));
   Kernel::count(executor, x.data(), sequences, rule, scratch.data(), levels.add(lod.size(last)).data());
-  const auto out = prepare(y, levels, x.row_shape());
+  const auto out = prepare(executor, y, levels, x.row_shape());
   Kernel::run(executor, x.data(), sequences, rule, scratch.data(), out.data());
 }
 

@@ -76,12 +76,15 @@ void sequence_mask_into(const E& executor, const Lengths& lengths, const MaskOpt
       const auto view = lengths.view();
       Shape row_shape{places};
       for (std::size_t dim = view.row_shape().size(); dim-- > 0;) row_shape = Shape(view.row_shape()[dim], row_shape);
-      return operation::prepare(y, operation::SameLevels{view.lod_view()}, row_shape);
+      return operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, row_shape);
     } else {
-      return operation::prepare(y, operation::PlainRows{static_cast<std::int64_t>(numbers.size())}, Shape{places});
+      return operation::prepare(executor, y, operation::PlainRows{static_cast<std::int64_t>(numbers.size())},
+                                Shape{places});
     }
   }();
-  kernel::SequenceMask<E>::run(executor, numbers.data(), static_cast<std::int64_t>(numbers.size()), places, out.data());
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  const operation::OnDevice<E, std::int64_t> there(executor, numbers);
+  kernel::SequenceMask<E>::run(executor, there.data(), count, places, out.data());
 }
 template <Executor E, class Lengths, class Y>
 void sequence_mask_into(const E& executor, const Lengths& lengths, Y&& y) {

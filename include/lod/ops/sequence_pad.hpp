@@ -101,6 +101,7 @@ template <class Lengths>
 std::span<const std::int64_t> lengths_span(const Lengths& lengths) {
   if constexpr (LoDTensorLike<Lengths>) {
     static_assert(std::same_as<value_type_t<Lengths>, std::int64_t>, "lengths: expected a tensor of std::int64_t");
+    static_assert(std::same_as<device_t<Lengths>, Cpu>, "lengths say how large the result is: expected on the CPU");
     return lengths.view().values();
   } else {
     return lengths;
@@ -147,16 +148,17 @@ void sequence_pad_into(const E& executor, const X& x, const PadOptions& options,
   const auto view = x.view();
   operation::check_has_level(view, "sequence_pad");
   const int level = detail::resolve_level(options.level, view.levels());
-  const kernel::Segments sequences = operation::segments(view, level);
+  const kernel::Segments sequences = operation::segments(view.lod_view(), level);
   const std::int64_t length = operation::padded_length(sequences, options, "sequence_pad");
   const operation::PlainRows rows{sequences.size};
   const Shape row_shape(length, view.row_shape());
   operation::check_output(dense, rows, row_shape);
   operation::check_output(lengths, rows, Shape());
-  const auto out = operation::prepare(dense, rows, row_shape);
-  const auto out_lengths = operation::prepare(lengths, rows, Shape());
-  kernel::SequencePad<E>::run(executor, view.data(), sequences, view.row_size(), length, options.side,
-                              options.pad_value.to<T>(), out.data(), out_lengths.data());
+  const auto out = operation::prepare(executor, dense, rows, row_shape);
+  const auto out_lengths = operation::prepare(executor, lengths, rows, Shape());
+  kernel::SequencePad<E>::run(executor, view.data(), operation::on_device(executor, view.lod_view(), sequences),
+                              view.row_size(), length, options.side, options.pad_value.to<T>(), out.data(),
+                              out_lengths.data());
 }
 template <Executor E, LoDTensorLike X, class Dense, class Lengths>
 void sequence_pad_into(const E& executor, const X& x, Dense&& dense, Lengths&& lengths) {
@@ -190,9 +192,9 @@ void sequence_pad_grad_into(const E& executor, const DY& dy, const LoD& lod, con
   operation::check_dense(view.row_shape(), "sequence_pad_grad: dy");
   const Shape row_shape = view.row_shape().without_first();
   operation::check_row_shape(view.row_shape(), Shape(length, row_shape), "sequence_pad_grad: dy");
-  const auto out = operation::prepare(dx, operation::SameLevels{levels}, row_shape);
-  kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side, sequences, row_shape.elements(),
-                                out.data());
+  const auto out = operation::prepare(executor, dx, operation::SameLevels{levels}, row_shape);
+  kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side,
+                                operation::on_device(executor, levels, sequences), row_shape.elements(), out.data());
 }
 template <Executor E, LoDTensorLike DY, class DX>
 void sequence_pad_grad_into(const E& executor, const DY& dy, const LoD& lod, DX&& dx) {
@@ -225,11 +227,10 @@ void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengt
   const std::int64_t length = view.row_shape().front();
   const Shape row_shape = view.row_shape().without_first();
   operation::NewLevels levels(executor.workspace(), 1, view.rows());
-  const kernel::Segments sequences =
-      operation::add_lengths(levels, operation::lengths_span(lengths), view.rows(), length, "sequence_unpad");
-  const auto out = operation::prepare(y, levels, row_shape);
-  kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side, sequences, row_shape.elements(),
-                                out.data());
+  operation::add_lengths(levels, operation::lengths_span(lengths), view.rows(), length, "sequence_unpad");
+  const auto out = operation::prepare(executor, y, levels, row_shape);
+  kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side, operation::segments(executor, out, 0),
+                                row_shape.elements(), out.data());
 }
 template <Executor E, LoDTensorLike X, class Lengths, class Y>
 void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengths, Y&& y) {
@@ -262,9 +263,10 @@ void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& le
   operation::NewLevels levels(executor.workspace(), 1, size);
   const kernel::Segments sequences = operation::add_lengths(levels, given, size, padded_length, "sequence_unpad_grad");
   operation::check_row_count(view.rows(), sequences.rows(), "sequence_unpad_grad: dy");
-  const auto out = operation::prepare(ddense, operation::PlainRows{size}, row_shape);
-  kernel::SequencePad<E>::run(executor, view.data(), sequences, view.row_size(), padded_length, options.side, T{},
-                              out.data(), nullptr);
+  const auto out = operation::prepare(executor, ddense, operation::PlainRows{size}, row_shape);
+  const operation::OnDevice<E, std::int64_t> offsets(executor, {sequences.offsets, given.size() + 1});
+  kernel::SequencePad<E>::run(executor, view.data(), sequences.at(offsets.data()), view.row_size(), padded_length,
+                              options.side, T{}, out.data(), nullptr);
 }
 template <Executor E, LoDTensorLike DY, class Lengths, class DX>
 void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& lengths, std::int64_t padded_length,

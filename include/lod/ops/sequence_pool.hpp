@@ -77,8 +77,8 @@ void sequence_pool_into(const E& executor, const X& x, PoolType type, const Pool
   const auto view = x.view();
   operation::check_has_level(view, "sequence_pool");
   const int level = detail::resolve_level(options.level, view.levels());
-  const auto out = operation::prepare(y, operation::LevelsAbove{view.lod_view(), level}, view.row_shape());
-  kernel::SequencePool<E>::run(executor, view.data(), operation::segments(view, level), view.row_size(), type,
+  const auto out = operation::prepare(executor, y, operation::LevelsAbove{view.lod_view(), level}, view.row_shape());
+  kernel::SequencePool<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(), type,
                                options.pad_value.to<T>(), out.data());
 }
 template <Executor E, LoDTensorLike X, class Y>
@@ -140,12 +140,12 @@ void extreme_pool_into(const E& executor, const X& x, const PoolOptions& options
   const auto view = x.view();
   check_has_level(view, minimum ? "sequence_min_pool" : "sequence_max_pool");
   const int level = detail::resolve_level(options.level, view.levels());
-  const kernel::Segments sequences = segments(view, level);
+  const kernel::Segments sequences = segments(executor, view, level);
   const LevelsAbove above{view.lod_view(), level};
   check_output(y, above, view.row_shape());
   check_output(index, PlainRows{sequences.size}, view.row_shape());
-  const auto values = prepare(y, above, view.row_shape());
-  const auto rows = prepare(index, PlainRows{sequences.size}, view.row_shape());
+  const auto values = prepare(executor, y, above, view.row_shape());
+  const auto rows = prepare(executor, index, PlainRows{sequences.size}, view.row_shape());
   kernel::SequenceMaxPool<E>::run(executor, view.data(), sequences, view.row_size(), minimum, options.pad_value.to<T>(),
                                   values.data(), rows.data());
 }
@@ -203,9 +203,9 @@ void sequence_pool_grad_into(const E& executor, const X& dy, const LoD& lod, Poo
   const int level = detail::resolve_level(options.level, lod.levels());
   operation::check_row_count(view.rows(), lod.size(level), "sequence_pool_grad: dy");
   const LoDView sequences = lod.view();
-  const auto out = operation::prepare(dx, operation::SameLevels{sequences}, view.row_shape());
-  kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::segments(out, level), view.row_size(), type,
-                                   out.data());
+  const auto out = operation::prepare(executor, dx, operation::SameLevels{sequences}, view.row_shape());
+  kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::segments(executor, out, level), view.row_size(),
+                                   type, out.data());
 }
 template <Executor E, LoDTensorLike X>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_pool_grad(const E& executor, const X& dy, const LoD& lod,
@@ -221,7 +221,7 @@ auto sequence_pool_grad(const X& dy, const LoD& lod, PoolType type, const PoolOp
 
 /// The gradient of `sequence_max_pool`: dx, with the rows and levels of `lod`, has dy at the rows that won, for each
 /// column, and 0 elsewhere. Throws ShapeMismatch where dy or index do not fit, OutOfRange for an index that is neither
-/// -1 nor a row of its sequence.
+/// -1 nor a row of its sequence; on a GPU, where nobody waits to look, such an index counts as -1.
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
 void sequence_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod,
                                  const PoolOptions& options, Y&& dx) {
@@ -232,19 +232,21 @@ void sequence_max_pool_grad_into(const E& executor, const X& dy, const Index& in
   operation::check_row_count(view.rows(), lod.size(level), "sequence_max_pool_grad: dy");
   operation::check_row_count(winners.rows(), lod.size(level), "sequence_max_pool_grad: index");
   operation::check_row_shape(winners.row_shape(), view.row_shape(), "sequence_max_pool_grad: index");
-  const auto bounds = lod.view().absolute_offsets(level);
-  const std::int64_t* winner = winners.data();
-  for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
-    for (std::int64_t column = 0; column < view.row_size(); ++column, ++winner) {
-      if (*winner != -1 && (*winner < bounds[i] || *winner >= bounds[i + 1])) {
-        throw OutOfRange(detail::text({"sequence_max_pool_grad: index ", *winner, " of sequence ", i,
-                                       ", expected -1 or a row from ", bounds[i], " to ", bounds[i + 1] - 1}));
+  if constexpr (operation::on_cpu<E>) {
+    const auto bounds = lod.view().absolute_offsets(level);
+    const std::int64_t* winner = winners.data();
+    for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
+      for (std::int64_t column = 0; column < view.row_size(); ++column, ++winner) {
+        if (*winner != -1 && (*winner < bounds[i] || *winner >= bounds[i + 1])) {
+          throw OutOfRange(detail::text({"sequence_max_pool_grad: index ", *winner, " of sequence ", i,
+                                         ", expected -1 or a row from ", bounds[i], " to ", bounds[i + 1] - 1}));
+        }
       }
     }
   }
   const LoDView sequences = lod.view();
-  const auto out = operation::prepare(dx, operation::SameLevels{sequences}, view.row_shape());
-  kernel::SequenceMaxPoolGrad<E>::run(executor, view.data(), winners.data(), operation::segments(out, level),
+  const auto out = operation::prepare(executor, dx, operation::SameLevels{sequences}, view.row_shape());
+  kernel::SequenceMaxPoolGrad<E>::run(executor, view.data(), winners.data(), operation::segments(executor, out, level),
                                       view.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index>

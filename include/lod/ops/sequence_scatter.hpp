@@ -7,6 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/checked_ids.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
@@ -47,8 +48,9 @@ struct SequenceScatterUpdatesGrad : Missing<Executor> {};
 namespace operation {
 
 /// The sequences of the ids, one for each row of x. Throws unless they are, and each id is a column of x.
-template <class View, class Ids>
-kernel::Segments check_scatter(const View& x, const Ids& ids, const SequenceScatterOptions& options, const char* what) {
+template <Executor E, class View, class Ids>
+kernel::Segments check_scatter(const E& executor, const View& x, const Ids& ids, const SequenceScatterOptions& options,
+                               const char* what) {
   static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "sequence_scatter: ids are int64");
   check_has_level(ids, what);
   const int level = detail::resolve_level(options.level, ids.levels());
@@ -56,12 +58,11 @@ kernel::Segments check_scatter(const View& x, const Ids& ids, const SequenceScat
     throw ShapeMismatch(
         detail::text({what, ": ids: rows of shape ", to_string(ids.row_shape()), ", expected one id a row"}));
   }
-  const kernel::Segments sequences = segments(ids, level);
+  const kernel::Segments sequences = segments(executor, ids, level);
   if (x.rows() != sequences.size) {
     throw ShapeMismatch(detail::text(
         {what, ": ", x.rows(), " rows of x, expected ", sequences.size, ", one for each sequence of the ids"}));
   }
-  detail::check_row_ids(ids.values(), x.row_size(), what);
   return sequences;
 }
 
@@ -73,7 +74,8 @@ kernel::Segments check_scatter(const View& x, const Ids& ids, const SequenceScat
 /// x; the levels of the updates do not count. Semantics: PaddlePaddle's sequence_scatter.
 ///
 /// `y` may be x's own tensor, but overlap in no other way. Throws InvalidLoD where the ids have no level, OutOfRange
-/// for the level and for an id that is no element of a row, ShapeMismatch for other numbers of rows or updates.
+/// for the level and for an id that is no element of a row (on a GPU its update is left out, and what waits for the
+/// executor next throws), ShapeMismatch for other numbers of rows or updates.
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates, class Y>
 void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const Updates& updates,
                            const SequenceScatterOptions& options, Y&& y) {
@@ -83,14 +85,15 @@ void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const 
   const auto view = x.view();
   const auto list = ids.view();
   const auto numbers = updates.view();
-  const kernel::Segments sequences = operation::check_scatter(view, list, options, "sequence_scatter");
+  const kernel::Segments sequences = operation::check_scatter(executor, view, list, options, "sequence_scatter");
+  const operation::CheckedIds<E> checked(executor, list.values(), view.row_size(), "sequence_scatter");
   if (numbers.rows() != list.rows() || numbers.row_size() != 1) {
     throw ShapeMismatch(detail::text({"sequence_scatter: updates of shape ", to_string(numbers.shape()), ", expected ",
                                       list.rows(), " numbers, one for each id"}));
   }
-  const auto out = operation::prepare(y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
   if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());
-  kernel::SequenceScatter<E>::run(executor, list.data(), numbers.data(), sequences, view.row_size(), out.data());
+  kernel::SequenceScatter<E>::run(executor, checked.data(), numbers.data(), sequences, view.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates, class Y>
 void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const Updates& updates, Y&& y) {
@@ -117,13 +120,14 @@ void sequence_scatter_grad_into(const E& executor, const DY& dy, const Ids& ids,
                                 DX&& dx, DUpdates&& dupdates) {
   const auto view = dy.view();
   const auto list = ids.view();
-  const kernel::Segments sequences = operation::check_scatter(view, list, options, "sequence_scatter_grad");
+  const kernel::Segments sequences = operation::check_scatter(executor, view, list, options, "sequence_scatter_grad");
+  const operation::CheckedIds<E> checked(executor, list.values(), view.row_size(), "sequence_scatter_grad");
   const operation::SameLevels rows{view.lod_view()}, updates{list.lod_view()};
   operation::check_output(dx, rows, view.row_shape());
   operation::check_output(dupdates, updates, list.row_shape());
-  const auto out = operation::prepare(dx, rows, view.row_shape());
-  const auto out_updates = operation::prepare(dupdates, updates, list.row_shape());
-  kernel::SequenceScatterUpdatesGrad<E>::run(executor, view.data(), list.data(), sequences, view.row_size(),
+  const auto out = operation::prepare(executor, dx, rows, view.row_shape());
+  const auto out_updates = operation::prepare(executor, dupdates, updates, list.row_shape());
+  kernel::SequenceScatterUpdatesGrad<E>::run(executor, view.data(), checked.data(), sequences, view.row_size(),
                                              out_updates.data());
   if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());
 }

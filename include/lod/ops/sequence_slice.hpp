@@ -80,7 +80,7 @@ void sequence_slice_into(const E& executor, const X& x, const Offset& offset, co
   const auto offsets = levels.add(lod.size());
   for (std::size_t i = 0; i < counts.size(); ++i) offsets[i + 1] = offsets[i] + counts[i];
   runs.descend(levels);
-  const auto out = operation::prepare(y, levels, view.row_shape());
+  const auto out = operation::prepare(executor, y, levels, view.row_shape());
   runs.copy(executor, views, view.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, class Offset, class Length>
@@ -112,8 +112,7 @@ void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, c
     return levels.levels() == 1 ? child : levels.absolute_offsets(1)[static_cast<std::size_t>(child)];
   };
   const std::int64_t size = lod.size(0);
-  const Workspace::Loan<std::int64_t> parts(executor.workspace(), size + 1);
-  const Workspace::Loan<std::int64_t> first_rows(executor.workspace(), size);
+  const operation::Array<E, std::int64_t> parts(executor, size + 1), first_rows(executor, size);
   std::int64_t longest = 0;
   parts[0] = 0;
   for (std::int64_t i = 0; i < size; ++i) {
@@ -124,9 +123,10 @@ void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, c
     longest = std::max(longest, end - begin);
   }
   operation::check_row_count(view.rows(), parts[size], "sequence_slice_grad: dy");
-  const auto out = operation::prepare(dx, operation::SameLevels{levels}, view.row_shape());
-  kernel::SequenceSliceGrad<E>::run(executor, view.data(), kernel::Segments{parts.data(), size, longest},
-                                    first_rows.data(), operation::segments(out, 0), view.row_size(), out.data());
+  const auto out = operation::prepare(executor, dx, operation::SameLevels{levels}, view.row_shape());
+  kernel::SequenceSliceGrad<E>::run(executor, view.data(), operation::segments(parts, size, longest),
+                                    first_rows.on_device(), operation::segments(executor, out, 0), view.row_size(),
+                                    out.data());
 }
 template <Executor E, LoDTensorLike DY, class Offset, class Length>
 LoDTensor<value_type_t<DY>, device_t<DY>> sequence_slice_grad(const E& executor, const DY& dy, const LoD& lod,

@@ -72,28 +72,32 @@ void check_scalar_rows(const View& x, const char* what) {
   }
 }
 
+/// `parts` are the sequences of dy, for the CPU, and `part_offsets` where a kernel has their offsets.
 template <Executor E, class View, class Index, class DX>
 void sort_grad_into(const E& executor, const View& dy, const Index& index, const kernel::Segments& parts,
-                    const LoDView& lod, int level, const char* what, DX&& dx) {
+                    const std::int64_t* part_offsets, const LoDView& lod, int level, const char* what, DX&& dx) {
   static_assert(std::same_as<value_type_t<Index>, std::int64_t>, "the index of sorted rows is int64");
   check_scalar_rows(dy, what);
   if (index.rows() * index.row_size() != dy.rows()) {
     throw ShapeMismatch(detail::text(
         {what, ": index: ", index.rows() * index.row_size(), " numbers, expected ", dy.rows(), ", one for each row"}));
   }
-  const kernel::Segments sequences = segments(lod, level);
-  for (std::int64_t i = 0; i < parts.size; ++i) {
-    const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
-    for (std::int64_t k = parts.begin(i); k < parts.begin(i + 1); ++k) {
-      const std::int64_t row = index.data()[k];
-      if (row < begin || row >= end) {
-        throw OutOfRange(detail::text(
-            {what, ": index ", row, " of sequence ", i, ", expected a row from ", begin, " to ", end - 1}));
+  if constexpr (on_cpu<E>) {
+    const kernel::Segments sequences = segments(lod, level);
+    for (std::int64_t i = 0; i < parts.size; ++i) {
+      const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
+      for (std::int64_t k = parts.begin(i); k < parts.begin(i + 1); ++k) {
+        const std::int64_t row = index.data()[k];
+        if (row < begin || row >= end) {
+          throw OutOfRange(detail::text(
+              {what, ": index ", row, " of sequence ", i, ", expected a row from ", begin, " to ", end - 1}));
+        }
       }
     }
   }
-  const auto out = prepare(dx, SameLevels{lod}, dy.row_shape());
-  kernel::SequenceSortGrad<E>::run(executor, dy.data(), index.data(), parts, sequences, out.data());
+  const auto out = prepare(executor, dx, SameLevels{lod}, dy.row_shape());
+  kernel::SequenceSortGrad<E>::run(executor, dy.data(), index.data(), parts.at(part_offsets),
+                                   segments(executor, lod, level), out.data());
 }
 
 }  // namespace operation
@@ -114,9 +118,9 @@ void sequence_sort_into(const E& executor, const X& x, const SortOptions& option
   const operation::SameLevels rows{view.lod_view()};
   operation::check_output(y, rows, view.row_shape());
   operation::check_output(index, operation::PlainRows{view.rows()}, view.row_shape());
-  const auto values = operation::prepare(y, rows, view.row_shape());
-  const auto sources = operation::prepare(index, operation::PlainRows{view.rows()}, view.row_shape());
-  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(view, level), options.descending,
+  const auto values = operation::prepare(executor, y, rows, view.row_shape());
+  const auto sources = operation::prepare(executor, index, operation::PlainRows{view.rows()}, view.row_shape());
+  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
                                values.data(), sources.data());
 }
 template <Executor E, LoDTensorLike X, class Y>
@@ -126,8 +130,8 @@ void sequence_sort_into(const E& executor, const X& x, const SortOptions& option
   operation::check_has_level(view, "sequence_sort");
   const int level = detail::resolve_level(options.level, view.levels());
   operation::check_scalar_rows(view, "sequence_sort");
-  const auto values = operation::prepare(y, operation::SameLevels{view.lod_view()}, view.row_shape());
-  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(view, level), options.descending,
+  const auto values = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
                                values.data(), static_cast<std::int64_t*>(nullptr));
 }
 template <Executor E, LoDTensorLike X, class Y>
@@ -154,8 +158,8 @@ void sequence_argsort_into(const E& executor, const X& x, const SortOptions& opt
   operation::check_has_level(view, "sequence_argsort");
   const int level = detail::resolve_level(options.level, view.levels());
   operation::check_scalar_rows(view, "sequence_argsort");
-  const auto sources = operation::prepare(index, operation::PlainRows{view.rows()}, view.row_shape());
-  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(view, level), options.descending,
+  const auto sources = operation::prepare(executor, index, operation::PlainRows{view.rows()}, view.row_shape());
+  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
                                static_cast<value_type_t<X>*>(nullptr), sources.data());
 }
 template <Executor E, LoDTensorLike X, class Index>
@@ -182,7 +186,9 @@ void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index
   const auto view = dy.view();
   operation::check_has_level(view, "sequence_sort_grad: dy");
   const int level = detail::resolve_level(options.level, view.levels());
-  operation::sort_grad_into(executor, view, index.view(), operation::segments(view, level), view.lod_view(), level,
+  const kernel::Segments sequences = operation::segments(view.lod_view(), level);
+  operation::sort_grad_into(executor, view, index.view(), sequences,
+                            operation::on_device(executor, view.lod_view(), sequences).offsets, view.lod_view(), level,
                             "sequence_sort_grad", dx);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
@@ -243,10 +249,10 @@ void sequence_topk_into(const E& executor, const X& x, std::int64_t k, const Top
   const kernel::Segments parts = operation::add_top_levels(levels, lod, level, k);
   operation::check_output(values, levels, view.row_shape());
   operation::check_output(index, operation::PlainRows{parts.rows()}, view.row_shape());
-  const auto out = operation::prepare(values, levels, view.row_shape());
-  const auto sources = operation::prepare(index, operation::PlainRows{parts.rows()}, view.row_shape());
-  kernel::SequenceTopK<E>::run(executor, view.data(), operation::segments(view, level), parts, out.data(),
-                               sources.data());
+  const auto out = operation::prepare(executor, values, levels, view.row_shape());
+  const auto sources = operation::prepare(executor, index, operation::PlainRows{parts.rows()}, view.row_shape());
+  kernel::SequenceTopK<E>::run(executor, view.data(), operation::segments(executor, view, level),
+                               parts.at(operation::segments(executor, out, level).offsets), out.data(), sources.data());
 }
 template <Executor E, LoDTensorLike X, class Values, class Index>
 void sequence_topk_into(const E& executor, const X& x, std::int64_t k, Values&& values, Index&& index) {
@@ -280,7 +286,10 @@ void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index
   operation::NewLevels levels(executor.workspace(), level + 1, operation::top_sequences(sequences, level));
   const kernel::Segments parts = operation::add_top_levels(levels, sequences, level, k);
   operation::check_row_count(view.rows(), parts.rows(), "sequence_topk_grad: dy");
-  operation::sort_grad_into(executor, view, index.view(), parts, sequences, level, "sequence_topk_grad", dx);
+  const operation::OnDevice<E, std::int64_t> offsets(executor,
+                                                     {parts.offsets, static_cast<std::size_t>(parts.size) + 1});
+  operation::sort_grad_into(executor, view, index.view(), parts, offsets.data(), sequences, level, "sequence_topk_grad",
+                            dx);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index>
 LoDTensor<value_type_t<DY>, device_t<DY>> sequence_topk_grad(const E& executor, const DY& dy, const Index& index,

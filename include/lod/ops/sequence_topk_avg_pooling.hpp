@@ -37,7 +37,7 @@ struct ChannelMatrices {
 };
 
 /// run(executor, x, matrices, starts, topks, y): sequence i begins with number starts[i] of x. y[row][channel][k] is
-/// the mean of the greatest topks[k] numbers.
+/// the mean of the greatest topks[k] numbers. `topks` is for the CPU to read.
 template <class Executor>
 struct SequenceTopKAvgPooling : Missing<Executor> {};
 /// run(executor, dy, x, matrices, starts, topks, dx)
@@ -58,24 +58,24 @@ inline void check_topk_avg_options(std::span<const std::int64_t> topks, std::int
 }
 
 /// The matrices of x, checked: their sizes are the lengths of the last levels of both LoDs.
-template <class View>
-kernel::ChannelMatrices check_topk_avg_pooling(const View& x, const LoD& row_lod, const LoD& column_lod,
-                                               std::span<const std::int64_t> topks, std::int64_t channel_num,
-                                               const char* what) {
+template <Executor E, class View>
+kernel::ChannelMatrices check_topk_avg_pooling(const E& executor, const View& x, const LoD& row_lod,
+                                               const LoD& column_lod, std::span<const std::int64_t> topks,
+                                               std::int64_t channel_num, const char* what) {
   detail::check_elements<op::sequence_topk_avg_pooling, value_type_t<View>>();
   check_has_level(x, what);
   check_has_level(row_lod, what);
   check_has_level(column_lod, what);
   check_scalar_rows(x, what);
   check_topk_avg_options(topks, channel_num, what);
-  const kernel::Segments sequences = segments(x, -1);
+  const kernel::Segments sequences = segments(x.lod_view(), -1);
   if (row_lod.size(-1) != sequences.size || column_lod.size(-1) != sequences.size) {
     throw ShapeMismatch(detail::text({what, ": ", row_lod.size(-1), " sequences of rows and ", column_lod.size(-1),
                                       " of columns, expected ", sequences.size, " of each, as x has"}));
   }
-  const kernel::ChannelMatrices matrices{segments(row_lod.view(), -1), segments(column_lod.view(), -1), channel_num};
+  const kernel::Segments rows_of = segments(row_lod.view(), -1), columns_of = segments(column_lod.view(), -1);
   for (std::int64_t i = 0; i < sequences.size; ++i) {
-    const std::int64_t rows = matrices.rows.length(i), columns = matrices.columns.length(i);
+    const std::int64_t rows = rows_of.length(i), columns = columns_of.length(i);
     std::int64_t numbers = 0;
     if (__builtin_mul_overflow(rows, columns, &numbers) || __builtin_mul_overflow(numbers, channel_num, &numbers) ||
         numbers != sequences.length(i)) {
@@ -83,7 +83,8 @@ kernel::ChannelMatrices check_topk_avg_pooling(const View& x, const LoD& row_lod
                                         channel_num, " * ", rows, " * ", columns}));
     }
   }
-  return matrices;
+  return {on_device(executor, row_lod.view(), rows_of), on_device(executor, column_lod.view(), columns_of),
+          channel_num};
 }
 
 }  // namespace operation
@@ -102,12 +103,12 @@ template <Executor E, LoDTensorLike X, class Y>
 void sequence_topk_avg_pooling_into(const E& executor, const X& x, const LoD& row_lod, const LoD& column_lod,
                                     std::span<const std::int64_t> topks, std::int64_t channel_num, Y&& y) {
   const auto view = x.view();
-  const auto matrices =
-      operation::check_topk_avg_pooling(view, row_lod, column_lod, topks, channel_num, "sequence_topk_avg_pooling");
+  const auto matrices = operation::check_topk_avg_pooling(executor, view, row_lod, column_lod, topks, channel_num,
+                                                          "sequence_topk_avg_pooling");
   const Shape row_shape(Shape{channel_num, static_cast<std::int64_t>(topks.size())}.elements(), Shape{});
-  const auto out = operation::prepare(y, operation::SameLevels{row_lod.view()}, row_shape);
-  kernel::SequenceTopKAvgPooling<E>::run(executor, view.data(), matrices, operation::segments(view, -1), topks,
-                                         out.data());
+  const auto out = operation::prepare(executor, y, operation::SameLevels{row_lod.view()}, row_shape);
+  kernel::SequenceTopKAvgPooling<E>::run(executor, view.data(), matrices, operation::segments(executor, view, -1),
+                                         topks, out.data());
 }
 template <Executor E, LoDTensorLike X>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling(const E& executor, const X& x, const LoD& row_lod,
@@ -135,14 +136,14 @@ void sequence_topk_avg_pooling_grad_into(const E& executor, const DY& dy, const 
                 "sequence_topk_avg_pooling_grad: dy and x must have one element type");
   const auto gradient = dy.view();
   const auto view = x.view();
-  const auto matrices = operation::check_topk_avg_pooling(view, row_lod, column_lod, topks, channel_num,
+  const auto matrices = operation::check_topk_avg_pooling(executor, view, row_lod, column_lod, topks, channel_num,
                                                           "sequence_topk_avg_pooling_grad");
   operation::check_row_count(gradient.rows(), row_lod.rows(), "sequence_topk_avg_pooling_grad: dy");
   operation::check_row_shape(gradient.row_shape(), Shape{channel_num * static_cast<std::int64_t>(topks.size())},
                              "sequence_topk_avg_pooling_grad: dy");
-  const auto out = operation::prepare(dx, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out = operation::prepare(executor, dx, operation::SameLevels{view.lod_view()}, view.row_shape());
   kernel::SequenceTopKAvgPoolingGrad<E>::run(executor, gradient.data(), view.data(), matrices,
-                                             operation::segments(view, -1), topks, out.data());
+                                             operation::segments(executor, view, -1), topks, out.data());
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike X>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling_grad(const E& executor, const DY& dy, const X& x,

@@ -24,8 +24,8 @@
 #include <vector>
 
 namespace lod::op {
-struct split_selected_rows : elements::Any {};
-struct split_selected_rows_grad : elements::Any {};
+struct split_selected_rows : elements::Any, elements::OnCpu {};
+struct split_selected_rows_grad : elements::Any, elements::OnCpu {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {

@@ -152,11 +152,11 @@ void to_time_major_into(const E& executor, const X& x, const RankTable& table,
       order[next++] = offsets[static_cast<std::size_t>(table[rank].index)] - offsets[0] + t;
     }
   }
-  const Workspace::Loan<std::int64_t> rows(executor.workspace(), view.rows());
+  const operation::Array<E, std::int64_t> rows(executor, view.rows());
   operation::reorder_elements(
       elements, count, [&](std::int64_t i) { return order[i]; }, levels, rows.data());
-  const auto out = operation::prepare(z.values(), levels, view.row_shape());
-  kernel::GatherRows<E>::run(executor, view.data(), rows.data(), view.rows(), view.row_size(), std::int64_t{-1},
+  const auto out = operation::prepare(executor, z.values(), levels, view.row_shape());
+  kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
                              out.data());
 }
 template <Executor E, LoDTensorLike X>
@@ -201,11 +201,11 @@ void from_time_major_into(const E& executor, const TimeMajor<T, typename E::devi
     const std::int64_t first = offsets[static_cast<std::size_t>(table[rank].index)];
     for (std::int64_t t = 0; t < table[rank].length; ++t) order[first + t] = steps[t] + rank;
   }
-  const Workspace::Loan<std::int64_t> rows(executor.workspace(), view.rows());
+  const operation::Array<E, std::int64_t> rows(executor, view.rows());
   operation::reorder_elements(
       elements, count, [&](std::int64_t i) { return order[i]; }, levels, rows.data());
-  const auto out = operation::prepare(y, levels, view.row_shape());
-  kernel::GatherRows<E>::run(executor, view.data(), rows.data(), view.rows(), view.row_size(), std::int64_t{-1},
+  const auto out = operation::prepare(executor, y, levels, view.row_shape());
+  kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
                              out.data());
 }
 template <Executor E, class T>

@@ -15,7 +15,7 @@
 #include <cstdint>
 
 namespace lod::op {
-struct unique_sequences : elements::Any {};
+struct unique_sequences : elements::Any, elements::OnCpu {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -48,7 +48,7 @@ void unique_sequences_into(const E& executor, const X& x, Values&& values, Index
   const auto view = x.view();
   const LoDView levels = view.lod_view();
   const std::int64_t size = view.size();
-  const operation::OutermostSegments sequences(executor.workspace(), levels);
+  const operation::OutermostSegments<E> sequences(executor, levels);
   const std::int64_t* children = levels.levels() > 0 ? levels.offsets(0).data() : sequences.get().offsets;
   const Workspace::Loan<std::int64_t> first(executor.workspace(), size), numbers(executor.workspace(), size);
   const std::int64_t different = kernel::UniqueSequences<E>::run(
@@ -59,8 +59,8 @@ void unique_sequences_into(const E& executor, const X& x, Values&& values, Index
   const operation::Rearrangement chosen(executor, view, different, [&](std::int64_t i) { return first[i]; });
   operation::check_output(values, chosen.levels(), view.row_shape());
   operation::check_output(index, operation::PlainRows{size}, {});
-  const auto times = operation::prepare(counts, operation::PlainRows{different}, {});
-  const auto which = operation::prepare(index, operation::PlainRows{size}, {});
+  const auto times = operation::prepare(executor, counts, operation::PlainRows{different}, {});
+  const auto which = operation::prepare(executor, index, operation::PlainRows{size}, {});
   for (std::int64_t& count : times.values()) count = 0;
   for (std::int64_t i = 0; i < size; ++i) {
     which.data()[i] = numbers[i];

@@ -26,5 +26,14 @@ struct RunCopy<CpuExecutor> {
   }
 };
 
+template <>
+struct CopyValues<CpuExecutor> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, std::int64_t count, T* y) {
+    cpu::parallel_ranges(executor, count, 2 * count * static_cast<std::int64_t>(sizeof(T)),
+                         [&](std::int64_t begin, std::int64_t end) { cpu::copy(x + begin, end - begin, y + begin); });
+  }
+};
+
 }  // namespace kernel
 }  // namespace lod::inline LOD_TARGET

@@ -9,20 +9,21 @@
 #include <lod/kernel.hpp>
 #include <lod/target.hpp>
 
-#include <thrust/execution_policy.h>
-#include <thrust/for_each.h>
-#include <thrust/iterator/counting_iterator.h>
-
 #include <concepts>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
+/// The algorithms that bodies are made of, where an executor has them done: system.hpp, where Thrust enters, and
+/// nowhere else. A doorway, as <lod/thrust.hpp> is one, includes it beside the kernels.
+template <class E>
+class System;
+
 /// Calls body(i) for each i in [0, count), in any order.
 template <class E, class Body>
 void for_each(const E& executor, std::int64_t count, const Body& body) {
-  if (count > 0) ::thrust::for_each_n(executor.policy(), ::thrust::counting_iterator<std::int64_t>(0), count, body);
+  if (count > 0) System<E>(executor).for_each(count, body);
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 #include <lod/kernels/thrust/merge_rows.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/ops/clip.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct SumProducts {
   template <class E, class T>
   static double run(const E& executor, const T* x, const T* y, std::int64_t count) {
     const std::int64_t leaves = (count + leaf_rows - 1) / leaf_rows;
-    const Workspace::Loan<double> loan(executor.workspace(), leaves);
+    const Scratch<E, double> loan(executor, leaves);
     double* const sums = loan.data();
     for_each(executor, leaves, [=] LOD_HOST_DEVICE(std::int64_t leaf) {
       const std::int64_t first = leaf * leaf_rows;

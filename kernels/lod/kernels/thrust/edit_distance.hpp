@@ -5,6 +5,7 @@
 
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/ops/edit_distance.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cstdint>
@@ -50,7 +51,7 @@ struct EditDistance {
   static void run(const E& executor, const T* a, const Segments& a_sequences, const T* b, const Segments& b_sequences,
                   bool normalized, float* y) {
     // Sequence i has a row of the table from b_sequences.begin(i) + i on.
-    const Workspace::Loan<std::int64_t> loan(executor.workspace(), b_sequences.rows() + b_sequences.size);
+    const Scratch<E, std::int64_t> loan(executor, b_sequences.rows() + b_sequences.size);
     std::int64_t* const rows = loan.data();
     for_each(executor, a_sequences.size, [=] LOD_HOST_DEVICE(std::int64_t i) {
       const std::int64_t first = b_sequences.begin(i), length = b_sequences.length(i);

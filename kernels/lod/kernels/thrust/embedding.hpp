@@ -20,7 +20,7 @@ struct GatherRows {
                   std::int64_t skipped, T* y) {
     for_each(executor, count * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
       const std::int64_t id = ids[at / row_size];
-      y[at] = id == skipped ? T{} : x[id * row_size + at % row_size];
+      y[at] = id < 0 || id == skipped ? T{} : x[id * row_size + at % row_size];
     });
   }
 };

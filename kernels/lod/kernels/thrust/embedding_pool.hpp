@@ -34,7 +34,7 @@ LOD_HOST_DEVICE T weighed(T x, T weight) {
 template <class T>
 LOD_HOST_DEVICE T listed_number(const LookUp<T>& rows, std::int64_t k, std::int64_t column) {
   const std::int64_t id = rows.ids[k];
-  return id == rows.skipped ? T{} : rows.table[id * rows.row_size + column];
+  return id < 0 || id == rows.skipped ? T{} : rows.table[id * rows.row_size + column];
 }
 /// The same times the weight, if there are weights.
 template <class T>

@@ -9,6 +9,7 @@
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/ops/matrix_product.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cmath>
@@ -83,8 +84,8 @@ void multiply(const E& executor, std::int64_t m, std::int64_t n, std::int64_t k,
     });
     return;
   }
-  const Workspace::Loan<A> part_loan(executor.workspace(), at_a_time * numbers);
-  const Workspace::Loan<A> state_loan(executor.workspace(), 2 * numbers);
+  const Scratch<E, A> part_loan(executor, at_a_time * numbers);
+  const Scratch<E, A> state_loan(executor, 2 * numbers);
   A* const parts = part_loan.data();
   A* const sums = state_loan.data();
   A* const errors = sums + numbers;

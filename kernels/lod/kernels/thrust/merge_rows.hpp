@@ -7,13 +7,8 @@
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/kernels/thrust/sequence_pool.hpp>
 #include <lod/ops/merge_rows.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
-
-#include <thrust/functional.h>
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/scan.h>
-#include <thrust/sort.h>
-#include <thrust/transform_reduce.h>
 
 #include <cstdint>
 
@@ -25,8 +20,7 @@ namespace bulk {
 /// body(0), for the host: a reduction brings its result there, wherever bodies run.
 template <class U, class E, class Body>
 U answer(const E& executor, const Body& body) {
-  const ::thrust::counting_iterator<std::int64_t> first(0);
-  return ::thrust::transform_reduce(executor.policy(), first, first + 1, body, U{}, ::thrust::plus<U>());
+  return System<E>(executor).template answer<U>(body);
 }
 
 /// Calls finish(g, column, sum) with the sum of each column of the rows of each group.
@@ -54,19 +48,18 @@ struct GroupRows {
       for_each(executor, 1, [=] LOD_HOST_DEVICE(std::int64_t) { groups[0] = 0; });
       return 0;
     }
-    const Workspace::Loan<std::int64_t> sorted_loan(executor.workspace(), count),
-        place_loan(executor.workspace(), count);
+    const Scratch<E, std::int64_t> sorted_loan(executor, count), place_loan(executor, count);
     std::int64_t* const sorted = sorted_loan.data();
     std::int64_t* const places = place_loan.data();
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
       sorted[i] = ids[i];
       order[i] = i;
     });
-    ::thrust::stable_sort_by_key(executor.policy(), sorted, sorted + count, order);
+    System<E>(executor).sort_by_key(sorted, count, order);
     // The group of a row is the number of heads up to it, but one.
     for_each(executor, count,
              [=] LOD_HOST_DEVICE(std::int64_t i) { places[i] = i == 0 || sorted[i] != sorted[i - 1] ? 1 : 0; });
-    ::thrust::inclusive_scan(executor.policy(), places, places + count, places);
+    System<E>(executor).inclusive_scan(places, count);
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
       const std::int64_t group = places[i] - 1;
       if (i == 0 || places[i - 1] == group) {

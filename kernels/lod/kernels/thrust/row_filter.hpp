@@ -6,8 +6,6 @@
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/target.hpp>
 
-#include <thrust/scan.h>
-
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -25,7 +23,7 @@ struct RowFilter {
     const std::int64_t rows = sequences.rows();
     for_each(executor, rows + 1,
              [=] LOD_HOST_DEVICE(std::int64_t row) { scratch[row] = row < rows && is_left(row) ? 1 : 0; });
-    ::thrust::exclusive_scan(executor.policy(), scratch, scratch + rows + 1, scratch);
+    System<E>(executor).exclusive_scan(scratch, rows + 1);
     for_each(executor, sequences.size + 1,
              [=] LOD_HOST_DEVICE(std::int64_t i) { kept[i] = scratch[sequences.begin(i)]; });
   }

@@ -7,6 +7,7 @@
 #include <lod/kernels/thrust/elementwise.hpp>
 #include <lod/kernels/thrust/merge_rows.hpp>
 #include <lod/ops/row_sparse.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cstdint>
@@ -49,7 +50,7 @@ struct ScatterRowsGrad {
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, const T* x, T* d, T* dg) {
     using A = Accumulator<T>;
     // What a number was before each row that is listed for it.
-    const Workspace::Loan<A> loan(executor.workspace(), groups.rows() * row_size);
+    const Scratch<E, A> loan(executor, groups.rows() * row_size);
     A* const before = loan.data();
     for_each(executor, groups.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
       const std::int64_t group = at / row_size, column = at % row_size;

@@ -5,6 +5,7 @@
 
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/staging.hpp>
 
 #include <cstdint>
 
@@ -88,7 +89,7 @@ void sum_sequences(const E& executor, const Segments& sequences, std::int64_t ro
     return;
   }
   const std::int64_t count = Leaves::count(sequences.size, rows);
-  const Workspace::Loan<A> loan(executor.workspace(), count * row_size);
+  const Scratch<E, A> loan(executor, count * row_size);
   A* const sums = loan.data();
   const Leaves leaves{sequences};
   for_each(executor, count * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {

@@ -25,10 +25,19 @@ struct RunCopy {
   }
 };
 
+struct CopyValues {
+  template <class E, class T>
+  static void run(const E& executor, const T* x, std::int64_t count, T* y) {
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) { y[at] = x[at]; });
+  }
+};
+
 }  // namespace bulk
 
 template <class Policy>
 struct RunCopy<ThrustExecutor<Policy>> : bulk::RunCopy {};
+template <class Policy>
+struct CopyValues<ThrustExecutor<Policy>> : bulk::CopyValues {};
 
 }  // namespace kernel
 }  // namespace lod::inline LOD_TARGET

@@ -8,6 +8,7 @@
 #include <lod/kernels/thrust/matrix_product.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/ops/sequence_conv.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cstdint>
@@ -68,7 +69,7 @@ struct SequenceConv {
                   const ContextWindow& window, const T* padding, const T* filter, std::int64_t columns, T* y) {
     using A = Accumulator<T>;
     const std::int64_t rows = sequences.rows();
-    const Workspace::Loan<std::int64_t> loan(executor.workspace(), rows);
+    const Scratch<E, std::int64_t> loan(executor, rows);
     find_sequences(executor, sequences, rows, loan.data());
     const Windows<T> windows{x, sequences, loan.data(), row_size, window.start, padding, window.rows_before()};
     multiply(executor, rows, columns, window.length * row_size, A{1}, windows, StridedNumbers<T>{filter, columns, 1},
@@ -84,7 +85,7 @@ struct SequenceConvInputGrad {
                   const ContextWindow& window, const T* filter, std::int64_t row_size, T* dx) {
     using A = Accumulator<T>;
     const std::int64_t rows = sequences.rows(), step = row_size * columns;
-    const Workspace::Loan<std::int64_t> loan(executor.workspace(), rows);
+    const Scratch<E, std::int64_t> loan(executor, rows);
     find_sequences(executor, sequences, rows, loan.data());
     const Windows<T> windows{dy, sequences, loan.data(), columns, 1 - window.start - window.length, nullptr, 0};
     const TransposedFilter<T> transposed{filter + (window.length - 1) * step, -step, columns};
@@ -98,7 +99,7 @@ struct SequenceConvFilterGrad {
                   const ContextWindow& window, const T* padding, std::int64_t columns, T* dfilter) {
     using A = Accumulator<T>;
     const std::int64_t rows = sequences.rows();
-    const Workspace::Loan<std::int64_t> loan(executor.workspace(), rows);
+    const Scratch<E, std::int64_t> loan(executor, rows);
     find_sequences(executor, sequences, rows, loan.data());
     const Windows<T> windows{x, sequences, loan.data(), row_size, window.start, padding, window.rows_before()};
     multiply(executor, window.length * row_size, columns, rows, A{1}, TransposedWindows<T>{windows},
@@ -116,14 +117,14 @@ struct SequenceConvPaddingGrad {
     if (row_size == 0) return;
     const std::int64_t before = window.rows_before(), rows = before + window.rows_behind();
     const std::int64_t length = window.length, start = window.start, size = sequences.size, places = rows * length;
-    const Workspace::Loan<A> sum_loan(executor.workspace(), places * columns);
-    const Workspace::Loan<std::int64_t> offset_loan(executor.workspace(), places + 1);
+    const Scratch<E, A> sum_loan(executor, places * columns);
+    const Scratch<E, std::int64_t> offset_loan(executor, places + 1);
     A* const sums = sum_loan.data();
     std::int64_t* const offsets = offset_loan.data();
     // What is summed for a place has a row for each sequence: zeros where none of it stands there.
     for_each(executor, places + 1, [=] LOD_HOST_DEVICE(std::int64_t place) { offsets[place] = place * size; });
     sum_sequences<A>(
-        executor, Segments{offsets, places, size}, places * size, columns,
+        executor, Segments(offsets, places, size, 0, places * size), places * size, columns,
         [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t i, std::int64_t column) {
           const std::int64_t row = place / length, length_here = sequences.length(i);
           const std::int64_t t = (row < before ? 0 : length_here) + row - before - start - place % length;

@@ -6,6 +6,7 @@
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/ops/sequence_cumsum.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cstdint>
@@ -65,7 +66,7 @@ struct SequenceCumsum {
     const Leaves leaves{sequences};
     const std::int64_t count = Leaves::count(sequences.size, sequences.rows()) * row_size;
     // The totals of all leaves, which then become what stands before them, with what was rounded away.
-    const Workspace::Loan<A> sum_loan(executor.workspace(), count), error_loan(executor.workspace(), count);
+    const Scratch<E, A> sum_loan(executor, count), error_loan(executor, count);
     A* const sums = sum_loan.data();
     A* const errors = error_loan.data();
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {

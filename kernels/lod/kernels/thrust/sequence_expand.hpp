@@ -6,6 +6,7 @@
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/ops/sequence_expand.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cstdint>
@@ -80,7 +81,7 @@ struct SequenceExpandGrad {
       return;
     }
     const std::int64_t count = blocks.rows() / leaf_rows + sequences.rows();
-    const Workspace::Loan<A> loan(executor.workspace(), count * row_size);
+    const Scratch<E, A> loan(executor, count * row_size);
     A* const sums = loan.data();
     const CopyLeaves leaves{blocks, sequences};
     for_each(executor, count * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {

@@ -7,6 +7,7 @@
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/kernels/thrust/sequence_softmax.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cmath>
@@ -28,7 +29,7 @@ struct SequenceLogsumexp {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     using A = Accumulator<T>;
-    const Workspace::Loan<A> loan(executor.workspace(), sequences.size * row_size);
+    const Scratch<E, A> loan(executor, sequences.size * row_size);
     A* const maxima = loan.data();
     column_maxima(executor, x, sequences, row_size, maxima);
     sum_sequences<A>(

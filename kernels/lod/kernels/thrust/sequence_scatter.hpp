@@ -5,9 +5,8 @@
 
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/ops/sequence_scatter.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
-
-#include <thrust/sort.h>
 
 #include <cstdint>
 
@@ -22,18 +21,19 @@ struct SequenceScatter {
                   std::int64_t columns, T* y) {
     using A = Accumulator<T>;
     const std::int64_t count = sequences.rows();
-    const Workspace::Loan<std::int64_t> place_loan(executor.workspace(), count);
-    const Workspace::Loan<std::int64_t> order_loan(executor.workspace(), count);
+    const Scratch<E, std::int64_t> place_loan(executor, count);
+    const Scratch<E, std::int64_t> order_loan(executor, count);
     std::int64_t* const places = place_loan.data();
     std::int64_t* const order = order_loan.data();
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) {
-      places[k] = sequence_of(sequences, k) * columns + ids[k];
+      places[k] = ids[k] < 0 ? -1 : sequence_of(sequences, k) * columns + ids[k];
       order[k] = k;
     });
-    ::thrust::stable_sort_by_key(executor.policy(), places, places + count, order);
+    System<E>(executor).sort_by_key(places, count, order);
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t first) {
       const std::int64_t place = places[first];
-      if (first > 0 && places[first - 1] == place) return;  // the first update of a number adds all of them
+      if (place < 0 || (first > 0 && places[first - 1] == place))
+        return;  // the first update of a number adds all of them
       A sum = static_cast<A>(y[place]);
       for (std::int64_t k = first; k < count && places[k] == place; ++k) {
         sum = plus(sum, static_cast<A>(updates[order[k]]));
@@ -47,8 +47,9 @@ struct SequenceScatterUpdatesGrad {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const std::int64_t* ids, const Segments& sequences,
                   std::int64_t columns, T* dupdates) {
-    for_each(executor, sequences.rows(),
-             [=] LOD_HOST_DEVICE(std::int64_t k) { dupdates[k] = dy[sequence_of(sequences, k) * columns + ids[k]]; });
+    for_each(executor, sequences.rows(), [=] LOD_HOST_DEVICE(std::int64_t k) {
+      dupdates[k] = ids[k] < 0 ? T{} : dy[sequence_of(sequences, k) * columns + ids[k]];
+    });
   }
 };
 

@@ -6,6 +6,7 @@
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/ops/sequence_softmax.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cmath>
@@ -56,7 +57,7 @@ void column_maxima(const E& executor, const T* x, const Segments& sequences, std
     return;
   }
   const std::int64_t count = Leaves::count(sequences.size, sequences.rows());
-  const Workspace::Loan<A> loan(executor.workspace(), count * row_size);
+  const Scratch<E, A> loan(executor, count * row_size);
   A* const of_leaves = loan.data();
   const Leaves leaves{sequences};
   for_each(executor, count * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
@@ -85,8 +86,8 @@ struct SequenceSoftmax {
                   T* y) {
     using A = Accumulator<T>;
     const std::int64_t rows = sequences.rows();
-    const Workspace::Loan<A> shift_loan(executor.workspace(), sequences.size * row_size);
-    const Workspace::Loan<A> normaliser_loan(executor.workspace(), sequences.size * row_size);
+    const Scratch<E, A> shift_loan(executor, sequences.size * row_size);
+    const Scratch<E, A> normaliser_loan(executor, sequences.size * row_size);
     A* const shifts = shift_loan.data();
     A* const normalisers = normaliser_loan.data();
     column_maxima(executor, x, sequences, row_size, shifts);
@@ -115,7 +116,7 @@ struct SequenceSoftmaxGrad {
                   bool logarithm, T* dx) {
     using A = Accumulator<T>;
     const std::int64_t rows = sequences.rows();
-    const Workspace::Loan<A> loan(executor.workspace(), sequences.size * row_size);
+    const Scratch<E, A> loan(executor, sequences.size * row_size);
     A* const sums = loan.data();
     sum_sequences<A>(
         executor, sequences, rows, row_size,

@@ -5,9 +5,8 @@
 
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/ops/sequence_sort.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
-
-#include <thrust/sort.h>
 
 #include <concepts>
 #include <cstdint>
@@ -50,17 +49,17 @@ void sort_groups(const E& executor, const T* x, std::int64_t rows, std::int64_t 
   // One sort, where a group and a key fit one number; else one by keys and one by groups.
   constexpr std::int64_t most = std::int64_t{1} << 31;
   const bool together = has_narrow_key<T> && groups <= most;
-  const Workspace::Loan<std::int64_t> loan(executor.workspace(), rows);
+  const Scratch<E, std::int64_t> loan(executor, rows);
   std::int64_t* const keys = loan.data();
   for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t row) {
     const std::int64_t key = sort_key(x[row], descending);
     keys[row] = together ? 2 * most * group_of(row) + (key + most) : key;
     order[row] = row;
   });
-  ::thrust::stable_sort_by_key(executor.policy(), keys, keys + rows, order);
+  System<E>(executor).sort_by_key(keys, rows, order);
   if (together || groups <= 1) return;
   for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t place) { keys[place] = group_of(order[place]); });
-  ::thrust::stable_sort_by_key(executor.policy(), keys, keys + rows, order);
+  System<E>(executor).sort_by_key(keys, rows, order);
 }
 
 /// The sequences as groups.
@@ -74,7 +73,7 @@ struct SequenceSort {
   static void run(const E& executor, const T* x, const Segments& sequences, bool descending, T* y,
                   std::int64_t* index) {
     const std::int64_t rows = sequences.rows();
-    const Workspace::Loan<std::int64_t> loan(executor.workspace(), index ? 0 : rows);
+    const Scratch<E, std::int64_t> loan(executor, index ? 0 : rows);
     std::int64_t* const order = index ? index : loan.data();
     sort_groups(executor, x, rows, sequences.size, SequenceOfRow{sequences}, descending, order);
     if (!y) return;
@@ -87,7 +86,7 @@ struct SequenceTopK {
   static void run(const E& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
                   std::int64_t* index) {
     const std::int64_t rows = sequences.rows();
-    const Workspace::Loan<std::int64_t> loan(executor.workspace(), rows);
+    const Scratch<E, std::int64_t> loan(executor, rows);
     std::int64_t* const order = loan.data();
     sort_groups(executor, x, rows, sequences.size, SequenceOfRow{sequences}, true, order);
     for_each(executor, parts.rows(), [=] LOD_HOST_DEVICE(std::int64_t at) {
@@ -104,7 +103,10 @@ struct SequenceSortGrad {
   static void run(const E& executor, const T* dy, const std::int64_t* index, const Segments& parts,
                   const Segments& sequences, T* dx) {
     for_each(executor, sequences.rows(), [=] LOD_HOST_DEVICE(std::int64_t row) { dx[row] = T{}; });
-    for_each(executor, parts.rows(), [=] LOD_HOST_DEVICE(std::int64_t at) { dx[index[at]] = dy[at]; });
+    for_each(executor, parts.rows(), [=] LOD_HOST_DEVICE(std::int64_t at) {
+      const std::int64_t row = index[at];
+      if (row >= 0 && row < sequences.rows()) dx[row] = dy[at];  // only on the CPU has it been looked at before
+    });
   }
 };
 

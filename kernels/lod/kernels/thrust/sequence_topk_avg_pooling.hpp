@@ -6,6 +6,7 @@
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/sequence_sort.hpp>
 #include <lod/ops/sequence_topk_avg_pooling.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cstddef>
@@ -33,7 +34,7 @@ struct SequenceTopKAvgPooling {
                   std::span<const std::int64_t> topks, T* y) {
     using A = Accumulator<T>;
     const std::int64_t numbers = sequences.rows();
-    const Workspace::Loan<std::int64_t> loan(executor.workspace(), numbers);
+    const Scratch<E, std::int64_t> loan(executor, numbers);
     std::int64_t* const order = loan.data();
     sort_groups(executor, x, numbers, numbers, MatrixRowStart{matrices.columns, sequences}, true, order);
     // The list of means is the host's: each of them goes with its bodies.
@@ -59,8 +60,8 @@ struct SequenceTopKAvgPoolingGrad {
                   const Segments& sequences, std::span<const std::int64_t> topks, T* dx) {
     using A = Accumulator<T>;
     const std::int64_t numbers = sequences.rows();
-    const Workspace::Loan<std::int64_t> order_loan(executor.workspace(), numbers);
-    const Workspace::Loan<A> sum_loan(executor.workspace(), numbers);
+    const Scratch<E, std::int64_t> order_loan(executor, numbers);
+    const Scratch<E, A> sum_loan(executor, numbers);
     std::int64_t* const order = order_loan.data();
     A* const sums = sum_loan.data();  // in the order of sorted matrix rows
     sort_groups(executor, x, numbers, numbers, MatrixRowStart{matrices.columns, sequences}, true, order);

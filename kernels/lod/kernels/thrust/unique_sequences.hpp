@@ -6,11 +6,8 @@
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/ops/unique_sequences.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
-
-#include <thrust/copy.h>
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/sort.h>
 
 #include <cstdint>
 #include <cstring>
@@ -52,17 +49,13 @@ LOD_HOST_DEVICE inline bool same_bytes(const unsigned char* a, const unsigned ch
   return true;
 }
 
-struct IsSet {
-  LOD_HOST_DEVICE bool operator()(bool flag) const noexcept { return flag; }
-};
-
 struct UniqueSequences {
   template <class E, class T, class SameLevels>
   static std::int64_t run(const E& executor, const T* x, const Segments& sequences, const std::int64_t* children,
                           std::int64_t row_size, const SameLevels& same_levels, std::int64_t* first,
                           std::int64_t* index) {
     const std::int64_t size = sequences.size, row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
-    const Workspace::Loan<std::int64_t> twins(executor.workspace(), size), next(executor.workspace(), size);
+    const Scratch<E, std::int64_t> twins(executor, size), next(executor, size);
     find_twins(executor, reinterpret_cast<const unsigned char*>(x), sequences, children, row_bytes, twins.data(),
                next.data());
     // Levels are compared here, as the host alone can do. Of those with the same rows but different levels, each leads
@@ -93,8 +86,8 @@ struct UniqueSequences {
                          const std::int64_t* children, std::int64_t row_bytes, std::int64_t* twins,
                          std::int64_t* left) {
     const std::int64_t size = sequences.size, rows = sequences.rows();
-    const Workspace::Loan<std::uint64_t> number_loan(executor.workspace(), size), key_loan(executor.workspace(), size);
-    const Workspace::Loan<bool> unlike_loan(executor.workspace(), size);
+    const Scratch<E, std::uint64_t> number_loan(executor, size), key_loan(executor, size);
+    const Scratch<E, bool> unlike_loan(executor, size);
     std::uint64_t* const numbers = number_loan.data();
     std::uint64_t* const keys = key_loan.data();
     bool* const unlike = unlike_loan.data();
@@ -116,7 +109,7 @@ struct UniqueSequences {
     // `left` has the sequences whose twin is not known, in order.
     for (std::int64_t count = size; count > 0;) {
       for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) { keys[k] = numbers[left[k]]; });
-      ::thrust::stable_sort_by_key(executor.policy(), keys, keys + count, left);
+      System<E>(executor).sort_by_key(keys, count, left);
       for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) {
         std::int64_t low = 0, high = k;  // the first with this number
         while (low < high) {
@@ -142,8 +135,7 @@ struct UniqueSequences {
           [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t, std::int64_t differences) {
             unlike[i] = differences > 0 || sequences.length(twins[i]) != sequences.length(i);
           });
-      const ::thrust::counting_iterator<std::int64_t> all(0);
-      count = ::thrust::copy_if(executor.policy(), all, all + size, unlike, left, IsSet()) - left;
+      count = System<E>(executor).positions(unlike, size, left);
     }
   }
 };

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup core
+/// Tensors on NVIDIA GPUs, for any compiler: the executor, and ways there and back. Needs the headers of the CUDA
+/// runtime. The kernels are compiled by nvcc: include <lod/cuda.cuh> there.
+#pragma once
+
+#include <lod/cuda/executor.hpp>
+#include <lod/cuda/stream.hpp>
+#include <lod/lod_tensor.hpp>
+#include <lod/lod_view.hpp>
+#include <lod/output.hpp>
+#include <lod/staging.hpp>
+#include <lod/target.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+
+namespace lod::inline LOD_TARGET {
+
+/// A copy of x, in the memory of another device, with the same LoD. To the GPU: enqueued, x may change as soon as this
+/// has returned; the LoD is copied along, if it is not there yet. From the GPU: waits for all that is enqueued. y gets
+/// the levels and the row shape of x, as the output of an operation does. Throws CudaError, ShapeMismatch for a view
+/// that is not like x, and from the GPU what `CudaExecutor::synchronize` does.
+template <LoDTensorLike X, class Y>
+void to_into(const CudaExecutor& executor, const X& x, Y&& y) {
+  const auto view = x.view();
+  using From = typename X::device;
+  using To = typename std::remove_cvref_t<Y>::device;
+  static_assert(std::same_as<From, Cuda> || std::same_as<To, Cuda>, "to: a copy to or from a GPU");
+  const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const std::size_t bytes = view.values().size_bytes();
+  if constexpr (std::same_as<To, Cuda>) {
+    if (view.levels() > 0) static_cast<void>(operation::segments(executor, out, -1));
+  }
+  if (bytes == 0) return;
+  if constexpr (std::same_as<From, To>) {
+    executor.resource()->copy(out.data(), view.data(), bytes);
+  } else if constexpr (std::same_as<To, Cuda>) {
+    executor.resource()->upload(out.data(), view.data(), bytes);
+  } else {
+    executor.resource()->download(out.data(), view.data(), bytes);
+    executor.rethrow_faults();
+  }
+}
+/// The same, as a new tensor: `to<Cuda>(executor, x)`, `to<Cpu>(executor, gx)`.
+template <class Device, LoDTensorLike X>
+LoDTensor<typename X::value_type, Device> to(const CudaExecutor& executor, const X& x) {
+  LoDTensor<typename X::value_type, Device> y;
+  to_into(executor, x, y);
+  return y;
+}
+
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup core
+/// The executor of NVIDIA GPUs: enqueues operations in a stream. Needs the headers of the CUDA runtime, and no compiler
+/// of its own; the kernels come with <lod/cuda.cuh>, or out of the compiled library.
+#pragma once
+
+#include <lod/cuda/faults.hpp>
+#include <lod/cuda/stream.hpp>
+#include <lod/executor.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/reference.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+namespace detail {
+
+/// The stream of a GPU in which the numbers of LoDs come and go: LoDs outlive executors, and so does this.
+inline CudaStream& offsets_stream(int device) {
+  static std::mutex mutex;
+  // Never destroyed: LoDs may outlive everything, and at the program's end the runtime may be gone already.
+  static auto& streams = *new std::vector<Reference<CudaStream>>;
+  const std::lock_guard lock(mutex);
+  for (const auto& stream : streams) {
+    if (stream->device() == device) return *stream;
+  }
+  return *streams.emplace_back(CudaStream::make(device, nullptr, nullptr));
+}
+
+/// The numbers of a LoD on a GPU.
+class CudaOffsets final : public LoDBlock::DeviceCopy {
+ public:
+  /// Enqueues the copy. Throws CudaError.
+  CudaOffsets(const LoDBlock& block, int device)
+      : DeviceCopy([](DeviceCopy* copy) noexcept { delete static_cast<CudaOffsets*>(copy); }),
+        home_(offsets_stream(device)),
+        numbers_(static_cast<std::int64_t>(block.numbers().size()), &home_) {
+    const CurrentDevice current(device);
+    const BesideCapture beside;
+    home_.upload(numbers_.data(), block.numbers().data(), block.numbers().size_bytes());
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    const cudaError_t error = cudaEventRecord(event_, home_.get());
+    if (error != cudaSuccess) ignore_cuda(cudaEventDestroy(event_));
+    check_cuda(error, "cudaEventRecord");
+  }
+  /// The memory is used again only after what the streams do with it.
+  ~CudaOffsets() {
+    try {
+      const CurrentDevice current(device());
+      const BesideCapture beside;
+      for (const auto& [user, of_graph] : users_) {
+        const std::lock_guard lock(user->mutex);
+        if (!user->alive || of_graph) continue;
+        if (is_capturing(user->stream)) {  // nothing can be said about what came before the graph
+          user->kept.push_back(Reference<const Shared>::share(numbers_.block()));
+        } else {
+          ignore_cuda(cudaEventRecord(event_, user->stream));
+          ignore_cuda(cudaStreamWaitEvent(home_.get(), event_, 0));
+        }
+      }
+      ignore_cuda(cudaEventDestroy(event_));
+    } catch (...) {  // the GPU is gone, and its memory with it
+    }
+  }
+
+  int device() const noexcept { return home_.device(); }
+  /// The numbers, for what is enqueued in `stream` from now on. Throws CudaError.
+  const std::int64_t* numbers(const CudaStream& stream) {
+    const bool capturing = stream.capturing();
+    const std::lock_guard lock(mutex_);
+    for (auto& [user, of_graph] : users_) {
+      if (user.get() != stream.state().get()) continue;
+      if (capturing && !of_graph) keep(of_graph, *user);
+      return numbers_.data();
+    }
+    User& user = users_.emplace_back(User{stream.state(), false});
+    try {
+      if (capturing) {  // a graph cannot wait for what is outside of it
+        const BesideCapture beside;
+        check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
+        keep(user.of_graph, *user.stream);
+      } else {
+        check_cuda(cudaStreamWaitEvent(stream.get(), event_, 0), "cudaStreamWaitEvent");
+      }
+    } catch (...) {
+      users_.pop_back();
+      throw;
+    }
+    return numbers_.data();
+  }
+
+ private:
+  struct User {
+    Reference<StreamState> stream;
+    bool of_graph;  // the stream keeps the memory, since a graph uses it whenever it runs
+  };
+  void keep(bool& of_graph, StreamState& stream) {
+    const std::lock_guard lock(stream.mutex);
+    stream.kept.push_back(Reference<const Shared>::share(numbers_.block()));
+    of_graph = true;
+  }
+
+  CudaStream& home_;
+  Buffer<std::int64_t, Cuda> numbers_;
+  cudaEvent_t event_ = nullptr;  // the numbers have arrived
+  std::mutex mutex_;
+  std::vector<User> users_;
+};
+
+/// What an executor and its copies share.
+struct CudaShared final : Shared {
+  explicit CudaShared(Reference<CudaStream> of)
+      : Shared([](const Shared* shared) noexcept { delete static_cast<const CudaShared*>(shared); }),
+        stream(std::move(of)),
+        scratch(stream.get()),
+        workspace(Cpu::default_resource()) {}
+  Reference<CudaStream> stream;
+  mutable ScratchMemory<Cuda> scratch;
+  mutable Workspace workspace;
+  mutable CudaFaults faults;
+};
+
+}  // namespace detail
+
+/// Enqueues operations in a stream of a GPU, and returns without waiting for them: they have happened after
+/// `synchronize()`. Tensors that an executor makes keep its stream alive. What one executor computes is read by another
+/// one after `wait_for`. Copies share one stream and its scratch memory. An executor may be used by several threads at
+/// a time; what they enqueue happens in the order of their calls. On a GPU, scratch memory stands for the stream that
+/// it was lent for: graphs that were captured with an executor run in its stream.
+class CudaExecutor {
+ public:
+  /// The memory that its tensors are in.
+  using device = Cuda;
+
+  /// A stream of its own, on the GPU that is the thread's current one; memory from `memory`, or, if that is null, from
+  /// the runtime's stream-ordered allocator. Throws CudaError, also where there is no GPU or no driver.
+  explicit CudaExecutor(CudaMemoryResource* memory = nullptr) : CudaExecutor(current_device(), memory) {}
+  /// A stream of its own, on GPU number `ordinal`.
+  explicit CudaExecutor(int ordinal, CudaMemoryResource* memory = nullptr) : CudaExecutor(ordinal, nullptr, memory) {}
+  /// A stream of the user's, which outlives the executor and its tensors. Not the default stream, whose work waits for
+  /// that of all others: throws std::invalid_argument for it.
+  explicit CudaExecutor(cudaStream_t stream, CudaMemoryResource* memory = nullptr)
+      : CudaExecutor(current_device(), given(stream), memory) {}
+
+  /// The number of the GPU.
+  int ordinal() const noexcept { return shared_->stream->device(); }
+  /// The stream.
+  cudaStream_t stream() const noexcept { return shared_->stream->get(); }
+  /// Where results come from: what a tensor is constructed with.
+  CudaStream* resource() const noexcept { return shared_->stream.get(); }
+  /// Its scratch memory on the GPU.
+  ScratchMemory<Cuda>& scratch() const noexcept { return shared_->scratch; }
+  /// Its scratch memory on the CPU.
+  Workspace& workspace() const noexcept { return shared_->workspace; }
+
+  /// Waits until all that was enqueued has happened. Throws CudaError, for errors of what was enqueued too, and
+  /// OutOfRange for ids that operations met on the GPU and that name nothing.
+  void synchronize() const {
+    shared_->stream->synchronize();
+    rethrow_faults();
+  }
+  /// Throws OutOfRange for such an id of an operation that is known to have happened. Does not wait.
+  void rethrow_faults() const { shared_->faults.rethrow(); }
+  /// What is enqueued here from now on happens after all that was enqueued there until now. Does not wait itself.
+  void wait_for(const CudaExecutor& other) const {
+    const detail::CurrentDevice current(other.ordinal());
+    cudaEvent_t event = nullptr;
+    detail::check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    cudaError_t error = cudaEventRecord(event, other.stream());
+    if (error == cudaSuccess) error = cudaStreamWaitEvent(stream(), event, 0);
+    detail::ignore_cuda(cudaEventDestroy(event));
+    detail::check_cuda(error, "CudaExecutor::wait_for");
+  }
+
+  /// Values copied to scratch memory on the GPU, for what is enqueued while this exists.
+  class Upload {
+   public:
+    /// Where they are on the GPU.
+    const void* data() const noexcept { return loan_.data(); }
+
+   private:
+    friend CudaExecutor;
+    Upload(const CudaExecutor& executor, const void* from, std::size_t bytes)
+        : loan_(executor.scratch(), static_cast<std::int64_t>(bytes)) {
+      if (bytes > 0) executor.resource()->upload(loan_.data(), from, bytes);
+    }
+    ScratchMemory<Cuda>::Loan<std::byte> loan_;
+  };
+  /// For operations, which work out offsets and addresses on the CPU: enqueues a copy of `bytes` bytes, which have been
+  /// read when this returns. Throws CudaError.
+  Upload upload(const void* from, std::size_t bytes) const { return Upload(*this, from, bytes); }
+
+  /// For operations: where a kernel puts the position of an id that is not in [0, height). `what`, a literal, begins
+  /// the text of the error. Throws CudaError, and OutOfRange for what was found thousands of calls before.
+  std::int64_t* fault(const char* what, std::int64_t height) const { return shared_->faults.place(what, height); }
+  /// For operations: `offsets`, which are among the numbers of the LoD, on the GPU. The numbers of a LoD are copied
+  /// once for all tensors that share it and for all executors of a GPU. Throws CudaError.
+  const std::int64_t* offsets(const LoDView& lod, const std::int64_t* offsets) const {
+    const detail::LoDBlock& block = *lod.block();
+    const std::ptrdiff_t position = offsets - block.numbers().data();
+    for (auto* copy = block.copies(); copy; copy = copy->next) {
+      auto* const found = static_cast<detail::CudaOffsets*>(copy);
+      if (found->device() == ordinal()) return found->numbers(*shared_->stream) + position;
+    }
+    auto made = std::make_unique<detail::CudaOffsets>(block, ordinal());
+    const std::int64_t* const numbers = made->numbers(*shared_->stream);
+    block.add(made.release());
+    return numbers + position;
+  }
+
+ private:
+  CudaExecutor(int ordinal, cudaStream_t stream, CudaMemoryResource* memory)
+      : shared_(detail::Reference<detail::CudaShared>::adopt(
+            new detail::CudaShared(CudaStream::make(ordinal, stream, memory)))) {}
+  static int current_device() {
+    int device = 0;
+    detail::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+    int count = 0;
+    detail::check_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    return device;
+  }
+  static cudaStream_t given(cudaStream_t stream) {
+    if (!stream) throw std::invalid_argument("CudaExecutor: the default stream, expected another one");
+    return stream;
+  }
+
+  detail::Reference<detail::CudaShared> shared_;
+};
+
+}  // namespace lod

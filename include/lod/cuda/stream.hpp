@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup core
+/// The memory of NVIDIA GPUs, in the order of streams: where it comes from, and the stream that everything about a
+/// tensor is enqueued in. Needs the headers of the CUDA runtime, and no compiler of its own.
+#pragma once
+
+#include <lod/buffer.hpp>
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/reference.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+class CudaStream;
+
+/// The memory of an NVIDIA GPU.
+struct Cuda {
+  /// Where memory comes from: the stream of an executor, `executor.resource()`.
+  using memory_resource = CudaStream;
+  /// There is none: which stream a tensor's work is enqueued in must be said, by `executor.resource()`.
+  static memory_resource* default_resource() = delete;
+};
+
+namespace detail {
+
+/// Throws CudaError with the name of the call, unless it succeeded. The runtime's own record of the error is cleared.
+inline void check_cuda(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());
+  throw CudaError(
+      text({call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ", ", static_cast<int>(error), ")"}),
+      static_cast<int>(error));
+}
+/// For destructors, which have nobody to tell.
+inline void ignore_cuda(cudaError_t error) noexcept {
+  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
+}
+
+/// Makes a GPU the thread's current one, and the one before it again.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) {
+    check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
+    if (before_ != device) check_cuda(cudaSetDevice(device), "cudaSetDevice");
+    changed_ = before_ != device;
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  ~CurrentDevice() {
+    if (changed_) ignore_cuda(cudaSetDevice(before_));
+  }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+/// Lets this thread allocate and wait although a stream is being captured into a graph, which what it does is no part
+/// of.
+class BesideCapture {
+ public:
+  BesideCapture() noexcept { ignore_cuda(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  BesideCapture(const BesideCapture&) = delete;
+  BesideCapture& operator=(const BesideCapture&) = delete;
+  ~BesideCapture() { ignore_cuda(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace detail
+
+/// Where the memory of a GPU comes from. To be derived from, by what allocates otherwise. Calls may come from several
+/// threads at a time.
+class CudaMemoryResource {
+ public:
+  CudaMemoryResource() = default;
+  CudaMemoryResource(const CudaMemoryResource&) = delete;
+  CudaMemoryResource& operator=(const CudaMemoryResource&) = delete;
+  virtual ~CudaMemoryResource() = default;
+
+  /// Memory for what is enqueued in `stream` from now on, at a multiple of `boundary`, which is at most 256. Throws
+  /// CudaError.
+  virtual void* allocate(std::size_t bytes, std::size_t boundary, cudaStream_t stream) = 0;
+  /// Takes back memory, which what was enqueued in `stream` until now may still use.
+  virtual void deallocate(void* memory, std::size_t bytes, std::size_t boundary, cudaStream_t stream) noexcept = 0;
+};
+
+/// A pool of the CUDA runtime (cudaMallocAsync) on one GPU, which keeps what it has been given back.
+class CudaPool final : public CudaMemoryResource {
+ public:
+  /// Throws CudaError, for a GPU without memory pools too.
+  explicit CudaPool(int device) {
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = device;
+    detail::check_cuda(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
+    std::uint64_t keep = UINT64_MAX;
+    const cudaError_t error = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep);
+    if (error != cudaSuccess) detail::ignore_cuda(cudaMemPoolDestroy(pool_));
+    detail::check_cuda(error, "cudaMemPoolSetAttribute");
+  }
+  ~CudaPool() override { detail::ignore_cuda(cudaMemPoolDestroy(pool_)); }
+
+  void* allocate(std::size_t bytes, std::size_t, cudaStream_t stream) override {
+    void* memory = nullptr;
+    detail::check_cuda(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream), "cudaMallocFromPoolAsync");
+    return memory;
+  }
+  void deallocate(void* memory, std::size_t, std::size_t, cudaStream_t stream) noexcept override {
+    detail::ignore_cuda(cudaFreeAsync(memory, stream));
+  }
+
+ private:
+  cudaMemPool_t pool_ = nullptr;
+};
+
+/// A resource that knows no streams (`allocate(bytes, alignment)` and `deallocate(memory, bytes, alignment)`, as
+/// std::pmr resources have), whose memory GPUs can use. Memory goes back to it once all work enqueued before is done:
+/// giving back waits.
+template <class Resource>
+class CudaMemoryFrom final : public CudaMemoryResource {
+ public:
+  /// `resource` must outlive this.
+  explicit CudaMemoryFrom(Resource* resource) noexcept : resource_(resource) {}
+  void* allocate(std::size_t bytes, std::size_t boundary, cudaStream_t) override {
+    return resource_->allocate(bytes, boundary);
+  }
+  void deallocate(void* memory, std::size_t bytes, std::size_t boundary, cudaStream_t stream) noexcept override {
+    detail::ignore_cuda(cudaStreamSynchronize(stream));
+    resource_->deallocate(memory, bytes, boundary);
+  }
+
+ private:
+  Resource* resource_;
+};
+
+/// The default of a GPU: one pool for the program. Throws CudaError.
+inline CudaMemoryResource* default_cuda_resource(int device) {
+  static std::mutex mutex;
+  // Never destroyed: tensors may outlive everything, and at the program's end the runtime may be gone already.
+  static auto& pools = *new std::vector<std::pair<int, std::unique_ptr<CudaPool>>>;
+  const std::lock_guard lock(mutex);
+  for (const auto& [of, pool] : pools) {
+    if (of == device) return pool.get();
+  }
+  return pools.emplace_back(device, std::make_unique<CudaPool>(device)).second.get();
+}
+
+namespace detail {
+
+/// What others know of a stream: whether it is still there, and what must be there as long as it is.
+struct StreamState final : Shared {
+  explicit StreamState(cudaStream_t of)
+      : Shared([](const Shared* shared) noexcept { delete static_cast<const StreamState*>(shared); }), stream(of) {}
+  cudaStream_t stream;
+  std::mutex mutex;  // of all below
+  bool alive = true;
+  std::vector<Reference<const Shared>> kept;
+};
+
+/// Throws CudaError.
+inline bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+}  // namespace detail
+
+/// A stream of a GPU, and where memory for what is enqueued in it comes from. Executors own one; the tensors that they
+/// make keep it. All member functions may be called from several threads at a time.
+///
+/// While the stream is captured into a graph, memory does not come from the graph: what is allocated is there before
+/// the graph runs, and what is released is kept until the stream's end, since the graph may use it in every run.
+class CudaStream final : public detail::Shared {
+ public:
+  /// A new stream of `device`, or the user's `stream`, which must outlive this. Throws CudaError.
+  static detail::Reference<CudaStream> make(int device, cudaStream_t stream, CudaMemoryResource* memory) {
+    return detail::Reference<CudaStream>::adopt(new CudaStream(device, stream, memory));
+  }
+
+  /// The number of the GPU.
+  int device() const noexcept { return device_; }
+  /// The stream.
+  cudaStream_t get() const noexcept { return stream_; }
+  /// Where memory comes from.
+  CudaMemoryResource* memory() const noexcept { return memory_; }
+
+  /// Whether the stream is being captured into a graph. Throws CudaError.
+  bool capturing() const { return detail::is_capturing(stream_); }
+  /// For who must know about it longer than it lives.
+  const detail::Reference<detail::StreamState>& state() const noexcept { return state_; }
+
+  /// Memory for what is enqueued from now on. Throws CudaError.
+  void* allocate(std::size_t bytes) {
+    const detail::CurrentDevice current(device_);
+    if (!capturing()) return memory_->allocate(bytes, alignment, stream_);
+    const detail::BesideCapture beside;
+    void* const memory = memory_->allocate(bytes, alignment, side_stream());
+    detail::check_cuda(cudaStreamSynchronize(side_stream()), "cudaStreamSynchronize");
+    return memory;
+  }
+  /// Takes memory back that what was enqueued until now may use.
+  void deallocate(void* memory, std::size_t bytes) noexcept {
+    try {
+      const detail::CurrentDevice current(device_);
+      if (capturing()) {
+        const std::lock_guard lock(mutex_);
+        of_graphs_.push_back({memory, bytes});
+      } else {
+        memory_->deallocate(memory, bytes, alignment, stream_);
+      }
+    } catch (...) {  // the GPU is gone, and its memory with it; or it stays, where there is no room to note it
+    }
+  }
+
+  /// Enqueues a copy between memories of this GPU.
+  void copy(void* to, const void* from, std::size_t bytes) {
+    const detail::CurrentDevice current(device_);
+    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync");
+  }
+  /// Enqueues the setting of bytes to zero.
+  void set_zero(void* to, std::size_t bytes) {
+    const detail::CurrentDevice current(device_);
+    detail::check_cuda(cudaMemsetAsync(to, 0, bytes, stream_), "cudaMemsetAsync");
+  }
+  /// Enqueues a copy to the GPU. `from` is read before this returns, by way of pinned memory, which is used again and
+  /// again; waits only where more than 64 MiB are under way. While the stream is captured, the copy is made at once,
+  /// and is no part of the graph.
+  void upload(void* to, const void* from, std::size_t bytes) {
+    const detail::CurrentDevice current(device_);
+    const std::lock_guard lock(transfers_);
+    if (capturing()) {
+      const detail::BesideCapture beside;
+      send(to, from, bytes, side_stream(), [this](std::size_t part) { return aside(part); });
+      detail::check_cuda(cudaStreamSynchronize(side_stream()), "cudaStreamSynchronize");
+    } else {
+      send(to, from, bytes, stream_, [this](std::size_t part) { return in_order(part); });
+    }
+  }
+  /// Copies from the GPU what is there once all that is enqueued is done, and waits for it. Not to be called while the
+  /// stream is captured.
+  void download(void* to, const void* from, std::size_t bytes) {
+    const detail::CurrentDevice current(device_);
+    const std::lock_guard lock(transfers_);
+    auto* target = static_cast<std::byte*>(to);
+    const auto* source = static_cast<const std::byte*>(from);
+    // Two parts at a time: one comes while the other goes on to its place.
+    std::array<std::size_t, 2> sizes{};
+    std::size_t requested = 0, arrived = 0;
+    for (std::size_t turn = 0; arrived < bytes; turn = 1 - turn) {
+      Pinned& mine = incoming_[turn];
+      if (sizes[turn] > 0) {
+        mine.wait();
+        std::memcpy(target + arrived, mine.memory(), sizes[turn]);
+        arrived += std::exchange(sizes[turn], 0);
+      }
+      if (requested < bytes) {
+        const std::size_t part = std::min(bytes - requested, largest_part);
+        mine.reserve(part);
+        detail::check_cuda(cudaMemcpyAsync(mine.memory(), source + requested, part, cudaMemcpyDeviceToHost, stream_),
+                           "cudaMemcpyAsync");
+        mine.record(stream_);
+        sizes[turn] = part;
+        requested += part;
+      }
+    }
+  }
+  /// Waits until all that is enqueued is done. Throws CudaError, for what went wrong in it too.
+  void synchronize() {
+    const detail::CurrentDevice current(device_);
+    detail::check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+
+ private:
+  static constexpr std::size_t largest_part = std::size_t{4} << 20;
+  static constexpr std::size_t smallest_block = std::size_t{1} << 20;
+  static constexpr std::size_t under_way_at_most = std::size_t{64} << 20;
+
+  /// A block of pinned memory, and when the GPU is done with it.
+  class Pinned {
+   public:
+    Pinned() = default;
+    Pinned(Pinned&& other) noexcept
+        : memory_(std::exchange(other.memory_, nullptr)),
+          size_(std::exchange(other.size_, 0)),
+          done_(std::exchange(other.done_, nullptr)) {}
+    Pinned& operator=(Pinned&& other) noexcept {
+      std::swap(memory_, other.memory_);
+      std::swap(size_, other.size_);
+      std::swap(done_, other.done_);
+      return *this;
+    }
+    ~Pinned() {
+      if (done_) detail::ignore_cuda(cudaEventDestroy(done_));
+      if (memory_) detail::ignore_cuda(cudaFreeHost(memory_));
+    }
+
+    std::byte* memory() const noexcept { return static_cast<std::byte*>(memory_); }
+    std::size_t size() const noexcept { return size_; }
+    /// Room for `bytes`, which the GPU is done with.
+    void reserve(std::size_t bytes) {
+      if (bytes <= size_) return;
+      *this = Pinned();
+      const std::size_t size = std::bit_ceil(std::max(bytes, smallest_block));
+      detail::check_cuda(cudaHostAlloc(&memory_, size, cudaHostAllocDefault), "cudaHostAlloc");
+      size_ = size;
+      detail::check_cuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    }
+    /// What was enqueued in `stream` until now uses it.
+    void record(cudaStream_t stream) { detail::check_cuda(cudaEventRecord(done_, stream), "cudaEventRecord"); }
+    void wait() { detail::check_cuda(cudaEventSynchronize(done_), "cudaEventSynchronize"); }
+    bool is_done() {
+      const cudaError_t error = cudaEventQuery(done_);
+      if (error != cudaErrorNotReady) detail::check_cuda(error, "cudaEventQuery");
+      detail::ignore_cuda(error);
+      return error == cudaSuccess;
+    }
+
+   private:
+    void* memory_ = nullptr;
+    std::size_t size_ = 0;
+    cudaEvent_t done_ = nullptr;
+  };
+
+  template <class Place>
+  static void send(void* to, const void* from, std::size_t bytes, cudaStream_t stream, const Place& place) {
+    auto* target = static_cast<std::byte*>(to);
+    const auto* source = static_cast<const std::byte*>(from);
+    while (bytes > 0) {
+      const std::size_t part = std::min(bytes, largest_part);
+      std::byte* const staged = place(part);
+      std::memcpy(staged, source, part);
+      detail::check_cuda(cudaMemcpyAsync(target, staged, part, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+      target += part;
+      source += part;
+      bytes -= part;
+    }
+  }
+  /// Pinned memory for a copy beside a graph: the last such copy is waited for.
+  std::byte* aside(std::size_t bytes) {
+    detail::check_cuda(cudaStreamSynchronize(side_stream()), "cudaStreamSynchronize");
+    aside_.reserve(bytes);
+    return aside_.memory();
+  }
+  /// Pinned memory for the next copy of the stream, behind that for the last one. Many small copies share a block.
+  std::byte* in_order(std::size_t bytes) {
+    if (used_ + bytes > current_.size()) next_block(bytes);
+    std::byte* const place = current_.memory() + used_;
+    used_ += (bytes + alignment - 1) / alignment * alignment;
+    return place;
+  }
+  void next_block(std::size_t bytes) {
+    Pinned next;
+    for (std::size_t i = 0; i < under_way_.size() && next.size() == 0; ++i) {
+      if (under_way_[i].size() < bytes) continue;
+      const bool full = under_way_bytes_ >= under_way_at_most;
+      if (full) under_way_[i].wait();
+      if (full || under_way_[i].is_done()) {
+        next = std::move(under_way_[i]);
+        under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(i));
+        under_way_bytes_ -= next.size();
+      }
+    }
+    next.reserve(bytes);
+    if (current_.size() > 0) {
+      under_way_.reserve(under_way_.size() + 1);
+      current_.record(stream_);
+      under_way_bytes_ += current_.size();
+      under_way_.push_back(std::move(current_));
+    }
+    current_ = std::move(next);
+    used_ = 0;
+  }
+
+  CudaStream(int device, cudaStream_t stream, CudaMemoryResource* memory)
+      : Shared([](const Shared* shared) noexcept { delete static_cast<const CudaStream*>(shared); }),
+        device_(device),
+        stream_(stream),
+        memory_(memory) {
+    const detail::CurrentDevice current(device);
+    if (!memory_) memory_ = default_cuda_resource(device);
+    if (!stream_) {
+      detail::check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+      owned_ = true;
+    }
+    state_ = detail::Reference<detail::StreamState>::adopt(new detail::StreamState(stream_));
+  }
+  ~CudaStream() {
+    try {
+      const detail::CurrentDevice current(device_);
+      detail::ignore_cuda(cudaStreamSynchronize(stream_));
+      std::vector<detail::Reference<const Shared>> kept;
+      {
+        const std::lock_guard lock(state_->mutex);
+        state_->alive = false;
+        kept.swap(state_->kept);
+      }
+      for (const auto& [memory, bytes] : of_graphs_) memory_->deallocate(memory, bytes, alignment, stream_);
+      if (side_) detail::ignore_cuda(cudaStreamDestroy(side_));
+      if (owned_) detail::ignore_cuda(cudaStreamDestroy(stream_));
+    } catch (...) {  // the GPU is gone, and all of this with it
+    }
+  }
+
+  cudaStream_t side_stream() {
+    const std::lock_guard lock(mutex_);
+    if (!side_) {
+      detail::check_cuda(cudaStreamCreateWithFlags(&side_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    }
+    return side_;
+  }
+
+  int device_;
+  cudaStream_t stream_;
+  bool owned_ = false;
+  CudaMemoryResource* memory_;
+  detail::Reference<detail::StreamState> state_;
+  std::mutex mutex_;  // of the two below
+  cudaStream_t side_ = nullptr;
+  std::vector<std::pair<void*, std::size_t>> of_graphs_;  // memory released while the stream was captured
+  std::mutex transfers_;                                  // of all below
+  Pinned current_;                                        // what has been copied from its first `used_` bytes
+  std::size_t used_ = 0;
+  std::vector<Pinned> under_way_;  // the oldest first
+  std::size_t under_way_bytes_ = 0;
+  Pinned aside_;
+  std::array<Pinned, 2> incoming_;
+};
+
+namespace detail {
+
+/// Memory of a GPU that a buffer holds.
+struct CudaBlock final : MemoryBlock {
+  CudaBlock(Reference<CudaStream> from, std::size_t size)
+      : MemoryBlock([](const Shared* shared) noexcept {
+          const auto* block = static_cast<const CudaBlock*>(shared);
+          block->stream->deallocate(block->memory, block->bytes);
+          delete block;
+        }),
+        stream(std::move(from)),
+        bytes(size) {}
+  Reference<CudaStream> stream;
+  std::size_t bytes;
+  void* memory = nullptr;
+};
+
+template <>
+struct MemoryOf<Cuda> {
+  using Resource = CudaStream;
+  struct Allocation {
+    Reference<const MemoryBlock> block;
+    void* values;
+  };
+  static Resource* initial_resource() noexcept { return nullptr; }
+  static Resource* resource_of_copies(Resource* resource) noexcept { return resource; }
+  static Allocation allocate(std::size_t bytes, Resource* resource) {
+    if (!resource) {
+      throw std::invalid_argument("a tensor on a GPU that was made without a stream: expected executor.resource()");
+    }
+    auto block = std::make_unique<CudaBlock>(Reference<CudaStream>::share(resource), bytes);
+    block->memory = resource->allocate(bytes);
+    void* const values = block->memory;
+    return {Reference<const MemoryBlock>::adopt(block.release()), values};
+  }
+  /// Not while the stream is captured: the graph uses the memory whenever it runs.
+  static bool reusable(Resource* resource) noexcept {
+    try {
+      return !resource->capturing();
+    } catch (...) {
+      return false;
+    }
+  }
+  static void copy(Resource* resource, void* to, const void* from, std::size_t bytes) {
+    resource->copy(to, from, bytes);
+  }
+  static void set_zero(Resource* resource, void* to, std::size_t bytes) { resource->set_zero(to, bytes); }
+};
+
+}  // namespace detail
+
+}  // namespace lod

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Ids as arguments: numbers of rows or columns, which must name one.
+#pragma once
+
+#include <lod/executor.hpp>
+#include <lod/kernel.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/staging.hpp>
+#include <lod/target.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+namespace kernel {
+/// run(executor, ids, count, height, checked, fault): checked[i] = ids[i], or -1 where that is not in [0, height); then
+/// *fault is one such position. For executors whose device the CPU does not look into.
+template <class Executor>
+struct CheckIds : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+/// `count` ids in [0, height), for kernels. On the CPU others throw OutOfRange at once, with a text that begins with
+/// `what`, a literal. On a GPU nobody waits to look: others are -1 to the kernels, which take a negative id for none,
+/// and the error is thrown by what waits for the executor next.
+template <class E>
+class CheckedIds {
+ public:
+  CheckedIds(const E& executor, std::span<const std::int64_t> ids, std::int64_t height, const char* what)
+      : checked_(executor, static_cast<std::int64_t>(ids.size())) {
+    kernel::CheckIds<E>::run(executor, ids.data(), static_cast<std::int64_t>(ids.size()), height, checked_.data(),
+                             executor.fault(what, height));
+  }
+  const std::int64_t* data() const noexcept { return checked_.data(); }
+
+ private:
+  kernel::Scratch<E, std::int64_t> checked_;
+};
+template <class E>
+  requires(on_cpu<E>)
+class CheckedIds<E> {
+ public:
+  CheckedIds(const E&, std::span<const std::int64_t> ids, std::int64_t height, const char* what) : ids_(ids.data()) {
+    detail::check_row_ids(ids, height, what);
+  }
+  const std::int64_t* data() const noexcept { return ids_; }
+
+ private:
+  const std::int64_t* ids_;
+};
+
+}  // namespace operation
+
+}  // namespace lod::inline LOD_TARGET

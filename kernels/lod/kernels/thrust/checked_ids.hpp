@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Ids looked at where they are, over Thrust.
+#pragma once
+
+#include <lod/kernels/thrust/bulk.hpp>
+#include <lod/ops/checked_ids.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::bulk {
+
+struct CheckIds {
+  template <class E>
+  static void run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
+                  std::int64_t* checked, std::int64_t* fault) {
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
+      const bool good = ids[i] >= 0 && ids[i] < height;
+      checked[i] = good ? ids[i] : -1;
+      if (!good) *fault = i;
+    });
+  }
+};
+
+}  // namespace kernel::bulk
+}  // namespace lod::inline LOD_TARGET

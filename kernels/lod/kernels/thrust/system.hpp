@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The algorithms that kernels over Thrust are made of, on whatever system the policy of an executor names. Executors
+/// without a policy have a specialisation.
+#pragma once
+
+#include <lod/target.hpp>
+
+#include <thrust/copy.h>
+#include <thrust/execution_policy.h>
+#include <thrust/for_each.h>
+#include <thrust/functional.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/scan.h>
+#include <thrust/sort.h>
+#include <thrust/transform_reduce.h>
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::bulk {
+
+struct IsSet {
+  LOD_HOST_DEVICE bool operator()(bool flag) const noexcept { return flag; }
+};
+
+/// Algorithms by a Thrust policy. Bodies are lambdas that capture plain values and raw pointers by copy and read
+/// offsets only inside: they may run where the memory of the CPU is not.
+template <class Policy>
+class Algorithms {
+ public:
+  explicit Algorithms(const Policy& policy) noexcept : policy_(policy) {}
+
+  /// Calls body(i) for each i in [0, count), in any order.
+  template <class Body>
+  void for_each(std::int64_t count, const Body& body) const {
+    ::thrust::for_each_n(policy_, Numbers(0), count, body);
+  }
+  /// Sorts keys in ascending order and their values along with them; equal ones stay in their order.
+  template <class Key, class Value>
+  void sort_by_key(Key* keys, std::int64_t count, Value* values) const {
+    ::thrust::stable_sort_by_key(policy_, keys, keys + count, values);
+  }
+  /// @{
+  /// Running sums in place, with the number itself and without.
+  void inclusive_scan(std::int64_t* numbers, std::int64_t count) const {
+    ::thrust::inclusive_scan(policy_, numbers, numbers + count, numbers);
+  }
+  void exclusive_scan(std::int64_t* numbers, std::int64_t count) const {
+    ::thrust::exclusive_scan(policy_, numbers, numbers + count, numbers);
+  }
+  /// @}
+  /// The positions of the flags that are set, in order; returns how many they are, and waits for that.
+  std::int64_t positions(const bool* flags, std::int64_t count, std::int64_t* found) const {
+    return ::thrust::copy_if(policy_, Numbers(0), Numbers(count), flags, found, IsSet()) - found;
+  }
+  /// body(0); waits for it.
+  template <class U, class Body>
+  U answer(const Body& body) const {
+    return ::thrust::transform_reduce(policy_, Numbers(0), Numbers(1), body, U{}, ::thrust::plus<U>());
+  }
+
+ private:
+  using Numbers = ::thrust::counting_iterator<std::int64_t>;
+
+  Policy policy_;
+};
+
+/// The algorithms for an executor: where its bodies run. What it offers, a specialisation does.
+template <class E>
+class System : public Algorithms<std::remove_cvref_t<decltype(std::declval<const E&>().policy())>> {
+ public:
+  explicit System(const E& executor) noexcept : System::Algorithms(executor.policy()) {}
+};
+
+}  // namespace kernel::bulk
+}  // namespace lod::inline LOD_TARGET

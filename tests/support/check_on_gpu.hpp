@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Checks of operations on a GPU: the results are those of the same kernels on the CPU, a second call allocates nothing
+/// and waits for nothing, and a graph that was captured from a call does the same whenever it runs. With nvcc, on a
+/// GPU; with other compilers, on one that is emulated, where it is also seen who waits.
+#pragma once
+
+#include "support/device_calls.hpp"
+#include "support/thrust_system.hpp"
+#include <lod/cuda.hpp>
+#ifdef __CUDACC__
+#  include <lod/cuda.cuh>
+#else
+#  include "support/emulated_cuda.hpp"
+#  include "support/emulated_stream.hpp"
+#endif
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lod_test {
+
+/// The default resource of a GPU, and how often it was asked.
+class CountingCudaResource final : public lod::CudaMemoryResource {
+ public:
+  void* allocate(std::size_t bytes, std::size_t boundary, cudaStream_t stream) override {
+    ++allocations;
+    return resource_->allocate(bytes, boundary, stream);
+  }
+  void deallocate(void* memory, std::size_t bytes, std::size_t boundary, cudaStream_t stream) noexcept override {
+    resource_->deallocate(memory, bytes, boundary, stream);
+  }
+  std::int64_t allocations = 0;
+
+ private:
+  lod::CudaMemoryResource* resource_ = lod::default_cuda_resource(0);
+};
+
+/// f(call) calls an operation with the executor, the arguments and the results of a DeviceCall.
+template <class F>
+void check_on_gpu(const std::string& name, const F& f) {
+  CAPTURE(name);
+  const ThrustExecutor on_cpu;
+  DeviceCall<ThrustExecutor> there(on_cpu);
+  there.make(f);
+  const std::vector<Result> expected = there.results();
+
+  CountingCudaResource resource;
+  const lod::CudaExecutor executor(&resource);
+  DeviceCall<lod::CudaExecutor> call(executor);
+  call.make(f);
+  check_same_results(call.results(), expected);
+
+  call.forget();
+  executor.synchronize();
+  const std::int64_t allocations = resource.allocations;
+#ifndef __CUDACC__
+  const emulated_cuda::Counters before = emulated_cuda::counters();
+#endif
+  call.make(f);
+  CHECK(resource.allocations == allocations);
+#ifndef __CUDACC__
+  const emulated_cuda::Counters made = emulated_cuda::counters() - before;
+  CHECK(made.allocations == 0);
+  CHECK(made.frees == 0);
+  CHECK(made.creations == 0);
+  CHECK(made.synchronisations == 0);
+#endif
+  check_same_results(call.results(), expected);
+
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  call.forget();
+  executor.synchronize();
+  REQUIRE(cudaStreamBeginCapture(executor.stream(), cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  call.make(f);
+  REQUIRE(cudaStreamEndCapture(executor.stream(), &graph) == cudaSuccess);
+  REQUIRE(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess);
+  for (int run = 0; run < 2; ++run) {
+    call.forget();
+    REQUIRE(cudaGraphLaunch(executable, executor.stream()) == cudaSuccess);
+    check_same_results(call.results(), expected);
+  }
+  CHECK(cudaGraphExecDestroy(executable) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+}
+
+}  // namespace lod_test
