@@ -6,16 +6,22 @@
 #pragma once
 
 #include <lod/cuda/executor.hpp>
+#include <lod/cuda/selected_rows.hpp>
 #include <lod/cuda/stream.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/output.hpp>
+#include <lod/selected_rows.hpp>
 #include <lod/staging.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace lod::inline LOD_TARGET {
 
@@ -49,6 +55,40 @@ template <class Device, LoDTensorLike X>
 LoDTensor<typename X::value_type, Device> to(const CudaExecutor& executor, const X& x) {
   LoDTensor<typename X::value_type, Device> y;
   to_into(executor, x, y);
+  return y;
+}
+
+/// The same for row-sparse tensors. From the GPU, the places that name a row, in their order. Throws OutOfRange too,
+/// where an id there exceeds the height.
+template <class Device, class T>
+  requires(std::same_as<Device, Cuda>)
+SelectedRows<T, Cuda> to(const CudaExecutor& executor, const SelectedRows<T, Cpu>& g) {
+  const auto count = static_cast<std::int64_t>(g.rows().size());
+  SelectedRows<T, Cuda> y(executor.resource());
+  y.resize(count, g.height(), g.row_shape());
+  if (count > 0) {
+    executor.resource()->upload(y.rows().data(), g.rows().data(),
+                                static_cast<std::size_t>(count) * sizeof(std::int64_t));
+  }
+  to_into(executor, g.value(), y.value());
+  return y;
+}
+template <class Device, class T>
+  requires(std::same_as<Device, Cpu>)
+SelectedRows<T, Cpu> to(const CudaExecutor& executor, const SelectedRows<T, Cuda>& g) {
+  const LoDTensor<std::int64_t> ids = to<Cpu>(executor, g.rows());
+  const LoDTensor<T> values = to<Cpu>(executor, g.value());
+  std::vector<std::int64_t> rows;
+  for (const std::int64_t id : ids.values()) {
+    if (id >= 0) rows.push_back(id);
+  }
+  SelectedRows<T, Cpu> y(std::move(rows), g.height(), g.row_shape(), uninitialized);
+  std::int64_t next = 0;
+  for (std::int64_t i = 0; i < ids.rows(); ++i) {
+    if (ids.data()[i] < 0) continue;
+    const auto row = values.row(i);
+    std::copy(row.begin(), row.end(), y.value().row(next++).begin());
+  }
   return y;
 }
 

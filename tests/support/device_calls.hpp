@@ -17,6 +17,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +32,22 @@ struct Result {
   std::vector<std::byte> values;
 };
 
-/// Those of a GPU have other bits where it rounds in other places than the CPU: float may differ by 1e-4 of itself.
+/// `found` is near `expected`, where both hold numbers of type T.
+template <class T>
+bool near(const std::vector<std::byte>& found, const std::vector<std::byte>& expected, double tolerance) {
+  if (found.size() != expected.size()) return false;
+  for (std::size_t at = 0; at < found.size(); at += sizeof(T)) {
+    T a{}, b{};
+    std::memcpy(&a, &found[at], sizeof(T));
+    std::memcpy(&b, &expected[at], sizeof(T));
+    const auto x = static_cast<double>(a), y = static_cast<double>(b);
+    if (x != y && !(std::fabs(x - y) <= tolerance * std::fmax(1, std::fabs(y)))) return false;
+  }
+  return true;
+}
+
+/// Those of a GPU have other bits where it rounds in other places than the CPU: floating-point numbers may differ by a
+/// few units of their last places.
 inline void check_same_results(const std::vector<Result>& found, const std::vector<Result>& expected) {
   REQUIRE(found.size() == expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -41,15 +57,11 @@ inline void check_same_results(const std::vector<Result>& found, const std::vect
     CHECK(found[i].type == expected[i].type);
     bool same = found[i].values == expected[i].values;
 #ifdef __CUDACC__
-    if (!same && found[i].type == lod::DataType::FP32 && found[i].values.size() == expected[i].values.size()) {
-      same = true;
-      for (std::size_t at = 0; at < found[i].values.size(); at += sizeof(float)) {
-        float a = 0, b = 0;
-        std::memcpy(&a, &found[i].values[at], sizeof(float));
-        std::memcpy(&b, &expected[i].values[at], sizeof(float));
-        same = same && (a == b || std::fabs(a - b) <= 1e-4F * std::fmax(1.F, std::fabs(b)));
-      }
-    }
+    const auto close = [&]<class T>(T, double tolerance) {
+      return found[i].type == lod::data_type_v<T> && near<T>(found[i].values, expected[i].values, tolerance);
+    };
+    same = same || close(float(), 1e-4) || close(double(), 1e-12) || close(lod::float16(), 4e-3) ||
+           close(lod::bfloat16(), 3e-2);
 #endif
     CHECK(same);
   }
@@ -77,6 +89,17 @@ class DeviceCall {
       auto& place = arguments_[&x];
       if (!place) place = std::make_shared<Tensor<T>>(lod::to<Device>(executor_, x));
       return *static_cast<const Tensor<T>*>(place.get());
+    }
+  }
+
+  template <class T>
+  const lod::SelectedRows<T, Device>& on(const lod::SelectedRows<T>& g) {
+    if constexpr (std::same_as<Device, lod::Cpu>) {
+      return g;
+    } else {
+      auto& place = arguments_[&g];
+      if (!place) place = std::make_shared<lod::SelectedRows<T, Device>>(lod::to<Device>(executor_, g));
+      return *static_cast<const lod::SelectedRows<T, Device>*>(place.get());
     }
   }
 
@@ -109,6 +132,19 @@ class DeviceCall {
     ++next_result_;
   }
 
+  /// The same for row-sparse tensors: the rows that they name.
+  template <class T>
+  void result(lod::SelectedRows<T, Device>& y) {
+    if (results_.size() <= next_result_) results_.push_back(std::make_unique<RowsOf<T>>(y));
+    ++next_result_;
+  }
+  template <class T>
+  lod::SelectedRows<T, Device>& out_rows() {
+    auto& y = kept<lod::SelectedRows<T, Device>>(executor_.resource());
+    result(y);
+    return y;
+  }
+
   /// Makes a call: f(*this).
   template <class F>
   void make(const F& f) {
@@ -131,6 +167,33 @@ class DeviceCall {
     virtual ~AnyTensor() = default;
     virtual Result get(const E&) const = 0;
     virtual void spoil(const E&) const = 0;
+  };
+  template <class T>
+  struct RowsOf final : AnyTensor {
+    explicit RowsOf(lod::SelectedRows<T, Device>& y) : rows(y) {}
+    Result get(const E& executor) const override {
+      const auto found = [&] {
+        if constexpr (std::same_as<Device, lod::Cpu>) {
+          return rows;
+        } else {
+          return lod::to<lod::Cpu>(executor, rows);
+        }
+      }();
+      Result result{lod::LoD(), found.dense_shape(), lod::data_type_v<T>, {}};
+      for (const auto bytes : {std::as_bytes(std::span(found.rows())), std::as_bytes(found.value().values())}) {
+        result.values.insert(result.values.end(), bytes.begin(), bytes.end());
+      }
+      return result;
+    }
+    void spoil(const E& executor) const override {
+      if constexpr (!std::same_as<Device, lod::Cpu>) {
+        // Places that name nothing: what is not written is not there.
+        lod::LoDTensor<std::int64_t> none(rows.rows().shape());
+        for (std::int64_t& id : none.values()) id = -1;
+        lod::to_into(executor, none, rows.rows());
+      }
+    }
+    lod::SelectedRows<T, Device>& rows;
   };
   template <class T>
   struct TensorOf final : AnyTensor {

@@ -23,7 +23,7 @@
 #include <type_traits>
 
 namespace lod::op {
-struct clip : elements::Number, elements::OnCpu {};
+struct clip : elements::Number {};
 struct clip_grad : elements::Floating, elements::OnCpu {};
 struct clip_by_norm : elements::Floating, elements::OnCpu {};
 struct clip_by_norm_grad : elements::Floating, elements::OnCpu {};

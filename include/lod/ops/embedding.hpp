@@ -7,6 +7,8 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/checked_ids.hpp>
+#include <lod/ops/row_places.hpp>
+#include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/supports.hpp>
@@ -18,7 +20,7 @@
 
 namespace lod::op {
 struct embedding : elements::Any {};
-struct embedding_grad : elements::Any, elements::OnCpu {};
+struct embedding_grad : elements::Any {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -67,7 +69,8 @@ auto embedding(const Table& table, const Ids& ids, const EmbeddingOptions& optio
 }
 
 /// The gradient of `embedding` for its table of `height` rows: row dy[i] for ids[i], in the order of the ids, repeated
-/// ids not yet added up (`merge_add` does that). Ids that are `padding_idx` are left out. Throws ShapeMismatch unless
+/// ids not yet added up (`merge_add` does that). Ids that are `padding_idx` are left out; on a GPU they keep a place,
+/// which names no row. Throws ShapeMismatch unless
 /// dy has the rows, and the row shape begins with the row shape, of the ids; OutOfRange for an id outside [0, height).
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
 void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height,
@@ -79,19 +82,25 @@ void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::in
   const std::size_t rank = list.row_shape().size();
   const Shape row_shape = view.row_shape().without_first(rank);
   operation::check_row_shape(view.row_shape(), list.row_shape().followed_by(row_shape), "embedding_grad: dy");
-  detail::check_row_ids(list.values(), height, "embedding_grad");
   const std::int64_t count = list.rows() * list.row_size();
-  const Workspace::Loan<std::int64_t> kept(executor.workspace(), count);       // the ids
-  const Workspace::Loan<std::int64_t> positions(executor.workspace(), count);  // and where they stand
-  std::int64_t size = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (list.data()[i] == options.padding_idx) continue;
-    kept[size] = list.data()[i];
-    positions[size++] = i;
+  const operation::CheckedIds<E> checked(executor, list.values(), height, "embedding_grad", options.padding_idx);
+  if constexpr (operation::on_cpu<E>) {
+    const Workspace::Loan<std::int64_t> kept(executor.workspace(), count);       // the ids
+    const Workspace::Loan<std::int64_t> positions(executor.workspace(), count);  // and where they stand
+    std::int64_t size = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (list.data()[i] == options.padding_idx) continue;
+      kept[size] = list.data()[i];
+      positions[size++] = i;
+    }
+    dtable.resize({kept.data(), static_cast<std::size_t>(size)}, height, row_shape);
+    kernel::GatherRows<E>::run(executor, view.data(), positions.data(), size, row_shape.elements(), std::int64_t{-1},
+                               dtable.value().data());
+  } else {
+    std::int64_t* const places = operation::make_places(executor, dtable, count, height, row_shape);
+    kernel::CopyValues<E>::run(executor, checked.data(), count, places);
+    kernel::CopyValues<E>::run(executor, view.data(), count * row_shape.elements(), dtable.value().data());
   }
-  dtable.resize({kept.data(), static_cast<std::size_t>(size)}, height, row_shape);
-  kernel::GatherRows<E>::run(executor, view.data(), positions.data(), size, row_shape.elements(), std::int64_t{-1},
-                             dtable.value().data());
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
 SelectedRows<value_type_t<X>, device_t<X>> embedding_grad(const E& executor, const X& dy, const Ids& ids,

@@ -9,9 +9,12 @@
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/ops/row_places.hpp>
+#include <lod/ops/run_copy.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
+#include <lod/staging.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
@@ -20,26 +23,38 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace lod::op {
-struct merge_add : elements::Arithmetic, elements::OnCpu {};
+struct merge_add : elements::Arithmetic {};
 struct merge_add_grad : elements::Arithmetic, elements::OnCpu {};
-struct merge_average : elements::Arithmetic, elements::OnCpu {};
+struct merge_average : elements::Arithmetic {};
 struct merge_average_grad : elements::Arithmetic, elements::OnCpu {};
-struct from_dense : elements::Any, elements::OnCpu {};
-struct to_dense : elements::Arithmetic, elements::OnCpu {};
-struct to_dense_grad : elements::Any, elements::OnCpu {};
+struct from_dense : elements::Any {};
+struct to_dense : elements::Arithmetic {};
+struct to_dense_grad : elements::Any {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// Sorts ids[0 .. count), which are in [0, height): `order` are their positions by ascending id, equal ids in the order
-/// of their positions; unique[g] is the g-th id that occurs, at order[groups[g] .. groups[g+1]). Returns how many.
+/// of their positions; unique[g] is the g-th id that occurs, at order[groups[g] .. groups[g+1]). Returns how many. On a
+/// GPU, whose count nobody waits for, it returns `count`, and there are empty groups of the id `no_row` behind those
+/// that occur; ids that are `no_row` are in none.
 template <class Executor>
 struct GroupRows : Missing<Executor> {};
+/// What stands behind all ids.
+inline constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
+/// On a GPU. run(executor, ids, values, count, row_size, listed, rows): listed[i] = ids[i], `no_row` where that is
+/// negative, and rows[i] the address of row i of the values.
+template <class Executor>
+struct ListRows : Missing<Executor> {};
+/// On a GPU. run(executor, unique, count, ids): the other way, ids[g] = unique[g], -1 for `no_row`.
+template <class Executor>
+struct NameRows : Missing<Executor> {};
 /// run(executor, type, rows, order, groups, row_size, to, y): y[to[g]] = the rows rows[order[k]], k in group g, pooled
 /// as SUM, AVERAGE or SQRT; y[g] where `to` is null. Each sum follows the tree of sequence sums, over the rows in the
 /// order of their positions.
@@ -62,51 +77,70 @@ void check_same_rows(std::int64_t height, const Shape& row_shape, const Selected
   }
 }
 
-/// The rows of one or several row-sparse tensors, sorted into groups of equal ids, in scratch memory.
+/// The rows of one or several row-sparse tensors, sorted into groups of equal ids, in scratch memory. On a GPU there
+/// are as many groups as rows; those behind the ids that occur are empty.
 template <Executor E, class T>
 class RowGroups {
  public:
   using Sparse = SelectedRows<T, typename E::device>;
 
   RowGroups(const E& executor, std::span<const Sparse* const> sources)
-      : count_(count(sources)),
-        rows_(executor.workspace(), count_),
-        order_(executor.workspace(), count_),
-        unique_(executor.workspace(), count_),
-        offsets_(executor.workspace(), count_ + 1) {
-    const Workspace::Loan<std::int64_t> ids(executor.workspace(), count_);
-    std::int64_t position = 0;
+      : executor_(executor),
+        count_(count(sources)),
+        rows_(executor, count_),
+        order_(executor, count_),
+        unique_(executor, count_),
+        offsets_(executor, count_ + 1) {
+    const kernel::Scratch<E, std::int64_t> listed(executor, count_);
+    std::int64_t* ids = listed.data();
+    const T** rows = rows_.data();
     for (const Sparse* source : sources) {
-      const T* row = source->value().data();
-      for (std::int64_t id : source->rows()) {
-        ids[position] = id;
-        rows_[position++] = row;
-        row += source->row_size();
+      const std::int64_t size = source->value().rows(), row_size = source->row_size();
+      const T* const values = source->value().data();
+      if constexpr (on_cpu<E>) {
+        for (std::int64_t i = 0; i < size; ++i) {
+          ids[i] = source->rows()[static_cast<std::size_t>(i)];
+          rows[i] = values + i * row_size;
+        }
+      } else {
+        kernel::ListRows<E>::run(executor, source->rows().data(), values, size, row_size, ids, rows);
       }
+      ids += size;
+      rows += size;
     }
     const std::int64_t height = sources.empty() ? 0 : sources.front()->height();
-    groups_ =
-        kernel::GroupRows<E>::run(executor, ids.data(), count_, height, order_.data(), unique_.data(), offsets_.data());
+    groups_ = kernel::GroupRows<E>::run(executor, static_cast<const std::int64_t*>(listed.data()), count_, height,
+                                        order_.data(), unique_.data(), offsets_.data());
   }
 
   const T* const* rows() const noexcept { return rows_.data(); }
   const std::int64_t* order() const noexcept { return order_.data(); }
-  /// The ids that occur, ascending.
-  std::span<const std::int64_t> ids() const noexcept { return {unique_.data(), static_cast<std::size_t>(groups_)}; }
-  kernel::Segments groups() const noexcept { return {offsets_.data(), groups_, count_}; }
+  /// The ids that occur, ascending, for kernels.
+  const std::int64_t* ids() const noexcept { return unique_.data(); }
+  kernel::Segments groups() const noexcept { return {offsets_.data(), groups_, count_, 0, count_}; }
+  /// Makes the ids those of `out`.
+  void name_rows(SelectedRows<T, typename E::device>& out, std::int64_t height, const Shape& row_shape) const {
+    if constexpr (on_cpu<E>) {
+      out.resize({ids(), static_cast<std::size_t>(groups_)}, height, row_shape);
+    } else {
+      std::int64_t* const places = make_places(executor_, out, groups_, height, row_shape);
+      kernel::NameRows<E>::run(executor_, ids(), groups_, places);
+    }
+  }
 
  private:
   static std::int64_t count(std::span<const Sparse* const> sources) {
     std::int64_t total = 0;
-    for (const Sparse* source : sources) total += static_cast<std::int64_t>(source->rows().size());
+    for (const Sparse* source : sources) total += source->value().rows();
     return total;
   }
 
+  const E& executor_;
   std::int64_t count_;
-  Workspace::Loan<const T*> rows_;
-  Workspace::Loan<std::int64_t> order_;
-  Workspace::Loan<std::int64_t> unique_;
-  Workspace::Loan<std::int64_t> offsets_;
+  kernel::Scratch<E, const T*> rows_;
+  kernel::Scratch<E, std::int64_t> order_;
+  kernel::Scratch<E, std::int64_t> unique_;
+  kernel::Scratch<E, std::int64_t> offsets_;
   std::int64_t groups_ = 0;
 };
 
@@ -121,7 +155,7 @@ void merge_into(const E& executor, PoolType type, const char* what,
   const auto& first = *sources.front();
   for (const auto* source : sources) check_same_rows(source->height(), source->row_shape(), first, what);
   const RowGroups<E, T> groups(executor, sources);
-  out.resize(groups.ids(), first.height(), first.row_shape());
+  groups.name_rows(out, first.height(), first.row_shape());
   kernel::SumGroups<E>::run(executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(), nullptr,
                             out.value().data());
 }
@@ -162,8 +196,10 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
 /// The sum of row-sparse tensors with each row listed once, ids ascending, whatever order they came in. Rows that occur
 /// once keep their values. Without any row the result has none. Throws ShapeMismatch unless all have the same height
 /// and row shape, and where none is given. Time: a radix sort over the bits of the height, then one pass over the
-/// values; repeated rows add up as the rows of a sequence do, in the order in which they are listed. `out` must not be
-/// one of the sources. Semantics: PaddlePaddle's merge_selected_rows, but always sorted.
+/// values; repeated rows add up as the rows of a sequence do, in the order in which they are listed. On a GPU, where
+/// nobody waits for how many ids there are, the result has as many places as the sources have rows: those behind the
+/// ids name no row, and are zero. `out` must not be one of the sources. Semantics: PaddlePaddle's merge_selected_rows,
+/// but always sorted.
 template <Executor E, class T>
 void merge_add_into(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
                     SelectedRows<T, typename E::device>& out) {
@@ -269,7 +305,7 @@ void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>&
   const operation::RowGroups<E, T> groups(executor, sources);
   kernel::SetZero<E>::run(executor, out.data(), g.height() * g.row_size());
   kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), groups.groups(), g.row_size(),
-                            groups.ids().data(), out.data());
+                            groups.ids(), out.data());
 }
 template <Executor E, class T>
 LoDTensor<T, typename E::device> to_dense(const E& executor, const SelectedRows<T, typename E::device>& g) {
@@ -289,9 +325,17 @@ template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initi
 void from_dense_into(const E& executor, const X& x, const Rows& rows, SelectedRows<value_type_t<X>, device_t<X>>& g) {
   const auto view = x.view();
   const auto list = operation::ids_of(rows);
-  g.resize(list, view.rows(), view.row_shape());
-  kernel::GatherRows<E>::run(executor, view.data(), list.data(), static_cast<std::int64_t>(list.size()),
-                             view.row_size(), std::int64_t{-1}, g.value().data());
+  const auto count = static_cast<std::int64_t>(list.size());
+  const operation::OnDevice<E, std::int64_t> ids(executor, list);
+  if constexpr (operation::on_cpu<E>) {
+    g.resize(list, view.rows(), view.row_shape());
+  } else {
+    detail::check_row_ids(list, view.rows(), "from_dense");
+    std::int64_t* const places = operation::make_places(executor, g, count, view.rows(), view.row_shape());
+    kernel::CopyValues<E>::run(executor, ids.data(), count, places);
+  }
+  kernel::GatherRows<E>::run(executor, view.data(), ids.data(), count, view.row_size(), std::int64_t{-1},
+                             g.value().data());
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 SelectedRows<value_type_t<X>, device_t<X>> from_dense(const E& executor, const X& x, const Rows& rows) {

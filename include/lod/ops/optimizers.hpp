@@ -289,7 +289,7 @@ void update(const E& executor, const Rule& rule, Sparse mode,
     const RowGroups<E, T> groups(executor, sources);
     const bool listed_only = mode == Sparse::LAZY || rule.rests_at_zero();
     kernel::UpdateRows<E>::run(executor, rule, parameter.data(), pointers, groups.rows(), groups.order(),
-                               groups.groups(), groups.ids().data(), target.rows(), target.row_size(), listed_only);
+                               groups.groups(), groups.ids(), target.rows(), target.row_size(), listed_only);
   } else {
     const auto view = gradient.view();
     kernel::Update<E>::run(executor, rule, parameter.data(), pointers, view.data(), view.rows() * view.row_size());

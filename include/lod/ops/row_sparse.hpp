@@ -25,9 +25,9 @@
 #include <type_traits>
 
 namespace lod::op {
-struct scatter : elements::Number, elements::OnCpu {};
+struct scatter : elements::Number {};
 struct scatter_grad : elements::Floating, elements::OnCpu {};
-struct scale : elements::Number, elements::OnCpu {};
+struct scale : elements::Number {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -123,7 +123,7 @@ template <class T, class Groups>
 void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row_size, const T* dense) {
   const kernel::Segments& ids = groups.groups();
   for (std::int64_t group = 0; group < ids.size; ++group) {
-    const std::int64_t row = groups.ids()[static_cast<std::size_t>(group)];
+    const std::int64_t row = groups.ids()[group];
     for (std::int64_t column = 0; column < row_size; ++column) {
       T number = dense[row * row_size + column];
       for (std::int64_t k = ids.begin(group); k < ids.begin(group) + ids.length(group); ++k) {
@@ -137,10 +137,17 @@ void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row
   }
 }
 
-/// Gives `out` the rows of g.
-template <class T, class Device>
-void resize_like(const SelectedRows<T, Device>& g, SelectedRows<T, Device>& out) {
-  if (&out != &g) out.resize(g.rows(), g.height(), g.row_shape());
+/// Gives `out` the ids of g.
+template <Executor E, class T>
+void resize_like(const E& executor, const SelectedRows<T, typename E::device>& g,
+                 SelectedRows<T, typename E::device>& out) {
+  if (&out == &g) return;
+  if constexpr (on_cpu<E>) {
+    out.resize(g.rows(), g.height(), g.row_shape());
+  } else {
+    std::int64_t* const places = make_places(executor, out, g.value().rows(), g.height(), g.row_shape());
+    kernel::CopyValues<E>::run(executor, g.rows().data(), g.value().rows(), places);
+  }
 }
 
 }  // namespace operation
@@ -161,7 +168,7 @@ void scatter(const E& executor, const SelectedRows<T, typename E::device>& g, Sc
   const std::array sources{&g};
   const operation::RowGroups<E, T> groups(executor, sources);
   T* const y = dense.data();
-  if constexpr (std::integral<T>) {
+  if constexpr (std::integral<T> && operation::on_cpu<E>) {
     if (op == ScatterOp::DIV || op == ScatterOp::DIVBY) {
       operation::check_scatter_divisors(op, groups, g.row_size(), static_cast<const T*>(y));
     }
@@ -170,7 +177,7 @@ void scatter(const E& executor, const SelectedRows<T, typename E::device>& g, Sc
     using Kernel = std::conditional_t<std::is_same_v<decltype(f), const operation::Scattered<ScatterOp::ADD>&> ||
                                           std::is_same_v<decltype(f), const operation::Scattered<ScatterOp::SUB>&>,
                                       kernel::ScatterSums<E>, kernel::ScatterRows<E>>;
-    Kernel::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(), groups.ids().data(), y);
+    Kernel::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(), groups.ids(), y);
   });
 }
 template <class T, class Device, MutableTensorLike Dense>
@@ -196,7 +203,7 @@ void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, ty
   dg.resize(g.rows(), g.height(), g.row_shape());
   operation::with_scattered(op, [&](const auto& f) {
     kernel::ScatterRowsGrad<E>::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(),
-                                    groups.ids().data(), x.data(), d.data(), dg.value().data());
+                                    groups.ids(), x.data(), d.data(), dg.value().data());
   });
 }
 template <Executor E, LoDTensorLike DY, class T, LoDTensorLike Dense>
@@ -222,14 +229,19 @@ void add_into(const E& executor, const SelectedRows<T, typename E::device>& a,
               const SelectedRows<T, typename E::device>& b, SelectedRows<T, typename E::device>& out) {
   detail::check_elements<op::add, T>();
   operation::check_same_rows(b.height(), b.row_shape(), a, "add");
-  const auto first = static_cast<std::int64_t>(a.rows().size()), second = static_cast<std::int64_t>(b.rows().size());
-  const Workspace::Loan<std::int64_t> rows(executor.workspace(), first + second);
-  std::copy(b.rows().begin(), b.rows().end(), std::copy(a.rows().begin(), a.rows().end(), rows.data()));
-  out.resize(rows.span(), a.height(), a.row_shape());
-  const T* const sources[] = {a.value().data(), b.value().data()};
-  const std::int64_t offsets[] = {0, first, first + second};
-  kernel::RunCopy<E>::run(executor, sources, kernel::Segments{offsets, 2, std::max(first, second)}, a.row_size(),
-                          out.value().data());
+  const std::int64_t first = a.value().rows(), second = b.value().rows(), row_size = a.row_size();
+  if constexpr (operation::on_cpu<E>) {
+    const Workspace::Loan<std::int64_t> rows(executor.workspace(), first + second);
+    std::copy(b.rows().begin(), b.rows().end(), std::copy(a.rows().begin(), a.rows().end(), rows.data()));
+    out.resize(rows.span(), a.height(), a.row_shape());
+  } else {
+    std::int64_t* const places = operation::make_places(executor, out, first + second, a.height(), a.row_shape());
+    kernel::CopyValues<E>::run(executor, a.rows().data(), first, places);
+    kernel::CopyValues<E>::run(executor, b.rows().data(), second, places + first);
+  }
+  T* const values = out.value().data();
+  kernel::CopyValues<E>::run(executor, a.value().data(), first * row_size, values);
+  kernel::CopyValues<E>::run(executor, b.value().data(), second * row_size, values + first * row_size);
 }
 template <Executor E, class T>
 SelectedRows<T, typename E::device> add(const E& executor, const SelectedRows<T, typename E::device>& a,
@@ -270,7 +282,7 @@ template <Executor E, class T>
 void scale_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar factor,
                 SelectedRows<T, typename E::device>& out) {
   detail::check_elements<op::scale, T>();
-  operation::resize_like(g, out);
+  operation::resize_like(executor, g, out);
   kernel::Map<E>::run(executor, operation::Scaled{factor}, g.value().data(), g.value().rows() * g.row_size(),
                       out.value().data());
 }

@@ -18,6 +18,7 @@
 #include <lod/kernels/thrust/optimizers.hpp>
 #include <lod/kernels/thrust/recurrent.hpp>
 #include <lod/kernels/thrust/row_conv.hpp>
+#include <lod/kernels/thrust/row_sparse.hpp>
 #include <lod/kernels/thrust/run_copy.hpp>
 #include <lod/kernels/thrust/sequence_conv.hpp>
 #include <lod/kernels/thrust/sequence_cumsum.hpp>
@@ -73,11 +74,19 @@ struct LstmStepGrad<CudaExecutor> : bulk::LstmStepGrad {};
 template <>
 struct MatrixProduct<CudaExecutor> : bulk::MatrixProduct {};
 template <>
+struct GroupRows<CudaExecutor> : bulk::GroupRowsInPlaces {};
+template <>
+struct ListRows<CudaExecutor> : bulk::ListRows {};
+template <>
+struct NameRows<CudaExecutor> : bulk::NameRows {};
+template <>
 struct SumGroups<CudaExecutor> : bulk::SumGroups {};
 template <>
 struct SetZero<CudaExecutor> : bulk::SetZero {};
 template <>
 struct Update<CudaExecutor> : bulk::Update {};
+template <>
+struct UpdateRows<CudaExecutor> : bulk::UpdateRows {};
 template <>
 struct TransposeMatrix<CudaExecutor> : bulk::TransposeMatrix {};
 template <>
@@ -86,6 +95,10 @@ template <>
 struct RowConvInputGrad<CudaExecutor> : bulk::RowConvInputGrad {};
 template <>
 struct RowConvFilterGrad<CudaExecutor> : bulk::RowConvFilterGrad {};
+template <>
+struct ScatterSums<CudaExecutor> : bulk::ScatterSums {};
+template <>
+struct ScatterRows<CudaExecutor> : bulk::ScatterRows {};
 template <>
 struct RunCopy<CudaExecutor> : bulk::RunCopy {};
 template <>

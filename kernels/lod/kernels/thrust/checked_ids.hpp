@@ -14,10 +14,10 @@ namespace kernel::bulk {
 struct CheckIds {
   template <class E>
   static void run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
-                  std::int64_t* checked, std::int64_t* fault) {
+                  std::int64_t skipped, std::int64_t* checked, std::int64_t* fault) {
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
       const bool good = ids[i] >= 0 && ids[i] < height;
-      checked[i] = good ? ids[i] : -1;
+      checked[i] = good && ids[i] != skipped ? ids[i] : -1;
       if (!good) *fault = i;
     });
   }

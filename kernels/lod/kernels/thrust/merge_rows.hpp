@@ -40,6 +40,44 @@ void sum_groups(const E& executor, const T* const* rows, const std::int64_t* ord
       });
 }
 
+/// Groups equal ids, those that are `no_row` left out; places[count - 1] is then the number of groups. Empty ones
+/// follow behind them. At least one id.
+template <class E>
+void group_rows(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t* places,
+                std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
+  const Scratch<E, std::int64_t> loan(executor, count);
+  std::int64_t* const sorted = loan.data();
+  for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
+    sorted[i] = ids[i];
+    order[i] = i;
+  });
+  System<E>(executor).sort_by_key(sorted, count, order);
+  // The group of a row is the number of heads up to it, but one.
+  for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
+    places[i] = sorted[i] != no_row && (i == 0 || sorted[i] != sorted[i - 1]) ? 1 : 0;
+  });
+  System<E>(executor).inclusive_scan(places, count);
+  for_each(executor, count + 1, [=] LOD_HOST_DEVICE(std::int64_t i) {
+    const std::int64_t size = places[count - 1];
+    if (i < count && places[i] > (i == 0 ? 0 : places[i - 1])) {
+      unique[places[i] - 1] = sorted[i];
+      groups[places[i] - 1] = i;
+    }
+    if (i < size) return;
+    std::int64_t low = 0, high = count;  // the first id that is none
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (sorted[middle] != no_row) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    if (i < count) unique[i] = no_row;
+    groups[i] = low;
+  });
+}
+
 struct GroupRows {
   template <class E>
   static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t,
@@ -48,27 +86,43 @@ struct GroupRows {
       for_each(executor, 1, [=] LOD_HOST_DEVICE(std::int64_t) { groups[0] = 0; });
       return 0;
     }
-    const Scratch<E, std::int64_t> sorted_loan(executor, count), place_loan(executor, count);
-    std::int64_t* const sorted = sorted_loan.data();
-    std::int64_t* const places = place_loan.data();
-    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
-      sorted[i] = ids[i];
-      order[i] = i;
-    });
-    System<E>(executor).sort_by_key(sorted, count, order);
-    // The group of a row is the number of heads up to it, but one.
-    for_each(executor, count,
-             [=] LOD_HOST_DEVICE(std::int64_t i) { places[i] = i == 0 || sorted[i] != sorted[i - 1] ? 1 : 0; });
-    System<E>(executor).inclusive_scan(places, count);
-    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
-      const std::int64_t group = places[i] - 1;
-      if (i == 0 || places[i - 1] == group) {
-        unique[group] = sorted[i];
-        groups[group] = i;
-      }
-      if (i == count - 1) groups[group + 1] = count;
-    });
+    const Scratch<E, std::int64_t> loan(executor, count);
+    std::int64_t* const places = loan.data();
+    group_rows(executor, ids, count, places, order, unique, groups);
     return answer<std::int64_t>(executor, [=] LOD_HOST_DEVICE(std::int64_t) { return places[count - 1]; });
+  }
+};
+
+/// The same where nobody waits for the number: there are as many groups as rows.
+struct GroupRowsInPlaces {
+  template <class E>
+  static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t,
+                          std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
+    if (count == 0) {
+      for_each(executor, 1, [=] LOD_HOST_DEVICE(std::int64_t) { groups[0] = 0; });
+    } else {
+      const Scratch<E, std::int64_t> places(executor, count);
+      group_rows(executor, ids, count, places.data(), order, unique, groups);
+    }
+    return count;
+  }
+};
+
+struct ListRows {
+  template <class E, class T>
+  static void run(const E& executor, const std::int64_t* ids, const T* values, std::int64_t count,
+                  std::int64_t row_size, std::int64_t* listed, const T** rows) {
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
+      listed[i] = ids[i] < 0 ? no_row : ids[i];
+      rows[i] = values + i * row_size;
+    });
+  }
+};
+
+struct NameRows {
+  template <class E>
+  static void run(const E& executor, const std::int64_t* unique, std::int64_t count, std::int64_t* ids) {
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t g) { ids[g] = unique[g] == no_row ? -1 : unique[g]; });
   }
 };
 
@@ -79,8 +133,10 @@ struct SumGroups {
     using A = Accumulator<T>;
     sum_groups(executor, rows, order, groups, row_size,
                [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t column, A sum) {
+                 const std::int64_t length = groups.length(group);
+                 if (length == 0 && to != nullptr) return;
                  const std::int64_t row = to != nullptr ? to[group] : group;
-                 y[row * row_size + column] = pooled<T>(type, groups.length(group), sum);
+                 y[row * row_size + column] = length > 0 ? pooled<T>(type, length, sum) : T{};
                });
   }
 };

@@ -60,6 +60,7 @@ struct UpdateRows {
     const States<S, n> all(states);
     sum_groups(executor, rows, order, groups, row_size,
                [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t column, A sum) {
+                 if (groups.length(group) == 0) return;
                  const std::int64_t at = to[group] * row_size + column;
                  update(rule, parameter, all, static_cast<T>(sum), at, std::make_index_sequence<n>());
                });

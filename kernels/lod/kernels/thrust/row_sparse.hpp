@@ -24,6 +24,7 @@ struct ScatterSums {
     using A = Accumulator<T>;
     sum_groups(executor, rows, order, groups, row_size,
                [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t column, A sum) {
+                 if (groups.length(group) == 0) return;
                  T& number = y[to[group] * row_size + column];
                  number = static_cast<T>(f(static_cast<A>(number), sum));
                });
@@ -38,6 +39,7 @@ struct ScatterRows {
       const std::int64_t group = at / row_size, column = at % row_size;
       const std::int64_t* const listed = order + groups.begin(group);
       const std::int64_t length = groups.length(group);
+      if (length == 0) return;
       T& number = y[to[group] * row_size + column];
       for (std::int64_t k = 0; k < length; ++k) number = combined(f, number, rows[listed[k]][column]);
     });
