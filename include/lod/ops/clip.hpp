@@ -18,6 +18,7 @@
 #include <array>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <type_traits>
@@ -104,7 +105,7 @@ void merged_grad_into(const E& executor, const char* what, const SelectedRows<T,
   const Workspace::Loan<T> x(executor.workspace(), count), d(executor.workspace(), count);
   {
     const RowGroups<E, T> groups(executor, sources);
-    check_merged_ids(dy, groups.ids(), what);
+    check_merged_ids(dy, {groups.ids(), static_cast<std::size_t>(groups.groups().size)}, what);
     kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), groups.groups(), g.row_size(),
                               nullptr, x.data());
   }

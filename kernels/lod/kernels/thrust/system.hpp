@@ -4,6 +4,7 @@
 /// without a policy have a specialisation.
 #pragma once
 
+#include <lod/kernel.hpp>
 #include <lod/target.hpp>
 
 #include <thrust/copy.h>
