@@ -35,7 +35,14 @@ void to_into(const CudaExecutor& executor, const X& x, Y&& y) {
   using From = typename X::device;
   using To = typename std::remove_cvref_t<Y>::device;
   static_assert(std::same_as<From, Cuda> || std::same_as<To, Cuda>, "to: a copy to or from a GPU");
-  const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const operation::SameLevels levels{view.lod_view()};
+  const auto out = [&] {
+    if constexpr (std::same_as<To, Cuda>) {
+      return operation::prepare(executor, y, levels, view.row_shape());
+    } else {
+      return operation::fit(y, levels, view.row_shape());
+    }
+  }();
   const std::size_t bytes = view.values().size_bytes();
   if constexpr (std::same_as<To, Cuda>) {
     if (view.levels() > 0) static_cast<void>(operation::segments(executor, out, -1));

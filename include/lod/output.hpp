@@ -138,25 +138,31 @@ void check_output(const LoDTensorView<T, Device>& y, const Structure& structure,
 }
 
 /// Gives `y` the structure and the row shape, and returns where to write. An output that has them already is left as it
-/// is, so that a second call allocates nothing. A tensor that was made without a memory resource, as one on a GPU may
-/// be, gets that of the executor.
-template <Executor E, class T, class Device, class Structure>
-LoDTensorView<T, Device> prepare(const E& executor, LoDTensor<T, Device>& y, const Structure& structure,
-                                 const Shape& row_shape) {
-  if constexpr (std::same_as<typename E::device, Device>) {
-    if (!y.resource()) y = LoDTensor<T, Device>(executor.resource());
-  }
+/// is, so that a second call allocates nothing.
+template <class T, class Device, class Structure>
+LoDTensorView<T, Device> fit(LoDTensor<T, Device>& y, const Structure& structure, const Shape& row_shape) {
   if (!structure.is(y.lod_view()) || y.row_shape() != row_shape) {
     y.resize(structure.make(), row_shape, structure.rows());
   }
   return y.view();
 }
 /// A view as the output must have them: see `check_output`.
-template <Executor E, class T, class Device, class Structure>
-LoDTensorView<T, Device> prepare(const E&, const LoDTensorView<T, Device>& y, const Structure& structure,
-                                 const Shape& row_shape) {
+template <class T, class Device, class Structure>
+LoDTensorView<T, Device> fit(const LoDTensorView<T, Device>& y, const Structure& structure, const Shape& row_shape) {
   check_output(y, structure, row_shape);
   return y;
+}
+/// The same for the output of an operation. A tensor that was made without a memory resource, as one on a GPU may be,
+/// gets that of the executor.
+template <Executor E, class Y, class Structure>
+auto prepare(const E& executor, Y&& y, const Structure& structure, const Shape& row_shape) {
+  using Output = std::remove_cvref_t<Y>;
+  static_assert(std::same_as<typename Output::device, typename E::device>,
+                "the tensors of an operation are in the memory of its executor's device: lod::to brings them there");
+  if constexpr (requires { y.resource(); }) {
+    if (!y.resource()) y = Output(executor.resource());
+  }
+  return fit(y, structure, row_shape);
 }
 
 /// Throws InvalidLoD unless x has a level; `what` begins the text.

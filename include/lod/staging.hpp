@@ -111,6 +111,8 @@ kernel::Segments segments(const E& executor, const LoDView& x, int level) {
 }
 template <Executor E, class View>
 kernel::Segments segments(const E& executor, const View& x, int level) {
+  static_assert(std::same_as<typename View::device, typename E::device>,
+                "the tensors of an operation are in the memory of its executor's device: lod::to brings them there");
   return segments(executor, x.lod_view(), level);
 }
 /// `size` sequences whose offsets an operation has worked out.

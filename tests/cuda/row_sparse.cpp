@@ -71,6 +71,53 @@ TEST_CASE("on a GPU: row-sparse tensors merged, added, scaled, made dense") {
   }
 }
 
+TEST_CASE("on a GPU: gradients of what is row-sparse") {
+  Engine engine(22);
+  const auto g = random_rows(engine, 40, 15, 3);
+  const auto dense = real_numbers<float>(engine, {15, 3}), dy = real_numbers<float>(engine, {15, 3});
+  check_on_gpu("merge_add_grad and merge_average_grad", [&](auto& call) {
+    auto& merged = call.template out_rows<float>();
+    lod::merge_add_into(call.executor(), call.on(g), merged);
+    lod::merge_add_grad_into(call.executor(), merged, g.rows(), call.template out_rows<float>());
+    lod::merge_average_grad_into(call.executor(), merged, g.rows(), call.template out_rows<float>());
+  });
+  for (const ScatterOp op : {ScatterOp::ASSIGN, ScatterOp::SUB, ScatterOp::MUL, ScatterOp::DIVBY}) {
+    check_on_gpu("scatter_grad", [&](auto& call) {
+      auto& merged = call.template out_rows<float>();
+      lod::merge_add_into(call.executor(), call.on(g), merged);
+      for (const auto* const rows : {&call.on(g), static_cast<decltype(&call.on(g))>(&merged)}) {
+        auto& ddense = call.template out<float>();
+        lod::scatter_grad_into(call.executor(), call.on(dy), *rows, op, call.on(dense), ddense,
+                               call.template out_rows<float>());
+      }
+    });
+  }
+  const LoD index = LoD::from_lengths({{3, 0, 30, 2}});
+  const auto ids = random_ids(engine, index, 12);
+  const auto weights = real_numbers<float>(engine, index, {}), dpooled = real_numbers<float>(engine, {4, 3});
+  const auto table = real_numbers<float>(engine, {12, 3});
+  for (const lod::PoolType type :
+       {lod::PoolType::SUM, lod::PoolType::AVERAGE, lod::PoolType::FIRST, lod::PoolType::LAST}) {
+    check_on_gpu("embedding_pool_grad", [&](auto& call) {
+      using Device = typename std::remove_cvref_t<decltype(call)>::Device;
+      const lod::EmbeddingPoolOptions<float, Device> options = {.weights = call.on(weights), .padding_idx = 4};
+      lod::embedding_pool_grad_into(call.executor(), call.on(dpooled), call.on(ids), 12, type, options,
+                                    call.template out_rows<float>());
+      lod::embedding_pool_grad_into(call.executor(), call.on(dpooled), call.on(ids), 12, type, {},
+                                    call.template out_rows<float>());
+    });
+  }
+  check_on_gpu("embedding_max_pool_grad and embedding_min_pool_grad", [&](auto& call) {
+    auto& values = call.template out<float>();
+    auto& winners = call.template out<std::int64_t>();
+    lod::embedding_max_pool_into(call.executor(), call.on(table), call.on(ids), {}, values, winners);
+    lod::embedding_max_pool_grad_into(call.executor(), call.on(dpooled), winners, call.on(ids), 12, {},
+                                      call.template out_rows<float>());
+    lod::embedding_min_pool_grad_into(call.executor(), call.on(dpooled), winners, call.on(ids), 12, {},
+                                      call.template out_rows<float>());
+  });
+}
+
 TEST_CASE("on a GPU: from ids to the gradient of their table to its update") {
   Engine engine(21);
   const LoD index = LoD::from_lengths({{3, 0, 30, 2}});

@@ -25,12 +25,12 @@
 
 namespace lod::op {
 struct embedding_pool : elements::Arithmetic {};
-struct embedding_pool_grad : elements::Arithmetic, elements::OnCpu {};
+struct embedding_pool_grad : elements::Arithmetic {};
 struct embedding_pool_weights_grad : elements::Arithmetic {};
 struct embedding_max_pool : elements::Arithmetic {};
-struct embedding_max_pool_grad : elements::Arithmetic, elements::OnCpu {};
+struct embedding_max_pool_grad : elements::Arithmetic {};
 struct embedding_min_pool : elements::Arithmetic {};
-struct embedding_min_pool_grad : elements::Arithmetic, elements::OnCpu {};
+struct embedding_min_pool_grad : elements::Arithmetic {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -81,6 +81,10 @@ struct EmbeddingMaxPool : Missing<Executor> {};
 /// empty.
 template <class Executor>
 struct DividePooled : Missing<Executor> {};
+/// On a GPU. run(executor, ids, sequences, type, listed, occurrences, sequence): for each id k, listed[k] is itself
+/// where it has a gradient, else `no_row`; occurrences[k] = k, sequence[k] is its sequence.
+template <class Executor>
+struct ListLookUps : Missing<Executor> {};
 /// run(executor, rows, order, groups, y): y[g] = the sum of the gradients number order[i], i in group g.
 template <class Executor>
 struct SumLookUpGrads : Missing<Executor> {};
@@ -158,36 +162,44 @@ class UnpooledGrad {
 
 /// `winners` is null for sums, for FIRST and for LAST.
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids, class T, class Device>
-void embedding_pool_grad_into(const E& executor, const X& dy, const std::int64_t* winners, const Ids& ids,
-                              std::int64_t height, PoolType type, const EmbeddingPoolOptions<T, Device>& options,
-                              const kernel::Segments& sequences, const Shape& row_shape,
-                              SelectedRows<T, Device>& dtable) {
-  // The ids that have a gradient, where they stand, and in which sequence.
+void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, const std::int64_t* winners,
+                              const Ids& ids, std::int64_t height, PoolType type,
+                              const EmbeddingPoolOptions<T, Device>& options, const kernel::Segments& sequences,
+                              const Shape& row_shape, SelectedRows<T, Device>& dtable) {
+  using Numbers = kernel::Scratch<E, std::int64_t>;
   const std::int64_t count = ids.rows();
-  Workspace& workspace = executor.workspace();
-  const Workspace::Loan<std::int64_t> kept(workspace, count), occurrences(workspace, count), sequence(workspace, count);
+  const CheckedIds<E> checked(executor, ids.values(), height, what, options.padding_idx);
+  // The ids that have a gradient, where they stand, and in which sequence.
+  const Numbers listed(executor, count), occurrences(executor, count), sequence(executor, count);
   std::int64_t size = 0;
-  for (std::int64_t i = 0; i < sequences.size; ++i) {
-    std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
-    if (begin == end) continue;
-    if (type == PoolType::FIRST) end = begin + 1;
-    if (type == PoolType::LAST) begin = end - 1;
-    for (std::int64_t k = begin; k < end; ++k) {
-      if (ids.data()[k] == options.padding_idx) continue;
-      kept[size] = ids.data()[k];
-      occurrences[size] = k;
-      sequence[size++] = i;
+  if constexpr (on_cpu<E>) {
+    for (std::int64_t i = 0; i < sequences.size; ++i) {
+      std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
+      if (begin == end) continue;
+      if (type == PoolType::FIRST) end = begin + 1;
+      if (type == PoolType::LAST) begin = end - 1;
+      for (std::int64_t k = begin; k < end; ++k) {
+        if (ids.data()[k] == options.padding_idx) continue;
+        listed.data()[size] = ids.data()[k];
+        occurrences.data()[size] = k;
+        sequence.data()[size++] = i;
+      }
     }
+  } else {
+    size = count;
+    kernel::ListLookUps<E>::run(executor, checked.data(), sequences, type, listed.data(), occurrences.data(),
+                                sequence.data());
   }
-  const Workspace::Loan<std::int64_t> order(workspace, size), unique(workspace, size), groups(workspace, size + 1);
-  const std::int64_t rows =
-      kernel::GroupRows<E>::run(executor, kept.data(), size, height, order.data(), unique.data(), groups.data());
+  const Numbers order(executor, size), unique(executor, size), groups(executor, size + 1);
+  const std::int64_t rows = kernel::GroupRows<E>::run(executor, static_cast<const std::int64_t*>(listed.data()), size,
+                                                      height, order.data(), unique.data(), groups.data());
   const UnpooledGrad<E, T> unpooled(executor, dy.data(), sequences, dy.row_size(), type);
-  dtable.resize({unique.data(), static_cast<std::size_t>(rows)}, height, row_shape);
+  name_rows(executor, unique.data(), rows, height, row_shape, dtable);
   kernel::SumLookUpGrads<E>::run(executor,
                                  kernel::LookUpGrad<T>{unpooled.data(), occurrences.data(), sequence.data(),
                                                        options.weights.data(), winners, row_shape.elements()},
-                                 order.data(), kernel::Segments{groups.data(), rows, size}, dtable.value().data());
+                                 order.data(), kernel::Segments(groups.data(), rows, size, 0, size),
+                                 dtable.value().data());
 }
 
 /// The row shape of the table, from those of dy and the ids. Throws where dy does not fit.
@@ -308,8 +320,7 @@ void embedding_pool_grad_into(const E& executor, const X& dy, const Ids& ids, st
   const auto list = ids.view();
   const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, what);
   const Shape row_shape = operation::check_pooled_grad(view, list, sequences, "embedding_pool_grad: dy");
-  detail::check_row_ids(list.values(), height, what);
-  operation::embedding_pool_grad_into(executor, view, nullptr, list, height, type, options, sequences, row_shape,
+  operation::embedding_pool_grad_into(executor, what, view, nullptr, list, height, type, options, sequences, row_shape,
                                       dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
@@ -344,9 +355,8 @@ void embedding_max_pool_grad_into(const E& executor, const X& dy, const Index& i
   const Shape row_shape = operation::check_pooled_grad(view, list, sequences, "embedding_max_pool_grad: dy");
   operation::check_row_count(winners.rows(), sequences.size, "embedding_max_pool_grad: index");
   operation::check_row_shape(winners.row_shape(), view.row_shape(), "embedding_max_pool_grad: index");
-  detail::check_row_ids(list.values(), height, what);
-  operation::embedding_pool_grad_into(executor, view, winners.data(), list, height, PoolType::MAX, options, sequences,
-                                      row_shape, dtable);
+  operation::embedding_pool_grad_into(executor, what, view, winners.data(), list, height, PoolType::MAX, options,
+                                      sequences, row_shape, dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
 SelectedRows<value_type_t<X>, device_t<X>> embedding_max_pool_grad(

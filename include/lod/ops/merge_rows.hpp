@@ -29,9 +29,9 @@
 
 namespace lod::op {
 struct merge_add : elements::Arithmetic {};
-struct merge_add_grad : elements::Arithmetic, elements::OnCpu {};
+struct merge_add_grad : elements::Arithmetic {};
 struct merge_average : elements::Arithmetic {};
-struct merge_average_grad : elements::Arithmetic, elements::OnCpu {};
+struct merge_average_grad : elements::Arithmetic {};
 struct from_dense : elements::Any {};
 struct to_dense : elements::Arithmetic {};
 struct to_dense_grad : elements::Any {};
@@ -52,6 +52,9 @@ inline constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
 /// negative, and rows[i] the address of row i of the values.
 template <class Executor>
 struct ListRows : Missing<Executor> {};
+/// On a GPU. run(executor, order, count, places): places[order[i]] = i.
+template <class Executor>
+struct InvertOrder : Missing<Executor> {};
 /// On a GPU. run(executor, unique, count, ids): the other way, ids[g] = unique[g], -1 for `no_row`.
 template <class Executor>
 struct NameRows : Missing<Executor> {};
@@ -74,6 +77,17 @@ void check_same_rows(std::int64_t height, const Shape& row_shape, const Selected
   check_row_shape(row_shape, expected.row_shape(), what);
   if (height != expected.height()) {
     throw ShapeMismatch(detail::text({what, ": height ", height, ", expected ", expected.height()}));
+  }
+}
+
+/// Makes `count` ids that GroupRows found those of `out`.
+template <Executor E, class T>
+void name_rows(const E& executor, const std::int64_t* unique, std::int64_t count, std::int64_t height,
+               const Shape& row_shape, SelectedRows<T, typename E::device>& out) {
+  if constexpr (on_cpu<E>) {
+    out.resize({unique, static_cast<std::size_t>(count)}, height, row_shape);
+  } else {
+    kernel::NameRows<E>::run(executor, unique, count, make_places(executor, out, count, height, row_shape));
   }
 }
 
@@ -120,12 +134,7 @@ class RowGroups {
   kernel::Segments groups() const noexcept { return {offsets_.data(), groups_, count_, 0, count_}; }
   /// Makes the ids those of `out`.
   void name_rows(SelectedRows<T, typename E::device>& out, std::int64_t height, const Shape& row_shape) const {
-    if constexpr (on_cpu<E>) {
-      out.resize({ids(), static_cast<std::size_t>(groups_)}, height, row_shape);
-    } else {
-      std::int64_t* const places = make_places(executor_, out, groups_, height, row_shape);
-      kernel::NameRows<E>::run(executor_, ids(), groups_, places);
-    }
+    operation::name_rows(executor_, ids(), groups_, height, row_shape, out);
   }
 
  private:
@@ -174,21 +183,29 @@ void check_merged_ids(const SelectedRows<T, Device>& dy, std::span<const std::in
 template <Executor E, class T>
 void merge_grad_into(const E& executor, PoolType type, const char* what, const SelectedRows<T, typename E::device>& dy,
                      const T* values, std::span<const std::int64_t> rows, SelectedRows<T, typename E::device>& dg) {
+  using Numbers = kernel::Scratch<E, std::int64_t>;
   const auto count = static_cast<std::int64_t>(rows.size());
-  const Workspace::Loan<std::int64_t> order(executor.workspace(), count), unique(executor.workspace(), count);
-  const Workspace::Loan<std::int64_t> offsets(executor.workspace(), count + 1);
   detail::check_row_ids(rows, dy.height(), what);
+  const OnDevice<E, std::int64_t> ids(executor, rows);
+  const Numbers order(executor, count), unique(executor, count), offsets(executor, count + 1), places(executor, count);
   const std::int64_t size =
-      kernel::GroupRows<E>::run(executor, rows.data(), count, dy.height(), order.data(), unique.data(), offsets.data());
-  check_merged_ids(dy, {unique.data(), static_cast<std::size_t>(size)}, what);
-  dg.resize(rows, dy.height(), dy.row_shape());
-  const Workspace::Loan<T> sorted(executor.workspace(), count * dy.row_size());
-  kernel::SequencePoolGrad<E>::run(executor, values, kernel::Segments{offsets.data(), size, count}, dy.row_size(), type,
-                                   sorted.data());
-  const Workspace::Loan<std::int64_t> places(executor.workspace(), count);
-  for (std::int64_t i = 0; i < count; ++i) places[order[i]] = i;
-  kernel::GatherRows<E>::run(executor, static_cast<const T*>(sorted.data()), places.data(), count, dy.row_size(),
-                             std::int64_t{-1}, dg.value().data());
+      kernel::GroupRows<E>::run(executor, ids.data(), count, dy.height(), order.data(), unique.data(), offsets.data());
+  if constexpr (on_cpu<E>) {
+    check_merged_ids(dy, {unique.data(), static_cast<std::size_t>(size)}, what);
+    dg.resize(rows, dy.height(), dy.row_shape());
+    for (std::int64_t i = 0; i < count; ++i) places.data()[order.data()[i]] = i;
+  } else {
+    check_row_count(dy.value().rows(), count, what);
+    std::int64_t* const named = make_places(executor, dg, count, dy.height(), dy.row_shape());
+    kernel::CopyValues<E>::run(executor, ids.data(), count, named);
+    kernel::InvertOrder<E>::run(executor, static_cast<const std::int64_t*>(order.data()), count, places.data());
+  }
+  const kernel::Scratch<E, T> sorted(executor, count * dy.row_size());
+  kernel::SequencePoolGrad<E>::run(executor, values, kernel::Segments(offsets.data(), size, count, 0, count),
+                                   dy.row_size(), type, sorted.data());
+  kernel::GatherRows<E>::run(executor, static_cast<const T*>(sorted.data()),
+                             static_cast<const std::int64_t*>(places.data()), count, dy.row_size(), std::int64_t{-1},
+                             dg.value().data());
 }
 
 }  // namespace operation
@@ -255,7 +272,8 @@ auto merge_average(const SelectedRows<T, Device>& g, const More&... more) {
 
 /// The gradient of `merge_add` for sources that list `rows`, those of several one behind the other: row i is the row of
 /// dy that has the id rows[i]. Throws OutOfRange for an id outside [0, dy.height()), ShapeMismatch unless the ids of dy
-/// are those of the rows, ascending and each of them once, as `merge_add` gives them. `dg` must not be dy.
+/// are those of the rows, ascending and each of them once, as `merge_add` gives them; on a GPU, where nobody waits to
+/// look at them, unless it has as many places as there are rows, as that of `merge_add`. `dg` must not be dy.
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 void merge_add_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
                          SelectedRows<T, typename E::device>& dg) {

@@ -26,7 +26,7 @@
 
 namespace lod::op {
 struct scatter : elements::Number {};
-struct scatter_grad : elements::Floating, elements::OnCpu {};
+struct scatter_grad : elements::Floating {};
 struct scale : elements::Number {};
 }  // namespace lod::op
 
@@ -200,7 +200,7 @@ void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, ty
   const operation::RowGroups<E, T> groups(executor, sources);
   const auto d = operation::prepare(executor, ddense, operation::SameLevels{view.lod_view()}, view.row_shape());
   if (d.data() != view.data()) operation::copy_rows(executor, view, d.data());
-  dg.resize(g.rows(), g.height(), g.row_shape());
+  operation::resize_like(executor, g, dg);
   operation::with_scattered(op, [&](const auto& f) {
     kernel::ScatterRowsGrad<E>::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(),
                                     groups.ids(), x.data(), d.data(), dg.value().data());

@@ -58,6 +58,10 @@ struct EmbeddingMaxPool<CudaExecutor> : bulk::EmbeddingMaxPool {};
 template <>
 struct DividePooled<CudaExecutor> : bulk::DividePooled {};
 template <>
+struct ListLookUps<CudaExecutor> : bulk::ListLookUps {};
+template <>
+struct SumLookUpGrads<CudaExecutor> : bulk::SumLookUpGrads {};
+template <>
 struct LookUpWeightsGrad<CudaExecutor> : bulk::LookUpWeightsGrad {};
 template <>
 struct GruStep<CudaExecutor> : bulk::GruStep {};
@@ -77,6 +81,8 @@ template <>
 struct GroupRows<CudaExecutor> : bulk::GroupRowsInPlaces {};
 template <>
 struct ListRows<CudaExecutor> : bulk::ListRows {};
+template <>
+struct InvertOrder<CudaExecutor> : bulk::InvertOrder {};
 template <>
 struct NameRows<CudaExecutor> : bulk::NameRows {};
 template <>
@@ -99,6 +105,8 @@ template <>
 struct ScatterSums<CudaExecutor> : bulk::ScatterSums {};
 template <>
 struct ScatterRows<CudaExecutor> : bulk::ScatterRows {};
+template <>
+struct ScatterRowsGrad<CudaExecutor> : bulk::ScatterRowsGrad {};
 template <>
 struct RunCopy<CudaExecutor> : bulk::RunCopy {};
 template <>

@@ -119,6 +119,13 @@ struct ListRows {
   }
 };
 
+struct InvertOrder {
+  template <class E>
+  static void run(const E& executor, const std::int64_t* order, std::int64_t count, std::int64_t* places) {
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) { places[order[i]] = i; });
+  }
+};
+
 struct NameRows {
   template <class E>
   static void run(const E& executor, const std::int64_t* unique, std::int64_t count, std::int64_t* ids) {

@@ -57,6 +57,7 @@ struct ScatterRowsGrad {
     for_each(executor, groups.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
       const std::int64_t group = at / row_size, column = at % row_size;
       const std::int64_t first = groups.begin(group), length = groups.length(group);
+      if (length == 0) return;
       const std::int64_t number_at = to[group] * row_size + column;
       const std::int64_t* const listed = order + first;
       A* const states = before + first * row_size + column;

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup core
+/// Where the memory of NVIDIA GPUs comes from, in the order of streams; and how calls of the CUDA runtime are checked.
+#pragma once
+
+#include <lod/error.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+namespace detail {
+
+/// Throws CudaError with the name of the call, unless it succeeded. The runtime's own record of the error is cleared.
+inline void check_cuda(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());
+  throw CudaError(
+      text({call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ", ", static_cast<int>(error), ")"}),
+      static_cast<int>(error));
+}
+/// For destructors, which have nobody to tell.
+inline void ignore_cuda(cudaError_t error) noexcept {
+  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
+}
+
+/// Makes a GPU the thread's current one, and the one before it again.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) {
+    check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
+    if (before_ != device) check_cuda(cudaSetDevice(device), "cudaSetDevice");
+    changed_ = before_ != device;
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  ~CurrentDevice() {
+    if (changed_) ignore_cuda(cudaSetDevice(before_));
+  }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+/// Lets this thread allocate and wait although a stream is being captured into a graph, which what it does is no part
+/// of.
+class BesideCapture {
+ public:
+  BesideCapture() noexcept { ignore_cuda(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  BesideCapture(const BesideCapture&) = delete;
+  BesideCapture& operator=(const BesideCapture&) = delete;
+  ~BesideCapture() { ignore_cuda(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace detail
+
+/// Where the memory of a GPU comes from. To be derived from, by what allocates otherwise. Calls may come from several
+/// threads at a time.
+class CudaMemoryResource {
+ public:
+  CudaMemoryResource() = default;
+  CudaMemoryResource(const CudaMemoryResource&) = delete;
+  CudaMemoryResource& operator=(const CudaMemoryResource&) = delete;
+  virtual ~CudaMemoryResource() = default;
+
+  /// Memory for what is enqueued in `stream` from now on, at a multiple of `boundary`, which is at most 256. Throws
+  /// CudaError.
+  virtual void* allocate(std::size_t bytes, std::size_t boundary, cudaStream_t stream) = 0;
+  /// Takes back memory, which what was enqueued in `stream` until now may still use.
+  virtual void deallocate(void* memory, std::size_t bytes, std::size_t boundary, cudaStream_t stream) noexcept = 0;
+};
+
+/// A pool of the CUDA runtime (cudaMallocAsync) on one GPU, which keeps what it has been given back.
+class CudaPool final : public CudaMemoryResource {
+ public:
+  /// Throws CudaError, for a GPU without memory pools too.
+  explicit CudaPool(int device) {
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = device;
+    detail::check_cuda(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
+    std::uint64_t keep = UINT64_MAX;
+    const cudaError_t error = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep);
+    if (error != cudaSuccess) detail::ignore_cuda(cudaMemPoolDestroy(pool_));
+    detail::check_cuda(error, "cudaMemPoolSetAttribute");
+  }
+  ~CudaPool() override { detail::ignore_cuda(cudaMemPoolDestroy(pool_)); }
+
+  void* allocate(std::size_t bytes, std::size_t, cudaStream_t stream) override {
+    void* memory = nullptr;
+    detail::check_cuda(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream), "cudaMallocFromPoolAsync");
+    return memory;
+  }
+  void deallocate(void* memory, std::size_t, std::size_t, cudaStream_t stream) noexcept override {
+    detail::ignore_cuda(cudaFreeAsync(memory, stream));
+  }
+
+ private:
+  cudaMemPool_t pool_ = nullptr;
+};
+
+/// A resource that knows no streams (`allocate(bytes, alignment)` and `deallocate(memory, bytes, alignment)`, as
+/// std::pmr resources have), whose memory GPUs can use. Memory goes back to it once all work enqueued before is done:
+/// giving back waits.
+template <class Resource>
+class CudaMemoryFrom final : public CudaMemoryResource {
+ public:
+  /// `resource` must outlive this.
+  explicit CudaMemoryFrom(Resource* resource) noexcept : resource_(resource) {}
+  void* allocate(std::size_t bytes, std::size_t boundary, cudaStream_t) override {
+    return resource_->allocate(bytes, boundary);
+  }
+  void deallocate(void* memory, std::size_t bytes, std::size_t boundary, cudaStream_t stream) noexcept override {
+    detail::ignore_cuda(cudaStreamSynchronize(stream));
+    resource_->deallocate(memory, bytes, boundary);
+  }
+
+ private:
+  Resource* resource_;
+};
+
+/// The default of a GPU: one pool for the program. Throws CudaError.
+inline CudaMemoryResource* default_cuda_resource(int device) {
+  static std::mutex mutex;
+  // Never destroyed: tensors may outlive everything, and at the program's end the runtime may be gone already.
+  static auto& pools = *new std::vector<std::pair<int, std::unique_ptr<CudaPool>>>;
+  const std::lock_guard lock(mutex);
+  for (const auto& [of, pool] : pools) {
+    if (of == device) return pool.get();
+  }
+  return pools.emplace_back(device, std::make_unique<CudaPool>(device)).second.get();
+}
+
+}  // namespace lod
