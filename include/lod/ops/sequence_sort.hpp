@@ -179,8 +179,9 @@ auto sequence_argsort(const X& x, const SortOptions& options = {}) {
 
 /// The gradient of `sequence_sort`: dx[index[k]] = dy[k], with the index that `sequence_argsort` gives and the levels
 /// of dy, which are those of the result. Only the level of the options counts. `dx` must not overlap dy or index.
-/// Throws InvalidLoD where dy has no level, OutOfRange for the level and for an index that is no row of its sequence,
-/// ShapeMismatch where dy or index are no column of as many numbers.
+/// Throws InvalidLoD where dy has no level, OutOfRange for the level and for an index that is no row of its sequence
+/// (on a GPU nobody waits to look: one that is no row at all counts for nothing), ShapeMismatch where dy or index are
+/// no column of as many numbers.
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
 void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index, const SortOptions& options, DX&& dx) {
   const auto view = dy.view();
@@ -274,7 +275,7 @@ auto sequence_topk(const X& x, std::int64_t k, const TopKOptions& options = {}) 
 /// The gradient of `sequence_topk` with the same k and options: dx, with the rows and the levels of `lod`, has dy at
 /// the rows that the index names, and 0 elsewhere. The levels of dy do not count. `dx` must not overlap dy or index.
 /// Throws as `sequence_topk`, ShapeMismatch where dy or index do not have the rows of its result, OutOfRange for an
-/// index that is no row of its sequence.
+/// index that is no row of its sequence; on a GPU as `sequence_sort_grad`.
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
 void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
                              const TopKOptions& options, DX&& dx) {
