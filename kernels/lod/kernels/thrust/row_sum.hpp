@@ -33,6 +33,21 @@ LOD_HOST_DEVICE A sum_leaf(const Term& term, std::int64_t first, std::int64_t co
   return sum;
 }
 
+/// The sequence that a number of `leaves` belongs to: the last one whose leaves begin there or before.
+template <class AnyLeaves>
+LOD_HOST_DEVICE std::int64_t sequence_of_leaf(const AnyLeaves& leaves, std::int64_t leaf) noexcept {
+  std::int64_t low = 0, high = leaves.sequences.size - 1;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low + 1) / 2;
+    if (leaves.first(middle) <= leaf) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
 /// The leaves of all sequences, numbered. Sequence i has those from first(i) on; some numbers are no leaf's. No table
 /// is needed to go from a sequence to its leaves and back.
 struct Leaves {
@@ -40,18 +55,6 @@ struct Leaves {
 
   static std::int64_t count(std::int64_t size, std::int64_t rows) noexcept { return rows / leaf_rows + size; }
   LOD_HOST_DEVICE std::int64_t first(std::int64_t i) const noexcept { return sequences.begin(i) / leaf_rows + i; }
-  LOD_HOST_DEVICE std::int64_t sequence_of(std::int64_t leaf) const noexcept {
-    std::int64_t low = 0, high = sequences.size - 1;  // the last sequence whose leaves begin here or before
-    while (low < high) {
-      const std::int64_t middle = low + (high - low + 1) / 2;
-      if (first(middle) <= leaf) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    return low;
-  }
 };
 
 /// Joins the sums of the leaves of `rows` rows, leaf(k) being the k-th.
@@ -94,7 +97,7 @@ void sum_sequences(const E& executor, const Segments& sequences, std::int64_t ro
   const Leaves leaves{sequences};
   for_each(executor, count * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
     const std::int64_t leaf = at / row_size, column = at % row_size;
-    const std::int64_t i = leaves.sequence_of(leaf), first = (leaf - leaves.first(i)) * leaf_rows;
+    const std::int64_t i = sequence_of_leaf(leaves, leaf), first = (leaf - leaves.first(i)) * leaf_rows;
     const std::int64_t length = sequences.length(i);
     if (first >= length) return;
     const auto of_row = [&](std::int64_t row) { return term(i, row, column); };

@@ -70,7 +70,7 @@ struct SequenceCumsum {
     A* const sums = sum_loan.data();
     A* const errors = error_loan.data();
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t leaf = at / row_size, i = leaves.sequence_of(leaf), length = sequences.length(i);
+      const std::int64_t leaf = at / row_size, i = sequence_of_leaf(leaves, leaf), length = sequences.length(i);
       const std::int64_t begin = (leaf - leaves.first(i)) * leaf_rows;
       if (begin >= length) return;
       const std::int64_t row = sequences.begin(i) + (reverse ? length - 1 - begin : begin);
@@ -90,7 +90,7 @@ struct SequenceCumsum {
       }
     });
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t leaf = at / row_size, i = leaves.sequence_of(leaf), length = sequences.length(i);
+      const std::int64_t leaf = at / row_size, i = sequence_of_leaf(leaves, leaf), length = sequences.length(i);
       const std::int64_t begin = (leaf - leaves.first(i)) * leaf_rows;
       if (begin >= length) return;
       const std::int64_t row = sequences.begin(i) + (reverse ? length - 1 - begin : begin);

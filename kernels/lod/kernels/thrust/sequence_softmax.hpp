@@ -61,7 +61,7 @@ void column_maxima(const E& executor, const T* x, const Segments& sequences, std
   A* const of_leaves = loan.data();
   const Leaves leaves{sequences};
   for_each(executor, count * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-    const std::int64_t leaf = at / row_size, i = leaves.sequence_of(leaf);
+    const std::int64_t leaf = at / row_size, i = sequence_of_leaf(leaves, leaf);
     const std::int64_t first = (leaf - leaves.first(i)) * leaf_rows, length = sequences.length(i);
     if (first >= length) return;
     const T* const column = x + (sequences.begin(i) + first) * row_size + at % row_size;
