@@ -6,6 +6,7 @@
 
 #include <lod/device.hpp>
 #include <lod/error.hpp>
+#include <lod/huge_pages.hpp>
 #include <lod/reference.hpp>
 
 #include <concepts>
@@ -64,6 +65,8 @@ struct MemoryOf<Cpu> {
   static Allocation allocate(std::size_t bytes, Resource* resource) {
     bytes += alignment;  // for the head of the block
     void* const memory = resource->allocate(bytes, alignment);
+    // Memory of other resources is theirs to advise on.
+    if (resource == std::pmr::new_delete_resource()) advise_huge_pages(memory, bytes);
     auto block = Reference<const MemoryBlock>::adopt(::new (memory) ResourceBlock(resource, bytes));
     return {std::move(block), static_cast<std::byte*>(memory) + alignment};
   }

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/huge_pages.hpp>
 #include <lod/reference.hpp>
 
 #include <cstddef>
@@ -76,7 +77,9 @@ struct LoDBlock final : Shared {
       numbers += (static_cast<std::size_t>(size(level)) + 1) * (level + 1 < count ? 2 : 1);
     }
     const std::size_t heads = static_cast<std::size_t>(count) * sizeof(Level);
-    void* memory = ::operator new(sizeof(LoDBlock) + heads + numbers * sizeof(std::int64_t));
+    const std::size_t bytes = sizeof(LoDBlock) + heads + numbers * sizeof(std::int64_t);
+    void* memory = ::operator new(bytes);
+    advise_huge_pages(memory, bytes);
     auto* block = ::new (memory) LoDBlock(count);
     auto* next = reinterpret_cast<std::int64_t*>(reinterpret_cast<Level*>(block + 1) + count);
     for (int level = 0; level < count; ++level) {

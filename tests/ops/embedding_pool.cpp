@@ -251,6 +251,23 @@ TEST_CASE("embedding_pool: the same bits for any number of threads; a second cal
   }
 }
 
+TEST_CASE("embedding_pool: large results, rows of whole vectors and others have the bits of sequence_pool") {
+  for (const std::int64_t row_size : {8, 16, 32, 63, 64, 65, 128}) {
+    CAPTURE(row_size);
+    lod_test::Engine engine(static_cast<std::uint64_t>(row_size));
+    const auto table = real_numbers<float>(engine, LoD::from_lengths({{50}}), {row_size});
+    const std::int64_t sequences = 256 * lod_test::grain / (4 * row_size) + 5;  // more than caches are taken to hold
+    Numbers lengths(static_cast<std::size_t>(sequences));
+    for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<std::int64_t>(i % 6);
+    Ids ids(LoD::from_lengths({lengths}), lod::Shape{});
+    for (std::int64_t& id : ids.values()) id = static_cast<std::int64_t>(engine() % 50);
+    const auto expected = lod::sequence_pool(lod::CpuExecutor(1), lod::embedding(table, ids), PoolType::SUM);
+    for (const int threads : lod_test::thread_counts) {
+      CHECK(same_bits(lod::embedding_pool(lod::CpuExecutor(threads), table, ids, PoolType::SUM), expected));
+    }
+  }
+}
+
 TEST_CASE("embedding_pool: sums of many rows stay accurate") {
   const Ids ids(LoD::from_lengths({{1 << 20}}), {});
   auto table = LoDTensor<float>({1, 1});

@@ -11,10 +11,16 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <memory_resource>
+#include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 using lod::LoDTensor;
@@ -123,6 +129,126 @@ TEST_CASE("merge_add: the same bits for any number of threads") {
   const auto expected = lod::merge_add(lod::CpuExecutor(1), g);
   lod_test::for_each_executor(
       [&](const auto& executor) { CHECK(lod_test::same_bits(lod::merge_add(executor, g).value(), expected.value())); });
+}
+
+TEST_CASE("merge_add: ids of any width, counts around the parts that threads take, groups across them") {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t part = lod_test::grain / 16;  // entries that are worth a thread
+  for (const std::int64_t count : {std::int64_t{1}, std::int64_t{2}, std::int64_t{15}, std::int64_t{16},
+                                   std::int64_t{17}, part - 1, part, part + 1, 2 * part, 3 * part + 1}) {
+    for (const std::int64_t height : {std::int64_t{1}, std::int64_t{3}, std::int64_t{5000}, std::int64_t{1} << 33,
+                                      (std::int64_t{1} << 50) + 1, most}) {
+      CAPTURE(count);
+      CAPTURE(height);
+      lod_test::Engine engine(static_cast<std::uint64_t>(count));
+      std::uniform_int_distribution<std::int64_t> any(0, height - 1);
+      // Few ids that occur often, and others; digits in which all agree; the largest id.
+      const std::int64_t often = any(engine), high = height / 2;
+      Numbers ids;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t id = any(engine);
+        ids.push_back(i % 3 == 0 ? often : i % 5 == 0 ? height - 1 : i % 2 == 0 ? high + id % (height - high) : id);
+      }
+      Numbers positions(ids.size());
+      std::iota(positions.begin(), positions.end(), 0);
+      const SelectedRows<std::int64_t> g(ids, height, LoDTensor<std::int64_t>::from_values({}, {}, positions));
+      Numbers unique = ids, order = positions;
+      std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+        return ids[static_cast<std::size_t>(a)] < ids[static_cast<std::size_t>(b)];
+      });
+      std::sort(unique.begin(), unique.end());
+      unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
+      for (const int threads : lod_test::thread_counts) {
+        CAPTURE(threads);
+        Numbers found(ids.size()), names(ids.size()), offsets(ids.size() + 1);
+        const std::int64_t size = lod::kernel::GroupRows<lod::CpuExecutor>::run(
+            lod::CpuExecutor(threads), ids.data(), count, height, found.data(), names.data(), offsets.data());
+        REQUIRE(size == static_cast<std::int64_t>(unique.size()));
+        names.resize(unique.size());
+        CHECK(found == order);
+        CHECK(names == unique);
+        CHECK(offsets[0] == 0);
+        CHECK(offsets[unique.size()] == count);
+        std::size_t wrong = 0;
+        for (std::size_t k = 0; k < unique.size(); ++k) {
+          for (std::int64_t i = offsets[k]; i < offsets[k + 1]; ++i) {
+            const std::int64_t position = order[static_cast<std::size_t>(i)];
+            wrong += ids[static_cast<std::size_t>(position)] != unique[k];
+          }
+        }
+        CHECK(wrong == 0);
+        CHECK(lod::merge_add(lod::CpuExecutor(threads), g).rows() == unique);
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("merge_add: the sums of a column do not depend on how wide its row is", T, float, double,
+                   lod::bfloat16, std::int64_t) {
+  constexpr std::int64_t count = 700, widest = 67;
+  lod_test::Engine engine(4);
+  const auto all = lod_test::real_numbers<float>(engine, lod::LoD::from_lengths({{count}}), {widest});
+  for (const std::int64_t height : {std::int64_t{1}, std::int64_t{2}, std::int64_t{300}}) {
+    Numbers rows;
+    std::uniform_int_distribution<std::int64_t> id(0, height - 1);
+    for (std::int64_t i = 0; i < (height == 1 ? 500 : count); ++i) rows.push_back(id(engine));
+    const auto narrowed = [&](std::int64_t row_size) {
+      LoDTensor<T> value(lod::Shape{static_cast<std::int64_t>(rows.size()), row_size});
+      for (std::int64_t i = 0; i < value.rows(); ++i) {
+        for (std::int64_t c = 0; c < row_size; ++c) {
+          value.row(i)[static_cast<std::size_t>(c)] = static_cast<T>(all.row(i)[static_cast<std::size_t>(c)] * 100);
+        }
+      }
+      return SelectedRows<T>(rows, height, std::move(value));
+    };
+    lod_test::for_each_executor([&](const auto& executor) {
+      const auto expected = lod::merge_add(executor, narrowed(widest));
+      for (const std::int64_t row_size : {8, 9, 15, 16, 17, 32, 33, 48, 64, 65}) {
+        CAPTURE(row_size);
+        const auto merged = lod::merge_add(executor, narrowed(row_size));
+        REQUIRE(merged.rows() == expected.rows());
+        std::size_t different = 0;
+        for (std::int64_t i = 0; i < merged.value().rows(); ++i) {
+          different += std::memcmp(merged.value().row(i).data(), expected.value().row(i).data(),
+                                   static_cast<std::size_t>(row_size) * sizeof(T)) != 0;
+        }
+        CHECK(different == 0);
+      }
+    });
+  }
+}
+
+TEST_CASE("merge_add: a large result of rows that are alone, from one and from two sources") {
+  for (const std::int64_t row_size : {64, 72}) {
+    const std::int64_t count = 256 * lod_test::grain / (4 * row_size) + 3;  // more than the caches are taken to hold
+    lod_test::Engine engine(3);
+    const auto value = lod_test::real_numbers<float>(engine, lod::LoD::from_lengths({{count}}), {row_size});
+    Numbers rows(static_cast<std::size_t>(count));
+    std::iota(rows.begin(), rows.end(), 7);
+    std::shuffle(rows.begin(), rows.end(), engine);
+    const SelectedRows<float> g(rows, count + 10, value), none({}, count + 10, {row_size});
+    const auto piece = [&](std::int64_t begin, std::int64_t end) {
+      const auto numbers = value.values().subspan(static_cast<std::size_t>(begin * row_size),
+                                                  static_cast<std::size_t>((end - begin) * row_size));
+      return SelectedRows<float>(
+          Numbers(rows.begin() + begin, rows.begin() + end), count + 10,
+          LoDTensor<float>::from_values({}, {row_size}, std::vector<float>(numbers.begin(), numbers.end())));
+    };
+    const auto first = piece(0, count / 2), second = piece(count / 2, count);
+    for (const int threads : lod_test::thread_counts) {
+      CAPTURE(threads);
+      const lod::CpuExecutor executor(threads);
+      const auto merged = lod::merge_add(executor, g);
+      REQUIRE(merged.value().rows() == count);
+      std::size_t different = 0;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        different += std::memcmp(merged.value().row(rows[i] - 7).data(), value.row(static_cast<std::int64_t>(i)).data(),
+                                 static_cast<std::size_t>(row_size) * sizeof(float)) != 0;
+      }
+      CHECK(different == 0);
+      CHECK(lod_test::same_bits(lod::merge_add(executor, first, none, second).value(), merged.value()));
+    }
+  }
 }
 
 TEST_CASE("merge_add: tensors that do not fit together are refused") {

@@ -26,16 +26,16 @@ template <lod::LoDTensorLike X>
 std::vector<typename X::value_type> reference_enumerate(const X& x, std::int64_t window, int level, int pad_value) {
   using T = typename X::value_type;
   const auto view = x.view();
-  std::vector<T> windows;
+  std::vector<T> expected;
   const auto offsets = view.lod_view().absolute_offsets(level);
   for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
     for (std::int64_t row = offsets[i]; row < offsets[i + 1]; ++row) {
       for (std::int64_t place = row; place < row + window; ++place) {
-        windows.push_back(place < offsets[i + 1] ? view.data()[place - offsets[0]] : static_cast<T>(pad_value));
+        expected.push_back(place < offsets[i + 1] ? view.data()[place - offsets[0]] : static_cast<T>(pad_value));
       }
     }
   }
-  return windows;
+  return expected;
 }
 
 template <class Executor, lod::LoDTensorLike X>
@@ -81,6 +81,27 @@ TEST_CASE("sequence_enumerate: agrees with nested loops for slices of every type
       }
     });
   });
+}
+
+TEST_CASE("sequence_enumerate: windows and sequences around the sizes of vectors, cache lines and the stage") {
+  for_each_type(Types<std::uint8_t, std::int32_t, std::int64_t>(), []<class T>(std::type_identity<T>) {
+    Engine engine(8);
+    const auto x =
+        small_integers<T>(engine, LoD::from_lengths({{1, 2, 3, 4, 5, 0, 31, 32, 33, 64, 127, 128, 700}}), {});
+    for (const std::int64_t window : {1, 4, 5, 7, 9, 16, 31, 32, 33, 64, 127, 128, 129, 256, 257, 1023, 1024, 1025}) {
+      check_enumerate(lod::CpuExecutor(2), x, window, 0, 7);
+    }
+    for (const std::int64_t size : {1, 3, 4, 5, 31, 32, 33, 65}) {
+      check_enumerate(lod::CpuExecutor(1), small_integers<T>(engine, LoD::from_lengths({{size}}), {}), 3, 0, 7);
+    }
+  });
+}
+
+TEST_CASE("sequence_enumerate: a result that goes past the caches") {
+  Engine engine(9);
+  // More than the caches are taken to hold.
+  const auto x = small_integers<std::int64_t>(engine, LoD::from_lengths({{5, 0, 256 * grain / 24, 17}}), {});
+  for (const int threads : thread_counts) check_enumerate(lod::CpuExecutor(threads), x, 3, 0, -1);
 }
 
 TEST_CASE("sequence_enumerate: batches without sequences, of empty ones only") {

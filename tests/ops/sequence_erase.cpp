@@ -109,6 +109,37 @@ TEST_CASE("sequence_erase: many tokens, given as tensor, view or span, among man
   }
 }
 
+TEST_CASE(
+    "sequence_erase: sizes around those of vectors, words and blocks; few and more tokens; none, some, all erased") {
+  for_each_type(IdTypes(), []<class T>(std::type_identity<T>) {
+    Engine engine(5);
+    for (const std::int64_t size : {1, 3, 4, 31, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 4160, 8192}) {
+      LoDTensor<T> x(LoD::from_lengths({{size / 3, 0, size - size / 3}}), {});
+      for (auto& id : x.values()) id = static_cast<T>(random_number(engine, 0, 20));
+      for (const std::int64_t count : {0, 1, 2, 3, 4, 5, 9, 16, 17, 21}) {
+        INFO("rows ", size, ", tokens ", count);
+        Numbers tokens;
+        for (std::int64_t token = 0; token < count; ++token) tokens.push_back(token);
+        check_tree(lod::sequence_erase(lod::CpuExecutor(2), x, tokens), 1, reference_erase(tree_of(x), 1, tokens));
+      }
+    }
+  });
+}
+
+TEST_CASE("sequence_erase: a result that goes past the caches, to lines that it begins and ends in") {
+  constexpr std::int64_t size = 256 * grain / 8 * 11 / 10 + 11;  // more than the caches are taken to hold
+  const LoD lod = LoD::from_lengths({{7, 0, size - 7}});
+  LoDTensor<std::int64_t> x(lod, {});
+  Engine engine(7);
+  for (auto& id : x.values()) id = static_cast<std::int64_t>(engine() % 64);
+  std::vector<std::int64_t> expected(x.values().begin(), x.values().end());
+  std::erase(expected, 3);
+  for (const int threads : thread_counts) {
+    const auto y = lod::sequence_erase(lod::CpuExecutor(threads), x, Numbers{3});
+    CHECK(std::equal(expected.begin(), expected.end(), y.values().begin(), y.values().end()));
+  }
+}
+
 TEST_CASE("sequence_erase: batches without sequences, of empty ones only, and all erased") {
   for_each_executor([](const auto& executor) {
     for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}}) {

@@ -58,9 +58,19 @@ struct InvertOrder : Missing<Executor> {};
 /// On a GPU. run(executor, unique, count, ids): the other way, ids[g] = unique[g], -1 for `no_row`.
 template <class Executor>
 struct NameRows : Missing<Executor> {};
-/// run(executor, type, rows, order, groups, row_size, to, y): y[to[g]] = the rows rows[order[k]], k in group g, pooled
-/// as SUM, AVERAGE or SQRT; y[g] where `to` is null. Each sum follows the tree of sequence sums, over the rows in the
-/// order of their positions.
+/// The rows of row-sparse tensors, numbered through: rows that lie one behind the other from `first` on, whose
+/// addresses are computed, or those whose addresses are in `list`.
+template <class T>
+struct NumberedRows {
+  const T* const* list = nullptr;
+  const T* first = nullptr;  ///< where there is no list
+  std::int64_t row_size = 0;
+
+  LOD_HOST_DEVICE const T* operator[](std::int64_t i) const noexcept { return list ? list[i] : first + i * row_size; }
+};
+/// run(executor, type, rows, order, groups, row_size, to, y), `rows` being `NumberedRows`: y[to[g]] = the rows
+/// rows[order[k]], k in group g, pooled as SUM, AVERAGE or SQRT; y[g] where `to` is null. Each sum follows the tree of
+/// sequence sums, over the rows in the order of their positions.
 template <class Executor>
 struct SumGroups : Missing<Executor> {};
 /// y[i] = 0 for i in [0, count).
@@ -101,11 +111,21 @@ class RowGroups {
   RowGroups(const E& executor, std::span<const Sparse* const> sources)
       : executor_(executor),
         count_(count(sources)),
-        rows_(executor, count_),
+        // The rows of one tensor need no list; on a GPU its ids are listed all the same.
+        listed_(!on_cpu<E> || sources.size() > 1 ? count_ : 0),
+        rows_(executor, listed_),
         order_(executor, count_),
         unique_(executor, count_),
         offsets_(executor, count_ + 1) {
-    const kernel::Scratch<E, std::int64_t> listed(executor, count_);
+    const kernel::Scratch<E, std::int64_t> listed(executor, listed_);
+    if constexpr (on_cpu<E>) {
+      if (sources.size() == 1) {
+        const Sparse& source = *sources.front();
+        numbered_ = {nullptr, source.value().data(), source.row_size()};
+        group(source.rows().data(), source.height());
+        return;
+      }
+    }
     std::int64_t* ids = listed.data();
     const T** rows = rows_.data();
     for (const Sparse* source : sources) {
@@ -122,12 +142,11 @@ class RowGroups {
       ids += size;
       rows += size;
     }
-    const std::int64_t height = sources.empty() ? 0 : sources.front()->height();
-    groups_ = kernel::GroupRows<E>::run(executor, static_cast<const std::int64_t*>(listed.data()), count_, height,
-                                        order_.data(), unique_.data(), offsets_.data());
+    numbered_.list = rows_.data();
+    group(listed.data(), sources.empty() ? 0 : sources.front()->height());
   }
 
-  const T* const* rows() const noexcept { return rows_.data(); }
+  kernel::NumberedRows<T> rows() const noexcept { return numbered_; }
   const std::int64_t* order() const noexcept { return order_.data(); }
   /// The ids that occur, ascending, for kernels.
   const std::int64_t* ids() const noexcept { return unique_.data(); }
@@ -138,6 +157,9 @@ class RowGroups {
   }
 
  private:
+  void group(const std::int64_t* ids, std::int64_t height) {
+    groups_ = kernel::GroupRows<E>::run(executor_, ids, count_, height, order_.data(), unique_.data(), offsets_.data());
+  }
   static std::int64_t count(std::span<const Sparse* const> sources) {
     std::int64_t total = 0;
     for (const Sparse* source : sources) total += source->value().rows();
@@ -146,6 +168,8 @@ class RowGroups {
 
   const E& executor_;
   std::int64_t count_;
+  std::int64_t listed_;
+  kernel::NumberedRows<T> numbered_;
   kernel::Scratch<E, const T*> rows_;
   kernel::Scratch<E, std::int64_t> order_;
   kernel::Scratch<E, std::int64_t> unique_;

@@ -146,7 +146,6 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
   for (std::int64_t sequence = 0; sequence < levels.size(); ++sequence) ends[sequence + 1] += ends[sequence];
   for (std::int64_t i = 0; i < count; ++i) order[ends[list[static_cast<std::size_t>(i)]]++] = i;
   // Row by row, the copies of the row.
-  const operation::Array<E, const T*> sources(executor, rows);
   const operation::Array<E, std::int64_t> copies(executor, rows), to(executor, rows), row_groups(executor, rows + 1);
   std::int64_t row_count = 0, longest = 0, begin = 0;
   row_groups[0] = 0;
@@ -162,11 +161,10 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
       row_groups[++row_count] = next;
     }
   }
-  for (std::int64_t row = 0; row < rows; ++row) sources[row] = view.data() + row * view.row_size();
   kernel::SetZero<E>::run(executor, out.data(), out.rows() * view.row_size());
-  kernel::SumGroups<E>::run(executor, PoolType::SUM, sources.on_device(), copies.on_device(),
-                            operation::segments(row_groups, row_count, longest), view.row_size(), to.on_device(),
-                            out.data());
+  kernel::SumGroups<E>::run(executor, PoolType::SUM, kernel::NumberedRows<T>{nullptr, view.data(), view.row_size()},
+                            copies.on_device(), operation::segments(row_groups, row_count, longest), view.row_size(),
+                            to.on_device(), out.data());
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
 LoDTensor<value_type_t<DY>, device_t<DY>> select_grad(const E& executor, const DY& dy, const BatchLevels& x_levels,

@@ -156,6 +156,10 @@ template <Executor E, LoDTensorLike X, class Y, class Index>
 void sequence_max_pool_into(const E& executor, const X& x, const PoolOptions& options, Y&& values, Index&& index) {
   operation::extreme_pool_into<false>(executor, x, options, values, index);
 }
+template <Executor E, LoDTensorLike X, class Y, class Index>
+void sequence_max_pool_into(const E& executor, const X& x, Y&& values, Index&& index) {
+  operation::extreme_pool_into<false>(executor, x, PoolOptions{}, values, index);
+}
 template <Executor E, LoDTensorLike X>
 MaxPool<value_type_t<X>, device_t<X>> sequence_max_pool(const E& executor, const X& x,
                                                         const PoolOptions& options = {}) {
@@ -173,6 +177,10 @@ auto sequence_max_pool(const X& x, const PoolOptions& options = {}) {
 template <Executor E, LoDTensorLike X, class Y, class Index>
 void sequence_min_pool_into(const E& executor, const X& x, const PoolOptions& options, Y&& values, Index&& index) {
   operation::extreme_pool_into<true>(executor, x, options, values, index);
+}
+template <Executor E, LoDTensorLike X, class Y, class Index>
+void sequence_min_pool_into(const E& executor, const X& x, Y&& values, Index&& index) {
+  operation::extreme_pool_into<true>(executor, x, PoolOptions{}, values, index);
 }
 template <Executor E, LoDTensorLike X>
 MaxPool<value_type_t<X>, device_t<X>> sequence_min_pool(const E& executor, const X& x,

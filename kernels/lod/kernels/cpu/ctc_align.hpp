@@ -4,9 +4,11 @@
 #pragma once
 
 #include <lod/kernels/cpu/row_filter.hpp>
+#include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/ops/ctc_align.hpp>
 
 #include <cstdint>
+#include <span>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -22,17 +24,24 @@ struct CtcAlign<CpuExecutor> {
   }
 
   template <class T>
-  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, const CtcAlignOptions& options,
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, const CtcAlignOptions&,
                   const std::int64_t* scratch, T* y) {
-    cpu::RowFilter::copy(executor, x, sequences, rule(x, options), scratch, y);
+    cpu::RowFilter::copy(executor, x, sequences, scratch, y);
   }
 
  private:
   template <class T>
   static auto rule(const T* x, const CtcAlignOptions& options) noexcept {
-    return [x, options](std::int64_t row, std::int64_t first) {
-      const bool repeated = options.merge_repeated && row > first && x[row] == x[row - 1];
-      return !repeated && static_cast<std::int64_t>(x[row]) != options.blank;
+    const auto blank = static_cast<T>(options.blank);
+    const bool can_be_blank = static_cast<std::int64_t>(blank) == options.blank;
+    return [x, blank, can_be_blank, merge = options.merge_repeated](std::int64_t row, std::int64_t count,
+                                                                    std::uint64_t starts) {
+      std::uint64_t gone = 0;
+      if (can_be_blank) gone = cpu::rows_equal(x + row, count, std::span<const T>(&blank, 1));
+      if (merge && row > 0) gone |= cpu::rows_repeated(x + row, count) & ~starts;
+      // The very first row has none before it.
+      if (merge && row == 0) gone |= cpu::rows_repeated(x + 1, count - 1) << 1 & ~starts;
+      return ~gone & (~std::uint64_t{0} >> (cpu::mask_rows - count));
     };
   }
 };

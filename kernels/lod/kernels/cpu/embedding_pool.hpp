@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/kernels/cpu/elementwise.hpp>
+#include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
@@ -45,7 +46,8 @@ struct LookedUpRows {
   std::int64_t skipped;
   const T* zeros;
 
-  const T* operator()(std::int64_t row) const noexcept {
+  // Inline: a call would have the sums of rows leave their registers.
+  [[gnu::always_inline]] const T* operator()(std::int64_t row) const noexcept {
     if (row + prefetch_distance < left) prefetch(at(row + prefetch_distance), row_size);
     return at(row);
   }
@@ -110,6 +112,43 @@ class LookedUpSequences {
   ThreadScratch<T> scratch_;
 };
 
+/// Writes the pooled sums of sequences.
+template <class T>
+class PooledLookUps {
+  using A = Accumulator<T>;
+
+ public:
+  PooledLookUps(PoolType type, const Segments& sequences, std::int64_t row_size, T pad_value, T* y) noexcept
+      : type_(type),
+        sequences_(sequences),
+        row_size_(row_size),
+        pad_value_(pad_value),
+        y_(y),
+        output_(sequences.size * row_size * static_cast<std::int64_t>(sizeof(T))) {}
+
+  void operator()(std::int64_t i, const A* sums) const {
+    T* const out = y_ + i * row_size_;
+    if (!sums) return fill(out, row_size_, pad_value_);
+    if (sequences_.length(i) == 1) {
+      // Such a row may be its own sum, in which a -0 stays; a sum from 0 on has none.
+      for (std::int64_t column = 0; column < row_size_; ++column) out[column] = static_cast<T>(sums[column] + A{});
+      return;
+    }
+    if constexpr (std::same_as<T, A>) {
+      if (type_ == PoolType::SUM) return output_.copy(sums, row_size_, out);
+    }
+    finish_sum(type_, sequences_.length(i), sums, row_size_, out);
+  }
+
+ private:
+  PoolType type_;
+  Segments sequences_;
+  std::int64_t row_size_;
+  T pad_value_;
+  T* y_;
+  LargeOutput output_;
+};
+
 /// The gradients of the rows of a group: `order` are its places among the occurrences.
 template <class T>
 struct LookedUpGrads {
@@ -163,19 +202,7 @@ struct EmbeddingPool<CpuExecutor> {
     const std::int64_t row_size = rows.row_size;
     const cpu::LookedUpSequences<T> looked_up(executor, rows, sequences);
     if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
-      const auto finish = [=](std::int64_t i, const A* sums) {
-        T* const out = y + i * row_size;
-        if (!sums) {
-          cpu::fill(out, row_size, pad_value);
-          return;
-        }
-        if (sequences.length(i) == 1) {
-          // Such a row may be its own sum, in which a -0 stays; a sum from 0 on has none.
-          for (std::int64_t column = 0; column < row_size; ++column) out[column] = static_cast<T>(sums[column] + A{});
-        } else {
-          cpu::finish_sum(type, sequences.length(i), sums, row_size, out);
-        }
-      };
+      const cpu::PooledLookUps<T> finish(type, sequences, row_size, pad_value, y);
       if (rows.weights) {
         const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(row_size));
         const auto terms = [&](std::int64_t i, int thread) {

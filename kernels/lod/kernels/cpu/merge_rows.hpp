@@ -3,16 +3,16 @@
 /// Rows sorted by id and pooled, on the CPU.
 #pragma once
 
+#include <lod/kernels/cpu/group_rows.hpp>
+#include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/sequence_pool.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/merge_rows.hpp>
 
-#include <array>
-#include <bit>
+#include <concepts>
 #include <cstdint>
-#include <utility>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -22,11 +22,16 @@ namespace cpu {
 /// Reads rows that lie anywhere, in the order of a list, which is `left` long.
 template <class T>
 struct OrderedRows {
-  const T* const* rows;
+  NumberedRows<T> rows;
   const std::int64_t* order;
   std::int64_t left;
   std::int64_t row_size;
-  const T* operator()(std::int64_t row) const noexcept {
+  // Inline: a call would have the sums of rows leave their registers.
+  [[gnu::always_inline]] const T* operator()(std::int64_t row) const noexcept {
+    // A listed address lies anywhere too: it is asked for before the row.
+    if (rows.list && row + 2 * prefetch_distance < left) {
+      __builtin_prefetch(rows.list + order[row + 2 * prefetch_distance]);
+    }
     if (row + prefetch_distance < left) prefetch(rows[order[row + prefetch_distance]], row_size);
     return rows[order[row]];
   }
@@ -34,7 +39,7 @@ struct OrderedRows {
 
 /// Calls finish(g, sums) with the sums of the rows of each group.
 template <class T, class Finish>
-void for_each_group_sum(const CpuExecutor& executor, const T* const* rows, const std::int64_t* order,
+void for_each_group_sum(const CpuExecutor& executor, const NumberedRows<T>& rows, const std::int64_t* order,
                         const Segments& groups, std::int64_t row_size, const Finish& finish) {
   const std::int64_t count = groups.rows();
   const auto rows_of = [=](std::int64_t group, int) {
@@ -44,60 +49,46 @@ void for_each_group_sum(const CpuExecutor& executor, const T* const* rows, const
   sum_sequences<T>(executor, groups, row_size, rows_of, finish);
 }
 
-}  // namespace cpu
+/// Writes the pooled rows of groups.
+template <class T>
+class PooledGroups {
+ public:
+  PooledGroups(PoolType type, const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) noexcept
+      : type_(type),
+        groups_(groups),
+        row_size_(row_size),
+        to_(to),
+        y_(y),
+        output_(groups.size * row_size * static_cast<std::int64_t>(sizeof(T))) {}
 
-template <>
-struct GroupRows<CpuExecutor> {
-  static std::int64_t run(const CpuExecutor& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
-                          std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
-    groups[0] = 0;
-    if (count == 0) return 0;
-    struct Entry {
-      std::int64_t id;
-      std::int64_t position;
-    };
-    // A stable radix sort, least significant digit first, over the bits that the ids need.
-    constexpr int digit_bits = 11;
-    constexpr std::size_t digits = std::size_t{1} << digit_bits;
-    const Workspace::Loan<Entry> first(executor.workspace(), count), second(executor.workspace(), count);
-    Entry* from = first.data();
-    Entry* to = second.data();
-    for (std::int64_t i = 0; i < count; ++i) from[i] = {ids[i], i};
-    const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(height - 1)));
-    for (int shift = 0; shift < bits; shift += digit_bits) {
-      const auto digit = [shift](const Entry& entry) {
-        return static_cast<std::size_t>(entry.id >> shift) & (digits - 1);
-      };
-      std::array<std::int64_t, digits> places{};
-      for (std::int64_t i = 0; i < count; ++i) ++places[digit(from[i])];
-      std::int64_t before = 0;
-      for (std::int64_t& place : places) before += std::exchange(place, before);
-      for (std::int64_t i = 0; i < count; ++i) to[places[digit(from[i])]++] = from[i];
-      std::swap(from, to);
+  void operator()(std::int64_t group, const Accumulator<T>* sums) const noexcept {
+    if (!sums) return;  // no group is empty
+    T* const out = y_ + (to_ ? to_[group] : group) * row_size_;
+    if constexpr (std::same_as<T, Accumulator<T>>) {
+      // Most rows of a sparse gradient are alone: then the sum is the row, where the source has it.
+      if (type_ == PoolType::SUM) return output_.copy(sums, row_size_, out);
     }
-    std::int64_t size = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-      order[i] = from[i].position;
-      if (i == 0 || from[i].id != from[i - 1].id) {
-        unique[size] = from[i].id;
-        groups[size++] = i;
-      }
-    }
-    groups[size] = count;
-    return size;
+    finish_sum(type_, groups_.length(group), sums, row_size_, out);
   }
+
+ private:
+  PoolType type_;
+  Segments groups_;
+  std::int64_t row_size_;
+  const std::int64_t* to_;
+  T* y_;
+  LargeOutput output_;
 };
+
+}  // namespace cpu
 
 template <>
 struct SumGroups<CpuExecutor> {
   template <class T>
-  static void run(const CpuExecutor& executor, PoolType type, const T* const* rows, const std::int64_t* order,
+  static void run(const CpuExecutor& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     cpu::for_each_group_sum(executor, rows, order, groups, row_size,
-                            [&](std::int64_t group, const Accumulator<T>* sums) {
-                              T* out = y + (to ? to[group] : group) * row_size;
-                              cpu::finish_sum(type, groups.length(group), sums, row_size, out);
-                            });
+                            cpu::PooledGroups<T>(type, groups, row_size, to, y));
   }
 };
 

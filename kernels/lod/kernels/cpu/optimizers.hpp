@@ -72,8 +72,8 @@ template <>
 struct UpdateRows<CpuExecutor> {
   template <class Rule, class T, class S, std::size_t n>
   static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
-                  const T* const* rows, const std::int64_t* order, const Segments& groups, const std::int64_t* to,
-                  std::int64_t height, std::int64_t row_size, bool listed_only) {
+                  const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
+                  const std::int64_t* to, std::int64_t height, std::int64_t row_size, bool listed_only) {
     cpu::for_each_group_sum(executor, rows, order, groups, row_size,
                             [&](std::int64_t group, const Accumulator<T>* sums) {
                               if (group + cpu::prefetch_distance < groups.size) {

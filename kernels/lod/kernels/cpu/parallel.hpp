@@ -5,6 +5,7 @@
 
 #include <lod/executor.hpp>
 #include <lod/kernel.hpp>
+#include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/target.hpp>
 
@@ -19,8 +20,9 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Work on fewer bytes than this is done by the calling thread: waking another takes longer.
-inline constexpr std::int64_t serial_bytes = grain;
+/// Work on fewer bytes than this is done by the calling thread: waking another takes as long as a quarter of a MiB from
+/// the cache.
+inline constexpr std::int64_t serial_bytes = 4 * grain;
 
 /// The threads that work at a time, at most. Scratch memory is borrowed for all of them before they start: then what an
 /// operation needs does not depend on how the work happens to be shared out, and running out of memory throws.
@@ -35,7 +37,7 @@ inline int max_threads(const CpuExecutor& executor) noexcept {
 
 /// Calls body(task), or body(task, thread) with thread < max_threads(executor), for each task in [0, tasks), on all
 /// threads of the executor where `bytes`, the memory that all of it touches, are worth it. Tasks are handed out one by
-/// one.
+/// one; what one has written past the caches is in memory when it ends.
 template <class Body>
 void parallel_for(const CpuExecutor& executor, std::int64_t tasks, std::int64_t bytes, const Body& body) {
   const auto call = [&body](std::int64_t task, int thread) {
@@ -44,6 +46,7 @@ void parallel_for(const CpuExecutor& executor, std::int64_t tasks, std::int64_t 
     } else {
       body(task);
     }
+    finish_large_output();
   };
 #ifdef _OPENMP
   if (executor.threads() > 1 && tasks > 1 && bytes >= serial_bytes) {

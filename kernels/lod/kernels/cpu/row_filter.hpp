@@ -1,72 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Rows taken out of their sequences, on the CPU: counted and copied by blocks, whatever the sequences.
+/// Rows taken out of their sequences, on the CPU: by words of 64 rows, whatever the sequences.
 #pragma once
 
+#include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <concepts>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// The two steps of a kernel that keeps some rows, which are one number each. `is_left(row, first)` says of row `row`
-/// whether it is left, `first` being the first row of its sequence. Between the steps, `scratch` has for each block of
-/// rows, and the end, the number of rows before it that are left.
+/// The two steps of a kernel that keeps some rows, which are one id each. `left(row, count)`, or
+/// `left(row, count, starts)`, is the mask of the rows [row, row + count), at most 64, that are left; `starts` is the
+/// mask of those that are the first of their sequence. Between the steps, `scratch` has that mask for each word of
+/// rows, the number of rows before the word in its block that are left, and the number of those before the block: the
+/// second step asks for no rule, and the new offsets follow without a look at the rows.
 class RowFilter {
  public:
-  static std::int64_t scratch(std::int64_t rows) noexcept { return blocks(rows) + 1; }
+  static std::int64_t scratch(std::int64_t rows) noexcept { return 2 * words(rows) + blocks(rows) + 1; }
 
   /// kept[i] becomes the number of rows before sequence i that are left, for i in [0, sequences.size].
-  template <class IsLeft>
-  static void count(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
-                    const IsLeft& is_left, std::int64_t* scratch, std::int64_t* kept) {
+  template <class Left>
+  static void count(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes, const Left& left,
+                    std::int64_t* scratch, std::int64_t* kept) {
     const std::int64_t rows = sequences.rows();
-    scratch[0] = 0;
-    // At first, rows that are left from the start of the block on.
-    parallel_for(executor, blocks(rows), rows * row_bytes, [&](std::int64_t block) {
-      const std::int64_t begin = block * block_rows, end = std::min(begin + block_rows, rows);
-      std::int64_t left = 0;
-      for (std::int64_t i = sequence_of(sequences, begin), row = begin; row < end; ++i) {
-        const std::int64_t first = sequences.begin(i), next = sequences.begin(i + 1);
-        for (const std::int64_t stop = std::min(next, end); row < stop; ++row) left += is_left(row, first);
-        if (next <= end) kept[i + 1] = left;
+    std::int64_t* const before = scratch + 2 * words(rows);
+    before[0] = 0;
+    // At first, the rows of each block.
+    parallel_ranges(executor, blocks(rows), rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t block = begin; block < end; ++block) {
+        before[block + 1] = count_block(sequences, block, left, scratch);
       }
-      scratch[block + 1] = left;
     });
-    for (std::int64_t block = 0; block < blocks(rows); ++block) scratch[block + 1] += scratch[block];
-    std::int64_t before = 0;
-    for (std::int64_t i = 0; i <= sequences.size; ++i) {
-      // An empty sequence ends where the one before it does.
-      const bool has_rows = i > 0 && sequences.length(i - 1) > 0;
-      if (has_rows) before = kept[i] + scratch[(sequences.begin(i) - 1) / block_rows];
-      kept[i] = before;
-    }
+    for (std::int64_t block = 0; block < blocks(rows); ++block) before[block + 1] += before[block];
+    const auto offset_bytes = static_cast<std::int64_t>(2 * sizeof(std::int64_t));
+    parallel_ranges(executor, sequences.size + 1, sequences.size * offset_bytes,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t i = begin; i < end; ++i)
+                        kept[i] = rows_before(scratch, before, sequences.begin(i));
+                    });
   }
 
   /// The rows that are left.
-  template <class T, class IsLeft>
-  static void copy(const CpuExecutor& executor, const T* x, const Segments& sequences, const IsLeft& is_left,
-                   const std::int64_t* scratch, T* y) {
+  template <class T>
+  static void copy(const CpuExecutor& executor, const T* x, const Segments& sequences, const std::int64_t* scratch,
+                   T* y) {
     const std::int64_t rows = sequences.rows();
-    parallel_for(executor, blocks(rows), 2 * rows * static_cast<std::int64_t>(sizeof(T)), [&](std::int64_t block) {
-      std::int64_t to = scratch[block];
-      const std::int64_t last = scratch[block + 1];
-      for (std::int64_t i = sequence_of(sequences, block * block_rows), row = block * block_rows; to < last; ++i) {
-        const std::int64_t first = sequences.begin(i), next = sequences.begin(i + 1);
-        for (; row < next && to < last; ++row) {
-          y[to] = x[row];  // overwritten by the next one where it is not left
-          to += is_left(row, first);
-        }
+    const std::int64_t* const before = scratch + 2 * words(rows);
+    const std::int64_t result_bytes = before[blocks(rows)] * static_cast<std::int64_t>(sizeof(T));
+    if (result_bytes == 0) return;
+    const LargeOutput output(result_bytes);
+    const std::int64_t bytes = rows * static_cast<std::int64_t>(sizeof(T)) + result_bytes;
+    parallel_ranges(executor, blocks(rows), bytes, [&](std::int64_t begin, std::int64_t end) {
+      static_assert(pack_room<T> <= LineWriter<T>::room);
+      LineWriter<T> to(output, y + before[begin]);
+      const std::int64_t last = std::min(end * block_words, words(rows));
+      for (std::int64_t word = begin * block_words; word < last; ++word) {
+        const auto mask = static_cast<std::uint64_t>(scratch[2 * word]);
+        pack_rows(x + word * mask_rows, mask, to.place());
+        to.advance(std::popcount(mask));
       }
     });
   }
 
  private:
-  static constexpr std::int64_t block_rows = 4096;
-  static std::int64_t blocks(std::int64_t rows) noexcept { return (rows + block_rows - 1) / block_rows; }
+  static constexpr std::int64_t block_words = 64;
+  /// One more than rows fill: every place of a row, the end among them, is in a word.
+  static std::int64_t words(std::int64_t rows) noexcept { return rows / mask_rows + 1; }
+  static std::int64_t blocks(std::int64_t rows) noexcept { return (words(rows) + block_words - 1) / block_words; }
+
+  /// Fills in the words of a block. Returns how many of its rows are left.
+  template <class Left>
+  static std::int64_t count_block(const Segments& sequences, std::int64_t block, const Left& left,
+                                  std::int64_t* scratch) {
+    constexpr bool asks_for_starts = std::invocable<const Left&, std::int64_t, std::int64_t, std::uint64_t>;
+    const std::int64_t rows = sequences.rows(), last = std::min((block + 1) * block_words, words(rows));
+    std::int64_t next = 0;  // the first sequence that does not begin before the word
+    if constexpr (asks_for_starts) next = first_from(sequences, block * block_words * mask_rows);
+    std::int64_t kept = 0;
+    for (std::int64_t word = block * block_words; word < last; ++word) {
+      const std::int64_t row = word * mask_rows, size = std::min(rows - row, mask_rows);
+      std::uint64_t mask = 0;
+      if constexpr (asks_for_starts) {
+        std::uint64_t starts = 0;
+        for (; next < sequences.size && sequences.begin(next) < row + size; ++next) {
+          starts |= std::uint64_t{1} << (sequences.begin(next) - row);
+        }
+        if (size > 0) mask = left(row, size, starts);
+      } else {
+        if (size > 0) mask = left(row, size);
+      }
+      scratch[2 * word] = static_cast<std::int64_t>(mask);
+      scratch[2 * word + 1] = kept;
+      kept += std::popcount(mask);
+    }
+    return kept;
+  }
+
+  /// The first sequence that begins with this row or a later one.
+  static std::int64_t first_from(const Segments& sequences, std::int64_t row) noexcept {
+    const std::int64_t* const begins = sequences.offsets;
+    return std::lower_bound(begins, begins + sequences.size, sequences.first + row) - begins;
+  }
+
+  static std::int64_t rows_before(const std::int64_t* scratch, const std::int64_t* before, std::int64_t row) noexcept {
+    constexpr auto size = static_cast<std::uint64_t>(mask_rows);  // without a sign, division is a shift
+    const std::uint64_t place = static_cast<std::uint64_t>(row), word = place / size;
+    const std::uint64_t mask = static_cast<std::uint64_t>(scratch[2 * word]) & first_rows(place % size);
+    return before[word / std::uint64_t{block_words}] + scratch[2 * word + 1] + std::popcount(mask);
+  }
 };
 
 }  // namespace kernel::cpu

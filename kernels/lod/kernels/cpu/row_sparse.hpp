@@ -19,7 +19,7 @@ namespace kernel {
 template <>
 struct ScatterSums<CpuExecutor> {
   template <class F, class T>
-  static void run(const CpuExecutor& executor, const F& f, const T* const* rows, const std::int64_t* order,
+  static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     using A = Accumulator<T>;
     cpu::for_each_group_sum(executor, rows, order, groups, row_size, [&](std::int64_t group, const A* sums) {
@@ -35,7 +35,7 @@ struct ScatterSums<CpuExecutor> {
 template <>
 struct ScatterRows<CpuExecutor> {
   template <class F, class T>
-  static void run(const CpuExecutor& executor, const F& f, const T* const* rows, const std::int64_t* order,
+  static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
     cpu::parallel_sequences(executor, groups, row_bytes, [&](std::int64_t begin, std::int64_t end) {
@@ -55,7 +55,7 @@ struct ScatterRows<CpuExecutor> {
 template <>
 struct ScatterRowsGrad<CpuExecutor> {
   template <class F, class T>
-  static void run(const CpuExecutor& executor, const F& f, const T* const* rows, const std::int64_t* order,
+  static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, const T* x, T* d, T* dg) {
     using A = Accumulator<T>;
     // What a number was before each row that is listed for it.

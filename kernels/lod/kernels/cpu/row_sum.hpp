@@ -4,10 +4,12 @@
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/sum_tree.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -108,11 +110,39 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
   }
 }
 
+/// Adds rows that are so many vectors to `sum`, which stays in registers meanwhile. The additions are those of
+/// `add_wide_rows`.
+template <std::size_t vectors, class T, class Rows>
+inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t count, T* sum) {
+  Vector<T> sums[vectors];
+  for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(sum + v * Vector<T>::size);
+  std::int64_t row = 0;
+  for (; row + 4 <= count; row += 4) {
+    const T* four[4];
+    for (std::int64_t k = 0; k < 4; ++k) four[k] = rows(first + row + k);
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const std::size_t i = v * Vector<T>::size;
+      sums[v] += (load(four[0] + i) + load(four[1] + i)) + (load(four[2] + i) + load(four[3] + i));
+    }
+  }
+  for (; row < count; ++row) {
+    const T* a = rows(first + row);
+    for (std::size_t v = 0; v < vectors; ++v) sums[v] += load(a + v * Vector<T>::size);
+  }
+  for (std::size_t v = 0; v < vectors; ++v) store<T>(sum + v * Vector<T>::size, sums[v]);
+}
+
 /// Adds rows of 8 columns or more to `sum`, four at a time.
 template <class T, class Rows>
 inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size,
                           Accumulator<T>* sum) {
   using A = Accumulator<T>;
+  if constexpr (std::same_as<T, A>) {
+    if (row_size == 8 * lanes<T>) return add_vector_rows<8, T>(rows, first, count, sum);
+    if (row_size == 4 * lanes<T>) return add_vector_rows<4, T>(rows, first, count, sum);
+    if (row_size == 2 * lanes<T>) return add_vector_rows<2, T>(rows, first, count, sum);
+    if (row_size == lanes<T>) return add_vector_rows<1, T>(rows, first, count, sum);
+  }
   std::int64_t row = 0;
   for (; row + 4 <= count; row += 4) {
     const T* a = rows(first + row);
@@ -274,17 +304,22 @@ inline const Accumulator<T>* single_row(const T* row, std::int64_t row_size, Acc
   }
 }
 
+/// Nobody sums several sequences at once.
+inline constexpr auto one_by_one = [](std::int64_t) { return all_short_sequences; };
+
 /// Calls finish(i, sums) with the sums of each sequence i, whose rows, as many as it has, are rows_of(i, thread); null
-/// for an empty sequence. Sequences that are longer than a chunk are shared by all threads.
-template <class T, class RowsOf, class Finish>
+/// for an empty sequence. Sequences that are longer than a chunk are shared by all threads. `some` is that of
+/// `for_each_short_sequence`: it may have finished what it does not return.
+template <class T, class RowsOf, class Finish, class Some = decltype(one_by_one)>
 void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size, const RowsOf& rows_of,
-                   const Finish& finish) {
+                   const Finish& finish, const Some& some = one_by_one) {
   using A = Accumulator<T>;
   constexpr bool computed = requires { rows_of(0, 0).compute; };
   constexpr bool scattered = !computed && !std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>;
   const std::int64_t step = max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows;
   const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
   const ThreadScratch<A> scratch(executor, sum_scratch(row_size));
+  std::atomic<bool> any_long = false;  // who calls may not know how long the longest is
   parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
     A* const sum = scratch(thread);
     // Copies, so that the loop reads them without a detour by way of the captures.
@@ -292,31 +327,30 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
     const RowsOf rows_at = rows_of;
     const Finish finish_one = finish;
     const std::int64_t size = row_size, longest = step;
-    for (std::int64_t i = begin; i < end; ++i) {
+    const auto one = [&](std::int64_t i) {
       const std::int64_t length = all.length(i);
-      if (length > longest) continue;
-      if (length == 0) {
-        finish_one(i, static_cast<const A*>(nullptr));
-        continue;
-      }
+      if (length > longest) return any_long.store(true, std::memory_order_relaxed);
+      if (length == 0) return finish_one(i, static_cast<const A*>(nullptr));
       const auto rows = rows_at(i, thread);
       if constexpr (scattered) {
-        if (length == 1) {  // as most ids of a sparse gradient occur once: such a row is its own sum
-          finish_one(i, single_row<T>(rows(0), size, sum));
-          continue;
-        }
+        // As most ids of a sparse gradient occur once: such a row is its own sum.
+        if (length == 1) return finish_one(i, single_row<T>(rows(0), size, sum));
       }
       if constexpr (!computed) {
         if (size == 1 && length <= leaf_rows) {  // the case in which every nanosecond counts
           sum_narrow_leaf<1, T>(rows, 0, length, sum);
-          finish_one(i, static_cast<const A*>(sum));
-          continue;
+          return finish_one(i, static_cast<const A*>(sum));
         }
       }
       finish_one(i, sum_rows<T>(rows, length, size, sum));
+    };
+    if constexpr (std::same_as<Some, decltype(one_by_one)>) {
+      for (std::int64_t i = begin; i < end; ++i) one(i);
+    } else {
+      for_each_short_sequence(begin, end, some, one);
     }
   });
-  if (sequences.max_rows <= step) return;
+  if (!any_long.load(std::memory_order_relaxed)) return;
   for (std::int64_t i = 0; i < sequences.size; ++i) {
     const std::int64_t length = sequences.length(i);
     if (length <= step) continue;
@@ -324,6 +358,7 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
     sum_rows<T>(executor, rows, length, row_size, length * row_bytes, scratch(0));
     finish(i, static_cast<const A*>(scratch(0)));
   }
+  finish_large_output();
 }
 
 }  // namespace kernel::cpu

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/cpu/row_filter.hpp>
+#include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/ops/sequence_erase.hpp>
 
 #include <algorithm>
@@ -25,9 +26,9 @@ struct SequenceErase<CpuExecutor> {
   }
 
   template <class T>
-  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::span<const T> tokens,
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::span<const T>,
                   const std::int64_t* scratch, T* y) {
-    cpu::RowFilter::copy(executor, x, sequences, rule(x, tokens), scratch, y);
+    cpu::RowFilter::copy(executor, x, sequences, scratch, y);
   }
 
  private:
@@ -36,11 +37,11 @@ struct SequenceErase<CpuExecutor> {
 
   template <class T>
   static auto rule(const T* x, std::span<const T> tokens) noexcept {
-    return [x, tokens](std::int64_t row, std::int64_t) {
-      if (tokens.size() > few) return !std::binary_search(tokens.begin(), tokens.end(), x[row]);
-      bool found = false;
-      for (const T token : tokens) found |= x[row] == token;
-      return !found;
+    return [x, tokens](std::int64_t row, std::int64_t count) {
+      const std::uint64_t all = ~std::uint64_t{0} >> (cpu::mask_rows - count);
+      if (tokens.size() <= few) return all & ~cpu::rows_equal(x + row, count, tokens);
+      return cpu::row_mask(
+          count, [&](std::int64_t k) { return !std::binary_search(tokens.begin(), tokens.end(), x[row + k]); });
     };
   }
 };

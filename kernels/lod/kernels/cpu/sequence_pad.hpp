@@ -3,12 +3,16 @@
 /// Padding on the CPU: one pass over the dense block, shared out by its rows.
 #pragma once
 
+#include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_pad.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
+#include <cstring>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -27,6 +31,21 @@ struct PaddedRows {
   std::int64_t first;    ///< the place of the first kept row
 };
 
+/// Blocks of so few numbers are written as whole vectors, however long the sequence is: there is no end to be guessed.
+inline constexpr std::int64_t short_block = 64;
+static_assert(short_block + 32 <= LineWriter<double>::room);
+
+/// Writes the block of one sequence: y[j] = x[j] for j in [from, to), `pad_value` for all others before `numbers`, in
+/// whole vectors; what they write behind is written later.
+template <class T>
+inline void pad_short_block(const T* x, std::int64_t from, std::int64_t to, std::int64_t numbers, T pad_value, T* y) {
+  const Vector<T> padding(static_cast<Accumulator<T>>(pad_value));
+  for (std::int64_t j = 0; j < numbers; j += lanes<T>) {
+    const auto is_kept = first_lanes<T>(to - j) & !first_lanes<T>(from - j);
+    store<T>(y + j, xsimd::select(is_kept, load(x + j), padding));
+  }
+}
+
 }  // namespace cpu
 
 template <>
@@ -34,22 +53,59 @@ struct SequencePad<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   std::int64_t padded_length, Side side, T pad_value, T* dense, std::int64_t* lengths) {
-    const std::int64_t bytes =
-        (sequences.rows() + sequences.size * padded_length) * row_size * static_cast<std::int64_t>(sizeof(T));
-    cpu::parallel_ranges(executor, sequences.size * padded_length, bytes, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin / std::max<std::int64_t>(padded_length, 1); i * padded_length < end; ++i) {
-        const cpu::PaddedRows rows(sequences.length(i), padded_length, side);
-        // The places of sequence i that are ours, and where its rows stand among them.
-        const std::int64_t low = std::max<std::int64_t>(begin - i * padded_length, 0);
-        const std::int64_t high = std::min(end - i * padded_length, padded_length);
-        const std::int64_t from = std::clamp(rows.first, low, high), to = std::clamp(rows.first + rows.kept, low, high);
-        T* const out = dense + i * padded_length * row_size;
-        const std::int64_t source = sequences.begin(i) + rows.cut_off + from - rows.first;
-        const std::int64_t room = end - i * padded_length;  // places before us from the first of sequence i on
-        cpu::fill(out + low * row_size, (from - low) * row_size, pad_value, (room - low) * row_size);
-        cpu::copy(x + source * row_size, (to - from) * row_size, out + from * row_size,
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t bytes = (sequences.rows() + sequences.size * padded_length) * row_bytes;
+    const cpu::LargeOutput output(sequences.size * padded_length * row_bytes);
+    const std::int64_t numbers = padded_length * row_size, all = sequences.rows() * row_size;
+    // Whole vectors of a block, and with what they write behind it.
+    const std::int64_t reach = (numbers + cpu::lanes<T> - 1) / cpu::lanes<T> * cpu::lanes<T>;
+
+    // Places [low, high) of sequence i; as many as `room` from its first one on may be written.
+    const auto pad = [=](std::int64_t i, std::int64_t low, std::int64_t high, std::int64_t room) {
+      const cpu::PaddedRows rows(sequences.length(i), padded_length, side);
+      const std::int64_t from = std::clamp(rows.first, low, high), to = std::clamp(rows.first + rows.kept, low, high);
+      T* const out = dense + i * numbers;
+      const std::int64_t source = sequences.begin(i) + rows.cut_off + from - rows.first;
+      output.fill(out + low * row_size, (from - low) * row_size, pad_value, (room - low) * row_size);
+      output.copy(x + source * row_size, (to - from) * row_size, out + from * row_size,
                   std::min(room - from, sequences.rows() - source) * row_size);
-        cpu::fill(out + to * row_size, (high - to) * row_size, pad_value, (room - to) * row_size);
+      output.fill(out + to * row_size, (high - to) * row_size, pad_value, (room - to) * row_size);
+    };
+    // The whole block of sequence i to y, from which on `reach` numbers may be written.
+    const auto pad_short = [=](std::int64_t i, T* y) {
+      const cpu::PaddedRows rows(sequences.length(i), padded_length, side);
+      // The number of x for the first place, kept or not.
+      const std::int64_t first = (sequences.begin(i) + rows.cut_off - rows.first) * row_size;
+      const std::int64_t from = rows.first * row_size, to = from + rows.kept * row_size;
+      if (first >= 0 && first + reach <= all) {
+        cpu::pad_short_block(x + first, from, to, numbers, pad_value, y);
+      } else {
+        std::fill_n(y, numbers, pad_value);
+        cpu::copy(x + first + from, to - from, y + from);
+      }
+    };
+    const bool is_short = std::same_as<T, Accumulator<T>> && numbers > 0 && numbers <= cpu::short_block;
+
+    cpu::parallel_ranges(executor, sequences.size * padded_length, bytes, [&](std::int64_t begin, std::int64_t end) {
+      std::int64_t i = begin / std::max<std::int64_t>(padded_length, 1);
+      if (is_short) {
+        if (begin > i * padded_length) {
+          pad(i, begin - i * padded_length, std::min(end - i * padded_length, padded_length), end - i * padded_length);
+          ++i;
+        }
+        if (output.past_caches()) {
+          cpu::LineWriter<T> writer(output, dense + i * numbers);
+          for (; (i + 1) * padded_length <= end; ++i) {
+            pad_short(i, writer.place());
+            writer.advance(numbers);
+          }
+        } else {
+          for (; (i * numbers) + reach <= end * row_size; ++i) pad_short(i, dense + i * numbers);
+        }
+      }
+      for (; i * padded_length < end; ++i) {
+        const std::int64_t room = end - i * padded_length;
+        pad(i, std::max<std::int64_t>(begin - i * padded_length, 0), std::min(room, padded_length), room);
       }
     });
     if (!lengths) return;
@@ -62,18 +118,65 @@ struct SequenceUnpad<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dense, std::int64_t padded_length, Side side,
                   const Segments& sequences, std::int64_t row_size, T* x) {
-    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
-    cpu::parallel_rows(executor, sequences, row_bytes,
-                       [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t numbers = padded_length * row_size, all = sequences.size * numbers;
+    const cpu::LargeOutput output(sequences.rows() * row_bytes);
+    if (numbers <= cpu::short_block && sequences.max_rows <= padded_length) {
+      cpu::parallel_sequences(executor, sequences, 2 * row_bytes, [&](std::int64_t begin, std::int64_t end) {
+        unpad_short(output, dense, numbers, all, side, sequences, begin, end, row_size, x);
+      });
+      return;
+    }
+    cpu::parallel_rows(executor, sequences, 2 * row_bytes,
+                       [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
                          const cpu::PaddedRows rows(sequences.length(i), padded_length, side);
                          const std::int64_t from = std::clamp(rows.cut_off, begin, end);
                          const std::int64_t to = std::clamp(rows.cut_off + rows.kept, begin, end);
                          const std::int64_t source = i * padded_length + rows.first + from - rows.cut_off;
                          T* const out = x + sequences.begin(i) * row_size;
-                         cpu::fill(out + begin * row_size, (from - begin) * row_size, T{});
-                         cpu::copy(dense + source * row_size, (to - from) * row_size, out + from * row_size);
-                         cpu::fill(out + to * row_size, (end - to) * row_size, T{});
+                         const std::int64_t last = begin + room;
+                         output.fill(out + begin * row_size, (from - begin) * row_size, T{}, room * row_size);
+                         output.copy(dense + source * row_size, (to - from) * row_size, out + from * row_size);
+                         output.fill(out + to * row_size, (end - to) * row_size, T{}, (last - to) * row_size);
                        });
+  }
+
+ private:
+  /// Sequences [begin, end), each of which is a part of a short block of so many numbers. Of a block all is copied
+  /// where there is room: there is no end to be guessed, and what is too much is written later.
+  template <class T>
+  static void unpad_short(const cpu::LargeOutput& output, const T* dense, std::int64_t numbers, std::int64_t all,
+                          Side side, const Segments& sequences, std::int64_t begin, std::int64_t end,
+                          std::int64_t row_size, T* x) {
+    constexpr std::int64_t step = 32 / static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t reach = (numbers + step - 1) / step * step;
+    const auto source = [=](std::int64_t i) {
+      return i * numbers + (side == Side::LEFT ? numbers - sequences.length(i) * row_size : 0);
+    };
+    const auto copy_block = [=](std::int64_t i, T* to) {
+      const T* const from = dense + source(i);
+      for (std::int64_t j = 0; j < numbers; j += step) std::memcpy(static_cast<void*>(to + j), from + j, 32);
+    };
+    // The last blocks, behind which not so much may be read or written.
+    const auto copy_rest = [=](std::int64_t i) {
+      for (; i < end; ++i) {
+        cpu::copy(dense + source(i), sequences.length(i) * row_size, x + sequences.begin(i) * row_size);
+      }
+    };
+    std::int64_t i = begin;
+    if (output.past_caches()) {
+      cpu::LineWriter<T> writer(output, x + sequences.begin(begin) * row_size);
+      for (; i < end && source(i) + reach <= all; ++i) {
+        copy_block(i, writer.place());
+        writer.advance(sequences.length(i) * row_size);
+      }
+    } else {
+      const std::int64_t last = sequences.begin(end) * row_size;
+      for (; i < end && source(i) + reach <= all && sequences.begin(i) * row_size + reach <= last; ++i) {
+        copy_block(i, x + sequences.begin(i) * row_size);
+      }
+    }
+    copy_rest(i);
   }
 };
 

@@ -3,8 +3,10 @@
 /// Pooling on the CPU.
 #pragma once
 
+#include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_pool.hpp>
 
@@ -13,6 +15,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -58,13 +61,22 @@ void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequence
     const std::int64_t first = sequences.begin(i) * row_size;
     return ContiguousRows<T>{x + first, row_size, numbers - first};
   };
-  sum_sequences<T>(executor, sequences, row_size, rows_of, [=](std::int64_t i, const Accumulator<T>* sums) {
+  const auto finish = [=](std::int64_t i, const Accumulator<T>* sums) {
     if (sums) {
       finish_sum(type, sequences.length(i), sums, row_size, y + i * row_size);
     } else {
       fill(y + i * row_size, row_size, pad_value);
     }
-  });
+  };
+  if constexpr (ShortSequences<T>::available) {
+    if (row_size == 1) {
+      const ShortSequences<T> some(x, sequences, sequences.rows());
+      sum_sequences<T>(executor, sequences, row_size, rows_of, finish,
+                       [=](std::int64_t i) { return some.pool_sums(i, type, pad_value, y + i); });
+      return;
+    }
+  }
+  sum_sequences<T>(executor, sequences, row_size, rows_of, finish);
 }
 
 /// Whether `candidate` takes the place of `best`, which stands before it.
@@ -143,6 +155,119 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
   }
 }
 
+/// Rows are counted by numbers as wide as those that are compared, so that one mask fits both.
+template <class T>
+using Place = std::conditional_t<sizeof(Accumulator<T>) == 4, std::int32_t, std::int64_t>;
+/// No part of a sequence whose rows are counted is longer.
+inline constexpr std::int64_t most_places = std::int64_t{1} << 30;
+
+/// The greatest (least) of each column of `length` <= `most_places` rows one behind the other, and in which row it
+/// stands: `place`, one for each column.
+template <bool minimum, class T>
+void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_size, T* y, Place<T>* place) {
+  if (row_size == 1) {
+    pool_extremes<minimum>(ContiguousRows<T>{x, 1, length}, length, 1, y);
+    // Equal to it, or a NaN as it is: zeros of both signs are equal, and so are all NaNs.
+    const auto best = static_cast<Accumulator<T>>(*y);
+    const auto stands = [best](const T& number) {
+      const auto a = static_cast<Accumulator<T>>(number);
+      return (a == best) | ((a != a) & (best != best));
+    };
+    *place = static_cast<Place<T>>(std::find_if(x, x + length, stands) - x);
+    return;
+  }
+  using Places = xsimd::batch<Place<T>>;
+  copy(x, row_size, y);
+  std::fill_n(place, row_size, Place<T>{});
+  for (std::int64_t row = 1; row < length; ++row) {
+    const T* const candidates = x + row * row_size;
+    const auto here = static_cast<Place<T>>(row);
+    std::int64_t column = 0;
+    for (; column + lanes<T> <= row_size; column += lanes<T>) {
+      const Vector<T> candidate = load(candidates + column), best = load(y + column);
+      const auto won = minimum ? falls_below(candidate, best) : exceeds(candidate, best);
+      store<T>(y + column, xsimd::select(won, candidate, best));
+      // The bits of both places; what they would mean as a T does not matter.
+      const auto bits = [](const Places& places) { return xsimd::bitwise_cast<Vector<T>>(places); };
+      const Vector<T> chosen = xsimd::select(won, bits(Places(here)), bits(Places::load_unaligned(place + column)));
+      xsimd::bitwise_cast<Places>(chosen).store_unaligned(place + column);
+    }
+    for (; column < row_size; ++column) {
+      const bool won = wins<minimum>(candidates[column], y[column]);
+      y[column] = won ? candidates[column] : y[column];
+      place[column] = won ? here : place[column];
+    }
+  }
+}
+
+/// MAX and MIN of every sequence, and with `index`, which may be null, the row of each element, counted from the first
+/// row of x. Long sequences are shared by all threads.
+template <bool minimum, class T>
+void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
+                            T pad_value, T* y, std::int64_t* index) {
+  const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t numbers = sequences.rows() * row_size;
+  const std::int64_t step =
+      std::min(max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows, most_places);
+  const ThreadScratch<Place<T>> places(executor, index ? row_size : 0);
+  // Of `length` rows from `first` on.
+  const auto pool = [=, &places](std::int64_t first, std::int64_t length, T* best, std::int64_t* rows, int thread) {
+    const T* const from = x + first * row_size;
+    if (!rows) {
+      pool_extremes<minimum>(ContiguousRows<T>{from, row_size, numbers - first * row_size}, length, row_size, best);
+      return;
+    }
+    Place<T>* const place = places(thread);
+    pool_extremes_and_places<minimum>(from, length, row_size, best, place);
+    for (std::int64_t column = 0; column < row_size; ++column) rows[column] = first + place[column];
+  };
+
+  parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+    const auto one = [&](std::int64_t i) {
+      const std::int64_t length = sequences.length(i);
+      if (length > step) return;
+      std::int64_t* const rows = index ? index + i * row_size : nullptr;
+      if (length > 0) return pool(sequences.begin(i), length, y + i * row_size, rows, thread);
+      fill(y + i * row_size, row_size, pad_value);
+      if (rows) fill<std::int64_t>(rows, row_size, -1);
+    };
+    if constexpr (ShortSequences<T>::available) {
+      if (row_size == 1 && !index) {
+        const ShortSequences<T> some(x, sequences, sequences.rows());
+        const auto pool_some = [=](std::int64_t i) {
+          return some.template pool_extremes<minimum>(i, pad_value, y + i);
+        };
+        return for_each_short_sequence(begin, end, pool_some, one);
+      }
+    }
+    for (std::int64_t i = begin; i < end; ++i) one(i);
+  });
+
+  if (sequences.max_rows <= step) return;
+  for (std::int64_t i = 0; i < sequences.size; ++i) {
+    const std::int64_t length = sequences.length(i), first = sequences.begin(i);
+    if (length <= step) continue;
+    // The winners of the chunks, in order; the winner among them is the first of the sequence's.
+    const std::int64_t chunks = (length + step - 1) / step;
+    const Workspace::Loan<T> best(executor.workspace(), chunks * row_size);
+    const Workspace::Loan<std::int64_t> rows(executor.workspace(), index ? chunks * row_size : 0);
+    parallel_for(executor, chunks, length * row_bytes, [&](std::int64_t chunk, int thread) {
+      pool(first + chunk * step, std::min(step, length - chunk * step), best.data() + chunk * row_size,
+           index ? rows.data() + chunk * row_size : nullptr, thread);
+    });
+    T* const out = y + i * row_size;
+    if (!index) {
+      pool_extremes<minimum>(ContiguousRows<T>{best.data(), row_size, chunks * row_size}, chunks, row_size, out);
+      continue;
+    }
+    Place<T>* const place = places(0);
+    pool_extremes_and_places<minimum>(best.data(), chunks, row_size, out, place);
+    for (std::int64_t column = 0; column < row_size; ++column) {
+      index[i * row_size + column] = rows[place[column] * row_size + column];
+    }
+  }
+}
+
 }  // namespace cpu
 
 template <>
@@ -154,25 +279,27 @@ struct SequencePool<CpuExecutor> {
       cpu::pool_sums(executor, x, sequences, row_size, type, pad_value, y);
       return;
     }
+    if (type == PoolType::MAX) {
+      cpu::pool_sequence_extremes<false>(executor, x, sequences, row_size, pad_value, y, nullptr);
+      return;
+    }
+    if (type == PoolType::MIN) {
+      cpu::pool_sequence_extremes<true>(executor, x, sequences, row_size, pad_value, y, nullptr);
+      return;
+    }
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
-    const std::int64_t numbers = sequences.rows() * row_size;
-    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t length = sequences.length(i);
-        const std::int64_t before = sequences.begin(i) * row_size;
-        const cpu::ContiguousRows<T> rows{x + before, row_size, numbers - before};
-        T* out = y + i * row_size;
-        if (length == 0) {
-          cpu::fill(out, row_size, pad_value);
-        } else if (type == PoolType::MAX) {
-          cpu::pool_extremes<false>(rows, length, row_size, out);
-        } else if (type == PoolType::MIN) {
-          cpu::pool_extremes<true>(rows, length, row_size, out);
-        } else {
-          cpu::copy(rows(type == PoolType::FIRST ? 0 : length - 1), row_size, out);
-        }
-      }
-    });
+    cpu::parallel_ranges(executor, sequences.size, 2 * sequences.size * row_bytes,
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t i = begin; i < end; ++i) {
+                             const std::int64_t length = sequences.length(i);
+                             if (length == 0) {
+                               cpu::fill(y + i * row_size, row_size, pad_value);
+                             } else {
+                               const std::int64_t row = type == PoolType::FIRST ? 0 : length - 1;
+                               cpu::copy(x + (sequences.begin(i) + row) * row_size, row_size, y + i * row_size);
+                             }
+                           }
+                         });
   }
 };
 
@@ -181,26 +308,11 @@ struct SequenceMaxPool<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool minimum, T pad_value, T* y, std::int64_t* index) {
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
-    cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t first_row = sequences.begin(i);
-        T* out = y + i * row_size;
-        std::int64_t* rows = index + i * row_size;
-        if (sequences.length(i) == 0) {
-          cpu::fill(out, row_size, pad_value);
-          cpu::fill<std::int64_t>(rows, row_size, -1);
-          continue;
-        }
-        const auto set_row = [&](std::int64_t column, std::int64_t row) { rows[column] = first_row + row; };
-        const cpu::ContiguousRows<T> at{x + first_row * row_size, row_size};
-        if (minimum) {
-          cpu::pool_extremes<true>(at, sequences.length(i), row_size, out, set_row);
-        } else {
-          cpu::pool_extremes<false>(at, sequences.length(i), row_size, out, set_row);
-        }
-      }
-    });
+    if (minimum) {
+      cpu::pool_sequence_extremes<true>(executor, x, sequences, row_size, pad_value, y, index);
+    } else {
+      cpu::pool_sequence_extremes<false>(executor, x, sequences, row_size, pad_value, y, index);
+    }
   }
 };
 
@@ -210,21 +322,22 @@ struct SequencePoolGrad<CpuExecutor> {
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T* dx) {
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const cpu::LargeOutput output(sequences.rows() * row_bytes);
     cpu::parallel_rows(executor, sequences, row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
                          const std::int64_t length = sequences.length(i);
                          const T* from = dy + i * row_size;
                          T* first = dx + (sequences.begin(i) + begin) * row_size;
                          if (type == PoolType::FIRST || type == PoolType::LAST) {
-                           cpu::fill(first, (end - begin) * row_size, T{});
+                           output.fill(first, (end - begin) * row_size, T{}, room * row_size);
                            const std::int64_t row = type == PoolType::FIRST ? 0 : length - 1;
                            if (begin <= row && row < end) cpu::copy(from, row_size, first + (row - begin) * row_size);
                          } else if (type == PoolType::SUM) {
-                           cpu::repeat_row(from, row_size, end - begin, first, room);
+                           output.repeat_row(from, row_size, end - begin, first, room);
                          } else {
                            // One row is computed; the others are copies of what has been written.
                            cpu::finish_sum(type, length, from, row_size, first);
-                           cpu::repeat_row(first, row_size, end - begin - 1, first + row_size, room - 1);
+                           output.repeat_row(first, row_size, end - begin - 1, first + row_size, room - 1);
                          }
                        });
   }

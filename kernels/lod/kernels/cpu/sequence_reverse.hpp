@@ -3,6 +3,7 @@
 /// Reversal of rows on the CPU.
 #pragma once
 
+#include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_reverse.hpp>
@@ -16,8 +17,9 @@ template <>
 struct SequenceReverse<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
-    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
-    cpu::parallel_rows(executor, sequences, row_bytes,
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const cpu::LargeOutput output(sequences.rows() * row_bytes);
+    cpu::parallel_rows(executor, sequences, 2 * row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
                          const T* last = x + (sequences.begin(i) + sequences.length(i) - 1) * row_size;
                          T* out = y + sequences.begin(i) * row_size;
@@ -26,7 +28,7 @@ struct SequenceReverse<CpuExecutor> {
                            return;
                          }
                          for (std::int64_t row = begin; row < end; ++row) {
-                           cpu::copy(last - row * row_size, row_size, out + row * row_size);
+                           output.copy(last - row * row_size, row_size, out + row * row_size);
                          }
                        });
   }

@@ -6,6 +6,7 @@
 
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 
@@ -120,44 +121,109 @@ inline A softmax_normaliser(A sum) noexcept {
   }
 }
 
-/// One sequence of up to a leaf of scalar rows, the case in which every nanosecond counts. From x and from y on, `room`
-/// numbers may be read and written; those behind the sequence are written later.
-template <bool logarithm, class T>
-inline void softmax_scalars(const T* x, std::int64_t rows, T* y, std::int64_t room) noexcept {
+/// The greatest of up to a leaf of numbers; unspecified where one is a NaN.
+template <class T>
+inline Accumulator<T> greatest_number(const T* x, std::int64_t count) noexcept {
   using A = Accumulator<T>;
   constexpr A least = -std::numeric_limits<A>::infinity();
-  alignas(64) A terms[leaf_rows];
   Vector<T> best(least);
-  for_each_vector<T>(rows, 1, [&](std::int64_t i, std::int64_t count, std::int64_t) {
-    const Vector<T> numbers = load_vector(x + i, count, least, room - i);
-    numbers.store_aligned(terms + i);
-    best = xsimd::max(best, numbers);
+  for_each_vector<T>(count, 1, [&](std::int64_t i, std::int64_t some, std::int64_t) {
+    best = xsimd::max(best, load_vector(x + i, some, least));
   });
   alignas(64) A lane[Vector<T>::size];
   best.store_aligned(lane);
-  for (std::size_t folded = Vector<T>::size / 2; folded > 0; folded /= 2) {
-    for (std::size_t i = 0; i < folded; ++i) lane[i] = std::max(lane[i], lane[folded + i]);
+  return *std::max_element(lane, lane + Vector<T>::size);
+}
+
+/// Many short sequences of scalar rows at once: what is worked out for each number goes through them as one array, so
+/// that no vector is cut by the end of a sequence; only the maxima and the sums are by sequence.
+template <bool logarithm, class T>
+class ScalarSoftmax {
+  using A = Accumulator<T>;
+  /// A block keeps its numbers in the first-level cache.
+  static constexpr std::int64_t most_numbers = 2048;
+  static constexpr std::int64_t most_sequences = 512;
+  /// Behind the numbers of a block, so many may be read and written.
+  static constexpr std::int64_t slack = 64;
+
+ public:
+  static constexpr std::int64_t scratch() noexcept { return 2 * (most_numbers + slack) + most_sequences; }
+  explicit ScalarSoftmax(A* scratch) noexcept
+      : terms_(scratch),
+        of_numbers_(terms_ + most_numbers + slack),
+        of_sequences_(of_numbers_ + most_numbers + slack) {}
+
+  /// The end of the block of sequences from `begin` on, before `end`: it stops before a sequence of more than a leaf of
+  /// rows. It is `begin` where that is such a one.
+  static std::int64_t block_end(const Segments& sequences, std::int64_t begin, std::int64_t end) noexcept {
+    std::int64_t last = begin;
+    const std::int64_t full = sequences.begin(begin) + most_numbers, most = std::min(end, begin + most_sequences);
+    while (last < most && sequences.begin(last + 1) <= full && sequences.length(last) <= leaf_rows) ++last;
+    return last;
   }
-  const Vector<T> shift(softmax_shift(lane[0]));
-  // What fills up the last vector is -inf: its exponentials are 0 and change no sum.
-  Vector<T> sums[narrow_vectors<1, T>];
-  for (auto& sum : sums) sum = Vector<T>(A{});
-  for (std::int64_t i = 0; i < rows;) {
-    for (std::size_t v = 0; v < narrow_vectors<1, T> && i < rows; ++v, i += lanes<T>) {
-      const Vector<T> shifted = Vector<T>::load_aligned(terms + i) - shift;
-      const Vector<T> exponentials = xsimd::exp(shifted);
-      sums[v] += exponentials;
-      (logarithm ? shifted : exponentials).store_aligned(terms + i);
+
+  /// The sequences of a block; x and y may be the same. `readable` numbers may be read from x on.
+  void run(const T* x, const Segments& block, std::int64_t readable, T* y) const noexcept {
+    const std::int64_t count = block.rows();
+    const auto maximum = [&](std::int64_t i) {
+      if (block.length(i) > 0) of_sequences_[i] = greatest_number(x + block.begin(i), block.length(i));
+    };
+    if constexpr (ShortSequences<T>::available) {
+      const ShortSequences<T> some(x, block, readable);
+      for_each_short_sequence(
+          0, block.size, [&](std::int64_t i) { return some.template pool_extremes<false>(i, A{}, of_sequences_ + i); },
+          maximum);
+    } else {
+      for (std::int64_t i = 0; i < block.size; ++i) maximum(i);
+    }
+    set_numbers(block, softmax_shift<A>);
+    // The logarithm also keeps what is shifted; its exponentials take the place of the shifts, which are not needed
+    // then.
+    A* const exponentials = logarithm ? of_numbers_ : terms_;
+    for_each_vector<T>(count, 1, [&](std::int64_t i, std::int64_t some, std::int64_t) {
+      const Vector<T> shifted =
+          load_vector(x + i, some, A{}, readable - i) - Vector<T>::load_unaligned(of_numbers_ + i);
+      if constexpr (logarithm) shifted.store_unaligned(terms_ + i);
+      xsimd::exp(shifted).store_unaligned(exponentials + i);
+    });
+    const auto sum = [&](std::int64_t i) {
+      const ContiguousRows<A> terms{exponentials + block.begin(i), 1, count + slack - block.begin(i)};
+      sum_narrow_leaf<1, A>(terms, 0, block.length(i), of_sequences_ + i);
+    };
+    if constexpr (ShortSequences<A>::available) {
+      const ShortSequences<A> some(exponentials, block, count + slack);
+      for_each_short_sequence(
+          0, block.size, [&](std::int64_t i) { return some.pool_sums(i, PoolType::SUM, A{}, of_sequences_ + i); }, sum);
+    } else {
+      for (std::int64_t i = 0; i < block.size; ++i) sum(i);
+    }
+    set_numbers(block, softmax_normaliser<logarithm, A>);
+    for_each_vector<T>(count, 1, [&](std::int64_t i, std::int64_t some, std::int64_t) {
+      const Vector<T> term = Vector<T>::load_unaligned(terms_ + i),
+                      normaliser = Vector<T>::load_unaligned(of_numbers_ + i);
+      store_first(y + i, logarithm ? term - normaliser : term / normaliser, some, 0);
+    });
+  }
+
+ private:
+  /// of_numbers_[k] = change(of_sequences_[i]) for all numbers k of sequence i.
+  template <class Change>
+  void set_numbers(const Segments& block, const Change& change) const noexcept {
+    for (std::int64_t i = 0; i < block.size; ++i) {
+      if (block.length(i) == 0) continue;
+      A* const to = of_numbers_ + block.begin(i);
+      const Vector<T> number(change(of_sequences_[i]));
+      // Whole vectors, and so many that short sequences are all alike; what lies behind is written later.
+      std::int64_t k = 0;
+      for (; k < 32; k += lanes<T>) number.store_unaligned(to + k);
+      for (; k < block.length(i); k += lanes<T>) number.store_unaligned(to + k);
     }
   }
-  A sum;
-  add_tree<1, T>(sums, &sum);
-  const Vector<T> normaliser(softmax_normaliser<logarithm>(sum));
-  for_each_vector<T>(rows, 1, [&](std::int64_t i, std::int64_t count, std::int64_t) {
-    const Vector<T> numbers = Vector<T>::load_aligned(terms + i);
-    store_first(y + i, logarithm ? numbers - normaliser : numbers / normaliser, count, room - i);
-  });
-}
+
+  A* terms_;
+  A* of_numbers_;    // what each number is shifted or divided by
+  A* of_sequences_;  // the maximum, then the sum
+};
 
 /// The two passes over rows of any size. All columns have their shift and, for the second pass, their normaliser.
 template <bool logarithm, class T>
@@ -219,6 +285,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
   const ThreadScratch<A> columns(executor, Softmax<logarithm, T>::scratch(row_size));
   const ThreadScratch<A> sums(executor, sum_scratch(row_size));
   const ThreadScratch<A> blocks(executor, block_numbers);
+  const ThreadScratch<A> scalar_blocks(executor, row_size == 1 ? ScalarSoftmax<logarithm, T>::scratch() : 0);
   const auto terms = [row_size](const Softmax<logarithm, T>& softmax, const T* first, std::int64_t room, A* block) {
     const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
       softmax.exponentials(first + row * row_size, count, room - row * row_size, to);
@@ -230,16 +297,22 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
     const Softmax<logarithm, T> softmax(columns(thread), row_size);
     A* const sum = sums(thread);
     A* const block = blocks(thread);
+    const ScalarSoftmax<logarithm, T> scalars(scalar_blocks(thread));
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t rows = sequences.length(i);
-      if (rows == 0 || rows > step) continue;
       const T* const from = x + sequences.begin(i) * row_size;
       T* const to = y + sequences.begin(i) * row_size;
       const std::int64_t room = x == y ? 0 : (sequences.begin(end) - sequences.begin(i)) * row_size;
-      if (row_size == 1 && rows <= leaf_rows) {
-        softmax_scalars<logarithm>(from, rows, to, room);
-        continue;
+      if (row_size == 1) {
+        const std::int64_t last = scalars.block_end(sequences, i, end);
+        if (last > i) {
+          scalars.run(from, Segments(sequences.offsets + i, last - i, leaf_rows), sequences.rows() - sequences.begin(i),
+                      to);
+          i = last - 1;
+          continue;
+        }
       }
+      const std::int64_t rows = sequences.length(i);
+      if (rows == 0 || rows > step) continue;
       column_maxima(from, rows, row_size, sum);
       softmax.set_maxima(sum);
       if (!logarithm && rows * row_size <= kept_numbers) {

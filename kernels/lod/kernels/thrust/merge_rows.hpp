@@ -25,7 +25,7 @@ U answer(const E& executor, const Body& body) {
 
 /// Calls finish(g, column, sum) with the sum of each column of the rows of each group.
 template <class T, class E, class Finish>
-void sum_groups(const E& executor, const T* const* rows, const std::int64_t* order, const Segments& groups,
+void sum_groups(const E& executor, const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
                 std::int64_t row_size, const Finish& finish) {
   using A = Accumulator<T>;
   sum_sequences<A>(
@@ -135,7 +135,7 @@ struct NameRows {
 
 struct SumGroups {
   template <class E, class T>
-  static void run(const E& executor, PoolType type, const T* const* rows, const std::int64_t* order,
+  static void run(const E& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     using A = Accumulator<T>;
     sum_groups(executor, rows, order, groups, row_size,

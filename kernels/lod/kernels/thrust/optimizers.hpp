@@ -54,8 +54,8 @@ struct Update {
 struct UpdateRows {
   template <class E, class Rule, class T, class S, std::size_t n>
   static void run(const E& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
-                  const T* const* rows, const std::int64_t* order, const Segments& groups, const std::int64_t* to,
-                  std::int64_t height, std::int64_t row_size, bool listed_only) {
+                  const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
+                  const std::int64_t* to, std::int64_t height, std::int64_t row_size, bool listed_only) {
     using A = Accumulator<T>;
     const States<S, n> all(states);
     sum_groups(executor, rows, order, groups, row_size,

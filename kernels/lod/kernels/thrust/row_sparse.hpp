@@ -19,7 +19,7 @@ namespace bulk {
 
 struct ScatterSums {
   template <class E, class F, class T>
-  static void run(const E& executor, const F& f, const T* const* rows, const std::int64_t* order,
+  static void run(const E& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     using A = Accumulator<T>;
     sum_groups(executor, rows, order, groups, row_size,
@@ -33,7 +33,7 @@ struct ScatterSums {
 
 struct ScatterRows {
   template <class E, class F, class T>
-  static void run(const E& executor, const F& f, const T* const* rows, const std::int64_t* order,
+  static void run(const E& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     for_each(executor, groups.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
       const std::int64_t group = at / row_size, column = at % row_size;
@@ -48,7 +48,7 @@ struct ScatterRows {
 
 struct ScatterRowsGrad {
   template <class E, class F, class T>
-  static void run(const E& executor, const F& f, const T* const* rows, const std::int64_t* order,
+  static void run(const E& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, const T* x, T* d, T* dg) {
     using A = Accumulator<T>;
     // What a number was before each row that is listed for it.

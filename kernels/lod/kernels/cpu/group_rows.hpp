@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Ids sorted into groups of equal ones on the CPU: a stable radix sort, least significant digit first, by all threads.
+/// What it gives follows from the ids alone, however many threads there are.
+#pragma once
+
+#include <lod/executor.hpp>
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/ops/merge_rows.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <utility>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+namespace cpu {
+
+/// An id and its position in one number: half the memory to go through in each pass.
+struct PackedEntries {
+  using Entry = std::uint64_t;
+  int position_bits;
+
+  Entry entry(std::int64_t id, std::int64_t position) const noexcept {
+    return static_cast<Entry>(id) << position_bits | static_cast<Entry>(position);
+  }
+  std::int64_t id(Entry entry) const noexcept { return static_cast<std::int64_t>(entry >> position_bits); }
+  std::int64_t position(Entry entry) const noexcept {
+    return static_cast<std::int64_t>(entry & ((Entry{1} << position_bits) - 1));
+  }
+};
+
+/// The two in a number each, where one cannot hold both.
+struct WideEntries {
+  struct Entry {
+    std::int64_t id;
+    std::int64_t position;
+  };
+
+  Entry entry(std::int64_t id, std::int64_t position) const noexcept { return {id, position}; }
+  std::int64_t id(const Entry& entry) const noexcept { return entry.id; }
+  std::int64_t position(const Entry& entry) const noexcept { return entry.position; }
+};
+
+/// The bits that occur in some id, and those in which ids differ.
+struct IdBits {
+  std::uint64_t used = 0;
+  std::uint64_t differing = 0;
+};
+inline IdBits bits_of(const CpuExecutor& executor, const std::int64_t* ids, std::int64_t count) {
+  std::atomic<std::uint64_t> used = 0, differing = 0;
+  const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(std::int64_t));
+  parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t first = ids[0];
+    std::int64_t any = 0, other = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      any |= ids[i];
+      other |= ids[i] ^ first;
+    }
+    used.fetch_or(static_cast<std::uint64_t>(any), std::memory_order_relaxed);
+    differing.fetch_or(static_cast<std::uint64_t>(other), std::memory_order_relaxed);
+  });
+  return {used.load(std::memory_order_relaxed), differing.load(std::memory_order_relaxed)};
+}
+
+/// Sorts the ids of a list. Threads take parts of the list: each counts the digits of its own, and from the counts of
+/// all of them it follows where the entries of a part go.
+template <class Entries>
+class RowSort {
+  using Entry = typename Entries::Entry;
+
+ public:
+  RowSort(const CpuExecutor& executor, const Entries& entries, std::int64_t count)
+      : executor_(executor),
+        entries_(entries),
+        count_(count),
+        bytes_(2 * count * static_cast<std::int64_t>(sizeof(Entry))),
+        parts_(std::min(pieces(executor, bytes_), count)),
+        // No more places to count in than entries: short lists have short digits.
+        most_digit_bits_(std::clamp(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count))), 4, 11)),
+        first_(executor.workspace(), count),
+        second_(executor.workspace(), count),
+        places_(executor.workspace(), parts_ << most_digit_bits_) {}
+
+  /// See GroupRows. `differing` are the bits in which ids differ.
+  std::int64_t group(const std::int64_t* ids, std::uint64_t differing, std::int64_t* order, std::int64_t* unique,
+                     std::int64_t* groups) {
+    const Entries entries = entries_;
+    const auto listed = [=](std::int64_t i) { return entries.entry(ids[i], i); };
+    if (differing == 0) return write_groups(listed, order, unique, groups);
+    // Digits of equal width: two of 11 bits and one of a single bit take as long as three of 8, but for their counts.
+    const int lowest = std::countr_zero(differing), bits = static_cast<int>(std::bit_width(differing)) - lowest;
+    const int passes = (bits + most_digit_bits_ - 1) / most_digit_bits_;
+    const int digit_bits = (bits + passes - 1) / passes;
+    const std::uint64_t digits = (std::uint64_t{1} << digit_bits) - 1;
+    Entry* from = nullptr;
+    Entry* to = first_.data();
+    for (int pass = 0; pass < passes; ++pass) {
+      const int shift = lowest + pass * digit_bits;
+      if ((differing >> shift & digits) == 0) continue;
+      const auto digit = [=](const Entry& entry) {
+        return static_cast<std::int64_t>(static_cast<std::uint64_t>(entries.id(entry)) >> shift & digits);
+      };
+      if (from == nullptr) {
+        sort_by(digit, digit_bits, listed, to);
+        from = second_.data();
+      } else {
+        sort_by(digit, digit_bits, at(from), to);
+      }
+      std::swap(from, to);
+    }
+    return write_groups(at(from), order, unique, groups);
+  }
+
+ private:
+  static auto at(const Entry* entries) noexcept {
+    return [entries](std::int64_t i) { return entries[i]; };
+  }
+  std::int64_t cut(std::int64_t part) const noexcept {
+    return count_ / parts_ * part + std::min(part, count_ % parts_);
+  }
+
+  /// One pass: the entries from(i) by one digit.
+  template <class Digit, class From>
+  void sort_by(const Digit& digit, int digit_bits, const From& from, Entry* to) {
+    const std::int64_t digits = std::int64_t{1} << digit_bits;
+    parallel_for(executor_, parts_, bytes_, [&](std::int64_t part) {
+      std::int64_t* const places = places_.data() + part * digits;
+      std::fill_n(places, digits, 0);
+      const From entry = from;
+      const Digit digit_of = digit;
+      for (std::int64_t i = cut(part), end = cut(part + 1); i < end; ++i) ++places[digit_of(entry(i))];
+    });
+    std::int64_t before = 0;
+    for (std::int64_t d = 0; d < digits; ++d) {
+      for (std::int64_t part = 0; part < parts_; ++part) before += std::exchange(places_[part * digits + d], before);
+    }
+    parallel_for(executor_, parts_, bytes_, [&](std::int64_t part) {
+      std::int64_t* const places = places_.data() + part * digits;
+      Entry* const sorted = to;
+      const From entry = from;
+      const Digit digit_of = digit;
+      for (std::int64_t i = cut(part), end = cut(part + 1); i < end; ++i) {
+        const Entry moved = entry(i);
+        sorted[places[digit_of(moved)]++] = moved;
+      }
+    });
+  }
+
+  /// The groups of the sorted entries from(i).
+  template <class From>
+  std::int64_t write_groups(const From& from, std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
+    std::int64_t* const before = places_.data();  // of each part, the groups that begin in those before it
+    const Entries entries = entries_;
+    const auto begins = [=](std::int64_t i) { return i == 0 || entries.id(from(i)) != entries.id(from(i - 1)); };
+    if (parts_ > 1) {
+      parallel_for(executor_, parts_, bytes_, [&](std::int64_t part) {
+        std::int64_t begun = 0;
+        for (std::int64_t i = cut(part), end = cut(part + 1); i < end; ++i) begun += begins(i) ? 1 : 0;
+        before[part] = begun;
+      });
+    }
+    std::int64_t size = 0;
+    for (std::int64_t part = 0; part < parts_; ++part) size += std::exchange(before[part], size);
+    parallel_for(executor_, parts_, bytes_, [&](std::int64_t part) {
+      const From entry = from;
+      const std::int64_t end = cut(part + 1);
+      std::int64_t group = before[part] - 1, i = cut(part);
+      // Of a group that began in a part before.
+      for (; i < end && !begins(i); ++i) order[i] = entries.position(entry(i));
+      // Written again for each of a group: whether a group begins is a coin's outcome, which no jump should depend on.
+      for (std::int64_t start = i; i < end; ++i) {
+        const bool begun = begins(i);
+        group += begun ? 1 : 0;
+        start = begun ? i : start;
+        order[i] = entries.position(entry(i));
+        unique[group] = entries.id(entry(i));
+        groups[group] = start;
+      }
+      if (part == parts_ - 1) size = group + 1;
+    });
+    groups[size] = count_;
+    return size;
+  }
+
+  const CpuExecutor& executor_;
+  Entries entries_;
+  std::int64_t count_;
+  std::int64_t bytes_;  // that a pass goes through
+  std::int64_t parts_;
+  int most_digit_bits_;
+  Workspace::Loan<Entry> first_, second_;
+  Workspace::Loan<std::int64_t> places_;  // of each part, where its next entry with a digit goes
+};
+
+}  // namespace cpu
+
+template <>
+struct GroupRows<CpuExecutor> {
+  static std::int64_t run(const CpuExecutor& executor, const std::int64_t* ids, std::int64_t count, std::int64_t,
+                          std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
+    groups[0] = 0;
+    if (count == 0) return 0;
+    const cpu::IdBits bits = cpu::bits_of(executor, ids, count);
+    const auto position_bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1)));
+    if (static_cast<int>(std::bit_width(bits.used)) + position_bits <= 64) {
+      return cpu::RowSort(executor, cpu::PackedEntries{position_bits}, count)
+          .group(ids, bits.differing, order, unique, groups);
+    }
+    return cpu::RowSort(executor, cpu::WideEntries{}, count).group(ids, bits.differing, order, unique, groups);
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

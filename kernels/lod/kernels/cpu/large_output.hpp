@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// How large results are written. A plain store reads the line that it writes to, so that a copy moves its bytes three
+/// times: read, read for the store, and written. A result that no cache would keep is written past the caches, by whole
+/// lines, which spares the second.
+#pragma once
+
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/sum_tree.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __SSE2__
+#  include <immintrin.h>
+#endif
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// A result of at least so many bytes is taken for one that does not stay in the cache: half of the last-level cache
+/// that servers have for a few cores. A smaller one is likely to be read next, from the cache.
+inline constexpr std::int64_t large_output_bytes = 256 * grain;
+
+/// Makes what the calling thread has written past the caches visible to whoever waits for it. Costs nothing where there
+/// is no such thing.
+inline void finish_large_output() noexcept {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
+
+/// Copies a line of 64 bytes past the caches, to a multiple of 64.
+inline void write_line(const std::byte* x, std::byte* y) noexcept {
+#if defined(__AVX__)
+  const auto* from = reinterpret_cast<const __m256i*>(x);
+  auto* to = reinterpret_cast<__m256i*>(y);
+  const __m256i low = _mm256_loadu_si256(from), high = _mm256_loadu_si256(from + 1);
+  _mm256_stream_si256(to, low);
+  _mm256_stream_si256(to + 1, high);
+#elif defined(__SSE2__)
+  for (int part = 0; part < 4; ++part) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(y) + part, _mm_loadu_si128(reinterpret_cast<const __m128i*>(x) + part));
+  }
+#else
+  std::memcpy(y, x, 64);
+#endif
+}
+
+/// Writes rows of a result that takes `bytes` in all.
+class LargeOutput {
+ public:
+  explicit LargeOutput(std::int64_t bytes) noexcept : past_caches_(bytes >= large_output_bytes) {}
+
+  /// y[i] = x[i]. The two do not overlap.
+  template <class T>
+  void copy(const T* x, std::int64_t count, T* y) const noexcept {
+    if (past_caches_ && count * static_cast<std::int64_t>(sizeof(T)) >= shortest) {
+      write(reinterpret_cast<const std::byte*>(x), 64, count * static_cast<std::int64_t>(sizeof(T)),
+            reinterpret_cast<std::byte*>(y));
+    } else {
+      cpu::copy(x, count, y);
+    }
+  }
+  /// The same as `copy` of vector.hpp with `room`.
+  template <class T>
+  void copy(const T* x, std::int64_t count, T* y, std::int64_t room) const noexcept {
+    if (past_caches_ && count * static_cast<std::int64_t>(sizeof(T)) >= shortest) return copy(x, count, y);
+    cpu::copy(x, count, y, room);
+  }
+
+  /// y[i] = value. From y on, `room` numbers may be written, as for `fill` of vector.hpp.
+  template <class T>
+  void fill(T* y, std::int64_t count, T value, std::int64_t room) const noexcept {
+    constexpr std::size_t in_line = 64 / sizeof(T);
+    if (past_caches_ && count * static_cast<std::int64_t>(sizeof(T)) >= shortest) {
+      alignas(64) T line[in_line];
+      std::fill_n(line, in_line, value);
+      write(reinterpret_cast<const std::byte*>(line), 0, count * static_cast<std::int64_t>(sizeof(T)),
+            reinterpret_cast<std::byte*>(y));
+    } else {
+      cpu::fill(y, count, value, room);
+    }
+  }
+
+  /// Writes `count` copies of a row, as `repeat_row` of vector.hpp.
+  template <class T>
+  void repeat_row(const T* row, std::int64_t row_size, std::int64_t count, T* y, std::int64_t room) const noexcept {
+    if (row_size == 1) return fill(y, count, *row, room);
+    for (std::int64_t i = 0; i < count; ++i) copy(row, row_size, y + i * row_size);
+  }
+
+  bool past_caches() const noexcept { return past_caches_; }
+
+ private:
+  /// Runs of fewer bytes are mostly lines that are not whole.
+  static constexpr std::int64_t shortest = 256;
+
+  /// Whole lines past the caches, what is left at both ends not. What is read moves on by `step` bytes a line: by 0 it
+  /// is one line of equal numbers.
+  static void write(const std::byte* x, std::int64_t step, std::int64_t bytes, std::byte* y) noexcept {
+    const auto head = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(y) % 64);
+    std::memcpy(y, x, static_cast<std::size_t>(head));
+    if (step > 0) x += head;
+    y += head;
+    bytes -= head;
+    for (; bytes >= 64; bytes -= 64, x += step, y += 64) write_line(x, y);
+    std::memcpy(y, x, static_cast<std::size_t>(bytes));
+  }
+  bool past_caches_;
+};
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Eight short sequences of scalar rows at a time. A sequence of a few numbers is over before the processor has guessed
+/// how many they are; so here nobody asks: each is read as 32 numbers, those behind its end are masked, and the eight
+/// are folded at once by a tree of shuffles. xsimd 8.1 has neither masks nor such shuffles: this is written for AVX2,
+/// and elsewhere sequences are taken one by one.
+#pragma once
+
+#include <lod/kernel.hpp>
+#include <lod/ops/sequence_pool.hpp>
+#include <lod/target.hpp>
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+#ifdef __AVX2__
+#  include <immintrin.h>
+#endif
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// Sequences that are pooled at once.
+inline constexpr std::int64_t short_sequences = 8;
+/// One bit for each of them.
+inline constexpr unsigned all_short_sequences = 0xFF;
+
+/// Calls some(i), which pools of sequences i to i + 7 those that it can and returns the others, one bit each; and
+/// one(i) for those, and for the last ones.
+template <class Some, class One>
+inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const Some& some, const One& one) {
+  std::int64_t i = begin;
+  for (; i + short_sequences <= end; i += short_sequences) {
+    for (unsigned others = some(i); others != 0; others &= others - 1) one(i + std::countr_zero(others));
+  }
+  for (; i < end; ++i) one(i);
+}
+
+/// Pools short sequences of T; not `available` for types and processors without such code.
+template <class T>
+struct ShortSequences {
+  static constexpr bool available = false;
+};
+
+#ifdef __AVX2__
+template <>
+class ShortSequences<float> {
+  /// Numbers that are read of each: longer ones are not short.
+  static constexpr std::int64_t reach = 32;
+
+ public:
+  static constexpr bool available = true;
+
+  /// From x on, `readable` numbers may be read.
+  ShortSequences(const float* x, const Segments& sequences, std::int64_t readable) noexcept
+      : x_(x - sequences.first), offsets_(sequences.offsets), last_(sequences.first + readable - reach) {}
+
+  /// y[k] = the sum of sequence i + k by the tree of sum_tree.hpp, divided as `type` says, or `pad_value` for an empty
+  /// one. Returns the sequences that it leaves, one bit each.
+  unsigned pool_sums(std::int64_t i, PoolType type, float pad_value, float* y) const noexcept {
+    const Lengths lengths(offsets_ + i);
+    if (!worthwhile(i, lengths)) return all_short_sequences;
+    Sums rule;
+    // The tree begins with zeros: a sum of negative zeros is a positive one.
+    __m256 sums = _mm256_add_ps(reduce(i, lengths, rule), _mm256_setzero_ps());
+    if (type != PoolType::SUM) {
+      const __m256 numbers = _mm256_cvtepi32_ps(lengths.numbers);
+      sums = _mm256_div_ps(sums, type == PoolType::AVERAGE ? numbers : _mm256_sqrt_ps(numbers));
+    }
+    store(y, sums, lengths, pad_value);
+    return lengths.longer;
+  }
+
+  /// y[k] = the greatest (least) number of sequence i + k, or `pad_value`. Returns the sequences that it leaves: the
+  /// long ones, all eight where a number is a NaN, and those with a zero for a result, whose sign is that of the first
+  /// one.
+  template <bool minimum>
+  unsigned pool_extremes(std::int64_t i, float pad_value, float* y) const noexcept {
+    const Lengths lengths(offsets_ + i);
+    if (!worthwhile(i, lengths)) return all_short_sequences;
+    Extremes<minimum> rule;
+    const __m256 best = reduce(i, lengths, rule);
+    if (_mm256_movemask_ps(rule.unordered) != 0) return all_short_sequences;
+    store(y, best, lengths, pad_value);
+    const __m256 zero = _mm256_cmp_ps(best, _mm256_setzero_ps(), _CMP_EQ_OQ);
+    return lengths.longer | (static_cast<unsigned>(_mm256_movemask_ps(zero)) & lengths.not_empty);
+  }
+
+ private:
+  /// The lengths of eight sequences. Of a long one only that it is long means something: the number may have lost bits.
+  struct Lengths {
+    explicit Lengths(const std::int64_t* offsets) noexcept {
+      const __m256i low = _mm256_sub_epi64(load(offsets + 1), load(offsets));
+      const __m256i high = _mm256_sub_epi64(load(offsets + 5), load(offsets + 4));
+      numbers = in_order(low, high);
+      const __m256i most = _mm256_set1_epi64x(reach), none = _mm256_setzero_si256();
+      longer = bits(in_order(_mm256_cmpgt_epi64(low, most), _mm256_cmpgt_epi64(high, most)));
+      empty = _mm256_cmpeq_epi32(numbers, none);
+      not_empty = bits(empty) ^ all_short_sequences;
+    }
+    bool within_a_vector() const noexcept {
+      const __m256i beyond = _mm256_cmpgt_epi32(numbers, _mm256_set1_epi32(8));
+      return _mm256_testz_si256(beyond, beyond) != 0;
+    }
+
+    __m256i numbers;
+    __m256i empty;
+    unsigned longer;     ///< one bit for each that is
+    unsigned not_empty;  ///< likewise
+
+   private:
+    static __m256i load(const std::int64_t* x) noexcept {
+      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+    }
+    /// The low halves of eight numbers of 64 bits.
+    static __m256i in_order(__m256i low, __m256i high) noexcept {
+      const __m256 halves = _mm256_shuffle_ps(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high), 0x88);
+      return _mm256_permute4x64_epi64(_mm256_castps_si256(halves), 0xD8);
+    }
+    static unsigned bits(__m256i truths) noexcept {
+      return static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(truths)));
+    }
+  };
+
+  /// Whether few of sequences i to i + 7 are long, and `reach` numbers may be read from the start of each.
+  bool worthwhile(std::int64_t i, const Lengths& lengths) const noexcept {
+    return std::popcount(lengths.longer) <= 2 && offsets_[i + short_sequences - 1] <= last_;
+  }
+
+  static void store(float* y, __m256 results, const Lengths& lengths, float pad_value) noexcept {
+    _mm256_storeu_ps(y, _mm256_blendv_ps(results, _mm256_set1_ps(pad_value), _mm256_castsi256_ps(lengths.empty)));
+  }
+
+  /// A sequence as four vectors.
+  struct Masked {
+    Masked(const float* from, std::int32_t length) noexcept : x(from), count(_mm256_set1_epi32(length)) {
+      // What is read next but some: the machine does not take so short runs for a stream.
+      _mm_prefetch(reinterpret_cast<const char*>(from + 2048), _MM_HINT_T0);
+    }
+    __m256 load(int vector) const noexcept { return _mm256_loadu_ps(x + 8 * vector); }
+    __m256 mask(int vector) const noexcept {
+      const __m256i places = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(8 * vector));
+      return _mm256_castsi256_ps(_mm256_cmpgt_epi32(count, places));
+    }
+    const float* x;
+    __m256i count;
+  };
+
+  /// How numbers are joined, and what stands for those behind the end.
+  struct Sums {
+    static __m256 join(__m256 a, __m256 b) noexcept { return _mm256_add_ps(a, b); }
+    static __m256 read(const Masked& from, int vector) noexcept {
+      return _mm256_and_ps(from.load(vector), from.mask(vector));
+    }
+  };
+  template <bool minimum>
+  struct Extremes {
+    static __m256 join(__m256 a, __m256 b) noexcept { return minimum ? _mm256_min_ps(a, b) : _mm256_max_ps(a, b); }
+    __m256 read(const Masked& from, int vector) noexcept {
+      constexpr float infinity = std::numeric_limits<float>::infinity();
+      const __m256 last = _mm256_set1_ps(minimum ? infinity : -infinity);
+      const __m256 numbers = _mm256_blendv_ps(last, from.load(vector), from.mask(vector));
+      unordered = _mm256_or_ps(unordered, _mm256_cmp_ps(numbers, numbers, _CMP_UNORD_Q));
+      return numbers;
+    }
+    __m256 unordered = _mm256_setzero_ps();  ///< where there has been a NaN
+  };
+
+  /// Lane k of the result: the numbers of sequence i + k joined.
+  template <class Rule>
+  __m256 reduce(std::int64_t i, const Lengths& lengths, Rule& rule) const noexcept {
+    alignas(32) std::int32_t count[short_sequences];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(count), lengths.numbers);
+    const auto at = [&](std::int64_t k) { return Masked(x_ + offsets_[i + k], count[k]); };
+    const auto read = [&rule](const Masked& from) {
+      const __m256 even = rule.join(rule.read(from, 0), rule.read(from, 2));
+      return rule.join(even, rule.join(rule.read(from, 1), rule.read(from, 3)));
+    };
+    if (std::popcount(lengths.not_empty) <= 2) {  // where most are empty, as many as are not
+      alignas(32) float results[short_sequences] = {};
+      for (unsigned left = lengths.not_empty; left != 0; left &= left - 1) {
+        const int k = std::countr_zero(left);
+        results[k] = fold_one(read(at(k)), rule);
+      }
+      return _mm256_load_ps(results);
+    }
+    __m256 parts[short_sequences];
+    if (lengths.within_a_vector()) {
+      for (std::int64_t k = 0; k < short_sequences; ++k) parts[k] = rule.read(at(k), 0);
+    } else {
+      for (std::int64_t k = 0; k < short_sequences; ++k) parts[k] = read(at(k));
+    }
+    return fold(parts, rule);
+  }
+
+  /// Lane j joined with lane j + 4, then with j + 2, then with j + 1.
+  template <class Rule>
+  static float fold_one(__m256 part, const Rule&) noexcept {
+    const __m256 fours = Rule::join(part, _mm256_permute2f128_ps(part, part, 0x01));
+    const __m256 twos = Rule::join(fours, _mm256_permute_ps(fours, 0x4E));
+    return _mm256_cvtss_f32(Rule::join(twos, _mm256_permute_ps(twos, 0xB1)));
+  }
+  /// The same for eight parts at once: lane k of the result is that of part k.
+  template <class Rule>
+  static __m256 fold(const __m256* parts, const Rule&) noexcept {
+    __m256 fours[4], twos[2];  // four lanes each of parts k and k + 4; two lanes each of four parts
+    for (int k = 0; k < 4; ++k) {
+      fours[k] = Rule::join(_mm256_permute2f128_ps(parts[k], parts[k + 4], 0x20),
+                            _mm256_permute2f128_ps(parts[k], parts[k + 4], 0x31));
+    }
+    for (int k = 0; k < 2; ++k) {
+      const __m256d a = _mm256_castps_pd(fours[2 * k]), b = _mm256_castps_pd(fours[2 * k + 1]);
+      twos[k] = Rule::join(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+    }
+    return Rule::join(_mm256_shuffle_ps(twos[0], twos[1], 0x88), _mm256_shuffle_ps(twos[0], twos[1], 0xDD));
+  }
+
+  const float* x_;  // where row 0 of the tensor would be, whatever part of it is looked at
+  const std::int64_t* offsets_;
+  std::int64_t last_;  // the last offset from which `reach` numbers may be read
+};
+#endif
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Batches of many short sequences: back ends take several of them at once, whatever their lengths. What they give must
+/// be what each sequence gives alone.
+#include "support/executors.hpp"
+#include "support/random_batch.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+using lod::LoD;
+using lod::LoDTensor;
+using lod::PoolType;
+using namespace lod_test;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+struct NamedLengths {
+  const char* name;
+  std::vector<std::int64_t> lengths;
+};
+
+/// Lengths around those of vectors, of groups of sequences, and of what is short.
+std::vector<NamedLengths> batches() {
+  std::vector<NamedLengths> all = {
+      {"empty", std::vector<std::int64_t>(40, 0)},      {"one row", std::vector<std::int64_t>(100, 1)},
+      {"eight rows", std::vector<std::int64_t>(33, 8)}, {"nine rows", std::vector<std::int64_t>(33, 9)},
+      {"32 rows", std::vector<std::int64_t>(17, 32)},   {"33 rows", std::vector<std::int64_t>(17, 33)},
+      {"fewer than eight sequences", {3, 0, 5}}};
+  std::vector<std::int64_t> growing, mixed, sparse;
+  for (std::int64_t length = 0; length < 48; ++length) {
+    growing.push_back(length);
+    // Long ones at every place of a group, one, two and three of eight.
+    for (std::int64_t k = 0; k < 8; ++k) mixed.push_back(k == length % 8 || length % 3 * k == 6 ? 40 + 20 * k : k);
+    for (std::int64_t k = 0; k < 8; ++k) sparse.push_back(k == length % 8 || k == length / 8 ? length % 33 : 0);
+  }
+  all.push_back({"growing", growing});
+  all.push_back({"long ones between", mixed});
+  all.push_back({"mostly empty", sparse});
+  return all;
+}
+
+/// Calls body(x) with numbers of all sorts for each of the batches.
+template <class T, class Body>
+void for_each_batch(const Body& body) {
+  for (const NamedLengths& batch : batches()) {
+    const LoD lod = LoD::from_lengths({batch.lengths});
+    for (const char* numbers : {"of all sorts", "whole", "with zeros of both signs", "with NaNs and infinities"}) {
+      CAPTURE(std::string(batch.name));
+      CAPTURE(std::string(numbers));
+      Engine engine(3);
+      auto x = real_numbers<T>(engine, lod, {});
+      for (std::int64_t i = 0; i < x.rows(); ++i) {
+        T& number = x.data()[i];
+        if (numbers[0] == 'w' && numbers[1] == 'h') number = static_cast<T>(static_cast<float>(engine() % 7) - 3);
+        if (numbers[5] == 'z') number = static_cast<T>(engine() % 2 ? 0.0F : -0.0F);
+        if (numbers[5] == 'N' && engine() % 5 == 0) {
+          number = static_cast<T>(engine() % 3 == 0 ? nan : engine() % 2 ? infinity : -infinity);
+        }
+      }
+      body(x);
+    }
+  }
+}
+
+/// The same bits; of NaNs any two are the same.
+template <class T>
+bool same_number(const T& a, const T& b) {
+  return std::memcmp(&a, &b, sizeof(T)) == 0 || (a != a && b != b);
+}
+
+/// f(executor, x) of the batch is what f gives for each sequence, one behind the other.
+template <class T, class F>
+void check_each_alone(const LoDTensor<T>& x, const F& f) {
+  for_each_executor([&](const auto& executor) {
+    const auto together = f(executor, x);
+    auto next = together.values().begin();
+    for (std::int64_t i = 0; i < x.lod().size(0); ++i) {
+      INFO("sequence ", i);
+      const auto alone = f(working_alone(executor), LoDTensor<T>::copy_of(x.slice(i, i + 1)));
+      REQUIRE(together.values().end() - next >= std::ssize(alone.values()));
+      CHECK(std::ranges::equal(alone.values(), std::span(next, alone.values().size()),
+                               [](const auto& a, const auto& b) { return same_number(a, b); }));
+      next += std::ssize(alone.values());
+    }
+    CHECK(next == together.values().end());
+  });
+}
+
+}  // namespace
+
+TEST_CASE("sequence_pool: of many short sequences each has what it has alone") {
+  for_each_batch<float>([](const auto& x) {
+    for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT, PoolType::MAX, PoolType::MIN}) {
+      CAPTURE(static_cast<int>(type));
+      check_each_alone(x, [type](const auto& e, const auto& batch) {
+        return lod::sequence_pool(e, batch, type, {.pad_value = -7});
+      });
+    }
+  });
+  for_each_batch<lod::float16>([](const auto& x) {
+    check_each_alone(x, [](const auto& e, const auto& batch) { return lod::sequence_pool(e, batch, PoolType::SUM); });
+    check_each_alone(x, [](const auto& e, const auto& batch) { return lod::sequence_pool(e, batch, PoolType::MIN); });
+  });
+}
+
+TEST_CASE("sequence_max_pool: of many short sequences each has the row that it has alone") {
+  for_each_batch<float>([](const auto& x) {
+    for_each_executor([&](const auto& executor) {
+      const auto top = lod::sequence_max_pool(executor, x);
+      for (std::int64_t i = 0; i < x.lod().size(0); ++i) {
+        const auto sequence = x.slice(i, i + 1);
+        const auto alone = lod::sequence_max_pool(working_alone(executor), sequence);
+        const std::int64_t row = alone.index.data()[0];
+        CHECK(same_number(top.values.data()[i], alone.values.data()[0]));
+        CHECK(top.index.data()[i] == (row < 0 ? -1 : sequence.first_row() + row));
+      }
+    });
+  });
+}
+
+TEST_CASE_TEMPLATE("sequence_softmax, sequence_log_softmax: of many short sequences each has what it has alone", T,
+                   float, double, lod::bfloat16) {
+  for_each_batch<T>([](const auto& x) {
+    check_each_alone(x, [](const auto& e, const auto& batch) { return lod::sequence_softmax(e, batch); });
+    check_each_alone(x, [](const auto& e, const auto& batch) { return lod::sequence_log_softmax(e, batch); });
+    // In place, too.
+    for_each_executor([&](const auto& executor) {
+      auto y = x;
+      lod::sequence_softmax_into(executor, x, y);
+      auto in_place = x;
+      lod::sequence_softmax_into(executor, in_place, in_place);
+      CHECK(std::ranges::equal(y.values(), in_place.values(),
+                               [](const auto& a, const auto& b) { return same_number(a, b); }));
+    });
+  });
+}
+
+TEST_CASE("sequence_pad, sequence_unpad: many short sequences, from both sides, and back") {
+  for_each_batch<float>([](const auto& x) {
+    for (const lod::Side side : {lod::Side::RIGHT, lod::Side::LEFT}) {
+      const std::int64_t longest = x.lod().max_length(0) + 2;
+      for_each_executor([&](const auto& executor) {
+        const auto padded = lod::sequence_pad(executor, x, {.pad_value = 9, .padded_length = longest, .side = side});
+        for (std::int64_t i = 0; i < x.lod().size(0); ++i) {
+          const auto rows = x.slice(i, i + 1).values();
+          const auto block =
+              padded.dense.values().subspan(static_cast<std::size_t>(i * longest), static_cast<std::size_t>(longest));
+          const std::size_t before = side == lod::Side::LEFT ? block.size() - rows.size() : 0;
+          for (std::size_t k = 0; k < block.size(); ++k) {
+            const bool kept = k >= before && k < before + rows.size();
+            CHECK(same_number(block[k], kept ? rows[k - before] : 9.0F));
+          }
+        }
+        CHECK(same_bits(lod::sequence_unpad(executor, padded.dense, padded.lengths, {.side = side}), x));
+      });
+    }
+  });
+}
