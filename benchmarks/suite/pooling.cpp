@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// W1, W2, W3: one row for each sequence.
+#include "batch.hpp"
+#include "libtorch.hpp"
+#include "padded.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace benchmarks {
+namespace {
+
+lod::PoolType type_of(const std::string& variant) {
+  if (variant == "AVERAGE") return lod::PoolType::AVERAGE;
+  return variant == "MAX" ? lod::PoolType::MAX : lod::PoolType::SUM;
+}
+
+/// What one writes without a library: row by row, in the type itself.
+template <class T>
+void pool_by_loop(const Batch<T>& batch, lod::PoolType type, std::vector<T>& y) {
+  const T* const x = batch.x.data();
+  const auto offsets = batch.offsets();
+  const std::int64_t columns = batch.row_size();
+  for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+    T* const out = y.data() + static_cast<std::int64_t>(i) * columns;
+    std::fill_n(out, columns, T{});
+    for (std::int64_t row = offsets[i]; row < offsets[i + 1]; ++row) {
+      const T* const from = x + row * columns;
+      for (std::int64_t column = 0; column < columns; ++column) {
+        if (type == lod::PoolType::MAX) {
+          if (row == offsets[i] || from[column] > out[column]) out[column] = from[column];
+        } else {
+          out[column] = static_cast<T>(out[column] + from[column]);
+        }
+      }
+    }
+    const auto length = static_cast<float>(offsets[i + 1] - offsets[i]);
+    if (type == lod::PoolType::AVERAGE && length > 0) {
+      for (std::int64_t column = 0; column < columns; ++column) out[column] = static_cast<T>(out[column] / length);
+    }
+  }
+}
+
+template <class T>
+Job pool(const Workload& workload, int threads) {
+  const auto batch = std::make_shared<Batch<T>>(workload, threads);
+  const lod::PoolType type = type_of(workload.variant);
+  Job job = job_of<T>(batch, batch->x_bytes() + batch->offset_bytes() + batch->sequences() * batch->row_bytes());
+  job.contenders.push_back(lodtensor(
+      batch, [type](Batch<T>& data) { lod::sequence_pool_into(data.executor, data.x, type, data.y); }, &Batch<T>::y));
+  batch->plain_y.resize(static_cast<std::size_t>(batch->sequences() * batch->row_size()));
+  job.contenders.push_back(contender(
+      "scalar loop", batch, [type](Batch<T>& data) { pool_by_loop(data, type, data.plain_y); }, &Batch<T>::plain_y,
+      "one thread"));
+  if constexpr (std::same_as<T, float>) {
+    add_padded_pool(job, batch->x, workload.variant, threads);
+    add_libtorch_pool(job, batch->x, workload.variant, threads);
+  }
+  return job;
+}
+
+template <class T>
+struct Extremes : Batch<T> {
+  using Batch<T>::Batch;
+  lod::LoDTensor<std::int64_t> index;
+};
+
+template <class T>
+Job max_pool(const Workload& workload, int threads) {
+  const auto batch = std::make_shared<Extremes<T>>(workload, threads);
+  Job job = job_of<T>(batch, batch->x_bytes() + batch->offset_bytes() +
+                                 batch->sequences() * (batch->row_bytes() + 8 * batch->row_size()));
+  job.contenders.push_back({"lodtensor",
+                            [batch] { lod::sequence_max_pool_into(batch->executor, batch->x, batch->y, batch->index); },
+                            [batch] { return checksum_of(std::span<const T>(batch->y.values())); }});
+  return job;
+}
+
+}  // namespace
+
+void add_pooling(std::vector<Workload>& all) {
+  const auto add = [&all](std::string work, std::string variant, std::string lengths, std::int64_t row_size,
+                          std::string size, bool in_short_form, std::string dtype = "float32") {
+    Workload workload{.work = std::move(work),
+                      .op = variant == "MAX with index" ? "sequence_max_pool" : "sequence_pool",
+                      .variant = variant == "MAX with index" ? "" : std::move(variant),
+                      .lengths = std::move(lengths),
+                      .row_size = row_size,
+                      .dtype = std::move(dtype),
+                      .size = std::move(size),
+                      .roof = Roof::READ,
+                      .in_short_form = in_short_form};
+    workload.make = [workload](int threads) {
+      return with_dtype(workload.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        return workload.op == "sequence_pool" ? pool<T>(workload, threads) : max_pool<T>(workload, threads);
+      });
+    };
+    all.push_back(std::move(workload));
+  };
+  for (const char* variant : {"SUM", "AVERAGE", "MAX"}) add("W1", variant, "u16", 1, "512MiB", true);
+  for (const char* lengths : {"giant", "zipf11", "empty90", "u256", "all1", "one", "pow2align", "real-like"}) {
+    const bool named = std::string_view("giant zipf11 empty90").find(lengths) != std::string_view::npos;
+    add("W2", "SUM", lengths, 1, "512MiB", named);
+    if (named) add("W2", "MAX", lengths, 1, "512MiB", false);
+  }
+  for (const std::int64_t row_size : {64, 100}) {
+    for (const char* variant : {"SUM", "MAX", "MAX with index"}) {
+      add("W3", variant, "u16", row_size, "512MiB", row_size == 64);
+    }
+  }
+  for (const std::int64_t row_size : {3, 8, 768}) add("rows", "SUM", "u16", row_size, "512MiB", false);
+  for (const char* size : {"4KiB", "256KiB", "16MiB"}) {
+    for (const std::int64_t row_size : {1, 64}) add("sizes", "SUM", "u16", row_size, size, false);
+  }
+  for (const char* dtype : {"float64", "float16", "bfloat16"}) add("types", "SUM", "u16", 64, "512MiB", false, dtype);
+}
+
+}  // namespace benchmarks
