@@ -35,15 +35,15 @@ Job chain(const Workload& workload, int threads) {
 }  // namespace
 
 void add_chain(std::vector<Workload>& all) {
-  Workload workload{.work = "W19",
-                    .op = "chain of 21 operations",
-                    .lengths = "u16",
-                    .row_size = 64,
-                    .dtype = "float32",
-                    .size = "128KiB",
-                    .in_short_form = true};
-  workload.make = [workload](int threads) { return chain(workload, threads); };
-  all.push_back(std::move(workload));
+  add_workload(all,
+               {.work = "W19",
+                .op = "chain of 21 operations",
+                .lengths = "u16",
+                .row_size = 64,
+                .dtype = "float32",
+                .size = "128KiB",
+                .make = chain},
+               "128KiB");
 }
 
 }  // namespace benchmarks

@@ -171,37 +171,36 @@ Job expand_grad(const std::shared_ptr<Copies>& batch, int threads) {
   return job;
 }
 
+Job any_copies(const Workload& workload, int threads) {
+  if (workload.op == "sequence_expand_as") return expand(workload, threads);
+  const auto batch = std::make_shared<Copies>(workload, threads);
+  if (workload.op == "sequence_reverse") return reverse(batch);
+  if (workload.op == "sequence_slice") return slice(batch);
+  if (workload.op == "sequence_concat") return concat(batch);
+  if (workload.op == "select") return select(batch);
+  return expand_grad(batch, threads);
+}
+
 }  // namespace
 
 void add_copies(std::vector<Workload>& all) {
-  const auto add = [&all](std::string work, std::string op, std::string lengths, std::int64_t row_size, Roof roof,
-                          bool in_short_form) {
-    Workload workload{.work = std::move(work),
-                      .op = std::move(op),
-                      .lengths = std::move(lengths),
-                      .row_size = row_size,
-                      .dtype = "float32",
-                      .size = "256MiB",
-                      .roof = roof,
-                      .in_short_form = in_short_form};
-    workload.make = [workload](int threads) {
-      if (workload.op == "sequence_expand_as") return expand(workload, threads);
-      const auto batch = std::make_shared<Copies>(workload, threads);
-      if (workload.op == "sequence_reverse") return reverse(batch);
-      if (workload.op == "sequence_slice") return slice(batch);
-      if (workload.op == "sequence_concat") return concat(batch);
-      if (workload.op == "select") return select(batch);
-      return expand_grad(batch, threads);
-    };
-    all.push_back(std::move(workload));
+  const auto add = [&all](std::string work, std::string op, std::int64_t row_size, Roof roof) {
+    add_workload(all,
+                 {.work = std::move(work),
+                  .op = std::move(op),
+                  .lengths = "u16",
+                  .row_size = row_size,
+                  .dtype = "float32",
+                  .size = "256MiB",
+                  .roof = roof,
+                  .make = any_copies},
+                 row_size == 64 ? "64MiB" : "");
   };
-  for (const char* op : {"sequence_reverse", "sequence_slice", "sequence_concat", "select", "sequence_expand_as"}) {
-    for (const std::int64_t row_size : {1, 64}) {
-      add("W7", op, "u16", row_size, Roof::COPY, row_size == 64);
-    }
-  }
   for (const std::int64_t row_size : {1, 64}) {
-    add("W8", "sequence_expand_as_grad", "u16", row_size, Roof::READ, row_size == 64);
+    for (const char* op : {"sequence_reverse", "sequence_slice", "sequence_concat", "select", "sequence_expand_as"}) {
+      add("W7", op, row_size, Roof::COPY);
+    }
+    add("W8", "sequence_expand_as_grad", row_size, Roof::READ);
   }
 }
 

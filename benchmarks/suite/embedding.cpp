@@ -59,22 +59,22 @@ Job embedding_pool(const Workload& workload, int threads) {
 }  // namespace
 
 void add_embedding(std::vector<Workload>& all) {
-  const auto add = [&all](std::string ids, std::string size, bool in_short_form) {
-    Workload workload{.work = "W14",
-                      .op = "embedding_pool",
-                      .variant = "SUM",
-                      .lengths = "u16",
-                      .ids = std::move(ids),
-                      .row_size = 64,
-                      .dtype = "float32",
-                      .size = std::move(size),
-                      .roof = Roof::GATHER,
-                      .in_short_form = in_short_form};
-    workload.make = [workload](int threads) { return embedding_pool(workload, threads); };
-    all.push_back(std::move(workload));
+  const auto add = [&all](std::string ids, std::string size, std::string short_size = {}) {
+    add_workload(all,
+                 {.work = "W14",
+                  .op = "embedding_pool",
+                  .variant = "SUM",
+                  .lengths = "u16",
+                  .ids = std::move(ids),
+                  .row_size = 64,
+                  .dtype = "float32",
+                  .size = std::move(size),
+                  .roof = Roof::GATHER,
+                  .make = embedding_pool},
+                 short_size);
   };
-  for (const char* ids : {"uniform", "zipf"}) add(ids, "1GiB", true);
-  add("uniform", "256KiB", false);
+  for (const char* ids : {"uniform", "zipf"}) add(ids, "1GiB", "128MiB");
+  add("uniform", "256KiB");
 }
 
 }  // namespace benchmarks

@@ -190,7 +190,7 @@ void measure(const Job& job, bool long_form, Collector& collector) {
 }
 
 std::string run(const Workload& workload, const Arguments& arguments) {
-  const Job job = workload.make(arguments.threads);
+  const Job job = workload.make(workload, arguments.threads);
   if (!arguments.inputs.empty()) {
     for (const Input& input : job.inputs) input.write(arguments.inputs + "/" + input.name + ".npy");
   }

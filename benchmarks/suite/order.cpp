@@ -95,18 +95,12 @@ Job order(const Workload& workload, int threads) {
 }  // namespace
 
 void add_order(std::vector<Workload>& all) {
-  const auto add = [&all](std::string op, std::string lengths, bool in_short_form) {
-    Workload workload{.work = "W11",
-                      .op = std::move(op),
-                      .lengths = std::move(lengths),
-                      .dtype = "float32",
-                      .size = "64MiB",
-                      .in_short_form = in_short_form};
-    workload.make = [workload](int threads) { return order(workload, threads); };
-    all.push_back(std::move(workload));
-  };
   for (const char* op : {"sequence_sort", "sequence_argsort", "sequence_topk"}) {
-    for (const char* lengths : {"u16", "u256", "giant"}) add(op, lengths, std::string_view(lengths) == "u16");
+    for (const char* lengths : {"u16", "u256", "giant"}) {
+      add_workload(all,
+                   {.work = "W11", .op = op, .lengths = lengths, .dtype = "float32", .size = "64MiB", .make = order},
+                   std::string_view(lengths) == "u16" ? "16MiB" : "");
+    }
   }
 }
 

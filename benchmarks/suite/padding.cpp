@@ -87,22 +87,21 @@ Job padding(const Workload& workload, int threads) {
 }  // namespace
 
 void add_padding(std::vector<Workload>& all) {
-  const auto add = [&all](std::string op, std::string lengths, std::int64_t row_size, std::string size,
-                          bool in_short_form) {
-    Workload workload{.work = "W6",
-                      .op = std::move(op),
-                      .lengths = std::move(lengths),
-                      .row_size = row_size,
-                      .dtype = "float32",
-                      .size = std::move(size),
-                      .roof = Roof::COPY,
-                      .in_short_form = in_short_form};
-    workload.make = [workload](int threads) { return padding(workload, threads); };
-    all.push_back(std::move(workload));
+  const auto add = [&all](std::string op, std::int64_t row_size, std::string size, std::string short_size = {}) {
+    add_workload(all,
+                 {.work = "W6",
+                  .op = std::move(op),
+                  .lengths = "u16",
+                  .row_size = row_size,
+                  .dtype = "float32",
+                  .size = std::move(size),
+                  .roof = Roof::COPY,
+                  .make = padding},
+                 short_size);
   };
   for (const char* op : {"sequence_pad", "sequence_unpad"}) {
-    for (const std::int64_t row_size : {1, 64}) add(op, "u16", row_size, "256MiB", true);
-    for (const char* size : {"256KiB", "16MiB"}) add(op, "u16", 64, size, false);
+    for (const std::int64_t row_size : {1, 64}) add(op, row_size, "256MiB", "64MiB");
+    for (const char* size : {"256KiB", "16MiB"}) add(op, 64, size);
   }
 }
 

@@ -77,44 +77,47 @@ Job max_pool(const Workload& workload, int threads) {
   return job;
 }
 
+Job any_pool(const Workload& workload, int threads) {
+  return with_dtype(workload.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return workload.op == "sequence_pool" ? pool<T>(workload, threads) : max_pool<T>(workload, threads);
+  });
+}
+
 }  // namespace
 
 void add_pooling(std::vector<Workload>& all) {
   const auto add = [&all](std::string work, std::string variant, std::string lengths, std::int64_t row_size,
-                          std::string size, bool in_short_form, std::string dtype = "float32") {
-    Workload workload{.work = std::move(work),
-                      .op = variant == "MAX with index" ? "sequence_max_pool" : "sequence_pool",
-                      .variant = variant == "MAX with index" ? "" : std::move(variant),
-                      .lengths = std::move(lengths),
-                      .row_size = row_size,
-                      .dtype = std::move(dtype),
-                      .size = std::move(size),
-                      .roof = Roof::READ,
-                      .in_short_form = in_short_form};
-    workload.make = [workload](int threads) {
-      return with_dtype(workload.dtype, [&](auto zero) {
-        using T = decltype(zero);
-        return workload.op == "sequence_pool" ? pool<T>(workload, threads) : max_pool<T>(workload, threads);
-      });
-    };
-    all.push_back(std::move(workload));
+                          std::string size, std::string short_size = {}, std::string dtype = "float32") {
+    const bool index = variant == "MAX with index";
+    add_workload(all,
+                 {.work = std::move(work),
+                  .op = index ? "sequence_max_pool" : "sequence_pool",
+                  .variant = index ? "" : std::move(variant),
+                  .lengths = std::move(lengths),
+                  .row_size = row_size,
+                  .dtype = std::move(dtype),
+                  .size = std::move(size),
+                  .roof = Roof::READ,
+                  .make = any_pool},
+                 short_size);
   };
-  for (const char* variant : {"SUM", "AVERAGE", "MAX"}) add("W1", variant, "u16", 1, "512MiB", true);
-  for (const char* lengths : {"giant", "zipf11", "empty90", "u256", "all1", "one", "pow2align", "real-like"}) {
-    const bool named = std::string_view("giant zipf11 empty90").find(lengths) != std::string_view::npos;
-    add("W2", "SUM", lengths, 1, "512MiB", named);
-    if (named) add("W2", "MAX", lengths, 1, "512MiB", false);
+  for (const char* variant : {"SUM", "AVERAGE", "MAX"}) add("W1", variant, "u16", 1, "512MiB", "64MiB");
+  for (const char* lengths : {"giant", "zipf11", "empty90"}) {
+    add("W2", "SUM", lengths, 1, "512MiB", "64MiB");
+    add("W2", "MAX", lengths, 1, "512MiB");
   }
+  for (const char* lengths : {"u256", "all1", "one", "pow2align", "real-like"}) add("W2", "SUM", lengths, 1, "512MiB");
   for (const std::int64_t row_size : {64, 100}) {
     for (const char* variant : {"SUM", "MAX", "MAX with index"}) {
-      add("W3", variant, "u16", row_size, "512MiB", row_size == 64);
+      add("W3", variant, "u16", row_size, "512MiB", row_size == 64 ? "64MiB" : "");
     }
   }
-  for (const std::int64_t row_size : {3, 8, 768}) add("rows", "SUM", "u16", row_size, "512MiB", false);
+  for (const std::int64_t row_size : {3, 8, 768}) add("rows", "SUM", "u16", row_size, "512MiB");
   for (const char* size : {"4KiB", "256KiB", "16MiB"}) {
-    for (const std::int64_t row_size : {1, 64}) add("sizes", "SUM", "u16", row_size, size, false);
+    for (const std::int64_t row_size : {1, 64}) add("sizes", "SUM", "u16", row_size, size);
   }
-  for (const char* dtype : {"float64", "float16", "bfloat16"}) add("types", "SUM", "u16", 64, "512MiB", false, dtype);
+  for (const char* dtype : {"float64", "float16", "bfloat16"}) add("types", "SUM", "u16", 64, "512MiB", {}, dtype);
 }
 
 }  // namespace benchmarks

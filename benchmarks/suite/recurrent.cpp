@@ -95,15 +95,15 @@ Job recurrent(const Workload& workload, int threads) {
 void add_recurrent(std::vector<Workload>& all) {
   for (const char* op : {"lstm", "gru"}) {
     for (const std::int64_t hidden : {256, 512}) {
-      Workload workload{.work = "W17",
-                        .op = op,
-                        .lengths = "zipf11",
-                        .row_size = hidden,
-                        .dtype = "float32",
-                        .size = "64x256",
-                        .in_short_form = hidden == 256};
-      workload.make = [workload](int threads) { return recurrent(workload, threads); };
-      all.push_back(std::move(workload));
+      add_workload(all,
+                   {.work = "W17",
+                    .op = op,
+                    .lengths = "zipf11",
+                    .row_size = hidden,
+                    .dtype = "float32",
+                    .size = "64x256",
+                    .make = recurrent},
+                   hidden == 256 ? "64x256" : "");
     }
   }
 }

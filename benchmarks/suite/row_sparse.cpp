@@ -90,24 +90,22 @@ Job adam(const Workload& workload, int threads) {
 }  // namespace
 
 void add_row_sparse(std::vector<Workload>& all) {
-  const auto add = [&all](std::string work, std::string op, std::string ids, std::string size, bool in_short_form) {
-    Workload workload{.work = std::move(work),
-                      .op = std::move(op),
-                      .ids = std::move(ids),
-                      .row_size = 64,
-                      .dtype = "float32",
-                      .size = std::move(size),
-                      .roof = Roof::READ,
-                      .in_short_form = in_short_form};
-    workload.make = [workload](int threads) {
-      return workload.op == "merge_add" ? merge_add(workload, threads) : adam(workload, threads);
-    };
-    all.push_back(std::move(workload));
+  const auto add = [&all](std::string work, std::string op, std::string ids, std::string size,
+                          Job (*make)(const Workload&, int), std::string short_size = {}) {
+    add_workload(all,
+                 {.work = std::move(work),
+                  .op = std::move(op),
+                  .ids = std::move(ids),
+                  .row_size = 64,
+                  .dtype = "float32",
+                  .size = std::move(size),
+                  .roof = Roof::READ,
+                  .make = make},
+                 short_size);
   };
-  for (const char* ids : {"uniform", "zipf", "same"}) add("W12", "merge_add", ids, "512MiB", true);
-  for (const char* ids : {"uniform", "zipf"}) {
-    add("W13", "sparse_adam", ids, "256MiB", std::string_view(ids) == "zipf");
-  }
+  for (const char* ids : {"uniform", "zipf", "same"}) add("W12", "merge_add", ids, "512MiB", merge_add, "64MiB");
+  add("W13", "sparse_adam", "uniform", "256MiB", adam);
+  add("W13", "sparse_adam", "zipf", "256MiB", adam, "64MiB");
 }
 
 }  // namespace benchmarks

@@ -59,26 +59,26 @@ Job softmax(const Workload& workload, int threads) {
 
 void add_softmax(std::vector<Workload>& all) {
   const auto add = [&all](std::string work, std::string op, std::string lengths, std::int64_t row_size,
-                          std::string size, bool in_short_form) {
-    Workload workload{.work = std::move(work),
-                      .op = std::move(op),
-                      .lengths = std::move(lengths),
-                      .row_size = row_size,
-                      .dtype = "float32",
-                      .size = std::move(size),
-                      .roof = Roof::COPY,
-                      .in_short_form = in_short_form};
-    workload.make = [workload](int threads) { return softmax(workload, threads); };
-    all.push_back(std::move(workload));
+                          std::string size, std::string short_size = {}) {
+    add_workload(all,
+                 {.work = std::move(work),
+                  .op = std::move(op),
+                  .lengths = std::move(lengths),
+                  .row_size = row_size,
+                  .dtype = "float32",
+                  .size = std::move(size),
+                  .roof = Roof::COPY,
+                  .make = softmax},
+                 short_size);
   };
   for (const std::int64_t row_size : {1, 64}) {
-    add("W4", "sequence_softmax", "u16", row_size, "512MiB", true);
-    add("W4", "sequence_log_softmax", "u16", row_size, "512MiB", false);
+    add("W4", "sequence_softmax", "u16", row_size, "512MiB", "64MiB");
+    add("W4", "sequence_log_softmax", "u16", row_size, "512MiB");
   }
   for (const char* lengths : {"giant", "zipf11", "real-like"}) {
-    add("W4", "sequence_softmax", lengths, 1, "512MiB", false);
+    add("W4", "sequence_softmax", lengths, 1, "512MiB");
   }
-  for (const char* size : {"4KiB", "256KiB", "16MiB"}) add("sizes", "sequence_softmax", "u16", 1, size, false);
+  for (const char* size : {"4KiB", "256KiB", "16MiB"}) add("sizes", "sequence_softmax", "u16", 1, size);
 }
 
 }  // namespace benchmarks

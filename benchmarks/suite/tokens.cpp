@@ -92,28 +92,23 @@ Job cumsum(const Workload& workload, int threads) {
 
 void add_tokens(std::vector<Workload>& all) {
   const auto add = [&all](std::string work, std::string op, std::string lengths, std::int64_t row_size,
-                          std::string dtype, bool in_short_form) {
-    Workload workload{.work = std::move(work),
-                      .op = std::move(op),
-                      .lengths = std::move(lengths),
-                      .row_size = row_size,
-                      .dtype = std::move(dtype),
-                      .size = "256MiB",
-                      .roof = Roof::COPY,
-                      .in_short_form = in_short_form};
-    workload.make = [workload](int threads) {
-      if (workload.op == "sequence_erase") return erase(workload, threads);
-      if (workload.op == "sequence_enumerate") return enumerate(workload, threads);
-      return cumsum(workload, threads);
-    };
-    all.push_back(std::move(workload));
+                          std::string dtype, Job (*make)(const Workload&, int), std::string short_size = {}) {
+    add_workload(all,
+                 {.work = std::move(work),
+                  .op = std::move(op),
+                  .lengths = std::move(lengths),
+                  .row_size = row_size,
+                  .dtype = std::move(dtype),
+                  .size = "256MiB",
+                  .roof = Roof::COPY,
+                  .make = make},
+                 short_size);
   };
-  add("W9", "sequence_erase", "u16", 1, "int64", true);
-  add("W9", "sequence_enumerate", "u16", 1, "int64", true);
-  for (const char* lengths : {"u16", "zipf11", "giant"}) {
-    add("W10", "sequence_cumsum", lengths, 1, "float32", std::string_view(lengths) == "u16");
-  }
-  add("W10", "sequence_cumsum", "u16", 64, "float32", false);
+  add("W9", "sequence_erase", "u16", 1, "int64", erase, "64MiB");
+  add("W9", "sequence_enumerate", "u16", 1, "int64", enumerate, "64MiB");
+  add("W10", "sequence_cumsum", "u16", 1, "float32", cumsum, "64MiB");
+  for (const char* lengths : {"zipf11", "giant"}) add("W10", "sequence_cumsum", lengths, 1, "float32", cumsum);
+  add("W10", "sequence_cumsum", "u16", 64, "float32", cumsum);
 }
 
 }  // namespace benchmarks

@@ -79,11 +79,23 @@ struct Workload {
   std::string size = {};  ///< of the values, as a person would say it
   Roof roof = Roof::NONE;
   bool in_short_form = false;
-  std::function<Job(int threads)> make = {};
+  Job (*make)(const Workload& workload, int threads) = nullptr;
 
   /// Unlike that of every other workload, and the same from version to version.
   std::string id() const;
 };
+
+/// Adds a workload to the long form. With a `short_size`, the same of that size is added to both forms: past the
+/// caches of most machines too, but done in a moment.
+inline void add_workload(std::vector<Workload>& all, const Workload& workload, const std::string& short_size = {}) {
+  if (!short_size.empty()) {
+    all.push_back(workload);
+    all.back().size = short_size;
+    all.back().in_short_form = true;
+    if (short_size == workload.size) return;
+  }
+  all.push_back(workload);
+}
 
 /// All there are, in the order in which they are shown.
 std::vector<Workload> all_workloads();

@@ -305,8 +305,9 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
       if (row_size == 1) {
         const std::int64_t last = scalars.block_end(sequences, i, end);
         if (last > i) {
-          scalars.run(from, Segments(sequences.offsets + i, last - i, leaf_rows), sequences.rows() - sequences.begin(i),
-                      to);
+          const Segments some(sequences.offsets + i, last - i, leaf_rows);
+          // In place, what lies behind may be another thread's to write.
+          scalars.run(from, some, x == y ? some.rows() : sequences.rows() - sequences.begin(i), to);
           i = last - 1;
           continue;
         }
