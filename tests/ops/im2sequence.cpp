@@ -21,10 +21,9 @@ using lod::Im2SequenceOptions;
 using lod::LoD;
 using lod::LoDTensor;
 using namespace lod_test;
+using Numbers = std::vector<std::int64_t>;
 
 namespace {
-
-using Numbers = std::vector<std::int64_t>;
 
 /// The patches of all images, and how many each has.
 template <class T>

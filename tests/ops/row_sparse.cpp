@@ -25,13 +25,12 @@ using lod::ScatterOp;
 using lod::SelectedRows;
 using namespace lod_test;
 using Numbers = std::vector<std::int64_t>;
+using Reals = std::vector<double>;
 
 namespace {
 
 constexpr ScatterOp all_ops[] = {ScatterOp::ASSIGN, ScatterOp::ADD, ScatterOp::SUB,  ScatterOp::SUBBY,
                                  ScatterOp::MUL,    ScatterOp::DIV, ScatterOp::DIVBY};
-
-using Reals = std::vector<double>;
 
 Numbers random_rows(Engine& engine, std::int64_t count, std::int64_t height) {
   Numbers rows;

@@ -22,10 +22,10 @@
 using lod::LoD;
 using lod::LoDTensor;
 using namespace lod_test;
+using Numbers = std::vector<std::int64_t>;
 
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
 using IdTypes = Types<bool, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>;
 
 template <class T>

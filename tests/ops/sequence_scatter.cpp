@@ -22,10 +22,9 @@
 using lod::LoD;
 using lod::LoDTensor;
 using namespace lod_test;
+using Numbers = std::vector<std::int64_t>;
 
 namespace {
-
-using Numbers = std::vector<std::int64_t>;
 
 LoDTensor<std::int64_t> random_columns(Engine& engine, const LoD& lod, std::int64_t columns) {
   return random_ids(engine, lod, columns, {1});

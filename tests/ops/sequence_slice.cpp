@@ -21,10 +21,9 @@
 using lod::LoD;
 using lod::LoDTensor;
 using namespace lod_test;
+using Numbers = std::vector<std::int64_t>;
 
 namespace {
-
-using Numbers = std::vector<std::int64_t>;
 
 template <class T>
 Tree<T> reference_slice(Tree<T> tree, const Numbers& offset, const Numbers& length) {

@@ -26,10 +26,9 @@ using lod::LoD;
 using lod::LoDTensor;
 using lod::SortOptions;
 using namespace lod_test;
+using Numbers = std::vector<std::int64_t>;
 
 namespace {
-
-using Numbers = std::vector<std::int64_t>;
 
 /// The rows of x in the order that is expected.
 template <lod::LoDTensorLike X>

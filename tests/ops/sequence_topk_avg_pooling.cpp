@@ -24,10 +24,9 @@
 using lod::LoD;
 using lod::LoDTensor;
 using namespace lod_test;
+using Numbers = std::vector<std::int64_t>;
 
 namespace {
-
-using Numbers = std::vector<std::int64_t>;
 
 /// Matrices whose rows and columns are sequences.
 struct Batch {
