@@ -81,7 +81,7 @@ struct SequencePad<CpuExecutor> {
         cpu::pad_short_block(x + first, from, to, numbers, pad_value, y);
       } else {
         std::fill_n(y, numbers, pad_value);
-        cpu::copy(x + first + from, to - from, y + from);
+        if (to > from) cpu::copy(x + (first + from), to - from, y + from);
       }
     };
     const bool is_short = std::same_as<T, Accumulator<T>> && numbers > 0 && numbers <= cpu::short_block;

@@ -297,12 +297,12 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
     const Softmax<logarithm, T> softmax(columns(thread), row_size);
     A* const sum = sums(thread);
     A* const block = blocks(thread);
-    const ScalarSoftmax<logarithm, T> scalars(scalar_blocks(thread));
     for (std::int64_t i = begin; i < end; ++i) {
       const T* const from = x + sequences.begin(i) * row_size;
       T* const to = y + sequences.begin(i) * row_size;
       const std::int64_t room = x == y ? 0 : (sequences.begin(end) - sequences.begin(i)) * row_size;
       if (row_size == 1) {
+        const ScalarSoftmax<logarithm, T> scalars(scalar_blocks(thread));
         const std::int64_t last = scalars.block_end(sequences, i, end);
         if (last > i) {
           const Segments some(sequences.offsets + i, last - i, leaf_rows);
