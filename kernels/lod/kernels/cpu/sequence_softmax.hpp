@@ -240,7 +240,7 @@ class Softmax {
   void set_maxima(const A* maxima) const noexcept { shift_.set(maxima, softmax_shift<A>); }
   void set_sums(const A* sums) const noexcept { normaliser_.set(sums, softmax_normaliser<logarithm, A>); }
 
-  // `room` as in `softmax_scalars`.
+  // From x and from y on, `room` numbers may be read and written; those behind the sequence are written later.
 
   /// exp(x - shift), to the end of a vector.
   void exponentials(const T* x, std::int64_t rows, std::int64_t room, A* to) const noexcept {
@@ -362,7 +362,7 @@ inline V softmax_gradient(const V& dy, const V& y, const V& sum) noexcept {
   return logarithm ? dy - xsimd::exp(y) * sum : (dy - sum) * y;
 }
 
-/// The gradient of one sequence of up to a leaf of scalar rows; `room` as in `softmax_scalars`.
+/// The gradient of one sequence of up to a leaf of scalar rows; `room` as in `Softmax`.
 template <bool logarithm, class T>
 inline void softmax_grad_scalars(const T* dy, const T* y, std::int64_t rows, T* dx, std::int64_t room) noexcept {
   using A = Accumulator<T>;
