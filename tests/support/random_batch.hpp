@@ -35,6 +35,9 @@ void fill_small(Engine& engine, lod::LoDTensor<T>& x) {
       x.data()[i] = number > 3;
     } else if constexpr (std::unsigned_integral<T>) {
       x.data()[i] = static_cast<T>(number);
+    } else if constexpr (requires { typename T::value_type; }) {  // a complex number
+      using Part = typename T::value_type;
+      x.data()[i] = T(static_cast<Part>(number) - 3, static_cast<Part>(number) / 2);
     } else {
       x.data()[i] = static_cast<T>(static_cast<int>(number) - 3);
     }

@@ -3,6 +3,7 @@
 /// The functions of gates on the CPU, for whole vectors, the loop over the numbers of states, and matrices turned over.
 #pragma once
 
+#include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/recurrent.hpp>
@@ -16,7 +17,7 @@ namespace kernel::cpu {
 /// 1 / (1 + e^-x): 0 and 1 where the exponential overflows or vanishes.
 template <class V>
 inline V sigmoid(const V& x) {
-  return V(1) / (V(1) + xsimd::exp(-x));
+  return V(1) / (V(1) + exponential(-x));
 }
 
 /// `count` numbers, at most a vector; zeros behind them, and zeros where x is null.

@@ -110,12 +110,17 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
   }
 }
 
-/// Adds rows that are so many vectors to `sum`, which stays in registers meanwhile. The additions are those of
+/// What sums of rows begin with.
+enum class SumFrom { ZERO, GIVEN };
+
+/// The sum of rows that are so many vectors; it stays in registers until all are added. The additions are those of
 /// `add_wide_rows`.
-template <std::size_t vectors, class T, class Rows>
+template <SumFrom from, std::size_t vectors, class T, class Rows>
 inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t count, T* sum) {
   Vector<T> sums[vectors];
-  for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(sum + v * Vector<T>::size);
+  for (std::size_t v = 0; v < vectors; ++v) {
+    sums[v] = from == SumFrom::GIVEN ? load(sum + v * Vector<T>::size) : Vector<T>(T{});
+  }
   std::int64_t row = 0;
   for (; row + 4 <= count; row += 4) {
     const T* four[4];
@@ -132,17 +137,18 @@ inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t c
   for (std::size_t v = 0; v < vectors; ++v) store<T>(sum + v * Vector<T>::size, sums[v]);
 }
 
-/// Adds rows of 8 columns or more to `sum`, four at a time.
-template <class T, class Rows>
+/// sum = the sum of rows of 8 columns or more, and of what `sum` is where it is GIVEN: four rows at a time.
+template <SumFrom from, class T, class Rows>
 inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size,
                           Accumulator<T>* sum) {
   using A = Accumulator<T>;
   if constexpr (std::same_as<T, A>) {
-    if (row_size == 8 * lanes<T>) return add_vector_rows<8, T>(rows, first, count, sum);
-    if (row_size == 4 * lanes<T>) return add_vector_rows<4, T>(rows, first, count, sum);
-    if (row_size == 2 * lanes<T>) return add_vector_rows<2, T>(rows, first, count, sum);
-    if (row_size == lanes<T>) return add_vector_rows<1, T>(rows, first, count, sum);
+    if (row_size == 8 * lanes<T>) return add_vector_rows<from, 8, T>(rows, first, count, sum);
+    if (row_size == 4 * lanes<T>) return add_vector_rows<from, 4, T>(rows, first, count, sum);
+    if (row_size == 2 * lanes<T>) return add_vector_rows<from, 2, T>(rows, first, count, sum);
+    if (row_size == lanes<T>) return add_vector_rows<from, 1, T>(rows, first, count, sum);
   }
+  if (from == SumFrom::ZERO) std::fill_n(sum, row_size, A{});
   std::int64_t row = 0;
   for (; row + 4 <= count; row += 4) {
     const T* a = rows(first + row);
@@ -187,8 +193,7 @@ void sum_stored_leaf(const Rows& rows, std::int64_t first, std::int64_t count, s
     case 7:
       return sum_narrow_leaf<7, T>(rows, first, count, sum);
     default:
-      std::fill_n(sum, row_size, Accumulator<T>{});
-      return add_wide_rows<T>(rows, first, count, row_size, sum);
+      return add_wide_rows<SumFrom::ZERO, T>(rows, first, count, row_size, sum);
   }
 }
 
@@ -214,7 +219,7 @@ void sum_leaf(const Rows& rows, std::int64_t first, std::int64_t count, std::int
     for (std::int64_t row = 0; row < count; row += step) {
       const std::int64_t some = std::min(count - row, step);
       rows.compute(first + row, some, rows.block);
-      add_wide_rows<T>(block, 0, some, row_size, sum);
+      add_wide_rows<SumFrom::GIVEN, T>(block, 0, some, row_size, sum);
     }
   } else {
     sum_stored_leaf<T>(rows, first, count, row_size, sum);

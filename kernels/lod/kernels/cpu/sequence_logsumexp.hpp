@@ -3,6 +3,7 @@
 /// The logarithm of sums of exponentials on the CPU: the maxima and the sums of the softmax.
 #pragma once
 
+#include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
@@ -44,7 +45,7 @@ struct SequenceLogsumexp<CpuExecutor> {
         const T* const from = first + row * row_size;
         const std::int64_t room = readable - row * row_size;
         cpu::for_each_vector<T>(count, row_size, [=](std::int64_t i, std::int64_t some, std::int64_t column) {
-          xsimd::exp(cpu::load_vector(from + i, some, A{}, room - i) - shift(column)).store_unaligned(to + i);
+          cpu::exponential(cpu::load_vector(from + i, some, A{}, room - i) - shift(column)).store_unaligned(to + i);
         });
       };
       return cpu::ComputedRows{compute, block};

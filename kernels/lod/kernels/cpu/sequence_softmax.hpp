@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Softmax on the CPU: exponentials and divisions by whole vectors, over all columns of a sequence as one array; sums
+/// Softmax on the CPU: exponentials and products by whole vectors, over all columns of a sequence as one array; sums
 /// by the one tree of row_sum.hpp.
 #pragma once
 
+#include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/short_sequences.hpp>
@@ -110,14 +111,14 @@ template <class A>
 inline A softmax_shift(A maximum) noexcept {
   return maximum == -std::numeric_limits<A>::infinity() ? A{} : maximum;
 }
-/// The sum of a column's exponentials, by which they are divided, or its logarithm, which is subtracted. The sum is 0
-/// for a column of -inf only.
+/// What a column's exponentials are multiplied with, one over their sum (which takes half the time that dividing by it
+/// would), or the logarithm of the sum, which is subtracted. The sum is 0 for a column of -inf only.
 template <bool logarithm, class A>
 inline A softmax_normaliser(A sum) noexcept {
   if constexpr (logarithm) {
     return sum == A{} ? A{} : std::log(sum);
   } else {
-    return sum == A{} ? A{1} : sum;
+    return sum == A{} ? A{1} : A{1} / sum;
   }
 }
 
@@ -184,7 +185,7 @@ class ScalarSoftmax {
       const Vector<T> shifted =
           load_vector(x + i, some, A{}, readable - i) - Vector<T>::load_unaligned(of_numbers_ + i);
       if constexpr (logarithm) shifted.store_unaligned(terms_ + i);
-      xsimd::exp(shifted).store_unaligned(exponentials + i);
+      exponential(shifted).store_unaligned(exponentials + i);
     });
     const auto sum = [&](std::int64_t i) {
       const ContiguousRows<A> terms{exponentials + block.begin(i), 1, count + slack - block.begin(i)};
@@ -201,7 +202,7 @@ class ScalarSoftmax {
     for_each_vector<T>(count, 1, [&](std::int64_t i, std::int64_t some, std::int64_t) {
       const Vector<T> term = Vector<T>::load_unaligned(terms_ + i),
                       normaliser = Vector<T>::load_unaligned(of_numbers_ + i);
-      store_first(y + i, logarithm ? term - normaliser : term / normaliser, some, 0);
+      store_first(y + i, logarithm ? term - normaliser : term * normaliser, some, 0);
     });
   }
 
@@ -221,7 +222,7 @@ class ScalarSoftmax {
   }
 
   A* terms_;
-  A* of_numbers_;    // what each number is shifted or divided by
+  A* of_numbers_;    // what each number is shifted by or multiplied with
   A* of_sequences_;  // the maximum, then the sum
 };
 
@@ -245,12 +246,12 @@ class Softmax {
   /// exp(x - shift), to the end of a vector.
   void exponentials(const T* x, std::int64_t rows, std::int64_t room, A* to) const noexcept {
     for_each_vector<T>(rows, row_size_, [&](std::int64_t i, std::int64_t count, std::int64_t column) {
-      xsimd::exp(load_vector(x + i, count, A{}, room - i) - shift_(column)).store_unaligned(to + i);
+      exponential(load_vector(x + i, count, A{}, room - i) - shift_(column)).store_unaligned(to + i);
     });
   }
   void normalise_exponentials(const A* terms, std::int64_t rows, T* y, std::int64_t room) const noexcept {
     for_each_vector<T>(rows, row_size_, [&](std::int64_t i, std::int64_t count, std::int64_t column) {
-      store_first(y + i, Vector<T>::load_unaligned(terms + i) / normaliser_(column), count, room - i);
+      store_first(y + i, Vector<T>::load_unaligned(terms + i) * normaliser_(column), count, room - i);
     });
   }
   void normalise(const T* x, std::int64_t rows, T* y, std::int64_t room) const noexcept {
@@ -259,7 +260,7 @@ class Softmax {
       if constexpr (logarithm) {
         store_first(y + i, shifted - normaliser_(column), count, room - i);
       } else {
-        store_first(y + i, xsimd::exp(shifted) / normaliser_(column), count, room - i);
+        store_first(y + i, exponential(shifted) * normaliser_(column), count, room - i);
       }
     });
   }
@@ -359,7 +360,7 @@ inline V softmax_grad_term(const V& dy, const V& y) noexcept {
 }
 template <bool logarithm, class V>
 inline V softmax_gradient(const V& dy, const V& y, const V& sum) noexcept {
-  return logarithm ? dy - xsimd::exp(y) * sum : (dy - sum) * y;
+  return logarithm ? dy - exponential(y) * sum : (dy - sum) * y;
 }
 
 /// The gradient of one sequence of up to a leaf of scalar rows; `room` as in `Softmax`.
