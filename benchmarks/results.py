@@ -67,6 +67,20 @@ def median(result: Mapping[str, Any]) -> float:
     return statistics.median(result["seconds"])
 
 
+def to_json(data: Mapping[str, Any]) -> str:
+    """The text of a file of results: times and rates to five digits, more than any clock here is good for."""
+
+    def rounded(value: Any, name: str = "") -> Any:
+        # Sums are compared between peers, and need all their digits.
+        if isinstance(value, float) and name not in ("checksum", "magnitude"):
+            return float(f"{value:.5g}")
+        if isinstance(value, Mapping):
+            return {name: rounded(item, name) for name, item in value.items()}
+        return [rounded(item, name) for item in value] if isinstance(value, list) else value
+
+    return json.dumps(rounded(data), separators=(",", ":")) + "\n"
+
+
 def quartile_range(result: Mapping[str, Any]) -> float:
     """The distance between the quartiles of the repetitions, in seconds."""
     seconds = result["seconds"]

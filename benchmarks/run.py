@@ -41,6 +41,7 @@ from results import (
     format_seconds,
     format_times,
     roofs_movement,
+    to_json,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,7 +50,7 @@ ENVIRONMENTS = ROOT / "build" / "peers"
 PROGRAM = ROOT / "build" / "release" / "benchmarks" / "benchmark_suite"
 
 # A workload whose roofs moved is measured this many times at most.
-ATTEMPTS = 3
+ATTEMPTS = 2
 # A peer that died is started again for the next workload, unless it does nothing but die.
 DEATHS = 3
 # Seconds to wait for a peer that loads its library, and for one call of the program or of a peer.
@@ -602,7 +603,7 @@ def benchmark(options: argparse.Namespace) -> int:
     if interrupted:
         data["interrupted"] = True
     path = options.output / f"{options.form}.json"
-    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    path.write_text(to_json(data), encoding="utf-8")
     write_reports(path, options)
     _say_what_came(bench, log_path)
     if interrupted:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The optional targets. Each is lodtensor::lodtensor together with the headers or flags of one other library. The build
 # of this repository and the installed package both take them from here.
-set(lodtensor_COMPONENTS openmp proto thrust cuda_headers xtensor native)
+set(lodtensor_COMPONENTS openmp proto file thrust cuda_headers xtensor dlpack npz native)
 
 # Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found.
 macro(lodtensor_find_component component)
@@ -19,6 +19,15 @@ macro(lodtensor_find_component component)
     if(LODTENSOR_PROTOZERO_INCLUDE_DIR)
       _lodtensor_add_component(proto)
       target_include_directories(lodtensor::proto INTERFACE "${LODTENSOR_PROTOZERO_INCLUDE_DIR}")
+    endif()
+  elseif("${component}" STREQUAL "file")
+    # <lod/io/file.hpp>: descriptions, and checksums by xxHash, whose header has all of it.
+    lodtensor_find_component(proto)
+    find_path(LODTENSOR_XXHASH_INCLUDE_DIR xxhash.h DOC "Where xxHash's header is")
+    mark_as_advanced(LODTENSOR_XXHASH_INCLUDE_DIR)
+    if(TARGET lodtensor::proto AND LODTENSOR_XXHASH_INCLUDE_DIR)
+      _lodtensor_add_component(file lodtensor::proto)
+      target_include_directories(lodtensor::file INTERFACE "${LODTENSOR_XXHASH_INCLUDE_DIR}")
     endif()
   elseif("${component}" STREQUAL "thrust")
     # <lod/thrust.hpp>, by the headers of the CUDA toolkit; by Debian's where there is no toolkit. Two copies of Thrust do
@@ -48,6 +57,24 @@ macro(lodtensor_find_component component)
     endif()
     if(TARGET xtensor)
       _lodtensor_add_component(xtensor xtensor)
+    endif()
+  elseif("${component}" STREQUAL "dlpack")
+    # <lod/dlpack.hpp>. Debian's CMake package of DLPack gives another version than the header: the header is looked for.
+    find_path(LODTENSOR_DLPACK_INCLUDE_DIR dlpack/dlpack.h DOC "Where the header of DLPack is")
+    mark_as_advanced(LODTENSOR_DLPACK_INCLUDE_DIR)
+    if(LODTENSOR_DLPACK_INCLUDE_DIR)
+      _lodtensor_add_component(dlpack)
+      target_include_directories(lodtensor::dlpack INTERFACE "${LODTENSOR_DLPACK_INCLUDE_DIR}")
+    endif()
+  elseif("${component}" STREQUAL "npz")
+    # <lod/io/npz.hpp>. libzip's own CMake package looks for its programs, too, which come in other packages: its header
+    # and library are looked for.
+    find_path(LODTENSOR_ZIP_INCLUDE_DIR zip.h DOC "Where libzip's header is")
+    find_library(LODTENSOR_ZIP_LIBRARY zip DOC "The library libzip")
+    mark_as_advanced(LODTENSOR_ZIP_INCLUDE_DIR LODTENSOR_ZIP_LIBRARY)
+    if(LODTENSOR_ZIP_INCLUDE_DIR AND LODTENSOR_ZIP_LIBRARY)
+      _lodtensor_add_component(npz "${LODTENSOR_ZIP_LIBRARY}")
+      target_include_directories(lodtensor::npz INTERFACE "${LODTENSOR_ZIP_INCLUDE_DIR}")
     endif()
   elseif("${component}" STREQUAL "native")
     # The widest vectors that the machine at hand has. Needs no library.

@@ -4,6 +4,7 @@
 #include "support/count_allocations.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -11,6 +12,7 @@ namespace {
 
 void* count_and_allocate(std::size_t bytes, std::size_t alignment) {
   ++lod_test::allocations;
+  lod_test::allocated_bytes += static_cast<std::int64_t>(bytes);
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
   if (void* memory = std::aligned_alloc(alignment, whole > 0 ? whole : alignment)) return memory;
   throw std::bad_alloc();
@@ -26,6 +28,7 @@ void* count_and_allocate(std::size_t bytes, std::size_t alignment) {
 // Asked for by the algorithms of the standard library that do without a buffer where there is none.
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++lod_test::allocations;
+  lod_test::allocated_bytes += static_cast<std::int64_t>(bytes);
   return std::malloc(bytes > 0 ? bytes : 1);
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }

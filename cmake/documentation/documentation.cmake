@@ -16,7 +16,8 @@ set(DOXYGEN_FILTER_PATTERNS "\"*.hpp=awk -f ${CMAKE_CURRENT_LIST_DIR}/filter.awk
 set(DOXYGEN_VERBATIM_VARS DOXYGEN_FILTER_PATTERNS)
 # What is public, and nothing else.
 set(DOXYGEN_EXCLUDE_SYMBOLS lod::detail "lod::detail::*" lod::operation "lod::operation::*" lod::kernel "lod::kernel::*"
-  lod::infer "lod::infer::*" "lod::proto::detail*" "lod::proto::Schema*" "lod::proto::EnumSchema*" "std::*")
+  lod::infer "lod::infer::*" "lod::proto::detail*" "lod::proto::Schema*" "lod::proto::EnumSchema*"
+  "lod::paddle::detail*" "std::*")
 set(DOXYGEN_HIDE_FRIEND_COMPOUNDS YES)
 set(DOXYGEN_EXCLUDE "${PROJECT_SOURCE_DIR}/include/lod/target.hpp")
 set(DOXYGEN_USE_MDFILE_AS_MAINPAGE "${PROJECT_SOURCE_DIR}/README.md")
@@ -34,7 +35,7 @@ set(DOXYGEN_HAVE_DOT NO)
 set(DOXYGEN_GENERATE_TREEVIEW YES)
 
 file(GLOB guide CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/guide/*.md")
-set(pages README.md ${guide} examples/nested_rnn/README.md CONTRIBUTING.md CHANGELOG.md)
+set(pages README.md ${guide} examples/nested_rnn/README.md examples/python/README.md CONTRIBUTING.md CHANGELOG.md)
 
 # A page that the library writes itself: which operation takes which types.
 if(TARGET print_type_table)

@@ -79,7 +79,7 @@ END {
   scope[0] = "namespace"
   for (i = 1; i <= NR; ++i) {
     line = lines[i]
-    sub(/namespace lod::inline LOD_TARGET/, "namespace lod", line)
+    sub(/::inline LOD_TARGET/, "", line)
     if (line ~ /^\/\/\/ @ingroup /) {
       group = line
       sub(/.* /, "", group)

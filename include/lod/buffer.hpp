@@ -76,15 +76,6 @@ struct MemoryOf<Cpu> {
   static void set_zero(Resource*, void* to, std::size_t bytes) noexcept { std::memset(to, 0, bytes); }
 };
 
-/// Keeps an object alive on whose memory a buffer stands.
-template <class Owner>
-struct OwnerBlock final : MemoryBlock {
-  explicit OwnerBlock(Owner&& kept)
-      : MemoryBlock([](const Shared* shared) noexcept { delete static_cast<const OwnerBlock*>(shared); }),
-        owner(std::move(kept)) {}
-  Owner owner;
-};
-
 /// The bytes of `count` values of `size` bytes each. Throws ShapeMismatch where they exceed the address space.
 inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
   std::size_t bytes = 0;
@@ -137,7 +128,7 @@ class Buffer {
   static Buffer wrap(std::span<T> values, Owner owner, Resource* resource = Memory::initial_resource()) {
     Buffer buffer = wrap(values, resource);
     buffer.block_ = detail::Reference<const detail::MemoryBlock>::adopt(
-        new detail::OwnerBlock<std::remove_const_t<Owner>>(std::move(owner)));
+        new detail::OwnerBlock<std::remove_const_t<Owner>, detail::MemoryBlock>(std::move(owner)));
     return buffer;
   }
 
@@ -176,13 +167,20 @@ class Buffer {
   bool wrapped() const noexcept { return wrapped_; }
 
   /// The same memory seen as read-only values.
-  Buffer<const value_type, Device> as_const() const noexcept {
-    Buffer<const value_type, Device> buffer(resource_);
-    buffer.block_ = block_;
-    buffer.data_ = data_;
-    buffer.size_ = size_;
-    buffer.capacity_ = capacity_;
-    buffer.wrapped_ = wrapped_;
+  Buffer<const value_type, Device> as_const() const noexcept { return Buffer(*this).template as<const value_type>(); }
+
+  /// The same memory seen as values of another type; this is left empty. The memory holds a whole number of them, at a
+  /// multiple of their alignment.
+  template <class U>
+  Buffer<U, Device> as() && noexcept {
+    LOD_ASSERT(bytes() % sizeof(U) == 0 && reinterpret_cast<std::uintptr_t>(data_) % alignof(U) == 0);
+    Buffer<U, Device> buffer(resource_);
+    buffer.block_ = std::move(block_);
+    buffer.data_ = reinterpret_cast<std::remove_const_t<U>*>(std::exchange(data_, nullptr));
+    buffer.size_ = static_cast<std::int64_t>(bytes() / sizeof(U));
+    buffer.capacity_ = static_cast<std::int64_t>(static_cast<std::size_t>(capacity_) * sizeof(T) / sizeof(U));
+    buffer.wrapped_ = std::exchange(wrapped_, false);
+    size_ = capacity_ = 0;
     return buffer;
   }
 

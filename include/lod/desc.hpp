@@ -22,19 +22,19 @@
 
 namespace lod {
 
-/// An optional field with a default of zero: reads and compares as a plain T (`if (v.persistable)`), and remembers
-/// whether it was set, because an explicit default is written to the wire and an absent one is not.
-template <class T>
+/// An optional field with a default, zero unless it is given: reads and compares as a plain T (`if (v.persistable)`),
+/// and remembers whether it was set, because an explicit default is written to the wire and an absent one is not.
+template <class T, T otherwise = T{}>
 class Defaulted {
  public:
-  /// Absent: reads as zero.
+  /// Absent: reads as the default.
   constexpr Defaulted() = default;
-  /// Set, also where `value` is zero.
+  /// Set, also where `value` is the default.
   constexpr Defaulted(T value) noexcept : value_(value), has_value_(true) {}
-  /// Zero where absent.
+  /// The default where absent.
   constexpr operator T() const noexcept { return value_; }
 
-  /// Zero where absent.
+  /// The default where absent.
   constexpr T value() const noexcept { return value_; }
   /// Whether it was set.
   constexpr bool has_value() const noexcept { return has_value_; }
@@ -42,7 +42,7 @@ class Defaulted {
   constexpr void reset() noexcept { *this = Defaulted(); }
 
  private:
-  T value_{};
+  T value_ = otherwise;
   bool has_value_ = false;
 };
 
@@ -221,6 +221,49 @@ enum class AttrType : std::int32_t {
   SCALAR = 16,
   SCALARS = 17,
 };
+
+/// The name of the enumerator, "INTS"; "?" for a value that a cast made and that is none.
+constexpr const char* to_string(AttrType type) noexcept {
+  switch (type) {
+    case AttrType::INT:
+      return "INT";
+    case AttrType::FLOAT:
+      return "FLOAT";
+    case AttrType::STRING:
+      return "STRING";
+    case AttrType::INTS:
+      return "INTS";
+    case AttrType::FLOATS:
+      return "FLOATS";
+    case AttrType::STRINGS:
+      return "STRINGS";
+    case AttrType::BOOLEAN:
+      return "BOOLEAN";
+    case AttrType::BOOLEANS:
+      return "BOOLEANS";
+    case AttrType::BLOCK:
+      return "BLOCK";
+    case AttrType::LONG:
+      return "LONG";
+    case AttrType::BLOCKS:
+      return "BLOCKS";
+    case AttrType::LONGS:
+      return "LONGS";
+    case AttrType::FLOAT64S:
+      return "FLOAT64S";
+    case AttrType::VAR:
+      return "VAR";
+    case AttrType::VARS:
+      return "VARS";
+    case AttrType::FLOAT64:
+      return "FLOAT64";
+    case AttrType::SCALAR:
+      return "SCALAR";
+    case AttrType::SCALARS:
+      return "SCALARS";
+  }
+  return "?";
+}
 
 /// A variable: its name, its kind, and whether it outlives a step.
 struct VarDesc {

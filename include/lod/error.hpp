@@ -50,12 +50,21 @@ class ParseError : public std::runtime_error {
  public:
   /// `position` is appended to the text.
   ParseError(const std::string& what, std::size_t position)
-      : std::runtime_error(what + " (at byte " + std::to_string(position) + ")"), position_(position) {}
+      : std::runtime_error(what + " (at byte " + std::to_string(position) + ")"),
+        position_(position),
+        length_(what.size()) {}
   /// The byte at which the reader stopped.
   std::size_t position() const noexcept { return position_; }
 
+  /// The same error for the readers of a greater input, in which these bytes begin at byte `begin`: `where` and a colon
+  /// come before the text.
+  ParseError inside(const std::string& where, std::size_t begin = 0) const {
+    return ParseError(where + ": " + std::string(what(), length_), begin + position_);
+  }
+
  private:
   std::size_t position_;
+  std::size_t length_;  // of the text, without the position
 };
 
 /// A call of the CUDA runtime that failed: the call, the error's name and its number.

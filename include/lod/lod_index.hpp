@@ -24,6 +24,8 @@
 #include <new>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace lod {
@@ -40,8 +42,8 @@ struct Level {
   std::int64_t max_rows = 0;         ///< rows of the longest sequence
 };
 
-/// What copies of a LoD share: head, levels and numbers in one allocation. Never changes once it is built, but for the
-/// copies that devices make.
+/// What copies of a LoD share: head, levels and numbers in one allocation, but for offsets that stand on memory of the
+/// user's. Never changes once it is built, but for the copies that devices make.
 struct LoDBlock final : Shared {
   /// The numbers in the memory of another device, made by its executors when they first meet the LoD. Goes with it.
   struct DeviceCopy {
@@ -69,24 +71,31 @@ struct LoDBlock final : Shared {
   const Level& operator[](int level) const noexcept { return reinterpret_cast<const Level*>(this + 1)[level]; }
   Level& operator[](int level) noexcept { return reinterpret_cast<Level*>(this + 1)[level]; }
 
-  /// A block for `count` levels, size(level) sequences each, its numbers not yet written.
+  /// A block for `count` levels, size(level) sequences each, its numbers not yet written. With an `owner`, the offsets
+  /// stand on memory that it keeps alive, and the caller sets their addresses.
   template <class Size>
-  static Reference<LoDBlock> allocate(int count, const Size& size) {
+  static Reference<LoDBlock> allocate(int count, const Size& size, Reference<const Shared> owner = {}) {
+    const bool own_offsets = !owner;
     std::size_t numbers = 0;
     for (int level = 0; level < count; ++level) {
-      numbers += (static_cast<std::size_t>(size(level)) + 1) * (level + 1 < count ? 2 : 1);
+      const auto count_of_level = static_cast<std::size_t>(size(level)) + 1;
+      if (own_offsets) numbers += count_of_level;
+      if (level + 1 < count) numbers += count_of_level;
     }
     const std::size_t heads = static_cast<std::size_t>(count) * sizeof(Level);
     const std::size_t bytes = sizeof(LoDBlock) + heads + numbers * sizeof(std::int64_t);
     void* memory = ::operator new(bytes);
     advise_huge_pages(memory, bytes);
     auto* block = ::new (memory) LoDBlock(count);
+    block->owner_ = std::move(owner);
     auto* next = reinterpret_cast<std::int64_t*>(reinterpret_cast<Level*>(block + 1) + count);
     for (int level = 0; level < count; ++level) {
       Level& entry = *::new (&(*block)[level]) Level;
       entry.size = size(level);
-      entry.offsets = entry.absolute = next;
-      next += entry.size + 1;
+      if (own_offsets) {
+        entry.offsets = entry.absolute = next;
+        next += entry.size + 1;
+      }
       if (level + 1 < count) {
         entry.absolute = next;
         next += entry.size + 1;
@@ -111,11 +120,42 @@ struct LoDBlock final : Shared {
     }
   }
 
-  /// All numbers: offsets and absolute offsets of all levels, one behind the other.
-  std::span<const std::int64_t> numbers() const noexcept {
-    const Level& last = (*this)[levels - 1];
-    const std::int64_t* const begin = (*this)[0].offsets;
-    return {begin, static_cast<std::size_t>(last.offsets + last.size + 1 - begin)};
+  /// Calls f(numbers) for the offsets of level 0, its absolute offsets, those of level 1, and so on; the last level's
+  /// are one and the same. What lies in memory one behind the other comes as one.
+  template <class F>
+  void for_each_piece(const F& f) const {
+    const std::int64_t* begin = (*this)[0].offsets;
+    const std::int64_t* end = begin;
+    const auto add = [&](const std::int64_t* numbers, std::int64_t count) {
+      if (numbers != end) {
+        f(std::span<const std::int64_t>{begin, end});
+        begin = numbers;
+      }
+      end = numbers + count;
+    };
+    for (int level = 0; level < levels; ++level) {
+      const Level& entry = (*this)[level];
+      add(entry.offsets, entry.size + 1);
+      if (level + 1 < levels) add(entry.absolute, entry.size + 1);
+    }
+    f(std::span<const std::int64_t>{begin, end});
+  }
+  /// How many numbers that are.
+  std::size_t number_count() const noexcept {
+    std::size_t count = 0;
+    for_each_piece([&](std::span<const std::int64_t> numbers) { count += numbers.size(); });
+    return count;
+  }
+  /// The place among them of one of them.
+  std::ptrdiff_t position_of(const std::int64_t* number) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(number);
+    std::ptrdiff_t position = 0, before = 0;
+    for_each_piece([&](std::span<const std::int64_t> numbers) {
+      const auto first = reinterpret_cast<std::uintptr_t>(numbers.data());
+      if (address >= first && address - first < numbers.size_bytes()) position = before + (number - numbers.data());
+      before += static_cast<std::ptrdiff_t>(numbers.size());
+    });
+    return position;
   }
   /// The copies, newest first; null where there is none.
   DeviceCopy* copies() const noexcept { return __atomic_load_n(&copies_, __ATOMIC_ACQUIRE); }
@@ -130,6 +170,7 @@ struct LoDBlock final : Shared {
 
  private:
   mutable DeviceCopy* copies_ = nullptr;
+  Reference<const Shared> owner_;
 };
 static_assert(alignof(LoDBlock) == alignof(Level) && alignof(Level) == alignof(std::int64_t));
 
@@ -344,6 +385,14 @@ class LoD {
   static LoD from_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
   /// The same, from spans.
   static LoD from_offsets(std::span<const std::span<const std::int64_t>> offsets);
+  /// The same, but the LoD stands on the offsets given, without a copy of them, and keeps them alive by keeping `owner`
+  /// (a shared pointer, a mapped file, ...). They must not change. Takes memory for the row numbers of all levels but
+  /// the last.
+  template <class Owner>
+  static LoD wrap(std::span<const std::span<const std::int64_t>> offsets, Owner owner) {
+    return wrap_checked(offsets, detail::Reference<const detail::Shared>::adopt(
+                                     new detail::OwnerBlock<std::remove_const_t<Owner>>(std::move(owner))));
+  }
   /// From row numbers at every level, as `absolute_offsets` and `LoDView::absolute_lod` give them. All levels begin
   /// with the same number, which becomes row 0, and end with the same one. An upper boundary at which several lower
   /// ones coincide (empty sequences) is taken as the first of them; the last boundary as the last. Throws InvalidLoD,
@@ -387,16 +436,7 @@ class LoD {
     return longest;
   }
   /// For each row, the number of its sequence of `level`. Throws OutOfRange.
-  std::vector<std::int64_t> row_ids(int level) const {
-    const detail::Level& found = entry(level);
-    std::vector<std::int64_t> ids(static_cast<std::size_t>(rows()));
-    for (std::int64_t sequence = 0; sequence < found.size; ++sequence) {
-      for (std::int64_t row = found.absolute[sequence]; row < found.absolute[sequence + 1]; ++row) {
-        ids[static_cast<std::size_t>(row)] = sequence;
-      }
-    }
-    return ids;
-  }
+  std::vector<std::int64_t> row_ids(int level) const;
   /// The lengths of every level: what `from_lengths` takes.
   std::vector<std::vector<std::int64_t>> lengths() const {
     std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(levels()));
@@ -445,6 +485,8 @@ class LoD {
   /// A LoD of `levels` levels whose offsets are offsets(level), which are checked.
   template <class Offsets>
   static LoD build_checked(int levels, const Offsets& offsets);
+  static LoD wrap_checked(std::span<const std::span<const std::int64_t>> offsets,
+                          detail::Reference<const detail::Shared> owner);
 
   Block block_;
 };

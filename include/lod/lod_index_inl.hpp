@@ -67,13 +67,27 @@ inline LoD LoD::from_lengths(const std::vector<std::vector<std::int64_t>>& lengt
       });
 }
 
+namespace detail {
+
+/// Throws InvalidLoD unless the offsets(level) of `levels` levels are a LoD.
+template <class Offsets>
+void check_all_offsets(int levels, const Offsets& offsets) {
+  for (int level = 0; level < levels; ++level) {
+    const std::span<const std::int64_t> found = offsets(level);
+    check_offsets(found, static_cast<std::size_t>(level));
+    if (level > 0) {
+      check_levels(static_cast<std::size_t>(level) - 1, offsets(level - 1).back(),
+                   static_cast<std::int64_t>(found.size()) - 1);
+    }
+  }
+}
+
+}  // namespace detail
+
 template <class Offsets>
 LoD LoD::build_checked(int levels, const Offsets& offsets) {
+  detail::check_all_offsets(levels, offsets);
   const auto size = [&](int level) { return static_cast<std::int64_t>(offsets(level).size()) - 1; };
-  for (int level = 0; level < levels; ++level) {
-    detail::check_offsets(offsets(level), static_cast<std::size_t>(level));
-    if (level > 0) detail::check_levels(static_cast<std::size_t>(level) - 1, offsets(level - 1).back(), size(level));
-  }
   return build(levels, size, [&](int level, std::int64_t* out) {
     const std::span<const std::int64_t> from = offsets(level);
     std::memcpy(out, from.data(), from.size_bytes());
@@ -83,6 +97,23 @@ LoD LoD::build_checked(int levels, const Offsets& offsets) {
 inline LoD LoD::from_offsets(std::span<const std::span<const std::int64_t>> offsets) {
   return build_checked(static_cast<int>(offsets.size()),
                        [&](int level) { return offsets[static_cast<std::size_t>(level)]; });
+}
+
+inline LoD LoD::wrap_checked(std::span<const std::span<const std::int64_t>> offsets,
+                             detail::Reference<const detail::Shared> owner) {
+  const auto of = [&](int level) { return offsets[static_cast<std::size_t>(level)]; };
+  const int levels = static_cast<int>(offsets.size());
+  if (levels == 0) return LoD();
+  detail::check_all_offsets(levels, of);
+  auto block = detail::LoDBlock::allocate(
+      levels, [&](int level) { return static_cast<std::int64_t>(of(level).size()) - 1; }, std::move(owner));
+  for (int level = 0; level < levels; ++level) {
+    detail::Level& entry = (*block)[level];
+    entry.offsets = const_cast<std::int64_t*>(of(level).data());  // nothing writes to the levels of a finished block
+    if (level + 1 == levels) entry.absolute = entry.offsets;
+  }
+  block->derive();
+  return LoD(Block::share(block.get()));
 }
 
 inline LoD LoD::from_offsets(const std::vector<std::vector<std::int64_t>>& offsets) {
@@ -124,6 +155,17 @@ inline LoD LoD::from_absolute_offsets(const std::vector<std::vector<std::int64_t
     }
   }
   return from_offsets(relative);
+}
+
+inline std::vector<std::int64_t> LoD::row_ids(int level) const {
+  const detail::Level& found = entry(level);
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(rows()));
+  for (std::int64_t sequence = 0; sequence < found.size; ++sequence) {
+    for (std::int64_t row = found.absolute[sequence]; row < found.absolute[sequence + 1]; ++row) {
+      ids[static_cast<std::size_t>(row)] = sequence;
+    }
+  }
+  return ids;
 }
 
 inline LoD LoD::slice_levels(int first, int last) const {

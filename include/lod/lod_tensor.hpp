@@ -18,12 +18,15 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace lod {
+
+class AnyLoDTensor;
 
 namespace detail {
 
@@ -320,6 +323,7 @@ class LoDTensor {
  private:
   template <class, class>
   friend class LoDTensor;
+  friend class AnyLoDTensor;
   using RowShape = detail::Reference<const detail::RowShape>;
 
   static constexpr Shape scalar_row{};
@@ -360,5 +364,30 @@ class LoDTensor {
   std::int64_t row_size_ = 1;
   Buffer<T, Device> values_;
 };
+
+namespace detail {
+
+/// So many rows on the memory at `data`, which `owner` keeps, and which nothing keeps where there are no elements.
+/// Unlike `wrap`, knows the number of rows where rows have no elements. Throws ShapeMismatch where `lod` is for another
+/// number, std::invalid_argument where the memory does not begin at a multiple of an element's alignment.
+template <class T, class Device, class Owner>
+LoDTensor<T, Device> wrap_rows(T* data, std::int64_t rows, LoD lod, const Shape& row_shape, Owner owner,
+                               typename Device::memory_resource* resource) {
+  check_rows(lod, rows);
+  const std::int64_t elements = Shape(rows, row_shape).elements();
+  if (elements > 0) {
+    if (reinterpret_cast<std::uintptr_t>(data) % alignof(T) != 0) {
+      throw std::invalid_argument(
+          text({"LoDTensor: memory at no multiple of the ", alignof(T), " bytes of its elements"}));
+    }
+    return LoDTensor<T, Device>::wrap({data, static_cast<std::size_t>(elements)}, std::move(lod), row_shape,
+                                      std::move(owner), resource);
+  }
+  LoDTensor<T, Device> tensor(resource);
+  tensor.resize(std::move(lod), row_shape, rows);
+  return tensor;
+}
+
+}  // namespace detail
 
 }  // namespace lod

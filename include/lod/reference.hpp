@@ -5,7 +5,9 @@
 /// that time the count is no std::atomic either, but a number with the compiler's atomic operations.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <utility>
 
 namespace lod::detail {
 
@@ -29,6 +31,15 @@ struct Shared {
  private:
   mutable std::int64_t references_ = 1;
   Destroy destroy_;
+};
+
+/// Keeps an object of the user's alive: a shared pointer, a mapped file, ...
+template <class Owner, std::derived_from<Shared> Base = Shared>
+struct OwnerBlock final : Base {
+  explicit OwnerBlock(Owner&& kept)
+      : Base([](const Shared* shared) noexcept { delete static_cast<const OwnerBlock*>(shared); }),
+        owner(std::move(kept)) {}
+  Owner owner;
 };
 
 /// Owns one count of a block derived from `Shared`; may be empty. Copies may be made and dropped from any thread.

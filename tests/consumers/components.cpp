@@ -2,6 +2,9 @@
 /// @file
 /// A program from outside that uses every optional component.
 #include <lod/desc.hpp>
+#include <lod/dlpack.hpp>
+#include <lod/io/file.hpp>
+#include <lod/io/npz.hpp>
 #include <lod/lod.hpp>
 #include <lod/proto.hpp>
 #include <lod/thrust.hpp>
@@ -13,6 +16,7 @@
 #include <omp.h>
 #include <thrust/system/omp/execution_policy.h>
 
+#include <cstdio>
 #include <iostream>
 #include <string>
 
@@ -33,11 +37,21 @@ int main() {
   }
 #endif
 
+  const auto array = lod::to_dlpack(words);
+  if (array->dl_tensor.data != words.data()) return 1;
+
   const auto description = lod::VarDesc::lod_tensor("words", {lod::DataType::FP32, {-1, 4}}, 1);
   const std::string bytes = lod::encode(description);
   const auto decoded = lod::decode<lod::VarDesc>(bytes);
 
+  lod::save("words.lod", {{"words", words}});
+  const float stored = lod::File::open("words.lod").slice<float>("words", {0}).row(1)[3];
+  std::remove("words.lod");
+  const std::string archive = lod::encode_npz({{"words", words}});
+  const bool same_levels = lod::NpzFile::decode(archive).load<lod::LoDTensor<float>>("words").lod() == words.lod();
+
   std::cout << "row 1 ends with " << words.row(1)[3] << "; '" << decoded.name << "' takes " << bytes.size()
-            << " bytes; the sum over Thrust is " << sums.row(0)[3] << "; " << omp_get_max_threads() << " threads\n";
-  return words.row(1)[3] == 5 && sums.row(0)[3] == 5 && decoded == description ? 0 : 1;
+            << " bytes; the file holds " << stored << "; the sum over Thrust is " << sums.row(0)[3] << "; "
+            << omp_get_max_threads() << " threads\n";
+  return words.row(1)[3] == 5 && stored == 5 && sums.row(0)[3] == 5 && same_levels && decoded == description ? 0 : 1;
 }

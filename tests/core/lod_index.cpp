@@ -6,8 +6,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -218,6 +221,48 @@ TEST_CASE("LoD: split for two places, and joined again with an empty batch behin
   CHECK(parts[0] == LoD::from_offsets({{0, 2, 4}, {0, 1, 6, 8, 13}}));
   CHECK(parts[1] == LoD::from_offsets({{0, 1, 2}, {0, 2, 7}}));
   CHECK(lod::concat(parts[0], parts[1], LoD::from_offsets({{0}, {0}})) == index);
+}
+
+TEST_CASE("LoD: stands on offsets of the user's, and keeps their owner") {
+  const auto owner = std::make_shared<Levels>(Levels{{0, 3, 4, 6}, {0, 3, 5, 9, 10, 12, 15}});
+  const std::vector<std::span<const std::int64_t>> offsets{(*owner)[0], (*owner)[1]};
+  {
+    const LoD index = LoD::wrap(offsets, owner);
+    CHECK(owner.use_count() == 2);
+    CHECK(index == LoD::from_offsets(*owner));
+    CHECK(index.offsets(0).data() == (*owner)[0].data());
+    CHECK(index.offsets(1).data() == (*owner)[1].data());
+    CHECK(index.absolute_offsets(0) == Numbers{0, 9, 10, 15});
+    CHECK(index.max_length(1) == 4);
+    CHECK(index.view().slice({{2, 0}}).absolute_lod() == Levels{{10, 12}});
+    const LoD copy = index;
+    CHECK(owner.use_count() == 2);
+    CHECK(copy.append_level(Numbers{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}).rows() == 1);
+  }
+  CHECK(owner.use_count() == 1);
+
+  (*owner)[1][2] = 2;
+  CHECK_THROWS_AS(LoD::wrap(offsets, owner), lod::InvalidLoD);
+  CHECK(owner.use_count() == 1);
+  CHECK(LoD::wrap({}, owner).levels() == 0);
+}
+
+TEST_CASE("LoD: its numbers in order, as devices copy them, and the place of each") {
+  const Levels offsets{{0, 2}, {0, 3, 4}, {0, 1, 1, 5, 6}};
+  const Numbers in_order{0, 2, 0, 6, 0, 3, 4, 0, 5, 6, 0, 1, 1, 5, 6};
+  const std::vector<std::span<const std::int64_t>> spans(offsets.begin(), offsets.end());
+  for (const LoD& index : {LoD::from_offsets(offsets), LoD::wrap(spans, 0)}) {
+    const auto& block = *index.view().block();
+    Numbers found;
+    block.for_each_piece([&](auto piece) { found.insert(found.end(), piece.begin(), piece.end()); });
+    CHECK(found == in_order);
+    CHECK(block.number_count() == in_order.size());
+    for (int level = 0; level < 3; ++level) {
+      CHECK(block.position_of(index.view().offsets(level).data()) ==
+            std::vector<std::ptrdiff_t>{0, 4, 10}[std::size_t(level)]);
+    }
+    CHECK(block.position_of(index.view().absolute_offsets(1).data() + 2) == 9);
+  }
 }
 
 TEST_CASE("LoD: offsets beyond 2^31") {

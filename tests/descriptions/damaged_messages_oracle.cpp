@@ -72,8 +72,8 @@ void damage(Engine& engine, std::string& bytes) {
 
 TEST_CASE("decode: of each beginning of a message, accepts what libprotobuf accepts") {
   std::size_t accepted = 0, refused = 0;
-  for_each_random_message(100, [&](auto revision, Engine&, const auto& message) {
-    using M = typename decltype(revision)::Struct;
+  for_each_random_message(100, [&](auto schema, Engine&, const auto& message) {
+    using M = typename decltype(schema)::Struct;
     const std::string whole = lod::encode(message);
     if (whole.size() > 300) return;  // the time goes with the square
     for (std::size_t size = 0; size <= whole.size(); ++size) {
@@ -81,7 +81,7 @@ TEST_CASE("decode: of each beginning of a message, accepts what libprotobuf acce
       const std::vector<char> copied(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
       const std::string_view bytes(copied.data(), size);
       const Decoded<M> ours = try_decode<M>(bytes);
-      typename decltype(revision)::Generated theirs;
+      typename decltype(schema)::Generated theirs;
       const bool is_valid =
           theirs.ParsePartialFromArray(bytes.data(), static_cast<int>(size)) && theirs.IsInitialized();
       if (ours.message.has_value() != is_valid || ours.position > size) {
@@ -98,8 +98,8 @@ TEST_CASE("decode: of each beginning of a message, accepts what libprotobuf acce
 
 TEST_CASE("decode: of damaged messages, accepts none that libprotobuf refuses, and reads what it reads") {
   std::size_t accepted = 0, refused = 0, stricter = 0;
-  for_each_random_message(300, [&](auto revision, Engine& engine, const auto& message) {
-    using M = typename decltype(revision)::Struct;
+  for_each_random_message(300, [&](auto schema, Engine& engine, const auto& message) {
+    using M = typename decltype(schema)::Struct;
     const std::string whole = lod::encode(message);
     M untouched = message;
     for (int i = 0; i < 20; ++i) {
@@ -107,7 +107,7 @@ TEST_CASE("decode: of damaged messages, accepts none that libprotobuf refuses, a
       for (std::int64_t count = random_number(engine, 1, 3); count > 0; --count) damage(engine, bytes);
       INFO("bytes: ", hex(bytes));
       const Decoded<M> ours = try_decode<M>(bytes);
-      typename decltype(revision)::Generated theirs;
+      typename decltype(schema)::Generated theirs;
       const bool is_valid = theirs.ParsePartialFromString(bytes) && theirs.IsInitialized();
 
       if (ours.message) {

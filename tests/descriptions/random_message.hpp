@@ -5,6 +5,7 @@
 
 #include "support/random_lod.hpp"
 #include <lod/proto.hpp>
+#include <lod/proto/program.hpp>
 #include <lod/proto/revisions.hpp>
 
 #include <doctest/doctest.h>
@@ -12,6 +13,7 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/unknown_field_set.h>
+#include <program_desc.pb.h>
 #include <var_desc.pb.h>
 #include <var_desc_r1.pb.h>
 #include <var_desc_r2.pb.h>
@@ -31,22 +33,24 @@ namespace codec = lod::proto::detail;
 
 /// A struct of ours, and what protoc makes of the same schema.
 template <class Ours, class Theirs>
-struct Revision {
+struct Schema {
   using Struct = Ours;
   using Generated = Theirs;
 };
 
-/// Calls body(Revision<...>()) for the VarDesc of the newest revision and of the three older ones.
+/// Calls body(Schema<...>()) for the VarDesc of the newest revision and of the three older ones, and for programs.
 template <class Body>
-void for_each_revision(const Body& body) {
-  const auto call = [&](const char* revision, auto types) {
-    CAPTURE(revision);
+void for_each_schema(const Body& body) {
+  const auto call = [&](const char* schema, auto types) {
+    CAPTURE(schema);
     body(types);
   };
-  call("newest", Revision<lod::VarDesc, lod::schema::VarDesc>());
-  call("r1", Revision<lod::proto::r1::VarDesc, lod::schema::r1::VarDesc>());
-  call("r2", Revision<lod::proto::r2::VarDesc, lod::schema::r2::VarDesc>());
-  call("r3", Revision<lod::proto::r3::VarDesc, lod::schema::r3::VarDesc>());
+  call("newest", Schema<lod::VarDesc, lod::schema::VarDesc>());
+  call("r1", Schema<lod::proto::r1::VarDesc, lod::schema::r1::VarDesc>());
+  call("r2", Schema<lod::proto::r2::VarDesc, lod::schema::r2::VarDesc>());
+  call("r3", Schema<lod::proto::r3::VarDesc, lod::schema::r3::VarDesc>());
+  call("ProgramDesc", Schema<lod::ProgramDesc, lod::schema::ProgramDesc>());
+  call("OpProto", Schema<lod::OpProto, lod::schema::OpProto>());
 }
 
 // ---- Random values ----
@@ -181,6 +185,8 @@ void copy(const M& from, google::protobuf::Message& to) {
         is_repeated ? reflection.AddInt32(&to, field, value) : reflection.SetInt32(&to, field, value);
       } else if constexpr (std::is_same_v<T, std::int64_t>) {
         is_repeated ? reflection.AddInt64(&to, field, value) : reflection.SetInt64(&to, field, value);
+      } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+        is_repeated ? reflection.AddUInt64(&to, field, value) : reflection.SetUInt64(&to, field, value);
       } else if constexpr (std::is_same_v<T, float>) {
         is_repeated ? reflection.AddFloat(&to, field, value) : reflection.SetFloat(&to, field, value);
       } else if constexpr (std::is_same_v<T, double>) {
@@ -204,16 +210,16 @@ void copy(const M& from, google::protobuf::Message& to) {
   reflection.MutableUnknownFields(&to)->ParseFromString(from.unknown_fields);
 }
 
-/// Calls body(revision, engine, message) for `count` random messages of each revision. Debug builds of protoc's code
+/// Calls body(schema, engine, message) for `count` random messages of each schema. Debug builds of protoc's code
 /// report strings that are not UTF-8, which proto2 allows: that is kept quiet.
 template <class Body>
 void for_each_random_message(int count, const Body& body) {
   const google::protobuf::LogSilencer quiet;
-  for_each_revision([&](auto revision) {
+  for_each_schema([&](auto schema) {
     for (int i = 0; i < count; ++i) {
       INFO("LOD_TEST_SEED=", first_seed(), ": message ", i);
       Engine engine(first_seed() + static_cast<std::uint64_t>(i));
-      body(revision, engine, random_value<typename decltype(revision)::Struct>(engine));
+      body(schema, engine, random_value<typename decltype(schema)::Struct>(engine));
     }
   });
 }

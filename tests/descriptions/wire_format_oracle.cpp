@@ -33,8 +33,20 @@ FieldDescriptor::Type type_in_schema() {
 
 template <class Member>
 constexpr bool is_defaulted = false;
+template <class T, T otherwise>
+constexpr bool is_defaulted<lod::Defaulted<T, otherwise>> = true;
+
+/// The default of a field; an absent Defaulted reads as it.
 template <class T>
-constexpr bool is_defaulted<lod::Defaulted<T>> = true;
+T default_in_schema(const FieldDescriptor& field) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return field.default_value_bool();
+  } else if constexpr (std::is_same_v<T, std::int32_t>) {
+    return field.default_value_int32();
+  } else {
+    return field.default_value_int64();
+  }
+}
 
 template <class E>
 void check_enum(const EnumDescriptor& in_schema) {
@@ -50,7 +62,7 @@ void check_enum(const EnumDescriptor& in_schema) {
     } else {
       CHECK(lod::proto::EnumSchema<E>::contains(number) == (value != nullptr));
     }
-    if constexpr (std::is_same_v<E, lod::VarType::Type>) {
+    if constexpr (std::is_same_v<E, lod::VarType::Type> || std::is_same_v<E, lod::AttrType>) {
       CHECK(lod::to_string(static_cast<E>(number)) == (value ? value->name() : "?"));
     }
   }
@@ -77,6 +89,7 @@ void check_schema(const Descriptor& in_schema) {
     CHECK(field->is_repeated() == (F::rule == codec::Rule::REPEATED));
     CHECK(field->is_packed() == F::is_packed);
     CHECK(field->has_default_value() == is_defaulted<Member>);
+    if constexpr (is_defaulted<Member>) CHECK(default_in_schema<T>(*field) == Member().value());
     CHECK(field->type() == type_in_schema<T>());
     if constexpr (lod::proto::Message<T>) {
       check_schema<T>(*field->message_type());
@@ -89,17 +102,17 @@ void check_schema(const Descriptor& in_schema) {
 }  // namespace
 
 TEST_CASE("Schema: the structs have the fields, rules, types, defaults and enumerators of the .proto files") {
-  for_each_revision([](auto revision) {
-    using Types = decltype(revision);
+  for_each_schema([](auto schema) {
+    using Types = decltype(schema);
     check_schema<typename Types::Struct>(*Types::Generated::descriptor());
   });
 }
 
 TEST_CASE("encode, decode: the same bytes and the same messages as libprotobuf's, both ways") {
   std::size_t with_unknown_fields = 0;
-  for_each_random_message(3000, [&](auto revision, Engine& engine, const auto& message) {
-    using M = typename decltype(revision)::Struct;
-    typename decltype(revision)::Generated theirs;
+  for_each_random_message(3000, [&](auto schema, Engine& engine, const auto& message) {
+    using M = typename decltype(schema)::Struct;
+    typename decltype(schema)::Generated theirs;
     copy(message, theirs);
     const std::string expected = theirs.SerializeAsString();
     INFO("bytes: ", hex(expected));
@@ -115,7 +128,7 @@ TEST_CASE("encode, decode: the same bytes and the same messages as libprotobuf's
     REQUIRE(reused == message);
     REQUIRE(lod::encode(reused) == expected);
 
-    typename decltype(revision)::Generated parsed;
+    typename decltype(schema)::Generated parsed;
     REQUIRE(parsed.ParseFromString(bytes));
     REQUIRE(parsed.SerializeAsString() == expected);
     with_unknown_fields += !message.unknown_fields.empty();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// How often a test program allocated, from whatever resource the memory came.
+/// How often and how much a test program allocated, from whatever resource the memory came.
 #pragma once
 
 #include <atomic>
@@ -10,5 +10,7 @@ namespace lod_test {
 
 /// How often operator new was called since the program began.
 inline std::atomic<std::int64_t> allocations = 0;
+/// The bytes that it gave, those that are free again included.
+inline std::atomic<std::int64_t> allocated_bytes = 0;
 
 }  // namespace lod_test

@@ -249,10 +249,10 @@ class Bench(unittest.TestCase):
     def test_roofs_that_always_move_make_a_workload_unsteady(self) -> None:
         printed = self.bench("--peers", "torch", variants="MOVES")
         record = self.only_record()
-        self.assertEqual((record["attempts"], record["unsteady"]), (3, True))
-        self.assertAlmostEqual(record["moved"], 0.18)  # the steadiest of the three
+        self.assertEqual((record["attempts"], record["unsteady"]), (2, True))
+        self.assertAlmostEqual(record["moved"], 0.22)  # the steadier of the two
         self.assertIn(", unsteady", printed)
-        self.assertIn("unsteady: the roofs moved by 18 %", (self.output / "report" / "index.html").read_text())
+        self.assertIn("unsteady: the roofs moved by 22 %", (self.output / "report" / "index.html").read_text())
 
     def test_failure_of_the_program_is_told_and_the_rest_goes_on(self) -> None:
         printed = self.bench("--peers", "torch", variants="FAILS,SUM", status=1)

@@ -43,10 +43,14 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
   CudaOffsets(const LoDBlock& block, int device)
       : DeviceCopy([](DeviceCopy* copy) noexcept { delete static_cast<CudaOffsets*>(copy); }),
         home_(offsets_stream(device)),
-        numbers_(static_cast<std::int64_t>(block.numbers().size()), &home_) {
+        numbers_(static_cast<std::int64_t>(block.number_count()), &home_) {
     const CurrentDevice current(device);
     const BesideCapture beside;
-    home_.upload(numbers_.data(), block.numbers().data(), block.numbers().size_bytes());
+    std::int64_t* to = numbers_.data();
+    block.for_each_piece([&](std::span<const std::int64_t> numbers) {
+      home_.upload(to, numbers.data(), numbers.size_bytes());
+      to += numbers.size();
+    });
     check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     const cudaError_t error = cudaEventRecord(event_, home_.get());
     if (error != cudaSuccess) ignore_cuda(cudaEventDestroy(event_));
@@ -171,15 +175,7 @@ class CudaExecutor {
   /// Throws OutOfRange for such an id of an operation that is known to have happened. Does not wait.
   void rethrow_faults() const { shared_->faults.rethrow(); }
   /// What is enqueued here from now on happens after all that was enqueued there until now. Does not wait itself.
-  void wait_for(const CudaExecutor& other) const {
-    const detail::CurrentDevice current(other.ordinal());
-    cudaEvent_t event = nullptr;
-    detail::check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    cudaError_t error = cudaEventRecord(event, other.stream());
-    if (error == cudaSuccess) error = cudaStreamWaitEvent(stream(), event, 0);
-    detail::ignore_cuda(cudaEventDestroy(event));
-    detail::check_cuda(error, "CudaExecutor::wait_for");
-  }
+  void wait_for(const CudaExecutor& other) const { detail::order_streams(other.ordinal(), other.stream(), stream()); }
 
   /// Values copied to scratch memory on the GPU, for what is enqueued while this exists.
   class Upload {
@@ -206,7 +202,7 @@ class CudaExecutor {
   /// once for all tensors that share it and for all executors of a GPU. Throws CudaError.
   const std::int64_t* offsets(const LoDView& lod, const std::int64_t* offsets) const {
     const detail::LoDBlock& block = *lod.block();
-    const std::ptrdiff_t position = offsets - block.numbers().data();
+    const std::ptrdiff_t position = block.position_of(offsets);
     for (auto* copy = block.copies(); copy; copy = copy->next) {
       auto* const found = static_cast<detail::CudaOffsets*>(copy);
       if (found->device() == ordinal()) return found->numbers(*shared_->stream) + position;

@@ -56,6 +56,19 @@ inline bool is_capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+/// What is enqueued in `later` from now on happens after all that was enqueued in `earlier`, a stream of GPU `device`,
+/// until now. Does not wait itself. Throws CudaError.
+inline void order_streams(int device, cudaStream_t earlier, cudaStream_t later) {
+  const CurrentDevice current(device);
+  cudaEvent_t event = nullptr;
+  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  const cudaError_t recorded = cudaEventRecord(event, earlier);
+  const cudaError_t waits = recorded == cudaSuccess ? cudaStreamWaitEvent(later, event, 0) : cudaSuccess;
+  ignore_cuda(cudaEventDestroy(event));
+  check_cuda(recorded, "cudaEventRecord");
+  check_cuda(waits, "cudaStreamWaitEvent");
+}
+
 }  // namespace detail
 
 /// A stream of a GPU, and where memory for what is enqueued in it comes from. Executors own one; the tensors that they
@@ -321,6 +334,28 @@ class CudaStream final : public detail::Shared {
 };
 
 namespace detail {
+
+/// When it goes, what is enqueued in `later` happens after all that was enqueued in `earlier`. One of them is the
+/// stream of `home`, the other one is of the same GPU and still there.
+class OrderAtEnd {
+ public:
+  OrderAtEnd(Reference<CudaStream> home, cudaStream_t earlier, cudaStream_t later) noexcept
+      : home_(std::move(home)), earlier_(earlier), later_(later) {}
+  OrderAtEnd(OrderAtEnd&&) noexcept = default;  // the source orders nothing
+  OrderAtEnd& operator=(OrderAtEnd&&) = delete;
+  ~OrderAtEnd() {
+    if (!home_) return;
+    try {
+      order_streams(home_->device(), earlier_, later_);
+    } catch (...) {  // the GPU is gone, and its memory with it
+    }
+  }
+
+ private:
+  Reference<CudaStream> home_;
+  cudaStream_t earlier_;
+  cudaStream_t later_;
+};
 
 /// Memory of a GPU that a buffer holds.
 struct CudaBlock final : MemoryBlock {

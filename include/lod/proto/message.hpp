@@ -187,9 +187,10 @@ struct Seen {
   Seen() noexcept {}  // else all of it would be set to zero first
 };
 
-/// Throws unless every required field was met, in this message and in those in its singular fields.
+/// Throws unless every required field was met, in this message and in those in its singular fields. Called where one
+/// was not, or came late.
 template <Message M>
-void check_required(const Seen<M>& seen, const Place& place) {
+[[gnu::cold, gnu::noinline]] void check_required(const Seen<M>& seen, const Place& place) {
   for_each_field<M>([&](auto index) {
     using F = FieldOf<M, index>;
     constexpr const char* name = field_name<M, index>();

@@ -22,7 +22,8 @@ enum class Packed : bool { NO, YES };
 
 /// A field of a message: its number, the struct's member that holds it, and its name. The rule and the type follow from
 /// the member: T is required, std::optional<T> and Defaulted<T> are optional, std::vector<T> is repeated; T is bool,
-/// std::int32_t, std::int64_t, float, double, std::string, an enum with an EnumSchema, or a struct with a Schema.
+/// std::int32_t, std::int64_t, std::uint64_t, float, double, std::string, an enum with an EnumSchema, a struct with a
+/// Schema, or std::string_view for what is left as the bytes that it is in the input.
 template <std::uint32_t Number, auto Member, Packed packed = Packed::NO>
 struct Field {
   const char* name;
@@ -59,8 +60,8 @@ struct MemberTraits<std::optional<T>> {
   using Element = T;
   static constexpr Rule rule = Rule::OPTIONAL;
 };
-template <class T>
-struct MemberTraits<Defaulted<T>> {
+template <class T, T otherwise>
+struct MemberTraits<Defaulted<T, otherwise>> {
   using Element = T;
   static constexpr Rule rule = Rule::OPTIONAL;
 };

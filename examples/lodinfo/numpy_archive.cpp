@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// NumPy's file of named arrays. Each is read when it is asked for.
+#include "contents.hpp"
+#include <lod/io/npz.hpp>
+
+namespace lodinfo {
+
+namespace {
+
+class Npz : public Contents {
+ public:
+  explicit Npz(const std::string& path) : file_(lod::NpzFile::open(path)) {}
+
+  std::string kind() const override { return "NumPy archive (.npz)"; }
+  std::vector<lod::VarDesc> variables() const override {
+    std::vector<lod::VarDesc> all;
+    for (const std::string& name : file_.names()) all.push_back(file_.describe(name));
+    return all;
+  }
+  Value value(const std::string& name) const override {
+    if (file_.describe(name).type.type == lod::VarType::SELECTED_ROWS) return file_.load<lod::AnySelectedRows>(name);
+    return file_.load<lod::AnyLoDTensor>(name);
+  }
+
+ private:
+  lod::NpzFile file_;
+};
+
+}  // namespace
+
+Opened open_npz(const std::string& path) { return std::make_unique<Npz>(path); }
+
+}  // namespace lodinfo

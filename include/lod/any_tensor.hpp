@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup core
+/// Tensors whose element type is known only when the program runs: what a file, a variable or another library holds.
+///
+/// Operations take typed tensors; `view<T>()`, `as<T>()`, `take<T>()` and `visit` lead to them without a copy.
+#pragma once
+
+#include <lod/data_type.hpp>
+#include <lod/desc.hpp>
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/lod_tensor.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/shape.hpp>
+
+#include <complex>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+namespace detail {
+
+/// A type, as an argument.
+template <class T>
+struct ElementType {
+  using type = T;
+};
+
+/// Calls f(ElementType<T>{}) for the T that elements of `type` have in C++. Throws std::invalid_argument for the types
+/// of 8-bit floating point, which have none here, and for a value that names no DataType.
+template <class F>
+decltype(auto) with_element_type(DataType type, F&& f) {
+  switch (type) {
+    case DataType::BOOL:
+      return f(ElementType<bool>{});
+    case DataType::INT8:
+      return f(ElementType<std::int8_t>{});
+    case DataType::INT16:
+      return f(ElementType<std::int16_t>{});
+    case DataType::INT32:
+      return f(ElementType<std::int32_t>{});
+    case DataType::INT64:
+      return f(ElementType<std::int64_t>{});
+    case DataType::UINT8:
+      return f(ElementType<std::uint8_t>{});
+    case DataType::UINT32:
+      return f(ElementType<std::uint32_t>{});
+    case DataType::UINT64:
+    case DataType::SIZE_T:
+      return f(ElementType<std::uint64_t>{});
+    case DataType::FP16:
+      return f(ElementType<float16>{});
+    case DataType::BF16:
+      return f(ElementType<bfloat16>{});
+    case DataType::FP32:
+      return f(ElementType<float>{});
+    case DataType::FP64:
+      return f(ElementType<double>{});
+    case DataType::COMPLEX64:
+      return f(ElementType<std::complex<float>>{});
+    case DataType::COMPLEX128:
+      return f(ElementType<std::complex<double>>{});
+    case DataType::FP8_E4M3FN:
+    case DataType::FP8_E5M2:
+      break;
+  }
+  throw std::invalid_argument(text({"no C++ type stands for elements of type ", to_string(type)}));
+}
+
+/// Whether elements of type T are elements of `type`. SIZE_T is the 64-bit unsigned integer under another name.
+template <class T>
+constexpr bool is_element_type(DataType type) noexcept {
+  constexpr DataType mine = data_type_v<T>;
+  return type == mine || (mine == DataType::UINT64 && type == DataType::SIZE_T);
+}
+
+template <class T>
+void check_element_type(DataType type, const char* what) {
+  if (is_element_type<T>(type)) return;
+  throw ShapeMismatch(text({what, ": data type: expected ", to_string(data_type_v<T>), ", found ", to_string(type)}));
+}
+
+}  // namespace detail
+
+/// Rows of any element type under a LoD, in the memory of the CPU. Everything but the element type is as with a
+/// LoDTensor. The values are shared by copies, as a Buffer's are: a copy costs no more than a few counters. They are
+/// read-only where the memory is (a mapped file, a tensor of const elements).
+class AnyLoDTensor {
+ public:
+  /// No rows and no level, of FP32.
+  AnyLoDTensor() noexcept = default;
+
+  /// Takes a tensor over: its memory moves, nothing is copied.
+  template <class T>
+  AnyLoDTensor(LoDTensor<T, Cpu> tensor) noexcept : data_type_(data_type_v<T>), read_only_(std::is_const_v<T>) {
+    lod_ = std::move(tensor.lod_);
+    row_shape_ = std::move(tensor.row_shape_);
+    rows_ = std::exchange(tensor.rows_, 0);
+    row_size_ = std::exchange(tensor.row_size_, 1);
+    bytes_ = std::move(tensor.values_).template as<std::byte>();
+  }
+
+  /// One row of `row_shape` for each row of `lod`, or `rows` of them where it has no level. The values are those that
+  /// the memory has. Throws ShapeMismatch where their bytes exceed the address space, std::invalid_argument for a value
+  /// that names no DataType, and what the memory resource throws.
+  AnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, uninitialized_t, std::int64_t rows = 0,
+               std::pmr::memory_resource* resource = Cpu::default_resource())
+      : AnyLoDTensor(type, std::move(lod), row_shape, rows) {
+    bytes_ = Buffer<std::byte>(byte_count(), resource);
+  }
+
+  /// Stands on memory of the user's, which it reads only and keeps alive by keeping `owner`. Throws ShapeMismatch
+  /// unless the bytes are those of the rows, std::invalid_argument where the memory does not begin at a multiple of an
+  /// element's alignment.
+  template <class Owner>
+  static AnyLoDTensor wrap(DataType type, std::span<const std::byte> bytes, LoD lod, const Shape& row_shape,
+                           Owner owner, std::int64_t rows = 0) {
+    AnyLoDTensor tensor(type, std::move(lod), row_shape, rows);
+    if (static_cast<std::int64_t>(bytes.size()) != tensor.byte_count()) {
+      throw ShapeMismatch(
+          detail::text({"AnyLoDTensor: ", bytes.size(), " bytes given, expected the ", tensor.byte_count(),
+                        " of the shape ", to_string(tensor.shape()), " of ", to_string(type)}));
+    }
+    if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment_of(type) != 0) {
+      throw std::invalid_argument(detail::text({"AnyLoDTensor: memory at no multiple of the ", alignment_of(type),
+                                                " bytes that ", to_string(type), " needs"}));
+    }
+    // Read-only from here on: nothing leads from this tensor to the bytes but const references.
+    const std::span<std::byte> writable{const_cast<std::byte*>(bytes.data()), bytes.size()};
+    tensor.bytes_ = Buffer<std::byte>::wrap(writable, std::move(owner));
+    tensor.read_only_ = true;
+    return tensor;
+  }
+
+  /// The type of the elements.
+  DataType data_type() const noexcept { return data_type_; }
+  /// Whether the elements are of type T. Both UINT64 and SIZE_T are std::uint64_t.
+  template <class T>
+  bool holds() const noexcept {
+    return detail::is_element_type<T>(data_type_);
+  }
+  /// @{
+  /// The index and the shape: as those of a LoDTensor.
+  const LoD& lod() const noexcept { return lod_; }
+  int levels() const noexcept { return lod_.levels(); }
+  std::int64_t rows() const noexcept { return rows_; }
+  Shape shape() const { return Shape(rows_, row_shape()); }
+  const Shape& row_shape() const noexcept { return row_shape_ ? row_shape_->shape : scalar_row; }
+  std::int64_t row_size() const noexcept { return row_size_; }
+  /// @}
+
+  /// All values, row-major, as the memory has them.
+  std::span<const std::byte> bytes() const noexcept { return {bytes_.data(), static_cast<std::size_t>(bytes_.size())}; }
+  /// The same, to be written to. Throws std::logic_error where the memory is read-only.
+  std::span<std::byte> mutable_bytes() {
+    if (read_only_) throw std::logic_error("AnyLoDTensor: the values are read-only; copy<T>() gives some to write to");
+    return {bytes_.data(), static_cast<std::size_t>(bytes_.size())};
+  }
+  /// Whether the memory may only be read.
+  bool read_only() const noexcept { return read_only_; }
+
+  /// The values and levels, borrowed: valid for as long as a sharer of the memory and this object are. Throws
+  /// ShapeMismatch unless the elements are of type T.
+  template <class T>
+  LoDTensorView<const T, Cpu> view() const {
+    detail::check_element_type<T>(data_type_, "AnyLoDTensor");
+    return unchecked_view<T>();
+  }
+  /// A tensor on the same memory, which it keeps alive. Throws ShapeMismatch unless the elements are of type T.
+  template <class T>
+  LoDTensor<const T, Cpu> as() const {
+    detail::check_element_type<T>(data_type_, "AnyLoDTensor");
+    return LoDTensor<const T, Cpu>(lod_, rows_, row_shape_, row_size_, Buffer<std::byte>(bytes_).as<const T>());
+  }
+  /// A tensor with values of its own. Throws ShapeMismatch unless the elements are of type T.
+  template <class T>
+  LoDTensor<T, Cpu> copy() const {
+    const auto from = view<T>();
+    LoDTensor<T, Cpu> to(lod_, rows_, row_shape_, row_size_, Buffer<T>(rows_ * row_size_, Cpu::default_resource()));
+    to.values_.assign(from.data());
+    return to;
+  }
+  /// The memory itself, as a tensor; a copy of it where it is read-only. Where copies of this object are left they
+  /// share it, and see what is written. Throws ShapeMismatch, and stays as it was, unless the elements are of type T.
+  template <class T>
+  LoDTensor<T, Cpu> take() && {
+    detail::check_element_type<T>(data_type_, "AnyLoDTensor");
+    if (read_only_) return copy<T>();
+    AnyLoDTensor taken(std::move(*this));
+    return LoDTensor<T, Cpu>(std::move(taken.lod_), taken.rows_, std::move(taken.row_shape_), taken.row_size_,
+                             std::move(taken.bytes_).as<T>());
+  }
+
+  /// The same values under another LoD; they are shared. Throws ShapeMismatch unless `lod` is for as many rows; one
+  /// without a level fits any number.
+  AnyLoDTensor with_lod(LoD lod) const {
+    detail::check_rows(lod, rows_);
+    AnyLoDTensor other = *this;
+    other.lod_ = std::move(lod);
+    return other;
+  }
+
+  /// f(view), with the view that `view<T>()` gives for the T of the elements. Throws std::invalid_argument where C++
+  /// has no such T: FP8_E4M3FN, FP8_E5M2.
+  template <class F>
+  decltype(auto) visit(F&& f) const {
+    return detail::with_element_type(data_type_, [&](auto element) -> decltype(auto) {
+      return f(unchecked_view<typename decltype(element)::type>());
+    });
+  }
+
+  AnyLoDTensor(const AnyLoDTensor&) noexcept = default;
+  AnyLoDTensor& operator=(const AnyLoDTensor&) noexcept = default;
+  /// The source is left with no rows and no level.
+  AnyLoDTensor(AnyLoDTensor&& other) noexcept
+      : data_type_(other.data_type_),
+        read_only_(std::exchange(other.read_only_, false)),
+        lod_(std::exchange(other.lod_, LoD())),
+        row_shape_(std::move(other.row_shape_)),
+        rows_(std::exchange(other.rows_, 0)),
+        row_size_(std::exchange(other.row_size_, 1)),
+        bytes_(std::move(other.bytes_)) {}
+  /// Likewise.
+  AnyLoDTensor& operator=(AnyLoDTensor&& other) noexcept {
+    AnyLoDTensor taken(std::move(other));
+    std::swap(data_type_, taken.data_type_);
+    std::swap(read_only_, taken.read_only_);
+    std::swap(lod_, taken.lod_);
+    std::swap(row_shape_, taken.row_shape_);
+    std::swap(rows_, taken.rows_);
+    std::swap(row_size_, taken.row_size_);
+    std::swap(bytes_, taken.bytes_);
+    return *this;
+  }
+  ~AnyLoDTensor() = default;
+
+ private:
+  using RowShape = detail::Reference<const detail::RowShape>;
+  static constexpr Shape scalar_row{};
+
+  /// Everything but the values.
+  AnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, std::int64_t rows)
+      : data_type_(type), rows_(lod.levels() > 0 ? lod.rows() : rows), row_size_(row_shape.elements()) {
+    if (!is_pod(type)) {
+      throw std::invalid_argument(detail::text({"AnyLoDTensor: ", static_cast<std::int32_t>(type), " is no DataType"}));
+    }
+    if (!row_shape.empty()) row_shape_ = RowShape::adopt(new detail::RowShape(row_shape));
+    // The number of elements fits 64 bits, or the shape throws; that of the bytes is checked here.
+    detail::checked_bytes(Shape(rows_, row_shape).elements(), size_of(type));
+    lod_ = std::move(lod);
+  }
+  std::int64_t byte_count() const noexcept {
+    return rows_ * row_size_ * static_cast<std::int64_t>(size_of(data_type_));
+  }
+  static std::size_t alignment_of(DataType type) noexcept {
+    const bool is_complex = type == DataType::COMPLEX64 || type == DataType::COMPLEX128;
+    return is_complex ? size_of(type) / 2 : size_of(type);
+  }
+  template <class T>
+  LoDTensorView<const T, Cpu> unchecked_view() const noexcept {
+    return {reinterpret_cast<const T*>(bytes_.data()), levels() > 0 ? lod_.view() : LoDView::plain(0, rows_),
+            &row_shape(), row_size_};
+  }
+
+  DataType data_type_ = DataType::FP32;
+  bool read_only_ = false;
+  LoD lod_;
+  RowShape row_shape_;
+  std::int64_t rows_ = 0;
+  std::int64_t row_size_ = 1;
+  Buffer<std::byte> bytes_;
+};
+
+/// Row-sparse values of any element type: everything but the element type is as with SelectedRows. The values are
+/// shared by copies, as those of an AnyLoDTensor are; the ids are copied.
+class AnySelectedRows {
+ public:
+  /// No rows, of height 0.
+  AnySelectedRows() = default;
+
+  /// Takes them over: nothing is copied but the ids.
+  template <class T>
+  AnySelectedRows(SelectedRows<T, Cpu> x) : rows_(x.rows()), height_(x.height()), value_(std::move(x.value())) {}
+
+  /// Row i of `value` belongs to id rows[i]. Throws OutOfRange for an id outside [0, height), ShapeMismatch for a
+  /// negative height and where the numbers of ids and rows differ. Levels of `value` are dropped.
+  AnySelectedRows(std::vector<std::int64_t> rows, std::int64_t height, AnyLoDTensor value) {
+    if (value.rows() != static_cast<std::int64_t>(rows.size())) {
+      throw ShapeMismatch(
+          detail::text({"AnySelectedRows: ", rows.size(), " ids, but ", value.rows(), " rows of values"}));
+    }
+    if (height < 0) throw ShapeMismatch(detail::text({"AnySelectedRows: height ", height, ", expected 0 or more"}));
+    detail::check_row_ids(rows, height, "AnySelectedRows");
+    rows_ = std::move(rows);
+    height_ = height;
+    value_ = value.with_lod(LoD());
+  }
+
+  /// The ids, one for each row of the value.
+  const std::vector<std::int64_t>& rows() const noexcept { return rows_; }
+  /// The number of rows of the dense tensor that this stands for.
+  std::int64_t height() const noexcept { return height_; }
+  /// The rows' values: a tensor with no level.
+  const AnyLoDTensor& value() const noexcept { return value_; }
+  /// {height, row shape...}: the shape of the dense tensor.
+  Shape dense_shape() const { return Shape(height_, value_.row_shape()); }
+
+  /// SelectedRows with values of their own. Throws ShapeMismatch unless the elements are of type T.
+  template <class T>
+  SelectedRows<T, Cpu> copy() const {
+    return SelectedRows<T, Cpu>(rows_, height_, value_.copy<T>());
+  }
+  /// The memory itself, as SelectedRows; a copy of it where it is read-only. Throws ShapeMismatch, and stays as it was,
+  /// unless the elements are of type T.
+  template <class T>
+  SelectedRows<T, Cpu> take() && {
+    auto value = std::move(value_).take<T>();
+    return SelectedRows<T, Cpu>(std::exchange(rows_, {}), std::exchange(height_, 0), std::move(value));
+  }
+
+ private:
+  std::vector<std::int64_t> rows_;
+  std::int64_t height_ = 0;
+  AnyLoDTensor value_;
+};
+
+/// The description of what it holds: as of a LoDTensor.
+inline LoDTensorDesc describe(const AnyLoDTensor& x) {
+  const Shape shape = x.shape();
+  return {{x.data_type(), std::vector<std::int64_t>(shape.begin(), shape.end())}, x.levels()};
+}
+/// The description of what it holds: as of SelectedRows.
+inline TensorDesc describe(const AnySelectedRows& x) {
+  const Shape shape = x.dense_shape();
+  return {x.value().data_type(), std::vector<std::int64_t>(shape.begin(), shape.end())};
+}
+/// The same as a variable of type LOD_TENSOR.
+inline VarDesc describe(std::string name, const AnyLoDTensor& x) {
+  LoDTensorDesc desc = describe(x);
+  return VarDesc::lod_tensor(std::move(name), std::move(desc.tensor), desc.lod_level);
+}
+/// The same as a variable of type SELECTED_ROWS.
+inline VarDesc describe(std::string name, const AnySelectedRows& x) {
+  return VarDesc::selected_rows(std::move(name), describe(x));
+}
+
+}  // namespace lod

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup core
+/// Tensors as arrays of Arrow: the same memory, described by Arrow's structs.
+#pragma once
+
+#include <lod/any_tensor.hpp>
+#include <lod/arrow/abi.hpp>
+#include <lod/arrow/schema.hpp>
+#include <lod/data_type.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/lod_tensor.hpp>
+#include <lod/lod_view.hpp>
+#include <lod/reference.hpp>
+#include <lod/shape.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace lod {
+
+namespace detail {
+
+/// What keeps memory that is given away: whoever is the last.
+using ArrowOwner = Reference<const Shared>;
+
+template <class Owner>
+ArrowOwner share_owner(Owner owner) {
+  return ArrowOwner::adopt(new OwnerBlock<Owner>(std::move(owner)));
+}
+
+/// The buffers of a struct: no validity bitmap, since nothing is null, and perhaps a second one.
+struct ArrowBuffers {
+  ArrowOwner owner;
+  const void* buffers[2];
+};
+
+inline ArrowHandle<ArrowArray> arrow_level(ArrowHandle<ArrowArray> child, std::int64_t length, std::int64_t n_buffers,
+                                           const void* buffer, ArrowOwner owner) {
+  auto [array, kept] = arrow_parent(std::move(child), ArrowBuffers{std::move(owner), {nullptr, buffer}});
+  array.get()->length = length;
+  array.get()->n_buffers = n_buffers;
+  array.get()->buffers = kept->buffers;
+  return std::move(array);
+}
+
+/// Rows, whose first one begins at `first_value`, under levels whose offsets the consumer reads where
+/// `place(offsets)` says. `nothing` is the buffer of no values.
+template <class Place>
+ArrowHandle<ArrowArray> arrow_of(DataType type, const LoDView& lod, const Shape& row_shape, const void* first_value,
+                                 const void* nothing, const ArrowOwner& owner, const Place& place) {
+  // The offsets of a list count from the first item of what lies below it. So below a level of a part there is the
+  // whole tensor, from its first row to the last row of the part.
+  const bool nested = lod.levels() > 0;
+  const std::int64_t rows = nested ? lod.last_row() : lod.rows();
+  const std::int64_t elements = rows * row_shape.elements();
+  const void* values = nothing;
+  if (elements > 0) {
+    const std::int64_t before = nested ? lod.first_row() * row_shape.elements() : 0;
+    values = static_cast<const std::byte*>(first_value) - before * static_cast<std::int64_t>(size_of(type));
+  }
+  auto array = arrow_level({}, elements, 2, values, owner);
+  for (std::size_t dim = row_shape.size(); dim-- > 0;) {
+    std::int64_t lists = rows;
+    for (std::size_t above = 0; above < dim; ++above) lists *= row_shape[above];
+    array = arrow_level(std::move(array), lists, 1, nullptr, owner);
+  }
+  for (int level = lod.levels(); level-- > 0;) {
+    const std::int64_t* offsets = lod.offsets(level).data();
+    std::int64_t sequences = lod.size(level);
+    if (level > 0) {
+      const auto above = lod.offsets(level - 1);
+      offsets -= above.front();
+      sequences = above.back();
+    }
+    array = arrow_level(std::move(array), sequences, 2, place(offsets), owner);
+  }
+  return array;
+}
+
+/// The array itself, or in the struct that says which device's memory it is in.
+template <ArrowArrayStruct Array>
+ArrowHandle<Array> arrow_on(ArrowHandle<ArrowArray> array, [[maybe_unused]] ArrowDeviceType type,
+                            [[maybe_unused]] std::int64_t device) {
+  if constexpr (std::same_as<Array, ArrowArray>) {
+    return array;
+  } else {
+    ArrowDeviceArray on_device{};
+    array.move_to(&on_device.array);
+    on_device.device_id = device;
+    on_device.device_type = type;
+    return ArrowHandle<ArrowDeviceArray>(&on_device);
+  }
+}
+
+/// A buffer of no bytes. The specification allows null there; not all who read it do.
+alignas(64) inline constexpr std::byte empty_arrow_buffer[64] = {};
+
+/// What other implementations give as the number of the CPU.
+inline constexpr std::int64_t arrow_cpu = -1;
+
+template <ArrowArrayStruct Array>
+ArrowHandle<Array> arrow_on_cpu(DataType type, const LoDView& lod, const Shape& row_shape, const void* first_value,
+                                const ArrowOwner& owner) {
+  const auto in_place = [](const std::int64_t* offsets) { return offsets; };
+  return arrow_on<Array>(arrow_of(type, lod, row_shape, first_value, empty_arrow_buffer, owner, in_place),
+                         ARROW_DEVICE_CPU, arrow_cpu);
+}
+
+template <ArrowArrayStruct Array, class T>
+ArrowHandle<Array> give_arrow(LoDTensor<T> x) {
+  check_arrow_type<T>();
+  const ArrowOwner owner = share_owner(std::move(x));
+  const LoDTensor<T>& kept = static_cast<const OwnerBlock<LoDTensor<T>>*>(owner.get())->owner;
+  return arrow_on_cpu<Array>(data_type_v<T>, kept.lod_view(), kept.row_shape(), kept.data(), owner);
+}
+
+}  // namespace detail
+
+/// x as an array of Arrow, without a copy: large lists of large lists ... of lists of fixed size ... of elements, of
+/// the type that `arrow_schema(x)` names. There are as many items as x has sequences at its outermost level, or rows
+/// where it has no level. The array shares the memory of x, offsets included, or, from a temporary, takes it; it keeps
+/// that memory alive, unless it is memory that the user wrapped without an owner. By Arrow's rules nobody writes to it
+/// any more. `Array` may be ArrowDeviceArray: the same, said to be in memory of the CPU.
+///
+/// Elements: bool goes as the extension type arrow.bool8, a byte for each, since Arrow's own booleans are bits. float16
+/// is Arrow's. bfloat16 goes as binary values of two bytes under the name that Lance gives them, lance.bfloat16: Arrow
+/// has no type for it. Complex numbers have none either, and do not compile. O(levels + dimensions) time and memory.
+template <ArrowArrayStruct Array = ArrowArray, class T>
+ArrowHandle<Array> to_arrow(const LoDTensor<T>& x) {
+  return detail::give_arrow<Array>(x.with_lod(x.lod()));
+}
+template <ArrowArrayStruct Array = ArrowArray, class T>
+ArrowHandle<Array> to_arrow(LoDTensor<T>&& x) {
+  return detail::give_arrow<Array>(std::move(x));
+}
+/// The same of a view or a slice: its sequences, with the offsets that they have in the whole tensor, so that all rows
+/// of that up to the last of the slice are within the consumer's reach. `owner` (a tensor, a shared pointer, ...) keeps
+/// the values of the whole tensor alive; the LoD is kept anyway.
+template <ArrowArrayStruct Array = ArrowArray, class T, class Owner>
+ArrowHandle<Array> to_arrow(const LoDTensorView<T>& x, Owner owner) {
+  detail::check_arrow_type<T>();
+  const auto levels = detail::Reference<const detail::LoDBlock>::share(x.lod_view().block());
+  return detail::arrow_on_cpu<Array>(data_type_v<T>, x.lod_view(), x.row_shape(), x.data(),
+                                     detail::share_owner(std::pair(std::move(owner), levels)));
+}
+/// The same of a tensor whose element type is known when the program runs. Throws std::invalid_argument for complex
+/// numbers and 8-bit floating point.
+template <ArrowArrayStruct Array = ArrowArray>
+ArrowHandle<Array> to_arrow(const AnyLoDTensor& x) {
+  detail::check_arrow_type(x.data_type());
+  const LoDView levels = x.levels() > 0 ? x.lod().view() : LoDView::plain(0, x.rows());
+  return detail::arrow_on_cpu<Array>(x.data_type(), levels, x.row_shape(), x.bytes().data(), detail::share_owner(x));
+}
+
+}  // namespace lod

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup core
+/// The doorway to DLPack, by which array libraries hand each other memory without copying it: the values of a tensor
+/// and the offsets of its levels, both ways. Here for memory of the CPU; <lod/cuda/dlpack.hpp> has that of GPUs.
+///
+/// One struct of DLPack describes one dense array, so a LoD tensor goes as several of them:
+///
+///     auto values = lod::to_dlpack(x);             // {15, row shape...}
+///     auto offsets = lod::to_dlpack(x.lod(), 1);   // {7}: 0 3 5 9 10 12 15
+///     other_library(values.release(), offsets.release());
+///
+/// and comes back as several of them:
+///
+///     lod::DLPackHandle<> values(from_other_library());
+///     auto x = lod::from_dlpack<float>(std::move(values), lod::lod_from_dlpack(std::move(offsets)));
+///
+/// Both structs of the protocol are taken: DLManagedTensor, and DLManagedTensorVersioned, which headers of DLPack 1.0
+/// and later have (`to_dlpack<DLManagedTensorVersioned>(x)`). Only the second can say that memory is read-only. Where
+/// the first one is given memory that is (values of const T, and offsets always), the consumer has to know.
+///
+/// What cannot be checked is trusted: that the pointers of a struct lead to as much memory as its shape says, that its
+/// deleter keeps to the protocol, and that the bytes of a bool are 0 or 1.
+#pragma once
+
+#include <lod/any_tensor.hpp>
+#include <lod/buffer.hpp>
+#include <lod/data_type.hpp>
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/lod_tensor.hpp>
+#include <lod/lod_view.hpp>
+#include <lod/shape.hpp>
+
+#include <dlpack/dlpack.h>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+/// A struct of the protocol that brings a deleter for its memory: DLManagedTensor or DLManagedTensorVersioned.
+template <class X>
+concept DLPackManaged = requires(X& tensor) {
+  { tensor.dl_tensor } -> std::same_as<DLTensor&>;
+  tensor.manager_ctx;
+  tensor.deleter(&tensor);
+};
+
+/// Deletes structs of the protocol, as std::unique_ptr asks for it.
+struct DLPackDeleter {
+  /// Calls the deleter that the struct brings; some bring none.
+  template <DLPackManaged Managed>
+  void operator()(Managed* tensor) const noexcept {
+    if (tensor->deleter) tensor->deleter(tensor);
+  }
+};
+
+/// Owns a struct of the protocol: its deleter is called once, unless `release()` has given the struct away. From a bare
+/// pointer that a library gave: `DLPackHandle<>(pointer)`.
+template <DLPackManaged Managed = DLManagedTensor>
+using DLPackHandle = std::unique_ptr<Managed, DLPackDeleter>;
+
+namespace detail {
+
+/// Type codes of DLPack by their numbers, since older headers lack the names of the last three.
+enum class DLPackCode : std::uint8_t {
+  INT = 0,
+  UINT = 1,
+  FLOAT = 2,
+  BFLOAT = 4,
+  COMPLEX = 5,
+  BOOL = 6,
+  FLOAT8_E4M3FN = 10,
+  FLOAT8_E5M2 = 12,
+};
+
+constexpr DLPackCode dlpack_code(DataType type) noexcept {
+  switch (type) {
+    case DataType::BOOL:
+      return DLPackCode::BOOL;
+    case DataType::INT8:
+    case DataType::INT16:
+    case DataType::INT32:
+    case DataType::INT64:
+      return DLPackCode::INT;
+    case DataType::UINT8:
+    case DataType::UINT32:
+    case DataType::UINT64:
+    case DataType::SIZE_T:
+      return DLPackCode::UINT;
+    case DataType::FP16:
+    case DataType::FP32:
+    case DataType::FP64:
+      return DLPackCode::FLOAT;
+    case DataType::BF16:
+      return DLPackCode::BFLOAT;
+    case DataType::COMPLEX64:
+    case DataType::COMPLEX128:
+      return DLPackCode::COMPLEX;
+    case DataType::FP8_E4M3FN:
+      return DLPackCode::FLOAT8_E4M3FN;
+    case DataType::FP8_E5M2:
+      return DLPackCode::FLOAT8_E5M2;
+  }
+  return DLPackCode::INT;
+}
+
+constexpr DLDataType dlpack_type(DataType type) noexcept {
+  return {static_cast<std::uint8_t>(dlpack_code(type)), static_cast<std::uint8_t>(8 * size_of(type)), 1};
+}
+
+/// Throws std::invalid_argument for elements that have no DataType.
+inline DataType data_type_of(const DLDataType& type) {
+  using enum DataType;
+  for (const DataType known : {BOOL, INT8, INT16, INT32, INT64, UINT8, UINT32, UINT64, FP16, BF16, FP32, FP64,
+                               COMPLEX64, COMPLEX128, FP8_E4M3FN, FP8_E5M2}) {
+    const DLDataType same = dlpack_type(known);
+    if (type.code == same.code && type.bits == same.bits && type.lanes == 1) return known;
+  }
+  throw std::invalid_argument(text({"from_dlpack: elements of type code ", type.code, " with ", type.bits, " bits and ",
+                                    type.lanes, " lanes, for which there is no DataType"}));
+}
+
+template <class Managed>
+inline constexpr bool has_dlpack_version = requires(Managed& tensor) {
+  tensor.version.major;
+  tensor.flags;
+};
+/// The version whose rules are kept here, and the flag of read-only memory.
+inline constexpr std::uint32_t dlpack_major = 1;
+inline constexpr std::uint32_t dlpack_minor = 1;
+inline constexpr std::uint64_t dlpack_read_only = 1;
+
+/// A struct that is given away, with all that it points to and what keeps its memory alive.
+template <class Managed, class Owner>
+struct DLPackBlock {
+  explicit DLPackBlock(Owner&& kept) : owner(std::move(kept)) {}
+  Managed tensor{};
+  Owner owner;
+  std::int64_t shape[Shape::max_rank];
+  std::int64_t strides[Shape::max_rank];
+};
+
+/// A dense array of `shape`, of rank 1 at least, at `data`, where `owner` keeps it.
+template <DLPackManaged Managed, class Owner>
+DLPackHandle<Managed> give_dlpack(const void* data, const Shape& shape, DataType type, DLDevice device, bool read_only,
+                                  Owner owner) {
+  using Block = DLPackBlock<Managed, Owner>;
+  auto block = std::make_unique<Block>(std::move(owner));
+  std::int64_t stride = 1;
+  for (std::size_t dim = shape.size(); dim-- > 0;) {
+    block->shape[dim] = shape[dim];
+    block->strides[dim] = stride;
+    stride *= shape[dim];
+  }
+  Managed& tensor = block->tensor;
+  DLTensor& array = tensor.dl_tensor;
+  array.data = shape.elements() > 0 ? const_cast<void*>(data) : nullptr;
+  array.device = device;
+  array.ndim = static_cast<int>(shape.size());
+  array.dtype = dlpack_type(type);
+  array.shape = block->shape;
+  array.strides = block->strides;
+  if constexpr (has_dlpack_version<Managed>) {
+    tensor.version.major = dlpack_major;
+    tensor.version.minor = dlpack_minor;
+    tensor.flags = read_only ? dlpack_read_only : 0;
+  }
+  tensor.deleter = [](Managed* self) { delete static_cast<Block*>(self->manager_ctx); };
+  tensor.manager_ctx = block.get();
+  return DLPackHandle<Managed>(&block.release()->tensor);
+}
+
+inline constexpr DLDevice dlpack_cpu{kDLCPU, 0};
+
+/// All rows of x, which shares its memory with whom it is to be kept for.
+template <DLPackManaged Managed, class T>
+DLPackHandle<Managed> give_dlpack(LoDTensor<T> x) {
+  const void* const data = x.data();
+  const Shape shape = x.shape();
+  return give_dlpack<Managed>(data, shape, data_type_v<T>, dlpack_cpu, std::is_const_v<T>, std::move(x));
+}
+
+/// A dense row-major array that somebody else describes.
+struct DLPackArray {
+  DataType type;
+  Shape shape;
+  void* data;  // null where there are no elements
+
+  /// A number alone is one scalar row, as for LoDTensor.
+  std::int64_t rows() const noexcept { return shape.empty() ? 1 : shape.front(); }
+};
+
+/// Throws ShapeMismatch where rows and columns are not behind one another.
+inline void check_strides(const DLTensor& tensor, const Shape& shape) {
+  if (!tensor.strides || shape.elements() == 0) return;
+  std::int64_t expected = 1;
+  for (std::size_t dim = shape.size(); dim-- > 0;) {
+    // Nobody steps along a dimension of one, and libraries write there what they like.
+    if (shape[dim] != 1 && tensor.strides[dim] != expected) {
+      throw ShapeMismatch(
+          text({"from_dlpack: the stride of dimension ", dim, " is ", tensor.strides[dim], ", expected ", expected,
+                " for a compact row-major array of shape ", to_string(shape), "; copy it into one first"}));
+    }
+    expected *= shape[dim];
+  }
+}
+
+/// What the struct describes. Throws as `from_dlpack` does; the device is the caller's to check.
+inline DLPackArray read_dlpack(const DLTensor& tensor) {
+  if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape)) {
+    throw std::invalid_argument(
+        text({"from_dlpack: ", tensor.ndim, " dimensions", tensor.ndim < 0 ? "" : ", but no shape"}));
+  }
+  DLPackArray array{data_type_of(tensor.dtype), {}, nullptr};
+  if (tensor.ndim > 0) {
+    array.shape = Shape(std::span<const std::int64_t>{tensor.shape, static_cast<std::size_t>(tensor.ndim)});
+  }
+  check_strides(tensor, array.shape);
+  if (checked_bytes(array.shape.elements(), size_of(array.type)) == 0) return array;
+  if (!tensor.data) {
+    throw std::invalid_argument(text({"from_dlpack: no data for an array of shape ", to_string(array.shape)}));
+  }
+  // As a number: nothing may be added to a pointer that would lead out of its array.
+  array.data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset);
+  return array;
+}
+
+/// Throws std::invalid_argument for no struct, and for one of another major version, of which nothing but the deleter
+/// may be touched.
+template <class Managed>
+void check_given(const Managed* tensor) {
+  if (!tensor) throw std::invalid_argument("from_dlpack: no tensor");
+  if constexpr (has_dlpack_version<Managed>) {
+    if (tensor->version.major != dlpack_major) {
+      throw std::invalid_argument(
+          text({"from_dlpack: version ", tensor->version.major, " of DLPack, expected ", dlpack_major}));
+    }
+  }
+}
+template <class Managed>
+bool is_read_only(const Managed& tensor) noexcept {
+  if constexpr (has_dlpack_version<Managed>) {
+    return (tensor.flags & dlpack_read_only) != 0;
+  } else {
+    return false;
+  }
+}
+
+/// The array of a tensor in memory that the CPU can read. Throws as `from_dlpack` does.
+template <class Managed>
+DLPackArray read_on_cpu(const Managed* tensor) {
+  check_given(tensor);
+  const DLDevice device = tensor->dl_tensor.device;
+  // Memory of the CPU, the same pinned for CUDA or for ROCm, and what CUDA moves to whom it is read by.
+  if (device.device_type != kDLCPU && device.device_type != kDLCUDAHost && device.device_type != kDLROCMHost &&
+      device.device_type != kDLCUDAManaged) {
+    throw std::invalid_argument(text(
+        {"from_dlpack: memory of device type ", static_cast<int>(device.device_type), ", which the CPU cannot read"}));
+  }
+  return read_dlpack(tensor->dl_tensor);
+}
+
+/// Throws unless T is the type of the elements, and const where they are read-only.
+template <class T, class Managed>
+void check_elements(const DLPackArray& array, const Managed& tensor) {
+  check_element_type<T>(array.type, "from_dlpack");
+  if (is_read_only(tensor) && !std::is_const_v<T>) {
+    throw std::invalid_argument("from_dlpack: the memory is read-only; from_dlpack<const T> takes it");
+  }
+}
+
+/// A tensor on the array, in memory of the device of `resource`.
+template <class T, class Device, class Owner>
+LoDTensor<T, Device> take_dlpack(const DLPackArray& array, LoD lod, Owner owner,
+                                 typename Device::memory_resource* resource) {
+  return wrap_rows<T, Device>(static_cast<T*>(array.data), array.rows(), std::move(lod), array.shape.without_first(),
+                              std::move(owner), resource);
+}
+
+}  // namespace detail
+
+/// The values of x as a dense array {rows, row shape...}, without a copy. The array shares the memory of x, or, from a
+/// temporary, takes it; it keeps that memory alive, unless it is memory that the user wrapped without an owner. What is
+/// written to one is seen in the other; from a const tensor, or one of const T, the array is read-only (see above how
+/// far that is said). Its strides are written out; its data pointer is null where there are no elements. Levels are
+/// not part of it: `to_dlpack(x.lod(), level)`. O(1), one allocation.
+template <DLPackManaged Managed = DLManagedTensor, class T>
+DLPackHandle<Managed> to_dlpack(LoDTensor<T>& x) {
+  return detail::give_dlpack<Managed>(x.with_lod(LoD()));
+}
+template <DLPackManaged Managed = DLManagedTensor, class T>
+DLPackHandle<Managed> to_dlpack(const LoDTensor<T>& x) {
+  return detail::give_dlpack<Managed>(x.with_lod(LoD()));
+}
+template <DLPackManaged Managed = DLManagedTensor, class T>
+DLPackHandle<Managed> to_dlpack(LoDTensor<T>&& x) {
+  return detail::give_dlpack<Managed>(std::move(x).with_lod(LoD()));
+}
+/// The same of a view or a slice: the array begins at the first row of it. `owner` (a tensor, a shared pointer, ...)
+/// keeps the rows alive, and is destroyed with the array.
+template <DLPackManaged Managed = DLManagedTensor, class T, class Owner>
+DLPackHandle<Managed> to_dlpack(const LoDTensorView<T>& x, Owner owner) {
+  return detail::give_dlpack<Managed>(x.data(), x.shape(), data_type_v<T>, detail::dlpack_cpu, std::is_const_v<T>,
+                                      std::move(owner));
+}
+/// The same of a tensor whose element type is known when the program runs: the array shares its memory, read-only where
+/// that is. SIZE_T goes as the 64-bit unsigned integers that it is.
+template <DLPackManaged Managed = DLManagedTensor>
+DLPackHandle<Managed> to_dlpack(const AnyLoDTensor& x) {
+  return detail::give_dlpack<Managed>(x.bytes().data(), x.shape(), x.data_type(), detail::dlpack_cpu, x.read_only(), x);
+}
+
+/// The offsets of a level as an array of size(level) + 1 INT64, without a copy. It keeps the LoD, and is read-only: a
+/// LoD never changes, and whoever writes to the array breaks all tensors that share the LoD. Throws OutOfRange for a
+/// level that there is not. O(1), one allocation.
+template <DLPackManaged Managed = DLManagedTensor>
+DLPackHandle<Managed> to_dlpack(const LoD& lod, int level) {
+  const auto offsets = lod.offsets(level);
+  return detail::give_dlpack<Managed>(offsets.data(), Shape{static_cast<std::int64_t>(offsets.size())}, DataType::INT64,
+                                      detail::dlpack_cpu, true, lod);
+}
+
+/// A tensor on the array of another library, without a copy: dimension 0 are the rows of `lod`, the others the row
+/// shape; without a level, the array is a plain tensor, and one of rank 0 a scalar row. The tensor owns the array: the
+/// deleter is called when the last that shares the memory is gone, at once where there are no elements, and also where
+/// this throws: always once. For T without const, what is written to the tensor is seen by the other library.
+///
+/// The array is in memory that the CPU reads: its own, pinned, or managed by CUDA, whose work on it the caller has
+/// waited for. It is compact and row-major: its strides are null, or those of its shape (those of dimensions of size 1,
+/// and all of an array without elements, do not count).
+///
+/// Throws ShapeMismatch for elements of another type than T, for strides that leave gaps, for more than
+/// `Shape::max_rank` dimensions, and where `lod` is for another number of rows; std::invalid_argument for memory of
+/// another device, without an address, not aligned for its elements, or read-only although T is not const, for elements
+/// that have no DataType, and for another major version of DLPack. O(1).
+template <class T, DLPackManaged Managed>
+LoDTensor<T> from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
+  const detail::DLPackArray array = detail::read_on_cpu(tensor.get());
+  detail::check_elements<T>(array, *tensor);
+  return detail::take_dlpack<T, Cpu>(array, std::move(lod), std::move(tensor), Cpu::default_resource());
+}
+/// The same where the element type is known when the program runs; read-only where the memory is said to be, and for
+/// the 8-bit floating-point types, which no type of C++ stands for.
+template <DLPackManaged Managed>
+AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
+  const detail::DLPackArray array = detail::read_on_cpu(tensor.get());
+  if (array.type == DataType::FP8_E4M3FN || array.type == DataType::FP8_E5M2) {
+    detail::check_rows(lod, array.rows());
+    const std::span<const std::byte> bytes{static_cast<const std::byte*>(array.data),
+                                           static_cast<std::size_t>(array.shape.elements())};
+    return AnyLoDTensor::wrap(array.type, bytes, std::move(lod), array.shape.without_first(), std::move(tensor),
+                              array.rows());
+  }
+  const bool read_only = detail::is_read_only(*tensor);
+  return detail::with_element_type(array.type, [&](auto element) {
+    using T = typename decltype(element)::type;
+    Cpu::memory_resource* const resource = Cpu::default_resource();
+    return read_only
+               ? AnyLoDTensor(detail::take_dlpack<const T, Cpu>(array, std::move(lod), std::move(tensor), resource))
+               : AnyLoDTensor(detail::take_dlpack<T, Cpu>(array, std::move(lod), std::move(tensor), resource));
+  });
+}
+
+/// A LoD on arrays of another library, outermost level first: each has one dimension and elements of type INT64, the
+/// offsets of a level. They are not copied; their deleters are called when the last that shares the LoD is gone, and
+/// where this throws. The other library must not write to them any more. Throws InvalidLoD as `LoD::from_offsets` does,
+/// ShapeMismatch and std::invalid_argument as `from_dlpack` does, and ShapeMismatch for another rank. O(sequences).
+template <DLPackManaged Managed>
+LoD lod_from_dlpack(std::vector<DLPackHandle<Managed>> offsets) {
+  std::vector<LoDTensor<const std::int64_t>> arrays;
+  std::vector<std::span<const std::int64_t>> levels;
+  arrays.reserve(offsets.size());
+  for (auto& level : offsets) {
+    auto& array = arrays.emplace_back(from_dlpack<const std::int64_t>(std::move(level)));
+    if (!array.row_shape().empty()) {
+      throw ShapeMismatch(detail::text({"lod_from_dlpack: level ", levels.size(), " has the shape ",
+                                        to_string(array.shape()), ", expected one dimension"}));
+    }
+    levels.push_back(array.values());
+  }
+  return LoD::wrap(levels, std::move(arrays));
+}
+
+}  // namespace lod

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// Files that are there as a whole or not at all.
+#pragma once
+
+#include <lod/error.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace lod::detail {
+
+/// Throws std::system_error for what `errno` says. The text is "<action> '<path>': <what the system calls it>".
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_file_error(const char* action, const std::string& path) {
+  const int code = errno;
+  throw std::system_error(code, std::generic_category(), text({action, " '", path, "'"}));
+}
+
+/// Writes a file that takes the place of the one at `path`, if there is one, in the moment of `commit()`. Until then,
+/// and if the program or the machine stops before, whoever opens `path` finds what was there. What is written has no
+/// name until then, and so goes with the process, however that ends. Where the file system has no files without a name,
+/// it goes to "<path>.<process>-<number>.tmp" beside it, which the destructor removes where nothing was committed.
+///
+/// The new file has the permissions of any new file, not those of the old one; a symbolic link at `path` is replaced,
+/// not followed. Nothing is gathered: each `write` is a call of the system, so small pieces are best put together.
+class AtomicFile {
+ public:
+  /// Opens the temporary file. Throws std::system_error.
+  explicit AtomicFile(std::string path) : path_(std::move(path)) {
+#ifdef O_TMPFILE
+    // It gets its name by way of /proc, which need not be there.
+    if (::access("/proc/self/fd", X_OK) == 0) {
+      file_ = ::open(folder().c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+      if (file_ >= 0) return;
+    }
+#endif
+    do {
+      temporary_ = next_name();
+      file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (file_ < 0 && (errno == EEXIST || errno == EINTR));
+    if (file_ < 0) throw_file_error("create", temporary_);
+  }
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile() {
+    if (file_ >= 0) ::close(file_);
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  }
+
+  /// Appends `size` bytes, all of them. Throws std::system_error.
+  void write(const void* bytes, std::size_t size) {
+    const auto* at = static_cast<const char*>(bytes);
+    while (size > 0) {
+      const ::ssize_t written = ::write(file_, at, size);
+      if (written < 0) {
+        if (errno == EINTR) continue;
+        throw_file_error("write", path_);
+      }
+      at += written;
+      size -= static_cast<std::size_t>(written);
+    }
+  }
+
+  /// Writes over `size` bytes from byte `offset` on, which are there already. Throws std::system_error.
+  void overwrite(std::uint64_t offset, const void* bytes, std::size_t size) {
+    const auto* at = static_cast<const char*>(bytes);
+    while (size > 0) {
+      const ::ssize_t written = ::pwrite(file_, at, size, static_cast<::off_t>(offset));
+      if (written < 0) {
+        if (errno == EINTR) continue;
+        throw_file_error("write", path_);
+      }
+      at += written;
+      offset += static_cast<std::uint64_t>(written);
+      size -= static_cast<std::size_t>(written);
+    }
+  }
+
+  /// Waits until the bytes are on the disk, then puts the file in its place, and waits for that too. Nothing may be
+  /// written afterwards. Throws std::system_error; then the old file is still there, unless the text says "sync
+  /// folder".
+  void commit() {
+    if (::fsync(file_) != 0) throw_file_error("sync", path_);
+    if (temporary_.empty()) give_name();
+    if (::close(std::exchange(file_, -1)) != 0 && errno != EINTR) throw_file_error("close", path_);
+    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) throw_file_error("rename to", path_);
+    temporary_.clear();
+    sync_folder();
+  }
+
+ private:
+  std::string next_name() const {
+    static std::atomic<std::uint64_t> number = 0;
+    return text({path_, ".", static_cast<std::int64_t>(::getpid()), "-", ++number, ".tmp"});
+  }
+  /// A name cannot be given in the place of an old file: it is one beside it, for a moment.
+  void give_name() {
+    const std::string unnamed = text({"/proc/self/fd/", file_});
+    std::string name = next_name();
+    while (::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      if (errno != EEXIST) throw_file_error("create", name);
+      name = next_name();
+    }
+    temporary_ = std::move(name);
+  }
+  std::string folder() const {
+    const std::size_t slash = path_.rfind('/');
+    return slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+  }
+
+  /// The name is on the disk only when the folder is. A folder that may not be read, or a file system that does not
+  /// sync folders, is no error: there is nothing left to do.
+  void sync_folder() const {
+    const int file = ::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0) return;
+    const int status = ::fsync(file);
+    const int code = errno;
+    ::close(file);
+    if (status != 0 && code != EINVAL && code != ENOTSUP && code != EROFS) {
+      errno = code;
+      throw_file_error("sync folder", folder());
+    }
+  }
+
+  std::string path_;
+  std::string temporary_;  // none, while the file has no name
+  int file_ = -1;
+};
+
+}  // namespace lod::detail

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup files
+/// Checksums of what is in files: the XXH3 hash of 64 bits. The doorway to xxHash, whose code is in its header.
+#pragma once
+
+#include <lod/target.hpp>
+
+// At -Og g++ does not see through the pointers to functions by which xxHash tells its loops what to inline, and gives
+// up on them.
+#if defined(__GNUC__) && !defined(__clang__)
+#  pragma GCC push_options
+#  pragma GCC optimize("O3")
+#endif
+#ifndef XXH_INLINE_ALL
+#  define XXH_INLINE_ALL
+#endif
+#include <xxhash.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#  pragma GCC pop_options
+#endif
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lod::detail::inline LOD_TARGET {
+
+/// The checksum of bytes that come in pieces.
+class Checksum {
+ public:
+  Checksum() noexcept { XXH3_64bits_reset(&state_); }
+
+  void add(const void* bytes, std::size_t size) noexcept {
+    if (size > 0) XXH3_64bits_update(&state_, bytes, size);
+  }
+  /// Of all bytes so far.
+  std::uint64_t value() const noexcept { return XXH3_64bits_digest(&state_); }
+
+ private:
+  XXH3_state_t state_;
+};
+
+}  // namespace lod::detail::inline LOD_TARGET

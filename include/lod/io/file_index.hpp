@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup files
+/// What an open file of the library's format holds, and where: the footer, checked.
+#pragma once
+
+#include <lod/desc.hpp>
+#include <lod/error.hpp>
+#include <lod/io/checksum.hpp>
+#include <lod/io/file_format.hpp>
+#include <lod/io/mapped_file.hpp>
+#include <lod/proto.hpp>
+#include <lod/reference.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lod::detail::inline LOD_TARGET {
+
+/// An open file and its variables by name. What tensors on the mapping keep alive.
+///
+/// Everything that the footer says is checked when the file is opened, before anything is allocated that is larger than
+/// the footer: where each buffer is, that its size is that of the shape, that it is aligned and overlaps no other. What
+/// is in the buffers is not looked at. The footer is copied, so that nothing that happens to the file makes it untrue
+/// of the mapping.
+class FileIndex final : public Shared {
+ public:
+  /// Throws std::system_error, ParseError.
+  static Reference<const FileIndex> open(std::string path) {
+    return Reference<const FileIndex>::adopt(new FileIndex(std::move(path)));
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    all.reserve(entries_.size());
+    for (const Entry& entry : entries_) all.push_back(entry.name);
+    return all;
+  }
+  bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
+  /// Throws OutOfRange.
+  proto::file::Variable variable(std::string_view name) const;
+
+  /// A buffer where it lies.
+  std::span<const std::byte> bytes(const proto::file::Buffer& buffer) const noexcept {
+    return file_.bytes().subspan(buffer.begin, buffer.size);
+  }
+  /// Reads a buffer in parts, the one from byte `done` on into the memory `to(done)`. Throws ParseError where the
+  /// checksum is another.
+  template <class To>
+  void read(const std::string& variable, const proto::file::Buffer& buffer, const BufferName& name,
+            const To& to) const {
+    Checksum checksum;
+    for (std::size_t done = 0; done < buffer.size; done += file_chunk) {
+      const std::size_t size = std::min<std::size_t>(buffer.size - done, file_chunk);
+      std::byte* const part = to(done);
+      file_.read(buffer.begin + done, part, size);
+      checksum.add(part, size);
+    }
+    if (checksum.value() != buffer.checksum) {
+      fail(variable, {name.text(), ": the checksum is ", checksum.value(), ", expected ", buffer.checksum},
+           buffer.begin);
+    }
+  }
+
+  /// "'<path>': variable '<name>'", as all errors begin.
+  std::string place(std::string_view variable) const {
+    return text({"'", file_.path(), "': variable '", std::string(variable), "'"});
+  }
+  /// Throws a ParseError about a variable.
+  [[noreturn, gnu::cold, gnu::noinline]] void fail(std::string_view variable, std::initializer_list<Piece> what,
+                                                   std::size_t position) const {
+    throw ParseError(text({place(variable), ": ", text(what)}), position);
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    std::string_view record;  // the encoded proto::file::Variable, a part of the footer
+  };
+
+  explicit FileIndex(std::string path)
+      : Shared([](const Shared* shared) noexcept { delete static_cast<const FileIndex*>(shared); }),
+        file_(std::move(path)) {
+    read_footer();
+    list_variables();
+  }
+
+  [[noreturn, gnu::cold, gnu::noinline]] void fail_file(std::initializer_list<Piece> what, std::size_t position) const {
+    throw ParseError(text({"'", file_.path(), "': ", text(what)}), position);
+  }
+  /// The byte of the file where a part of the footer begins.
+  std::size_t position_of(std::string_view part) const noexcept {
+    return buffers_end_ + static_cast<std::size_t>(part.data() - footer_.data());
+  }
+  void read_footer();
+  void list_variables();
+  const Entry* find(std::string_view name) const noexcept;
+  template <class M>
+  M decode(std::string_view bytes, std::initializer_list<Piece> what) const {
+    try {
+      return lod::decode<M>(bytes);
+    } catch (const ParseError& error) {
+      throw error.inside(text({"'", file_.path(), "': ", text(what)}), position_of(bytes));
+    }
+  }
+  std::uint64_t check(const proto::file::Variable& variable, std::string_view record, std::uint64_t end) const;
+
+  MappedFile file_;
+  std::size_t buffers_end_ = 0;  // where the footer begins
+  std::string footer_;
+  std::vector<Entry> entries_;          // as in the file
+  std::vector<std::uint32_t> by_name_;  // their numbers, in the order of the names
+};
+
+/// Copies the footer, when preamble, trailer and checksum are what they should be.
+inline void FileIndex::read_footer() {
+  const std::size_t size = file_.bytes().size();
+  constexpr std::size_t least = sizeof(FilePreamble) + sizeof(FileTrailer);
+  if (size < least) fail_file({size, " bytes, expected ", least, " at least"}, size);
+
+  const FilePreamble expected;
+  FilePreamble preamble;
+  file_.read(0, &preamble, sizeof(preamble));
+  if (std::memcmp(preamble.magic, expected.magic, sizeof(preamble.magic)) != 0) {
+    fail_file({"not a file of this format: it begins with other bytes"}, 0);
+  }
+  if (preamble.version != expected.version) {
+    fail_file({"version ", preamble.version, " of the format, expected ", expected.version}, sizeof(preamble.magic));
+  }
+  FileTrailer trailer;
+  const std::size_t trailer_begin = size - sizeof(trailer);
+  file_.read(trailer_begin, &trailer, sizeof(trailer));
+  if (std::memcmp(trailer.magic, expected.magic, sizeof(trailer.magic)) != 0) {
+    fail_file({"the end is missing, or something follows it"}, size - sizeof(trailer.magic));
+  }
+  const std::size_t most = std::min(size - least, proto::detail::max_size);
+  if (trailer.footer_size > most) {
+    fail_file({"a footer of ", trailer.footer_size, " bytes, expected ", most, " at most"}, trailer_begin);
+  }
+  buffers_end_ = trailer_begin - trailer.footer_size;
+  footer_.resize(trailer.footer_size);
+  file_.read(buffers_end_, footer_.data(), footer_.size());
+  const std::uint64_t checksum = footer_checksum(preamble, footer_);
+  if (checksum != trailer.checksum) {
+    fail_file({"the checksum of the footer is ", checksum, ", expected ", trailer.checksum}, buffers_end_);
+  }
+}
+
+inline void FileIndex::list_variables() {
+  const auto contents = decode<proto::file::Footer>(footer_, {"footer"});
+  std::uint64_t end = sizeof(FilePreamble);
+  for (const std::string_view record : contents.variables) {
+    auto variable = decode<proto::file::Variable>(record, {"footer.variables[", entries_.size(), "]"});
+    end = check(variable, record, end);
+    entries_.push_back({std::move(variable.description.name), record});
+  }
+
+  by_name_.resize(entries_.size());
+  for (std::size_t i = 0; i < by_name_.size(); ++i) by_name_[i] = static_cast<std::uint32_t>(i);
+  std::sort(by_name_.begin(), by_name_.end(), [&](auto a, auto b) { return entries_[a].name < entries_[b].name; });
+  for (std::size_t i = 1; i < by_name_.size(); ++i) {
+    const Entry& entry = entries_[by_name_[i]];
+    if (entry.name == entries_[by_name_[i - 1]].name)
+      fail(entry.name, {"there is another one of this name"}, position_of(entry.record));
+  }
+}
+
+/// Checks what the footer says of a variable whose buffers begin at byte `end` or later. Returns where they end.
+inline std::uint64_t FileIndex::check(const proto::file::Variable& variable, std::string_view record,
+                                      std::uint64_t end) const {
+  const std::string& name = variable.description.name;
+  const std::string wrong = inconsistency(variable);
+  if (!wrong.empty()) fail(name, {wrong}, position_of(record));
+  for_each_buffer(variable, [&](const proto::file::Buffer& buffer, const BufferName& which) {
+    if (buffer.begin % file_alignment != 0 || buffer.begin < end) {
+      fail(name,
+           {which.text(), ": begins at byte ", buffer.begin, ", expected a multiple of ", file_alignment, " from ", end,
+            " on"},
+           position_of(record));
+    }
+    if (buffer.begin > buffers_end_ || buffer.size > buffers_end_ - buffer.begin) {
+      fail(name,
+           {which.text(), ": ", buffer.size, " bytes from byte ", buffer.begin, " on, but the footer begins at byte ",
+            buffers_end_},
+           position_of(record));
+    }
+    end = buffer.begin + buffer.size;
+  });
+  return end;
+}
+
+inline const FileIndex::Entry* FileIndex::find(std::string_view name) const noexcept {
+  const auto found =
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [&](std::uint32_t i, std::string_view wanted) { return entries_[i].name < wanted; });
+  if (found == by_name_.end() || entries_[*found].name != name) return nullptr;
+  return &entries_[*found];
+}
+
+inline proto::file::Variable FileIndex::variable(std::string_view name) const {
+  if (const Entry* entry = find(name)) return lod::decode<proto::file::Variable>(entry->record);
+  constexpr std::size_t plenty = 10;
+  std::string there;
+  for (std::size_t i = 0; i < entries_.size() && i < plenty; ++i) {
+    there += text({i > 0 ? ", '" : "'", entries_[i].name, "'"});
+  }
+  if (entries_.size() > plenty) there += text({" and ", entries_.size() - plenty, " more"});
+  throw OutOfRange(text({place(name), " is not there; ", entries_.empty() ? "there is none" : "there are ", there}));
+}
+
+}  // namespace lod::detail::inline LOD_TARGET

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup files
+/// How the buffers of a variable become tensors: on the file, in part, or loaded. What lod::File is made of.
+#pragma once
+
+#include <lod/any_tensor.hpp>
+#include <lod/buffer.hpp>
+#include <lod/data_type.hpp>
+#include <lod/desc.hpp>
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/io/file_format.hpp>
+#include <lod/io/file_index.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/reference.hpp>
+#include <lod/shape.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory_resource>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lod::detail::inline LOD_TARGET {
+
+/// One variable of an open file.
+class VariableReader {
+ public:
+  /// Throws OutOfRange where there is none of this name, ShapeMismatch where it is of another kind.
+  VariableReader(Reference<const FileIndex> file, std::string_view name, VarType::Type kind)
+      : file_(std::move(file)), variable_(file_->variable(name)) {
+    const VarType::Type found = variable_.description.type.type;
+    if (found != kind) {
+      throw ShapeMismatch(text({place(), ": type: expected ", to_string(kind), ", found ", to_string(found)}));
+    }
+  }
+  /// Throws ShapeMismatch unless the elements are of type T.
+  template <class T>
+  void check_elements() const {
+    if (!is_element_type<T>(data_type())) check_element_type<T>(data_type(), place().c_str());
+  }
+
+  /// make(i) for each tensor i of an array.
+  template <class Make>
+  auto each(const Make& make) const {
+    std::vector<decltype(make(std::size_t{0}))> all;
+    all.reserve(variable_.tensors.size());
+    for (std::size_t i = 0; i < variable_.tensors.size(); ++i) all.push_back(make(i));
+    return all;
+  }
+  /// Tensor i, where it lies in the file.
+  AnyLoDTensor on_file(std::size_t i = 0) const;
+  /// Tensor i in memory of its own, its checksums verified.
+  AnyLoDTensor load(std::size_t i, std::pmr::memory_resource* resource) const;
+
+  /// A slice of tensor 0, whose values stay in the file. Throws OutOfRange.
+  AnyLoDTensor slice(std::span<const std::int64_t> branch) const;
+  AnyLoDTensor slice(std::int64_t begin, std::int64_t end) const;
+
+  /// The ids of SELECTED_ROWS, copied; loaded with the checksum verified.
+  std::vector<std::int64_t> row_ids_on_file() const {
+    const Numbers ids = numbers_on_file(*variable_.row_ids);
+    return checked_row_ids({ids.begin(), ids.end()});
+  }
+  std::vector<std::int64_t> load_row_ids() const {
+    std::vector<std::int64_t> ids(variable_.row_ids->size / sizeof(std::int64_t));
+    read(*variable_.row_ids, {.is_row_ids = true}, std::as_writable_bytes(std::span(ids)));
+    return checked_row_ids(std::move(ids));
+  }
+  std::int64_t height() const { return variable_.description.type.selected_rows->dims[0]; }
+
+ private:
+  using Numbers = std::span<const std::int64_t>;
+
+  std::string place() const { return file_->place(variable_.description.name); }
+  [[noreturn]] void fail(std::initializer_list<Piece> what, std::uint64_t position) const {
+    file_->fail(variable_.description.name, what, position);
+  }
+  /// Something is wrong with offset number `position` of a level.
+  [[noreturn]] void fail_offset(std::size_t i, std::size_t level, std::size_t position,
+                                std::initializer_list<Piece> what) const {
+    const std::string name = BufferName{.tensor = i, .level = level}.text();
+    fail({name, ": position ", position, ": ", text(what)}, offset_byte(i, level, position));
+  }
+  std::uint64_t offset_byte(std::size_t i, std::size_t level, std::size_t position) const {
+    return tensor(i).offsets[level].begin + position * sizeof(std::int64_t);
+  }
+
+  const proto::file::Tensor& tensor(std::size_t i) const { return variable_.tensors[i]; }
+  DataType data_type() const noexcept { return tensor_desc(variable_.description.type)->data_type; }
+  Shape row_shape(std::size_t i) const { return Shape(tensor(i).dims).without_first(); }
+  std::int64_t rows(std::size_t i) const { return tensor(i).dims[0]; }
+  /// What the offsets of a level index: the sequences of the next, or rows.
+  std::int64_t size_below(std::size_t i, std::size_t level) const {
+    return level + 1 < tensor(i).offsets.size() ? sequences(i, level + 1) : rows(i);
+  }
+  std::int64_t sequences(std::size_t i, std::size_t level) const {
+    return static_cast<std::int64_t>(tensor(i).offsets[level].size / sizeof(std::int64_t)) - 1;
+  }
+
+  Numbers numbers_on_file(const proto::file::Buffer& buffer) const noexcept {
+    const auto bytes = file_->bytes(buffer);
+    return {reinterpret_cast<const std::int64_t*>(bytes.data()), bytes.size() / sizeof(std::int64_t)};
+  }
+  void read(const proto::file::Buffer& buffer, const BufferName& name, std::span<std::byte> to) const {
+    file_->read(variable_.description.name, buffer, name, [&](std::size_t done) { return to.data() + done; });
+  }
+
+  template <class Owner>
+  LoD checked_lod(std::size_t i, std::span<const Numbers> offsets, Owner owner) const;
+  std::uint64_t wrong_offset(std::size_t i, std::span<const Numbers> offsets) const;
+  std::vector<std::int64_t> checked_row_ids(std::vector<std::int64_t> ids) const;
+  void check_bools(std::size_t i, std::span<const std::byte> values, std::uint64_t position) const;
+  AnyLoDTensor rows_on_file(std::size_t i, LoD lod, std::int64_t first_row, std::int64_t rows) const;
+  AnyLoDTensor part_on_file(std::size_t level, std::int64_t begin, std::int64_t end) const;
+
+  Reference<const FileIndex> file_;
+  proto::file::Variable variable_;
+};
+
+// ---- What is in the buffers is checked ----
+
+/// A LoD that stands on these offsets, which `owner` keeps alive.
+template <class Owner>
+LoD VariableReader::checked_lod(std::size_t i, std::span<const Numbers> offsets, Owner owner) const {
+  try {
+    LoD lod = LoD::wrap(offsets, owner);  // shared: what is wrong is looked for below, in what it keeps alive
+    check_rows(lod, rows(i));
+    return lod;
+  } catch (const std::invalid_argument& error) {
+    fail({"tensors[", i, "]: ", error.what()}, wrong_offset(i, offsets));
+  }
+}
+
+/// The byte of the first of these offsets that is wrong.
+inline std::uint64_t VariableReader::wrong_offset(std::size_t i, std::span<const Numbers> offsets) const {
+  for (std::size_t level = 0; level < offsets.size(); ++level) {
+    const Numbers numbers = offsets[level];
+    if (numbers[0] != 0) return offset_byte(i, level, 0);
+    for (std::size_t position = 1; position < numbers.size(); ++position) {
+      if (numbers[position] < numbers[position - 1]) return offset_byte(i, level, position);
+    }
+    if (numbers.back() != size_below(i, level)) return offset_byte(i, level, numbers.size() - 1);
+  }
+  return tensor(i).values.begin;
+}
+
+inline std::vector<std::int64_t> VariableReader::checked_row_ids(std::vector<std::int64_t> ids) const {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || ids[i] >= height()) {
+      fail({"row_ids: id ", ids[i], " at position ", i, ", expected 0 to ", height() - 1},
+           variable_.row_ids->begin + i * sizeof(std::int64_t));
+    }
+  }
+  return ids;
+}
+
+/// Another byte than 0 or 1 is none that a bool can have. `position` is that of the first in the file.
+inline void VariableReader::check_bools(std::size_t i, std::span<const std::byte> values,
+                                        std::uint64_t position) const {
+  if (data_type() != DataType::BOOL) return;
+  std::byte all{0};
+  for (const std::byte value : values) all |= value;
+  if (all <= std::byte{1}) return;
+  while (values.front() <= std::byte{1}) {
+    values = values.subspan(1);
+    ++position;
+  }
+  const std::string name = BufferName{.tensor = i}.text();
+  fail({name, ": ", std::to_integer<int>(values.front()), " is no bool, expected 0 or 1"}, position);
+}
+
+// ---- On the file ----
+
+inline AnyLoDTensor VariableReader::on_file(std::size_t i) const {
+  std::vector<Numbers> offsets;
+  for (const proto::file::Buffer& level : tensor(i).offsets) offsets.push_back(numbers_on_file(level));
+  return rows_on_file(i, checked_lod(i, offsets, file_), 0, rows(i));
+}
+
+inline AnyLoDTensor VariableReader::rows_on_file(std::size_t i, LoD lod, std::int64_t first_row,
+                                                 std::int64_t rows) const {
+  const proto::file::Buffer& values = tensor(i).values;
+  const Shape row = row_shape(i);
+  const std::size_t row_bytes = static_cast<std::size_t>(row.elements()) * size_of(data_type());
+  const std::size_t begin = static_cast<std::size_t>(first_row) * row_bytes;
+  const auto bytes = file_->bytes(values).subspan(begin, static_cast<std::size_t>(rows) * row_bytes);
+  check_bools(i, bytes, values.begin + begin);
+  return AnyLoDTensor::wrap(data_type(), bytes, std::move(lod), row, file_, rows);
+}
+
+inline AnyLoDTensor VariableReader::slice(std::span<const std::int64_t> branch) const {
+  if (branch.empty()) return on_file();
+  const auto throw_branch = [&](std::initializer_list<Piece> what) {
+    std::string steps;
+    for (const std::int64_t step : branch) steps += text({steps.empty() ? "" : ", ", step});
+    throw OutOfRange(text({place(), ": branch <", steps, ">: ", text(what)}));
+  };
+  const std::size_t levels = tensor(0).offsets.size();
+  if (branch.size() > levels) throw_branch({branch.size(), " steps, but there are ", levels, " levels"});
+  std::int64_t begin = 0, end = sequences(0, 0);
+  for (std::size_t level = 0; level < branch.size(); ++level) {
+    if (branch[level] < 0 || branch[level] >= end - begin) {
+      throw_branch({"step ", level, " is ", branch[level], ", but level ", level, " has ", end - begin,
+                    " sequences there, counted from 0"});
+    }
+    begin += branch[level];
+    if (level + 1 == branch.size()) break;
+    const Numbers numbers = numbers_on_file(tensor(0).offsets[level]);
+    const auto position = static_cast<std::size_t>(begin);
+    begin = numbers[position];
+    end = numbers[position + 1];
+    if (begin < 0 || end < begin || end > size_below(0, level)) {
+      fail_offset(0, level, position, {"offsets ", begin, " and ", end, " of ", size_below(0, level)});
+    }
+  }
+  return part_on_file(branch.size() - 1, begin, begin + 1);
+}
+
+inline AnyLoDTensor VariableReader::slice(std::int64_t begin, std::int64_t end) const {
+  const bool has_levels = !tensor(0).offsets.empty();
+  const std::int64_t size = has_levels ? sequences(0, 0) : rows(0);
+  if (begin < 0 || end < begin || end > size) {
+    throw OutOfRange(
+        text({place(), ": slice [", begin, ", ", end, ") of ", size, has_levels ? " sequences" : " rows"}));
+  }
+  return part_on_file(0, begin, end);
+}
+
+/// Sequences [begin, end) of a level, with all below them; rows, where there is no level.
+inline AnyLoDTensor VariableReader::part_on_file(std::size_t level, std::int64_t begin, std::int64_t end) const {
+  std::vector<std::vector<std::int64_t>> rebased;
+  for (; level < tensor(0).offsets.size(); ++level) {
+    const auto first = static_cast<std::size_t>(begin);
+    const Numbers numbers =
+        numbers_on_file(tensor(0).offsets[level]).subspan(first, static_cast<std::size_t>(end - begin) + 1);
+    begin = end = numbers[0];
+    auto& offsets = rebased.emplace_back();
+    offsets.reserve(numbers.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (numbers[i] < 0 || numbers[i] < end || numbers[i] > size_below(0, level)) {
+        fail_offset(0, level, first + i, {"offset ", numbers[i], " follows ", end, " of ", size_below(0, level)});
+      }
+      end = numbers[i];
+      offsets.push_back(end - begin);
+    }
+  }
+  return rows_on_file(0, LoD::from_offsets(rebased), begin, end - begin);
+}
+
+// ---- In memory ----
+
+inline AnyLoDTensor VariableReader::load(std::size_t i, std::pmr::memory_resource* resource) const {
+  const proto::file::Tensor& stored = tensor(i);
+  std::vector<Buffer<std::int64_t>> memory;
+  std::vector<Numbers> offsets;
+  for (std::size_t level = 0; level < stored.offsets.size(); ++level) {
+    const auto size = static_cast<std::int64_t>(stored.offsets[level].size / sizeof(std::int64_t));
+    const Buffer<std::int64_t>& numbers = memory.emplace_back(size, Cpu::default_resource());
+    const std::span<std::int64_t> all(numbers.data(), static_cast<std::size_t>(size));
+    read(stored.offsets[level], {.tensor = i, .level = level}, std::as_writable_bytes(all));
+    offsets.push_back(all);
+  }
+  LoD lod = checked_lod(i, offsets, std::move(memory));
+  AnyLoDTensor loaded(data_type(), std::move(lod), row_shape(i), uninitialized, rows(i), resource);
+  read(stored.values, {.tensor = i}, loaded.mutable_bytes());
+  check_bools(i, loaded.bytes(), stored.values.begin);
+  return loaded;
+}
+
+}  // namespace lod::detail::inline LOD_TARGET

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup files
+/// Writing the library's own files: named tensors, all at once or not at all.
+///
+///     lod::save("batch.lod", {{"words", words}, {"labels", labels}});
+///
+///     lod::FileWriter writer("model.lod");
+///     for (const auto& [name, parameter] : parameters) writer.add(name, parameter);
+///     writer.commit();
+///
+/// <lod/io/file.hpp> reads them; file_format.hpp has the layout.
+#pragma once
+
+#include <lod/any_tensor.hpp>
+#include <lod/desc.hpp>
+#include <lod/error.hpp>
+#include <lod/io/atomic_file.hpp>
+#include <lod/io/checksum.hpp>
+#include <lod/io/file_format.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/lod_view.hpp>
+#include <lod/proto.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/shape.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+namespace detail {
+
+/// A tensor as a file takes it, borrowed.
+struct TensorToStore {
+  DataType data_type = DataType::FP32;
+  Shape shape = {};
+  LoD lod = {};
+  std::span<const std::byte> values = {};
+};
+inline TensorToStore tensor_to_store(const AnyLoDTensor& x) { return {x.data_type(), x.shape(), x.lod(), x.bytes()}; }
+template <class X>
+concept TensorInMemory = LoDTensorLike<X> && std::same_as<typename X::device, Cpu>;
+template <TensorInMemory X>
+TensorToStore tensor_to_store(const X& x) {
+  const auto view = x.view();
+  return {data_type_v<typename X::value_type>, view.shape(), view.lod(), std::as_bytes(view.values())};
+}
+
+/// A value of any kind as a file takes it, borrowed.
+struct ValueToStore {
+  VarType type = {};
+  std::vector<TensorToStore> tensors = {};
+  std::span<const std::int64_t> row_ids = {};
+};
+
+inline TensorDesc describe_stored(const TensorToStore& tensor) {
+  return {tensor.data_type, {tensor.shape.begin(), tensor.shape.end()}};
+}
+
+template <class X>
+concept StorableTensor = requires(const X& x) {
+  tensor_to_store(x);
+};
+template <class X>
+concept StorableRows = requires(const X& x) {
+  x.height();
+  { x.rows() } -> std::convertible_to<std::span<const std::int64_t>>;
+  tensor_to_store(x.value());
+};
+/// A range of tensors: a vector, a TensorArray.
+template <class X>
+concept StorableArray = !StorableTensor<X> && requires(const X& x) {
+  x.begin() != x.end();
+  tensor_to_store(*x.begin());
+};
+
+template <StorableTensor X>
+ValueToStore value_to_store(const X& x) {
+  TensorToStore tensor = tensor_to_store(x);
+  VarType type{.type = VarType::LOD_TENSOR,
+               .lod_tensor = LoDTensorDesc{describe_stored(tensor), static_cast<std::int32_t>(tensor.lod.levels())}};
+  return {std::move(type), {std::move(tensor)}};
+}
+template <StorableRows X>
+ValueToStore value_to_store(const X& x) {
+  TensorToStore tensor = tensor_to_store(x.value());
+  VarType type{.type = VarType::SELECTED_ROWS, .selected_rows = describe_stored(tensor)};
+  type.selected_rows->dims[0] = x.height();
+  return {std::move(type), {std::move(tensor)}, x.rows()};
+}
+
+/// What the tensors have in common. Throws ShapeMismatch where that is not even the data type.
+inline LoDTensorArrayDesc describe_stored(std::span<const TensorToStore> tensors) {
+  LoDTensorArrayDesc common{.lod_level = 0};
+  if (tensors.empty()) return common;
+  common = {describe_stored(tensors[0]), static_cast<std::int32_t>(tensors[0].lod.levels())};
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    const TensorToStore& tensor = tensors[i];
+    if (tensor.data_type != tensors[0].data_type) {
+      throw ShapeMismatch(text({"tensors of an array: number ", i, " is of ", to_string(tensor.data_type),
+                                ", number 0 of ", to_string(tensors[0].data_type)}));
+    }
+    if (tensor.lod.levels() != tensors[0].lod.levels()) common.lod_level = -1;
+    if (tensor.shape.size() != tensors[0].shape.size()) common.tensor.dims.clear();
+    for (std::size_t dim = 0; dim < common.tensor.dims.size(); ++dim) {
+      if (tensor.shape[dim] != tensors[0].shape[dim]) common.tensor.dims[dim] = -1;
+    }
+  }
+  return common;
+}
+
+template <StorableArray X>
+ValueToStore value_to_store(const X& x) {
+  ValueToStore value;
+  for (const auto& tensor : x) value.tensors.push_back(tensor_to_store(tensor));
+  value.type = {.type = VarType::LOD_TENSOR_ARRAY, .tensor_array = describe_stored(std::span(value.tensors))};
+  using Tensor = std::remove_cvref_t<decltype(*x.begin())>;
+  if constexpr (requires { typename Tensor::value_type; }) {
+    value.type.tensor_array->tensor.data_type = data_type_v<typename Tensor::value_type>;
+  }
+  return value;
+}
+
+}  // namespace detail
+
+/// What a file can hold: a LoDTensor of any levels, row shape and element type, a view or a slice of one, an
+/// AnyLoDTensor; a SelectedRows, an AnySelectedRows; an array of tensors of one element type (a std::vector of them, a
+/// TensorArray). In the memory of the CPU.
+template <class X>
+concept Storable = requires(const X& x) {
+  detail::value_to_store(x);
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
+
+/// Writes a file of named variables. What is added goes to the disk at once, to a file beside `path` that takes its
+/// name in `commit()`. So whoever opens `path` finds either all of it or what was there before, whenever the program,
+/// the system or the machine stops.
+///
+/// Needs no memory for values, however large they are: besides a small constant, only for the names and what the
+/// file's footer says of each variable.
+class FileWriter {
+ public:
+  /// Writes to a new file in the folder of `path`, which must exist. Throws std::system_error.
+  explicit FileWriter(std::string path) : file_(std::move(path)) {
+    staged_.reserve(detail::file_chunk);
+    const detail::FilePreamble preamble;
+    put(&preamble, sizeof(preamble));
+  }
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+  /// What was not committed is removed.
+  ~FileWriter() = default;
+
+  /// Writes x under a name: its values, its levels (of a slice those of the slice, counted from its start), its shape
+  /// and element type. Throws std::invalid_argument where there is a variable of this name already, ShapeMismatch for
+  /// an array of several element types, std::system_error where the disk does not take it (full, mostly); after the
+  /// latter nothing can be added or committed any more. One pass over the values, and one system call for each 256 KiB.
+  template <Storable X>
+  void add(std::string name, const X& x) {
+    VarDesc description;
+    description.name = std::move(name);
+    const detail::ValueToStore value = detail::value_to_store(x);
+    description.type = value.type;
+    add_value(std::move(description), value);
+  }
+  /// The same, with a description that says more than the value does: whether the variable is persistable, attributes.
+  /// Dimensions that it leaves open (-1) become those of x. Throws ShapeMismatch unless x is as described (see
+  /// `lod::check`), std::invalid_argument for an enum's value that does not exist, and as above.
+  template <Storable X>
+  void add(VarDesc description, const X& x) {
+    const detail::ValueToStore value = detail::value_to_store(x);
+    complete(description, value);
+    add_value(std::move(description), value);
+  }
+
+  /// Puts the file in its place, when all its bytes are on the disk. Nothing can be added afterwards. Throws
+  /// std::system_error; the file that was there is then still there, unless the text says "sync folder".
+  /// std::length_error where what the footer says of the variables takes more than 2 GiB.
+  void commit();
+
+ private:
+  void check_open() const {
+    if (!open_) throw std::logic_error("FileWriter: it was committed, or writing has failed");
+  }
+  static void complete(VarDesc& description, const detail::ValueToStore& value);
+  void add_value(VarDesc description, const detail::ValueToStore& value);
+  proto::file::Buffer put_buffer(std::span<const std::byte> bytes);
+  /// Appends bytes: a large piece by a call of the system, small ones together.
+  void put(const void* bytes, std::size_t size) {
+    if (staged_.size() + size > detail::file_chunk) flush();
+    if (size < detail::file_chunk) {
+      staged_.append(static_cast<const char*>(bytes), size);
+    } else {
+      file_.write(bytes, size);
+    }
+    end_ += size;
+  }
+  void put_padding() {
+    constexpr char zeros[detail::file_alignment] = {};
+    put(zeros, (detail::file_alignment - end_ % detail::file_alignment) % detail::file_alignment);
+  }
+  void flush() {
+    file_.write(staged_.data(), staged_.size());
+    staged_.clear();
+  }
+
+  detail::AtomicFile file_;
+  std::string staged_;  // small pieces, until they are worth a call of the system
+  std::uint64_t end_ = 0;
+  std::set<std::string> names_;
+  std::vector<std::string> variables_;  // each an encoded proto::file::Variable
+  bool open_ = true;
+};
+
+/// A name, and a value that is borrowed for as long as `save` takes.
+class NamedValue {
+ public:
+  /// A value that a file can hold.
+  template <Storable X>
+  NamedValue(std::string name, const X& value)
+      : name_(std::move(name)), value_(&value), add_to_([](FileWriter& writer, const NamedValue& named) {
+          writer.add(named.name_, *static_cast<const X*>(named.value_));
+        }) {}
+  /// Adds the value to a file.
+  void add_to(FileWriter& writer) const { add_to_(writer, *this); }
+
+ private:
+  std::string name_;
+  const void* value_;
+  void (*add_to_)(FileWriter&, const NamedValue&);
+};
+
+/// Writes a file of these variables: `lod::save(path, {{"x", x}, {"g", g}})`. If this throws, as FileWriter does, the
+/// file that was there is still there.
+inline void save(std::string path, std::initializer_list<NamedValue> variables) {
+  FileWriter writer(std::move(path));
+  for (const NamedValue& variable : variables) variable.add_to(writer);
+  writer.commit();
+}
+
+/// Throws ShapeMismatch unless the value is as described, and fills in what the description leaves open.
+inline void FileWriter::complete(VarDesc& description, const detail::ValueToStore& value) {
+  VarType& type = description.type;
+  const VarType& found = value.type;
+  std::string difference;
+  TensorDesc* const described = detail::tensor_desc(type);
+  if (type.type != found.type) {
+    difference = detail::text({"type: expected ", to_string(type.type), ", found ", to_string(found.type)});
+  } else if (described && !value.tensors.empty()) {  // an array without tensors is as described, whatever it is
+    difference = detail::mismatch(LoDTensorDesc{*detail::tensor_desc(found), detail::described_levels(found)},
+                                  LoDTensorDesc{*described, detail::described_levels(type)});
+  }
+  if (!difference.empty()) throw ShapeMismatch(detail::text({"'", description.name, "': ", difference}));
+
+  if (!described) {
+    if (found.lod_tensor) type.lod_tensor = found.lod_tensor;
+    if (found.selected_rows) type.selected_rows = found.selected_rows;
+    if (found.tensor_array) type.tensor_array = found.tensor_array;
+  } else if (!value.tensors.empty()) {
+    described->dims = detail::tensor_desc(found)->dims;
+    if (found.lod_tensor) type.lod_tensor->lod_level = found.lod_tensor->lod_level;
+    if (found.tensor_array) type.tensor_array->lod_level = found.tensor_array->lod_level;
+  }
+}
+
+inline void FileWriter::add_value(VarDesc description, const detail::ValueToStore& value) {
+  check_open();
+  if (names_.contains(description.name)) {
+    throw std::invalid_argument(detail::text({"FileWriter: there is a variable '", description.name, "' already"}));
+  }
+  proto::detail::size_of_message(description);  // throws where an enum has a value that does not exist
+
+  open_ = false;  // for good, if this throws from here on: how much was written is not known then
+  proto::file::Variable variable{.description = std::move(description)};
+  if (variable.description.type.type == VarType::SELECTED_ROWS) {
+    variable.row_ids = put_buffer(std::as_bytes(value.row_ids));
+  }
+  variable.tensors.reserve(value.tensors.size());
+  for (const detail::TensorToStore& tensor : value.tensors) {
+    proto::file::Tensor& stored = variable.tensors.emplace_back();
+    stored.dims.assign(tensor.shape.begin(), tensor.shape.end());
+    for (int level = 0; level < tensor.lod.levels(); ++level) {
+      stored.offsets.push_back(put_buffer(std::as_bytes(tensor.lod.offsets(level))));
+    }
+    stored.values = put_buffer(tensor.values);
+  }
+  variables_.push_back(encode(variable));
+  names_.insert(std::move(variable.description.name));
+  open_ = true;
+}
+
+/// Appends a buffer, after zeros up to where it may begin.
+inline proto::file::Buffer FileWriter::put_buffer(std::span<const std::byte> bytes) {
+  put_padding();
+  proto::file::Buffer buffer{.begin = end_, .size = bytes.size()};
+  detail::Checksum checksum;
+  while (!bytes.empty()) {
+    const auto chunk = bytes.first(std::min(bytes.size(), detail::file_chunk));
+    checksum.add(chunk.data(), chunk.size());
+    put(chunk.data(), chunk.size());
+    bytes = bytes.subspan(chunk.size());
+  }
+  buffer.checksum = checksum.value();
+  return buffer;
+}
+
+inline void FileWriter::commit() {
+  check_open();
+  open_ = false;
+  put_padding();
+  const proto::file::Footer contents{.variables = {variables_.begin(), variables_.end()}};
+  const std::string footer = encode(contents);
+  put(footer.data(), footer.size());
+  const detail::FileTrailer trailer{footer.size(), detail::footer_checksum(detail::FilePreamble(), footer)};
+  put(&trailer, sizeof(trailer));
+  flush();
+  file_.commit();
+}
+
+}  // namespace lod::inline LOD_TARGET

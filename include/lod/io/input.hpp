@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// Bytes from outside, of a string or of a file, read once from front to back.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/io/atomic_file.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace lod::detail {
+
+/// Bytes of a known number, and how many of them have been read. Who reads a count checks it against `left()` before
+/// memory is taken for what it counts.
+///
+/// Of a file, large parts go straight to where they stay, small ones through a buffer. An error leaves the input in a
+/// state in which it is of no more use.
+class Input {
+ public:
+  /// Stands on memory of the user's.
+  explicit Input(std::string_view bytes) noexcept : window_(bytes), size_(bytes.size()) {}
+  /// The bytes of a file, as many as it has now. Throws std::system_error, also for what is no regular file, whose size
+  /// nobody knows.
+  static Input open(const std::string& path) {
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) throw_file_error("open", path);
+    struct stat found;
+    int status = ::fstat(file, &found);
+    if (status == 0 && !S_ISREG(found.st_mode)) {
+      errno = S_ISDIR(found.st_mode) ? EISDIR : EINVAL;
+      status = -1;
+    }
+    if (status != 0) {
+      const int code = errno;
+      ::close(file);
+      errno = code;
+      throw_file_error("open", path);
+    }
+    return Input(file, static_cast<std::size_t>(found.st_size), path);
+  }
+
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
+  ~Input() {
+    if (file_ >= 0) ::close(file_);
+  }
+
+  /// How many bytes have been read.
+  std::size_t position() const noexcept { return position_; }
+  /// How many have not.
+  std::size_t left() const noexcept { return size_ - position_; }
+
+  /// Throws a ParseError about the byte that was read `ago` bytes ago; 0: about the next one.
+  [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<Piece> words, std::size_t ago = 0) const {
+    throw ParseError(text(words), position_ - ago);
+  }
+  /// Throws a ParseError unless `size` bytes are left for what is named.
+  void expect(std::uint64_t size, const char* name) const {
+    if (size > left()) fail({name, ": ", size, " bytes expected, ", left(), " are left"});
+  }
+
+  /// The next bytes, which are left. Valid until more are asked for.
+  std::string_view peek(std::size_t size) {
+    LOD_ASSERT(size <= left());
+    if (size > window_.size()) fill(size);
+    return window_.substr(0, size);
+  }
+  /// The same, and goes on behind them.
+  std::string_view take(std::size_t size) {
+    const std::string_view bytes = peek(size);
+    window_.remove_prefix(size);
+    position_ += size;
+    return bytes;
+  }
+  /// Copies the next bytes, which are left, to where they stay.
+  void read(void* to, std::size_t size) {
+    if (size == 0) return;
+    const std::string_view first = take(file_ < 0 || size <= buffer_size ? size : window_.size());
+    if (!first.empty()) std::memcpy(to, first.data(), first.size());
+    if (first.size() == size) return;
+    read_file(static_cast<char*>(to) + first.size(), size - first.size());
+    position_ += size - first.size();
+  }
+  /// A number, as the memory of a machine has it. Throws a ParseError where the bytes end.
+  template <class T>
+  T number(const char* name) {
+    expect(sizeof(T), name);
+    T value;
+    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+
+ private:
+  static_assert(std::endian::native == std::endian::little, "files are little-endian; this machine is not");
+  static constexpr std::size_t buffer_size = std::size_t{32} << 10;
+
+  Input(int file, std::size_t size, const std::string& path) : size_(size), path_(path), file_(file) {}
+
+  /// Lets the window have at least `size` bytes. It is all that is left unless there is a file.
+  void fill(std::size_t size) {
+    const std::size_t kept = window_.size();
+    const std::size_t filled = std::min(left(), std::max(size, buffer_size));
+    if (kept > 0) std::memmove(buffer_.data(), window_.data(), kept);
+    if (buffer_.size() < filled) buffer_.resize(filled);
+    read_file(buffer_.data() + kept, filled - kept);
+    window_ = std::string_view(buffer_).substr(0, filled);
+  }
+  void read_file(char* to, std::size_t size) {
+    while (size > 0) {
+      const ::ssize_t got = ::read(file_, to, size);
+      if (got == 0) fail({"the file became shorter while it was read"});
+      if (got < 0) {
+        if (errno == EINTR) continue;
+        throw_file_error("read", path_);
+      }
+      to += got;
+      size -= static_cast<std::size_t>(got);
+    }
+  }
+
+  std::string_view window_;  // of the bytes to come, those that are in memory
+  std::size_t position_ = 0;
+  std::size_t size_;
+  std::string buffer_;
+  std::string path_;
+  int file_ = -1;
+};
+
+}  // namespace lod::detail

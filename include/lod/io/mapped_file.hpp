@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup files
+/// Files that are read where they lie.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/io/atomic_file.hpp>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace lod::detail {
+
+/// A file, open and mapped for reading for as long as this lives. Takes no memory: pages come when they are touched,
+/// and go when the system needs them for something else. Who removes or replaces the file does not disturb; who makes
+/// it shorter does: `bytes()` beyond the new end may not be read (SIGBUS).
+class MappedFile {
+ public:
+  /// Throws std::system_error.
+  explicit MappedFile(std::string path) : path_(std::move(path)) {
+    do {
+      file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    } while (file_ < 0 && errno == EINTR);
+    if (file_ < 0) throw_file_error("open", path_);
+    try {
+      map();
+    } catch (...) {
+      ::close(file_);
+      throw;
+    }
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile() {
+    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+    ::close(file_);
+  }
+
+  const std::string& path() const noexcept { return path_; }
+  /// The whole file, as long as it was when it was opened.
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+  /// Copies `size` bytes, from byte `begin` on, without touching the mapping: large parts are copied faster that way,
+  /// and a file that has become shorter is a ParseError. Throws std::system_error where they cannot be read.
+  void read(std::size_t begin, void* to, std::size_t size) const {
+    auto* at = static_cast<std::byte*>(to);
+    while (size > 0) {
+      const ::ssize_t count = ::pread(file_, at, size, static_cast<::off_t>(begin));
+      if (count < 0) {
+        if (errno == EINTR) continue;
+        throw_file_error("read", path_);
+      }
+      if (count == 0) throw ParseError(text({"'", path_, "': ends here, and was longer when it was opened"}), begin);
+      begin += static_cast<std::size_t>(count);
+      at += count;
+      size -= static_cast<std::size_t>(count);
+    }
+  }
+
+ private:
+  void map() {
+    struct ::stat status {};
+    if (::fstat(file_, &status) != 0) throw_file_error("look up", path_);
+    if (!S_ISREG(status.st_mode)) {
+      errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+      throw_file_error("map", path_);
+    }
+    if (status.st_size == 0) return;
+    const auto size = static_cast<std::size_t>(status.st_size);
+    void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file_, 0);
+    if (memory == MAP_FAILED) throw_file_error("map", path_);
+    bytes_ = {static_cast<const std::byte*>(memory), size};
+  }
+
+  std::string path_;
+  int file_ = -1;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace lod::detail

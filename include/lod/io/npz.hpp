@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup files
+/// NumPy's file of named arrays, `.npz`: what `numpy.savez` and `numpy.savez_compressed` write and `numpy.load` reads.
+/// It keeps the levels of tensors, too, and row-sparse values.
+///
+///     lod::save_npz("batch.npz", {{"words", words}, {"labels", labels}});
+///
+///     const auto file = lod::NpzFile::open("batch.npz");
+///     auto words = file.load<lod::LoDTensor<float>>("words");
+///
+/// An `.npz` is a ZIP archive of `.npy` files. Which arrays stand for a variable `x`:
+///
+/// | variable | arrays |
+/// |---|---|
+/// | plain tensor | `x` |
+/// | tensor with levels | `x`: the values; `x.lod0`, `x.lod1`, ...: the offsets of each level, int64, outermost first |
+/// | row-sparse values | `x`: the value; `x.rows`: the ids, int64; `x.height`: one int64 without dimensions |
+///
+/// So in Python `file["words.lod0"]` are offsets as `LoD::offsets(0)` gives them, and a batch is written by
+/// `numpy.savez("batch.npz", **{"words": values, "words.lod0": offsets})`. Arrays with such names but without an `x`,
+/// or with only one of `x.rows` and `x.height`, are plain tensors of their own.
+#pragma once
+
+#include <lod/any_tensor.hpp>
+#include <lod/data_type.hpp>
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/io/npy.hpp>
+#include <lod/io/zip.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/lod_tensor.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/shape.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+namespace detail {
+
+/// What the name of an array ends with in the archive.
+inline constexpr std::string_view npy_suffix = ".npy";
+
+/// Which members of an archive a variable is made of, by their numbers.
+struct NpzMembers {
+  std::uint64_t values = 0;
+  std::vector<std::uint64_t> levels = {};
+  std::uint64_t rows = 0, height = 0;
+  bool is_selected_rows = false;
+};
+template <class Value>
+using ByName = std::map<std::string, Value, std::less<>>;
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_npz(const std::string& name,
+                                                            std::initializer_list<Piece> what) {
+  throw ParseError(text({"npz: '", name, "': ", text(what)}), 0);
+}
+
+/// The variables that arrays of these names stand for. Throws ParseError where a level is missing, and where a variable
+/// had both levels and row ids.
+inline ByName<NpzMembers> npz_variables(const ByName<std::uint64_t>& arrays) {
+  ByName<NpzMembers> variables;
+  std::set<std::string> parts;
+  const auto take = [&](const std::string& name, std::uint64_t& number) {
+    const auto found = arrays.find(name);
+    if (found == arrays.end()) return false;
+    parts.insert(name);
+    number = found->second;
+    return true;
+  };
+  for (const auto& [name, number] : arrays) {
+    NpzMembers& members = variables[name];
+    members.values = number;
+    std::uint64_t level = 0;
+    while (take(text({name, ".lod", members.levels.size()}), level)) members.levels.push_back(level);
+    if (!arrays.contains(name + ".rows") || !arrays.contains(name + ".height")) continue;
+    members.is_selected_rows = take(name + ".rows", members.rows) && take(name + ".height", members.height);
+    if (!members.levels.empty()) fail_npz(name, {"levels and row ids, expected one of them"});
+  }
+  for (const std::string& part : parts) variables.erase(part);
+  for (const auto& [name, members] : variables) {
+    const std::size_t end = name.find_last_not_of("0123456789") + 1;
+    const std::string_view before = std::string_view(name).substr(0, end), number = std::string_view(name).substr(end);
+    constexpr std::string_view suffix = ".lod";
+    const bool is_number = number == "0" || (!number.empty() && !number.starts_with('0'));
+    if (!is_number || !before.ends_with(suffix)) continue;
+    const auto levels = variables.find(before.substr(0, end - suffix.size()));
+    if (levels == variables.end()) continue;
+    fail_npz(name, {"a level of '", levels->first, "', whose level ", levels->second.levels.size(), " is missing"});
+  }
+  return variables;
+}
+
+template <class X>
+concept PlainRows = requires(const X& x) {
+  { x.rows() } -> std::convertible_to<std::span<const std::int64_t>>;
+  { x.height() } -> std::convertible_to<std::int64_t>;
+  plain_values(x.value());
+};
+
+class NpzWriter;
+
+}  // namespace detail
+
+/// A name, and what is to be written under it, borrowed: a tensor, a view or a slice in the memory of the CPU, an
+/// AnyLoDTensor; SelectedRows, AnySelectedRows.
+class NpzValue {
+ public:
+  /// A tensor.
+  template <detail::Plain X>
+  NpzValue(std::string name, const X& x) : name_(std::move(name)), values_(detail::plain_values(x)) {
+    if constexpr (LoDTensorLike<X>) {
+      lod_ = x.view().lod();
+    } else {
+      lod_ = x.lod();
+    }
+  }
+  /// Row-sparse values.
+  template <detail::PlainRows X>
+  NpzValue(std::string name, const X& x)
+      : name_(std::move(name)),
+        values_(detail::plain_values(x.value())),
+        is_selected_rows_(true),
+        rows_(x.rows()),
+        height_(x.height()) {}
+
+ private:
+  friend class detail::NpzWriter;
+
+  std::string name_;
+  detail::PlainValues values_;
+  LoD lod_;
+  bool is_selected_rows_ = false;
+  std::span<const std::int64_t> rows_;
+  std::int64_t height_ = 0;
+};
+
+/// How the arrays of an `.npz` are stored: STORED as they are, by `numpy.savez`, or DEFLATED, by
+/// `numpy.savez_compressed`.
+enum class NpzCompression { STORED, DEFLATED };
+
+namespace detail {
+
+/// Writes the members of an archive. The values stay where they are until libzip asks for them.
+class NpzWriter {
+ public:
+  explicit NpzWriter(const std::vector<NpzValue>& values) {
+    for (const NpzValue& value : values) {
+      add(value.name_, value.values_);
+      for (int level = 0; level < value.lod_.levels(); ++level) {
+        add(text({value.name_, ".lod", level}), integers(value.lod_.offsets(level)));
+      }
+      if (!value.is_selected_rows_) continue;
+      add(value.name_ + ".rows", integers(value.rows_));
+      const PlainValues height = integers({&value.height_, 1});
+      add(value.name_ + ".height", {height.data_type, Shape(), height.bytes});
+    }
+    check_names(values);
+  }
+
+  void write(NpzCompression compression, ZipSink& sink) const {
+    if (members_.empty()) {
+      // libzip removes what would be empty. The end of an archive, and nothing else, is how Python writes it.
+      constexpr char end[22] = {'P', 'K', 5, 6};
+      return sink.append(end, sizeof(end));
+    }
+    Zip archive = sink.open();
+    for (const Member& member : members_) {
+      const zip_buffer_fragment_t parts[] = {part(member.header.data(), member.header.size()),
+                                             part(member.values.data(), member.values.size())};
+      ZipSource source(zip_source_buffer_fragment(archive.get(), parts, 2, 0));
+      const zip_int64_t number = source ? zip_file_add(archive.get(), (member.name + std::string(npy_suffix)).c_str(),
+                                                       source.get(), ZIP_FL_ENC_UTF_8)
+                                        : -1;
+      if (number < 0) fail(archive.get(), member.name);
+      source.release();  // the archive's now
+      const auto index = static_cast<zip_uint64_t>(number);
+      const bool deflated = compression == NpzCompression::DEFLATED;
+      // The first date that there is, as NumPy has it: the same values give the same bytes.
+      constexpr zip_uint16_t midnight = 0, first_of_1980 = 0x21;
+      if (zip_set_file_compression(archive.get(), index, deflated ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0) < 0 ||
+          zip_file_set_dostime(archive.get(), index, midnight, first_of_1980, 0) < 0) {
+        fail(archive.get(), member.name);
+      }
+    }
+    if (zip_close(archive.get()) < 0) {
+      sink.rethrow();
+      throw std::runtime_error(text({"npz: ", zip_strerror(archive.get())}));
+    }
+    archive.release();  // closed
+  }
+
+ private:
+  struct Member {
+    std::string name;
+    std::string header;
+    std::span<const std::byte> values;
+  };
+
+  void add(std::string name, const PlainValues& values) {
+    members_.push_back({std::move(name), npy_header(values.data_type, values.shape), values.bytes});
+  }
+  static PlainValues integers(std::span<const std::int64_t> numbers) {
+    return {DataType::INT64, {static_cast<std::int64_t>(numbers.size())}, std::as_bytes(numbers)};
+  }
+  static zip_buffer_fragment_t part(const void* bytes, std::size_t size) noexcept {
+    // libzip only reads, though its type does not say so.
+    return {static_cast<zip_uint8_t*>(const_cast<void*>(bytes)), size};
+  }
+  /// Throws std::invalid_argument unless the names of the members stand for the variables that were given.
+  void check_names(const std::vector<NpzValue>& values) const {
+    ByName<std::uint64_t> arrays;
+    for (const Member& member : members_) {
+      if (member.name.find('\0') != std::string::npos) throw std::invalid_argument("npz: a name with a zero byte");
+      constexpr std::size_t longest = 0xffff - npy_suffix.size();
+      if (member.name.size() > longest) {
+        throw std::invalid_argument(
+            text({"npz: a name of ", member.name.size(), " bytes, expected ", longest, " at most"}));
+      }
+      if (!arrays.emplace(member.name, 0).second) {
+        throw std::invalid_argument(text({"npz: two arrays would be called '", member.name, "'"}));
+      }
+    }
+    ByName<NpzMembers> variables;
+    try {
+      variables = npz_variables(arrays);
+    } catch (const ParseError& contradiction) {
+      throw std::invalid_argument(contradiction.what());
+    }
+    for (const NpzValue& value : values) {
+      const auto read = variables.find(value.name_);
+      if (read == variables.end() || read->second.is_selected_rows != value.is_selected_rows_ ||
+          read->second.levels.size() != static_cast<std::size_t>(value.lod_.levels())) {
+        throw std::invalid_argument(
+            text({"npz: '", value.name_, "' would be read as a part of another variable, or another one as its part"}));
+      }
+    }
+  }
+  [[noreturn]] static void fail(zip_t* archive, const std::string& name) {
+    zip_error_t* const error = zip_get_error(archive);
+    if (zip_error_code_zip(error) == ZIP_ER_MEMORY) throw std::bad_alloc();
+    throw std::invalid_argument(text({"npz: '", name, "': ", zip_error_strerror(error)}));
+  }
+
+  std::vector<Member> members_;
+};
+
+}  // namespace detail
+
+/// The bytes of an `.npz`. The same values give the same bytes. Throws std::invalid_argument for names that are not
+/// UTF-8 or of more than 64 KiB, for two arrays of one name, for names that would be read otherwise (a plain tensor
+/// `x.lod0` beside `x`), and for an element type that NumPy does not have.
+inline std::string encode_npz(const std::vector<NpzValue>& values,
+                              NpzCompression compression = NpzCompression::STORED) {
+  detail::ZipString archive;
+  detail::NpzWriter(values).write(compression, archive);
+  return archive.take();
+}
+
+/// Writes them to a file, which takes the place of the one at `path` when it is on the disk as a whole. Throws as
+/// above, and std::system_error; the old file is then as it was. Takes no memory for the values.
+inline void save_npz(const std::string& path, const std::vector<NpzValue>& values,
+                     NpzCompression compression = NpzCompression::STORED) {
+  const detail::NpzWriter writer(values);
+  detail::ZipFile archive(path);
+  writer.write(compression, archive);
+  archive.commit();
+}
+
+/// An open `.npz`. Arrays are read when they are asked for, one by one. Reading moves a position in the file: of
+/// several threads only one at a time may use it.
+///
+/// A ParseError of an array names it, and counts its position from the begin of the unpacked array; that of an error
+/// which is not in the bytes of one array is 0.
+class NpzFile {
+ public:
+  static constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+  /// Opens a file, and reads the names of its arrays. Throws std::system_error where it cannot be read, ParseError for
+  /// what is no archive of .npy files.
+  ///
+  /// Memory for an array is taken as its bytes come: what an archive says of sizes is not relied on. But DEFLATE packs
+  /// a thousand equal bytes into one, and such an array may be meant: for archives from strangers, `max_bytes` is the
+  /// most that one array may take; more is a ParseError.
+  static NpzFile open(const std::string& path, std::uint64_t max_bytes = no_limit) {
+    return NpzFile(detail::open_zip_file(path), max_bytes);
+  }
+  /// The same from memory, which outlives the NpzFile.
+  static NpzFile decode(std::string_view bytes, std::uint64_t max_bytes = no_limit) {
+    return NpzFile(detail::open_zip(bytes), max_bytes);
+  }
+
+  /// The names of the variables, sorted.
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& [name, members] : variables_) all.push_back(name);
+    return all;
+  }
+  /// Whether there is a variable of this name.
+  bool contains(std::string_view name) const noexcept { return variables_.find(name) != variables_.end(); }
+  /// What is known of a variable without its values: whether it is a tensor or row-sparse, its element type, shape and
+  /// number of levels. Throws OutOfRange where there is none of this name, ParseError.
+  VarDesc describe(std::string_view name) const {
+    const auto& [found, members] = variable(name);
+    detail::ZipMember member(archive_.get(), members.values, found, max_bytes_);
+    const detail::NpyHeader header = detail::read_npy_header(member);
+    TensorDesc tensor{header.data_type, {header.shape.begin(), header.shape.end()}};
+    if (tensor.dims.empty()) tensor.dims = {1};
+    if (!members.is_selected_rows) {
+      return VarDesc::lod_tensor(found, std::move(tensor), static_cast<std::int32_t>(members.levels.size()));
+    }
+    tensor.dims[0] = height(found, members);
+    return VarDesc::selected_rows(found, std::move(tensor));
+  }
+
+  /// A variable. X says as what: LoDTensor<T> or AnyLoDTensor, SelectedRows<T> or AnySelectedRows. Throws OutOfRange
+  /// where there is none of this name, ShapeMismatch where it is of the other kind or has elements of another type, and
+  /// ParseError: as `decode_npy`; for bytes that cannot be unpacked or do not have their checksum; for offsets that are
+  /// none, or not for the rows that there are; for ids beyond the height. Offsets, ids and the height may be of any
+  /// type of integers.
+  template <class X>
+  X load(std::string_view name) const {
+    const auto& [found, members] = variable(name);
+    if constexpr (std::is_same_v<X, AnyLoDTensor>) {
+      check_kind(found, members, false);
+      return tensor(found, members);
+    } else if constexpr (std::is_same_v<X, AnySelectedRows>) {
+      check_kind(found, members, true);
+      return selected_rows(found, members);
+    } else if constexpr (requires { typename X::element_type; }) {
+      return load<AnyLoDTensor>(name).template take<typename X::element_type>();
+    } else {
+      return load<AnySelectedRows>(name).template take<typename X::value_type>();
+    }
+  }
+
+ private:
+  using Members = detail::NpzMembers;
+
+  NpzFile(detail::Zip archive, std::uint64_t max_bytes) : archive_(std::move(archive)), max_bytes_(max_bytes) {
+    detail::ByName<std::uint64_t> arrays;
+    const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
+    for (zip_uint64_t number = 0; number < static_cast<zip_uint64_t>(count); ++number) {
+      const char* const name = zip_get_name(archive_.get(), number, ZIP_FL_ENC_GUESS);
+      if (!name) detail::throw_zip_error(zip_get_error(archive_.get()), "npz: ", 0);
+      const std::string_view array(name), suffix = detail::npy_suffix;
+      if (!array.ends_with(suffix)) detail::fail_npz(name, {"not the name of an .npy"});
+      if (!arrays.emplace(array.substr(0, array.size() - suffix.size()), number).second)
+        detail::fail_npz(name, {"twice"});
+    }
+    variables_ = detail::npz_variables(arrays);
+  }
+
+  const detail::ByName<Members>::value_type& variable(std::string_view name) const {
+    const auto found = variables_.find(name);
+    if (found != variables_.end()) return *found;
+    constexpr std::size_t shown = 20;
+    std::string others;
+    std::size_t count = 0;
+    for (const auto& [other, members] : variables_) {
+      if (++count > shown) break;
+      others += detail::text({count > 1 ? ", '" : "'", other, "'"});
+    }
+    if (count > shown) others += ", ...";
+    throw OutOfRange(
+        detail::text({"npz: there is no '", std::string(name), "', but ", count > 0 ? others : "nothing"}));
+  }
+  static void check_kind(const std::string& name, const Members& members, bool selected_rows) {
+    if (members.is_selected_rows == selected_rows) return;
+    const char* const kinds[] = {"LOD_TENSOR", "SELECTED_ROWS"};
+    throw ShapeMismatch(
+        detail::text({"npz: '", name, "': type: expected ", kinds[selected_rows], ", found ", kinds[!selected_rows]}));
+  }
+
+  AnyLoDTensor array(const std::string& name, std::uint64_t number) const {
+    detail::ZipMember member(archive_.get(), number, name, max_bytes_);
+    return detail::read_npy(member);
+  }
+  /// Offsets, ids, or the one number that is a height.
+  std::vector<std::int64_t> integers(const std::string& name, std::uint64_t number) const {
+    const AnyLoDTensor numbers = array(name, number);
+    std::vector<std::int64_t> all;
+    const bool are_integers = numbers.visit([&](const auto& view) {
+      using T = typename std::remove_cvref_t<decltype(view)>::value_type;
+      if constexpr (!std::is_integral_v<T> || std::is_same_v<T, bool>) {
+        return false;
+      } else {
+        for (const T value : view.values()) all.push_back(static_cast<std::int64_t>(value));
+        return view.row_shape().empty();
+      }
+    });
+    if (!are_integers) {
+      detail::fail_npz(name, {to_string(numbers.data_type()), " of shape ", to_string(numbers.shape()),
+                              ", expected integers in one dimension"});
+    }
+    return all;
+  }
+  std::int64_t height(const std::string& name, const Members& members) const {
+    const auto numbers = integers(name + ".height", members.height);
+    if (numbers.size() != 1) detail::fail_npz(name + ".height", {numbers.size(), " numbers, expected 1"});
+    return numbers[0];
+  }
+
+  AnyLoDTensor tensor(const std::string& name, const Members& members) const {
+    std::vector<std::vector<std::int64_t>> offsets;
+    for (const std::uint64_t level : members.levels) {
+      offsets.push_back(integers(detail::text({name, ".lod", offsets.size()}), level));
+    }
+    AnyLoDTensor values = array(name, members.values);
+    if (offsets.empty()) return values;
+    try {
+      return values.with_lod(LoD::from_offsets(offsets));
+    } catch (const std::invalid_argument& mismatch) {  // InvalidLoD, ShapeMismatch
+      detail::fail_npz(name, {mismatch.what()});
+    }
+  }
+  AnySelectedRows selected_rows(const std::string& name, const Members& members) const {
+    std::vector<std::int64_t> rows = integers(name + ".rows", members.rows);
+    const std::int64_t height = this->height(name, members);
+    AnyLoDTensor value = array(name, members.values);
+    try {
+      return AnySelectedRows(std::move(rows), height, std::move(value));
+    } catch (const std::logic_error& mismatch) {  // ShapeMismatch, OutOfRange
+      detail::fail_npz(name, {mismatch.what()});
+    }
+  }
+
+  detail::Zip archive_;
+  std::uint64_t max_bytes_;
+  detail::ByName<Members> variables_;
+};
+
+}  // namespace lod

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// The files in which PaddlePaddle keeps models: programs, parameters, and both together.
+///
+///     lod::paddle::Model model = lod::paddle::load_model("custom_gap");   // custom_gap.pdmodel, custom_gap.pdiparams
+///     auto weights = model.parameters.at("conv2d_0.w_0").as<float>();     // shares the memory: {6, 3, 3, 3}
+///
+/// | file | holds |
+/// |---|---|
+/// | `__model__`, `x.pdmodel` | a ProgramDesc |
+/// | a file of its variable's name | a tensor, or selected rows |
+/// | `__params__`, `x.pdiparams` | the tensors of all parameters one behind the other, in the order of their names |
+///
+/// A file of parameters holds neither their names nor their number: these come from the program, or from the caller.
+///
+/// What reads throws ParseError for bytes that are not what they should be, and names file, variable and byte; for what
+/// the system refuses, std::system_error, which names the file. Values go from the file straight to where they stay.
+/// What writes throws std::system_error; a file is there as a whole or, until the end, as it was.
+#pragma once
+
+#include <lod/any_tensor.hpp>
+#include <lod/desc.hpp>
+#include <lod/error.hpp>
+#include <lod/io/atomic_file.hpp>
+#include <lod/io/input.hpp>
+#include <lod/io/paddle_stream.hpp>
+#include <lod/program.hpp>
+#include <lod/proto/program.hpp>
+#include <lod/shape.hpp>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lod::paddle {
+
+/// Tensors by the names of their variables.
+using Parameters = std::map<std::string, AnyLoDTensor>;
+
+/// A program and the values of its parameters.
+struct Model {
+  ProgramDesc program = {};
+  Parameters parameters = {};
+};
+
+}  // namespace lod::paddle
+
+namespace lod::paddle::detail {
+
+inline bool is_folder(const std::string& path) {
+  struct stat found;
+  return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+}
+inline bool exists(const std::string& path) {
+  struct stat found;
+  return ::stat(path.c_str(), &found) == 0;
+}
+
+/// Returns read(in) of a whole file, whose name is put before the text of a ParseError.
+template <class Read>
+auto read_file(const std::string& path, const Read& read) {
+  try {
+    Input in = Input::open(path);
+    return read_all(in, read);
+  } catch (const ParseError& error) {
+    throw error.inside(path);
+  }
+}
+inline void write_file(const std::string& path, const Stream& stream) {
+  AtomicFile file(path);
+  stream.write_to(file);
+  file.commit();
+}
+
+/// A parameter: its name, and what the program says of it; null where nobody says anything.
+struct Parameter {
+  std::string name;
+  const TensorDesc* desc;
+};
+
+/// The persistable variables of type LOD_TENSOR, in the order in which their values are saved. Python, which writes the
+/// files, takes those of all blocks, each name once.
+inline std::vector<Parameter> parameters_of(const ProgramDesc& program) {
+  std::map<std::string_view, const VarDesc*> vars;
+  for (const BlockDesc& block : program.blocks) {
+    for (const VarDesc& var : block.vars) {
+      if (var.persistable && var.type.type == VarType::LOD_TENSOR) vars.emplace(var.name, &var);
+    }
+  }
+  std::vector<Parameter> parameters;
+  for (const auto& [name, var] : vars) {
+    parameters.push_back({var->name, var->type.lod_tensor ? &var->type.lod_tensor->tensor : nullptr});
+  }
+  return parameters;
+}
+/// Throws std::invalid_argument for a name that comes twice.
+inline std::vector<Parameter> parameters_of(std::span<const std::string> names) {
+  std::vector<Parameter> parameters;
+  for (const std::string& name : names) parameters.push_back({name, nullptr});
+  std::vector<std::string> sorted(names.begin(), names.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) throw std::invalid_argument(text({"parameter '", *twice, "' is named twice"}));
+  return parameters;
+}
+
+/// Where a folder has the file of a variable. Names come from programs, which come from anywhere: throws InvalidProgram
+/// for one that leads out of the folder or to no file.
+inline std::string file_of(const std::string& folder, const std::string& name) {
+  const std::string steps = "/" + name + "/";
+  if (name.empty() || name.find('\0') != std::string::npos || steps.find("/../") != std::string::npos) {
+    throw InvalidProgram(text({"variable '", name, "': expected a name that a file in a folder can have"}));
+  }
+  return folder + "/" + name;
+}
+
+inline AnyLoDTensor read_parameter(Input& in, const Parameter& parameter) {
+  try {
+    return read_tensor(in, parameter.desc);
+  } catch (const ParseError& error) {
+    throw error.inside(text({"'", parameter.name, "'"}));
+  }
+}
+inline Parameters read_parameters(Input& in, const std::vector<Parameter>& parameters) {
+  Parameters values;
+  for (const Parameter& parameter : parameters) values.emplace(parameter.name, read_parameter(in, parameter));
+  return values;
+}
+inline Parameters load_parameters(const std::string& path, const std::vector<Parameter>& parameters) {
+  // A model without parameters may come without their file.
+  if (parameters.empty() && !exists(path)) return {};
+  if (!is_folder(path)) return read_file(path, [&](Input& in) { return read_parameters(in, parameters); });
+  Parameters values;
+  for (const Parameter& parameter : parameters) {
+    values.emplace(parameter.name,
+                   read_file(file_of(path, parameter.name), [&](Input& in) { return read_parameter(in, parameter); }));
+  }
+  return values;
+}
+
+/// The bytes of each parameter. Throws std::invalid_argument where one has no value or a value is none's, and
+/// ShapeMismatch where a value is not as the program says.
+inline std::vector<Stream> streams_of(const Parameters& values, const std::vector<Parameter>& parameters) {
+  std::vector<Stream> streams;
+  for (const Parameter& parameter : parameters) {
+    const auto found = values.find(parameter.name);
+    if (found == values.end()) throw std::invalid_argument(text({"parameter '", parameter.name, "' has no value"}));
+    const AnyLoDTensor& x = found->second;
+    // One scalar row is what is read for a tensor without dimensions.
+    const bool is_scalar = parameter.desc && parameter.desc->dims.empty() && x.shape() == Shape{1};
+    const Shape shape = is_scalar ? Shape() : x.shape();
+    const TensorDesc desc{x.data_type(), {shape.begin(), shape.end()}};
+    const std::string difference = parameter.desc ? mismatch(desc, *parameter.desc) : "";
+    if (!difference.empty()) throw ShapeMismatch(text({"'", parameter.name, "': ", difference}));
+    streams.push_back(stream_of(x.data_type(), x.lod().view(), shape, x.bytes(), Layout::CURRENT));
+  }
+  if (streams.size() < values.size()) {
+    for (const auto& [name, value] : values) {
+      const auto is_it = [&name = name](const Parameter& parameter) { return parameter.name == name; };
+      if (std::none_of(parameters.begin(), parameters.end(), is_it)) {
+        throw std::invalid_argument(text({"'", name, "' has a value, but is none of the parameters"}));
+      }
+    }
+  }
+  return streams;
+}
+inline std::string encode_parameters(const Parameters& values, const std::vector<Parameter>& parameters) {
+  std::string bytes;
+  for (const Stream& stream : streams_of(values, parameters)) stream.append_to(bytes);
+  return bytes;
+}
+inline void save_parameters(const std::string& path, const Parameters& values,
+                            const std::vector<Parameter>& parameters) {
+  const std::vector<Stream> streams = streams_of(values, parameters);
+  if (is_folder(path)) {
+    std::vector<std::string> files;  // of all before the first is written, since a name may be none of a file
+    for (const Parameter& parameter : parameters) files.push_back(file_of(path, parameter.name));
+    for (std::size_t i = 0; i < streams.size(); ++i) write_file(files[i], streams[i]);
+    return;
+  }
+  AtomicFile file(path);
+  for (const Stream& stream : streams) stream.write_to(file);
+  file.commit();
+}
+
+}  // namespace lod::paddle::detail
+
+namespace lod::paddle {
+
+// ---- One variable ----
+
+/// @{
+/// The variable whose value alone a file holds. Throws as `decode_tensor` and `decode_selected_rows` do, and where
+/// bytes are left. `lod::check` compares it with a VarDesc.
+inline AnyLoDTensor load_tensor(const std::string& path) {
+  return detail::read_file(path, [](auto& in) { return detail::read_tensor(in); });
+}
+inline AnySelectedRows load_selected_rows(const std::string& path) {
+  return detail::read_file(path, [](auto& in) { return detail::read_selected_rows(in); });
+}
+/// @}
+
+/// @{
+/// Writes a variable to a file of its own: of type AnyLoDTensor, LoDTensor or a view of one; AnySelectedRows or
+/// SelectedRows.
+template <detail::Tensor X>
+void save_tensor(const std::string& path, const X& x) {
+  detail::write_file(path, detail::stream_of(x, Layout::CURRENT));
+}
+template <detail::Rows X>
+void save_selected_rows(const std::string& path, const X& x) {
+  detail::write_file(path, detail::stream_of(x));
+}
+/// @}
+
+// ---- Programs ----
+
+/// The program in a file. `lod::validate` says whether it holds together; this does not ask.
+inline ProgramDesc load_program(const std::string& path) {
+  return detail::read_file(path, [](auto& in) { return decode<ProgramDesc>(in.take(in.left())); });
+}
+/// Writes a program to a file. One that was read, and not changed, gives the bytes that it was read from.
+inline void save_program(const std::string& path, const ProgramDesc& program) {
+  detail::write_file(path, {.before = encode(program), .values = {}, .after = {}});
+}
+
+// ---- The parameters of a program ----
+
+/// The names of the parameters of a program, in the order in which their values are saved: of the persistable variables
+/// of type LOD_TENSOR of all blocks, sorted by their bytes. Not those that feed and fetch, nor RAW ones.
+inline std::vector<std::string> parameter_names(const ProgramDesc& program) {
+  std::vector<std::string> names;
+  for (const detail::Parameter& parameter : detail::parameters_of(program)) names.push_back(parameter.name);
+  return names;
+}
+
+/// @{
+/// The parameters of a program in the bytes of a file that holds all of them; or so many tensors, with these names in
+/// the order of the file. Throws ParseError, which names the variable, as `decode_tensor` does, where bytes are left,
+/// and where a tensor has not the data type and the dimensions that the program says; -1 there matches anything. Levels
+/// may be more or fewer: programs are known to forget them. Throws std::invalid_argument for a name that comes twice.
+inline Parameters decode_parameters(std::string_view bytes, const ProgramDesc& program) {
+  detail::Input in(bytes);
+  const auto parameters = detail::parameters_of(program);
+  return detail::read_all(in, [&](auto& all) { return detail::read_parameters(all, parameters); });
+}
+inline Parameters decode_parameters(std::string_view bytes, std::span<const std::string> names) {
+  detail::Input in(bytes);
+  const auto parameters = detail::parameters_of(names);
+  return detail::read_all(in, [&](auto& all) { return detail::read_parameters(all, parameters); });
+}
+/// @}
+
+/// @{
+/// The same from a file that holds all of them, or from a folder with a file for each. Throws InvalidProgram for names
+/// that lead out of the folder.
+inline Parameters load_parameters(const std::string& path, const ProgramDesc& program) {
+  return detail::load_parameters(path, detail::parameters_of(program));
+}
+inline Parameters load_parameters(const std::string& path, std::span<const std::string> names) {
+  return detail::load_parameters(path, detail::parameters_of(names));
+}
+/// @}
+
+/// @{
+/// The bytes that `decode_parameters` takes. Throws std::invalid_argument unless the parameters of the program, or
+/// these names, are those that have a value; ShapeMismatch where one is not as the program says.
+inline std::string encode_parameters(const Parameters& parameters, const ProgramDesc& program) {
+  return detail::encode_parameters(parameters, detail::parameters_of(program));
+}
+inline std::string encode_parameters(const Parameters& parameters, std::span<const std::string> names) {
+  return detail::encode_parameters(parameters, detail::parameters_of(names));
+}
+/// @}
+
+/// @{
+/// Writes them to one file; to a file for each, where `path` is a folder. Throws as `encode_parameters` does, before
+/// anything is written, and InvalidProgram as `load_parameters` does.
+inline void save_parameters(const std::string& path, const Parameters& parameters, const ProgramDesc& program) {
+  detail::save_parameters(path, parameters, detail::parameters_of(program));
+}
+inline void save_parameters(const std::string& path, const Parameters& parameters, std::span<const std::string> names) {
+  detail::save_parameters(path, parameters, detail::parameters_of(names));
+}
+/// @}
+
+// ---- Models ----
+
+/// The model in the two files: the second may also be a folder with a file for each parameter. Throws as `load_program`
+/// and `load_parameters` do.
+inline Model load_model(const std::string& program_path, const std::string& parameters_path) {
+  Model model{.program = load_program(program_path)};
+  model.parameters = load_parameters(parameters_path, model.program);
+  return model;
+}
+/// The model in a folder: `__model__`, with `__params__` if that is there, else with a file for each parameter. Where
+/// `path` is no folder, that in `<path>.pdmodel` and `<path>.pdiparams`.
+inline Model load_model(const std::string& path) {
+  if (!detail::is_folder(path)) return load_model(path + ".pdmodel", path + ".pdiparams");
+  const std::string all = path + "/__params__";
+  return load_model(path + "/__model__", detail::exists(all) ? all : path);
+}
+/// Writes `<path>.pdmodel` and `<path>.pdiparams`. Throws as `save_parameters` does.
+inline void save_model(const std::string& path, const Model& model) {
+  save_parameters(path + ".pdiparams", model.parameters, model.program);
+  save_program(path + ".pdmodel", model.program);
+}
+
+}  // namespace lod::paddle

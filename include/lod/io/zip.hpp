@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The doorway to libzip: archives of named members, read from files and from memory, written to what takes bytes.
+#pragma once
+
+#include <lod/any_tensor.hpp>
+#include <lod/buffer.hpp>
+#include <lod/error.hpp>
+#include <lod/io/atomic_file.hpp>
+
+#include <sys/stat.h>
+#include <zip.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <initializer_list>
+#include <limits>
+#include <map>
+#include <memory>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace lod::detail {
+
+/// Why libzip failed, as an exception: std::bad_alloc, std::system_error where the file could not be read, else a
+/// ParseError, whose text begins with `place`.
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_zip_error(zip_error_t* error, const std::string& place,
+                                                                   std::size_t position) {
+  const int code = zip_error_code_zip(error), system_code = zip_error_code_system(error);
+  std::string what = text({place, zip_error_strerror(error)});
+  zip_error_fini(error);
+  if (code == ZIP_ER_MEMORY) throw std::bad_alloc();
+  if (code == ZIP_ER_READ && system_code != 0) throw std::system_error(system_code, std::generic_category(), what);
+  throw ParseError(what, position);
+}
+
+struct CloseZip {
+  void operator()(zip_t* archive) const noexcept { zip_discard(archive); }
+  void operator()(zip_file_t* member) const noexcept { zip_fclose(member); }
+  void operator()(zip_source_t* source) const noexcept { zip_source_free(source); }
+};
+using Zip = std::unique_ptr<zip_t, CloseZip>;
+using ZipSource = std::unique_ptr<zip_source_t, CloseZip>;
+
+/// Opens the archive of a source, which may be null for what `error` says. Throws as above.
+inline Zip open_zip(zip_source_t* created, zip_error_t* error) {
+  ZipSource source(created);
+  zip_stat_t status;
+  if (source && zip_source_stat(source.get(), &status) == 0 && (status.valid & ZIP_STAT_SIZE) && status.size == 0) {
+    throw ParseError("npz: no archive, but nothing", 0);  // which libzip takes for an archive of nothing
+  }
+  Zip archive(source ? zip_open_from_source(source.get(), ZIP_RDONLY, error) : nullptr);
+  if (!archive) throw_zip_error(error, "npz: ", 0);
+  source.release();  // the archive's now
+  return archive;
+}
+/// The archive in memory that outlives it.
+inline Zip open_zip(std::string_view bytes) {
+  zip_error_t error;
+  zip_error_init(&error);
+  return open_zip(zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error), &error);
+}
+/// The archive in a file. Throws std::system_error where it cannot be opened, also for what is no regular file.
+inline Zip open_zip_file(const std::string& path) {
+  std::FILE* const file = std::fopen(path.c_str(), "rbe");
+  if (!file) throw_file_error("open", path);
+  struct stat found;
+  int code = ::fstat(::fileno(file), &found) == 0 ? 0 : errno;
+  if (code == 0 && !S_ISREG(found.st_mode)) code = S_ISDIR(found.st_mode) ? EISDIR : EINVAL;
+  if (code != 0) {
+    std::fclose(file);
+    errno = code;
+    throw_file_error("open", path);
+  }
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* const source = zip_source_filep_create(file, 0, -1, &error);
+  if (!source) std::fclose(file);
+  return open_zip(source, &error);
+}
+
+/// The bytes of one member as they come out of the archive, for who reads an .npy. They are counted from 0. What the
+/// archive says of their number is not relied on.
+class ZipMember {
+ public:
+  /// `name` begins the text of errors; values of more than `max_bytes` are one.
+  ZipMember(zip_t* archive, zip_uint64_t index, std::string name, std::uint64_t max_bytes)
+      : place_(text({"npz: '", name, "': "})), max_bytes_(max_bytes), file_(zip_fopen_index(archive, index, 0)) {
+    if (!file_) throw_zip_error(zip_get_error(archive), place_, 0);
+  }
+
+  [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<Piece> words, std::size_t ago = 0) const {
+    throw ParseError(text({place_, text(words)}), position_ - ago);
+  }
+  /// Reads `size` bytes, for `take`. Throws a ParseError unless there are as many.
+  void expect(std::size_t size, const char* name) {
+    window_.resize(size);
+    const std::size_t found = read(reinterpret_cast<std::byte*>(window_.data()), size);
+    if (found < size) fail({name, ": ", size, " bytes expected, ", found, " are left"});
+  }
+  /// The bytes that were expected last: `size` of them.
+  std::string_view take(std::size_t size) {
+    LOD_ASSERT(size == window_.size());
+    position_ += size;
+    return window_;
+  }
+
+  /// The `size` bytes that are all that is left, in a tensor that allocate() makes. Memory is taken as bytes come, at
+  /// most eight times as much: few bytes that promise many, or are said to unpack to many, cost nothing.
+  template <class Allocate>
+  AnyLoDTensor values(std::uint64_t size, const Allocate& allocate) {
+    if (size > max_bytes_) fail({size, " bytes of values, expected ", max_bytes_, " at most"});
+    Buffer<std::byte> first = read_first(size);
+    AnyLoDTensor tensor = allocate();
+    const std::span<std::byte> bytes = tensor.mutable_bytes();
+    const auto known = static_cast<std::size_t>(first.size());
+    if (known > 0) std::memcpy(bytes.data(), first.data(), known);
+    first = Buffer<std::byte>();
+    const std::size_t found = known + read(bytes.data() + known, bytes.size() - known);
+    if (found < size) fail_short(size, found);
+    position_ += bytes.size();
+    std::byte beyond;
+    if (read(&beyond, 1) > 0) fail({"there are bytes after the values"});
+    return tensor;
+  }
+
+ private:
+  /// What is read before memory is taken for all: an eighth of many bytes, nothing of few.
+  Buffer<std::byte> read_first(std::uint64_t size) {
+    constexpr std::uint64_t few = std::uint64_t{1} << 20;
+    Buffer<std::byte> first;
+    while (size > few && static_cast<std::uint64_t>(first.size()) < size / 8) {
+      const auto known = static_cast<std::size_t>(first.size());
+      const std::size_t more = std::max(known, static_cast<std::size_t>(few));
+      Buffer<std::byte> larger(static_cast<std::int64_t>(known + more), Cpu::default_resource());
+      if (known > 0) std::memcpy(larger.data(), first.data(), known);
+      const std::size_t found = read(larger.data() + known, more);
+      if (found < more) fail_short(size, known + found);
+      first = std::move(larger);
+    }
+    return first;
+  }
+  [[noreturn]] void fail_short(std::uint64_t size, std::size_t found) {
+    position_ += found;
+    fail({"the values: ", size, " bytes expected, ", found, " are left"});
+  }
+  /// Fewer bytes only where there are no more. Throws for bytes that cannot be unpacked, or, at their end, do not have
+  /// the checksum that the archive has for them.
+  std::size_t read(std::byte* to, std::size_t size) {
+    std::size_t found = 0;
+    while (found < size) {
+      const zip_int64_t count = zip_fread(file_.get(), to + found, size - found);
+      if (count < 0) throw_zip_error(zip_file_get_error(file_.get()), place_, position_);
+      if (count == 0) break;
+      found += static_cast<std::size_t>(count);
+    }
+    return found;
+  }
+
+  std::string place_;
+  std::uint64_t max_bytes_;
+  std::unique_ptr<zip_file_t, CloseZip> file_;
+  std::string window_;
+  std::size_t position_ = 0;
+};
+
+/// Reads the values for read_npy.
+template <class Allocate>
+AnyLoDTensor read_npy_values(ZipMember& member, std::uint64_t size, const Allocate& allocate) {
+  return member.values(size, allocate);
+}
+
+/// What an archive is written to.
+class ZipSink {
+ public:
+  virtual ~ZipSink() = default;
+  virtual void append(const void* bytes, std::size_t size) = 0;
+  /// Bytes that are there already. Comes after each member, whose sizes and checksum stand before it.
+  virtual void overwrite(std::uint64_t offset, const void* bytes, std::size_t size) = 0;
+
+  /// A new archive, to be written here by zip_close.
+  Zip open() {
+    zip_error_t error;
+    zip_error_init(&error);
+    ZipSource source(zip_source_function_create(&ZipSink::callback, this, &error));
+    Zip archive(source ? zip_open_from_source(source.get(), ZIP_CREATE | ZIP_TRUNCATE, &error) : nullptr);
+    if (!archive) throw_zip_error(&error, "npz: ", 0);
+    source.release();  // the archive's now
+    return archive;
+  }
+  /// Throws again what appending or overwriting threw, through libzip, which knows no exceptions.
+  void rethrow() const {
+    if (exception_) std::rethrow_exception(exception_);
+  }
+
+ private:
+  /// What libzip calls for whatever it wants of a source.
+  static zip_int64_t callback(void* sink, void* data, zip_uint64_t size, zip_source_cmd_t command) {
+    return static_cast<ZipSink*>(sink)->answer(data, size, command);
+  }
+  zip_int64_t answer(void* data, zip_uint64_t size, zip_source_cmd_t command) noexcept {
+    switch (command) {
+      case ZIP_SOURCE_SUPPORTS:
+        // libzip opens nothing that it could not read, too.
+        return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT,
+                                              ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL,
+                                              ZIP_SOURCE_BEGIN_WRITE, ZIP_SOURCE_COMMIT_WRITE,
+                                              ZIP_SOURCE_ROLLBACK_WRITE, ZIP_SOURCE_SEEK_WRITE, ZIP_SOURCE_TELL_WRITE,
+                                              ZIP_SOURCE_WRITE, ZIP_SOURCE_REMOVE, ZIP_SOURCE_SUPPORTS, -1);
+      case ZIP_SOURCE_STAT: {
+        auto* const status = static_cast<zip_stat_t*>(data);
+        zip_stat_init(status);
+        status->valid = ZIP_STAT_SIZE;
+        status->size = 0;
+        return sizeof(*status);
+      }
+      case ZIP_SOURCE_ERROR:
+        return zip_error_to_data(&error_, data, size);
+      case ZIP_SOURCE_WRITE:
+        return write(data, size);
+      case ZIP_SOURCE_TELL_WRITE:
+        return static_cast<zip_int64_t>(at_);
+      case ZIP_SOURCE_SEEK_WRITE: {
+        const zip_int64_t to = zip_source_seek_compute_offset(at_, end_, data, size, &error_);
+        if (to < 0) return -1;
+        at_ = static_cast<std::uint64_t>(to);
+        return 0;
+      }
+      default:
+        return 0;  // nothing to do: neither to read, nor before and after writing
+    }
+  }
+  zip_int64_t write(const void* bytes, zip_uint64_t size) noexcept {
+    try {
+      const auto over = static_cast<std::size_t>(std::min<std::uint64_t>(size, end_ - at_));
+      if (over > 0) overwrite(at_, bytes, over);
+      if (size > over) append(static_cast<const std::byte*>(bytes) + over, static_cast<std::size_t>(size) - over);
+    } catch (...) {
+      exception_ = std::current_exception();
+      zip_error_set(&error_, ZIP_ER_WRITE, 0);
+      return -1;
+    }
+    at_ += size;
+    end_ = std::max(end_, at_);
+    return static_cast<zip_int64_t>(size);
+  }
+
+  zip_error_t error_ = {};
+  std::exception_ptr exception_;
+  std::uint64_t at_ = 0;
+  std::uint64_t end_ = 0;
+};
+
+/// An archive as a string.
+class ZipString final : public ZipSink {
+ public:
+  void append(const void* bytes, std::size_t size) override { bytes_.append(static_cast<const char*>(bytes), size); }
+  void overwrite(std::uint64_t offset, const void* bytes, std::size_t size) override {
+    bytes_.replace(static_cast<std::size_t>(offset), size, static_cast<const char*>(bytes), size);
+  }
+  std::string take() noexcept { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+/// An archive as a file, which is there when it is committed.
+class ZipFile final : public ZipSink {
+ public:
+  explicit ZipFile(const std::string& path) : file_(path) {}
+  void append(const void* bytes, std::size_t size) override { file_.write(bytes, size); }
+  void overwrite(std::uint64_t offset, const void* bytes, std::size_t size) override {
+    file_.overwrite(offset, bytes, size);
+  }
+  void commit() { file_.commit(); }
+
+ private:
+  AtomicFile file_;
+};
+
+}  // namespace lod::detail

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup core
+/// Tensors and slices as nested containers of the standard library: the way back from LoDTensor::from_nested.
+#pragma once
+
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/lod_tensor.hpp>
+#include <lod/lod_view.hpp>
+#include <lod/shape.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace lod {
+
+namespace detail {
+
+/// The row that begins at `from`: a number, or a std::array of them, however deep.
+template <class Element, class T>
+Element nested_row(const T* from) {
+  if constexpr (is_array<Element>) {
+    Element row{};
+    const std::int64_t stride = NestedRow<typename Element::value_type>::shape().elements();
+    for (auto& part : row) {
+      part = nested_row<typename Element::value_type>(from);
+      from += stride;
+    }
+    return row;
+  } else {
+    return static_cast<Element>(*from);
+  }
+}
+
+template <class Nested, class T>
+Nested nest(const LoDTensorView<const T, Cpu>& x) {
+  Nested sequences;
+  if constexpr (requires { sequences.reserve(std::size_t{0}); }) sequences.reserve(static_cast<std::size_t>(x.size()));
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    if constexpr (nesting<Nested>() > 1) {
+      sequences.push_back(nest<typename Nested::value_type>(x.element(i)));
+    } else {
+      sequences.push_back(nested_row<typename Nested::value_type>(x.data() + i * x.row_size()));
+    }
+  }
+  return sequences;
+}
+
+}  // namespace detail
+
+/// The values of a tensor, a view or a slice in containers that nest as its levels do, say
+///
+///     lod::to_nested<std::vector<std::vector<std::vector<int>>>>(x)   // two levels, scalar rows
+///     lod::to_nested<std::vector<std::array<float, 8>>>(x[2][0])      // no level, rows of the shape {8}
+///
+/// `Nested` is what LoDTensor::from_nested takes: n containers with push_back around each other for n-1 levels, and
+/// innermost a number for scalar rows, or a std::array (of std::arrays) for rows of its shape. Numbers are converted by
+/// static_cast, as from_nested does it. An empty sequence is an empty container; so is a batch of no sequences.
+///
+/// Throws ShapeMismatch unless the levels and the row shape are those of `Nested`. One allocation for each sequence of
+/// each level.
+template <class Nested, LoDTensorLike X>
+  requires(detail::nesting<Nested>() > 0 && std::is_same_v<typename X::device, Cpu>)
+Nested to_nested(const X& x) {
+  constexpr int levels = detail::nesting<Nested>() - 1;
+  const auto view = x.view();
+  if (view.levels() != levels) {
+    throw ShapeMismatch(detail::text({"to_nested: containers for ", levels, " levels, but there are ", view.levels()}));
+  }
+  const Shape row_shape = detail::NestedRow<typename detail::InnermostOf<Nested>::type>::shape();
+  if (view.row_shape() != row_shape) {
+    throw ShapeMismatch(detail::text({"to_nested: containers for rows of shape ", to_string(row_shape),
+                                      ", but they have ", to_string(view.row_shape())}));
+  }
+  return detail::nest<Nested>(view);
+}
+
+}  // namespace lod

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// A plan for the memory of a block: which variables may stand in the same bytes, since they are never needed at the
+/// same time.
+///
+///     const lod::MemoryPlan plan = lod::plan_memory(program, {.rows = 32});
+///     plan.bytes;         // what the buffers take,
+///     plan.bytes_alone;   // and what the same variables would take, each with memory of its own
+#pragma once
+
+#include <lod/data_flow.hpp>
+#include <lod/data_type.hpp>
+#include <lod/desc.hpp>
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/infer.hpp>
+#include <lod/program.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+/// What a plan is made for.
+struct MemoryPlanOptions {
+  std::int32_t block = 0;  ///< the block whose variables are planned
+  /// The rows of variables that are described with -1 of them: of no run may there be more. -1: not known.
+  std::int64_t rows = infer::unknown;
+  /// The same for single variables, by name; goes before `rows`. Sequences of different levels have different rows.
+  std::map<std::string, std::int64_t, std::less<>> rows_of = {};
+  /// Variables that keep memory of their own.
+  std::vector<std::string> keep = {};
+};
+
+/// A variable of a plan: from its first to its last operator the bytes [offset, offset + bytes) of its buffer are its.
+struct PlannedVariable {
+  std::string name = {};
+  std::int64_t first_op = 0;  ///< the operator of the block that writes it first
+  std::int64_t last_op = 0;   ///< the last one that reads or writes it
+  std::int64_t bytes = 0;     ///< a multiple of `alignment`; 0 for a variable without elements
+  std::size_t buffer = 0;     ///< in which of the plan's buffers it stands
+  std::int64_t offset = 0;    ///< where in it, a multiple of `alignment`
+
+  bool operator==(const PlannedVariable&) const = default;
+};
+
+/// Where the variables of a block stand. All sizes are multiples of `alignment`, at which each buffer must begin.
+struct MemoryPlan {
+  std::vector<std::int64_t> buffers = {};       ///< the bytes of each; none is 0
+  std::vector<PlannedVariable> variables = {};  ///< in the order of the block
+  std::vector<std::string> unknown = {};        ///< could share memory, if their sizes were known; in that order
+  std::int64_t bytes = 0;                       ///< of all buffers
+  std::int64_t bytes_alone = 0;                 ///< of all variables of the plan, if none shared memory
+  std::int64_t bytes_at_once = 0;               ///< of those needed at once, at the worst operator: no plan takes less
+
+  bool operator==(const MemoryPlan&) const = default;
+};
+
+namespace detail {
+
+/// `a + b`; throws ShapeMismatch beyond 64 bits.
+inline std::int64_t add_bytes(std::int64_t a, std::int64_t b) {
+  if (__builtin_add_overflow(a, b, &a)) throw ShapeMismatch("plan_memory: the bytes of all variables exceed 64 bits");
+  return a;
+}
+
+/// The bytes of a described tensor, rounded up to `alignment`; nothing where they are not known. Throws ShapeMismatch
+/// for what describes no tensor, and beyond 64 bits.
+inline std::optional<std::int64_t> planned_bytes(const VarDesc& var, const MemoryPlanOptions& options) {
+  const TensorDesc& tensor = var.type.lod_tensor->tensor;
+  const auto size = static_cast<std::int64_t>(size_of(tensor.data_type));
+  if (tensor.dims.empty() || size == 0) return std::nullopt;
+  const std::string what = text({"plan_memory: variable '", var.name, "'"});
+  infer::check_dims(tensor.dims, what.c_str());
+  infer::Dims factors = tensor.dims;
+  if (factors.front() == infer::unknown) {
+    const auto own = options.rows_of.find(var.name);
+    factors.front() = own != options.rows_of.end() ? own->second : options.rows;
+  }
+  factors.push_back(size);
+  const std::int64_t bytes = infer::product(factors, what.c_str());
+  if (bytes == infer::unknown) return std::nullopt;
+  constexpr auto step = static_cast<std::int64_t>(alignment);
+  return add_bytes(bytes, step - 1) / step * step;
+}
+
+/// The variables of a block that may share memory, and from which operator to which they are needed. Those whose size
+/// is not known have no bytes.
+class Lifetimes {
+ public:
+  struct Entry {
+    const VarDesc* var;
+    std::int64_t first_op;
+    std::int64_t last_op;
+    std::optional<std::int64_t> bytes;
+  };
+
+  Lifetimes(const ProgramDesc& program, const MemoryPlanOptions& options) {
+    if (options.rows < infer::unknown) {
+      throw ShapeMismatch(text({"plan_memory: ", options.rows, " rows, expected 0 or more, or -1 for unknown"}));
+    }
+    for (const auto& [name, rows] : options.rows_of) {
+      if (rows < infer::unknown) {
+        throw ShapeMismatch(
+            text({"plan_memory: ", rows, " rows of '", name, "', expected 0 or more, or -1 for unknown"}));
+      }
+    }
+    DataFlow flow(program);
+    const BlockDesc& block = program.block(options.block);
+    for (const VarDesc& var : block.vars) described_.emplace(var.name, &var);
+    for (std::size_t op = 0; op < block.ops.size(); ++op) {
+      add(block.ops[op], flow.of(block.ops[op]), static_cast<std::int64_t>(op));
+    }
+    // What the block of a gradient reads lives on after this one.
+    for (const BlockDesc& other : program.blocks) {
+      if (other.forward_block_idx == options.block) keep(flow.of(other));
+    }
+    for (const std::string& name : options.keep) kept_.insert(name);
+    for (const VarDesc& var : block.vars) {
+      const auto found = uses_.find(var.name);
+      if (found == uses_.end() || kept_.contains(var.name) || !may_share(var)) continue;
+      if (found->second.may_be_old()) continue;
+      entries_.push_back({&var, found->second.first, found->second.last, planned_bytes(var, options)});
+    }
+  }
+
+  /// In the order of the block.
+  const std::vector<Entry>& entries() const noexcept { return entries_; }
+
+ private:
+  struct Use {
+    std::int64_t first;
+    std::int64_t last;
+    bool may_skip_first;  // the first operator may leave the variable as an earlier run left it
+
+    /// Whether an operator may find the value of an earlier run.
+    bool may_be_old() const noexcept { return may_skip_first && last > first; }
+  };
+
+  static bool may_share(const VarDesc& var) {
+    return var.type.type == VarType::LOD_TENSOR && var.type.lod_tensor && !var.persistable && !var.is_parameter &&
+           !var.need_check_feed;
+  }
+  void keep(const Access& access) {
+    kept_.insert(access.reads.begin(), access.reads.end());
+    kept_.insert(access.writes.begin(), access.writes.end());
+  }
+  /// Whether an operator brings values from outside, or takes them there.
+  bool is_gate(const OpDesc& op, const Access& access) const {
+    const auto is_list = [&](std::string_view name) {
+      const auto found = described_.find(name);
+      return found != described_.end() && is_door(found->second->type.type);
+    };
+    return op.type == "feed" || op.type == "fetch" || op.is_target ||
+           std::any_of(access.reads.begin(), access.reads.end(), is_list) ||
+           std::any_of(access.writes.begin(), access.writes.end(), is_list);
+  }
+  void add(const OpDesc& op, const Access& access, std::int64_t position) {
+    if (is_gate(op, access)) keep(access);
+    for (const std::string_view name : access.reads) {
+      const auto [found, is_first] = uses_.try_emplace(name, Use{position, position, false});
+      if (is_first) kept_.insert(name);  // its value comes from outside, or from an earlier run of the block
+      found->second.last = position;
+    }
+    for (const std::string_view name : access.writes) {
+      uses_.try_emplace(name, Use{position, position, access.may_skip_writes}).first->second.last = position;
+    }
+  }
+
+  std::unordered_map<std::string_view, const VarDesc*> described_;
+  std::unordered_map<std::string_view, Use> uses_;
+  std::unordered_set<std::string_view> kept_;
+  std::vector<Entry> entries_;
+};
+
+/// Whether two variables are needed at the same time.
+inline bool overlap_in_time(const PlannedVariable& a, const PlannedVariable& b) noexcept {
+  return a.first_op <= b.last_op && b.first_op <= a.last_op;
+}
+
+/// Gives each variable an offset in one buffer: the largest first, each into the smallest gap that suffices between
+/// those that are placed and needed at the same time; where there is none, behind them.
+inline void place_by_size(std::vector<PlannedVariable>& variables) {
+  std::vector<PlannedVariable*> by_size;
+  for (PlannedVariable& variable : variables) by_size.push_back(&variable);
+  std::stable_sort(by_size.begin(), by_size.end(), [](const PlannedVariable* a, const PlannedVariable* b) {
+    return a->bytes != b->bytes ? a->bytes > b->bytes : a->first_op < b->first_op;
+  });
+  std::vector<const PlannedVariable*> placed;  // ascending by offset
+  for (PlannedVariable* variable : by_size) {
+    std::int64_t end = 0;
+    std::optional<std::int64_t> best;
+    std::int64_t best_gap = 0;
+    for (const PlannedVariable* other : placed) {
+      if (!overlap_in_time(*variable, *other)) continue;
+      const std::int64_t gap = other->offset - end;
+      if (gap >= variable->bytes && (!best || gap < best_gap)) {
+        best = end;
+        best_gap = gap;
+      }
+      end = std::max(end, other->offset + other->bytes);
+    }
+    variable->offset = best.value_or(end);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), variable->offset,
+                         [](std::int64_t offset, const PlannedVariable* other) { return offset < other->offset; }),
+        variable);
+  }
+}
+
+/// Cuts the one buffer at each byte that no variable stands across: buffers of less need not be found in one piece.
+inline std::vector<std::int64_t> cut_into_buffers(std::vector<PlannedVariable>& variables) {
+  std::vector<PlannedVariable*> by_offset;
+  for (PlannedVariable& variable : variables) {
+    if (variable.bytes > 0) by_offset.push_back(&variable);
+  }
+  std::stable_sort(by_offset.begin(), by_offset.end(),
+                   [](const PlannedVariable* a, const PlannedVariable* b) { return a->offset < b->offset; });
+  std::vector<std::int64_t> buffers;
+  std::int64_t begin = 0, end = 0;
+  for (PlannedVariable* variable : by_offset) {
+    if (variable->offset >= end) {
+      begin = variable->offset;
+      buffers.push_back(0);
+    }
+    end = std::max(end, variable->offset + variable->bytes);
+    buffers.back() = end - begin;
+    variable->buffer = buffers.size() - 1;
+    variable->offset -= begin;
+  }
+  for (PlannedVariable& variable : variables) {
+    if (variable.bytes == 0) variable.offset = 0;
+  }
+  return buffers;
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_plan(std::initializer_list<Piece> words) {
+  throw ShapeMismatch(text({"memory plan: ", text(words)}));
+}
+
+/// The most bytes that are needed at one operator.
+inline std::int64_t most_at_once(const std::vector<PlannedVariable>& variables) {
+  std::map<std::int64_t, std::int64_t> changes;
+  for (const PlannedVariable& variable : variables) {
+    changes[variable.first_op] += variable.bytes;
+    changes[variable.last_op + 1] -= variable.bytes;
+  }
+  std::int64_t now = 0, most = 0;
+  for (const auto& [op, change] : changes) {
+    now += change;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+}  // namespace detail
+
+/// Where the variables of a block can stand, so that those that are needed at the same time never share a byte.
+///
+/// A variable is needed from the operator that writes it first to the last one that uses it, both included: so the
+/// inputs and outputs of an operator share nothing, unless they have the same name. What the blocks of an operator use
+/// counts as used by it. In the plan are variables of type LOD_TENSOR that operators of the block use, and which it
+/// describes, but never those that are persistable or a parameter, that are fed or fetched (by operators `feed` and
+/// `fetch`, by those that use a FEED_MINIBATCH, FETCH_LIST or FEED_LIST, and what is described as `need_check_feed`),
+/// that an operator marked `is_target` uses, that are read before they are written or may be (another one uses what an
+/// operator wrote first that owns blocks, which need not run), that the block of a gradient uses, and those of
+/// `options.keep`. What would be in the plan if its bytes were known is in `unknown`.
+///
+/// Placed by size, best fit (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020): the
+/// result may take more than `bytes_at_once`, and more than needed. The same for the same arguments everywhere.
+/// O(names + variables^2).
+///
+/// Throws OutOfRange for a block that does not exist, InvalidProgram as DataFlow does, ShapeMismatch for rows under -1,
+/// for what describes no tensor, and for more bytes than 64 bits count.
+inline MemoryPlan plan_memory(const ProgramDesc& program, const MemoryPlanOptions& options = {}) {
+  const detail::Lifetimes lifetimes(program, options);
+  MemoryPlan plan;
+  for (const auto& entry : lifetimes.entries()) {
+    if (!entry.bytes) {
+      plan.unknown.push_back(entry.var->name);
+      continue;
+    }
+    plan.bytes_alone = detail::add_bytes(plan.bytes_alone, *entry.bytes);
+    plan.variables.push_back({entry.var->name, entry.first_op, entry.last_op, *entry.bytes});
+  }
+  detail::place_by_size(plan.variables);
+  plan.buffers = detail::cut_into_buffers(plan.variables);
+  for (const std::int64_t bytes : plan.buffers) plan.bytes += bytes;
+  plan.bytes_at_once = detail::most_at_once(plan.variables);
+  return plan;
+}
+/// The same of a block alone, whose operators own no blocks. Throws InvalidProgram where one does: then the program is
+/// needed.
+inline MemoryPlan plan_memory(const BlockDesc& block, MemoryPlanOptions options = {}) {
+  ProgramDesc program;
+  program.blocks.push_back(block);
+  program.blocks[0].idx = 0;
+  program.blocks[0].parent_idx = -1;
+  program.blocks[0].forward_block_idx.reset();
+  options.block = 0;
+  return plan_memory(program, options);
+}
+
+/// Throws ShapeMismatch unless the variables of a plan may share memory as it says: all of them are in the plan that
+/// `plan_memory` would make (variables may be missing), with their operators and at least their bytes; each stands
+/// inside a buffer, at a multiple of `alignment`; no two that are needed at the same time have a byte in common. Throws
+/// as `plan_memory` does. O(names + variables^2).
+inline void check(const MemoryPlan& plan, const ProgramDesc& program, const MemoryPlanOptions& options = {}) {
+  const detail::Lifetimes lifetimes(program, options);
+  std::unordered_map<std::string_view, const detail::Lifetimes::Entry*> entries;
+  for (const auto& entry : lifetimes.entries()) entries.emplace(entry.var->name, &entry);
+  for (const PlannedVariable& variable : plan.variables) {
+    const auto found = entries.find(variable.name);
+    if (found == entries.end() || !found->second->bytes) {
+      detail::fail_plan({"variable '", variable.name, "' must have memory of its own, or is there twice"});
+    }
+    const detail::Lifetimes::Entry& entry = *found->second;
+    entries.erase(found);
+    if (variable.first_op != entry.first_op || variable.last_op != entry.last_op) {
+      detail::fail_plan({"variable '", variable.name, "': operators ", variable.first_op, " to ", variable.last_op,
+                         ", expected ", entry.first_op, " to ", entry.last_op});
+    }
+    if (variable.bytes < *entry.bytes) {
+      detail::fail_plan({"variable '", variable.name, "': ", variable.bytes, " bytes, expected ", *entry.bytes});
+    }
+    if (variable.bytes == 0) continue;
+    if (variable.buffer >= plan.buffers.size()) {
+      detail::fail_plan({"variable '", variable.name, "': buffer ", variable.buffer, " of ", plan.buffers.size()});
+    }
+    const std::int64_t size = plan.buffers[variable.buffer];
+    if (variable.offset < 0 || variable.bytes > size || variable.offset > size - variable.bytes ||
+        static_cast<std::size_t>(variable.offset) % alignment != 0) {
+      detail::fail_plan({"variable '", variable.name, "': ", variable.bytes, " bytes at ", variable.offset,
+                         " of a buffer of ", size, ", expected a multiple of ", alignment, " inside it"});
+    }
+  }
+  for (const PlannedVariable& a : plan.variables) {
+    for (const PlannedVariable& b : plan.variables) {
+      if (&a == &b) break;
+      if (a.bytes > 0 && b.bytes > 0 && a.buffer == b.buffer && detail::overlap_in_time(a, b) &&
+          a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes) {
+        detail::fail_plan({"variables '", a.name, "' and '", b.name, "' share bytes of buffer ", a.buffer,
+                           ", and are both needed at operator ", std::max(a.first_op, b.first_op)});
+      }
+    }
+  }
+}
+
+}  // namespace lod

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// A program in parts, for several workers: each part is a program by itself, with lists of the variables that it sends
+/// to the others and receives from them; and the parts joined again.
+///
+///     const auto parts = lod::split(program, std::vector<std::int64_t>{0, 0, 1, 1}, 2);
+///     lod::encode(parts[1].program);   // to be sent to worker 1
+///     lod::join(parts) == program;
+#pragma once
+
+#include <lod/data_flow.hpp>
+#include <lod/desc.hpp>
+#include <lod/error.hpp>
+#include <lod/program.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace lod {
+
+/// The value of a variable goes from one part to another.
+struct Transfer {
+  std::string variable = {};
+  std::int64_t from = 0;    ///< the part that sends it
+  std::int64_t to = 0;      ///< the part that receives it
+  std::int64_t after = 0;   ///< operator of block 0 of `from`: when it has run, the value is there
+  std::int64_t before = 0;  ///< operator of block 0 of `to`: before it runs, the value must be there; behind the last
+                            ///< operator for what only the next run reads
+
+  bool operator==(const Transfer&) const = default;
+};
+
+/// What one worker gets of a program: its operators of block 0, in their order, the blocks that these own, the
+/// variables that they use. Blocks are numbered anew, so that the part is a valid program; the last three lists tell
+/// what everything was in the whole, for `join`.
+///
+/// A worker needs `program`, `sends` and `receives`. In a run it executes its operators in order; before operator i it
+/// receives what has `before` == i, and after it, before it goes on, it sends (copies, if it does not wait for the
+/// other side) what has `after` == i. At the end it receives what has `before` behind the last operator. Transfers of
+/// the same variable between the same parts come in the same order in both lists; those of different variables need
+/// not. With sends that do not wait, nothing waits for ever.
+struct ProgramPart {
+  ProgramDesc program = {};
+  std::vector<Transfer> sends = {};       ///< ascending by `after`
+  std::vector<Transfer> receives = {};    ///< ascending by `before`
+  std::vector<std::int64_t> ops = {};     ///< for each operator of block 0, its position in block 0 of the whole
+  std::vector<std::int64_t> vars = {};    ///< for each variable of block 0, its position in block 0 of the whole
+  std::vector<std::int32_t> blocks = {};  ///< for each block, its number in the whole; block 0 stays block 0
+};
+
+namespace detail {
+
+/// A program and its block 0 without what they hold.
+inline ProgramDesc frame_of(const ProgramDesc& program) {
+  ProgramDesc frame = program;
+  frame.blocks.resize(1);
+  frame.blocks[0].vars.clear();
+  frame.blocks[0].ops.clear();
+  return frame;
+}
+
+/// Changes the numbers of a block, of those around and before it and of those in its attributes: to number_of(number).
+template <class NumberOf>
+void renumber_blocks(BlockDesc& block, const NumberOf& number_of) {
+  block.idx = number_of(block.idx);
+  if (block.parent_idx != -1) block.parent_idx = number_of(block.parent_idx);
+  if (block.forward_block_idx != -1) block.forward_block_idx = number_of(block.forward_block_idx);
+  for (OpDesc& op : block.ops) {
+    for_each_block(op, [&](std::int32_t& idx) { idx = number_of(idx); });
+  }
+}
+
+/// For each block of a program, whether it is in a part.
+class BlockSelection {
+ public:
+  /// Block 0, which is in every part.
+  explicit BlockSelection(const ProgramDesc& program) : program_(program), is_in_(program.blocks.size()) {
+    is_in_[0] = true;
+    if (program.blocks[0].forward_block_idx != -1) add({program.blocks[0].forward_block_idx});
+  }
+
+  bool contains(std::size_t idx) const { return is_in_[idx]; }
+  /// Adds the blocks that an operator owns.
+  void add(const OpDesc& op) {
+    std::vector<std::int32_t> open;
+    for_each_block(op, [&](std::int32_t idx) { open.push_back(idx); });
+    add(std::move(open));
+  }
+  /// Adds blocks, with all that lie in them, those around them, and those whose gradients they compute: there operators
+  /// look for variables.
+  void add(std::vector<std::int32_t> open) {
+    while (!open.empty()) {
+      const auto idx = static_cast<std::size_t>(open.back());
+      open.pop_back();
+      if (is_in_[idx]) continue;
+      is_in_[idx] = true;
+      const BlockDesc& block = program_.blocks[idx];
+      open.push_back(block.parent_idx);  // there is one: block 0 was in from the start
+      if (block.forward_block_idx != -1) open.push_back(block.forward_block_idx);
+      for (const OpDesc& op : block.ops) {
+        for_each_block(op, [&](std::int32_t inner) { open.push_back(inner); });
+      }
+    }
+  }
+
+ private:
+  const ProgramDesc& program_;
+  std::vector<bool> is_in_;
+};
+
+/// What means something only in the memory of the worker that has it.
+constexpr bool is_bound_to_worker(VarType::Type type) noexcept {
+  return type == VarType::STEP_SCOPES || type == VarType::READER || type == VarType::CHANNEL || type == VarType::RAW;
+}
+
+/// Goes through the operators of block 0 in their order, and says which value must go where.
+class TransferFinder {
+ public:
+  TransferFinder(const ProgramDesc& program, std::size_t parts) : sizes_(parts) {
+    for (const VarDesc& var : program.blocks[0].vars) described_.emplace(var.name, &var);
+  }
+
+  /// The next operator, which part `part` runs.
+  void add(const Access& access, std::int64_t part) {
+    const std::int64_t position = sizes_[static_cast<std::size_t>(part)];
+    for (const std::string_view name : access.reads) read(name, part, position);
+    for (const std::string_view name : access.writes) {
+      if (access.may_skip_writes || type_of(name) == VarType::LOD_TENSOR_ARRAY) read(name, part, position);
+    }
+    for (const std::string_view name : access.writes) {
+      Value& value = values_[name];
+      value.is_written = true;
+      value.writer = part;
+      value.position = position;
+      value.holders = {part};
+    }
+    ++sizes_[static_cast<std::size_t>(part)];
+  }
+
+  /// All transfers, after the last operator.
+  std::vector<Transfer> finish() {
+    for (auto& [name, value] : values_) {
+      const auto found = described_.find(name);
+      if (!value.is_written || found == described_.end() || !found->second->persistable) continue;
+      for (const std::int64_t reader : value.first_readers) {
+        pass(name, value, reader, sizes_[static_cast<std::size_t>(reader)]);
+      }
+    }
+    return std::move(transfers_);
+  }
+
+ private:
+  /// The latest value of a variable.
+  struct Value {
+    bool is_written = false;
+    std::int64_t writer = 0;
+    std::int64_t position = 0;                ///< of the operator that wrote it, among those of its part
+    std::vector<std::int64_t> holders;        ///< the parts that have it
+    std::vector<std::int64_t> first_readers;  ///< the parts that read what was there before the run
+  };
+
+  static bool contains(const std::vector<std::int64_t>& parts, std::int64_t part) {
+    return std::find(parts.begin(), parts.end(), part) != parts.end();
+  }
+  VarType::Type type_of(std::string_view name) const {
+    const auto found = described_.find(name);
+    return found == described_.end() ? VarType::LOD_TENSOR : found->second->type.type;
+  }
+  void read(std::string_view name, std::int64_t part, std::int64_t position) {
+    if (is_door(type_of(name))) return;
+    Value& value = values_[name];
+    if (value.is_written) {
+      pass(name, value, part, position);
+    } else if (!contains(value.first_readers, part)) {
+      value.first_readers.push_back(part);
+    }
+  }
+  void pass(std::string_view name, Value& value, std::int64_t to, std::int64_t before) {
+    if (contains(value.holders, to)) return;
+    const VarType::Type type = type_of(name);
+    if (is_bound_to_worker(type)) {
+      throw InvalidProgram(text({"split: variable '", std::string(name), "' cannot go from part ", value.writer,
+                                 " to part ", to, ": it is a ", to_string(type)}));
+    }
+    value.holders.push_back(to);
+    transfers_.push_back({std::string(name), value.writer, to, value.position, before});
+  }
+
+  std::unordered_map<std::string_view, const VarDesc*> described_;
+  std::map<std::string_view, Value> values_;  // by name, so that the order of the last transfers is that of the names
+  std::vector<std::int64_t> sizes_;
+  std::vector<Transfer> transfers_;
+};
+
+inline void check_assignment(std::span<const std::int64_t> assignment, std::size_t ops, std::int64_t count) {
+  if (count < 1) throw OutOfRange(text({"split: into ", count, " parts, expected 1 or more"}));
+  if (assignment.size() != ops) {
+    throw ShapeMismatch(text({"split: ", assignment.size(), " numbers of parts for ", ops, " operators"}));
+  }
+  for (std::size_t i = 0; i < assignment.size(); ++i) {
+    if (assignment[i] < 0 || assignment[i] >= count) {
+      throw OutOfRange(text({"split: operator ", i, " to part ", assignment[i], ", expected 0 to ", count - 1}));
+    }
+  }
+}
+
+/// Adds the blocks that no part has to the first.
+inline void add_unowned(const ProgramDesc& program, std::vector<BlockSelection>& parts) {
+  std::vector<std::int32_t> unowned;
+  for (std::size_t idx = 1; idx < program.blocks.size(); ++idx) {
+    const bool is_owned =
+        std::any_of(parts.begin(), parts.end(), [&](const BlockSelection& part) { return part.contains(idx); });
+    if (!is_owned) unowned.push_back(static_cast<std::int32_t>(idx));
+  }
+  parts[0].add(std::move(unowned));
+}
+
+/// Copies the operators and variables of block 0 that a part lists, and the blocks selected.
+inline void cut_out(const ProgramDesc& program, const BlockSelection& blocks, ProgramPart& part) {
+  std::vector<std::int32_t> numbers(program.blocks.size());
+  for (std::size_t idx = 0; idx < program.blocks.size(); ++idx) {
+    if (!blocks.contains(idx)) continue;
+    numbers[idx] = static_cast<std::int32_t>(part.blocks.size());
+    part.blocks.push_back(static_cast<std::int32_t>(idx));
+    if (idx > 0) part.program.blocks.push_back(program.blocks[idx]);
+  }
+  const BlockDesc& root = program.blocks[0];
+  BlockDesc& block = part.program.blocks[0];
+  for (const std::int64_t i : part.vars) block.vars.push_back(root.vars[static_cast<std::size_t>(i)]);
+  for (const std::int64_t i : part.ops) block.ops.push_back(root.ops[static_cast<std::size_t>(i)]);
+  for (BlockDesc& copied : part.program.blocks) {
+    renumber_blocks(copied, [&](std::int32_t idx) { return numbers[static_cast<std::size_t>(idx)]; });
+  }
+}
+
+/// What parts have of a list of the whole program, each piece at its place.
+template <class T>
+class Pieces {
+ public:
+  /// `what` names a piece in errors.
+  explicit Pieces(const char* what) : what_(what) {}
+
+  /// Throws InvalidProgram where another part has the piece too, and has it differently.
+  void add(std::int64_t place, T piece) {
+    const auto [found, is_new] = pieces_.try_emplace(place, std::move(piece));
+    if (!is_new && !(found->second == piece)) {
+      throw InvalidProgram(text({"join: two parts have ", what_, " ", place, ", and differ"}));
+    }
+  }
+  /// The whole list. Throws InvalidProgram where a piece is missing.
+  std::vector<T> take() {
+    std::vector<T> all;
+    all.reserve(pieces_.size());
+    for (auto& [place, piece] : pieces_) {
+      if (place != static_cast<std::int64_t>(all.size())) {
+        throw InvalidProgram(text({"join: no part has ", what_, " ", all.size(), ", but one has ", what_, " ", place}));
+      }
+      all.push_back(std::move(piece));
+    }
+    return all;
+  }
+
+ private:
+  const char* what_;
+  std::map<std::int64_t, T> pieces_;
+};
+
+/// Throws InvalidProgram unless a part is a program, and its lists are for what this holds.
+inline void check_part(const ProgramPart& part, std::size_t number) {
+  validate(part.program);
+  const BlockDesc& root = part.program.blocks[0];
+  const auto check = [number](const char* what, std::size_t found, std::size_t expected) {
+    if (found == expected) return;
+    throw InvalidProgram(text({"join: part ", number, " has places for ", found, " ", what, ", expected ", expected}));
+  };
+  check("operators", part.ops.size(), root.ops.size());
+  check("variables", part.vars.size(), root.vars.size());
+  check("blocks", part.blocks.size(), part.program.blocks.size());
+  if (part.blocks[0] != 0) {
+    throw InvalidProgram(text({"join: block 0 of part ", number, " is block ", part.blocks[0], ", expected 0"}));
+  }
+}
+
+}  // namespace detail
+
+/// The program in `count` parts, some perhaps without operators. Operator i of block 0 goes to part `assignment[i]`,
+/// together with the blocks that it owns.
+///
+/// Variables of block 0 go to every part that uses them, those that nothing uses to part 0, and so do blocks that
+/// nothing owns. A block that operators of several parts own goes to each; so do the blocks around a block and the one
+/// whose gradient it computes, where its operators look for variables.
+///
+/// What a part reads and another one wrote last, in the order of the whole program, is transferred, once for each value
+/// and part. An operator that owns blocks, and one that writes into a LOD_TENSOR_ARRAY, may leave some of what it
+/// writes as it was, and so counts as a reader of it. A persistable variable goes also to the parts that read it before
+/// it is written, for the next run. What nothing has written when it is read comes from outside: each part that reads
+/// it needs it (parameters, data). Variables of type FEED_MINIBATCH, FETCH_LIST and FEED_LIST are doors to the outside:
+/// each part has its own.
+///
+/// Throws ShapeMismatch unless there is one number for each operator of block 0, OutOfRange for a count under 1 and a
+/// number outside [0, count), InvalidProgram as DataFlow does, and where a STEP_SCOPES, READER, CHANNEL or RAW would
+/// have to be transferred, which means something to one worker only. O(program + what the parts hold + parts *
+/// transfers).
+inline std::vector<ProgramPart> split(const ProgramDesc& program, std::span<const std::int64_t> assignment,
+                                      std::int64_t count) {
+  DataFlow flow(program);
+  const BlockDesc& root = program.blocks[0];
+  detail::check_assignment(assignment, root.ops.size(), count);
+
+  std::vector<ProgramPart> parts(static_cast<std::size_t>(count), ProgramPart{.program = detail::frame_of(program)});
+  std::vector<detail::BlockSelection> blocks(parts.size(), detail::BlockSelection(program));
+  std::vector<std::unordered_set<std::string_view>> names(parts.size());
+  const auto use = [&names](std::size_t part, const Access& access) {
+    names[part].insert(access.reads.begin(), access.reads.end());
+    names[part].insert(access.writes.begin(), access.writes.end());
+  };
+  detail::TransferFinder transfers(program, parts.size());
+  for (std::size_t i = 0; i < assignment.size(); ++i) {
+    const auto part = static_cast<std::size_t>(assignment[i]);
+    const Access access = flow.of(root.ops[i]);
+    transfers.add(access, assignment[i]);
+    use(part, access);
+    blocks[part].add(root.ops[i]);
+    parts[part].ops.push_back(static_cast<std::int64_t>(i));
+  }
+  detail::add_unowned(program, blocks);
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    for (std::size_t idx = 1; idx < program.blocks.size(); ++idx) {
+      if (blocks[part].contains(idx)) use(part, flow.of(program.blocks[idx]));
+    }
+  }
+
+  for (std::size_t i = 0; i < root.vars.size(); ++i) {
+    bool is_used = false;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      if (!names[part].contains(root.vars[i].name)) continue;
+      is_used = true;
+      parts[part].vars.push_back(static_cast<std::int64_t>(i));
+    }
+    if (!is_used) parts[0].vars.push_back(static_cast<std::int64_t>(i));
+  }
+  for (std::size_t part = 0; part < parts.size(); ++part) detail::cut_out(program, blocks[part], parts[part]);
+
+  for (Transfer& transfer : transfers.finish()) {
+    parts[static_cast<std::size_t>(transfer.from)].sends.push_back(transfer);
+    parts[static_cast<std::size_t>(transfer.to)].receives.push_back(std::move(transfer));
+  }
+  for (ProgramPart& part : parts) {
+    std::stable_sort(part.sends.begin(), part.sends.end(),
+                     [](const Transfer& a, const Transfer& b) { return a.after < b.after; });
+    std::stable_sort(part.receives.begin(), part.receives.end(),
+                     [](const Transfer& a, const Transfer& b) { return a.before < b.before; });
+  }
+  return parts;
+}
+
+/// The whole that `split` cut into these parts, equal to it, and byte for byte the same when encoded. All parts are
+/// given, in any order. They may have been changed meanwhile: operators and what is in one part only are taken as they
+/// are; transfers do not count.
+///
+/// Throws InvalidProgram where there is no part, where one is no valid program or has lost its lists, where an
+/// operator, a variable or a block of the whole is missing, and where several parts have the same one differently.
+/// O(parts).
+inline ProgramDesc join(std::span<const ProgramPart> parts) {
+  if (parts.empty()) throw InvalidProgram("join: no part, expected at least one");
+  for (std::size_t i = 0; i < parts.size(); ++i) detail::check_part(parts[i], i);
+  ProgramDesc whole = detail::frame_of(parts[0].program);
+  detail::Pieces<VarDesc> vars("variable");
+  detail::Pieces<OpDesc> ops("operator");
+  detail::Pieces<BlockDesc> blocks("block");
+  std::size_t op_count = 0;
+  for (const ProgramPart& part : parts) {
+    ProgramDesc program = part.program;
+    for (BlockDesc& block : program.blocks) {
+      detail::renumber_blocks(block, [&](std::int32_t idx) { return part.blocks[static_cast<std::size_t>(idx)]; });
+    }
+    BlockDesc& root = program.blocks[0];
+    for (std::size_t i = 0; i < root.vars.size(); ++i) vars.add(part.vars[i], std::move(root.vars[i]));
+    for (std::size_t i = 0; i < root.ops.size(); ++i) ops.add(part.ops[i], std::move(root.ops[i]));
+    op_count += root.ops.size();
+    root.vars.clear();
+    root.ops.clear();
+    for (std::size_t i = 0; i < program.blocks.size(); ++i) blocks.add(part.blocks[i], std::move(program.blocks[i]));
+    program.blocks.resize(1);
+    program.blocks[0] = whole.blocks[0];
+    if (!(program == whole)) throw InvalidProgram("join: the parts are not of one program");
+  }
+  whole.blocks = blocks.take();
+  whole.blocks[0].vars = vars.take();
+  whole.blocks[0].ops = ops.take();
+  if (whole.blocks[0].ops.size() != op_count) throw InvalidProgram("join: two parts have the same operator");
+  validate(whole);
+  return whole;
+}
+
+}  // namespace lod

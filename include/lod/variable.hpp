@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// The variable: what a VarDesc describes, when a program runs. It has a name, and holds a tensor, row-sparse values, a
+/// list of tensors, ...: one value of the kind that its type says.
+#pragma once
+
+#include <lod/any_tensor.hpp>
+#include <lod/data_type.hpp>
+#include <lod/desc.hpp>
+#include <lod/device.hpp>
+#include <lod/error.hpp>
+#include <lod/infer.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/lod_tensor.hpp>
+#include <lod/ops/rank_table.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/shape.hpp>
+
+#include <any>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace lod {
+
+class Scope;
+class Variable;
+
+/// A place where operators work: what a PLACE_LIST lists.
+struct Place {
+  /// The memory that belongs to it.
+  enum Type : std::int32_t { CPU = 0, CUDA = 1 };
+  Type type = CPU;
+  std::int32_t device = 0;  ///< which one of the machine's; 0 for CPU
+
+  bool operator==(const Place&) const = default;
+};
+
+/// Delivers the tensors of one step after the other: what a READER holds, by a shared pointer, since a reader stands at
+/// one place of its data whoever reads. Derive from it to read from somewhere.
+class Reader {
+ public:
+  Reader() = default;
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  virtual ~Reader() = default;
+
+  /// The tensors that each step has.
+  virtual ReaderDesc desc() const = 0;
+  /// The tensors of the next step; nothing after the last one.
+  virtual std::optional<std::vector<AnyLoDTensor>> next() = 0;
+  /// Goes back before the first step.
+  virtual void restart() = 0;
+};
+
+/// A reader without steps: what a READER holds before it is given another.
+class EmptyReader final : public Reader {
+ public:
+  /// Would deliver what is described.
+  explicit EmptyReader(ReaderDesc desc = {}) : desc_(std::move(desc)) {}
+  ReaderDesc desc() const override { return desc_; }
+  std::optional<std::vector<AnyLoDTensor>> next() override { return std::nullopt; }
+  void restart() override {}
+
+ private:
+  ReaderDesc desc_;
+};
+
+/// The numbers of words: what a VOCAB holds.
+using Vocabulary = std::unordered_map<std::string, std::int32_t>;
+
+namespace detail {
+
+/// What X is called in errors, and the type that a variable has which is given an X; neither for an X that none holds.
+template <class X>
+struct ContentsOf {};
+template <VarType::Type Type>
+struct ContentsOfType {
+  static constexpr VarType::Type type = Type;
+};
+template <>
+struct ContentsOf<AnyLoDTensor> : ContentsOfType<VarType::LOD_TENSOR> {
+  static constexpr const char* name = "AnyLoDTensor";
+};
+template <>
+struct ContentsOf<AnySelectedRows> : ContentsOfType<VarType::SELECTED_ROWS> {
+  static constexpr const char* name = "AnySelectedRows";
+};
+template <>
+struct ContentsOf<std::vector<AnyLoDTensor>> : ContentsOfType<VarType::LOD_TENSOR_ARRAY> {
+  static constexpr const char* name = "std::vector<AnyLoDTensor>";
+};
+template <>
+struct ContentsOf<RankTable> : ContentsOfType<VarType::LOD_RANK_TABLE> {
+  static constexpr const char* name = "RankTable";
+};
+template <>
+struct ContentsOf<std::vector<Scope*>> : ContentsOfType<VarType::STEP_SCOPES> {
+  static constexpr const char* name = "std::vector<Scope*>";
+};
+template <>
+struct ContentsOf<std::vector<Place>> : ContentsOfType<VarType::PLACE_LIST> {
+  static constexpr const char* name = "std::vector<Place>";
+};
+template <>
+struct ContentsOf<std::shared_ptr<Reader>> : ContentsOfType<VarType::READER> {
+  static constexpr const char* name = "std::shared_ptr<Reader>";
+};
+template <>
+struct ContentsOf<std::vector<Variable>> : ContentsOfType<VarType::TUPLE> {
+  static constexpr const char* name = "std::vector<Variable>";
+};
+template <>
+struct ContentsOf<std::string> : ContentsOfType<VarType::STRING> {
+  static constexpr const char* name = "std::string";
+};
+template <>
+struct ContentsOf<std::vector<std::string>> : ContentsOfType<VarType::STRINGS> {
+  static constexpr const char* name = "std::vector<std::string>";
+};
+template <>
+struct ContentsOf<Vocabulary> : ContentsOfType<VarType::VOCAB> {
+  static constexpr const char* name = "Vocabulary";
+};
+template <>
+struct ContentsOf<std::any> : ContentsOfType<VarType::RAW> {
+  static constexpr const char* name = "std::any";
+};
+
+/// A number, by the type of the elements that it could be one of.
+template <class X>
+struct ContentsOfNumber : ContentsOfType<static_cast<VarType::Type>(data_type_v<X>)> {
+  static constexpr const char* name = to_string(data_type_v<X>);
+};
+template <>
+struct ContentsOf<bool> : ContentsOfNumber<bool> {};
+template <>
+struct ContentsOf<std::int8_t> : ContentsOfNumber<std::int8_t> {};
+template <>
+struct ContentsOf<std::int16_t> : ContentsOfNumber<std::int16_t> {};
+template <>
+struct ContentsOf<std::int32_t> : ContentsOfNumber<std::int32_t> {};
+template <>
+struct ContentsOf<std::int64_t> : ContentsOfNumber<std::int64_t> {};
+template <>
+struct ContentsOf<std::uint8_t> : ContentsOfNumber<std::uint8_t> {};
+template <>
+struct ContentsOf<std::uint32_t> : ContentsOfNumber<std::uint32_t> {};
+template <>
+struct ContentsOf<std::uint64_t> : ContentsOfNumber<std::uint64_t> {};
+template <>
+struct ContentsOf<float16> : ContentsOfNumber<float16> {};
+template <>
+struct ContentsOf<bfloat16> : ContentsOfNumber<bfloat16> {};
+template <>
+struct ContentsOf<float> : ContentsOfNumber<float> {};
+template <>
+struct ContentsOf<double> : ContentsOfNumber<double> {};
+
+/// As a description with levels says nothing of where sequences end, so many levels without sequences. There is a limit
+/// because a number costs nothing where it is written, and each level some memory here.
+inline LoD levels_without_sequences(int levels, const char* what) {
+  constexpr int most = 64;
+  if (levels < 0 || levels > most) {
+    throw ShapeMismatch(detail::text({what, ": lod_level ", levels, ", expected 0 to ", most}));
+  }
+  return LoD::from_offsets(std::vector<std::vector<std::int64_t>>(static_cast<std::size_t>(levels), {0}));
+}
+
+/// Zeros of the described shape. What is not known is taken as 0, so that nothing is there.
+inline AnyLoDTensor tensor_as_described(const LoDTensorDesc& desc, const char* what,
+                                        std::pmr::memory_resource* resource) {
+  if (desc.tensor.dims.empty()) {
+    return AnyLoDTensor(desc.tensor.data_type, levels_without_sequences(desc.lod_level, what), Shape(), uninitialized,
+                        0, resource);
+  }
+  infer::Batch batch(desc, what);
+  bool is_known = batch.rows != infer::unknown;
+  for (std::int64_t& dim : batch.row_shape) {
+    is_known = is_known && dim != infer::unknown;
+    if (dim == infer::unknown) dim = 0;
+  }
+  const std::int64_t rows = is_known && batch.levels == 0 ? batch.rows : 0;
+  AnyLoDTensor tensor(batch.type, levels_without_sequences(batch.levels, what), Shape(batch.row_shape), uninitialized,
+                      rows, resource);
+  const auto bytes = tensor.mutable_bytes();
+  if (!bytes.empty()) std::memset(bytes.data(), 0, bytes.size());
+  return tensor;
+}
+
+}  // namespace detail
+
+/// What a variable may hold:
+///
+/// | X | types of variables |
+/// |---|---|
+/// | `AnyLoDTensor` | LOD_TENSOR |
+/// | `AnySelectedRows` | SELECTED_ROWS |
+/// | `std::vector<AnyLoDTensor>` | LOD_TENSOR_ARRAY, FEED_MINIBATCH, FETCH_LIST, FEED_LIST |
+/// | `RankTable` | LOD_RANK_TABLE |
+/// | `std::vector<Scope*>` | STEP_SCOPES: children of a scope, which owns them |
+/// | `std::vector<Place>` | PLACE_LIST |
+/// | `std::shared_ptr<Reader>` | READER |
+/// | `std::vector<Variable>` | TUPLE |
+/// | `std::string` | STRING, PSTRING |
+/// | `std::vector<std::string>` | STRINGS |
+/// | `Vocabulary` | VOCAB |
+/// | a number: `bool`, `std::int32_t`, `float`, ... | the data type of that name; for SIZE_T `std::uint64_t` |
+/// | `std::any` | RAW, CHANNEL, SPARSE_COO, SPARSE_CSR, COMPLEX64, COMPLEX128, FP8_E4M3FN, FP8_E5M2 |
+template <class X>
+concept VariableContents = requires {
+  detail::ContentsOf<X>::type;
+};
+
+/// A name, a type, and one value of the kind that the type says (see VariableContents).
+///
+/// Copies share the memory of tensors, as AnyLoDTensor does. An assignment takes over type and value, and keeps the
+/// name: that belongs to the variable, and a scope finds it by it. Semantics: PaddlePaddle's Variable; there one has no
+/// type until it is first asked for a value of some type.
+class Variable {
+ public:
+  /// A LOD_TENSOR without a name and without rows.
+  Variable() : Variable(VarType::LOD_TENSOR) {}
+  /// Of this type, with nothing in it: tensors without rows, empty lists, the number 0. Throws std::invalid_argument
+  /// for a value that a cast made and that is no type.
+  explicit Variable(VarType::Type type, std::string name = {})
+      : name_(std::move(name)), type_(type), contents_(nothing(type, name_)) {}
+  /// Holds `contents`; the type is the first one for them in the table of VariableContents.
+  template <VariableContents X>
+  Variable(X contents, std::string name = {})
+      : Variable(detail::ContentsOf<X>::type, std::move(contents), std::move(name)) {}
+  /// Holds a tensor or row-sparse values whose element type is known.
+  template <class T>
+  Variable(LoDTensor<T, Cpu> tensor, std::string name = {})
+      : Variable(AnyLoDTensor(std::move(tensor)), std::move(name)) {}
+  template <class T>
+  Variable(SelectedRows<T, Cpu> rows, std::string name = {})
+      : Variable(AnySelectedRows(std::move(rows)), std::move(name)) {}
+  /// Holds `contents`, with another type. Throws ShapeMismatch where that type does not hold an X.
+  template <VariableContents X>
+  Variable(VarType::Type type, X contents, std::string name = {}) : Variable(type, std::move(name)) {
+    get<X>() = std::move(contents);
+  }
+
+  Variable(const Variable&) = default;
+  Variable(Variable&&) noexcept = default;
+  /// Keeps its name.
+  Variable& operator=(const Variable& other) { return *this = Variable(other); }
+  Variable& operator=(Variable&& other) noexcept {
+    type_ = other.type_;
+    contents_ = std::move(other.contents_);
+    return *this;
+  }
+  ~Variable() = default;
+
+  /// An empty variable, with the name and the type described.
+  ///
+  /// A tensor has the described data type and row shape. A shape without -1, of no level, is there in full, as zeros;
+  /// else there are no rows, with a 0 in the row shape for each -1, and of each level no sequences. Row-sparse values
+  /// have the described height, and no rows. A reader has no steps, but the tensors described; a tuple has variables of
+  /// the types described.
+  ///
+  /// Memory of tensors is from `resource`: for descriptions from strangers, give one that has a limit. Throws what it
+  /// throws; ShapeMismatch for what describes no tensor (a dimension or a lod_level below what there is, more
+  /// dimensions than a Shape has, more than 64 levels, more values than memory can hold); std::invalid_argument as the
+  /// constructor.
+  static Variable create(const VarDesc& desc, std::pmr::memory_resource* resource = Cpu::default_resource());
+
+  /// Its name.
+  const std::string& name() const noexcept { return name_; }
+  /// Its type.
+  VarType::Type type() const noexcept { return type_; }
+
+  /// Whether it holds an X. An X that no variable can hold is a compile error.
+  template <VariableContents X>
+  bool holds() const noexcept {
+    return std::holds_alternative<X>(contents_);
+  }
+  /// @{
+  /// What it holds. Throws ShapeMismatch where that is no X: the text names the variable, what was expected and what is
+  /// there.
+  template <VariableContents X>
+  X& get() {
+    return const_cast<X&>(std::as_const(*this).get<X>());
+  }
+  template <VariableContents X>
+  const X& get() const {
+    if (const X* held = std::get_if<X>(&contents_)) return *held;
+    throw_other(detail::ContentsOf<X>::name);
+  }
+  /// @}
+
+ private:
+  using Contents =
+      std::variant<AnyLoDTensor, AnySelectedRows, std::vector<AnyLoDTensor>, RankTable, std::vector<Scope*>,
+                   std::vector<Place>, std::shared_ptr<Reader>, std::vector<Variable>, std::string,
+                   std::vector<std::string>, Vocabulary, std::any, bool, std::int16_t, std::int32_t, std::int64_t,
+                   float16, bfloat16, float, double, std::uint8_t, std::int8_t, std::uint32_t, std::uint64_t>;
+
+  static Contents nothing(VarType::Type type, const std::string& name);
+  [[noreturn, gnu::cold, gnu::noinline]] void throw_other(const char* expected) const {
+    const char* const found = std::visit([]<class X>(const X&) { return detail::ContentsOf<X>::name; }, contents_);
+    throw ShapeMismatch(detail::text(
+        {"variable '", name_, "': expected ", expected, ", found ", found, " (type ", to_string(type_), ")"}));
+  }
+
+  std::string name_;
+  VarType::Type type_;
+  Contents contents_;
+};
+
+inline Variable::Contents Variable::nothing(VarType::Type type, const std::string& name) {
+  switch (type) {
+    case VarType::LOD_TENSOR:
+      return AnyLoDTensor();
+    case VarType::SELECTED_ROWS:
+      return AnySelectedRows();
+    case VarType::LOD_TENSOR_ARRAY:
+    case VarType::FEED_MINIBATCH:
+    case VarType::FETCH_LIST:
+    case VarType::FEED_LIST:
+      return std::vector<AnyLoDTensor>();
+    case VarType::LOD_RANK_TABLE:
+      return RankTable();
+    case VarType::STEP_SCOPES:
+      return std::vector<Scope*>();
+    case VarType::PLACE_LIST:
+      return std::vector<Place>();
+    case VarType::READER:
+      return std::shared_ptr<Reader>(std::make_shared<EmptyReader>());
+    case VarType::TUPLE:
+      return std::vector<Variable>();
+    case VarType::STRING:
+    case VarType::PSTRING:
+      return std::string();
+    case VarType::STRINGS:
+      return std::vector<std::string>();
+    case VarType::VOCAB:
+      return Vocabulary();
+    case VarType::BOOL:
+      return false;
+    case VarType::INT16:
+      return std::int16_t{0};
+    case VarType::INT32:
+      return std::int32_t{0};
+    case VarType::INT64:
+      return std::int64_t{0};
+    case VarType::FP16:
+      return float16();
+    case VarType::BF16:
+      return bfloat16();
+    case VarType::FP32:
+      return 0.0f;
+    case VarType::FP64:
+      return 0.0;
+    case VarType::UINT8:
+      return std::uint8_t{0};
+    case VarType::INT8:
+      return std::int8_t{0};
+    case VarType::UINT32:
+      return std::uint32_t{0};
+    case VarType::SIZE_T:
+    case VarType::UINT64:
+      return std::uint64_t{0};
+    case VarType::RAW:
+    case VarType::CHANNEL:
+    case VarType::SPARSE_COO:
+    case VarType::SPARSE_CSR:
+    case VarType::COMPLEX64:
+    case VarType::COMPLEX128:
+    case VarType::FP8_E4M3FN:
+    case VarType::FP8_E5M2:
+      return std::any();
+  }
+  throw std::invalid_argument(
+      detail::text({"variable '", name, "': ", static_cast<std::int32_t>(type), " is no VarType::Type"}));
+}
+
+inline Variable Variable::create(const VarDesc& desc, std::pmr::memory_resource* resource) {
+  Variable variable(desc.type.type, desc.name);
+  const std::string what = detail::text({"variable '", desc.name, "'"});
+  if (desc.type.type == VarType::LOD_TENSOR && desc.type.lod_tensor) {
+    variable.get<AnyLoDTensor>() = detail::tensor_as_described(*desc.type.lod_tensor, what.c_str(), resource);
+  } else if (desc.type.type == VarType::SELECTED_ROWS && desc.type.selected_rows) {
+    const TensorDesc& dense = *desc.type.selected_rows;
+    TensorDesc value{dense.data_type, dense.dims};
+    std::int64_t height = 0;
+    if (!dense.dims.empty()) {
+      infer::check_dims(dense.dims, what.c_str());
+      if (dense.dims.front() != infer::unknown) height = dense.dims.front();
+      value.dims.front() = 0;
+    }
+    variable.get<AnySelectedRows>() =
+        AnySelectedRows({}, height, detail::tensor_as_described({std::move(value)}, what.c_str(), resource));
+  } else if (desc.type.type == VarType::READER && desc.type.reader) {
+    variable.get<std::shared_ptr<Reader>>() = std::make_shared<EmptyReader>(*desc.type.reader);
+  } else if (desc.type.type == VarType::TUPLE && desc.type.tuple) {
+    auto& elements = variable.get<std::vector<Variable>>();
+    for (const VarType::Type type : desc.type.tuple->element_type) {
+      elements.emplace_back(type, detail::text({desc.name, "[", elements.size(), "]"}));
+    }
+  }
+  return variable;
+}
+
+namespace detail {
+
+/// What is common to the tensors of an array; nothing where there is none, or where they differ in data type or rank.
+inline std::optional<LoDTensorArrayDesc> describe_elements(const std::vector<AnyLoDTensor>& array) {
+  if (array.empty()) return std::nullopt;
+  const LoDTensorDesc first = describe(array.front());
+  LoDTensorArrayDesc common{first.tensor, first.lod_level};
+  for (const AnyLoDTensor& element : array) {
+    const LoDTensorDesc desc = describe(element);
+    if (desc.tensor.data_type != common.tensor.data_type || desc.tensor.dims.size() != common.tensor.dims.size()) {
+      return std::nullopt;
+    }
+    for (std::size_t dim = 0; dim < desc.tensor.dims.size(); ++dim) {
+      if (desc.tensor.dims[dim] != common.tensor.dims[dim]) common.tensor.dims[dim] = infer::unknown;
+    }
+    if (desc.lod_level != common.lod_level) common.lod_level = -1;
+  }
+  return common;
+}
+
+}  // namespace detail
+
+/// The type of a variable, and what is known of the value that it holds now: of tensors as `describe` tells for them;
+/// of the tensors of an array what they have in common, with -1 where they differ (no details of an array without
+/// tensors, nor of one whose tensors differ in data type or rank). The other lists have no details.
+inline VarType describe(const Variable& variable) {
+  VarType type{.type = variable.type()};
+  if (variable.type() == VarType::LOD_TENSOR) {
+    type.lod_tensor = describe(variable.get<AnyLoDTensor>());
+  } else if (variable.type() == VarType::SELECTED_ROWS) {
+    type.selected_rows = describe(variable.get<AnySelectedRows>());
+  } else if (variable.type() == VarType::LOD_TENSOR_ARRAY) {
+    type.tensor_array = detail::describe_elements(variable.get<std::vector<AnyLoDTensor>>());
+  } else if (variable.type() == VarType::READER) {
+    if (const auto& reader = variable.get<std::shared_ptr<Reader>>()) type.reader = reader->desc();
+  } else if (variable.type() == VarType::TUPLE) {
+    type.tuple.emplace();
+    for (const Variable& element : variable.get<std::vector<Variable>>()) {
+      type.tuple->element_type.push_back(element.type());
+    }
+  }
+  return type;
+}
+/// The same as a variable of that name. Whether it is persistable, a parameter, ... is known to its description alone.
+inline VarDesc describe(std::string name, const Variable& variable) {
+  return {.name = std::move(name), .type = describe(variable)};
+}
+
+}  // namespace lod

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files are there as a whole or not at all, whenever their writer stops.
+#include "support/random_batch.hpp"
+#include "support/same_bits.hpp"
+#include "support/temporary_folder.hpp"
+#include <lod/io/file.hpp>
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+
+using namespace lod_test;
+
+namespace {
+
+/// For as long as it lives no file grows beyond so many bytes: what a full disk does to a writer.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const ::rlimit limit{bytes, before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  ::rlimit before_{};
+  void (*handler_)(int);
+};
+
+/// Runs `body` in a process of its own that is killed at its end.
+template <class Body>
+void in_a_process_that_is_killed(const Body& body) {
+  const ::pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    body();
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGKILL);
+}
+
+lod::LoDTensor<std::int32_t> filled(const lod::Shape& shape, std::int32_t value) {
+  lod::LoDTensor<std::int32_t> x(shape);
+  for (std::int32_t& element : x.values()) element = value;
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("save: takes the place of what was there, and leaves nothing else behind") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x";
+  write_bytes(path, "no file of ours");
+  lod::save(path, {{"x", filled({3}, 1)}});
+  CHECK(folder.size() == 1);
+  lod::save(path, {{"y", filled({3}, 2)}, {"z", filled({3}, 3)}});
+  CHECK(folder.size() == 1);
+  CHECK(lod::File::open(path).names() == std::vector<std::string>{"y", "z"});
+
+  // A file may be made of what it holds.
+  const lod::File file = lod::File::open(path);
+  lod::save(path, {{"x", file.tensor<std::int32_t>("z")}});
+  CHECK(same_bits(lod::load<lod::LoDTensor<std::int32_t>>(path, "x"), filled({3}, 3)));
+}
+
+TEST_CASE("FileWriter: until it commits there is what was there before; without that, for ever") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x";
+  const auto old_file = [&] { return same_bits(lod::load<lod::LoDTensor<std::int32_t>>(path, "x"), filled({3}, 1)); };
+  lod::save(path, {{"x", filled({3}, 1)}});
+  {
+    lod::FileWriter writer(path);
+    writer.add("x", filled({300000}, 2));
+    CHECK(old_file());
+  }
+  CHECK(old_file());
+  CHECK(folder.size() == 1);
+
+  const auto stop = [&] {
+    lod::FileWriter writer(path);
+    writer.add("x", filled({3}, 2));
+    throw std::runtime_error("the program has other troubles");
+  };
+  CHECK_THROWS_AS(stop(), std::runtime_error);
+  CHECK(old_file());
+  CHECK(folder.size() == 1);
+
+  CHECK_THROWS_WITH_AS(lod::save(path, {{"x", filled({3}, 2)}, {"x", filled({3}, 3)}}),
+                       "FileWriter: there is a variable 'x' already", std::invalid_argument);
+  CHECK(old_file());
+  CHECK(folder.size() == 1);
+}
+
+TEST_CASE("FileWriter: what it refuses changes nothing, and it goes on") {
+  const TemporaryFolder folder;
+  lod::FileWriter writer(folder / "x");
+  writer.add("x", filled({3}, 1));
+  CHECK_THROWS_AS(writer.add("x", filled({3}, 2)), std::invalid_argument);
+  const std::vector<lod::AnyLoDTensor> mixed = {filled({3}, 1), lod::LoDTensor<float>({3})};
+  CHECK_THROWS_AS(writer.add("mixed", mixed), lod::ShapeMismatch);
+  writer.add("y", filled({3}, 3));
+  writer.commit();
+  CHECK_THROWS_AS(writer.add("z", filled({3}, 4)), std::logic_error);
+  CHECK_THROWS_AS(writer.commit(), std::logic_error);
+
+  const lod::File file = lod::File::open(folder / "x");
+  CHECK(file.names() == std::vector<std::string>{"x", "y"});
+  CHECK(same_bits(file.tensor<std::int32_t>("x"), filled({3}, 1)));
+  CHECK(same_bits(file.tensor<std::int32_t>("y"), filled({3}, 3)));
+}
+
+TEST_CASE("FileWriter: a folder that is not there, or a file that is none, is a system error with the path") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(lod::save(folder / "no/x", {}), doctest::Contains((folder / "no/x").c_str()), std::system_error);
+  CHECK_THROWS_WITH_AS(lod::File::open(folder / "x"), doctest::Contains((folder / "x").c_str()), std::system_error);
+  CHECK_THROWS_AS(lod::File::open(folder.path()), std::system_error);
+  CHECK_THROWS_AS(lod::save(folder.path(), {}), std::system_error);
+}
+
+TEST_CASE("FileWriter: a disk that is full is a system error, whenever it is, and the old file stays") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x";
+  lod::save(path, {{"x", filled({3}, 1)}});
+  const auto large = filled({200000}, 2);  // more than is gathered before it is written
+  lod::save(folder / "y", {{"x", large}});
+  const auto size = std::filesystem::file_size(folder / "y");
+  for (const rlim_t limit : {rlim_t{0}, rlim_t{100}, rlim_t{400000}, rlim_t{size - 1}}) {
+    const FileSizeLimit full(limit);
+    CHECK_THROWS_AS(lod::save(path, {{"x", large}}), std::system_error);
+    CHECK(folder.size() == 2);
+  }
+  CHECK(same_bits(lod::load<lod::LoDTensor<std::int32_t>>(path, "x"), filled({3}, 1)));
+
+  lod::FileWriter writer(path);
+  {
+    const FileSizeLimit full(400000);
+    CHECK_THROWS_AS(writer.add("x", large), std::system_error);
+  }
+  CHECK_THROWS_AS(writer.add("y", filled({3}, 1)), std::logic_error);
+  CHECK_THROWS_AS(writer.commit(), std::logic_error);
+  CHECK(same_bits(lod::load<lod::LoDTensor<std::int32_t>>(path, "x"), filled({3}, 1)));
+
+  const FileSizeLimit enough(size);
+  CHECK_NOTHROW(lod::save(path, {{"x", large}}));
+}
+
+TEST_CASE("FileWriter: a process that is killed before it commits leaves the old file, and no other") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x";
+  lod::save(path, {{"x", filled({3}, 1)}});
+  in_a_process_that_is_killed([&] {
+    lod::FileWriter writer(path);
+    ::raise(SIGKILL);
+  });
+  in_a_process_that_is_killed([&] {
+    lod::FileWriter writer(path);
+    writer.add("x", filled({300000}, 2));
+    ::raise(SIGKILL);
+  });
+  CHECK(same_bits(lod::load<lod::LoDTensor<std::int32_t>>(path, "x"), filled({3}, 1)));
+  CHECK(folder.size() == 1);
+  in_a_process_that_is_killed([&] { lod::save(path, {{"x", filled({3}, 2)}}); });
+  CHECK(same_bits(lod::load<lod::LoDTensor<std::int32_t>>(path, "x"), filled({3}, 2)));
+  CHECK(folder.size() == 1);
+}
+
+TEST_CASE("save: a process that is killed at any moment leaves one whole file or another") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x";
+  lod::save(path, {{"x", filled({0}, 0)}});
+  Engine engine(20171023);
+  for (int i = 0; i < 20; ++i) {
+    const ::pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      for (std::int32_t size = 1;; ++size) lod::save(path, {{"x", filled({size * 1000}, size)}});
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random_number(engine, 0, 20000)));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    const auto x = lod::load<lod::LoDTensor<std::int32_t>>(path, "x");
+    CHECK(same_bits(x, filled({x.rows()}, static_cast<std::int32_t>(x.rows() / 1000))));
+  }
+}
+
+TEST_CASE("save: what a program writes while others read is never seen in part") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x";
+  lod::save(path, {{"x", filled({1000}, 1)}});
+  std::thread writer([&] {
+    for (std::int32_t i = 2; i <= 40; ++i) lod::save(path, {{"x", filled({i * 1000}, i)}});
+  });
+  int wrong = 0;
+  for (int i = 0; i < 200; ++i) {
+    const lod::File file = lod::File::open(path);
+    const auto x = file.tensor<std::int32_t>("x");
+    wrong += !same_bits(x, filled({x.rows()}, static_cast<std::int32_t>(x.rows() / 1000)));
+  }
+  writer.join();
+  CHECK(wrong == 0);
+  CHECK(folder.size() == 1);
+}
