@@ -7,16 +7,19 @@
 #include <lod/target.hpp>
 
 // At -Og g++ does not see through the pointers to functions by which xxHash tells its loops what to inline, and gives
-// up on them.
+// up on them. g++ 12 takes its own header of AVX-512 for a user of variables without values.
 #if defined(__GNUC__) && !defined(__clang__)
 #  pragma GCC push_options
 #  pragma GCC optimize("O3")
+#  pragma GCC diagnostic push
+#  pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #ifndef XXH_INLINE_ALL
 #  define XXH_INLINE_ALL
 #endif
 #include <xxhash.h>
 #if defined(__GNUC__) && !defined(__clang__)
+#  pragma GCC diagnostic pop
 #  pragma GCC pop_options
 #endif
 
