@@ -88,7 +88,7 @@ void gather(const float* table, const std::int64_t* rows, std::int64_t count) {
   Vector sum(0.0F);
   for (std::int64_t i = 0; i < count; ++i) {
     const float* ahead = table + rows[std::min(i + 32, count - 1)] * row_numbers;
-    for (std::int64_t line = 0; line < row_numbers; line += 16) __builtin_prefetch(ahead + line);
+    for (std::int64_t line = 0; line < row_numbers; line += 16) __builtin_prefetch(ahead + line, 0, 2);
     for (std::int64_t at = 0; at < row_numbers; at += lanes)
       sum += Vector::load_aligned(table + rows[i] * row_numbers + at);
   }

@@ -312,7 +312,8 @@ class AnySelectedRows {
   std::int64_t height() const noexcept { return height_; }
   /// The rows' values: a tensor with no level.
   const AnyLoDTensor& value() const noexcept { return value_; }
-  /// {height, row shape...}: the shape of the dense tensor.
+  /// {height, row shape...}: the shape of the dense tensor. Throws ShapeMismatch where that has more elements than 64
+  /// bits count.
   Shape dense_shape() const { return Shape(height_, value_.row_shape()); }
 
   /// SelectedRows with values of their own. Throws ShapeMismatch unless the elements are of type T.
@@ -339,7 +340,7 @@ inline LoDTensorDesc describe(const AnyLoDTensor& x) {
   const Shape shape = x.shape();
   return {{x.data_type(), std::vector<std::int64_t>(shape.begin(), shape.end())}, x.levels()};
 }
-/// The description of what it holds: as of SelectedRows.
+/// The description of what it holds: as of SelectedRows. Throws ShapeMismatch as `dense_shape` does.
 inline TensorDesc describe(const AnySelectedRows& x) {
   const Shape shape = x.dense_shape();
   return {x.value().data_type(), std::vector<std::int64_t>(shape.begin(), shape.end())};

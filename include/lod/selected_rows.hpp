@@ -99,7 +99,8 @@ class SelectedRows<T, Cpu> {
   const Shape& row_shape() const noexcept { return value_.row_shape(); }
   /// Elements in a row: the product of the row shape.
   std::int64_t row_size() const noexcept { return value_.row_size(); }
-  /// {height, row shape...}: the shape of the dense tensor.
+  /// {height, row shape...}: the shape of the dense tensor. Throws ShapeMismatch where that has more elements than 64
+  /// bits count.
   Shape dense_shape() const { return Shape(height_, value_.row_shape()); }
 
   /// The first position of id `row` in `rows()`, or -1. O(rows).

@@ -60,31 +60,15 @@ class AtomicFile {
 
   /// Appends `size` bytes, all of them. Throws std::system_error.
   void write(const void* bytes, std::size_t size) {
-    const auto* at = static_cast<const char*>(bytes);
-    while (size > 0) {
-      const ::ssize_t written = ::write(file_, at, size);
-      if (written < 0) {
-        if (errno == EINTR) continue;
-        throw_file_error("write", path_);
-      }
-      at += written;
-      size -= static_cast<std::size_t>(written);
-    }
+    write_all(bytes, size, [this](const void* from, std::size_t left) { return ::write(file_, from, left); });
   }
-
   /// Writes over `size` bytes from byte `offset` on, which are there already. Throws std::system_error.
   void overwrite(std::uint64_t offset, const void* bytes, std::size_t size) {
-    const auto* at = static_cast<const char*>(bytes);
-    while (size > 0) {
-      const ::ssize_t written = ::pwrite(file_, at, size, static_cast<::off_t>(offset));
-      if (written < 0) {
-        if (errno == EINTR) continue;
-        throw_file_error("write", path_);
-      }
-      at += written;
-      offset += static_cast<std::uint64_t>(written);
-      size -= static_cast<std::size_t>(written);
-    }
+    const auto* const first = static_cast<const char*>(bytes);
+    write_all(bytes, size, [&](const void* from, std::size_t left) {
+      const auto before = static_cast<const char*>(from) - first;
+      return ::pwrite(file_, from, left, static_cast<::off_t>(offset) + before);
+    });
   }
 
   /// Waits until the bytes are on the disk, then puts the file in its place, and waits for that too. Nothing may be
@@ -100,6 +84,21 @@ class AtomicFile {
   }
 
  private:
+  /// The system may take less than it is given: write_some(from, left) until all is written.
+  template <class WriteSome>
+  void write_all(const void* bytes, std::size_t size, const WriteSome& write_some) {
+    const auto* at = static_cast<const char*>(bytes);
+    while (size > 0) {
+      const ::ssize_t written = write_some(at, size);
+      if (written < 0) {
+        if (errno == EINTR) continue;
+        throw_file_error("write", path_);
+      }
+      at += written;
+      size -= static_cast<std::size_t>(written);
+    }
+  }
+
   std::string next_name() const {
     static std::atomic<std::uint64_t> number = 0;
     return text({path_, ".", static_cast<std::int64_t>(::getpid()), "-", ++number, ".tmp"});

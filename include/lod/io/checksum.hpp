@@ -13,6 +13,7 @@
 #  pragma GCC optimize("O3")
 #  pragma GCC diagnostic push
 #  pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#  pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #ifndef XXH_INLINE_ALL
 #  define XXH_INLINE_ALL

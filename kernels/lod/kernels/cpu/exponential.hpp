@@ -19,15 +19,15 @@ inline xsimd::batch<float> exponential(const xsimd::batch<float>& x) {
   using V = xsimd::batch<float>;
   // x = n log 2 + r. A number of this size has no bits behind the point: adding it rounds to the nearest integer.
   const V rounding(12582912.f);  // 1.5 * 2^23
-  const V n = xsimd::fma(x, V(1.44269504f), rounding) - rounding;
+  const V n = multiply_add(x, V(1.44269504f), rounding) - rounding;
   // log 2 in two parts, the first one short, so that its product with n is exact.
-  const V r = xsimd::fma(n, V(2.12194440e-4f), xsimd::fma(n, V(-0.693359375f), x));
+  const V r = multiply_add(n, V(2.12194440e-4f), multiply_add(n, V(-0.693359375f), x));
   // e^r = 1 + r + r^2 p(r), with the p of degree 4 whose greatest relative error for |r| <= log(2) / 2 is the least.
-  V p = xsimd::fma(V(0x1.6a23cep-10f), r, V(0x1.123a2p-7f));
-  p = xsimd::fma(p, r, V(0x1.5558f2p-5f));
-  p = xsimd::fma(p, r, V(0x1.555492p-3f));
-  p = xsimd::fma(p, r, V(0x1.fffffcp-2f));
-  const V power = xsimd::ldexp(xsimd::fma(p, r * r, r) + V(1.f), xsimd::to_int(n));
+  V p = multiply_add(V(0x1.6a23cep-10f), r, V(0x1.123a2p-7f));
+  p = multiply_add(p, r, V(0x1.5558f2p-5f));
+  p = multiply_add(p, r, V(0x1.555492p-3f));
+  p = multiply_add(p, r, V(0x1.fffffcp-2f));
+  const V power = xsimd::ldexp(multiply_add(p, r * r, r) + V(1.f), xsimd::to_int(n));
   const V finite = xsimd::select(x < V(-87.3365447f), V(0.f), power);
   return xsimd::select(x > V(88.3762626f), V(std::numeric_limits<float>::infinity()), finite);
 }

@@ -73,7 +73,7 @@ inline void multiply_registers(const Block<A>& a, const Block<A>& b, std::int64_
     for (std::int64_t row = 0; row < rows; ++row) {
       const Vector<A> left(a.first[row * a.stride + term * a.term_stride]);
 #pragma GCC unroll 2
-      for (std::int64_t v = 0; v < vectors; ++v) sums[row][v] = xsimd::fma(left, right[v], sums[row][v]);
+      for (std::int64_t v = 0; v < vectors; ++v) sums[row][v] = multiply_add(left, right[v], sums[row][v]);
     }
   }
 #pragma GCC unroll 16

@@ -75,7 +75,7 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
         const Vector<A> distance(static_cast<A>(w));
         for_each_vector<T>(to - from, row_size, [&](std::int64_t at, std::int64_t count, std::int64_t column) {
           const Vector<A> sum = load_vector(sums + here + at, count);
-          const Vector<A> more = xsimd::fma(load_vector(shifted + at, count), weight(column), sum);
+          const Vector<A> more = multiply_add(load_vector(shifted + at, count), weight(column), sum);
           const auto is_there = load_vector(neighbours + here + at, count) >= distance;
           store_first(sums + here + at, xsimd::select(is_there, more, sum), count, 0);
         });

@@ -27,7 +27,9 @@ struct SequenceReverse<CpuExecutor> {
                            for (std::int64_t row = begin; row < end; ++row) out[row] = last[-row];
                            return;
                          }
-                         for (std::int64_t row = begin; row < end; ++row) {
+                         // In the order of what is read: the machine reads ahead upwards, from one sequence to the
+                         // next.
+                         for (std::int64_t row = end - 1; row >= begin; --row) {
                            output.copy(last - row * row_size, row_size, out + row * row_size);
                          }
                        });

