@@ -41,9 +41,10 @@ struct SequenceExpandGrad<CpuExecutor> {
     const auto is_shared = [&](std::int64_t numbers, std::int64_t copies) {
       return cpu::max_threads(executor) > 1 && numbers <= tile && copies > chunk_rows(numbers);
     };
+    const bool far = all * static_cast<std::int64_t>(sizeof(T)) >= cpu::large_output_bytes;
     const auto whole = [&](std::int64_t i, std::int64_t numbers) {
       const std::int64_t first = blocks.begin(i) * row_size;
-      return cpu::ContiguousRows<T>{dy + first, numbers, all - first};
+      return cpu::ContiguousRows<T>{dy + first, numbers, all - first, far};
     };
     const auto write = [&](const A* sum, std::int64_t numbers, T* to) {
       for (std::int64_t n = 0; n < numbers; ++n) to[n] = static_cast<T>(sum[n]);

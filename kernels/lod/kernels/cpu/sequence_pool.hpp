@@ -57,9 +57,10 @@ template <class T>
 void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, PoolType type,
                T pad_value, T* y) {
   const std::int64_t numbers = sequences.rows() * row_size;
+  const bool far = numbers * static_cast<std::int64_t>(sizeof(T)) >= large_output_bytes;
   const auto rows_of = [=](std::int64_t i, int) {
     const std::int64_t first = sequences.begin(i) * row_size;
-    return ContiguousRows<T>{x + first, row_size, numbers - first};
+    return ContiguousRows<T>{x + first, row_size, numbers - first, far};
   };
   const auto finish = [=](std::int64_t i, const Accumulator<T>* sums) {
     if (sums) {
