@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Counts what a test program allocates: replaces operator new.
+/// Counts what a test program allocates: replaces operator new. The thread sanitizer of clang replaces it too; the
+/// preset `threads` has the linker take the first one that it sees, which is this.
 #include "support/count_allocations.hpp"
 
 #include <cstddef>
