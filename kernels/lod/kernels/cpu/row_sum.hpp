@@ -133,7 +133,7 @@ template <std::size_t vectors, class T>
   keep_order();
   for (std::size_t v = 0; v < vectors; ++v) sums[v] += low[v] + high[v];
 }
-/// Vectors of each row that are read at a time: with the sums of 8 they take half the registers.
+/// Vectors of each row that are read at a time: beside 8 vectors of sums, two rows of them fit the registers.
 inline constexpr std::size_t vectors_of_four = sizeof(Vector<float>) == 64 ? 4 : 2;
 
 /// Asks for what will be read after rows [row, row + 4), where these lie one behind the other and far away: by itself
