@@ -27,8 +27,8 @@ class IdIndex {
  public:
   /// -1 where the id is not there.
   std::int64_t find(std::int64_t id) const noexcept { return slots_.empty() ? -1 : slots_[slot_of(id)].position; }
-  /// Asks for the memory that `find` will read.
-  void prefetch(std::int64_t id) const noexcept {
+  /// Asks for the memory that `find` will read. Always inline: see `prefetch` of kernels/cpu/vector.hpp.
+  [[gnu::always_inline]] void prefetch(std::int64_t id) const noexcept {
     if (!slots_.empty()) __builtin_prefetch(&slots_[start_of(id)]);
   }
   /// Room for `count` ids. Where it throws, nothing is changed.

@@ -46,25 +46,28 @@ struct WideEntries {
   std::int64_t position(const Entry& entry) const noexcept { return entry.position; }
 };
 
-/// The bits that occur in some id, and those in which ids differ.
+/// The bits that occur in some id, and those by which ids must be sorted: in which they differ, none where they ascend.
 struct IdBits {
   std::uint64_t used = 0;
-  std::uint64_t differing = 0;
+  std::uint64_t unsorted = 0;
 };
 inline IdBits bits_of(const CpuExecutor& executor, const std::int64_t* ids, std::int64_t count) {
-  std::atomic<std::uint64_t> used = 0, differing = 0;
+  std::atomic<std::uint64_t> used = 0, differing = 0, descents = 0;
   const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(std::int64_t));
   parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t first = ids[0];
-    std::int64_t any = 0, other = 0;
+    std::int64_t any = 0, other = 0, steps = 0;
     for (std::int64_t i = begin; i < end; ++i) {
       any |= ids[i];
       other |= ids[i] ^ first;
+      steps |= ids[i] - ids[std::max<std::int64_t>(i - 1, 0)];  // no id is negative: a step down is
     }
     used.fetch_or(static_cast<std::uint64_t>(any), std::memory_order_relaxed);
     differing.fetch_or(static_cast<std::uint64_t>(other), std::memory_order_relaxed);
+    descents.fetch_or(static_cast<std::uint64_t>(steps) >> 63, std::memory_order_relaxed);
   });
-  return {used.load(std::memory_order_relaxed), differing.load(std::memory_order_relaxed)};
+  const bool ascending = descents.load(std::memory_order_relaxed) == 0;
+  return {used.load(std::memory_order_relaxed), ascending ? 0 : differing.load(std::memory_order_relaxed)};
 }
 
 /// Sorts the ids of a list. Threads take parts of the list: each counts the digits of its own, and from the counts of
@@ -86,14 +89,14 @@ class RowSort {
         second_(executor.workspace(), count),
         places_(executor.workspace(), parts_ << most_digit_bits_) {}
 
-  /// See GroupRows. `differing` are the bits in which ids differ.
-  std::int64_t group(const std::int64_t* ids, std::uint64_t differing, std::int64_t* order, std::int64_t* unique,
+  /// See GroupRows. `unsorted` are the bits by which the ids must be sorted.
+  std::int64_t group(const std::int64_t* ids, std::uint64_t unsorted, std::int64_t* order, std::int64_t* unique,
                      std::int64_t* groups) {
     const Entries entries = entries_;
     const auto listed = [=](std::int64_t i) { return entries.entry(ids[i], i); };
-    if (differing == 0) return write_groups(listed, order, unique, groups);
+    if (unsorted == 0) return write_groups(listed, order, unique, groups);
     // Digits of equal width: two of 11 bits and one of a single bit take as long as three of 8, but for their counts.
-    const int lowest = std::countr_zero(differing), bits = static_cast<int>(std::bit_width(differing)) - lowest;
+    const int lowest = std::countr_zero(unsorted), bits = static_cast<int>(std::bit_width(unsorted)) - lowest;
     const int passes = (bits + most_digit_bits_ - 1) / most_digit_bits_;
     const int digit_bits = (bits + passes - 1) / passes;
     const std::uint64_t digits = (std::uint64_t{1} << digit_bits) - 1;
@@ -101,7 +104,7 @@ class RowSort {
     Entry* to = first_.data();
     for (int pass = 0; pass < passes; ++pass) {
       const int shift = lowest + pass * digit_bits;
-      if ((differing >> shift & digits) == 0) continue;
+      if ((unsorted >> shift & digits) == 0) continue;
       const auto digit = [=](const Entry& entry) {
         return static_cast<std::int64_t>(static_cast<std::uint64_t>(entries.id(entry)) >> shift & digits);
       };
@@ -209,9 +212,9 @@ struct GroupRows<CpuExecutor> {
     const auto position_bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1)));
     if (static_cast<int>(std::bit_width(bits.used)) + position_bits <= 64) {
       return cpu::RowSort(executor, cpu::PackedEntries{position_bits}, count)
-          .group(ids, bits.differing, order, unique, groups);
+          .group(ids, bits.unsorted, order, unique, groups);
     }
-    return cpu::RowSort(executor, cpu::WideEntries{}, count).group(ids, bits.differing, order, unique, groups);
+    return cpu::RowSort(executor, cpu::WideEntries{}, count).group(ids, bits.unsorted, order, unique, groups);
   }
 };
 

@@ -145,10 +145,11 @@ class ScalarSoftmax {
 
  public:
   static constexpr std::int64_t scratch() noexcept { return 2 * (most_numbers + slack) + most_sequences; }
-  explicit ScalarSoftmax(A* scratch) noexcept
-      : terms_(scratch),
-        of_numbers_(terms_ + most_numbers + slack),
-        of_sequences_(of_numbers_ + most_numbers + slack) {}
+  ScalarSoftmax(A* scratch, const LargeOutput& output) noexcept
+      : output_(output),
+        terms_(scratch),
+        others_(terms_ + most_numbers + slack),
+        of_sequences_(others_ + most_numbers + slack) {}
 
   /// The end of the block of sequences from `begin` on, before `end`: it stops before a sequence of more than a leaf of
   /// rows. It is `begin` where that is such a one.
@@ -168,21 +169,20 @@ class ScalarSoftmax {
     if constexpr (ShortSequences<T>::available) {
       const ShortSequences<T> some(x, block, readable);
       for_each_short_sequence(
-          0, block.size, [&](std::int64_t i) { return some.template pool_extremes<false>(i, A{}, of_sequences_ + i); },
-          maximum);
+          0, block.size, [&](std::int64_t i) { return some.pool_greatest(i, of_sequences_ + i); }, maximum);
     } else {
       for (std::int64_t i = 0; i < block.size; ++i) maximum(i);
     }
-    set_numbers(block, softmax_shift<A>);
-    // The logarithm also keeps what is shifted; its exponentials take the place of the shifts, which are not needed
-    // then.
-    A* const exponentials = logarithm ? of_numbers_ : terms_;
-    for_each_vector<T>(count, 1, [&](std::int64_t i, std::int64_t some, std::int64_t) {
-      const Vector<T> shifted =
-          load_vector(x + i, some, A{}, readable - i) - Vector<T>::load_unaligned(of_numbers_ + i);
-      if constexpr (logarithm) shifted.store_unaligned(terms_ + i);
-      exponential(shifted).store_unaligned(exponentials + i);
-    });
+    for_each_vector_of_sequences(
+        block, softmax_shift<A>, [&](std::int64_t k, std::int64_t some, const Vector<T>& shift) {
+          const Vector<T> numbers = readable - k < lanes<T> ? load(x + k, some, A{}) : load(x + k);
+          (numbers - shift).store_unaligned(terms_ + k);
+        });
+    // The logarithm also keeps what is shifted.
+    A* const exponentials = logarithm ? others_ : terms_;
+    for (std::int64_t k = 0; k < count; k += lanes<T>) {
+      exponential(Vector<T>::load_unaligned(terms_ + k)).store_unaligned(exponentials + k);
+    }
     const auto sum = [&](std::int64_t i) {
       const ContiguousRows<A> terms{exponentials + block.begin(i), 1, count + slack - block.begin(i)};
       sum_narrow_leaf<1, A>(terms, 0, block.length(i), of_sequences_ + i);
@@ -194,31 +194,38 @@ class ScalarSoftmax {
     } else {
       for (std::int64_t i = 0; i < block.size; ++i) sum(i);
     }
-    set_numbers(block, softmax_normaliser<logarithm, A>);
-    for_each_vector<T>(count, 1, [&](std::int64_t i, std::int64_t some, std::int64_t) {
-      const Vector<T> term = Vector<T>::load_unaligned(terms_ + i),
-                      normaliser = Vector<T>::load_unaligned(of_numbers_ + i);
-      store_first(y + i, logarithm ? term - normaliser : term * normaliser, some, 0);
-    });
-  }
-
- private:
-  /// of_numbers_[k] = change(of_sequences_[i]) for all numbers k of sequence i.
-  template <class Change>
-  void set_numbers(const Segments& block, const Change& change) const noexcept {
-    for (std::int64_t i = 0; i < block.size; ++i) {
-      if (block.length(i) == 0) continue;
-      A* const to = of_numbers_ + block.begin(i);
-      const Vector<T> number(change(of_sequences_[i]));
-      // Whole vectors, and so many that short sequences are all alike; what lies behind is written later.
-      std::int64_t k = 0;
-      for (; k < 32; k += lanes<T>) number.store_unaligned(to + k);
-      for (; k < block.length(i); k += lanes<T>) number.store_unaligned(to + k);
+    for_each_vector_of_sequences(block, softmax_normaliser<logarithm, A>,
+                                 [&](std::int64_t k, std::int64_t, const Vector<T>& normaliser) {
+                                   const Vector<T> term = Vector<T>::load_unaligned(terms_ + k);
+                                   (logarithm ? term - normaliser : term * normaliser).store_unaligned(others_ + k);
+                                 });
+    if constexpr (std::same_as<T, A>) {
+      output_.copy(others_, count, y);
+    } else {
+      for (std::int64_t k = 0; k < count; ++k) y[k] = static_cast<T>(others_[k]);
     }
   }
 
+ private:
+  /// Calls body(k, count, change(of_sequences_[i])) for vectors that hold the numbers of sequence i from number k on,
+  /// in the order of the sequences: what one writes behind the end of a sequence, the next one writes again. The first
+  /// `count` are the sequence's; that may be more than there are lanes, or less than none.
+  template <class Change, class Body>
+  void for_each_vector_of_sequences(const Segments& block, const Change& change, const Body& body) const noexcept {
+    for (std::int64_t i = 0; i < block.size; ++i) {
+      const std::int64_t first = block.begin(i), length = block.length(i);
+      if (length == 0) continue;
+      const Vector<T> number(change(of_sequences_[i]));
+      // So many that short sequences are all alike.
+      std::int64_t k = 0;
+      for (; k < 32; k += lanes<T>) body(first + k, length - k, number);
+      for (; k < length; k += lanes<T>) body(first + k, length - k, number);
+    }
+  }
+
+  LargeOutput output_;
   A* terms_;
-  A* of_numbers_;    // what each number is shifted by or multiplied with
+  A* others_;        // the exponentials of a logarithm, then the results
   A* of_sequences_;  // the maximum, then the sum
 };
 
@@ -304,7 +311,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
       T* const to = y + sequences.begin(i) * row_size;
       const std::int64_t room = x == y ? 0 : (sequences.begin(end) - sequences.begin(i)) * row_size;
       if (row_size == 1) {
-        const ScalarSoftmax<logarithm, T> scalars(scalar_blocks(thread));
+        const ScalarSoftmax<logarithm, T> scalars(scalar_blocks(thread), output);
         const std::int64_t last = scalars.block_end(sequences, i, end);
         if (last > i) {
           const Segments some(sequences.offsets + i, last - i, leaf_rows);

@@ -72,6 +72,16 @@ class ShortSequences<float> {
     return lengths.longer;
   }
 
+  /// y[k] = the greatest number of sequence i + k: -inf for an empty one, a zero of either sign, unspecified where one
+  /// is a NaN. Returns the sequences that it leaves.
+  unsigned pool_greatest(std::int64_t i, float* y) const noexcept {
+    const Lengths lengths(offsets_ + i);
+    if (!worthwhile(i, lengths)) return all_short_sequences;
+    Greatest rule;
+    _mm256_storeu_ps(y, reduce(i, lengths, rule));
+    return lengths.longer;
+  }
+
   /// y[k] = the greatest (least) number of sequence i + k, or `pad_value`. Returns the sequences that it leaves: the
   /// long ones, all eight where a number is a NaN, and those with a zero for a result, whose sign is that of the first
   /// one.
@@ -165,6 +175,14 @@ class ShortSequences<float> {
       return numbers;
     }
     __m256 unordered = _mm256_setzero_ps();  ///< where there has been a NaN
+  };
+
+  struct Greatest {
+    static __m256 join(__m256 a, __m256 b) noexcept { return _mm256_max_ps(a, b); }
+    static __m256 read(const Masked& from, int vector) noexcept {
+      const __m256 least = _mm256_set1_ps(-std::numeric_limits<float>::infinity());
+      return _mm256_blendv_ps(least, from.load(vector), from.mask(vector));
+    }
   };
 
   /// Lane k of the result: the numbers of sequence i + k joined.
