@@ -23,7 +23,7 @@ lod::AnySelectedRows make(const py::object& rows, std::int64_t height, const py:
   return lod::AnySelectedRows(to_numbers(rows), height, std::move(values));
 }
 
-std::string text_of(const lod::AnySelectedRows& x) {
+std::string text_of_selected_rows(const lod::AnySelectedRows& x) {
   std::ostringstream text;
   x.value().visit([&](const auto& view) {
     using T = typename std::remove_cvref_t<decltype(view)>::value_type;
@@ -47,7 +47,7 @@ void bind_selected_rows(py::module_& module) {
           "dense_shape", [](const Rows& self) { return to_tuple(self.dense_shape()); },
           "(height, dimensions of a row...)")
       .def("__len__", [](const Rows& self) { return self.rows().size(); })
-      .def("__repr__", &text_of);
+      .def("__repr__", &text_of_selected_rows);
 }
 
 }  // namespace lod_python

@@ -259,7 +259,7 @@ std::vector<std::vector<std::int64_t>> offsets_of(const Tensor& tensor) {
   return levels;
 }
 
-std::string text_of(const Tensor& tensor) {
+std::string text_of_tensor(const Tensor& tensor) {
   std::ostringstream text;
   if (buffer_format(tensor.data_type()) || tensor.data_type() == lod::DataType::BF16) {
     tensor.visit([&](const auto& view) {
@@ -344,7 +344,7 @@ void bind_tensor(py::module_& module) {
       .def("slice", &branch_slice,
            "The slice of the branch <i, j, ...>: its one sequence, which stays as the outermost level. Shares the "
            "memory.")
-      .def("__repr__", &text_of)
+      .def("__repr__", &text_of_tensor)
       .def("__dlpack__", &to_dlpack, py::kw_only(), py::arg("stream") = none, py::arg("max_version") = none,
            py::arg("dl_device") = none, py::arg("copy") = none)
       .def("__dlpack_device__", [](const Tensor&) { return dlpack_device(); })

@@ -129,7 +129,7 @@ py::dict attrs_of(const lod::OpDesc& op) {
   return attrs;
 }
 
-std::string text_of(const Variable& variable) {
+std::string text_of_variable(const Variable& variable) {
   const lod::LoDTensorDesc& desc = variable.tensor();
   std::string text = "Variable('" + variable.desc.name + "', dims=[";
   for (std::size_t i = 0; i < desc.tensor.dims.size(); ++i) {
@@ -229,7 +229,7 @@ void bind_variable(py::module_& module) {
           py::arg("tensor"), "Whether a tensor is as described; -1 matches any dimension.")
       .def(
           "to_proto", [](const Variable& self) { return encoded(self.desc); }, "The bytes of its VarDesc.")
-      .def("__repr__", &text_of);
+      .def("__repr__", &text_of_variable);
 }
 
 }  // namespace lod_python

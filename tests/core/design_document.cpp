@@ -15,7 +15,7 @@ using Levels = std::vector<std::vector<std::int64_t>>;
 
 namespace {
 Numbers numbers(std::span<const std::int64_t> span) { return {span.begin(), span.end()}; }
-const Levels articles = {{3, 1, 2}, {3, 2, 4, 1, 2, 3}};
+const Levels lengths_of_articles = {{3, 1, 2}, {3, 2, 4, 1, 2, 3}};
 }  // namespace
 
 TEST_CASE("Design document: a mini-batch of sentences of 3, 1 and 2 words") {
@@ -29,7 +29,7 @@ TEST_CASE("Design document: a mini-batch of sentences of 3, 1 and 2 words") {
 }
 
 TEST_CASE("Design document: articles of sentences of words") {
-  const lod::LoDTensor<float> x(LoD::from_lengths(articles), {5});
+  const lod::LoDTensor<float> x(LoD::from_lengths(lengths_of_articles), {5});
   CHECK(x.levels() == 2);
   CHECK(x.rows() == 15);
   Numbers sentences, words;
@@ -37,8 +37,8 @@ TEST_CASE("Design document: articles of sentences of words") {
     sentences.push_back(article.size());
     for (auto sentence : article) words.push_back(sentence.rows());
   }
-  CHECK(sentences == articles[0]);
-  CHECK(words == articles[1]);
+  CHECK(sentences == lengths_of_articles[0]);
+  CHECK(words == lengths_of_articles[1]);
 }
 
 TEST_CASE("Design document: videos of 640 x 480 frames") {
@@ -65,20 +65,20 @@ TEST_CASE("Design document: a model parameter has no level") {
 }
 
 TEST_CASE("Design document: lengths become offsets") {
-  const LoD index = LoD::from_lengths(articles);
+  const LoD index = LoD::from_lengths(lengths_of_articles);
   CHECK(numbers(index.offsets(1)) == Numbers{0, 3, 5, 9, 10, 12, 15});
   CHECK(numbers(index.offsets(0)) == Numbers{0, 3, 4, 6});
-  CHECK(index.lengths() == articles);
+  CHECK(index.lengths() == lengths_of_articles);
 }
 
 TEST_CASE("Design document: branch <0, 2> is the third sentence, of length 4") {
-  const lod::LoDTensor<float> x(LoD::from_lengths(articles), {2});
+  const lod::LoDTensor<float> x(LoD::from_lengths(lengths_of_articles), {2});
   CHECK(x.slice({0, 2}).rows() == 4);
   CHECK(x[0][2].rows() == 4);
 }
 
 TEST_CASE("Design document: the <2>-slice, and the <2, 0>-slice") {
-  const lod::LoDTensor<float> x(LoD::from_lengths(articles), {2});
+  const lod::LoDTensor<float> x(LoD::from_lengths(lengths_of_articles), {2});
   CHECK(x.slice({2}).absolute_lod() == Levels{{10, 15}, {10, 12, 15}});
   CHECK(x.slice({2, 0}).absolute_lod() == Levels{{10, 12}});
   CHECK(x.slice({2}).slice({0, 0}).absolute_lod() == Levels{{10, 12}});
@@ -98,7 +98,7 @@ TEST_CASE("Contract: the index") {
 }
 
 TEST_CASE("Contract: the tensor and its slices") {
-  const LoD index = LoD::from_lengths(articles);
+  const LoD index = LoD::from_lengths(lengths_of_articles);
   lod::LoDTensor<float> x(index, {640, 480});
   CHECK(x.shape() == std::initializer_list<std::int64_t>{15, 640, 480});
   CHECK(x.shape()[1] == 640);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "support/articles.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod_batch.hpp>
@@ -15,6 +16,7 @@
 #include <vector>
 
 using lod::LoD;
+using lod_test::articles;
 using Numbers = std::vector<std::int64_t>;
 using Levels = std::vector<std::vector<std::int64_t>>;
 
@@ -29,7 +31,6 @@ std::string message(const F& f) {
   return "nothing was thrown";
 }
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-const LoD articles = LoD::from_lengths({{3, 1, 2}, {3, 2, 4, 1, 2, 3}});
 }  // namespace
 
 TEST_CASE("LoD: lengths that do not add up name the level") {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "support/articles.hpp"
 #include "support/counting_resource.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
@@ -16,6 +17,7 @@
 
 using lod::LoD;
 using lod::LoDTensor;
+using lod_test::articles;
 using Numbers = std::vector<std::int64_t>;
 
 static_assert(std::random_access_iterator<LoDTensor<float>::iterator>);
@@ -27,10 +29,6 @@ static_assert(std::is_same_v<decltype(std::declval<LoDTensor<float>&>()[0].data(
 static_assert(std::is_convertible_v<lod::LoDTensorView<float>, lod::LoDTensorView<const float>>);
 static_assert(!std::is_convertible_v<lod::LoDTensorView<const float>, lod::LoDTensorView<float>>);
 static_assert(lod::LoDTensorLike<LoDTensor<float>> && lod::LoDTensorLike<lod::LoDTensorView<const float>>);
-
-namespace {
-const LoD articles = LoD::from_lengths({{3, 1, 2}, {3, 2, 4, 1, 2, 3}});
-}
 
 TEST_CASE("LoDTensor: a copy has its own values, a move takes them") {
   LoDTensor<int> x(articles, {2});

@@ -66,7 +66,7 @@ struct Definition : Format<T> {
 };
 
 /// The same value and sign, or both NaN.
-bool same(double a, double b) {
+bool same_number(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
 }
 
@@ -97,7 +97,7 @@ TEST_CASE_TEMPLATE("16-bit floats: every bit pattern is its value, and comes bac
       REQUIRE(back.bits() == (bits | 1 << (Definition<T>::fraction_bits - 1)));
       REQUIRE(!(x == x));
     } else {
-      REQUIRE(same(value, Definition<T>::value(bits)));
+      REQUIRE(same_number(value, Definition<T>::value(bits)));
       REQUIRE(back.bits() == bits);
       REQUIRE(T(static_cast<double>(value)).bits() == bits);
       REQUIRE(x == x);
@@ -139,19 +139,19 @@ TEST_CASE_TEMPLATE("16-bit floats: random numbers round as the definition says",
     const std::uint64_t bits = engine();
     const auto single = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     CAPTURE(bits);
-    REQUIRE(same(T(single), Definition<T>::round(single)));
+    REQUIRE(same_number(T(single), Definition<T>::round(single)));
     // Of any exponent; and of those around the format's own.
     const auto wide = std::bit_cast<double>(bits);
-    REQUIRE(same(T(wide), Definition<T>::round(wide)));
+    REQUIRE(same_number(T(wide), Definition<T>::round(wide)));
     const double near = std::ldexp(static_cast<double>(bits >> 11), static_cast<int>(bits % 64) - 53 - 32);
-    REQUIRE(same(T(near), Definition<T>::round(near)));
-    REQUIRE(same(T(-near), Definition<T>::round(-near)));
+    REQUIRE(same_number(T(near), Definition<T>::round(near)));
+    REQUIRE(same_number(T(-near), Definition<T>::round(-near)));
   }
   CHECK(std::isnan(T(std::numeric_limits<double>::quiet_NaN())));
   CHECK(T(std::numeric_limits<double>::infinity()) == std::numeric_limits<float>::infinity());
   CHECK(T(-1e300) == -std::numeric_limits<float>::infinity());
-  CHECK(same(T(1e-300), 0.0));
-  CHECK(same(T(-std::numeric_limits<double>::denorm_min()), -0.0));
+  CHECK(same_number(T(1e-300), 0.0));
+  CHECK(same_number(T(-std::numeric_limits<double>::denorm_min()), -0.0));
 }
 
 TEST_CASE_TEMPLATE("16-bit floats: integers round once", T, float16, bfloat16) {
@@ -167,15 +167,15 @@ TEST_CASE_TEMPLATE("16-bit floats: integers round once", T, float16, bfloat16) {
     double expected = std::ldexp(static_cast<double>(kept), dropped);
     if (expected > static_cast<double>(std::numeric_limits<T>::max()))
       expected = std::numeric_limits<double>::infinity();
-    REQUIRE(same(T(magnitude), expected));
+    REQUIRE(same_number(T(magnitude), expected));
     if (magnitude <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
       const auto number = static_cast<std::int64_t>(magnitude);
-      REQUIRE(same(T(number), expected));
+      REQUIRE(same_number(T(number), expected));
       REQUIRE(T(-number) == -expected);
     }
     if (magnitude <= static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
-      REQUIRE(same(T(static_cast<std::int32_t>(magnitude)), expected));
-      REQUIRE(same(T(static_cast<std::uint32_t>(magnitude)), expected));
+      REQUIRE(same_number(T(static_cast<std::int32_t>(magnitude)), expected));
+      REQUIRE(same_number(T(static_cast<std::uint32_t>(magnitude)), expected));
     }
   };
   for (std::uint64_t number = 0; number < 1 << 13; ++number) check(number);
@@ -190,8 +190,8 @@ TEST_CASE_TEMPLATE("16-bit floats: integers round once", T, float16, bfloat16) {
   Engine engine(first_seed());
   for (int i = 0; i < 30000; ++i) check(engine() >> engine() % 64);
   check(std::numeric_limits<std::uint64_t>::max());
-  CHECK(same(T(std::numeric_limits<std::int64_t>::min()),
-             std::is_same_v<T, float16> ? -std::numeric_limits<double>::infinity() : -0x1p63));
+  CHECK(same_number(T(std::numeric_limits<std::int64_t>::min()),
+                    std::is_same_v<T, float16> ? -std::numeric_limits<double>::infinity() : -0x1p63));
   CHECK(T(true) == 1.f);
 }
 
@@ -207,19 +207,19 @@ TEST_CASE_TEMPLATE("16-bit floats: sums, differences, products and quotients are
     const T b = T::from_bits(static_cast<std::uint16_t>(i % 2 == 0 ? bits >> 16 : bits ^ (bits >> 16 & 0x8fff)));
     const double x = a, y = b;
     // A double has more than twice the digits and two, so rounding its result once again changes nothing.
-    REQUIRE(same(a + b, Definition<T>::round(x + y)));
-    REQUIRE(same(a - b, Definition<T>::round(x - y)));
-    REQUIRE(same(a * b, Definition<T>::round(x * y)));
-    REQUIRE(same(a / b, Definition<T>::round(x / y)));
+    REQUIRE(same_number(a + b, Definition<T>::round(x + y)));
+    REQUIRE(same_number(a - b, Definition<T>::round(x - y)));
+    REQUIRE(same_number(a * b, Definition<T>::round(x * y)));
+    REQUIRE(same_number(a / b, Definition<T>::round(x / y)));
     T sum = a, difference = a, product = a, quotient = a;
     sum += b;
     difference -= b;
     product *= b;
     quotient /= b;
-    REQUIRE(same(sum, a + b));
-    REQUIRE(same(difference, a - b));
-    REQUIRE(same(product, a * b));
-    REQUIRE(same(quotient, a / b));
+    REQUIRE(same_number(sum, a + b));
+    REQUIRE(same_number(difference, a - b));
+    REQUIRE(same_number(product, a * b));
+    REQUIRE(same_number(quotient, a / b));
     REQUIRE((-a).bits() == (a.bits() ^ 0x8000));
     REQUIRE((+a).bits() == a.bits());
     REQUIRE((a < b) == (x < y));

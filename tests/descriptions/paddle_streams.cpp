@@ -4,6 +4,7 @@
 #include "descriptions/paddle_data.hpp"
 #include "support/count_allocations.hpp"
 #include "support/random_lod.hpp"
+#include "support/same_bits.hpp"
 #include <lod/io/paddle_stream.hpp>
 
 #include <doctest/doctest.h>
@@ -28,6 +29,7 @@ using lod::LoDTensor;
 using lod::SelectedRows;
 using lod::Shape;
 using lod_test::raw;
+using lod_test::same_bits;
 using paddle::Layout;
 
 namespace {
@@ -53,11 +55,6 @@ AnySelectedRows decode_rows(std::string_view bytes) {
   AnySelectedRows x = paddle::decode_selected_rows(bytes);
   CHECK(bytes.empty());
   return x;
-}
-
-bool same(const AnyLoDTensor& a, const AnyLoDTensor& b) {
-  return a.data_type() == b.data_type() && a.lod() == b.lod() && a.shape() == b.shape() &&
-         (a.bytes().empty() || std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0);
 }
 
 /// Checks that decoding throws a ParseError about the byte at `position`, with this text, and leaves the bytes.
@@ -130,7 +127,7 @@ TEST_CASE("encode_tensor: the 28 bytes of a parameter that PaddlePaddle saved") 
 
   const LoDTensor<float> x = LoDTensor<float>::from_values({}, {}, std::vector{22.738298416137695f});
   CHECK(paddle::encode_tensor(x) == bytes);
-  CHECK(same(decode(bytes), LoDTensor<float>(x)));
+  CHECK(same_bits(decode(bytes), LoDTensor<float>(x)));
 }
 
 TEST_CASE("decode_tensor: the layout of 2017, in 30 bytes") {
@@ -152,10 +149,10 @@ TEST_CASE("decode_tensor: levels in both layouts") {
 
   const std::string current = raw(u32) + levels + raw(u32) + desc + values;
   CHECK(paddle::encode_tensor(x) == current);
-  CHECK(same(decode(current), LoDTensor<std::int16_t>(x)));
+  CHECK(same_bits(decode(current), LoDTensor<std::int16_t>(x)));
   const std::string of_2017 = raw(u32) + desc + values + levels;
   CHECK(paddle::encode_tensor(x, Layout::OF_2017) == of_2017);
-  CHECK(same(decode(of_2017), LoDTensor<std::int16_t>(x)));
+  CHECK(same_bits(decode(of_2017), LoDTensor<std::int16_t>(x)));
 }
 
 TEST_CASE("encode_tensor: random LoDs of every depth come back, and slices as the tensors they are copies of") {
@@ -164,13 +161,13 @@ TEST_CASE("encode_tensor: random LoDs of every depth come back, and slices as th
     for (const Layout layout : {Layout::CURRENT, Layout::OF_2017}) {
       const std::string bytes = paddle::encode_tensor(x, layout);
       const AnyLoDTensor back = decode(bytes);
-      REQUIRE(same(back, LoDTensor<std::int64_t>(x)));
+      REQUIRE(same_bits(back, LoDTensor<std::int64_t>(x)));
       REQUIRE(paddle::encode_tensor(back, layout) == bytes);
       REQUIRE(paddle::encode_tensor(x.view(), layout) == bytes);
 
       const std::int64_t begin = lod_test::random_number(engine, 0, x.size());
       const auto slice = x.slice(begin, lod_test::random_number(engine, begin, x.size()));
-      REQUIRE(same(decode(paddle::encode_tensor(slice, layout)), LoDTensor<std::int64_t>::copy_of(slice)));
+      REQUIRE(same_bits(decode(paddle::encode_tensor(slice, layout)), LoDTensor<std::int64_t>::copy_of(slice)));
     }
   });
 }
@@ -183,7 +180,7 @@ TEST_CASE("decode_tensor: every data type, also those that C++ has no type for")
     AnyLoDTensor x(type, LoD::from_lengths({{2, 0, 1}}), {2}, lod::uninitialized);
     std::size_t i = 0;
     for (std::byte& byte : x.mutable_bytes()) byte = std::byte(type == DataType::BOOL ? i++ % 2 : 7 * i++);
-    CHECK(same(decode(paddle::encode_tensor(x)), x));
+    CHECK(same_bits(decode(paddle::encode_tensor(x)), x));
   }
 }
 
@@ -209,7 +206,7 @@ TEST_CASE("decode_tensor: tensors without rows, without sequences, and with empt
         AnyLoDTensor(LoDTensor<float>(LoD::from_lengths({{0, 2, 0}}), {0}))}) {
     for (const Layout layout : {Layout::CURRENT, Layout::OF_2017}) {
       const std::string bytes = paddle::encode_tensor(x, layout);
-      CHECK(same(decode(bytes), x));
+      CHECK(same_bits(decode(bytes), x));
     }
   }
 }
@@ -219,8 +216,8 @@ TEST_CASE("decode_tensor: without dimensions, one scalar row") {
   const AnyLoDTensor x = decode(bytes);
   CHECK(x.shape() == Shape{1});
   CHECK(x.view<float>().values()[0] == 7.5f);
-  CHECK(same(decode(paddle::encode_tensor(x)), x));
-  CHECK(same(decode(raw(u32) + description("\x08\x05") + raw(7.5f) + no_levels), x));
+  CHECK(same_bits(decode(paddle::encode_tensor(x)), x));
+  CHECK(same_bits(decode(raw(u32) + description("\x08\x05") + raw(7.5f) + no_levels), x));
 }
 
 TEST_CASE("decode_tensor: dimensions that are packed") {
@@ -260,7 +257,7 @@ TEST_CASE("decode_selected_rows: the bytes of three rows, one of them twice") {
   const AnySelectedRows x = decode_rows(bytes);
   CHECK(x.rows() == expected.rows());
   CHECK(x.height() == 10);
-  CHECK(same(x.value(), LoDTensor<float>(expected.value())));
+  CHECK(same_bits(x.value(), LoDTensor<float>(expected.value())));
   CHECK(paddle::encode_selected_rows(x) == bytes);
   CHECK(paddle::encode_selected_rows(expected) == bytes);
 
@@ -366,7 +363,7 @@ TEST_CASE("decode_tensor: of each beginning and of each flipped bit, gives a ten
         paddle::encode_tensor(x), paddle::encode_tensor(x, Layout::OF_2017)}) {
     const Outcomes outcomes = read_damaged(bytes, [](std::string_view part) {
       const AnyLoDTensor y = paddle::decode_tensor(part);
-      CHECK(same(decode(paddle::encode_tensor(y)), y));
+      CHECK(same_bits(decode(paddle::encode_tensor(y)), y));
     });
     CHECK(outcomes.accepted > 0);
     CHECK(outcomes.refused > 100);

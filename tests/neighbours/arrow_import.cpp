@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "support/articles.hpp"
 #include "support/counted_owner.hpp"
 #include "support/foreign_arrow.hpp"
 #include "support/random_lod.hpp"
@@ -55,8 +56,6 @@ struct Memory {
   }
 };
 
-const LoD articles_lod = LoD::from_lengths({{3, 1, 2}, {3, 2, 4, 1, 2, 3}});
-
 template <class X>
 std::vector<float> values_of(const X& x) {
   return {x.values().begin(), x.values().end()};
@@ -84,7 +83,7 @@ TEST_CASE("from_arrow: large lists become levels, lists of fixed size the row sh
   Memory memory;
   {
     const LoDTensor<const float> x = memory.articles().import <float>();
-    CHECK(x.lod() == articles_lod);
+    CHECK(x.lod() == lod_test::articles);
     CHECK(x.row_shape() == std::vector<std::int64_t>{2});
     CHECK(x.lod().offsets(0).data() == memory.outer.data());
     CHECK(x.lod().offsets(1).data() == memory.inner.data());
@@ -117,7 +116,7 @@ TEST_CASE("from_arrow: lists whose offsets have 32 bits") {
                                {"f", 15, {nullptr, memory.values.data()}}},
                               memory.released)
                      .import <float>();
-  CHECK(x.lod() == articles_lod);
+  CHECK(x.lod() == lod_test::articles);
   CHECK(x.lod().offsets(1).data() == memory.inner.data());
   CHECK(x.data() == memory.values.data());
   const auto y = ForeignArrow({{"+L", 3, {nullptr, memory.outer.data()}},
@@ -125,7 +124,7 @@ TEST_CASE("from_arrow: lists whose offsets have 32 bits") {
                                {"f", 15, {nullptr, memory.values.data()}}},
                               memory.released)
                      .import <float>();
-  CHECK(y.lod() == articles_lod);
+  CHECK(y.lod() == lod_test::articles);
 }
 
 TEST_CASE("from_arrow: a plain tensor, and one without dimensions") {
@@ -616,7 +615,7 @@ TEST_CASE("from_arrow: arrays that say which memory they are in") {
        {ARROW_DEVICE_CPU, ARROW_DEVICE_CUDA_HOST, ARROW_DEVICE_ROCM_HOST, ARROW_DEVICE_CUDA_MANAGED}) {
     CHECK(lod::from_arrow<float>(on(type, nullptr), *schema).data() == memory.values.data());
   }
-  CHECK(lod::from_arrow(on(ARROW_DEVICE_CPU, nullptr), *schema).lod() == articles_lod);
+  CHECK(lod::from_arrow(on(ARROW_DEVICE_CPU, nullptr), *schema).lod() == lod_test::articles);
   CHECK(memory.released == 5);
   CHECK_THROWS_WITH_AS(lod::from_arrow<float>(on(ARROW_DEVICE_CUDA, nullptr), *schema),
                        doctest::Contains("device type 2, which the CPU cannot read"), std::invalid_argument);

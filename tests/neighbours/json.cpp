@@ -38,7 +38,7 @@ using lod_test::same_bits;
 
 namespace {
 
-const std::vector<std::vector<std::vector<int>>> articles{{{1, 2}, {3}}, {{4, 5, 6}}};
+const std::vector<std::vector<std::vector<int>>> nested_articles{{{1, 2}, {3}}, {{4, 5, 6}}};
 
 /// Checks that read(text) throws a ParseError with this text, at this byte.
 template <class Read>
@@ -78,7 +78,7 @@ T number(const std::string& json) {
 }  // namespace
 
 TEST_CASE("to_json: lists nest as the levels do, and then as the row shape") {
-  const auto x = LoDTensor<int>::from_nested(articles);
+  const auto x = LoDTensor<int>::from_nested(nested_articles);
   CHECK(to_json(x) == "[[[1,2],[3]],[[4,5,6]]]");
   CHECK(to_json(x.slice({0})) == "[[[1,2],[3]]]");
   CHECK(to_json(x[0]) == "[[1,2],[3]]");
@@ -93,7 +93,7 @@ TEST_CASE("to_json: lists nest as the levels do, and then as the row shape") {
 }
 
 TEST_CASE("to_json: the object form says all of a tensor") {
-  const auto x = LoDTensor<int>::from_nested(articles);
+  const auto x = LoDTensor<int>::from_nested(nested_articles);
   CHECK(to_json(x, JsonForm::OBJECT) ==
         R"({"data_type":"INT32","lod":[[0,2,3],[0,2,3,6]],"shape":[6],"values":[1,2,3,4,5,6]})");
   CHECK(to_json(x.slice({1}), JsonForm::OBJECT) ==
@@ -115,7 +115,7 @@ TEST_CASE("from_json: the object's members stand in any order, with spaces, and 
 }
 
 TEST_CASE("from_json: nested lists under as many levels as are asked for") {
-  CHECK(same_bits(from_json<int>("[[[1,2],[3]],[[4,5,6]]]", 2), LoDTensor<int>::from_nested(articles)));
+  CHECK(same_bits(from_json<int>("[[[1,2],[3]],[[4,5,6]]]", 2), LoDTensor<int>::from_nested(nested_articles)));
   const auto rows = from_json<int>("[[[1,2],[3,4]],[[5,6]]]", 1);
   CHECK(rows.lod() == LoD::from_lengths({{2, 1}}));
   CHECK(rows.shape() == Shape{3, 2});

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays of NumPy: files that it wrote (tests/data/numpy), headers of all kinds, and such as nobody should write.
 #include "neighbours/damaged.hpp"
-#include "neighbours/files.hpp"
+#include "neighbours/numpy_files.hpp"
 #include "support/random_batch.hpp"
 #include "support/same_bits.hpp"
+#include "support/temporary_folder.hpp"
 #include <lod/any_tensor.hpp>
 #include <lod/float16.hpp>
 #include <lod/io/npy.hpp>
@@ -34,8 +35,6 @@ using lod::Shape;
 using lod_test::same_bits;
 
 namespace {
-
-const std::string numpy_data = LOD_TEST_DATA "/numpy/";
 
 /// An .npy with this dictionary, which is not looked at, and these values.
 std::string npy(const std::string& dictionary, const std::string& values, char major = 1, char minor = 0) {
@@ -109,26 +108,27 @@ void check_type(const std::string& dtype, DataType type, std::size_t parts = 1) 
 TEST_CASE("decode_npy: what NumPy wrote, in both orders and each version") {
   for (const char* name : {"row_major", "fortran_order", "version_2", "version_3"}) {
     CAPTURE(name);
-    CHECK(same_bits(lod::load_npy<float>(numpy_data + name + ".npy"), matrix()));
+    CHECK(same_bits(lod::load_npy<float>(lod_test::numpy_data + name + ".npy"), matrix()));
   }
-  const auto x = lod::load_npy<double>(numpy_data + "big_endian_fortran_order.npy");
+  const auto x = lod::load_npy<double>(lod_test::numpy_data + "big_endian_fortran_order.npy");
   REQUIRE(x.shape() == Shape{2, 3, 4});
   for (std::size_t i = 0; i < 24; ++i) CHECK(x.values()[i] == static_cast<double>(i));
 
-  const AnyLoDTensor none = lod::load_npy(numpy_data + "no_rows.npy");
+  const AnyLoDTensor none = lod::load_npy(lod_test::numpy_data + "no_rows.npy");
   CHECK(none.shape() == Shape{0, 4});
   CHECK(none.holds<std::complex<float>>());
 }
 
 TEST_CASE("decode_npy: an array without dimensions is one scalar row") {
-  const auto x = lod::load_npy<std::int64_t>(numpy_data + "scalar.npy");
+  const auto x = lod::load_npy<std::int64_t>(lod_test::numpy_data + "scalar.npy");
   CHECK(x.shape() == Shape{1});
   CHECK(x.values()[0] == 7);
 }
 
 TEST_CASE("encode_npy: byte for byte what NumPy writes") {
-  CHECK(lod::encode_npy(matrix()) == lod_test::bytes_of_file(numpy_data + "row_major.npy"));
-  CHECK(lod::encode_npy(LoDTensor<std::complex<float>>({0, 4})) == lod_test::bytes_of_file(numpy_data + "no_rows.npy"));
+  CHECK(lod::encode_npy(matrix()) == lod_test::read_bytes(lod_test::numpy_data + "row_major.npy"));
+  CHECK(lod::encode_npy(LoDTensor<std::complex<float>>({0, 4})) ==
+        lod_test::read_bytes(lod_test::numpy_data + "no_rows.npy"));
 }
 
 TEST_CASE("decode_npy: every element type in both byte orders") {
@@ -248,7 +248,7 @@ TEST_CASE("decode_npy: dictionaries as Python may write them") {
 
 TEST_CASE("decode_npy: each other dtype is refused, and named") {
   const auto check = [](const char* name, const char* text) {
-    CHECK_THROWS_WITH_AS(lod::load_npy(numpy_data + "refused_" + name + ".npy"), text, ParseError);
+    CHECK_THROWS_WITH_AS(lod::load_npy(lod_test::numpy_data + "refused_" + name + ".npy"), text, ParseError);
   };
   check("object", "npy: dtype '|O': elements of this type cannot be read (at byte 20)");
   check("fields",
@@ -338,7 +338,7 @@ TEST_CASE("decode_npy: the element type that is asked for, or none") {
 TEST_CASE("decode_npy: every truncation is refused") {
   for (const char* name : {"row_major", "big_endian_fortran_order", "version_3", "scalar"}) {
     CAPTURE(name);
-    lod_test::refuses_every_truncation(lod_test::bytes_of_file(numpy_data + name + ".npy"), read_all);
+    lod_test::refuses_every_truncation(lod_test::read_bytes(lod_test::numpy_data + name + ".npy"), read_all);
   }
 }
 
@@ -346,7 +346,7 @@ TEST_CASE("decode_npy: damaged bytes are refused or read, nothing else") {
   const lod_test::MemoryLimit limit(100000);
   for (const char* name : {"row_major", "big_endian_fortran_order", "version_2", "refused_fields"}) {
     CAPTURE(name);
-    const std::string bytes = lod_test::bytes_of_file(numpy_data + name + ".npy");
+    const std::string bytes = lod_test::read_bytes(lod_test::numpy_data + name + ".npy");
     lod_test::survives_every_bit_flip(bytes, read_all);
     lod_test::survives_random_changes(bytes, 3000, read_all);
     // Changes to the dictionary alone, whose size then is right.
@@ -360,9 +360,9 @@ TEST_CASE("decode_npy: damaged bytes are refused or read, nothing else") {
 
 TEST_CASE("save_npy: a file that load_npy reads") {
   const lod_test::TemporaryFolder folder;
-  const std::string path = folder.file("x.npy");
+  const std::string path = folder / "x.npy";
   lod::save_npy(path, matrix());
-  CHECK(lod_test::bytes_of_file(path) == lod::encode_npy(matrix()));
+  CHECK(lod_test::read_bytes(path) == lod::encode_npy(matrix()));
   CHECK(same_bits(lod::load_npy<float>(path), matrix()));
 
   // A larger one, through more than one call of the system; in place of the old one.
@@ -374,10 +374,10 @@ TEST_CASE("save_npy: a file that load_npy reads") {
 
 TEST_CASE("save_npy: what cannot be written leaves the old file as it was, and no other") {
   const lod_test::TemporaryFolder folder;
-  const std::string path = folder.file("x.npy");
+  const std::string path = folder / "x.npy";
   CHECK_THROWS_AS(lod::save_npy(path, LoDTensor<lod::bfloat16>({2})), std::invalid_argument);
   CHECK_THROWS_AS(lod::save_npy(path, LoDTensor<float>(LoD::from_lengths({{2}}), {})), std::invalid_argument);
-  CHECK(folder.empty());
-  CHECK_THROWS_AS(lod::save_npy(folder.file("none/x.npy"), matrix()), std::system_error);
+  CHECK(folder.size() == 0);
+  CHECK_THROWS_AS(lod::save_npy(folder / "none/x.npy", matrix()), std::system_error);
   CHECK_THROWS_AS(lod::load_npy(path), std::system_error);
 }

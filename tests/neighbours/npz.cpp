@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Archives of arrays: those that NumPy wrote (tests/data/numpy), the library's own, and such as nobody should open.
 #include "neighbours/damaged.hpp"
-#include "neighbours/files.hpp"
+#include "neighbours/numpy_files.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/same_bits.hpp"
+#include "support/temporary_folder.hpp"
 #include <lod/any_tensor.hpp>
 #include <lod/io/npy.hpp>
 #include <lod/io/npz.hpp>
@@ -40,8 +41,6 @@ using lod_test::same_bits;
 using Names = std::vector<std::string>;
 
 namespace {
-
-const std::string numpy_data = LOD_TEST_DATA "/numpy/";
 
 struct Member {
   std::string name;
@@ -85,7 +84,7 @@ bool same(const SelectedRows<T>& a, const SelectedRows<T>& b) {
 }
 
 /// Reads all there is.
-void read_all(std::string_view bytes) {
+void read_archive(std::string_view bytes) {
   const auto file = NpzFile::decode(bytes);
   for (const std::string& name : file.names()) {
     const VarDesc description = file.describe(name);
@@ -97,7 +96,7 @@ void read_all(std::string_view bytes) {
   }
 }
 void check_refused(const std::string& bytes, const char* text) {
-  CHECK_THROWS_WITH_AS(read_all(bytes), doctest::Contains(text), ParseError);
+  CHECK_THROWS_WITH_AS(read_archive(bytes), doctest::Contains(text), ParseError);
 }
 
 }  // namespace
@@ -105,7 +104,7 @@ void check_refused(const std::string& bytes, const char* text) {
 TEST_CASE("NpzFile: what NumPy wrote, stored and compressed") {
   for (const char* name : {"batch.npz", "batch_compressed.npz"}) {
     CAPTURE(name);
-    const auto file = NpzFile::open(numpy_data + name);
+    const auto file = NpzFile::open(lod_test::numpy_data + name);
     CHECK(file.names() == Names{"g", "labels", "words"});
     CHECK(file.contains("words"));
     CHECK(!file.contains("words.lod0"));
@@ -119,18 +118,18 @@ TEST_CASE("NpzFile: what NumPy wrote, stored and compressed") {
 }
 
 TEST_CASE("NpzFile: describes variables without reading their values") {
-  const auto file = NpzFile::open(numpy_data + "batch.npz");
+  const auto file = NpzFile::open(lod_test::numpy_data + "batch.npz");
   CHECK(file.describe("words") == lod::describe("words", words()));
   CHECK(file.describe("labels") == lod::describe("labels", LoDTensor<bool>({3})));
   CHECK(file.describe("g") == lod::describe("g", gradient()));
   CHECK_THROWS_AS(file.describe("h"), lod::OutOfRange);
-  const auto scalar = archive_of({{"x.npy", lod_test::bytes_of_file(numpy_data + "scalar.npy")}});
+  const auto scalar = archive_of({{"x.npy", lod_test::read_bytes(lod_test::numpy_data + "scalar.npy")}});
   CHECK(NpzFile::decode(scalar).describe("x") == lod::describe("x", LoDTensor<std::int64_t>({1})));
 }
 
 TEST_CASE("save_npz: tensors, slices and row-sparse values come back from the file") {
   const lod_test::TemporaryFolder folder;
-  const std::string path = folder.file("batch.npz");
+  const std::string path = folder / "batch.npz";
   const auto x = words();
   const auto g = gradient();
   const AnyLoDTensor any = LoDTensor<std::int64_t>::from_nested(std::vector<std::int64_t>{1, 2});
@@ -151,7 +150,7 @@ TEST_CASE("save_npz: tensors, slices and row-sparse values come back from the fi
     CHECK(same_bits(file.load<LoDTensor<std::int64_t>>("any"), any.view<std::int64_t>()));
     CHECK(same(file.load<SelectedRows<double>>("g"), g));
     CHECK(same(file.load<SelectedRows<double>>("any_g"), g));
-    CHECK(lod_test::bytes_of_file(path) ==
+    CHECK(lod_test::read_bytes(path) ==
           lod::encode_npz({{"x", x}, {"part", x.slice({2})}, {"first", x[0]}, {"any", any}, {"g", g}, {"any_g", g}},
                           compression));
   }
@@ -233,11 +232,11 @@ TEST_CASE("encode_npz: what cannot be written, or would be read otherwise, is re
 TEST_CASE("save_npz: what cannot be written leaves no file") {
   const lod_test::TemporaryFolder folder;
   const LoDTensor<float> x({2});
-  CHECK_THROWS_AS(lod::save_npz(folder.file("x.npz"), {{"\xff", x}}), std::invalid_argument);
-  CHECK_THROWS_AS(lod::save_npz(folder.file("none/x.npz"), {{"x", x}}), std::system_error);
-  CHECK(folder.empty());
-  CHECK_THROWS_AS(NpzFile::open(folder.file("x.npz")), std::system_error);
-  CHECK_THROWS_AS(NpzFile::open(folder.file("")), std::system_error);
+  CHECK_THROWS_AS(lod::save_npz(folder / "x.npz", {{"\xff", x}}), std::invalid_argument);
+  CHECK_THROWS_AS(lod::save_npz(folder / "none/x.npz", {{"x", x}}), std::system_error);
+  CHECK(folder.size() == 0);
+  CHECK_THROWS_AS(NpzFile::open(folder / "x.npz"), std::system_error);
+  CHECK_THROWS_AS(NpzFile::open(folder / ""), std::system_error);
 }
 
 TEST_CASE("NpzFile: arrays with the names of parts are plain where there is no whole") {
@@ -260,7 +259,7 @@ TEST_CASE("NpzFile: offsets, ids and heights of any integers") {
 }
 
 TEST_CASE("NpzFile: what is asked for must be there, of that kind and type") {
-  const auto file = NpzFile::open(numpy_data + "batch.npz");
+  const auto file = NpzFile::open(lod_test::numpy_data + "batch.npz");
   CHECK_THROWS_WITH_AS(file.load<AnyLoDTensor>("h"), "npz: there is no 'h', but 'g', 'labels', 'words'",
                        lod::OutOfRange);
   CHECK_THROWS_WITH_AS(file.load<AnyLoDTensor>("g"), "npz: 'g': type: expected LOD_TENSOR, found SELECTED_ROWS",
@@ -300,7 +299,7 @@ TEST_CASE("NpzFile: what is no archive of arrays is refused") {
   check_refused(archive_of({{"x.npy", "hello"}}),
                 "npz: 'x': npy: the magic and the version: 8 bytes expected, 5 are left");
   check_refused(archive_of({{"x.npy", "hello world"}}), "npz: 'x': npy: no .npy");
-  check_refused(archive_of({{"x.npy", lod_test::bytes_of_file(numpy_data + "refused_uint16.npy")}}),
+  check_refused(archive_of({{"x.npy", lod_test::read_bytes(lod_test::numpy_data + "refused_uint16.npy")}}),
                 "npz: 'x': npy: dtype '<u2'");
   // Two members of one name, as libzip would not write them.
   std::string bytes = archive_of({array<float>("x", {1}), array<float>("y", {1})});
@@ -365,7 +364,7 @@ TEST_CASE("NpzFile: sizes that the archive states are not relied on") {
 TEST_CASE("NpzFile: every truncation is refused") {
   for (const char* name : {"batch.npz", "batch_compressed.npz"}) {
     CAPTURE(name);
-    lod_test::refuses_every_truncation(lod_test::bytes_of_file(numpy_data + name), read_all);
+    lod_test::refuses_every_truncation(lod_test::read_bytes(lod_test::numpy_data + name), read_archive);
   }
 }
 
@@ -373,8 +372,8 @@ TEST_CASE("NpzFile: a turned bit is seen, or changes nothing") {
   for (const char* name : {"batch.npz", "batch_compressed.npz"}) {
     CAPTURE(name);
     const lod_test::MemoryLimit limit(std::size_t{3} << 20);
-    lod_test::survives_every_bit_flip(lod_test::bytes_of_file(numpy_data + name), [&](std::string_view bytes) {
-      read_all(bytes);
+    lod_test::survives_every_bit_flip(lod_test::read_bytes(lod_test::numpy_data + name), [&](std::string_view bytes) {
+      read_archive(bytes);
       // Nothing was thrown: all values have their checksums. A name may be another one.
       const auto file = NpzFile::decode(bytes);
       if (file.contains("words")) CHECK(same_bits(file.load<LoDTensor<float>>("words"), words()));
@@ -387,12 +386,13 @@ TEST_CASE("NpzFile: a turned bit is seen, or changes nothing") {
 
 TEST_CASE("NpzFile: damaged archives are refused or read, nothing else") {
   const lod_test::MemoryLimit limit(std::size_t{3} << 20);
-  lod_test::survives_random_changes(lod_test::bytes_of_file(numpy_data + "batch.npz"), 3000, read_all);
-  lod_test::survives_random_changes(lod_test::bytes_of_file(numpy_data + "batch_compressed.npz"), 3000, read_all);
-  lod_test::survives_noise(1000, read_all);
+  lod_test::survives_random_changes(lod_test::read_bytes(lod_test::numpy_data + "batch.npz"), 3000, read_archive);
+  lod_test::survives_random_changes(lod_test::read_bytes(lod_test::numpy_data + "batch_compressed.npz"), 3000,
+                                    read_archive);
+  lod_test::survives_noise(1000, read_archive);
   // Behind a good directory: the unpacked bytes of one array changed, with a checksum that is right.
   const std::string good = lod::encode_npy(words().with_lod(LoD()));
   lod_test::survives_random_changes(good, 1000, [](std::string_view changed) {
-    read_all(archive_of({{"x.npy", std::string(changed)}}, ZIP_CM_DEFLATE));
+    read_archive(archive_of({{"x.npy", std::string(changed)}}, ZIP_CM_DEFLATE));
   });
 }
