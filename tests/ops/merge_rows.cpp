@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory_resource>
 #include <numeric>
 #include <span>
@@ -180,6 +181,30 @@ TEST_CASE("merge_add: ids of any width, counts around the parts that threads tak
         CHECK(lod::merge_add(lod::CpuExecutor(threads), g).rows() == unique);
       }
     }
+  }
+}
+
+TEST_CASE("merge_add: ids that ascend already, and those that do but for one step") {
+  const std::int64_t part = lod_test::grain / 16, count = 2 * part + 3;  // entries that are worth a thread
+  Numbers ascending, positions(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) ascending.push_back(i / 3 * 2);
+  std::iota(positions.begin(), positions.end(), 0);
+  for (const std::int64_t step : {std::int64_t{0}, std::int64_t{1}, part - 1, part, part + 1, count / 2, count - 1}) {
+    CAPTURE(step);
+    Numbers ids = ascending;
+    if (step > 0) ids[static_cast<std::size_t>(step - 1)] = ascending.back() + 1;  // from here it goes down
+    std::map<std::int64_t, std::int64_t> sums;
+    for (std::size_t i = 0; i < ids.size(); ++i) sums[ids[i]] += positions[i];
+    const SelectedRows<std::int64_t> g(ids, ascending.back() + 2,
+                                       LoDTensor<std::int64_t>::from_values({}, {}, positions));
+    lod_test::for_each_executor([&](const auto& executor) {
+      const auto merged = lod::merge_add(executor, g);
+      std::map<std::int64_t, std::int64_t> found;
+      for (std::size_t i = 0; i < merged.rows().size(); ++i) found[merged.rows()[i]] = merged.value().values()[i];
+      CHECK(std::is_sorted(merged.rows().begin(), merged.rows().end()));
+      CHECK(merged.rows().size() == sums.size());
+      CHECK(found == sums);
+    });
   }
 }
 
