@@ -72,8 +72,8 @@ class ShortSequences<float> {
     return lengths.longer;
   }
 
-  /// y[k] = the greatest number of sequence i + k: -inf for an empty one, a zero of either sign, unspecified where one
-  /// is a NaN. Returns the sequences that it leaves.
+  /// y[k] = the greatest number of sequence i + k, of zeros one of either sign; unspecified for an empty sequence, and
+  /// for one with a NaN. Returns the sequences that it leaves, one bit each.
   unsigned pool_greatest(std::int64_t i, float* y) const noexcept {
     const Lengths lengths(offsets_ + i);
     if (!worthwhile(i, lengths)) return all_short_sequences;
