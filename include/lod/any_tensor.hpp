@@ -340,10 +340,13 @@ inline LoDTensorDesc describe(const AnyLoDTensor& x) {
   const Shape shape = x.shape();
   return {{x.data_type(), std::vector<std::int64_t>(shape.begin(), shape.end())}, x.levels()};
 }
-/// The description of what it holds: as of SelectedRows. Throws ShapeMismatch as `dense_shape` does.
+/// The description of what it holds: as of SelectedRows. The height may be any, also one of a dense tensor that no
+/// memory holds.
 inline TensorDesc describe(const AnySelectedRows& x) {
-  const Shape shape = x.dense_shape();
-  return {x.value().data_type(), std::vector<std::int64_t>(shape.begin(), shape.end())};
+  const Shape row_shape = x.value().row_shape();
+  TensorDesc desc{x.value().data_type(), {x.height()}};
+  desc.dims.insert(desc.dims.end(), row_shape.begin(), row_shape.end());
+  return desc;
 }
 /// The same as a variable of type LOD_TENSOR.
 inline VarDesc describe(std::string name, const AnyLoDTensor& x) {

@@ -181,6 +181,15 @@ TEST_CASE("AnySelectedRows: takes rows over, and gives them back, without a copy
   CHECK(back.height() == 10);
 }
 
+TEST_CASE("AnySelectedRows: a height of ids by hashing is described, though no memory holds the dense tensor") {
+  constexpr std::int64_t height = std::int64_t{1} << 62;
+  const SelectedRows<float> g({5, height - 1}, height, {3});
+  const AnySelectedRows any(g);
+  CHECK(describe(any) == lod::TensorDesc{DataType::FP32, {height, 3}});
+  CHECK(describe("g", any) == lod::describe("g", g));
+  CHECK_THROWS_AS(any.dense_shape(), lod::ShapeMismatch);
+}
+
 TEST_CASE("AnySelectedRows: ids are checked as those of SelectedRows") {
   const auto value = [](std::int64_t rows) { return AnyLoDTensor(LoDTensor<float>({rows, 2})); };
   CHECK_THROWS_AS(AnySelectedRows({1, 2}, 10, value(3)), lod::ShapeMismatch);
