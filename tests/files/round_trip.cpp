@@ -270,6 +270,8 @@ TEST_CASE("FileWriter: a description may say more than the value does, and nothi
   writer.add(lod::VarDesc::lod_tensor_array("steps", of_steps, -1), std::vector<lod::LoDTensor<std::int32_t>>());
   const std::vector<lod::LoDTensor<std::int32_t>> array(2, lod::LoDTensor<std::int32_t>({4, 8}));
   writer.add(lod::VarDesc::lod_tensor_array("two steps", of_steps, -1), array);
+  // No dimensions: an array's tensors need not have any in common.
+  writer.add(lod::VarDesc::lod_tensor_array("any steps", {lod::DataType::INT32}, -1), array);
 
   const auto refused = [&](lod::VarDesc description, const auto& value, const char* text) {
     CHECK_THROWS_WITH_AS(writer.add(std::move(description), value), text, lod::ShapeMismatch);
@@ -289,7 +291,7 @@ TEST_CASE("FileWriter: a description may say more than the value does, and nothi
   writer.commit();
 
   const lod::File file = lod::File::open(folder / "x");
-  CHECK(file.names() == std::vector<std::string>{"x", "kind only", "rows", "steps", "two steps"});
+  CHECK(file.names() == std::vector<std::string>{"x", "kind only", "rows", "steps", "two steps", "any steps"});
   described.type.lod_tensor->tensor.dims[0] = x.rows();
   CHECK(file.describe("x") == described);
   CHECK(file.describe("kind only") == lod::describe("kind only", x));
@@ -297,6 +299,7 @@ TEST_CASE("FileWriter: a description may say more than the value does, and nothi
   CHECK(file.describe("steps").type.tensor_array->tensor == of_steps);
   CHECK(file.describe("two steps").type.tensor_array->tensor.dims == std::vector<std::int64_t>{4, 8});
   CHECK(file.describe("two steps").type.tensor_array->lod_level == 0);
+  CHECK(file.describe("any steps").type == file.describe("two steps").type);
 }
 
 TEST_CASE("File: what is not there, or of another kind or type, is refused in words") {

@@ -263,8 +263,11 @@ inline void FileWriter::complete(VarDesc& description, const detail::ValueToStor
   if (type.type != found.type) {
     difference = detail::text({"type: expected ", to_string(type.type), ", found ", to_string(found.type)});
   } else if (described && !value.tensors.empty()) {  // an array without tensors is as described, whatever it is
-    difference = detail::mismatch(LoDTensorDesc{*detail::tensor_desc(found), detail::described_levels(found)},
-                                  LoDTensorDesc{*described, detail::described_levels(type)});
+    const LoDTensorDesc stored{*detail::tensor_desc(found), detail::described_levels(found)};
+    LoDTensorDesc expected{*described, detail::described_levels(type)};
+    // That of an array has no dimensions where its tensors have none in common: it leaves them open.
+    if (found.tensor_array && expected.tensor.dims.empty()) expected.tensor.dims = stored.tensor.dims;
+    difference = detail::mismatch(stored, expected);
   }
   if (!difference.empty()) throw ShapeMismatch(detail::text({"'", description.name, "': ", difference}));
 
