@@ -180,8 +180,9 @@ class FileWriter {
     add_value(std::move(description), value);
   }
   /// The same, with a description that says more than the value does: whether the variable is persistable, attributes.
-  /// Dimensions that it leaves open (-1) become those of x. Throws ShapeMismatch unless x is as described (see
-  /// `lod::check`), std::invalid_argument for an enum's value that does not exist, and as above.
+  /// Dimensions that it leaves open (-1; of an array also by listing none) become those of x. Throws ShapeMismatch
+  /// unless x is as described (see `lod::check`), std::invalid_argument for an enum's value that does not exist, and as
+  /// above.
   template <Storable X>
   void add(VarDesc description, const X& x) {
     const detail::ValueToStore value = detail::value_to_store(x);
