@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` lays down, and the Debian package made of it. Everything goes to include/ and share/: there is
-# nothing in it that depends on the processor, and the whole prefix may be moved.
+# What `cmake --install` lays down, and the Debian package made of it. Everything but the compiled library goes to
+# include/ and share/: there is nothing in it that depends on the processor. The whole prefix may be moved.
 include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
 
 install(DIRECTORY include/lod kernels/lod DESTINATION include FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
 
 install(TARGETS lodtensor EXPORT lodtensorTargets)
 install(EXPORT lodtensorTargets NAMESPACE lodtensor:: DESTINATION share/cmake/lodtensor)
+if(TARGET lodtensor_cuda)
+  install(TARGETS lodtensor_cuda EXPORT lodtensorCudaTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT lodtensorCudaTargets NAMESPACE lodtensor:: DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/lodtensor")
+endif()
 configure_package_config_file(cmake/lodtensorConfig.cmake.in "${PROJECT_BINARY_DIR}/lodtensorConfig.cmake"
   INSTALL_DESTINATION share/cmake/lodtensor NO_SET_AND_CHECK_MACRO)
 # While the major number is 0, a new minor number may change the interface.
@@ -29,7 +34,9 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "The lodtensor authors")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
+if(NOT TARGET lodtensor_cuda)
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
+endif()
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS libxsimd-dev)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libdlpack-dev, libprotozero-dev, libxtensor-dev, libxxhash-dev, libzip-dev")

@@ -2,7 +2,10 @@
 /// @file
 /// @ingroup core
 /// Tensors on NVIDIA GPUs, for any compiler: the executor, and ways there and back. Needs the headers of the CUDA
-/// runtime. The kernels are compiled by nvcc: include <lod/cuda.cuh> there.
+/// runtime. The kernels of operations are compiled by nvcc: either in the user's own files, which include
+/// <lod/cuda.cuh>, or in the library lodtensor::cuda, whose target defines LOD_CUDA_LIBRARY. With that, operations on
+/// GPUs may be called in files that any compiler compiles, on elements of type float, double, float16, bfloat16, int32
+/// and int64.
 #pragma once
 
 #include <lod/cuda/executor.hpp>
@@ -14,6 +17,10 @@
 #include <lod/selected_rows.hpp>
 #include <lod/staging.hpp>
 #include <lod/target.hpp>
+
+#if defined(LOD_CUDA_LIBRARY) && !defined(__CUDACC__)
+#  include <lod/kernels/cuda/compiled.hpp>
+#endif
 
 #include <algorithm>
 #include <concepts>

@@ -63,9 +63,10 @@ template <class Executor>
 struct Missing {
   template <class... Arguments>
   static void run(const Executor&, Arguments&&...) {
-    static_assert(sizeof(Executor) == 0,
-                  "no kernel of this operation for this executor: include its back end, <lod/cpu.hpp>, "
-                  "<lod/thrust.hpp> or <lod/cuda.cuh>; lod::supports says what there is");
+    static_assert(
+        sizeof(Executor) == 0,
+        "no kernel of this operation for this executor: include its back end, <lod/cpu.hpp>, "
+        "<lod/thrust.hpp> or, for nvcc, <lod/cuda.cuh>, or link lodtensor::cuda; lod::supports says what there is");
   }
 };
 

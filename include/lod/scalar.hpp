@@ -18,9 +18,10 @@ class Scalar {
   constexpr Scalar() = default;
   /// @{
   /// This number.
-  constexpr Scalar(std::integral auto number) noexcept
+  LOD_HOST_DEVICE constexpr Scalar(std::integral auto number) noexcept
       : integer_(static_cast<std::int64_t>(number)), is_integer_(true) {}
-  constexpr Scalar(std::floating_point auto number) noexcept : real_(static_cast<double>(number)), is_integer_(false) {}
+  LOD_HOST_DEVICE constexpr Scalar(std::floating_point auto number) noexcept
+      : real_(static_cast<double>(number)), is_integer_(false) {}
   /// @}
 
   /// The number as a T, rounded where T is coarser.

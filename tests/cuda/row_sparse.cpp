@@ -55,6 +55,9 @@ TEST_CASE("on a GPU: row-sparse tensors merged, added, scaled, made dense") {
       lod::from_dense_into(call.executor(), call.on(dense), {14, 3, 3}, call.template out_rows<float>());
       lod::to_dense_grad_into(call.executor(), call.on(dense), {0, 7}, call.template out_rows<float>());
       lod::clip_into(call.executor(), call.on(g), -0.5, 0.5, call.template out_rows<float>());
+      for (const double norm : {0.5, 1e6}) {
+        lod::clip_by_norm_into(call.executor(), call.on(g), norm, call.template out_rows<float>());
+      }
     });
     for (const ScatterOp op : {ScatterOp::ASSIGN, ScatterOp::ADD, ScatterOp::SUB, ScatterOp::SUBBY, ScatterOp::MUL,
                                ScatterOp::DIV, ScatterOp::DIVBY}) {
@@ -92,6 +95,14 @@ TEST_CASE("on a GPU: gradients of what is row-sparse") {
       }
     });
   }
+  check_on_gpu("clip_grad and clip_by_norm_grad", [&](auto& call) {
+    auto& merged = call.template out_rows<float>();
+    lod::merge_add_into(call.executor(), call.on(g), merged);
+    lod::clip_grad_into(call.executor(), merged, call.on(g), -0.5, 0.5, call.template out_rows<float>());
+    for (const double norm : {0.5, 1e6}) {
+      lod::clip_by_norm_grad_into(call.executor(), merged, call.on(g), norm, call.template out_rows<float>());
+    }
+  });
   const LoD index = LoD::from_lengths({{3, 0, 30, 2}});
   const auto ids = random_ids(engine, index, 12);
   const auto weights = real_numbers<float>(engine, index, {}), dpooled = real_numbers<float>(engine, {4, 3});

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Checks of operations on a GPU: the results are those of the same kernels on the CPU, a second call allocates nothing
-/// and waits for nothing, and a graph that was captured from a call does the same whenever it runs. With nvcc, on a
-/// GPU; with other compilers, on one that is emulated, where it is also seen who waits.
+/// and waits for nothing, and a graph that was captured from a call does the same whenever it runs. On a GPU with nvcc,
+/// or with the compiled library; or, with LOD_TEST_EMULATED_GPU, on one that is emulated, where it is also seen who
+/// waits.
 #pragma once
 
 #include "support/device_calls.hpp"
 #include "support/thrust_system.hpp"
 #include <lod/cuda.hpp>
-#ifdef __CUDACC__
+#if defined(__CUDACC__)
 #  include <lod/cuda.cuh>
-#else
-#  include "support/emulated_cuda.hpp"
+#elif !defined(LOD_CUDA_LIBRARY)
 #  include "support/emulated_stream.hpp"
+#endif
+#ifdef LOD_TEST_EMULATED_GPU
+#  include "support/emulated_cuda.hpp"
 #endif
 
 #include <doctest/doctest.h>
@@ -58,12 +61,12 @@ void check_on_gpu(const std::string& name, const F& f) {
   call.forget();
   executor.synchronize();
   const std::int64_t allocations = resource.allocations;
-#ifndef __CUDACC__
+#ifdef LOD_TEST_EMULATED_GPU
   const emulated_cuda::Counters before = emulated_cuda::counters();
 #endif
   call.make(f);
   CHECK(resource.allocations == allocations);
-#ifndef __CUDACC__
+#ifdef LOD_TEST_EMULATED_GPU
   const emulated_cuda::Counters made = emulated_cuda::counters() - before;
   CHECK(made.allocations == 0);
   CHECK(made.frees == 0);

@@ -7,6 +7,7 @@
 #include "support/emulated_cuda.hpp"
 #include <lod/cuda.hpp>
 #include <lod/kernels/cuda/fallback.hpp>
+#include <lod/kernels/cuda/tile.hpp>
 #include <lod/kernels/thrust/system.hpp>
 
 #include <thrust/system/cpp/execution_policy.h>
@@ -27,6 +28,36 @@ class System<CudaExecutor> {
   template <class Body>
   void for_each(std::int64_t count, const Body& body) const {
     enqueue([](const OnCpu& cpu, std::int64_t size, const Body& each) { cpu.for_each(size, each); }, count, body);
+  }
+  template <class Body>
+  void for_each_element(std::int64_t rows, std::int64_t row_size, const Body& body) const {
+    for_each(rows * row_size, OfElement<Body>{body, row_size});
+  }
+  template <class Body>
+  void for_each_in_sequences(const Segments& sequences, std::int64_t row_size, const Body& body) const {
+    // As blocks do it, in small tiles.
+    const std::int64_t tile_rows = Tile::rows_of(row_size, 64);
+    const auto call_tile = [](const OnCpu&, const Segments& all, std::uint32_t size, std::int64_t rows,
+                              const Body& each) {
+      const auto sequence = [&](std::int64_t row) {
+        const auto vote = [](const auto& holds) {
+          int votes = 0;
+          for (int lane = 0; lane < 32; ++lane) votes += holds(lane) ? 1 : 0;
+          return votes;
+        };
+        return sequence_by_votes(all, row, 32, vote);
+      };
+      for (std::int64_t first = 0; first < all.rows(); first += rows) {
+        const Tile tile(all, size, first, rows);
+        const std::int64_t low = sequence(tile.first_row()), high = sequence(tile.last_row());
+        for (std::uint32_t at = 0; at < tile.elements(); ++at) tile.call(at, low, high, each);
+      }
+    };
+    enqueue(call_tile, sequences, static_cast<std::uint32_t>(row_size), tile_rows, body);
+  }
+  template <class Body>
+  void for_each_by_lanes(std::int64_t count, const Body& body) const {
+    for_each(count, OfLanes<Body>{body});
   }
   template <class Key, class Value>
   void sort_by_key(Key* keys, std::int64_t count, Value* values) const {

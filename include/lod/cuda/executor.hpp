@@ -120,6 +120,10 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
   std::vector<User> users_;
 };
 
+/// One address for each type.
+template <class X>
+inline constexpr char type_key = 0;
+
 /// What an executor and its copies share.
 struct CudaShared final : Shared {
   explicit CudaShared(Reference<CudaStream> of)
@@ -131,6 +135,8 @@ struct CudaShared final : Shared {
   mutable ScratchMemory<Cuda> scratch;
   mutable Workspace workspace;
   mutable CudaFaults faults;
+  mutable std::mutex mutex;  // of the companions
+  mutable std::vector<std::pair<const char*, Reference<Shared>>> companions;
 };
 
 }  // namespace detail
@@ -198,6 +204,19 @@ class CudaExecutor {
   /// For operations: where a kernel puts the position of an id that is not in [0, height). `what`, a literal, begins
   /// the text of the error. Throws CudaError, and OutOfRange for what was found thousands of calls before.
   std::int64_t* fault(const char* what, std::int64_t height) const { return shared_->faults.place(what, height); }
+  /// For kernels: the X that goes with the executor and its copies, X::make(*this), made when it is first asked for. An
+  /// X is a detail::Shared. Throws what making it does.
+  template <class X>
+  X& companion() const {
+    const std::lock_guard lock(shared_->mutex);
+    for (const auto& [key, made] : shared_->companions) {
+      if (key == &detail::type_key<X>) return static_cast<X&>(*made);
+    }
+    detail::Reference<X> made = X::make(*this);
+    shared_->companions.emplace_back(&detail::type_key<X>, detail::Reference<detail::Shared>::share(made.get()));
+    return *made;
+  }
+
   /// For operations: `offsets`, which are among the numbers of the LoD, on the GPU. The numbers of a LoD are copied
   /// once for all tensors that share it and for all executors of a GPU. Throws CudaError.
   const std::int64_t* offsets(const LoDView& lod, const std::int64_t* offsets) const {

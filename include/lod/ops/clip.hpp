@@ -25,17 +25,21 @@
 
 namespace lod::op {
 struct clip : elements::Number {};
-struct clip_grad : elements::Floating, elements::OnCpu {};
-struct clip_by_norm : elements::Floating, elements::OnCpu {};
-struct clip_by_norm_grad : elements::Floating, elements::OnCpu {};
+struct clip_grad : elements::Floating {};
+struct clip_by_norm : elements::Floating {};
+struct clip_by_norm_grad : elements::Floating {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// run(executor, x, y, count): the sum of x[i] * y[i], in double.
+/// run(executor, x, count, norm): where the length of x, the root of the sum of the squares in double, is more than
+/// `norm`, x[i] *= norm / length.
 template <class Executor>
-struct SumProducts : Missing<Executor> {};
+struct Shorten : Missing<Executor> {};
+/// run(executor, dy, x, count, norm, d): its gradient. d may be dy.
+template <class Executor>
+struct ShortenGrad : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
@@ -68,6 +72,12 @@ struct ClippedGrad {
 /// first * a - second * b
 struct Combined {
   double first, second;
+
+  /// dy and x make the gradient of what shortens x, of length `length`, to `norm`; `product` is x . dy.
+  LOD_HOST_DEVICE static Combined shortened_grad(double length, double product, double norm) noexcept {
+    const double factor = norm / length;
+    return {factor, factor * (product / length / length)};
+  }
   template <class N>
   LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     using Number = typename N::value_type;
@@ -87,30 +97,27 @@ inline void check_norm(double norm, const char* what) {
   if (!(norm >= 0)) throw std::invalid_argument(detail::text({what, ": the norm, expected 0 or more"}));
 }
 
-/// The Euclidean length of `count` numbers.
-template <Executor E, class T>
-double length_of(const E& executor, const T* x, std::int64_t count) {
-  return std::sqrt(kernel::SumProducts<E>::run(executor, x, x, count));
-}
-
-/// The gradient of a function of the merged rows of g: change(x, dy, count, d) returns that by the merged values x,
-/// which it may write to d.
+/// The gradient of a function of the merged rows of g: change(x, dy, count, d) writes that by the merged values x to d.
 template <Executor E, class T, class Change>
 void merged_grad_into(const E& executor, const char* what, const SelectedRows<T, typename E::device>& dy,
                       const SelectedRows<T, typename E::device>& g, SelectedRows<T, typename E::device>& dg,
                       const Change& change) {
   check_same_rows(dy.height(), dy.row_shape(), g, what);
   const std::array sources{&g};
-  const std::int64_t count = dy.value().rows() * dy.row_size();
-  const Workspace::Loan<T> x(executor.workspace(), count), d(executor.workspace(), count);
-  {
-    const RowGroups<E, T> groups(executor, sources);
-    check_merged_ids(dy, {groups.ids(), static_cast<std::size_t>(groups.groups().size)}, what);
-    kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), groups.groups(), g.row_size(),
-                              nullptr, x.data());
+  const RowGroups<E, T> groups(executor, sources);
+  const kernel::Segments merged = groups.groups();
+  if constexpr (on_cpu<E>) {
+    check_merged_ids(dy, {groups.ids(), static_cast<std::size_t>(merged.size)}, what);
+  } else {
+    check_row_count(dy.value().rows(), merged.size, what);
   }
-  const T* const values = change(static_cast<const T*>(x.data()), dy.value().data(), count, d.data());
-  merge_grad_into<E, T>(executor, PoolType::SUM, what, dy, values, g.rows(), dg);
+  const std::int64_t count = merged.size * dy.row_size();
+  const kernel::Scratch<E, T> x(executor, count), d(executor, count);
+  kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), merged, g.row_size(),
+                            static_cast<const std::int64_t*>(nullptr), x.data());
+  change(static_cast<const T*>(x.data()), dy.value().data(), count, d.data());
+  resize_like(executor, g, dg);
+  spread_groups(executor, static_cast<const T*>(d.data()), groups.order(), merged, dy.row_size(), dg.value().data());
 }
 
 }  // namespace operation
@@ -150,7 +157,6 @@ void clip_grad_into(const E& executor, const SelectedRows<T, typename E::device>
   operation::check_bounds<T>(least, greatest, "clip_grad");
   const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
     kernel::Combine<E>::run(executor, operation::ClippedGrad{least, greatest}, values, x, count, d);
-    return static_cast<const T*>(d);
   };
   operation::merged_grad_into(executor, "clip_grad", dy, g, dg, change);
 }
@@ -177,12 +183,7 @@ void clip_by_norm_into(const E& executor, const SelectedRows<T, typename E::devi
   detail::check_elements<op::clip_by_norm, T>();
   operation::check_norm(norm, "clip_by_norm");
   merge_add_into(executor, g, out);
-  T* const values = out.value().data();
-  const std::int64_t count = out.value().rows() * out.row_size();
-  const double length = operation::length_of(executor, static_cast<const T*>(values), count);
-  if (length > norm) {
-    kernel::Map<E>::run(executor, operation::Scaled{norm / length}, static_cast<const T*>(values), count, values);
-  }
+  kernel::Shorten<E>::run(executor, out.value().data(), out.value().rows() * out.row_size(), norm);
 }
 template <Executor E, class T>
 SelectedRows<T, typename E::device> clip_by_norm(const E& executor, const SelectedRows<T, typename E::device>& g,
@@ -206,13 +207,7 @@ void clip_by_norm_grad_into(const E& executor, const SelectedRows<T, typename E:
   detail::check_elements<op::clip_by_norm_grad, T>();
   operation::check_norm(norm, "clip_by_norm_grad");
   const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
-    const double length = operation::length_of(executor, x, count);
-    if (!(length > norm)) return values;
-    const double factor = norm / length;
-    const double product = kernel::SumProducts<E>::run(executor, x, values, count);
-    const operation::Combined combined{factor, factor * (product / length / length)};
-    kernel::Combine<E>::run(executor, combined, values, x, count, d);
-    return static_cast<const T*>(d);
+    kernel::ShortenGrad<E>::run(executor, values, x, count, norm, d);
   };
   operation::merged_grad_into(executor, "clip_by_norm_grad", dy, g, dg, change);
 }

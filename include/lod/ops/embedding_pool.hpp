@@ -77,10 +77,6 @@ struct EmbeddingPool : Missing<Executor> {};
 /// run(executor, rows, sequences, minimum, pad_value, y, index)
 template <class Executor>
 struct EmbeddingMaxPool : Missing<Executor> {};
-/// run(executor, dy, sequences, row_size, type, y): y[i] = dy[i] divided as the sum of sequence i was, if it is not
-/// empty.
-template <class Executor>
-struct DividePooled : Missing<Executor> {};
 /// On a GPU. run(executor, ids, sequences, type, listed, occurrences, sequence): for each id k, listed[k] is itself
 /// where it has a gradient, else `no_row`; occurrences[k] = k, sequence[k] is its sequence.
 template <class Executor>

@@ -52,9 +52,9 @@ inline constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
 /// negative, and rows[i] the address of row i of the values.
 template <class Executor>
 struct ListRows : Missing<Executor> {};
-/// On a GPU. run(executor, order, count, places): places[order[i]] = i.
+/// On a GPU. run(executor, order, groups, of): of[order[k]] = the group of k, -1 where it is in none.
 template <class Executor>
-struct InvertOrder : Missing<Executor> {};
+struct GroupOfRows : Missing<Executor> {};
 /// On a GPU. run(executor, unique, count, ids): the other way, ids[g] = unique[g], -1 for `no_row`.
 template <class Executor>
 struct NameRows : Missing<Executor> {};
@@ -189,8 +189,8 @@ void merge_into(const E& executor, PoolType type, const char* what,
   for (const auto* source : sources) check_same_rows(source->height(), source->row_shape(), first, what);
   const RowGroups<E, T> groups(executor, sources);
   groups.name_rows(out, first.height(), first.row_shape());
-  kernel::SumGroups<E>::run(executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(), nullptr,
-                            out.value().data());
+  kernel::SumGroups<E>::run(executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(),
+                            static_cast<const std::int64_t*>(nullptr), out.value().data());
 }
 
 /// Throws ShapeMismatch unless the ids of dy are those given, as a merge has them.
@@ -202,34 +202,64 @@ void check_merged_ids(const SelectedRows<T, Device>& dy, std::span<const std::in
   }
 }
 
-/// The gradient of `merge_into`: each of the rows gets that of its merged row, divided as it was. `values` are those of
-/// dy, or others in their place.
+/// Gives `out` the ids of g.
+template <Executor E, class T>
+void resize_like(const E& executor, const SelectedRows<T, typename E::device>& g,
+                 SelectedRows<T, typename E::device>& out) {
+  if (&out == &g) return;
+  if constexpr (on_cpu<E>) {
+    out.resize(g.rows(), g.height(), g.row_shape());
+  } else {
+    std::int64_t* const places = make_places(executor, out, g.value().rows(), g.height(), g.row_shape());
+    kernel::CopyValues<E>::run(executor, g.rows().data(), g.value().rows(), places);
+  }
+}
+
+/// Each row of groups gets the row of `values` that is its group's; zeros, where it is in none.
+template <Executor E, class T>
+void spread_groups(const E& executor, const T* values, const std::int64_t* order, const kernel::Segments& groups,
+                   std::int64_t row_size, T* y) {
+  const std::int64_t count = groups.rows();
+  const kernel::Scratch<E, std::int64_t> of(executor, count);
+  if constexpr (on_cpu<E>) {
+    for (std::int64_t group = 0; group < groups.size; ++group) {
+      for (std::int64_t k = groups.begin(group); k < groups.begin(group + 1); ++k) of.data()[order[k]] = group;
+    }
+  } else {
+    kernel::GroupOfRows<E>::run(executor, order, groups, of.data());
+  }
+  kernel::GatherRows<E>::run(executor, values, static_cast<const std::int64_t*>(of.data()), count, row_size,
+                             std::int64_t{-1}, y);
+}
+
+/// The gradient of `merge_into`: each of the rows gets that of its merged row, divided as it was.
 template <Executor E, class T>
 void merge_grad_into(const E& executor, PoolType type, const char* what, const SelectedRows<T, typename E::device>& dy,
-                     const T* values, std::span<const std::int64_t> rows, SelectedRows<T, typename E::device>& dg) {
+                     std::span<const std::int64_t> rows, SelectedRows<T, typename E::device>& dg) {
   using Numbers = kernel::Scratch<E, std::int64_t>;
   const auto count = static_cast<std::int64_t>(rows.size());
   detail::check_row_ids(rows, dy.height(), what);
   const OnDevice<E, std::int64_t> ids(executor, rows);
-  const Numbers order(executor, count), unique(executor, count), offsets(executor, count + 1), places(executor, count);
+  const Numbers order(executor, count), unique(executor, count), offsets(executor, count + 1);
   const std::int64_t size =
       kernel::GroupRows<E>::run(executor, ids.data(), count, dy.height(), order.data(), unique.data(), offsets.data());
   if constexpr (on_cpu<E>) {
     check_merged_ids(dy, {unique.data(), static_cast<std::size_t>(size)}, what);
     dg.resize(rows, dy.height(), dy.row_shape());
-    for (std::int64_t i = 0; i < count; ++i) places.data()[order.data()[i]] = i;
   } else {
     check_row_count(dy.value().rows(), count, what);
     std::int64_t* const named = make_places(executor, dg, count, dy.height(), dy.row_shape());
     kernel::CopyValues<E>::run(executor, ids.data(), count, named);
-    kernel::InvertOrder<E>::run(executor, static_cast<const std::int64_t*>(order.data()), count, places.data());
   }
-  const kernel::Scratch<E, T> sorted(executor, count * dy.row_size());
-  kernel::SequencePoolGrad<E>::run(executor, values, kernel::Segments(offsets.data(), size, count, 0, count),
-                                   dy.row_size(), type, sorted.data());
-  kernel::GatherRows<E>::run(executor, static_cast<const T*>(sorted.data()),
-                             static_cast<const std::int64_t*>(places.data()), count, dy.row_size(), std::int64_t{-1},
-                             dg.value().data());
+  const kernel::Segments groups(offsets.data(), size, count, 0, count);
+  const T* values = dy.value().data();
+  const kernel::Scratch<E, T> divided(executor, type == PoolType::SUM ? 0 : size * dy.row_size());
+  if (type != PoolType::SUM) {
+    kernel::DividePooled<E>::run(executor, values, groups, dy.row_size(), type, divided.data());
+    values = divided.data();
+  }
+  spread_groups(executor, values, static_cast<const std::int64_t*>(order.data()), groups, dy.row_size(),
+                dg.value().data());
 }
 
 }  // namespace operation
@@ -302,8 +332,7 @@ template <Executor E, class T, operation::ArgumentList Rows = std::initializer_l
 void merge_add_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
                          SelectedRows<T, typename E::device>& dg) {
   detail::check_elements<op::merge_add_grad, T>();
-  operation::merge_grad_into<E, T>(executor, PoolType::SUM, "merge_add_grad", dy, dy.value().data(),
-                                   operation::ids_of(rows), dg);
+  operation::merge_grad_into<E, T>(executor, PoolType::SUM, "merge_add_grad", dy, operation::ids_of(rows), dg);
 }
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 SelectedRows<T, typename E::device> merge_add_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
@@ -322,8 +351,7 @@ template <Executor E, class T, operation::ArgumentList Rows = std::initializer_l
 void merge_average_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
                              SelectedRows<T, typename E::device>& dg) {
   detail::check_elements<op::merge_average_grad, T>();
-  operation::merge_grad_into<E, T>(executor, PoolType::AVERAGE, "merge_average_grad", dy, dy.value().data(),
-                                   operation::ids_of(rows), dg);
+  operation::merge_grad_into<E, T>(executor, PoolType::AVERAGE, "merge_average_grad", dy, operation::ids_of(rows), dg);
 }
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 SelectedRows<T, typename E::device> merge_average_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,

@@ -137,19 +137,6 @@ void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row
   }
 }
 
-/// Gives `out` the ids of g.
-template <Executor E, class T>
-void resize_like(const E& executor, const SelectedRows<T, typename E::device>& g,
-                 SelectedRows<T, typename E::device>& out) {
-  if (&out == &g) return;
-  if constexpr (on_cpu<E>) {
-    out.resize(g.rows(), g.height(), g.row_shape());
-  } else {
-    std::int64_t* const places = make_places(executor, out, g.value().rows(), g.height(), g.row_shape());
-    kernel::CopyValues<E>::run(executor, g.rows().data(), g.value().rows(), places);
-  }
-}
-
 }  // namespace operation
 
 /// dense = dense op g, in the rows that g lists; the others are left alone. Rows that are listed repeatedly: ADD and

@@ -266,7 +266,7 @@ void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& le
   const auto out = operation::prepare(executor, ddense, operation::PlainRows{size}, row_shape);
   const operation::OnDevice<E, std::int64_t> offsets(executor, {sequences.offsets, given.size() + 1});
   kernel::SequencePad<E>::run(executor, view.data(), sequences.at(offsets.data()), view.row_size(), padded_length,
-                              options.side, T{}, out.data(), nullptr);
+                              options.side, T{}, out.data(), static_cast<std::int64_t*>(nullptr));
 }
 template <Executor E, LoDTensorLike DY, class Lengths, class DX>
 void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& lengths, std::int64_t padded_length,

@@ -60,6 +60,10 @@ template <class Executor>
 struct SequencePoolGrad : Missing<Executor> {};
 template <class Executor>
 struct SequenceMaxPoolGrad : Missing<Executor> {};
+/// run(executor, dy, sequences, row_size, type, y): y[i] = dy[i] divided as the sum of sequence i was, if it is not
+/// empty.
+template <class Executor>
+struct DividePooled : Missing<Executor> {};
 }  // namespace kernel
 
 /// One row for each sequence of `level`, pooled from all rows under it: y[i] = pool(the rows of sequence i). Row shape

@@ -274,21 +274,6 @@ struct EmbeddingMaxPool<CpuExecutor> {
 };
 
 template <>
-struct DividePooled<CpuExecutor> {
-  template <class T>
-  static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
-                  PoolType type, T* y) {
-    const std::int64_t bytes = 2 * sequences.size * row_size * static_cast<std::int64_t>(sizeof(T));
-    cpu::parallel_ranges(executor, sequences.size, bytes, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        if (sequences.length(i) == 0) continue;
-        cpu::finish_sum(type, sequences.length(i), dy + i * row_size, row_size, y + i * row_size);
-      }
-    });
-  }
-};
-
-template <>
 struct SumLookUpGrads<CpuExecutor> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUpGrad<T>& rows, const std::int64_t* order,

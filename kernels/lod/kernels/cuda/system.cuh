@@ -11,6 +11,7 @@
 #include <lod/buffer.hpp>
 #include <lod/cuda/executor.hpp>
 #include <lod/error.hpp>
+#include <lod/kernels/cuda/tile.hpp>
 #include <lod/kernels/thrust/system.hpp>
 #include <lod/target.hpp>
 
@@ -21,6 +22,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <optional>
 
@@ -35,6 +37,66 @@ __global__ void __launch_bounds__(threads_per_block) call_body(std::int64_t coun
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x; i < count; i += step) {
     body(i);
   }
+}
+
+template <class Index, class Body>
+__global__ void __launch_bounds__(threads_per_block) call_element_body(Index count, Index row_size, Body body) {
+  const Index step = static_cast<Index>(gridDim.x) * threads_per_block;
+  for (Index at = static_cast<Index>(blockIdx.x) * threads_per_block + threadIdx.x; at < count; at += step) {
+    body(static_cast<std::int64_t>(at / row_size), static_cast<std::int64_t>(at % row_size));
+  }
+}
+
+/// The elements that a block goes through at a time, where a row has no more.
+inline constexpr std::int64_t tile_elements = 8 * threads_per_block;
+
+template <class Body>
+__global__ void __launch_bounds__(threads_per_block)
+    call_sequence_body(Segments sequences, std::uint32_t row_size, std::int64_t tile_rows, Body body) {
+  constexpr int warp_threads = 32;
+  __shared__ std::int64_t ends[2];
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / warp_threads, lane = thread % warp_threads;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * tile_rows;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * tile_rows; first < sequences.rows();
+       first += step) {
+    const Tile tile(sequences, row_size, first, tile_rows);
+    if (warp < 2) {
+      const auto vote = [&](const auto& holds) { return __popc(__ballot_sync(0xffffffffu, holds(lane))); };
+      const std::int64_t row = warp == 0 ? tile.first_row() : tile.last_row();
+      const std::int64_t found = sequence_by_votes(sequences, row, warp_threads, vote);
+      if (lane == 0) ends[warp] = found;
+    }
+    __syncthreads();
+    const std::int64_t low = ends[0], high = ends[1];
+    for (std::uint32_t at = threadIdx.x; at < tile.elements(); at += threads_per_block) tile.call(at, low, high, body);
+    __syncthreads();  // before `ends` is written again
+  }
+}
+
+/// Neighbouring threads of a warp as the lanes of a body.
+struct ThreadLanes {
+  int lane;
+  std::uint32_t together;  ///< the threads of the warp that these are
+
+  template <class A, class Of, class Join>
+  __device__ A fold(const Of& of, const Join& join) const {
+    A number = of(lane);
+    for (int folded = lanes_at_a_time / 2; folded > 0; folded /= 2) {
+      number = join(number, __shfl_down_sync(together, number, folded, lanes_at_a_time));
+    }
+    return number;
+  }
+  __device__ bool is_first() const noexcept { return lane == 0; }
+};
+
+template <class Body>
+__global__ void __launch_bounds__(threads_per_block) call_lanes_body(std::int64_t count, Body body) {
+  constexpr int at_a_time = threads_per_block / lanes_at_a_time;
+  const int lane = static_cast<int>(threadIdx.x) % lanes_at_a_time;
+  const std::uint32_t together = ((1u << lanes_at_a_time) - 1) << (threadIdx.x % 32 - static_cast<unsigned>(lane));
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * at_a_time;
+  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * at_a_time + threadIdx.x / lanes_at_a_time;
+  for (; i < count; i += step) body(i, ThreadLanes{lane, together});
 }
 
 template <>
@@ -79,25 +141,68 @@ class System<CudaExecutor> {
 
   template <class Body>
   void for_each(std::int64_t count, const Body& body) const {
-    const std::int64_t blocks = std::min<std::int64_t>((count + threads_per_block - 1) / threads_per_block, 1 << 20);
-    call_body<<<static_cast<unsigned>(blocks), threads_per_block, 0, executor_.stream()>>>(count, body);
-    detail::check_cuda(cudaPeekAtLastError(), "the launch of a kernel");
+    call_body<<<blocks(count, threads_per_block), threads_per_block, 0, executor_.stream()>>>(count, body);
+    check_launch();
   }
+  template <class Body>
+  void for_each_element(std::int64_t rows, std::int64_t row_size, const Body& body) const {
+    const std::int64_t count = rows * row_size;
+    const unsigned grid = blocks(count, threads_per_block);
+    // Divisions of 32 bits take a fraction of the time; the greatest index and a step must fit.
+    if (count <= std::numeric_limits<std::int32_t>::max()) {
+      call_element_body<<<grid, threads_per_block, 0, executor_.stream()>>>(static_cast<std::uint32_t>(count),
+                                                                            static_cast<std::uint32_t>(row_size), body);
+    } else {
+      call_element_body<<<grid, threads_per_block, 0, executor_.stream()>>>(count, row_size, body);
+    }
+    check_launch();
+  }
+  template <class Body>
+  void for_each_in_sequences(const Segments& sequences, std::int64_t row_size, const Body& body) const {
+    if (row_size > std::numeric_limits<std::int32_t>::max()) {
+      return for_each(sequences.rows() * row_size, OfSequences<Body>{body, sequences, row_size});
+    }
+    const std::int64_t tile_rows = Tile::rows_of(row_size, tile_elements);
+    call_sequence_body<<<blocks(sequences.rows(), tile_rows), threads_per_block, 0, executor_.stream()>>>(
+        sequences, static_cast<std::uint32_t>(row_size), tile_rows, body);
+    check_launch();
+  }
+  template <class Body>
+  void for_each_by_lanes(std::int64_t count, const Body& body) const {
+    call_lanes_body<<<blocks(count, threads_per_block / lanes_at_a_time), threads_per_block, 0, executor_.stream()>>>(
+        count, body);
+    check_launch();
+  }
+  // Where a library has them, they are not compiled in each file again: see kernels/instantiate.
   template <class Key, class Value>
-  void sort_by_key(Key* keys, std::int64_t count, Value* values) const {
-    by_thrust("thrust::stable_sort_by_key", [&](const auto& all) { all.sort_by_key(keys, count, values); });
-  }
-  void inclusive_scan(std::int64_t* numbers, std::int64_t count) const {
-    by_thrust("thrust::inclusive_scan", [&](const auto& all) { all.inclusive_scan(numbers, count); });
-  }
-  void exclusive_scan(std::int64_t* numbers, std::int64_t count) const {
-    by_thrust("thrust::exclusive_scan", [&](const auto& all) { all.exclusive_scan(numbers, count); });
-  }
+  void sort_by_key(Key* keys, std::int64_t count, Value* values) const;
+  template <class Number>
+  void inclusive_scan(Number* numbers, std::int64_t count) const;
+  template <class Number>
+  void exclusive_scan(Number* numbers, std::int64_t count) const;
 
  private:
+  static unsigned blocks(std::int64_t count, std::int64_t at_a_time) noexcept {
+    return static_cast<unsigned>(std::min<std::int64_t>((count + at_a_time - 1) / at_a_time, 1 << 20));
+  }
+  static void check_launch() { detail::check_cuda(cudaPeekAtLastError(), "the launch of a kernel"); }
+
   detail::CurrentDevice current_;
   const CudaExecutor& executor_;
 };
+
+template <class Key, class Value>
+void System<CudaExecutor>::sort_by_key(Key* keys, std::int64_t count, Value* values) const {
+  by_thrust("thrust::stable_sort_by_key", [&](const auto& all) { all.sort_by_key(keys, count, values); });
+}
+template <class Number>
+void System<CudaExecutor>::inclusive_scan(Number* numbers, std::int64_t count) const {
+  by_thrust("thrust::inclusive_scan", [&](const auto& all) { all.inclusive_scan(numbers, count); });
+}
+template <class Number>
+void System<CudaExecutor>::exclusive_scan(Number* numbers, std::int64_t count) const {
+  by_thrust("thrust::exclusive_scan", [&](const auto& all) { all.exclusive_scan(numbers, count); });
+}
 
 }  // namespace kernel::bulk
 }  // namespace lod::inline LOD_TARGET

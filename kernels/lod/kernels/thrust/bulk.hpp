@@ -3,6 +3,9 @@
 /// What kernels over Thrust are made of: the same body for each of many numbers, on whatever system the policy of the
 /// executor names. A body is a lambda that captures plain values and raw pointers by copy and reads offsets only
 /// inside: it may run where the host's memory is not.
+///
+/// A system may go through a batch in a way of its own: one that knows the rows of a batch need not look up the
+/// sequence of each of them, and one whose threads work side by side lets several of them have a sum.
 #pragma once
 
 #include <lod/executor.hpp>
@@ -26,6 +29,45 @@ void for_each(const E& executor, std::int64_t count, const Body& body) {
   if (count > 0) System<E>(executor).for_each(count, body);
 }
 
+/// Calls body(row, column) for each column of each of so many rows, in any order.
+template <class E, class Body>
+void for_each_element(const E& executor, std::int64_t rows, std::int64_t row_size, const Body& body) {
+  if (rows > 0 && row_size > 0) System<E>(executor).for_each_element(rows, row_size, body);
+}
+
+/// Calls body(i, row, column) for each column of each row of each sequence i, in any order; rows are counted from the
+/// start of the first sequence.
+template <class E, class Body>
+void for_each_in_sequences(const E& executor, const Segments& sequences, std::int64_t row_size, const Body& body) {
+  if (sequences.rows() > 0 && row_size > 0) System<E>(executor).for_each_in_sequences(sequences, row_size, body);
+}
+
+/// How many lanes share a body.
+inline constexpr int lanes_at_a_time = 16;
+
+/// Calls body(i, lanes) for each i in [0, count), in any order; `lanes` is `OneLane`, or is to each of several threads
+/// what it is to one.
+template <class E, class Body>
+void for_each_by_lanes(const E& executor, std::int64_t count, const Body& body) {
+  if (count > 0) System<E>(executor).for_each_by_lanes(count, body);
+}
+
+/// All lanes, one after the other.
+struct OneLane {
+  /// The numbers of all lanes, of(lane), as one: those of the second half are joined to those of the first, and so on.
+  /// Only where `is_first` is the result that.
+  template <class A, class Of, class Join>
+  LOD_HOST_DEVICE A fold(const Of& of, const Join& join) const {
+    A numbers[lanes_at_a_time];
+    for (int lane = 0; lane < lanes_at_a_time; ++lane) numbers[lane] = of(lane);
+    for (int folded = lanes_at_a_time / 2; folded > 0; folded /= 2) {
+      for (int lane = 0; lane < folded; ++lane) numbers[lane] = join(numbers[lane], numbers[folded + lane]);
+    }
+    return numbers[0];
+  }
+  LOD_HOST_DEVICE bool is_first() const noexcept { return true; }
+};
+
 template <class T>
 LOD_HOST_DEVICE constexpr T least(T a, T b) noexcept {
   return b < a ? b : a;
@@ -35,9 +77,9 @@ LOD_HOST_DEVICE constexpr T greatest(T a, T b) noexcept {
   return a < b ? b : a;
 }
 
-/// The sequence that holds a row; `sequences.size` for a row behind the last.
-LOD_HOST_DEVICE inline std::int64_t sequence_of(const Segments& sequences, std::int64_t row) noexcept {
-  std::int64_t low = 0, high = sequences.size;  // the first sequence that ends behind the row
+/// The first sequence in [low, high) that ends behind a row; `high` where there is none.
+LOD_HOST_DEVICE inline std::int64_t sequence_between(const Segments& sequences, std::int64_t low, std::int64_t high,
+                                                     std::int64_t row) noexcept {
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
     if (sequences.begin(middle + 1) <= row) {
@@ -45,6 +87,28 @@ LOD_HOST_DEVICE inline std::int64_t sequence_of(const Segments& sequences, std::
     } else {
       high = middle;
     }
+  }
+  return low;
+}
+/// The sequence that holds a row; `sequences.size` for a row behind the last.
+LOD_HOST_DEVICE inline std::int64_t sequence_of(const Segments& sequences, std::int64_t row) noexcept {
+  return sequence_between(sequences, 0, sequences.size, row);
+}
+/// The same for `voters` that look at one sequence each at a time: vote(f) is how many of f(0), ..., f(voters - 1)
+/// hold.
+template <class Vote>
+LOD_HOST_DEVICE std::int64_t sequence_by_votes(const Segments& sequences, std::int64_t row, int voters,
+                                               const Vote& vote) {
+  std::int64_t low = 0, high = sequences.size;
+  while (low < high) {
+    const std::int64_t step = (high - low) / (voters + 1) + 1;
+    // Those that look at sequences that end at the row or before are the first ones.
+    const int before = vote([&](int voter) {
+      const std::int64_t looked_at = low + (voter + 1) * step - 1;
+      return looked_at < high && sequences.begin(looked_at + 1) <= row;
+    });
+    low += before * step;
+    high = least(high, low + step - 1);
   }
   return low;
 }

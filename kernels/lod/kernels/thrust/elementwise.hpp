@@ -55,15 +55,11 @@ struct CombineRows {
   template <class E, class F, class T>
   static void run(const E& executor, const F& f, const T* x, const T* y, const Segments& sequences,
                   std::int64_t row_size, T* z) {
-    const std::int64_t count = sequences.rows() * row_size;
-    if (sequences.size == 1) {  // one row for all: there is nothing to look up
-      for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) { z[at] = combined(f, x[at], y[at % row_size]); });
-      return;
-    }
-    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = sequence_of(sequences, at / row_size);
-      z[at] = combined(f, x[at], y[i * row_size + at % row_size]);
-    });
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
+      const std::int64_t at = row * row_size + column;
+      z[at] = combined(f, x[at], y[i * row_size + column]);
+    };
+    for_each_in_sequences(executor, sequences, row_size, write);
   }
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/pieces.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/thrust_executor.hpp>
 
@@ -18,9 +19,14 @@ struct GatherRows {
   template <class E, class T>
   static void run(const E& executor, const T* x, const std::int64_t* ids, std::int64_t count, std::int64_t row_size,
                   std::int64_t skipped, T* y) {
-    for_each(executor, count * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t id = ids[at / row_size];
-      y[at] = id < 0 || id == skipped ? T{} : x[id * row_size + at % row_size];
+    const Pieces<T> pieces(y, row_size);
+    for_each_element(executor, count, pieces.in_row(), [=] LOD_HOST_DEVICE(std::int64_t row, std::int64_t piece) {
+      const std::int64_t id = ids[row];
+      if (id < 0 || id == skipped) {
+        pieces.fill(y + row * row_size, T{}, piece);
+      } else {
+        pieces.copy(y + row * row_size, x + id * row_size, piece);
+      }
     });
   }
 };

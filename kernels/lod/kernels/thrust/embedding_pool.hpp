@@ -120,17 +120,6 @@ struct EmbeddingMaxPool {
   }
 };
 
-struct DividePooled {
-  template <class E, class T>
-  static void run(const E& executor, const T* dy, const Segments& sequences, std::int64_t row_size, PoolType type,
-                  T* y) {
-    for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t length = sequences.length(at / row_size);
-      if (length > 0) y[at] = pooled<T>(type, length, dy[at]);
-    });
-  }
-};
-
 struct ListLookUps {
   template <class E>
   static void run(const E& executor, const std::int64_t* ids, const Segments& sequences, PoolType type,
@@ -198,8 +187,6 @@ template <class Policy>
 struct EmbeddingPool<ThrustExecutor<Policy>> : bulk::EmbeddingPool {};
 template <class Policy>
 struct EmbeddingMaxPool<ThrustExecutor<Policy>> : bulk::EmbeddingMaxPool {};
-template <class Policy>
-struct DividePooled<ThrustExecutor<Policy>> : bulk::DividePooled {};
 template <class Policy>
 struct SumLookUpGrads<ThrustExecutor<Policy>> : bulk::SumLookUpGrads {};
 template <class Policy>

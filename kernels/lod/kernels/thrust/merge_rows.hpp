@@ -119,10 +119,13 @@ struct ListRows {
   }
 };
 
-struct InvertOrder {
+struct GroupOfRows {
   template <class E>
-  static void run(const E& executor, const std::int64_t* order, std::int64_t count, std::int64_t* places) {
-    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) { places[order[i]] = i; });
+  static void run(const E& executor, const std::int64_t* order, const Segments& groups, std::int64_t* of) {
+    for_each(executor, groups.rows(), [=] LOD_HOST_DEVICE(std::int64_t k) {
+      const std::int64_t group = sequence_of(groups, k);
+      of[order[k]] = group < groups.size ? group : -1;
+    });
   }
 };
 

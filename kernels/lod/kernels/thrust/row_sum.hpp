@@ -12,17 +12,23 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// One column of at most a leaf of rows: term(row), row in [first, first + count).
+/// One column of at most a leaf of narrow rows: term(row), row in [first, first + count).
+template <class A, class Lanes, class Term>
+LOD_HOST_DEVICE A sum_narrow_leaf(const Lanes& lanes, const Term& term, std::int64_t first, std::int64_t count) {
+  static_assert(lanes_at_a_time == 16, "the tree of a leaf has so many");
+  return lanes.template fold<A>(
+      [&](int lane) {
+        A sum = {};
+        for (std::int64_t row = lane; row < count; row += lanes_at_a_time) sum = plus<A>(sum, term(first + row));
+        return sum;
+      },
+      [](A a, A b) { return plus(a, b); });
+}
+
+/// The same for rows of any size.
 template <class A, class Term>
 LOD_HOST_DEVICE A sum_leaf(const Term& term, std::int64_t first, std::int64_t count, bool narrow) {
-  if (narrow) {
-    A sums[16] = {};
-    for (std::int64_t row = 0; row < count; ++row) sums[row % 16] = plus<A>(sums[row % 16], term(first + row));
-    for (int folded = 8; folded > 0; folded /= 2) {
-      for (int i = 0; i < folded; ++i) sums[i] = plus(sums[i], sums[folded + i]);
-    }
-    return sums[0];
-  }
+  if (narrow) return sum_narrow_leaf<A>(OneLane(), term, first, count);
   A sum = {};
   std::int64_t row = first;
   const std::int64_t end = first + count;
@@ -77,6 +83,42 @@ LOD_HOST_DEVICE A join_leaves(const Leaf& leaf, std::int64_t rows, std::int64_t 
   return plus(sum, error);
 }
 
+/// The sums of narrow rows, sequence by sequence: `number` counts their columns.
+template <class A, class Term, class Finish>
+struct NarrowSums {
+  Segments sequences;
+  std::int64_t row_size;
+  Term term;
+  Finish finish;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t number, const Lanes& lanes) const {
+    const std::int64_t i = number / row_size, column = number % row_size;
+    const auto of_row = [&](std::int64_t row) { return term(i, row, column); };
+    const A sum = sum_narrow_leaf<A>(lanes, of_row, 0, sequences.length(i));
+    if (lanes.is_first()) finish(i, column, sum);
+  }
+};
+/// The same, leaf by leaf, to `sums`.
+template <class A, class Term>
+struct NarrowLeafSums {
+  Leaves leaves;
+  std::int64_t row_size;
+  Term term;
+  A* sums;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t number, const Lanes& lanes) const {
+    const std::int64_t leaf = number / row_size, column = number % row_size;
+    const std::int64_t i = sequence_of_leaf(leaves, leaf), first = (leaf - leaves.first(i)) * leaf_rows;
+    const std::int64_t length = leaves.sequences.length(i);
+    if (first >= length) return;
+    const auto of_row = [&](std::int64_t row) { return term(i, row, column); };
+    const A sum = sum_narrow_leaf<A>(lanes, of_row, first, least(length - first, leaf_rows));
+    if (lanes.is_first()) sums[number] = sum;
+  }
+};
+
 /// Calls finish(i, column, sum) for each sequence i and each column, sum being that of term(i, row, column) over the
 /// sequence's rows, `row` counted from its start: 0 for an empty one. `rows` are those of all sequences.
 template <class A, class E, class Term, class Finish>
@@ -84,10 +126,14 @@ void sum_sequences(const E& executor, const Segments& sequences, std::int64_t ro
                    const Term& term, const Finish& finish) {
   const bool narrow = row_size <= narrow_row_size;
   if (sequences.max_rows <= leaf_rows) {
-    for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = at / row_size, column = at % row_size;
+    if (narrow) {
+      for_each_by_lanes(executor, sequences.size * row_size,
+                        NarrowSums<A, Term, Finish>{sequences, row_size, term, finish});
+      return;
+    }
+    for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
       const auto of_row = [&](std::int64_t row) { return term(i, row, column); };
-      finish(i, column, sum_leaf<A>(of_row, 0, sequences.length(i), narrow));
+      finish(i, column, sum_leaf<A>(of_row, 0, sequences.length(i), false));
     });
     return;
   }
@@ -95,16 +141,19 @@ void sum_sequences(const E& executor, const Segments& sequences, std::int64_t ro
   const Scratch<E, A> loan(executor, count * row_size);
   A* const sums = loan.data();
   const Leaves leaves{sequences};
-  for_each(executor, count * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-    const std::int64_t leaf = at / row_size, column = at % row_size;
-    const std::int64_t i = sequence_of_leaf(leaves, leaf), first = (leaf - leaves.first(i)) * leaf_rows;
+  if (narrow) {
+    for_each_by_lanes(executor, count * row_size, NarrowLeafSums<A, Term>{leaves, row_size, term, sums});
+  } else {
+    for_each_element(executor, count, row_size, [=] LOD_HOST_DEVICE(std::int64_t leaf, std::int64_t column) {
+      const std::int64_t i = sequence_of_leaf(leaves, leaf), first = (leaf - leaves.first(i)) * leaf_rows;
+      const std::int64_t length = sequences.length(i);
+      if (first >= length) return;
+      const auto of_row = [&](std::int64_t row) { return term(i, row, column); };
+      sums[leaf * row_size + column] = sum_leaf<A>(of_row, first, least(length - first, leaf_rows), false);
+    });
+  }
+  for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
     const std::int64_t length = sequences.length(i);
-    if (first >= length) return;
-    const auto of_row = [&](std::int64_t row) { return term(i, row, column); };
-    sums[at] = sum_leaf<A>(of_row, first, least(length - first, leaf_rows), narrow);
-  });
-  for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-    const std::int64_t i = at / row_size, column = at % row_size, length = sequences.length(i);
     const A* const own = sums + leaves.first(i) * row_size + column;
     const auto leaf = [&](std::int64_t k) { return own[k * row_size]; };
     finish(i, column, length > leaf_rows ? join_leaves<A>(leaf, length, row_size) : length > 0 ? own[0] : A{});

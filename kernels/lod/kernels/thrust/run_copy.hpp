@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/pieces.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/thrust_executor.hpp>
 
@@ -18,10 +19,11 @@ struct RunCopy {
   template <class E, class T>
   static void run(const E& executor, const T* const* sources, const Segments& destination, std::int64_t row_size,
                   T* y) {
-    for_each(executor, destination.rows() * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = sequence_of(destination, at / row_size);
-      y[at] = sources[i][at - destination.begin(i) * row_size];
-    });
+    const Pieces<T> pieces(y, row_size);
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t piece) {
+      pieces.copy(y + row * row_size, sources[i] + (row - destination.begin(i)) * row_size, piece);
+    };
+    for_each_in_sequences(executor, destination, pieces.in_row(), write);
   }
 };
 

@@ -17,10 +17,11 @@ namespace bulk {
 struct SequenceEnumerate {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t window, T pad_value, T* y) {
-    for_each(executor, sequences.rows() * window, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t row = at / window, from = row + at % window;
-      y[at] = from < sequences.begin(sequence_of(sequences, row) + 1) ? x[from] : pad_value;
-    });
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t ahead) {
+      const std::int64_t from = row + ahead;
+      y[row * window + ahead] = from < sequences.begin(i + 1) ? x[from] : pad_value;
+    };
+    for_each_in_sequences(executor, sequences, window, write);
   }
 };
 

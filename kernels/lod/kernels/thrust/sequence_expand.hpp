@@ -59,13 +59,13 @@ struct SequenceExpandGrad {
   static void run(const E& executor, const T* dy, const Segments& blocks, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
     using A = Accumulator<T>;
-    const std::int64_t numbers = sequences.rows() * row_size;
     if (blocks.max_rows <= leaf_rows) {  // so that no sequence has more copies
-      for_each(executor, numbers, [=] LOD_HOST_DEVICE(std::int64_t at) {
-        const std::int64_t i = sequence_of(sequences, at / row_size);
+      const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
+        const std::int64_t at = row * row_size + column;
         const Copies<T> copies(dy, blocks, sequences, i, at - sequences.begin(i) * row_size, row_size);
         dx[at] = static_cast<T>(copies.count > 0 ? copies.leaf(0) : A{});
-      });
+      };
+      for_each_in_sequences(executor, sequences, row_size, write);
       return;
     }
     const std::int64_t count = blocks.rows() / leaf_rows + sequences.rows();
@@ -78,8 +78,8 @@ struct SequenceExpandGrad {
       const Copies<T> copies(dy, blocks, sequences, i, number, row_size);
       if (place / length < copies.leaves()) sums[at] = copies.leaf(place / length);
     });
-    for_each(executor, numbers, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = sequence_of(sequences, at / row_size), number = at - sequences.begin(i) * row_size;
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
+      const std::int64_t at = row * row_size + column, number = at - sequences.begin(i) * row_size;
       const Copies<T> copies(dy, blocks, sequences, i, number, row_size);
       const A* const own = sums + leaves.first(i) * row_size + number;
       const auto leaf = [&](std::int64_t k) { return own[k * copies.numbers]; };
@@ -90,7 +90,8 @@ struct SequenceExpandGrad {
         sum = own[0];
       }
       dx[at] = static_cast<T>(sum);
-    });
+    };
+    for_each_in_sequences(executor, sequences, row_size, write);
   }
 };
 

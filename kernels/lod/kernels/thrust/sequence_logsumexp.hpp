@@ -49,10 +49,11 @@ struct ScaleSequences {
   template <class E, class T>
   static void run(const E& executor, const T* factors, const Segments& sequences, std::int64_t row_size, T* y) {
     using A = Accumulator<T>;
-    for_each(executor, sequences.rows() * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = sequence_of(sequences, at / row_size);
-      y[at] = static_cast<T>(static_cast<A>(y[at]) * static_cast<A>(factors[i * row_size + at % row_size]));
-    });
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
+      T& number = y[row * row_size + column];
+      number = static_cast<T>(static_cast<A>(number) * static_cast<A>(factors[i * row_size + column]));
+    };
+    for_each_in_sequences(executor, sequences, row_size, write);
   }
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/pieces.hpp>
 #include <lod/ops/sequence_pad.hpp>
 #include <lod/thrust_executor.hpp>
 
@@ -30,13 +31,18 @@ struct SequencePad {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   std::int64_t padded_length, Side side, T pad_value, T* dense, std::int64_t* lengths) {
-    for_each(executor, sequences.size * padded_length * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = at / row_size / padded_length, place = at / row_size % padded_length;
+    const Pieces<T> pieces(dense, row_size);
+    const std::int64_t in_sequence = padded_length * pieces.in_row();
+    for_each_element(executor, sequences.size, in_sequence, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t at) {
+      const std::int64_t place = at / pieces.in_row(), piece = at % pieces.in_row();
       const PaddedRows rows(sequences.length(i), padded_length, side);
       const std::int64_t kept = place - rows.first;  // which of the kept rows
-      dense[at] = kept >= 0 && kept < rows.kept
-                      ? x[(sequences.begin(i) + rows.cut_off + kept) * row_size + at % row_size]
-                      : pad_value;
+      T* const row = dense + (i * padded_length + place) * row_size;
+      if (kept >= 0 && kept < rows.kept) {
+        pieces.copy(row, x + (sequences.begin(i) + rows.cut_off + kept) * row_size, piece);
+      } else {
+        pieces.fill(row, pad_value, piece);
+      }
     });
     if (!lengths) return;
     for_each(executor, sequences.size,
@@ -48,13 +54,18 @@ struct SequenceUnpad {
   template <class E, class T>
   static void run(const E& executor, const T* dense, std::int64_t padded_length, Side side, const Segments& sequences,
                   std::int64_t row_size, T* x) {
-    for_each(executor, sequences.rows() * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t row = at / row_size, i = sequence_of(sequences, row);
+    const Pieces<T> pieces(x, row_size);
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t piece) {
       const PaddedRows rows(sequences.length(i), padded_length, side);
       const std::int64_t kept = row - sequences.begin(i) - rows.cut_off;  // which of the kept rows
-      x[at] = kept >= 0 && kept < rows.kept ? dense[(i * padded_length + rows.first + kept) * row_size + at % row_size]
-                                            : T{};
-    });
+      T* const to = x + row * row_size;
+      if (kept >= 0 && kept < rows.kept) {
+        pieces.copy(to, dense + (i * padded_length + rows.first + kept) * row_size, piece);
+      } else {
+        pieces.fill(to, T{}, piece);
+      }
+    };
+    for_each_in_sequences(executor, sequences, pieces.in_row(), write);
   }
 };
 

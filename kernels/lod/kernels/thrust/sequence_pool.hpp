@@ -106,15 +106,16 @@ struct SequencePoolGrad {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& sequences, std::int64_t row_size, PoolType type,
                   T* dx) {
-    for_each(executor, sequences.rows() * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t row = at / row_size, i = sequence_of(sequences, row), length = sequences.length(i);
-      const T from = dy[i * row_size + at % row_size];
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
+      const std::int64_t at = row * row_size + column, length = sequences.length(i);
+      const T from = dy[i * row_size + column];
       if (type == PoolType::FIRST || type == PoolType::LAST) {
         dx[at] = row - sequences.begin(i) == (type == PoolType::FIRST ? 0 : length - 1) ? from : T{};
       } else {
         dx[at] = pooled<T>(type, length, from);
       }
-    });
+    };
+    for_each_in_sequences(executor, sequences, row_size, write);
   }
 };
 
@@ -122,10 +123,21 @@ struct SequenceMaxPoolGrad {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const std::int64_t* index, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
-    for_each(executor, sequences.rows() * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t row = at / row_size;
-      const std::int64_t won = sequence_of(sequences, row) * row_size + at % row_size;
-      dx[at] = index[won] == row ? dy[won] : T{};
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
+      const std::int64_t won = i * row_size + column;
+      dx[row * row_size + column] = index[won] == row ? dy[won] : T{};
+    };
+    for_each_in_sequences(executor, sequences, row_size, write);
+  }
+};
+
+struct DividePooled {
+  template <class E, class T>
+  static void run(const E& executor, const T* dy, const Segments& sequences, std::int64_t row_size, PoolType type,
+                  T* y) {
+    for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
+      const std::int64_t length = sequences.length(at / row_size);
+      if (length > 0) y[at] = pooled<T>(type, length, dy[at]);
     });
   }
 };
@@ -140,6 +152,8 @@ template <class Policy>
 struct SequencePoolGrad<ThrustExecutor<Policy>> : bulk::SequencePoolGrad {};
 template <class Policy>
 struct SequenceMaxPoolGrad<ThrustExecutor<Policy>> : bulk::SequenceMaxPoolGrad {};
+template <class Policy>
+struct DividePooled<ThrustExecutor<Policy>> : bulk::DividePooled {};
 
 }  // namespace kernel
 }  // namespace lod::inline LOD_TARGET

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/pieces.hpp>
 #include <lod/ops/sequence_reverse.hpp>
 #include <lod/thrust_executor.hpp>
 
@@ -17,11 +18,12 @@ namespace bulk {
 struct SequenceReverse {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
-    for_each(executor, sequences.rows() * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t row = at / row_size, i = sequence_of(sequences, row);
+    const Pieces<T> pieces(y, row_size);
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t piece) {
       const std::int64_t mirrored = sequences.begin(i) + sequences.begin(i + 1) - 1 - row;
-      y[at] = x[mirrored * row_size + at % row_size];
-    });
+      pieces.copy(y + row * row_size, x + mirrored * row_size, piece);
+    };
+    for_each_in_sequences(executor, sequences, pieces.in_row(), write);
   }
 };
 

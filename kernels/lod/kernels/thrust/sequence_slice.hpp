@@ -18,11 +18,12 @@ struct SequenceSliceGrad {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& parts, const std::int64_t* first_rows,
                   const Segments& sequences, std::int64_t row_size, T* dx) {
-    for_each(executor, sequences.rows() * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t row = at / row_size, i = sequence_of(sequences, row);
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
       const std::int64_t place = row - sequences.begin(i) - first_rows[i];  // in the part
-      dx[at] = place >= 0 && place < parts.length(i) ? dy[(parts.begin(i) + place) * row_size + at % row_size] : T{};
-    });
+      const bool in_part = place >= 0 && place < parts.length(i);
+      dx[row * row_size + column] = in_part ? dy[(parts.begin(i) + place) * row_size + column] : T{};
+    };
+    for_each_in_sequences(executor, sequences, row_size, write);
   }
 };
 

@@ -42,17 +42,71 @@ LOD_HOST_DEVICE Accumulator<T> column_maximum(const T* x, std::int64_t count, st
   return maximum;
 }
 
+/// The maxima of narrow rows by lanes: of `count` sequences, or leaves of them, number `number` being column
+/// number % row_size of one; `rows_of` says where it begins and how many rows it has, `maxima` is where they go.
+template <class T, class RowsOf>
+struct NarrowMaxima {
+  using A = Accumulator<T>;
+  const T* x;
+  std::int64_t row_size;
+  RowsOf rows_of;
+  A* maxima;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t number, const Lanes& lanes) const {
+    const auto [first, count] = rows_of(number / row_size);
+    const std::int64_t begin = first * row_size + number % row_size, rows = count;
+    const A maximum = lanes.template fold<A>(
+        [&](int lane) {
+          A most = negative_infinity<A>;
+          for (std::int64_t row = lane; row < rows; row += lanes_at_a_time) {
+            most = greatest(most, static_cast<A>(x[begin + row * row_size]));
+          }
+          return most;
+        },
+        [](A a, A b) { return greatest(a, b); });
+    if (lanes.is_first()) maxima[number] = maximum;
+  }
+};
+/// Rows of a batch, side by side.
+struct RowRange {
+  std::int64_t first, count;
+};
+struct RowsOfSequence {
+  Segments sequences;
+  LOD_HOST_DEVICE RowRange operator()(std::int64_t i) const noexcept {
+    return {sequences.begin(i), sequences.length(i)};
+  }
+};
+/// None for a number that is no leaf's.
+struct RowsOfLeaf {
+  Leaves leaves;
+  LOD_HOST_DEVICE RowRange operator()(std::int64_t leaf) const noexcept {
+    const Segments& sequences = leaves.sequences;
+    const std::int64_t i = sequence_of_leaf(leaves, leaf), first = (leaf - leaves.first(i)) * leaf_rows;
+    return {sequences.begin(i) + first, greatest<std::int64_t>(least(sequences.length(i) - first, leaf_rows), 0)};
+  }
+};
+
 /// The maximum of each column of each sequence: maxima[i * row_size + column].
 template <class E, class T>
 void column_maxima(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                    Accumulator<T>* maxima) {
   using A = Accumulator<T>;
+  const bool narrow = row_size <= narrow_row_size;
   if (sequences.max_rows <= leaf_rows) {
-    for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = at / row_size, length = sequences.length(i);
+    const RowsOfSequence rows_of{sequences};
+    if (narrow) {
+      for_each_by_lanes(executor, sequences.size * row_size,
+                        NarrowMaxima<T, RowsOfSequence>{x, row_size, rows_of, maxima});
+      return;
+    }
+    for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
+      const RowRange rows = rows_of(i);
       // Where there is no row at all, x may be null.
-      maxima[at] = length == 0 ? negative_infinity<A>
-                               : column_maximum(x + sequences.begin(i) * row_size + at % row_size, length, row_size);
+      maxima[i * row_size + column] = rows.count == 0
+                                          ? negative_infinity<A>
+                                          : column_maximum(x + rows.first * row_size + column, rows.count, row_size);
     });
     return;
   }
@@ -60,17 +114,19 @@ void column_maxima(const E& executor, const T* x, const Segments& sequences, std
   const Scratch<E, A> loan(executor, count * row_size);
   A* const of_leaves = loan.data();
   const Leaves leaves{sequences};
-  for_each(executor, count * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-    const std::int64_t leaf = at / row_size, i = sequence_of_leaf(leaves, leaf);
-    const std::int64_t first = (leaf - leaves.first(i)) * leaf_rows, length = sequences.length(i);
-    if (first >= length) return;
-    const T* const column = x + (sequences.begin(i) + first) * row_size + at % row_size;
-    of_leaves[at] = column_maximum(column, least(length - first, leaf_rows), row_size);
-  });
-  for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-    const std::int64_t i = at / row_size;
-    const A* const column = of_leaves + leaves.first(i) * row_size + at % row_size;
-    maxima[at] = column_maximum(column, (sequences.length(i) + leaf_rows - 1) / leaf_rows, row_size);
+  const RowsOfLeaf rows_of{leaves};
+  if (narrow) {
+    for_each_by_lanes(executor, count * row_size, NarrowMaxima<T, RowsOfLeaf>{x, row_size, rows_of, of_leaves});
+  } else {
+    for_each_element(executor, count, row_size, [=] LOD_HOST_DEVICE(std::int64_t leaf, std::int64_t column) {
+      const RowRange rows = rows_of(leaf);
+      if (rows.count == 0) return;
+      of_leaves[leaf * row_size + column] = column_maximum(x + rows.first * row_size + column, rows.count, row_size);
+    });
+  }
+  for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
+    const A* const leaf = of_leaves + leaves.first(i) * row_size + column;
+    maxima[i * row_size + column] = column_maximum(leaf, (sequences.length(i) + leaf_rows - 1) / leaf_rows, row_size);
   });
 }
 
@@ -102,11 +158,12 @@ struct SequenceSoftmax {
           const A normaliser = logarithm ? (sum == A{} ? A{} : std::log(sum)) : (sum == A{} ? A{1} : sum);
           normalisers[i * row_size + column] = normaliser;
         });
-    for_each(executor, rows * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t column = sequence_of(sequences, at / row_size) * row_size + at % row_size;
-      const A shifted = static_cast<A>(x[at]) - softmax_shift(shifts[column]), normaliser = normalisers[column];
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
+      const std::int64_t at = row * row_size + column, of = i * row_size + column;
+      const A shifted = static_cast<A>(x[at]) - softmax_shift(shifts[of]), normaliser = normalisers[of];
       y[at] = static_cast<T>(logarithm ? shifted - normaliser : exponential(shifted) / normaliser);
-    });
+    };
+    for_each_in_sequences(executor, sequences, row_size, write);
   }
 };
 
@@ -125,11 +182,13 @@ struct SequenceSoftmaxGrad {
           return logarithm ? static_cast<A>(dy[at]) : static_cast<A>(dy[at]) * static_cast<A>(y[at]);
         },
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column, A sum) { sums[i * row_size + column] = sum; });
-    for_each(executor, rows * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const A sum = sums[sequence_of(sequences, at / row_size) * row_size + at % row_size];
+    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
+      const std::int64_t at = row * row_size + column;
+      const A sum = sums[i * row_size + column];
       const A gradient = static_cast<A>(dy[at]), result = static_cast<A>(y[at]);
       dx[at] = static_cast<T>(logarithm ? gradient - exponential(result) * sum : (gradient - sum) * result);
-    });
+    };
+    for_each_in_sequences(executor, sequences, row_size, write);
   }
 };
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/kernel.hpp>
+#include <lod/kernels/thrust/bulk.hpp>
 #include <lod/target.hpp>
 
 #include <thrust/copy.h>
@@ -27,6 +28,31 @@ struct IsSet {
   LOD_HOST_DEVICE bool operator()(bool flag) const noexcept { return flag; }
 };
 
+/// body(row, column) by the number of an element.
+template <class Body>
+struct OfElement {
+  Body body;
+  std::int64_t row_size;
+  LOD_HOST_DEVICE void operator()(std::int64_t at) const { body(at / row_size, at % row_size); }
+};
+/// body(i, row, column) by the number of an element.
+template <class Body>
+struct OfSequences {
+  Body body;
+  Segments sequences;
+  std::int64_t row_size;
+  LOD_HOST_DEVICE void operator()(std::int64_t at) const {
+    const std::int64_t row = at / row_size;
+    body(sequence_of(sequences, row), row, at % row_size);
+  }
+};
+/// body(i, lanes) by i.
+template <class Body>
+struct OfLanes {
+  Body body;
+  LOD_HOST_DEVICE void operator()(std::int64_t i) const { body(i, OneLane()); }
+};
+
 /// Algorithms by a Thrust policy. Bodies are lambdas that capture plain values and raw pointers by copy and read
 /// offsets only inside: they may run where the memory of the CPU is not.
 template <class Policy>
@@ -39,6 +65,21 @@ class Algorithms {
   void for_each(std::int64_t count, const Body& body) const {
     ::thrust::for_each_n(policy_, Numbers(0), count, body);
   }
+  /// @{
+  /// As the functions of these names have it.
+  template <class Body>
+  void for_each_element(std::int64_t rows, std::int64_t row_size, const Body& body) const {
+    for_each(rows * row_size, OfElement<Body>{body, row_size});
+  }
+  template <class Body>
+  void for_each_in_sequences(const Segments& sequences, std::int64_t row_size, const Body& body) const {
+    for_each(sequences.rows() * row_size, OfSequences<Body>{body, sequences, row_size});
+  }
+  template <class Body>
+  void for_each_by_lanes(std::int64_t count, const Body& body) const {
+    for_each(count, OfLanes<Body>{body});
+  }
+  /// @}
   /// Sorts keys in ascending order and their values along with them; equal ones stay in their order.
   template <class Key, class Value>
   void sort_by_key(Key* keys, std::int64_t count, Value* values) const {

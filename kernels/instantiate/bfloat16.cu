@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "instances.hpp"
+
+#include <cstdint>
+
+extern template void lod::kernel::bulk::System<lod::CudaExecutor>::sort_by_key(std::int64_t*, std::int64_t,
+                                                                               std::int64_t*) const;
+static_assert(lod::kernel::instantiate<lod::bfloat16>());

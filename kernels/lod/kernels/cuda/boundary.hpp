@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// What goes between a library of kernels that nvcc has compiled and its users: what compiled.hpp calls,
+/// kernels/instantiate defines.
+///
+/// The names of operations and their types depend on the flags that a file is compiled with: see <lod/target.hpp>. A
+/// library has one set of flags, and its users have any. So nothing with such a name goes from one to the other: here
+/// kernels and types have names of their own, and what has such a type goes as its bytes.
+#pragma once
+
+#include <lod/cuda/executor.hpp>
+#include <lod/float16.hpp>
+#include <lod/kernel.hpp>
+#include <lod/kernels/cuda/kernels.hpp>
+#include <lod/ops.hpp>
+#include <lod/target.hpp>
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace lod::compiled {
+
+/// What kernels and types are called between the library and its users.
+namespace name {
+
+#define LOD_NAME(kernel) struct kernel;
+LOD_CUDA_KERNELS(LOD_NAME)
+#undef LOD_NAME
+
+struct ChannelMatrices;
+struct ContextWindow;
+struct ImagePatches;
+template <class T>
+struct LookUp;
+template <class T>
+struct LookUpGrad;
+template <class T>
+struct NumberedRows;
+struct PoolType;
+struct Segments;
+struct Side;
+
+struct Add;
+struct Clipped;
+struct ClippedGrad;
+struct Divide;
+struct Multiply;
+struct Negate;
+struct NegatedQuotient;
+struct Scaled;
+template <int op>
+struct Scattered;
+struct Subtract;
+
+struct AdagradRule;
+struct AdamRule;
+struct CenteredRmspropRule;
+struct FtrlRule;
+struct MomentumRule;
+struct RmspropRule;
+struct SgdRule;
+
+}  // namespace name
+
+/// The bytes of a value.
+template <class Name, std::size_t size, std::size_t alignment>
+struct Value {
+  alignas(alignment) std::byte bytes[size];
+};
+
+/// What a kernel returns.
+template <class Kernel>
+struct ResultOf {
+  using type = void;
+};
+template <>
+struct ResultOf<name::GroupRows> {
+  using type = std::int64_t;
+};
+
+/// Enqueues a kernel. Undefined symbols of this name are kernels that the library does not have.
+template <class Kernel, class... Arguments>
+[[gnu::used]] typename ResultOf<Kernel>::type enqueue(const CudaExecutor& executor, Arguments... arguments);
+
+/// Whether the library has kernels for elements of type T.
+template <class T>
+inline constexpr bool has_elements =
+    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, float16> || std::same_as<T, bfloat16> ||
+    std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
+
+}  // namespace lod::compiled
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+/// From a type to its name, and back.
+template <class Type>
+struct NameOf {};
+template <class Name>
+struct TypeOf;
+
+#define LOD_NAMED(scope, named)          \
+  template <>                            \
+  struct NameOf<scope::named> {          \
+    using name = compiled::name::named;  \
+  };                                     \
+  template <>                            \
+  struct TypeOf<compiled::name::named> { \
+    using type = scope::named;           \
+  };
+#define LOD_NAMED_TEMPLATE(scope, named)    \
+  template <class T>                        \
+  struct NameOf<scope::named<T>> {          \
+    using name = compiled::name::named<T>;  \
+  };                                        \
+  template <class T>                        \
+  struct TypeOf<compiled::name::named<T>> { \
+    using type = scope::named<T>;           \
+  };
+LOD_NAMED(kernel, ChannelMatrices)
+LOD_NAMED(kernel, ContextWindow)
+LOD_NAMED(kernel, ImagePatches)
+LOD_NAMED_TEMPLATE(kernel, LookUp)
+LOD_NAMED_TEMPLATE(kernel, LookUpGrad)
+LOD_NAMED_TEMPLATE(kernel, NumberedRows)
+LOD_NAMED(lod, PoolType)
+LOD_NAMED(kernel, Segments)
+LOD_NAMED(lod, Side)
+LOD_NAMED(operation, Add)
+LOD_NAMED(operation, Clipped)
+LOD_NAMED(operation, ClippedGrad)
+LOD_NAMED(operation, Divide)
+LOD_NAMED(operation, Multiply)
+LOD_NAMED(operation, Negate)
+LOD_NAMED(operation, NegatedQuotient)
+LOD_NAMED(operation, Scaled)
+LOD_NAMED(operation, Subtract)
+LOD_NAMED(operation, AdagradRule)
+LOD_NAMED(operation, AdamRule)
+LOD_NAMED(operation, CenteredRmspropRule)
+LOD_NAMED(operation, FtrlRule)
+LOD_NAMED(operation, MomentumRule)
+LOD_NAMED(operation, RmspropRule)
+LOD_NAMED(operation, SgdRule)
+#undef LOD_NAMED_TEMPLATE
+#undef LOD_NAMED
+template <ScatterOp op>
+struct NameOf<operation::Scattered<op>> {
+  using name = compiled::name::Scattered<static_cast<int>(op)>;
+};
+template <int op>
+struct TypeOf<compiled::name::Scattered<op>> {
+  using type = operation::Scattered<static_cast<ScatterOp>(op)>;
+};
+
+/// What passes for an argument of type A: a pointer as one to what is not const, a value that has a name as its bytes,
+/// others as they are.
+template <class A>
+struct Passed {
+  using type = A;
+  static A pass(const A& argument) noexcept { return argument; }
+};
+template <class A>
+  requires(requires { typename NameOf<A>::name; })
+struct Passed<A> {
+  using type = compiled::Value<typename NameOf<A>::name, sizeof(A), alignof(A)>;
+  static type pass(const A& argument) noexcept { return std::bit_cast<type>(argument); }
+};
+template <class P>
+struct Passed<P*> {
+  using type = std::remove_const_t<P>*;
+  static type pass(P* argument) noexcept { return const_cast<type>(argument); }
+};
+template <>
+struct Passed<std::nullptr_t>;  // it has to be said of which type
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

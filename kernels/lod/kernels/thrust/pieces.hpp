@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Rows that are moved, several numbers at a time: memory of a GPU is as fast as it can be where each thread moves 16
+/// bytes.
+#pragma once
+
+#include <lod/kernel.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::bulk {
+
+/// What a thread moves at a time: 16 bytes, where all rows of the target begin at a multiple of these; else a number.
+template <class T>
+class Pieces {
+ public:
+  static constexpr std::int64_t most = sizeof(T) < 16 && 16 % sizeof(T) == 0 ? 16 / sizeof(T) : 1;
+
+  /// For rows of `row_size` numbers that go to `to`.
+  Pieces(const T* to, std::int64_t row_size) noexcept
+      : width_(row_size % most == 0 && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 ? most : 1),
+        in_row_(row_size / width_) {}
+
+  /// The pieces of a row.
+  LOD_HOST_DEVICE std::int64_t in_row() const noexcept { return in_row_; }
+  /// Piece `piece` of a row.
+  LOD_HOST_DEVICE void copy(T* to, const T* from, std::int64_t piece) const noexcept {
+    if constexpr (most > 1) {
+      const T* const source = from + piece * width_;
+      T* const target = to + piece * width_;
+      if (width_ == most) {
+        if (reinterpret_cast<std::uintptr_t>(source) % 16 == 0) {
+          *reinterpret_cast<Sixteen*>(target) = *reinterpret_cast<const Sixteen*>(source);
+        } else {
+          for (std::int64_t i = 0; i < most; ++i) target[i] = source[i];
+        }
+        return;
+      }
+    }
+    to[piece] = from[piece];
+  }
+  /// The same number in all places of piece `piece` of a row.
+  LOD_HOST_DEVICE void fill(T* to, const T& number, std::int64_t piece) const noexcept {
+    T* const target = to + piece * width_;
+    for (std::int64_t i = 0; i < width_; ++i) target[i] = number;
+  }
+
+ private:
+  struct [[gnu::may_alias]] alignas(16) Sixteen {
+    std::uint64_t words[2];
+  };
+
+  std::int64_t width_;  ///< numbers of a piece
+  std::int64_t in_row_;
+};
+
+}  // namespace kernel::bulk
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// What the bodies of GPU kernels share: how the sequence of a row is found, and how rows are moved.
+#include "support/random_batch.hpp"
+#include <lod/kernels/cuda/tile.hpp>
+#include <lod/kernels/thrust/pieces.hpp>
+#include <lod/lod_index.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+using namespace lod_test;
+namespace bulk = lod::kernel::bulk;
+
+namespace {
+
+/// Those of a level with sequences of the lengths.
+class Sequences {
+ public:
+  explicit Sequences(const std::vector<std::int64_t>& lengths) : offsets_{7} {  // as those of a slice
+    for (const std::int64_t length : lengths) offsets_.push_back(offsets_.back() + length);
+  }
+  lod::kernel::Segments segments() const {
+    return {offsets_.data(), static_cast<std::int64_t>(offsets_.size()) - 1, offsets_.back()};
+  }
+
+ private:
+  std::vector<std::int64_t> offsets_;
+};
+
+}  // namespace
+
+TEST_CASE("the sequence of a row: by halves, and by many that vote") {
+  Engine engine(41);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<std::int64_t> lengths;
+    const std::int64_t size = random_number(engine, 0, 150);
+    for (std::int64_t i = 0; i < size; ++i) {
+      lengths.push_back(random_number(engine, 0, 2) == 0 ? random_number(engine, 1, 9) : 0);
+    }
+    const Sequences sequences(lengths);
+    const lod::kernel::Segments all = sequences.segments();
+    std::int64_t row = 0;
+    for (std::int64_t i = 0; i < size; ++i) {
+      for (const std::int64_t end = row + lengths[static_cast<std::size_t>(i)]; row < end; ++row) {
+        REQUIRE(bulk::sequence_of(all, row) == i);
+        for (const int voters : {1, 2, 3, 32}) {
+          const auto vote = [&](const auto& holds) {
+            int votes = 0;
+            for (int voter = 0; voter < voters; ++voter) votes += holds(voter) ? 1 : 0;
+            return votes;
+          };
+          REQUIRE(bulk::sequence_by_votes(all, row, voters, vote) == i);
+        }
+      }
+    }
+    REQUIRE(bulk::sequence_of(all, row) == size);
+  }
+}
+
+TEST_CASE("rows are moved by pieces of 16 bytes, or by numbers where they are not aligned") {
+  alignas(16) float from[20], to[20];
+  for (int i = 0; i < 20; ++i) from[i] = static_cast<float>(i);
+  for (const std::int64_t row_size : {1, 3, 4, 8}) {
+    for (const int source : {0, 1, 4}) {
+      for (const int target : {0, 2, 4}) {
+        CAPTURE(row_size);
+        CAPTURE(source);
+        CAPTURE(target);
+        for (float& number : to) number = -1;
+        const bulk::Pieces<float> pieces(to + target, row_size);
+        CHECK(pieces.in_row() == (row_size % 4 == 0 && target % 4 == 0 ? row_size / 4 : row_size));
+        for (std::int64_t piece = 0; piece < pieces.in_row(); ++piece) pieces.copy(to + target, from + source, piece);
+        for (int i = 0; i < 20; ++i) {
+          const bool moved = i >= target && i < target + row_size;
+          CHECK(to[i] == (moved ? static_cast<float>(i - target + source) : -1));
+        }
+        for (std::int64_t piece = 0; piece < pieces.in_row(); ++piece) pieces.fill(to + target, 5, piece);
+        for (int i = 0; i < 20; ++i) CHECK(to[i] == (i >= target && i < target + row_size ? 5 : -1));
+      }
+    }
+  }
+}
