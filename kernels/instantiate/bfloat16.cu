@@ -4,5 +4,5 @@
 #include <cstdint>
 
 extern template void lod::kernel::bulk::System<lod::CudaExecutor>::sort_by_key(std::int64_t*, std::int64_t,
-                                                                               std::int64_t*) const;
+                                                                               std::int64_t*, int) const;
 static_assert(lod::kernel::instantiate<lod::bfloat16>());

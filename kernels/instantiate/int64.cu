@@ -5,7 +5,7 @@
 
 static_assert(lod::kernel::instantiate<std::int64_t>());
 static_assert(lod::kernel::instantiate_ids());
-template void lod::kernel::bulk::System<lod::CudaExecutor>::sort_by_key(std::int64_t*, std::int64_t,
-                                                                        std::int64_t*) const;
+template void lod::kernel::bulk::System<lod::CudaExecutor>::sort_by_key(std::int64_t*, std::int64_t, std::int64_t*,
+                                                                        int) const;
 template void lod::kernel::bulk::System<lod::CudaExecutor>::inclusive_scan(std::int64_t*, std::int64_t) const;
 template void lod::kernel::bulk::System<lod::CudaExecutor>::exclusive_scan(std::int64_t*, std::int64_t) const;

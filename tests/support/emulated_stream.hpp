@@ -12,6 +12,7 @@
 
 #include <thrust/system/cpp/execution_policy.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -60,9 +61,14 @@ class System<CudaExecutor> {
     for_each(count, OfLanes<Body>{body});
   }
   template <class Key, class Value>
-  void sort_by_key(Key* keys, std::int64_t count, Value* values) const {
-    enqueue([](const OnCpu& cpu, Key* by, std::int64_t size, Value* with) { cpu.sort_by_key(by, size, with); }, keys,
-            count, values);
+  void sort_by_key(Key* keys, std::int64_t count, Value* values, int bits = 64) const {
+    const auto sort = [](const OnCpu& cpu, Key* by, std::int64_t size, Value* with, int looked_at) {
+      if (looked_at < 64 && std::any_of(by, by + size, [&](Key key) { return key < 0 || key >> looked_at != 0; })) {
+        lod_test::emulated_cuda::on_failure("a key to sort by has more bits than was said");
+      }
+      cpu.sort_by_key(by, size, with);
+    };
+    enqueue(sort, keys, count, values, bits);
   }
   void inclusive_scan(std::int64_t* numbers, std::int64_t count) const {
     enqueue([](const OnCpu& cpu, std::int64_t* to, std::int64_t size) { cpu.inclusive_scan(to, size); }, numbers,

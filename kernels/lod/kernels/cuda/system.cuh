@@ -13,8 +13,10 @@
 #include <lod/error.hpp>
 #include <lod/kernels/cuda/tile.hpp>
 #include <lod/kernels/thrust/system.hpp>
+#include <lod/staging.hpp>
 #include <lod/target.hpp>
 
+#include <cub/device/device_radix_sort.cuh>
 #include <thrust/system/cuda/execution_policy.h>
 #include <thrust/system_error.h>
 
@@ -175,7 +177,7 @@ class System<CudaExecutor> {
   }
   // Where a library has them, they are not compiled in each file again: see kernels/instantiate.
   template <class Key, class Value>
-  void sort_by_key(Key* keys, std::int64_t count, Value* values) const;
+  void sort_by_key(Key* keys, std::int64_t count, Value* values, int bits = 64) const;
   template <class Number>
   void inclusive_scan(Number* numbers, std::int64_t count) const;
   template <class Number>
@@ -192,8 +194,26 @@ class System<CudaExecutor> {
 };
 
 template <class Key, class Value>
-void System<CudaExecutor>::sort_by_key(Key* keys, std::int64_t count, Value* values) const {
-  by_thrust("thrust::stable_sort_by_key", [&](const auto& all) { all.sort_by_key(keys, count, values); });
+void System<CudaExecutor>::sort_by_key(Key* keys, std::int64_t count, Value* values, int bits) const {
+  if (count == 0) return;
+  // Not by Thrust, which looks at all bits.
+  constexpr const char* what = "cub::DeviceRadixSort::SortPairs";
+  const Scratch<CudaExecutor, Key> other_keys(executor_, count);
+  const Scratch<CudaExecutor, Value> other_values(executor_, count);
+  cub::DoubleBuffer<Key> sorted(keys, other_keys.data());
+  cub::DoubleBuffer<Value> moved(values, other_values.data());
+  const auto sort = [&](void* memory, std::size_t& bytes) {
+    detail::check_cuda(
+        cub::DeviceRadixSort::SortPairs(memory, bytes, sorted, moved, count, 0, bits, executor_.stream()), what);
+  };
+  std::size_t bytes = 0;
+  sort(nullptr, bytes);
+  const Scratch<CudaExecutor, char> memory(executor_, static_cast<std::int64_t>(bytes));
+  sort(memory.data(), bytes);
+  // Each pass goes from one of the two memories to the other.
+  const auto size = static_cast<std::size_t>(count);
+  if (sorted.Current() != keys) executor_.resource()->copy(keys, sorted.Current(), size * sizeof(Key));
+  if (moved.Current() != values) executor_.resource()->copy(values, moved.Current(), size * sizeof(Value));
 }
 template <class Number>
 void System<CudaExecutor>::inclusive_scan(Number* numbers, std::int64_t count) const {

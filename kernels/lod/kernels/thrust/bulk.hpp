@@ -12,6 +12,7 @@
 #include <lod/kernel.hpp>
 #include <lod/target.hpp>
 
+#include <bit>
 #include <concepts>
 #include <cstdint>
 
@@ -67,6 +68,11 @@ struct OneLane {
   }
   LOD_HOST_DEVICE bool is_first() const noexcept { return true; }
 };
+
+/// How many bits the numbers in [0, greatest] have at most; one where there is none.
+inline int bits_up_to(std::int64_t greatest) noexcept {
+  return greatest > 0 ? static_cast<int>(std::bit_width(static_cast<std::uint64_t>(greatest))) : 1;
+}
 
 template <class T>
 LOD_HOST_DEVICE constexpr T least(T a, T b) noexcept {

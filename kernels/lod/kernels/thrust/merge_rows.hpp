@@ -43,18 +43,18 @@ void sum_groups(const E& executor, const NumberedRows<T>& rows, const std::int64
 /// Groups equal ids, those that are `no_row` left out; places[count - 1] is then the number of groups. Empty ones
 /// follow behind them. At least one id.
 template <class E>
-void group_rows(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t* places,
-                std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
+void group_rows(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
+                std::int64_t* places, std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
   const Scratch<E, std::int64_t> loan(executor, count);
   std::int64_t* const sorted = loan.data();
   for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
-    sorted[i] = ids[i];
+    sorted[i] = least(ids[i], height);  // `no_row` as `height`: the sort looks at the bits of that
     order[i] = i;
   });
-  System<E>(executor).sort_by_key(sorted, count, order);
+  System<E>(executor).sort_by_key(sorted, count, order, bits_up_to(height));
   // The group of a row is the number of heads up to it, but one.
   for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
-    places[i] = sorted[i] != no_row && (i == 0 || sorted[i] != sorted[i - 1]) ? 1 : 0;
+    places[i] = sorted[i] != height && (i == 0 || sorted[i] != sorted[i - 1]) ? 1 : 0;
   });
   System<E>(executor).inclusive_scan(places, count);
   for_each(executor, count + 1, [=] LOD_HOST_DEVICE(std::int64_t i) {
@@ -67,7 +67,7 @@ void group_rows(const E& executor, const std::int64_t* ids, std::int64_t count, 
     std::int64_t low = 0, high = count;  // the first id that is none
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
-      if (sorted[middle] != no_row) {
+      if (sorted[middle] != height) {
         low = middle + 1;
       } else {
         high = middle;
@@ -80,7 +80,7 @@ void group_rows(const E& executor, const std::int64_t* ids, std::int64_t count, 
 
 struct GroupRows {
   template <class E>
-  static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t,
+  static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
                           std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
     if (count == 0) {
       for_each(executor, 1, [=] LOD_HOST_DEVICE(std::int64_t) { groups[0] = 0; });
@@ -88,7 +88,7 @@ struct GroupRows {
     }
     const Scratch<E, std::int64_t> loan(executor, count);
     std::int64_t* const places = loan.data();
-    group_rows(executor, ids, count, places, order, unique, groups);
+    group_rows(executor, ids, count, height, places, order, unique, groups);
     return answer<std::int64_t>(executor, [=] LOD_HOST_DEVICE(std::int64_t) { return places[count - 1]; });
   }
 };
@@ -96,13 +96,13 @@ struct GroupRows {
 /// The same where nobody waits for the number: there are as many groups as rows.
 struct GroupRowsInPlaces {
   template <class E>
-  static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t,
+  static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
                           std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
     if (count == 0) {
       for_each(executor, 1, [=] LOD_HOST_DEVICE(std::int64_t) { groups[0] = 0; });
     } else {
       const Scratch<E, std::int64_t> places(executor, count);
-      group_rows(executor, ids, count, places.data(), order, unique, groups);
+      group_rows(executor, ids, count, height, places.data(), order, unique, groups);
     }
     return count;
   }

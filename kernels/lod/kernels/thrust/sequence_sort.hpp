@@ -56,10 +56,10 @@ void sort_groups(const E& executor, const T* x, std::int64_t rows, std::int64_t 
     keys[row] = together ? 2 * most * group_of(row) + (key + most) : key;
     order[row] = row;
   });
-  System<E>(executor).sort_by_key(keys, rows, order);
+  System<E>(executor).sort_by_key(keys, rows, order, together ? 32 + bits_up_to(groups - 1) : 64);
   if (together || groups <= 1) return;
   for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t place) { keys[place] = group_of(order[place]); });
-  System<E>(executor).sort_by_key(keys, rows, order);
+  System<E>(executor).sort_by_key(keys, rows, order, bits_up_to(groups - 1));
 }
 
 /// The sequences as groups.

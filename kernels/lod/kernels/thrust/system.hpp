@@ -80,9 +80,10 @@ class Algorithms {
     for_each(count, OfLanes<Body>{body});
   }
   /// @}
-  /// Sorts keys in ascending order and their values along with them; equal ones stay in their order.
+  /// Sorts keys in ascending order and their values along with them; equal ones stay in their order. Where `bits` is
+  /// less than 64, no key is negative, and none has more bits: a system may look at no others.
   template <class Key, class Value>
-  void sort_by_key(Key* keys, std::int64_t count, Value* values) const {
+  void sort_by_key(Key* keys, std::int64_t count, Value* values, int /*bits*/ = 64) const {
     ::thrust::stable_sort_by_key(policy_, keys, keys + count, values);
   }
   /// @{
