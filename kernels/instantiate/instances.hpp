@@ -12,6 +12,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <span>
 #include <type_traits>
 
 namespace lod::inline LOD_TARGET {
@@ -23,7 +24,21 @@ namespace kernel {
     using type = kernel::kernel_name<CudaExecutor>; \
   };
 LOD_CUDA_KERNELS(LOD_NAMED)
+LOD_CUDA_FILTERS(LOD_NAMED)
 #undef LOD_NAMED
+/// The first step of a filter as a kernel.
+template <class Filter>
+struct CountStep {
+  template <class E, class T, class Rule>
+  static void run(const E& executor, const T* x, const Segments& sequences, const Rule& rule, std::int64_t* scratch,
+                  std::int64_t* kept) {
+    Filter::count(executor, x, sequences, rule, scratch, kept);
+  }
+};
+template <class Name>
+struct TypeOf<compiled::name::Count<Name>> {
+  using type = CountStep<typename TypeOf<Name>::type>;
+};
 
 /// The other way round than `Passed`.
 template <class A>
@@ -189,7 +204,12 @@ constexpr void instantiate_floating() {
 /// What takes ids.
 template <class T>
 constexpr void instantiate_of_ids() {
-  static_assert(is_there<compiled::name::EditDistance, T>());
+  namespace name = compiled::name;
+  static_assert(is_there<name::EditDistance, T>());
+  static_assert(is_there<name::CtcAlign, T>());
+  static_assert(is_there<name::Count<name::CtcAlign>, T, CtcAlignOptions>());
+  static_assert(is_there<name::SequenceErase, T>());
+  static_assert(is_there<name::Count<name::SequenceErase>, T, std::span<const T>>());
 }
 
 /// All kernels for elements of type T.

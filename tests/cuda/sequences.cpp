@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_on_gpu.hpp"
 #include "support/random_batch.hpp"
+#include "support/same_bits.hpp"
 
 #include <doctest/doctest.h>
 
@@ -115,6 +116,27 @@ TEST_CASE("on a GPU: what keeps the rows") {
     lod::sequence_topk_into(call.executor(), call.on(x), 2, values, rows);
     lod::sequence_topk_grad_into(call.executor(), call.on(dtop), rows, index, 2, {}, call.template out<float>());
   });
+}
+
+TEST_CASE("on a GPU: what waits, to know how many rows are left") {
+  Engine engine(4);
+  const LoD index = nested();
+  const auto x = random_ids(engine, index, 5);
+  const ThrustExecutor on_cpu;
+  const lod::CudaExecutor executor;
+  const auto gx = lod::to<lod::Cuda>(executor, x);
+  const std::vector<std::int64_t> tokens = {3, 1, 7}, none;
+  for (const auto* const list : {&tokens, &none}) {
+    const auto erased = lod::sequence_erase_and_wait(executor, gx, *list);
+    CHECK(same_bits(lod::to<lod::Cpu>(executor, erased), lod::sequence_erase(on_cpu, x, *list)));
+  }
+  const auto part = lod::sequence_erase_and_wait(executor, gx.slice(1, 4), tokens);
+  CHECK(same_bits(lod::to<lod::Cpu>(executor, part), lod::sequence_erase(on_cpu, x.slice(1, 4), tokens)));
+  for (const bool merge : {true, false}) {
+    const lod::CtcAlignOptions options = {.blank = 2, .merge_repeated = merge};
+    const auto aligned = lod::ctc_align_and_wait(executor, gx, options);
+    CHECK(same_bits(lod::to<lod::Cpu>(executor, aligned), lod::ctc_align(on_cpu, x, options)));
+  }
 }
 
 TEST_CASE("on a GPU: restructuring") {

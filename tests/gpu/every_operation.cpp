@@ -224,7 +224,10 @@ void call_every_operation(const lod::CudaExecutor& executor) {
   with_rows(arguments);
   if constexpr (lod::elements::Floating::includes<T>) of_floating_types(arguments);
   if constexpr (lod::elements::Id::includes<T>) {
-    lod::edit_distance(executor, arguments.scalars(arguments.index), arguments.scalars(arguments.index));
+    const auto ids = arguments.scalars(arguments.index);
+    lod::edit_distance(executor, ids, ids);
+    lod::sequence_erase_and_wait(executor, ids, std::vector<T>{3});
+    lod::ctc_align_and_wait(executor, ids);
   }
   executor.synchronize();
 }

@@ -91,6 +91,24 @@ TEST_CASE("ctc_align: many labels, by any number of threads; a second call alloc
   }
 }
 
+TEST_CASE("ctc_align_and_wait: on the CPU the same, where a second call allocates nothing") {
+  CountingResource resource;
+  const lod::CpuExecutor executor(2, &resource);
+  Engine engine(5);
+  const auto x = small_integers<int>(engine, LoD::from_lengths({{2, 0, 1}, {3, 0, 40}}), {});
+  const lod::CtcAlignOptions options = {.blank = 2, .merge_repeated = false};
+  LoDTensor<int> y(&resource);
+  lod::ctc_align_and_wait_into(executor, x, options, y);
+  CHECK(same_bits(y, lod::ctc_align(x, options)));
+  CHECK(same_bits(y, lod::ctc_align_and_wait(x, options)));
+  const int before = resource.allocations;
+  lod::ctc_align_and_wait_into(executor, x, options, y);
+  CHECK(resource.allocations == before);
+  lod::ctc_align_and_wait_into(executor, x, y);
+  CHECK(same_bits(y, lod::ctc_align(x)));
+  CHECK(lod::infer_ctc_align_and_wait(lod::describe(x)) == lod::infer_ctc_align(lod::describe(x)));
+}
+
 TEST_CASE("ctc_align: batches without sequences, of empty ones only, of blanks only") {
   for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}}) {
     const LoDTensor<int> x(LoD::from_lengths(lengths), {});

@@ -168,6 +168,22 @@ TEST_CASE("sequence_erase: a second call allocates nothing") {
   }
 }
 
+TEST_CASE("sequence_erase_and_wait: on the CPU the same, where a second call allocates nothing") {
+  CountingResource resource;
+  const lod::CpuExecutor executor(2, &resource);
+  Engine engine(3);
+  const auto x = small_integers<int>(engine, LoD::from_lengths({{2, 0, 1}, {3, 0, 40}}), {});
+  const Numbers tokens = {1, 2};
+  LoDTensor<int> y(&resource);
+  lod::sequence_erase_and_wait_into(executor, x, tokens, y);
+  CHECK(same_bits(y, lod::sequence_erase(x, tokens)));
+  CHECK(same_bits(y, lod::sequence_erase_and_wait(x, tokens)));
+  const int before = resource.allocations;
+  lod::sequence_erase_and_wait_into(executor, x, tokens, y);
+  CHECK(resource.allocations == before);
+  CHECK(lod::infer_sequence_erase_and_wait(lod::describe(x)) == lod::infer_sequence_erase(lod::describe(x)));
+}
+
 TEST_CASE("sequence_erase: bad arguments throw and change nothing; views as outputs") {
   const LoDTensor<int> x(LoD::from_lengths({{2, 1}}), {2}), plain({3});
   LoDTensor<int> y({1, 2});

@@ -15,6 +15,7 @@
 
 namespace lod::op {
 struct ctc_align : elements::Id, elements::OnCpu {};
+struct ctc_align_and_wait : elements::Id {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -57,9 +58,34 @@ auto ctc_align(const X& x, const CtcAlignOptions& options = {}) {
   return ctc_align(default_executor<device_t<X>>(), x, options);
 }
 
-/// What `ctc_align` gives, described: see <lod/infer.hpp>.
+/// `ctc_align` for any device, which waits as `sequence_erase_and_wait` does.
+template <Executor E, LoDTensorLike X, class Y>
+void ctc_align_and_wait_into(const E& executor, const X& x, const CtcAlignOptions& options, Y&& y) {
+  operation::filter_rows_into<op::ctc_align_and_wait, kernel::CtcAlign<E>>(executor, x.view(), options,
+                                                                           "ctc_align_and_wait", y);
+}
+template <Executor E, LoDTensorLike X, class Y>
+void ctc_align_and_wait_into(const E& executor, const X& x, Y&& y) {
+  ctc_align_and_wait_into(executor, x, CtcAlignOptions{}, y);
+}
+template <Executor E, LoDTensorLike X>
+LoDTensor<value_type_t<X>, device_t<X>> ctc_align_and_wait(const E& executor, const X& x,
+                                                           const CtcAlignOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  ctc_align_and_wait_into(executor, x, options, y);
+  return y;
+}
+template <LoDTensorLike X>
+auto ctc_align_and_wait(const X& x, const CtcAlignOptions& options = {}) {
+  return ctc_align_and_wait(default_executor<device_t<X>>(), x, options);
+}
+
+/// What `ctc_align` and `ctc_align_and_wait` give, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_ctc_align(const LoDTensorDesc& x, const CtcAlignOptions& = {}) {
   return operation::infer_filtered<op::ctc_align>(x, "ctc_align");
+}
+inline LoDTensorDesc infer_ctc_align_and_wait(const LoDTensorDesc& x, const CtcAlignOptions& = {}) {
+  return operation::infer_filtered<op::ctc_align_and_wait>(x, "ctc_align_and_wait");
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -9,6 +9,7 @@
 #include <lod/kernel.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
+#include <lod/staging.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
@@ -21,6 +22,7 @@
 
 namespace lod::op {
 struct sequence_erase : elements::Id, elements::OnCpu {};
+struct sequence_erase_and_wait : elements::Id {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -89,10 +91,27 @@ void filter_rows_into(const E& executor, const View& x, const Rule& rule, const 
   NewLevels levels(executor.workspace(), lod.levels(), size);
   for (int level = 0; level < last; ++level) add_level(levels, lod.offsets(level));
   const kernel::Segments sequences = segments(executor, x, last);
-  const Workspace::Loan<std::int64_t> scratch(executor.workspace(), Kernel::scratch(x.rows()));
-  Kernel::count(executor, x.data(), sequences, rule, scratch.data(), levels.add(lod.size(last)).data());
+  const kernel::Scratch<E, std::int64_t> scratch(executor, Kernel::scratch(x.rows()));
+  const std::span<std::int64_t> kept = levels.add(lod.size(last));
+  if constexpr (on_cpu<E>) {
+    Kernel::count(executor, x.data(), sequences, rule, scratch.data(), kept.data());
+  } else {
+    const kernel::Scratch<E, std::int64_t> counted(executor, lod.size(last) + 1);
+    Kernel::count(executor, x.data(), sequences, rule, scratch.data(), counted.data());
+    executor.resource()->download(kept.data(), counted.data(), kept.size_bytes());
+    executor.rethrow_faults();
+  }
   const auto out = prepare(executor, y, levels, x.row_shape());
-  Kernel::run(executor, x.data(), sequences, rule, scratch.data(), out.data());
+  Kernel::run(executor, x.data(), sequences, rule, static_cast<const std::int64_t*>(scratch.data()), out.data());
+}
+
+template <class Op, Executor E, class View, class Tokens, class Y>
+void erase_into(const E& executor, const View& x, const Tokens& tokens, const char* what, Y&& y) {
+  using T = value_type_t<View>;
+  const SortedTokens<T> sorted(executor.workspace(), tokens);
+  const OnDevice<E, T> listed(executor, sorted.span());
+  filter_rows_into<Op, kernel::SequenceErase<E>>(executor, x, std::span<const T>(listed.data(), sorted.span().size()),
+                                                 what, y);
 }
 
 }  // namespace operation
@@ -105,10 +124,7 @@ void filter_rows_into(const E& executor, const View& x, const Rule& rule, const 
 /// ShapeMismatch for another row size.
 template <Executor E, LoDTensorLike X, class Tokens, class Y>
 void sequence_erase_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
-  using T = value_type_t<X>;
-  const operation::SortedTokens<T> sorted(executor.workspace(), tokens);
-  operation::filter_rows_into<op::sequence_erase, kernel::SequenceErase<E>>(executor, x.view(), sorted.span(),
-                                                                            "sequence_erase", y);
+  operation::erase_into<op::sequence_erase>(executor, x.view(), tokens, "sequence_erase", y);
 }
 template <Executor E, LoDTensorLike X, class Tokens>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_erase(const E& executor, const X& x, const Tokens& tokens) {
@@ -119,6 +135,24 @@ LoDTensor<value_type_t<X>, device_t<X>> sequence_erase(const E& executor, const 
 template <LoDTensorLike X, class Tokens>
 auto sequence_erase(const X& x, const Tokens& tokens) {
   return sequence_erase(default_executor<device_t<X>>(), x, tokens);
+}
+
+/// `sequence_erase` for any device. How many rows are left follows from the values: on a GPU, waits for all that is
+/// enqueued before it can size the result, so that no graph can be captured from it, and throws as
+/// `CudaExecutor::synchronize` does. The tokens are on the CPU.
+template <Executor E, LoDTensorLike X, class Tokens, class Y>
+void sequence_erase_and_wait_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
+  operation::erase_into<op::sequence_erase_and_wait>(executor, x.view(), tokens, "sequence_erase_and_wait", y);
+}
+template <Executor E, LoDTensorLike X, class Tokens>
+LoDTensor<value_type_t<X>, device_t<X>> sequence_erase_and_wait(const E& executor, const X& x, const Tokens& tokens) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_erase_and_wait_into(executor, x, tokens, y);
+  return y;
+}
+template <LoDTensorLike X, class Tokens>
+auto sequence_erase_and_wait(const X& x, const Tokens& tokens) {
+  return sequence_erase_and_wait(default_executor<device_t<X>>(), x, tokens);
 }
 
 namespace operation {
@@ -135,9 +169,12 @@ LoDTensorDesc infer_filtered(const LoDTensorDesc& x, const char* what) {
 
 }  // namespace operation
 
-/// What `sequence_erase` gives, described: see <lod/infer.hpp>.
+/// What `sequence_erase` and `sequence_erase_and_wait` give, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_erase(const LoDTensorDesc& x) {
   return operation::infer_filtered<op::sequence_erase>(x, "sequence_erase");
+}
+inline LoDTensorDesc infer_sequence_erase_and_wait(const LoDTensorDesc& x) {
+  return operation::infer_filtered<op::sequence_erase_and_wait>(x, "sequence_erase_and_wait");
 }
 
 }  // namespace lod::inline LOD_TARGET

@@ -28,10 +28,16 @@ namespace name {
 
 #define LOD_NAME(kernel) struct kernel;
 LOD_CUDA_KERNELS(LOD_NAME)
+LOD_CUDA_FILTERS(LOD_NAME)
 #undef LOD_NAME
+
+/// The first step of a filter.
+template <class Filter>
+struct Count;
 
 struct ChannelMatrices;
 struct ContextWindow;
+struct CtcAlignOptions;
 struct ImagePatches;
 template <class T>
 struct LookUp;
@@ -122,6 +128,7 @@ struct TypeOf;
   };
 LOD_NAMED(kernel, ChannelMatrices)
 LOD_NAMED(kernel, ContextWindow)
+LOD_NAMED(lod, CtcAlignOptions)
 LOD_NAMED(kernel, ImagePatches)
 LOD_NAMED_TEMPLATE(kernel, LookUp)
 LOD_NAMED_TEMPLATE(kernel, LookUpGrad)

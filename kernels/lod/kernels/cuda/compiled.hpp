@@ -9,6 +9,7 @@
 #include <lod/target.hpp>
 
 #include <concepts>
+#include <cstdint>
 #include <type_traits>
 
 namespace lod::inline LOD_TARGET {
@@ -41,6 +42,21 @@ struct Compiled {
   template <>                     \
   struct kernel_name<CudaExecutor> : Compiled<compiled::name::kernel_name> {};
 LOD_CUDA_KERNELS(LOD_COMPILED)
+#undef LOD_COMPILED
+
+template <class Name>
+struct CompiledFilter : Compiled<Name> {
+  static std::int64_t scratch(std::int64_t rows) noexcept { return rows + 1; }  // as bulk::RowFilter has it
+  template <class... A>
+  static void count(const CudaExecutor& executor, const A&... arguments) {
+    Compiled<compiled::name::Count<Name>>::run(executor, arguments...);
+  }
+};
+
+#define LOD_COMPILED(filter_name) \
+  template <>                     \
+  struct filter_name<CudaExecutor> : CompiledFilter<compiled::name::filter_name> {};
+LOD_CUDA_FILTERS(LOD_COMPILED)
 #undef LOD_COMPILED
 
 }  // namespace kernel

@@ -8,6 +8,7 @@
 #include <lod/kernels/cuda/kernels.hpp>
 #include <lod/kernels/thrust/checked_ids.hpp>
 #include <lod/kernels/thrust/clip.hpp>
+#include <lod/kernels/thrust/ctc_align.hpp>
 #include <lod/kernels/thrust/edit_distance.hpp>
 #include <lod/kernels/thrust/elementwise.hpp>
 #include <lod/kernels/thrust/embedding.hpp>
@@ -25,6 +26,7 @@
 #include <lod/kernels/thrust/sequence_conv.hpp>
 #include <lod/kernels/thrust/sequence_cumsum.hpp>
 #include <lod/kernels/thrust/sequence_enumerate.hpp>
+#include <lod/kernels/thrust/sequence_erase.hpp>
 #include <lod/kernels/thrust/sequence_expand.hpp>
 #include <lod/kernels/thrust/sequence_logsumexp.hpp>
 #include <lod/kernels/thrust/sequence_mask.hpp>
@@ -51,6 +53,7 @@ using GroupRows = GroupRowsInPlaces;
   template <>              \
   struct name<CudaExecutor> : bulk::on_gpu::name {};
 LOD_CUDA_KERNELS(LOD_FALLBACK)
+LOD_CUDA_FILTERS(LOD_FALLBACK)
 #undef LOD_FALLBACK
 
 }  // namespace kernel

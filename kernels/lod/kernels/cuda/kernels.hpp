@@ -72,4 +72,9 @@
   of(TransposeMatrix) \
   of(Update) \
   of(UpdateRows)
+
+// Those in two steps: see kernel::SequenceErase.
+#define LOD_CUDA_FILTERS(of) \
+  of(CtcAlign) \
+  of(SequenceErase)
 // clang-format on
