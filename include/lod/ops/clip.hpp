@@ -66,7 +66,8 @@ struct ClippedGrad {
   LOD_HOST_DEVICE N operator()(const N& gradient, const N& x) const noexcept {
     using Number = typename N::value_type;
     const N low(least.to<Number>()), high(greatest.to<Number>());
-    return select((x < low) | (x > high), N(Number{}), gradient);
+    const N none(Number{});
+    return select(x < low, none, select(x > high, none, gradient));
   }
 };
 /// first * a - second * b

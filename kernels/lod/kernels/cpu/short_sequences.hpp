@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Eight short sequences of scalar rows at a time. A sequence of a few numbers is over before the processor has guessed
-/// how many they are; so here nobody asks: each is read as 32 numbers, those behind its end are masked, and the eight
-/// are folded at once by a tree of shuffles. xsimd 8.1 has neither masks nor such shuffles: this is written for AVX2,
-/// and elsewhere sequences are taken one by one.
+/// Eight or sixteen short sequences of scalar rows at a time. A sequence of a few numbers is over before the processor
+/// has guessed how many they are; so here nobody asks: each is read as 32 numbers, those behind its end are masked, and
+/// all are folded at once by a tree of shuffles. xsimd 8.1 has neither masks nor such shuffles: this is written for
+/// AVX-512 and for AVX2, and elsewhere sequences are taken one by one.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -17,17 +17,22 @@
 #ifdef __AVX2__
 #  include <immintrin.h>
 #endif
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#  define LOD_SHORT_SEQUENCES_BY_AVX512 1
+#else
+#  define LOD_SHORT_SEQUENCES_BY_AVX512 0
+#endif
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Sequences that are pooled at once.
-inline constexpr std::int64_t short_sequences = 8;
+inline constexpr std::int64_t short_sequences = LOD_SHORT_SEQUENCES_BY_AVX512 ? 16 : 8;
 /// One bit for each of them.
-inline constexpr unsigned all_short_sequences = 0xFF;
+inline constexpr unsigned all_short_sequences = (1U << short_sequences) - 1;
 
-/// Calls some(i), which pools of sequences i to i + 7 those that it can and returns the others, one bit each; and
-/// one(i) for those, and for the last ones.
+/// Calls some(i), which pools of the `short_sequences` sequences from i on those that it can and returns the others,
+/// one bit each; and one(i) for those, and for the last ones.
 template <class Some, class One>
 inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const Some& some, const One& one) {
   std::int64_t i = begin;
@@ -43,7 +48,178 @@ struct ShortSequences {
   static constexpr bool available = false;
 };
 
-#ifdef __AVX2__
+#if LOD_SHORT_SEQUENCES_BY_AVX512
+// The functions are those of the class for AVX2, where they are described.
+template <>
+class ShortSequences<float> {
+  static constexpr std::int64_t reach = 32;
+
+ public:
+  static constexpr bool available = true;
+
+  /// What is masked is not read: it does not matter how far numbers are readable.
+  ShortSequences(const float* x, const Segments& sequences, std::int64_t) noexcept
+      : x_(x - sequences.first), offsets_(sequences.offsets) {}
+
+  unsigned pool_sums(std::int64_t i, PoolType type, float pad_value, float* y) const noexcept {
+    const Lengths lengths(offsets_ + i);
+    if (!lengths.worthwhile()) return all_short_sequences;
+    Sums rule;
+    // The tree begins with zeros: a sum of negative zeros is a positive one.
+    __m512 sums = _mm512_add_ps(reduce(i, lengths, rule), _mm512_setzero_ps());
+    if (type != PoolType::SUM) {
+      const __m512 numbers = _mm512_cvtepi32_ps(lengths.numbers);
+      sums = _mm512_div_ps(sums, type == PoolType::AVERAGE ? numbers : _mm512_sqrt_ps(numbers));
+    }
+    store(y, sums, lengths, pad_value);
+    return lengths.longer;
+  }
+
+  unsigned pool_greatest(std::int64_t i, float* y) const noexcept {
+    const Lengths lengths(offsets_ + i);
+    if (!lengths.worthwhile()) return all_short_sequences;
+    Extremes<false> rule;
+    _mm512_storeu_ps(y, reduce(i, lengths, rule));
+    return lengths.longer;
+  }
+
+  template <bool minimum>
+  unsigned pool_extremes(std::int64_t i, float pad_value, float* y) const noexcept {
+    const Lengths lengths(offsets_ + i);
+    if (!lengths.worthwhile()) return all_short_sequences;
+    Extremes<minimum> rule;
+    const __m512 best = reduce(i, lengths, rule);
+    if (rule.unordered != 0) return all_short_sequences;
+    store(y, best, lengths, pad_value);
+    const unsigned zero = _mm512_cmp_ps_mask(best, _mm512_setzero_ps(), _CMP_EQ_OQ);
+    return lengths.longer | (zero & ~lengths.empty);
+  }
+
+ private:
+  /// The lengths of sixteen sequences. Of a long one only that it is long means something.
+  struct Lengths {
+    explicit Lengths(const std::int64_t* offsets) noexcept {
+      const __m512i low = _mm512_sub_epi64(_mm512_loadu_si512(offsets + 1), _mm512_loadu_si512(offsets));
+      const __m512i high = _mm512_sub_epi64(_mm512_loadu_si512(offsets + 9), _mm512_loadu_si512(offsets + 8));
+      numbers = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(low)), _mm512_cvtepi64_epi32(high), 1);
+      const __m512i most = _mm512_set1_epi64(reach);
+      longer = _mm512_cmpgt_epi64_mask(low, most) | static_cast<unsigned>(_mm512_cmpgt_epi64_mask(high, most)) << 8;
+      empty = _mm512_testn_epi64_mask(low, low) | static_cast<unsigned>(_mm512_testn_epi64_mask(high, high)) << 8;
+    }
+    bool worthwhile() const noexcept { return std::popcount(longer) <= 4; }
+    /// Those that are short, but not within a vector.
+    unsigned beyond_a_vector() const noexcept {
+      return _mm512_cmpgt_epi32_mask(numbers, _mm512_set1_epi32(16)) & ~longer;
+    }
+    /// As many of the lowest bits as each has numbers.
+    __m512i masks() const noexcept {
+      const __m512i one = _mm512_set1_epi32(1);
+      return _mm512_sub_epi32(_mm512_sllv_epi32(one, numbers), one);
+    }
+
+    __m512i numbers;
+    unsigned longer;  ///< one bit for each that is
+    unsigned empty;   ///< likewise
+  };
+
+  static void store(float* y, __m512 results, const Lengths& lengths, float pad_value) noexcept {
+    _mm512_storeu_ps(y,
+                     _mm512_mask_blend_ps(static_cast<__mmask16>(lengths.empty), results, _mm512_set1_ps(pad_value)));
+  }
+
+  struct Sums {
+    static __m512 join(__m512 a, __m512 b) noexcept { return _mm512_add_ps(a, b); }
+    static __m512 read(const float* x, std::uint32_t mask) noexcept {
+      return _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), x);
+    }
+  };
+  template <bool minimum>
+  struct Extremes {
+    static __m512 join(__m512 a, __m512 b) noexcept { return minimum ? _mm512_min_ps(a, b) : _mm512_max_ps(a, b); }
+    __m512 read(const float* x, std::uint32_t mask) noexcept {
+      const __m512 numbers = _mm512_mask_loadu_ps(_mm512_set1_ps(last), static_cast<__mmask16>(mask), x);
+      unordered = unordered | _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q);
+      return numbers;
+    }
+    static constexpr float last =
+        minimum ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity();
+    unsigned unordered = 0;  ///< where there has been a NaN
+  };
+
+  /// Where sequence i + k begins. What is read next but some is asked for: the machine does not take so short runs for
+  /// a stream.
+  const float* start(std::int64_t i, std::int64_t k) const noexcept {
+    const float* const x = x_ + offsets_[i + k];
+    _mm_prefetch(reinterpret_cast<const char*>(x + 2048), _MM_HINT_T0);
+    return x;
+  }
+
+  /// Lane k of the result: the numbers of sequence i + k joined.
+  template <class Rule>
+  __m512 reduce(std::int64_t i, const Lengths& lengths, Rule& rule) const noexcept {
+    if (std::popcount(lengths.empty) >= 12) return reduce_few(i, lengths, rule);
+    alignas(64) std::uint32_t masks[short_sequences];
+    _mm512_store_si512(masks, lengths.masks());
+    __m512 parts[short_sequences];
+    for (std::int64_t k = 0; k < short_sequences; ++k) parts[k] = rule.read(start(i, k), masks[k]);
+    const auto read_rest = [&](std::int64_t k) {
+      parts[k] = rule.join(parts[k], rule.read(x_ + offsets_[i + k] + 16, masks[k] >> 16));
+    };
+    if (const unsigned beyond = lengths.beyond_a_vector(); std::popcount(beyond) <= 3) {
+      for (unsigned left = beyond; left != 0; left &= left - 1) read_rest(std::countr_zero(left));
+    } else {
+      for (std::int64_t k = 0; k < short_sequences; ++k) read_rest(k);
+    }
+    return fold(parts, rule);
+  }
+  /// The same where most are empty: as many are read as are not.
+  template <class Rule>
+  [[gnu::noinline]] __m512 reduce_few(std::int64_t i, const Lengths& lengths, Rule& rule) const noexcept {
+    alignas(64) std::uint32_t masks[short_sequences];
+    _mm512_store_si512(masks, lengths.masks());
+    alignas(64) float results[short_sequences] = {};
+    for (unsigned left = ~lengths.empty & all_short_sequences; left != 0; left &= left - 1) {
+      const int k = std::countr_zero(left);
+      const float* const x = start(i, k);
+      results[k] = fold_one(rule.join(rule.read(x, masks[k]), rule.read(x + 16, masks[k] >> 16)), rule);
+    }
+    return _mm512_load_ps(results);
+  }
+
+  /// Lane j joined with lane j + 8, then with j + 4, j + 2 and j + 1.
+  template <class Rule>
+  static float fold_one(__m512 part, const Rule&) noexcept {
+    const __m512 eights = Rule::join(part, _mm512_shuffle_f32x4(part, part, 0x4E));
+    const __m512 fours = Rule::join(eights, _mm512_shuffle_f32x4(eights, eights, 0xB1));
+    const __m512 twos = Rule::join(fours, _mm512_permute_ps(fours, 0x4E));
+    return _mm512_cvtss_f32(Rule::join(twos, _mm512_permute_ps(twos, 0xB1)));
+  }
+  /// The same for sixteen parts at once: lane k of the result is that of part k.
+  template <class Rule>
+  static __m512 fold(const __m512* parts, const Rule&) noexcept {
+    __m512 eights[8], fours[4], twos[2];  // of parts k and k + 8; of four parts; of eight
+    for (int k = 0; k < 8; ++k) {
+      eights[k] = Rule::join(_mm512_shuffle_f32x4(parts[k], parts[k + 8], 0x44),
+                             _mm512_shuffle_f32x4(parts[k], parts[k + 8], 0xEE));
+    }
+    for (int k = 0; k < 4; ++k) {
+      fours[k] = Rule::join(_mm512_shuffle_f32x4(eights[k], eights[k + 4], 0x88),
+                            _mm512_shuffle_f32x4(eights[k], eights[k + 4], 0xDD));
+    }
+    for (int k = 0; k < 2; ++k) {
+      const __m512d a = _mm512_castps_pd(fours[k]), b = _mm512_castps_pd(fours[k + 2]);
+      twos[k] = Rule::join(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    }
+    const __m512 mixed =
+        Rule::join(_mm512_shuffle_ps(twos[0], twos[1], 0x88), _mm512_shuffle_ps(twos[0], twos[1], 0xDD));
+    const __m512i order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
+    return _mm512_permutexvar_ps(order, mixed);
+  }
+
+  const float* x_;  // where row 0 of the tensor would be, whatever part of it is looked at
+  const std::int64_t* offsets_;
+};
+#elif defined(__AVX2__)
 template <>
 class ShortSequences<float> {
   /// Numbers that are read of each: longer ones are not short.
@@ -239,6 +415,7 @@ class ShortSequences<float> {
   std::int64_t last_;  // the last offset from which `reach` numbers may be read
 };
 #endif
+#undef LOD_SHORT_SEQUENCES_BY_AVX512
 
 }  // namespace kernel::cpu
 }  // namespace lod::inline LOD_TARGET
