@@ -5,8 +5,6 @@
 #include <thrust/scan.h>
 #include <thrust/system/cuda/execution_policy.h>
 
-#include <cstddef>
-
 namespace benchmarks {
 
 void segmented_sums(void* memory, std::size_t& bytes, const float* x, std::int64_t segments,
