@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` lays down, and the Debian package made of it. Everything but the compiled library goes to
+# What `cmake --install` lays down, and the Debian package made of it. Everything but compiled libraries goes to
 # include/ and share/: there is nothing in it that depends on the processor. The whole prefix may be moved.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -8,10 +8,15 @@ install(DIRECTORY include/lod kernels/lod DESTINATION include FILES_MATCHING PAT
 
 install(TARGETS lodtensor EXPORT lodtensorTargets)
 install(EXPORT lodtensorTargets NAMESPACE lodtensor:: DESTINATION share/cmake/lodtensor)
-if(TARGET lodtensor_cuda)
-  install(TARGETS lodtensor_cuda EXPORT lodtensorCudaTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-  install(EXPORT lodtensorCudaTargets NAMESPACE lodtensor:: DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/lodtensor")
-endif()
+# The compiled libraries that were built, each with a file for its target.
+set(lodtensor_has_libraries FALSE)
+foreach(library IN ITEMS cpu cuda)
+  if(TARGET lodtensor_${library})
+    set(lodtensor_has_libraries TRUE)
+    install(TARGETS lodtensor_${library} EXPORT lodtensor_${library} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+    install(EXPORT lodtensor_${library} NAMESPACE lodtensor:: DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/lodtensor")
+  endif()
+endforeach()
 configure_package_config_file(cmake/lodtensorConfig.cmake.in "${PROJECT_BINARY_DIR}/lodtensorConfig.cmake"
   INSTALL_DESTINATION share/cmake/lodtensor NO_SET_AND_CHECK_MACRO)
 # While the major number is 0, a new minor number may change the interface.
@@ -34,7 +39,7 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "The lodtensor authors")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-if(NOT TARGET lodtensor_cuda)
+if(NOT lodtensor_has_libraries)
   set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
 endif()
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)

@@ -3,7 +3,7 @@
 # Every operation has a tag, every tag an operation, and the table of types a row for each; every operation that gives a
 # tensor has a twin on descriptions, but for gradients (see <lod/infer.hpp>), and an `_into` form, which occurs in a test
 # case that says in its name that a second call allocates nothing. Those that there are for GPUs are called by the
-# program that links the compiled library for every type of elements.
+# programs that link the compiled libraries for every type of elements.
 cmake_minimum_required(VERSION 3.25)
 include("${LIST}")
 set(give_no_tensor sgd momentum adagrad rmsprop adam ftrl scatter for_each_sequence)
@@ -51,7 +51,7 @@ foreach(function IN LISTS intos)
   endif()
 endforeach()
 
-file(READ "${CMAKE_CURRENT_LIST_DIR}/gpu/every_operation.cpp" calls)
+file(READ "${CMAKE_CURRENT_LIST_DIR}/support/every_operation.hpp" calls)
 set(headers)
 file(GLOB header_files "${lodtensor_operation_headers_folder}/*.hpp")
 foreach(header IN LISTS header_files)
@@ -60,6 +60,6 @@ foreach(header IN LISTS header_files)
 endforeach()
 foreach(tag IN LISTS tags)
   if(NOT headers MATCHES "\nstruct ${tag} : [^\n]*OnCpu" AND NOT calls MATCHES "lod::${tag}[<(]")
-    message(SEND_ERROR "tests/gpu/every_operation.cpp does not call lod::${tag}")
+    message(SEND_ERROR "tests/support/every_operation.hpp does not call lod::${tag}")
   endif()
 endforeach()

@@ -2,6 +2,12 @@
 /// @file
 /// The CPU back end: the kernels of every operation for CpuExecutor. xsimd enters here and nowhere else; threads come
 /// with OpenMP, where the including file is compiled with it.
+///
+/// Or out of the library lodtensor::cpu, whose target defines LOD_CPU_LIBRARY: kernels for elements of type float,
+/// double, float16, bfloat16, int32 and int64 are then called, not compiled, threads and all, and run by the widest
+/// vectors that the processor has at run time, whatever flags the including file is compiled with: see
+/// <lod/instruction_set.hpp>. Those for other elements, and what calls functions of the caller's, come from the headers
+/// still.
 #pragma once
 
 #include <lod/kernels/cpu/clip.hpp>
@@ -36,3 +42,7 @@
 #include <lod/kernels/cpu/sequence_sort.hpp>
 #include <lod/kernels/cpu/sequence_topk_avg_pooling.hpp>
 #include <lod/kernels/cpu/unique_sequences.hpp>
+
+#ifdef LOD_CPU_LIBRARY
+#  include <lod/kernels/compiled/cpu.hpp>
+#endif

@@ -19,7 +19,7 @@
 #include <lod/target.hpp>
 
 #if defined(LOD_CUDA_LIBRARY) && !defined(__CUDACC__)
-#  include <lod/kernels/cuda/compiled.hpp>
+#  include <lod/kernels/compiled/cuda.hpp>
 #endif
 
 #include <algorithm>

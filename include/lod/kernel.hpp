@@ -13,8 +13,21 @@
 #include <cstdint>
 #include <type_traits>
 
+namespace lod {
+class CpuExecutor;
+}  // namespace lod
+
 namespace lod::inline LOD_TARGET {
 namespace kernel {
+
+#ifdef LOD_CPU_LIBRARY
+/// The kernels of the headers, for elements that the library lodtensor::cpu does not have.
+struct InlineCpu;
+#else
+/// The kernels of the headers are those of CpuExecutor. Files that have its kernels from the library lodtensor::cpu
+/// keep the two apart.
+using InlineCpu = CpuExecutor;
+#endif
 
 template <class T>
 struct AccumulatorOf {

@@ -4,8 +4,9 @@
 #pragma once
 
 // Operations and CPU kernels are templates whose code depends on the flags of the file that includes them: on the
-// instruction set, and on OpenMP. Files with different flags may be linked into one program, where the linker keeps one
-// body for each name; so the flags are in the name. LOD_TARGET is an inline namespace: nobody writes it.
+// instruction set, on OpenMP, and on whether kernels come out of the library lodtensor::cpu. Files with different flags
+// may be linked into one program, where the linker keeps one body for each name; so the flags are in the name.
+// LOD_TARGET is an inline namespace: nobody writes it.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
 #  define LOD_TARGET_ISA avx512
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -28,6 +29,11 @@
 #else
 #  define LOD_TARGET_THREADS serial
 #endif
-#define LOD_TARGET_JOIN(isa, threads) isa##_##threads
-#define LOD_TARGET_NAME(isa, threads) LOD_TARGET_JOIN(isa, threads)
-#define LOD_TARGET LOD_TARGET_NAME(LOD_TARGET_ISA, LOD_TARGET_THREADS)
+#ifdef LOD_CPU_LIBRARY
+#  define LOD_TARGET_KERNELS library
+#else
+#  define LOD_TARGET_KERNELS headers
+#endif
+#define LOD_TARGET_JOIN(isa, threads, kernels) isa##_##threads##_##kernels
+#define LOD_TARGET_NAME(isa, threads, kernels) LOD_TARGET_JOIN(isa, threads, kernels)
+#define LOD_TARGET LOD_TARGET_NAME(LOD_TARGET_ISA, LOD_TARGET_THREADS, LOD_TARGET_KERNELS)

@@ -1,43 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The kernels of the compiled library: a line for each of them and for what it is called with. The files beside this
-/// one have those for one type of elements each.
+/// What the compiled libraries have: a line for each kernel and for what it is called with. The files beside this one
+/// have those for one type of elements each, of `CudaLibrary` or of `CpuLibrary`.
 #pragma once
 
-#ifdef __CUDACC__
-#  include <lod/cuda.cuh>
-#endif
-#include <lod/kernels/cuda/boundary.hpp>
-#include <lod/kernels/cuda/fallback.hpp>
+#include <lod/kernel.hpp>
+#include <lod/kernels/compiled/boundary.hpp>
+#include <lod/kernels/compiled/kernels.hpp>
+#include <lod/ops.hpp>
+#include <lod/target.hpp>
 
 #include <bit>
 #include <cstddef>
-#include <span>
+#include <cstdint>
 #include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
-#define LOD_NAMED(kernel_name)                      \
-  template <>                                       \
-  struct TypeOf<compiled::name::kernel_name> {      \
-    using type = kernel::kernel_name<CudaExecutor>; \
+/// From the name of a kernel to the kernel for an executor.
+template <class Executor, class Name>
+struct KernelOf;
+#define LOD_KERNEL_OF(kernel_name)                              \
+  template <class Executor>                                     \
+  struct KernelOf<Executor, compiled::name::kernel_name> {      \
+    using type = kernel::kernel_name<Executor>;                 \
+    template <class... A>                                       \
+    static auto call(const Executor& executor, const A&... a) { \
+      return type::run(executor, a...);                         \
+    }                                                           \
   };
-LOD_CUDA_KERNELS(LOD_NAMED)
-LOD_CUDA_FILTERS(LOD_NAMED)
-#undef LOD_NAMED
-/// The first step of a filter as a kernel.
-template <class Filter>
-struct CountStep {
-  template <class E, class T, class Rule>
-  static void run(const E& executor, const T* x, const Segments& sequences, const Rule& rule, std::int64_t* scratch,
-                  std::int64_t* kept) {
-    Filter::count(executor, x, sequences, rule, scratch, kept);
+LOD_SHARED_KERNELS(LOD_KERNEL_OF)
+LOD_CUDA_ONLY_KERNELS(LOD_KERNEL_OF)
+LOD_FILTERS(LOD_KERNEL_OF)
+#undef LOD_KERNEL_OF
+/// The first step of a filter.
+template <class Executor, class Filter>
+struct KernelOf<Executor, compiled::name::Count<Filter>> {
+  using type = typename KernelOf<Executor, Filter>::type;
+  template <class... A>
+  static auto call(const Executor& executor, const A&... a) {
+    return type::count(executor, a...);
   }
-};
-template <class Name>
-struct TypeOf<compiled::name::Count<Name>> {
-  using type = CountStep<typename TypeOf<Name>::type>;
 };
 
 /// The other way round than `Passed`.
@@ -52,172 +56,170 @@ struct Received<compiled::Value<Name, size, alignment>> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
-
-template <class Kernel, class... Arguments>
-typename lod::compiled::ResultOf<Kernel>::type lod::compiled::enqueue(const CudaExecutor& executor,
-                                                                      Arguments... arguments) {
-  return kernel::TypeOf<Kernel>::type::run(executor, kernel::Received<Arguments>::receive(arguments)...);
+/// Runs a kernel with what has been passed.
+template <class Name, class Executor, class... Passed>
+typename compiled::ResultOf<Name>::type receive(const Executor& executor, const Passed&... passed) {
+  return KernelOf<Executor, Name>::call(executor, Received<Passed>::receive(passed)...);
 }
-
-namespace lod::inline LOD_TARGET {
-namespace kernel {
 
 /// The function that users call for a kernel with these arguments.
-template <class Name, class R, class... A>
-constexpr bool is_there(R (*)(const CudaExecutor&, A...)) {
-  return &compiled::enqueue<Name, typename Passed<std::decay_t<A>>::type...> != nullptr;
+template <class Library, class Name, class R, class... A>
+constexpr bool is_there(R (*)(const typename Library::executor&, A...)) {
+  return Library::template instantiate<Name, typename Passed<std::decay_t<A>>::type...>();
 }
 /// The same for a kernel whose template arguments, behind the executor, are these.
-template <class Name, class... Arguments>
+template <class Library, class Name, class... Arguments>
 constexpr bool is_there() {
-  return is_there<Name>(&TypeOf<Name>::type::template run<CudaExecutor, Arguments...>);
+  return is_there<Library, Name>(Library::template function<Name, Arguments...>());
 }
 
 /// Optimizers, whose states are of type S.
-template <class Rule, std::size_t states, class T, class S>
+template <class Library, class Rule, std::size_t states, class T, class S>
 constexpr void instantiate_rule() {
   namespace name = compiled::name;
-  static_assert(is_there<name::Update>(&bulk::Update::run<CudaExecutor, Rule, T, S, states>));
-  static_assert(is_there<name::UpdateRows>(&bulk::UpdateRows::run<CudaExecutor, Rule, T, S, states>));
+  static_assert(is_there<Library, name::Update>(Library::template rule<name::Update, Rule, T, S, states>()));
+  static_assert(is_there<Library, name::UpdateRows>(Library::template rule<name::UpdateRows, Rule, T, S, states>()));
 }
-template <class T, class S>
+template <class Library, class T, class S>
 constexpr void instantiate_rules() {
-  instantiate_rule<operation::MomentumRule, 1, T, S>();
-  instantiate_rule<operation::AdagradRule, 1, T, S>();
-  instantiate_rule<operation::RmspropRule, 2, T, S>();
-  instantiate_rule<operation::CenteredRmspropRule, 3, T, S>();
-  instantiate_rule<operation::AdamRule, 2, T, S>();
-  instantiate_rule<operation::FtrlRule, 2, T, S>();
+  instantiate_rule<Library, operation::MomentumRule, 1, T, S>();
+  instantiate_rule<Library, operation::AdagradRule, 1, T, S>();
+  instantiate_rule<Library, operation::RmspropRule, 2, T, S>();
+  instantiate_rule<Library, operation::CenteredRmspropRule, 3, T, S>();
+  instantiate_rule<Library, operation::AdamRule, 2, T, S>();
+  instantiate_rule<Library, operation::FtrlRule, 2, T, S>();
 }
 
 /// What `scatter` does, with its gradient.
-template <ScatterOp op, class T>
+template <class Library, ScatterOp op, class T>
 constexpr void instantiate_scatter() {
   namespace name = compiled::name;
   using F = operation::Scattered<op>;
-  static_assert(is_there<name::ScatterRows, F, T>());
-  if constexpr (op == ScatterOp::ADD || op == ScatterOp::SUB) static_assert(is_there<name::ScatterSums, F, T>());
-  if constexpr (elements::Floating::includes<T>) static_assert(is_there<name::ScatterRowsGrad, F, T>());
+  static_assert(is_there<Library, name::ScatterRows, F, T>());
+  if constexpr (op == ScatterOp::ADD || op == ScatterOp::SUB)
+    static_assert(is_there<Library, name::ScatterSums, F, T>());
+  if constexpr (elements::Floating::includes<T>) static_assert(is_there<Library, name::ScatterRowsGrad, F, T>());
 }
 
 /// What takes no elements but ids.
+template <class Library>
 constexpr bool instantiate_ids() {
   namespace name = compiled::name;
-  static_assert(is_there<name::CheckIds>());
-  static_assert(is_there<name::GroupRows>());
-  static_assert(is_there<name::GroupOfRows>());
-  static_assert(is_there<name::ListLookUps>());
-  static_assert(is_there<name::NameRows>());
-  static_assert(is_there<name::SequenceMask, bool>());
+  static_assert(is_there<Library, name::GroupRows>());
+  if constexpr (Library::on_gpu) {
+    static_assert(is_there<Library, name::CheckIds>());
+    static_assert(is_there<Library, name::GroupOfRows>());
+    static_assert(is_there<Library, name::ListLookUps>());
+    static_assert(is_there<Library, name::NameRows>());
+  }
+  static_assert(is_there<Library, name::SequenceMask, bool>());
   return true;
 }
 
 /// What takes any number.
-template <class T>
+template <class Library, class T>
 constexpr void instantiate_numbers() {
   namespace name = compiled::name;
-  static_assert(is_there<name::Combine, operation::Add, T>());
-  static_assert(is_there<name::Combine, operation::Divide, T>());
-  static_assert(is_there<name::Combine, operation::Multiply, T>());
-  static_assert(is_there<name::Combine, operation::Subtract, T>());
-  static_assert(is_there<name::CombineRows, operation::Add, T>());
-  static_assert(is_there<name::CombineRows, operation::Divide, T>());
-  static_assert(is_there<name::CombineRows, operation::Multiply, T>());
-  static_assert(is_there<name::CombineRows, operation::Subtract, T>());
-  static_assert(is_there<name::CopyValues, T>());
-  static_assert(is_there<name::DividePooled, T>());
-  static_assert(is_there<name::EmbeddingMaxPool, T>());
-  static_assert(is_there<name::EmbeddingPool, T>());
-  static_assert(is_there<name::GatherRows, T>());
-  static_assert(is_there<name::Im2Sequence, T>());
-  static_assert(is_there<name::Im2SequenceGrad, T>());
-  static_assert(is_there<name::ListRows, T>());
-  static_assert(is_there<name::LookUpWeightsGrad, T>());
-  static_assert(is_there<name::Map, operation::Clipped, T>());
-  static_assert(is_there<name::Map, operation::Scaled, T>());
-  static_assert(is_there<name::RunCopy, T>());
-  static_assert(is_there<name::SequenceCumsum, T>());
-  static_assert(is_there<name::SequenceEnumerate, T>());
-  static_assert(is_there<name::SequenceExpandGrad, T>());
-  static_assert(is_there<name::SequenceMask, T>());
-  static_assert(is_there<name::SequenceMaxPool, T>());
-  static_assert(is_there<name::SequenceMaxPoolGrad, T>());
-  static_assert(is_there<name::SequencePad, T>());
-  static_assert(is_there<name::SequencePool, T>());
-  static_assert(is_there<name::SequencePoolGrad, T>());
-  static_assert(is_there<name::SequenceReverse, T>());
-  static_assert(is_there<name::SequenceScatter, T>());
-  static_assert(is_there<name::SequenceScatterUpdatesGrad, T>());
-  static_assert(is_there<name::SequenceSliceGrad, T>());
-  static_assert(is_there<name::SequenceSort, T>());
-  static_assert(is_there<name::SequenceSortGrad, T>());
-  static_assert(is_there<name::SequenceTopK, T>());
-  static_assert(is_there<name::SequenceUnpad, T>());
-  static_assert(is_there<name::SetZero, T>());
-  static_assert(is_there<name::SumGroups, T>());
-  static_assert(is_there<name::SumLookUpGrads, T>());
-  instantiate_scatter<ScatterOp::ASSIGN, T>();
-  instantiate_scatter<ScatterOp::ADD, T>();
-  instantiate_scatter<ScatterOp::SUB, T>();
-  instantiate_scatter<ScatterOp::SUBBY, T>();
-  instantiate_scatter<ScatterOp::MUL, T>();
-  instantiate_scatter<ScatterOp::DIV, T>();
-  instantiate_scatter<ScatterOp::DIVBY, T>();
+  static_assert(is_there<Library, name::Combine, operation::Add, T>());
+  static_assert(is_there<Library, name::Combine, operation::Divide, T>());
+  static_assert(is_there<Library, name::Combine, operation::Multiply, T>());
+  static_assert(is_there<Library, name::Combine, operation::Subtract, T>());
+  static_assert(is_there<Library, name::CombineRows, operation::Add, T>());
+  static_assert(is_there<Library, name::CombineRows, operation::Divide, T>());
+  static_assert(is_there<Library, name::CombineRows, operation::Multiply, T>());
+  static_assert(is_there<Library, name::CombineRows, operation::Subtract, T>());
+  static_assert(is_there<Library, name::CopyValues, T>());
+  static_assert(is_there<Library, name::DividePooled, T>());
+  static_assert(is_there<Library, name::EmbeddingMaxPool, T>());
+  static_assert(is_there<Library, name::EmbeddingPool, T>());
+  static_assert(is_there<Library, name::GatherRows, T>());
+  static_assert(is_there<Library, name::Im2Sequence, T>());
+  static_assert(is_there<Library, name::Im2SequenceGrad, T>());
+  if constexpr (Library::on_gpu) static_assert(is_there<Library, name::ListRows, T>());
+  static_assert(is_there<Library, name::LookUpWeightsGrad, T>());
+  static_assert(is_there<Library, name::Map, operation::Clipped, T>());
+  static_assert(is_there<Library, name::Map, operation::Scaled, T>());
+  static_assert(is_there<Library, name::RunCopy, T>());
+  static_assert(is_there<Library, name::SequenceCumsum, T>());
+  static_assert(is_there<Library, name::SequenceEnumerate, T>());
+  static_assert(is_there<Library, name::SequenceExpandGrad, T>());
+  static_assert(is_there<Library, name::SequenceMask, T>());
+  static_assert(is_there<Library, name::SequenceMaxPool, T>());
+  static_assert(is_there<Library, name::SequenceMaxPoolGrad, T>());
+  static_assert(is_there<Library, name::SequencePad, T>());
+  static_assert(is_there<Library, name::SequencePool, T>());
+  static_assert(is_there<Library, name::SequencePoolGrad, T>());
+  static_assert(is_there<Library, name::SequenceReverse, T>());
+  static_assert(is_there<Library, name::SequenceScatter, T>());
+  static_assert(is_there<Library, name::SequenceScatterUpdatesGrad, T>());
+  static_assert(is_there<Library, name::SequenceSliceGrad, T>());
+  static_assert(is_there<Library, name::SequenceSort, T>());
+  static_assert(is_there<Library, name::SequenceSortGrad, T>());
+  static_assert(is_there<Library, name::SequenceTopK, T>());
+  static_assert(is_there<Library, name::SequenceUnpad, T>());
+  static_assert(is_there<Library, name::SetZero, T>());
+  static_assert(is_there<Library, name::SumGroups, T>());
+  static_assert(is_there<Library, name::SumLookUpGrads, T>());
+  instantiate_scatter<Library, ScatterOp::ASSIGN, T>();
+  instantiate_scatter<Library, ScatterOp::ADD, T>();
+  instantiate_scatter<Library, ScatterOp::SUB, T>();
+  instantiate_scatter<Library, ScatterOp::SUBBY, T>();
+  instantiate_scatter<Library, ScatterOp::MUL, T>();
+  instantiate_scatter<Library, ScatterOp::DIV, T>();
+  instantiate_scatter<Library, ScatterOp::DIVBY, T>();
 }
 
 /// What takes floating-point numbers.
-template <class T>
+template <class Library, class T>
 constexpr void instantiate_floating() {
   namespace name = compiled::name;
-  static_assert(is_there<name::Combine, operation::ClippedGrad, T>());
-  static_assert(is_there<name::Combine, operation::Negate, T>());
-  static_assert(is_there<name::Combine, operation::NegatedQuotient, T>());
-  static_assert(is_there<name::CombineRows, operation::NegatedQuotient, T>());
-  static_assert(is_there<name::GruStep, T>());
-  static_assert(is_there<name::GruStepGrad, T>());
-  static_assert(is_there<name::LstmStep, T>());
-  static_assert(is_there<name::LstmStepGrad, T>());
-  static_assert(is_there<name::MatrixProduct, T>());
-  static_assert(is_there<name::RowConv, T>());
-  static_assert(is_there<name::RowConvFilterGrad, T>());
-  static_assert(is_there<name::RowConvInputGrad, T>());
-  static_assert(is_there<name::ScaleSequences, T>());
-  static_assert(is_there<name::SequenceConv, T>());
-  static_assert(is_there<name::SequenceConvFilterGrad, T>());
-  static_assert(is_there<name::SequenceConvInputGrad, T>());
-  static_assert(is_there<name::SequenceConvPaddingGrad, T>());
-  static_assert(is_there<name::SequenceLogsumexp, T>());
-  static_assert(is_there<name::SequenceSoftmax, T>());
-  static_assert(is_there<name::SequenceSoftmaxGrad, T>());
-  static_assert(is_there<name::SequenceTopKAvgPooling, T>());
-  static_assert(is_there<name::SequenceTopKAvgPoolingGrad, T>());
-  static_assert(is_there<name::Shorten, T>());
-  static_assert(is_there<name::ShortenGrad, T>());
-  static_assert(is_there<name::TransposeMatrix, T>());
-  instantiate_rule<operation::SgdRule, 0, T, T>();
-  instantiate_rules<T, T>();
-  if constexpr (detail::Half<T>) instantiate_rules<T, float>();
+  static_assert(is_there<Library, name::Combine, operation::ClippedGrad, T>());
+  static_assert(is_there<Library, name::Combine, operation::Negate, T>());
+  static_assert(is_there<Library, name::Combine, operation::NegatedQuotient, T>());
+  static_assert(is_there<Library, name::CombineRows, operation::NegatedQuotient, T>());
+  static_assert(is_there<Library, name::GruStep, T>());
+  static_assert(is_there<Library, name::GruStepGrad, T>());
+  static_assert(is_there<Library, name::LstmStep, T>());
+  static_assert(is_there<Library, name::LstmStepGrad, T>());
+  static_assert(is_there<Library, name::MatrixProduct, T>());
+  static_assert(is_there<Library, name::RowConv, T>());
+  static_assert(is_there<Library, name::RowConvFilterGrad, T>());
+  static_assert(is_there<Library, name::RowConvInputGrad, T>());
+  static_assert(is_there<Library, name::ScaleSequences, T>());
+  static_assert(is_there<Library, name::SequenceConv, T>());
+  static_assert(is_there<Library, name::SequenceConvFilterGrad, T>());
+  static_assert(is_there<Library, name::SequenceConvInputGrad, T>());
+  static_assert(is_there<Library, name::SequenceConvPaddingGrad, T>());
+  static_assert(is_there<Library, name::SequenceLogsumexp, T>());
+  static_assert(is_there<Library, name::SequenceSoftmax, T>());
+  static_assert(is_there<Library, name::SequenceSoftmaxGrad, T>());
+  static_assert(is_there<Library, name::SequenceTopKAvgPooling, T>());
+  static_assert(is_there<Library, name::SequenceTopKAvgPoolingGrad, T>());
+  static_assert(is_there<Library, name::Shorten, T>());
+  static_assert(is_there<Library, name::ShortenGrad, T>());
+  static_assert(is_there<Library, name::TransposeMatrix, T>());
+  instantiate_rule<Library, operation::SgdRule, 0, T, T>();
+  instantiate_rules<Library, T, T>();
+  if constexpr (detail::Half<T>) instantiate_rules<Library, T, float>();
 }
 
 /// What takes ids.
-template <class T>
+template <class Library, class T>
 constexpr void instantiate_of_ids() {
   namespace name = compiled::name;
-  static_assert(is_there<name::EditDistance, T>());
-  static_assert(is_there<name::CtcAlign, T>());
-  static_assert(is_there<name::Count<name::CtcAlign>, T, CtcAlignOptions>());
-  static_assert(is_there<name::SequenceErase, T>());
-  static_assert(is_there<name::Count<name::SequenceErase>, T, std::span<const T>>());
+  static_assert(is_there<Library, name::EditDistance, T>());
+  static_assert(is_there<Library, name::CtcAlign, T>());
+  static_assert(is_there<Library, name::Count<name::CtcAlign>>(Library::template count<name::CtcAlign, T>()));
+  static_assert(is_there<Library, name::SequenceErase, T>());
+  static_assert(is_there<Library, name::Count<name::SequenceErase>>(Library::template count<name::SequenceErase, T>()));
 }
 
 /// All kernels for elements of type T.
-template <class T>
+template <class Library, class T>
 constexpr bool instantiate() {
-  if constexpr (elements::Number::includes<T>) instantiate_numbers<T>();
-  if constexpr (elements::Floating::includes<T>) instantiate_floating<T>();
-  if constexpr (elements::Id::includes<T>) instantiate_of_ids<T>();
+  if constexpr (elements::Number::includes<T>) instantiate_numbers<Library, T>();
+  if constexpr (elements::Floating::includes<T>) instantiate_floating<Library, T>();
+  if constexpr (elements::Id::includes<T>) instantiate_of_ids<Library, T>();
   return true;
 }
 

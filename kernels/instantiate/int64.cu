@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "instances.hpp"
+#include "cuda_instances.hpp"
 
 #include <cstdint>
 
-static_assert(lod::kernel::instantiate<std::int64_t>());
-static_assert(lod::kernel::instantiate_ids());
+static_assert(lod::kernel::instantiate<lod::kernel::CudaLibrary, std::int64_t>());
+static_assert(lod::kernel::instantiate_ids<lod::kernel::CudaLibrary>());
 template void lod::kernel::bulk::System<lod::CudaExecutor>::sort_by_key(std::int64_t*, std::int64_t, std::int64_t*,
                                                                         int) const;
 template void lod::kernel::bulk::System<lod::CudaExecutor>::inclusive_scan(std::int64_t*, std::int64_t) const;

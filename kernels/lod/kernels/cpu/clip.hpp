@@ -40,23 +40,23 @@ double sum_products(const CpuExecutor& executor, const T* x, const T* y, std::in
 }  // namespace cpu
 
 template <>
-struct Shorten<CpuExecutor> {
+struct Shorten<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, T* x, std::int64_t count, double norm) {
     const double length = std::sqrt(cpu::sum_products<T>(executor, x, x, count));
     if (!(length > norm)) return;
-    Map<CpuExecutor>::run(executor, operation::Scaled{norm / length}, static_cast<const T*>(x), count, x);
+    Map<InlineCpu>::run(executor, operation::Scaled{norm / length}, static_cast<const T*>(x), count, x);
   }
 };
 
 template <>
-struct ShortenGrad<CpuExecutor> {
+struct ShortenGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* x, std::int64_t count, double norm, T* d) {
     const double length = std::sqrt(cpu::sum_products(executor, x, x, count));
-    if (!(length > norm)) return CopyValues<CpuExecutor>::run(executor, dy, count, d);
+    if (!(length > norm)) return CopyValues<InlineCpu>::run(executor, dy, count, d);
     const double product = cpu::sum_products(executor, x, dy, count);
-    Combine<CpuExecutor>::run(executor, operation::Combined::shortened_grad(length, product, norm), dy, x, count, d);
+    Combine<InlineCpu>::run(executor, operation::Combined::shortened_grad(length, product, norm), dy, x, count, d);
   }
 };
 

@@ -14,7 +14,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct CtcAlign<CpuExecutor> {
+struct CtcAlign<InlineCpu> {
   static std::int64_t scratch(std::int64_t rows) noexcept { return cpu::RowFilter::scratch(rows); }
 
   template <class T>

@@ -16,7 +16,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct EditDistance<CpuExecutor> {
+struct EditDistance<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* a, const Segments& a_sequences, const T* b,
                   const Segments& b_sequences, bool normalized, float* y) {

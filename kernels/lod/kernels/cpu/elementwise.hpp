@@ -39,7 +39,7 @@ inline void combine(const F& f, const T* x, T y, std::int64_t count, T* z) {
 }  // namespace cpu
 
 template <>
-struct Map<CpuExecutor> {
+struct Map<InlineCpu> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, std::int64_t count, T* y) {
     const std::int64_t bytes = 2 * count * static_cast<std::int64_t>(sizeof(T));
@@ -54,7 +54,7 @@ struct Map<CpuExecutor> {
 };
 
 template <>
-struct Combine<CpuExecutor> {
+struct Combine<InlineCpu> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, std::int64_t count, T* z) {
     cpu::parallel_ranges(
@@ -64,7 +64,7 @@ struct Combine<CpuExecutor> {
 };
 
 template <>
-struct CombineRows<CpuExecutor> {
+struct CombineRows<InlineCpu> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, const Segments& sequences,
                   std::int64_t row_size, T* z) {

@@ -13,7 +13,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct GatherRows<CpuExecutor> {
+struct GatherRows<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const std::int64_t* ids, std::int64_t count,
                   std::int64_t row_size, std::int64_t skipped, T* y) {

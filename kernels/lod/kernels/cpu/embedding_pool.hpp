@@ -194,7 +194,7 @@ struct PartialGrads {
 }  // namespace cpu
 
 template <>
-struct EmbeddingPool<CpuExecutor> {
+struct EmbeddingPool<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences, PoolType type,
                   T pad_value, T* y) {
@@ -241,7 +241,7 @@ struct EmbeddingPool<CpuExecutor> {
 };
 
 template <>
-struct EmbeddingMaxPool<CpuExecutor> {
+struct EmbeddingMaxPool<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences, bool minimum,
                   T pad_value, T* y, std::int64_t* index) {
@@ -274,7 +274,7 @@ struct EmbeddingMaxPool<CpuExecutor> {
 };
 
 template <>
-struct SumLookUpGrads<CpuExecutor> {
+struct SumLookUpGrads<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUpGrad<T>& rows, const std::int64_t* order,
                   const Segments& groups, T* y) {
@@ -302,7 +302,7 @@ struct SumLookUpGrads<CpuExecutor> {
 };
 
 template <>
-struct LookUpWeightsGrad<CpuExecutor> {
+struct LookUpWeightsGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const T* dy, const std::int64_t* winners,
                   const Segments& sequences, PoolType type, T* dweights) {

@@ -12,7 +12,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct ForEachSequence<CpuExecutor> {
+struct ForEachSequence<InlineCpu> {
   template <class Body>
   static void run(const CpuExecutor& executor, const Segments& sequences, const Body& body) {
     // Nobody knows what a call costs: each row counts as what a thread is woken for.

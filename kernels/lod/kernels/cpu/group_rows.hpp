@@ -203,7 +203,7 @@ class RowSort {
 }  // namespace cpu
 
 template <>
-struct GroupRows<CpuExecutor> {
+struct GroupRows<InlineCpu> {
   static std::int64_t run(const CpuExecutor& executor, const std::int64_t* ids, std::int64_t count, std::int64_t,
                           std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
     groups[0] = 0;

@@ -13,7 +13,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct GruStep<CpuExecutor> {
+struct GruStep<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* products,
                   const T* recurrent_bias, const T* hidden_before, T* gates, T* memory, T* hidden) {
@@ -41,7 +41,7 @@ struct GruStep<CpuExecutor> {
 };
 
 template <>
-struct GruStepGrad<CpuExecutor> {
+struct GruStepGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* gates, const T* memory,
                   const T* hidden_before, const T* dhidden, T* dstate, T* dgates, T* dproducts) {

@@ -15,7 +15,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct Im2Sequence<CpuExecutor> {
+struct Im2Sequence<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* images, const ImagePatches& patches, const Segments& sequences,
                   T* y) {
@@ -56,7 +56,7 @@ struct Im2Sequence<CpuExecutor> {
 };
 
 template <>
-struct Im2SequenceGrad<CpuExecutor> {
+struct Im2SequenceGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const ImagePatches& patches, const Segments& sequences,
                   T* dx) {

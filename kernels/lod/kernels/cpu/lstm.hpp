@@ -13,7 +13,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct LstmStep<CpuExecutor> {
+struct LstmStep<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* cell_before, T* gates,
                   T* cell, T* hidden) {
@@ -37,7 +37,7 @@ struct LstmStep<CpuExecutor> {
 };
 
 template <>
-struct LstmStepGrad<CpuExecutor> {
+struct LstmStepGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* gates,
                   const T* cell_before, const T* cell, const T* dhidden, const T* dstate, T* dcell, T* dgates) {

@@ -365,7 +365,7 @@ void multiply(const CpuExecutor& executor, std::int64_t m, std::int64_t n, std::
 }  // namespace cpu
 
 template <>
-struct MatrixProduct<CpuExecutor> {
+struct MatrixProduct<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
                   std::int64_t k, double alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, double beta,

@@ -83,7 +83,7 @@ class PooledGroups {
 }  // namespace cpu
 
 template <>
-struct SumGroups<CpuExecutor> {
+struct SumGroups<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -93,7 +93,7 @@ struct SumGroups<CpuExecutor> {
 };
 
 template <>
-struct SetZero<CpuExecutor> {
+struct SetZero<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, T* y, std::int64_t count) {
     cpu::parallel_ranges(executor, count, count * static_cast<std::int64_t>(sizeof(T)),

@@ -57,7 +57,7 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
 }  // namespace cpu
 
 template <>
-struct Update<CpuExecutor> {
+struct Update<InlineCpu> {
   template <class Rule, class T, class S, std::size_t n>
   static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
                   const T* gradient, std::int64_t count) {
@@ -69,7 +69,7 @@ struct Update<CpuExecutor> {
 };
 
 template <>
-struct UpdateRows<CpuExecutor> {
+struct UpdateRows<InlineCpu> {
   template <class Rule, class T, class S, std::size_t n>
   static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
                   const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,

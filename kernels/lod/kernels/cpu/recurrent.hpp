@@ -57,7 +57,7 @@ void for_each_state(const CpuExecutor& executor, std::int64_t rows, std::int64_t
 namespace kernel {
 
 template <>
-struct TransposeMatrix<CpuExecutor> {
+struct TransposeMatrix<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, std::int64_t rows, std::int64_t columns, T* y) {
     // Square tiles: the lines of both matrices that a tile touches stay in the first-level cache.

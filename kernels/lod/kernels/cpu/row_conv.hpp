@@ -89,7 +89,7 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
 }  // namespace cpu
 
 template <>
-struct RowConv<CpuExecutor> {
+struct RowConv<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const T* filter, std::int64_t filter_rows, T* y) {
@@ -98,7 +98,7 @@ struct RowConv<CpuExecutor> {
 };
 
 template <>
-struct RowConvInputGrad<CpuExecutor> {
+struct RowConvInputGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   const T* filter, std::int64_t filter_rows, T* dx) {
@@ -107,7 +107,7 @@ struct RowConvInputGrad<CpuExecutor> {
 };
 
 template <>
-struct RowConvFilterGrad<CpuExecutor> {
+struct RowConvFilterGrad<InlineCpu> {
   /// The sum over all rows of dy[t] * {x[t], x[t + 1], ...}, zeros where the sequence has ended.
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const T* dy, const Segments& sequences,

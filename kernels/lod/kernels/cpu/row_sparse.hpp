@@ -17,7 +17,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct ScatterSums<CpuExecutor> {
+struct ScatterSums<InlineCpu> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -33,7 +33,7 @@ struct ScatterSums<CpuExecutor> {
 };
 
 template <>
-struct ScatterRows<CpuExecutor> {
+struct ScatterRows<InlineCpu> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -53,7 +53,7 @@ struct ScatterRows<CpuExecutor> {
 };
 
 template <>
-struct ScatterRowsGrad<CpuExecutor> {
+struct ScatterRowsGrad<InlineCpu> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, const T* x, T* d, T* dg) {

@@ -14,7 +14,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct RunCopy<CpuExecutor> {
+struct RunCopy<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* const* sources, const Segments& destination,
                   std::int64_t row_size, T* y) {
@@ -29,7 +29,7 @@ struct RunCopy<CpuExecutor> {
 };
 
 template <>
-struct CopyValues<CpuExecutor> {
+struct CopyValues<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, std::int64_t count, T* y) {
     const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));

@@ -71,7 +71,7 @@ struct FilterLines {
 }  // namespace cpu
 
 template <>
-struct SequenceConv<CpuExecutor> {
+struct SequenceConv<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const ContextWindow& window, const T* padding, const T* filter, std::int64_t columns, T* y) {
@@ -84,7 +84,7 @@ struct SequenceConv<CpuExecutor> {
 };
 
 template <>
-struct SequenceConvInputGrad<CpuExecutor> {
+struct SequenceConvInputGrad<InlineCpu> {
   /// Row t of x stands in the windows of the rows from t - start - length + 1 to t - start: its gradient is a
   /// convolution of dy, with the window the other way round.
   template <class T>
@@ -102,7 +102,7 @@ struct SequenceConvInputGrad<CpuExecutor> {
 };
 
 template <>
-struct SequenceConvFilterGrad<CpuExecutor> {
+struct SequenceConvFilterGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const T* dy, const Segments& sequences,
                   std::int64_t row_size, const ContextWindow& window, const T* padding, std::int64_t columns,
@@ -116,7 +116,7 @@ struct SequenceConvFilterGrad<CpuExecutor> {
 };
 
 template <>
-struct SequenceConvPaddingGrad<CpuExecutor> {
+struct SequenceConvPaddingGrad<InlineCpu> {
   /// A row of the padding stands at one place of the window of at most one row of each sequence. The rows of dy that
   /// belong to a place are summed, and the sums multiplied by the filter.
   template <class T>

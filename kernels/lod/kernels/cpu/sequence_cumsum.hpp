@@ -132,7 +132,7 @@ class RunningSums {
 }  // namespace cpu
 
 template <>
-struct SequenceCumsum<CpuExecutor> {
+struct SequenceCumsum<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool exclusive, bool reverse, T* y) {

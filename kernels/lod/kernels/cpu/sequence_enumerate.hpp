@@ -18,7 +18,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct SequenceEnumerate<CpuExecutor> {
+struct SequenceEnumerate<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t window, T pad_value,
                   T* y) {

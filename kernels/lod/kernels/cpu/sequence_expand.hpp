@@ -27,7 +27,7 @@ struct StridedRows {
 }  // namespace cpu
 
 template <>
-struct SequenceExpandGrad<CpuExecutor> {
+struct SequenceExpandGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& blocks, const Segments& sequences,
                   std::int64_t row_size, T* dx) {

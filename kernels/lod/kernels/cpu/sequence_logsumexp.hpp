@@ -30,7 +30,7 @@ inline A logsumexp_shift(A maximum) noexcept {
 }  // namespace cpu
 
 template <>
-struct SequenceLogsumexp<CpuExecutor> {
+struct SequenceLogsumexp<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     using A = Accumulator<T>;
@@ -89,7 +89,7 @@ struct SequenceLogsumexp<CpuExecutor> {
 };
 
 template <>
-struct ScaleSequences<CpuExecutor> {
+struct ScaleSequences<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* factors, const Segments& sequences, std::int64_t row_size,
                   T* y) {

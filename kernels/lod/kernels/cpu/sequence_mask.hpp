@@ -14,7 +14,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct SequenceMask<CpuExecutor> {
+struct SequenceMask<InlineCpu> {
   template <class U>
   static void run(const CpuExecutor& executor, const std::int64_t* lengths, std::int64_t count, std::int64_t max_length,
                   U* y) {

@@ -49,7 +49,7 @@ inline void pad_short_block(const T* x, std::int64_t from, std::int64_t to, std:
 }  // namespace cpu
 
 template <>
-struct SequencePad<CpuExecutor> {
+struct SequencePad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   std::int64_t padded_length, Side side, T pad_value, T* dense, std::int64_t* lengths) {
@@ -114,7 +114,7 @@ struct SequencePad<CpuExecutor> {
 };
 
 template <>
-struct SequenceUnpad<CpuExecutor> {
+struct SequenceUnpad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dense, std::int64_t padded_length, Side side,
                   const Segments& sequences, std::int64_t row_size, T* x) {

@@ -272,7 +272,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
 }  // namespace cpu
 
 template <>
-struct SequencePool<CpuExecutor> {
+struct SequencePool<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T pad_value, T* y) {
@@ -305,7 +305,7 @@ struct SequencePool<CpuExecutor> {
 };
 
 template <>
-struct SequenceMaxPool<CpuExecutor> {
+struct SequenceMaxPool<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool minimum, T pad_value, T* y, std::int64_t* index) {
@@ -318,7 +318,7 @@ struct SequenceMaxPool<CpuExecutor> {
 };
 
 template <>
-struct SequencePoolGrad<CpuExecutor> {
+struct SequencePoolGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T* dx) {
@@ -345,7 +345,7 @@ struct SequencePoolGrad<CpuExecutor> {
 };
 
 template <>
-struct SequenceMaxPoolGrad<CpuExecutor> {
+struct SequenceMaxPoolGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* index, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
@@ -363,7 +363,7 @@ struct SequenceMaxPoolGrad<CpuExecutor> {
 };
 
 template <>
-struct DividePooled<CpuExecutor> {
+struct DividePooled<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T* y) {

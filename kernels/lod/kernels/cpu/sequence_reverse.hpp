@@ -14,7 +14,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct SequenceReverse<CpuExecutor> {
+struct SequenceReverse<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));

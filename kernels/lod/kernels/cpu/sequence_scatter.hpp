@@ -15,7 +15,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct SequenceScatter<CpuExecutor> {
+struct SequenceScatter<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const std::int64_t* ids, const T* updates, const Segments& sequences,
                   std::int64_t columns, T* y) {
@@ -44,7 +44,7 @@ struct SequenceScatter<CpuExecutor> {
 };
 
 template <>
-struct SequenceScatterUpdatesGrad<CpuExecutor> {
+struct SequenceScatterUpdatesGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* ids, const Segments& sequences,
                   std::int64_t columns, T* dupdates) {

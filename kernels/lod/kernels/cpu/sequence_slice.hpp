@@ -14,7 +14,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 template <>
-struct SequenceSliceGrad<CpuExecutor> {
+struct SequenceSliceGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& parts, const std::int64_t* first_rows,
                   const Segments& sequences, std::int64_t row_size, T* dx) {

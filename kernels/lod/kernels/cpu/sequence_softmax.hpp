@@ -462,7 +462,7 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
 }  // namespace cpu
 
 template <>
-struct SequenceSoftmax<CpuExecutor> {
+struct SequenceSoftmax<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool logarithm, T* y) {
@@ -476,7 +476,7 @@ struct SequenceSoftmax<CpuExecutor> {
 };
 
 template <>
-struct SequenceSoftmaxGrad<CpuExecutor> {
+struct SequenceSoftmaxGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* y, const Segments& sequences,
                   std::int64_t row_size, bool logarithm, T* dx) {

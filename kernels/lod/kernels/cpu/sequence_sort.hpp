@@ -228,7 +228,7 @@ void write_sorted(const Entry* entries, std::int64_t count, const T* x, std::int
 }  // namespace cpu
 
 template <>
-struct SequenceSort<CpuExecutor> {
+struct SequenceSort<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
                   std::int64_t* index) {
@@ -279,7 +279,7 @@ struct SequenceSort<CpuExecutor> {
 };
 
 template <>
-struct SequenceTopK<CpuExecutor> {
+struct SequenceTopK<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
                   std::int64_t* index) {
@@ -336,7 +336,7 @@ struct SequenceTopK<CpuExecutor> {
 };
 
 template <>
-struct SequenceSortGrad<CpuExecutor> {
+struct SequenceSortGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* index, const Segments& parts,
                   const Segments& sequences, T* dx) {

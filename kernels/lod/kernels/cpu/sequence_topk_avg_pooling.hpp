@@ -53,7 +53,7 @@ void for_each_matrix_row(const CpuExecutor& executor, const T* x, const ChannelM
 }  // namespace cpu
 
 template <>
-struct SequenceTopKAvgPooling<CpuExecutor> {
+struct SequenceTopKAvgPooling<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const ChannelMatrices& matrices, const Segments& sequences,
                   std::span<const std::int64_t> topks, T* y) {
@@ -74,7 +74,7 @@ struct SequenceTopKAvgPooling<CpuExecutor> {
 };
 
 template <>
-struct SequenceTopKAvgPoolingGrad<CpuExecutor> {
+struct SequenceTopKAvgPoolingGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* x, const ChannelMatrices& matrices,
                   const Segments& sequences, std::span<const std::int64_t> topks, T* dx) {

@@ -39,7 +39,7 @@ inline std::uint64_t number_of(const std::byte* bytes, std::size_t count, std::u
 }  // namespace cpu
 
 template <>
-struct UniqueSequences<CpuExecutor> {
+struct UniqueSequences<InlineCpu> {
   template <class T, class SameLevels>
   static std::int64_t run(const CpuExecutor& executor, const T* x, const Segments& sequences,
                           const std::int64_t* children, std::int64_t row_size, const SameLevels& same_levels,

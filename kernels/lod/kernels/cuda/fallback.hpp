@@ -5,7 +5,7 @@
 #pragma once
 
 #include <lod/cuda/executor.hpp>
-#include <lod/kernels/cuda/kernels.hpp>
+#include <lod/kernels/compiled/kernels.hpp>
 #include <lod/kernels/thrust/checked_ids.hpp>
 #include <lod/kernels/thrust/clip.hpp>
 #include <lod/kernels/thrust/ctc_align.hpp>
@@ -52,8 +52,9 @@ using GroupRows = GroupRowsInPlaces;
 #define LOD_FALLBACK(name) \
   template <>              \
   struct name<CudaExecutor> : bulk::on_gpu::name {};
-LOD_CUDA_KERNELS(LOD_FALLBACK)
-LOD_CUDA_FILTERS(LOD_FALLBACK)
+LOD_SHARED_KERNELS(LOD_FALLBACK)
+LOD_CUDA_ONLY_KERNELS(LOD_FALLBACK)
+LOD_FILTERS(LOD_FALLBACK)
 #undef LOD_FALLBACK
 
 }  // namespace kernel

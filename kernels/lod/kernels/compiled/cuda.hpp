@@ -4,28 +4,14 @@
 #pragma once
 
 #include <lod/cuda/executor.hpp>
-#include <lod/kernels/cuda/boundary.hpp>
-#include <lod/kernels/cuda/kernels.hpp>
+#include <lod/kernels/compiled/boundary.hpp>
+#include <lod/kernels/compiled/kernels.hpp>
 #include <lod/target.hpp>
 
-#include <concepts>
 #include <cstdint>
-#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
-
-/// Whether the library has the elements, if any, that an argument points to. Masks may be of bool, too.
-template <class Name, class A>
-inline constexpr bool has_elements = true;
-template <class Name, class P>
-inline constexpr bool has_elements<Name, P*> = compiled::has_elements<std::remove_const_t<P>> ||
-                                               (std::same_as<Name, compiled::name::SequenceMask> &&
-                                                std::same_as<P, bool>);
-template <class Name, class P>
-inline constexpr bool has_elements<Name, P* const*> = has_elements<Name, P*>;
-template <class Name, class P>
-inline constexpr bool has_elements<Name, P**> = has_elements<Name, P*>;
 
 template <class Name>
 struct Compiled {
@@ -41,7 +27,8 @@ struct Compiled {
 #define LOD_COMPILED(kernel_name) \
   template <>                     \
   struct kernel_name<CudaExecutor> : Compiled<compiled::name::kernel_name> {};
-LOD_CUDA_KERNELS(LOD_COMPILED)
+LOD_SHARED_KERNELS(LOD_COMPILED)
+LOD_CUDA_ONLY_KERNELS(LOD_COMPILED)
 #undef LOD_COMPILED
 
 template <class Name>
@@ -56,7 +43,7 @@ struct CompiledFilter : Compiled<Name> {
 #define LOD_COMPILED(filter_name) \
   template <>                     \
   struct filter_name<CudaExecutor> : CompiledFilter<compiled::name::filter_name> {};
-LOD_CUDA_FILTERS(LOD_COMPILED)
+LOD_FILTERS(LOD_COMPILED)
 #undef LOD_COMPILED
 
 }  // namespace kernel

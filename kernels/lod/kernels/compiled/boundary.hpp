@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What goes between a library of kernels that nvcc has compiled and its users: what compiled.hpp calls,
-/// kernels/instantiate defines.
+/// What goes between compiled kernels and their users: what cuda.hpp and cpu.hpp call, kernels/instantiate defines.
 ///
 /// The names of operations and their types depend on the flags that a file is compiled with: see <lod/target.hpp>. A
-/// library has one set of flags, and its users have any. So nothing with such a name goes from one to the other: here
+/// library has flags of its own, and its users have any. So nothing with such a name goes from one to the other: here
 /// kernels and types have names of their own, and what has such a type goes as its bytes.
 #pragma once
 
-#include <lod/cuda/executor.hpp>
 #include <lod/float16.hpp>
 #include <lod/kernel.hpp>
-#include <lod/kernels/cuda/kernels.hpp>
+#include <lod/kernels/compiled/kernels.hpp>
 #include <lod/ops.hpp>
 #include <lod/target.hpp>
 
@@ -21,14 +19,20 @@
 #include <cstdint>
 #include <type_traits>
 
+namespace lod {
+class CpuExecutor;
+class CudaExecutor;
+}  // namespace lod
+
 namespace lod::compiled {
 
 /// What kernels and types are called between the library and its users.
 namespace name {
 
 #define LOD_NAME(kernel) struct kernel;
-LOD_CUDA_KERNELS(LOD_NAME)
-LOD_CUDA_FILTERS(LOD_NAME)
+LOD_SHARED_KERNELS(LOD_NAME)
+LOD_CUDA_ONLY_KERNELS(LOD_NAME)
+LOD_FILTERS(LOD_NAME)
 #undef LOD_NAME
 
 /// The first step of a filter.
@@ -87,11 +91,25 @@ struct ResultOf<name::GroupRows> {
   using type = std::int64_t;
 };
 
-/// Enqueues a kernel. Undefined symbols of this name are kernels that the library does not have.
+// Undefined symbols of these names are kernels that the library does not have.
+
+/// Enqueues a kernel for a GPU.
 template <class Kernel, class... Arguments>
 [[gnu::used]] typename ResultOf<Kernel>::type enqueue(const CudaExecutor& executor, Arguments... arguments);
+/// Runs a kernel for CPUs, by `instruction_set()`.
+template <class Kernel, class... Arguments>
+[[gnu::used]] typename ResultOf<Kernel>::type run(const CpuExecutor& executor, Arguments... arguments);
+/// @{
+/// Runs it by the instruction set that is named.
+template <class Kernel, class... Arguments>
+[[gnu::used]] typename ResultOf<Kernel>::type run_by_baseline(const CpuExecutor& executor, Arguments... arguments);
+template <class Kernel, class... Arguments>
+[[gnu::used]] typename ResultOf<Kernel>::type run_by_avx2(const CpuExecutor& executor, Arguments... arguments);
+template <class Kernel, class... Arguments>
+[[gnu::used]] typename ResultOf<Kernel>::type run_by_avx512(const CpuExecutor& executor, Arguments... arguments);
+/// @}
 
-/// Whether the library has kernels for elements of type T.
+/// Whether libraries have kernels for elements of type T.
 template <class T>
 inline constexpr bool has_elements =
     std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, float16> || std::same_as<T, bfloat16> ||
@@ -183,6 +201,24 @@ struct Passed<P*> {
 };
 template <>
 struct Passed<std::nullptr_t>;  // it has to be said of which type
+
+/// Whether libraries have the elements, if any, that an argument points to. Masks may be of bool, too.
+template <class Name, class A>
+inline constexpr bool has_elements = true;
+template <class Name, class P>
+inline constexpr bool has_elements<Name, P*> = compiled::has_elements<std::remove_const_t<P>> ||
+                                               (std::same_as<Name, compiled::name::SequenceMask> &&
+                                                std::same_as<P, bool>);
+template <class Name, class P>
+inline constexpr bool has_elements<Name, P* const*> = has_elements<Name, P*>;
+template <class Name, class P>
+inline constexpr bool has_elements<Name, P**> = has_elements<Name, P*>;
+template <class Name, class T>
+inline constexpr bool has_elements<Name, LookUp<T>> = compiled::has_elements<T>;
+template <class Name, class T>
+inline constexpr bool has_elements<Name, LookUpGrad<T>> = compiled::has_elements<T>;
+template <class Name, class T>
+inline constexpr bool has_elements<Name, NumberedRows<T>> = compiled::has_elements<T>;
 
 }  // namespace kernel
 }  // namespace lod::inline LOD_TARGET

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The kernels that there are for GPUs, by name.
+/// The kernels that compiled libraries have, by name: of(name) for each of them. A name is that of a template over
+/// executors in lod::kernel. For GPUs it is that of its body in lod::kernel::bulk, too, but where cuda/fallback.hpp
+/// says otherwise.
 #pragma once
 
-/// of(name) for each of them. A name is that of a template over executors in lod::kernel, and of its body in
-/// lod::kernel::bulk, but where fallback.hpp says otherwise.
 // clang-format off
-#define LOD_CUDA_KERNELS(of) \
-  of(CheckIds) \
+// For CPUs and for GPUs.
+#define LOD_SHARED_KERNELS(of) \
   of(Combine) \
   of(CombineRows) \
   of(CopyValues) \
@@ -16,20 +16,16 @@
   of(EmbeddingMaxPool) \
   of(EmbeddingPool) \
   of(GatherRows) \
-  of(GroupOfRows) \
   of(GroupRows) \
   of(GruStep) \
   of(GruStepGrad) \
   of(Im2Sequence) \
   of(Im2SequenceGrad) \
-  of(ListLookUps) \
-  of(ListRows) \
   of(LookUpWeightsGrad) \
   of(LstmStep) \
   of(LstmStepGrad) \
   of(Map) \
   of(MatrixProduct) \
-  of(NameRows) \
   of(RowConv) \
   of(RowConvFilterGrad) \
   of(RowConvInputGrad) \
@@ -74,7 +70,20 @@
   of(UpdateRows)
 
 // Those in two steps: see kernel::SequenceErase.
-#define LOD_CUDA_FILTERS(of) \
+#define LOD_FILTERS(of) \
   of(CtcAlign) \
   of(SequenceErase)
+
+// For GPUs only: what a CPU does on the way.
+#define LOD_CUDA_ONLY_KERNELS(of) \
+  of(CheckIds) \
+  of(GroupOfRows) \
+  of(ListLookUps) \
+  of(ListRows) \
+  of(NameRows)
+
+// For CPUs, and out of no library: they call a function of the caller's.
+#define LOD_INLINE_KERNELS(of) \
+  of(ForEachSequence) \
+  of(UniqueSequences)
 // clang-format on

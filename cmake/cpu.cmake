@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# lodtensor::cpu: the kernels for CPUs as a library, compiled once for each instruction set, of which a program takes the
+# widest that its processor has.
+set(lodtensor_cpu_folder "${PROJECT_SOURCE_DIR}/kernels/instantiate")
+file(GLOB lodtensor_cpu_sources CONFIGURE_DEPENDS "${lodtensor_cpu_folder}/*.cpp")
+set(lodtensor_cpu_types ${lodtensor_cpu_sources})
+list(FILTER lodtensor_cpu_types EXCLUDE REGEX "/instruction_set\\.cpp$")
+
+add_library(lodtensor_cpu STATIC ${lodtensor_cpu_sources})
+add_library(lodtensor::cpu ALIAS lodtensor_cpu)
+set_target_properties(lodtensor_cpu PROPERTIES EXPORT_NAME cpu POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(lodtensor_cpu PUBLIC lodtensor::lodtensor)
+target_compile_definitions(lodtensor_cpu PRIVATE LOD_RUN=run_by_baseline LOD_RUN_ANY INTERFACE LOD_CPU_LIBRARY)
+set(lodtensor_cpu_targets lodtensor_cpu)
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND CMAKE_OBJCOPY)
+  target_compile_definitions(lodtensor_cpu PRIVATE LOD_HAS_WIDER_SETS)
+  set(lodtensor_cpu_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt)
+  set(lodtensor_cpu_avx512 ${lodtensor_cpu_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+  foreach(set IN ITEMS avx2 avx512)
+    foreach(source IN LISTS lodtensor_cpu_types)
+      get_filename_component(type "${source}" NAME_WE)
+      set(target lodtensor_cpu_${type}_${set})
+      add_library(${target} OBJECT "${source}")
+      set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+      target_link_libraries(${target} PRIVATE lodtensor::lodtensor)
+      target_compile_definitions(${target} PRIVATE LOD_RUN=run_by_${set})
+      # g++ has a binding for variables of which a whole program must have one; it would make them global again.
+      target_compile_options(${target} PRIVATE ${lodtensor_cpu_${set}} $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+      list(APPEND lodtensor_cpu_targets ${target})
+      # Functions of the standard library, and all others that are not inlined, have one name for all sets, of which a
+      # linker keeps any: it must not be one that a lesser processor cannot run. So all names but those of the kernels
+      # become the file's own; to that end, what may be dropped for another file's must not be any more.
+      set(object "${CMAKE_CURRENT_BINARY_DIR}/${type}_${set}.o")
+      add_custom_command(OUTPUT "${object}"
+        COMMAND "${CMAKE_LINKER}" -r --force-group-allocation -o "${object}" "$<TARGET_OBJECTS:${target}>"
+        COMMAND "${CMAKE_OBJCOPY}" --wildcard --keep-global-symbol=_ZN3lod8compiled*run_by_${set}* "${object}"
+        DEPENDS "$<TARGET_OBJECTS:${target}>" VERBATIM)
+      target_sources(lodtensor_cpu PRIVATE "${object}")
+    endforeach()
+  endforeach()
+endif()
+
+foreach(target IN LISTS lodtensor_cpu_targets)
+  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
+    $<$<BOOL:${LODTENSOR_WARNINGS_AS_ERRORS}>:-Werror>)
+  if(TARGET lodtensor::openmp)
+    target_link_libraries(${target} PRIVATE lodtensor::openmp)
+  endif()
+endforeach()

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_instances.hpp"
+
+#include <cstdint>
+
+static_assert(lod::kernel::instantiate<lod::kernel::CpuLibrary, std::int32_t>());
