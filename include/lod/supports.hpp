@@ -110,8 +110,8 @@ struct OnCpu {
 namespace op {}
 
 /// Whether there are kernels of an operation for tensors on a device. Those for the CPU come with every operation
-/// (<lod/cpu.hpp>), those for GPUs with most (<lod/cuda.cuh>); a back end for another device specialises this for each
-/// operation that it has.
+/// (<lod/cpu.hpp>), those for GPUs with all that need not wait there (<lod/cuda.cuh>); a back end for another device
+/// specialises this for each operation that it has.
 template <class Op, class Device>
 inline constexpr bool has_kernels = std::same_as<Device, Cpu> ||
                                     (std::same_as<Device, Cuda> && !requires { Op::on_cpu_only; });
@@ -127,6 +127,14 @@ namespace detail {
 template <class Op, class T>
 constexpr void check_elements() noexcept {
   Op::template check<Op, T>();
+}
+
+/// A compile error, unless the operation works in the memory of a device, for those of which a twin waits.
+template <class Op, class Device>
+constexpr void check_waits_for_nothing() noexcept {
+  static_assert(has_kernels<Op, Device>,
+                "on a GPU this operation would have to wait for what it computes: its twin does, whose name ends in "
+                "_and_wait");
 }
 
 }  // namespace detail

@@ -111,6 +111,7 @@ constexpr bool instantiate_ids() {
     static_assert(is_there<Library, name::GroupOfRows>());
     static_assert(is_there<Library, name::ListLookUps>());
     static_assert(is_there<Library, name::NameRows>());
+    static_assert(is_there<Library, name::ShiftRows>());
   }
   static_assert(is_there<Library, name::SequenceMask, bool>());
   return true;
@@ -135,7 +136,11 @@ constexpr void instantiate_numbers() {
   static_assert(is_there<Library, name::GatherRows, T>());
   static_assert(is_there<Library, name::Im2Sequence, T>());
   static_assert(is_there<Library, name::Im2SequenceGrad, T>());
-  if constexpr (Library::on_gpu) static_assert(is_there<Library, name::ListRows, T>());
+  if constexpr (Library::on_gpu) {
+    static_assert(is_there<Library, name::FindTwins, T>());
+    static_assert(is_there<Library, name::ListRows, T>());
+    static_assert(is_there<Library, name::NumberSequences, T>());
+  }
   static_assert(is_there<Library, name::LookUpWeightsGrad, T>());
   static_assert(is_there<Library, name::Map, operation::Clipped, T>());
   static_assert(is_there<Library, name::Map, operation::Scaled, T>());

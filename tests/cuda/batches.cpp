@@ -99,6 +99,24 @@ TEST_CASE("on a GPU: levels") {
   });
 }
 
+TEST_CASE("on a GPU: functions of the user's for each sequence") {
+  Engine engine(15);
+  const LoD index = nested();
+  const auto x = real_numbers<float>(engine, index, {3});
+  check_on_gpu("map_sequences", [&](auto& call) {
+    const auto same = [](const auto& sequence) { return sequence; };
+    lod::map_sequences_into(call.executor(), call.on(x), same, call.template out<float>());
+  });
+  check_on_gpu("for_each_sequence", [&](auto& call) {
+    auto& y = call.template out<float>();
+    lod::lod_reset_into(call.executor(), call.on(x), index, y);
+    const auto sequences = call.on(x).view();
+    lod::for_each_sequence(call.executor(), y, 0, [&](const auto& sequence, std::int64_t i) {
+      lod::sequence_reverse_into(call.executor(), sequences.element(i), {}, sequence);
+    });
+  });
+}
+
 TEST_CASE("on a GPU: elementwise, with all forms of the second argument") {
   Engine engine(6);
   const LoD index = nested();

@@ -103,6 +103,17 @@ TEST_CASE("on a GPU: gradients of what is row-sparse") {
       lod::clip_by_norm_grad_into(call.executor(), merged, call.on(g), norm, call.template out_rows<float>());
     }
   });
+  check_on_gpu("split_selected_rows and split_selected_rows_grad", [&](auto& call) {
+    using Rows = SelectedRows<float, typename std::remove_cvref_t<decltype(call)>::Device>;
+    auto& merged = call.template out_rows<float>();  // some of its places name no row
+    lod::merge_add_into(call.executor(), call.on(g), merged);
+    for (const Rows* const rows : {&call.on(g), static_cast<const Rows*>(&merged)}) {
+      auto& parts = call.template kept<std::vector<Rows>>();
+      lod::split_selected_rows_into(call.executor(), *rows, {4, 0, 11}, parts);
+      for (Rows& part : parts) call.result(part);
+      lod::split_selected_rows_grad_into(call.executor(), parts, call.template out_rows<float>());
+    }
+  });
   const LoD index = LoD::from_lengths({{3, 0, 30, 2}});
   const auto ids = random_ids(engine, index, 12);
   const auto weights = real_numbers<float>(engine, index, {}), dpooled = real_numbers<float>(engine, {4, 3});

@@ -118,7 +118,7 @@ TEST_CASE("on a GPU: what keeps the rows") {
   });
 }
 
-TEST_CASE("on a GPU: what waits, to know how many rows are left") {
+TEST_CASE("on a GPU: what waits, to know how large its results are") {
   Engine engine(4);
   const LoD index = nested();
   const auto x = random_ids(engine, index, 5);
@@ -137,6 +137,18 @@ TEST_CASE("on a GPU: what waits, to know how many rows are left") {
     const auto aligned = lod::ctc_align_and_wait(executor, gx, options);
     CHECK(same_bits(lod::to<lod::Cpu>(executor, aligned), lod::ctc_align(on_cpu, x, options)));
   }
+  const auto check_unique = [&](const auto& there, const auto& here) {
+    const auto found = lod::unique_sequences_and_wait(executor, there);
+    const auto expected = lod::unique_sequences(on_cpu, here);
+    CHECK(same_bits(lod::to<lod::Cpu>(executor, found.values), expected.values));
+    CHECK(same_bits(lod::to<lod::Cpu>(executor, found.index), expected.index));
+    CHECK(same_bits(lod::to<lod::Cpu>(executor, found.counts), expected.counts));
+  };
+  const auto twice = lod::concat(on_cpu, x, x);
+  check_unique(lod::to<lod::Cuda>(executor, twice), twice);
+  check_unique(gx.slice(1, 4), x.slice(1, 4));
+  const auto single = lod::flatten(on_cpu, x);
+  check_unique(lod::to<lod::Cuda>(executor, single), single);
 }
 
 TEST_CASE("on a GPU: restructuring") {

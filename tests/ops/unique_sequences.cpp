@@ -125,6 +125,25 @@ TEST_CASE("unique_sequences: the same for any number of threads, and a second ca
   }
 }
 
+TEST_CASE("unique_sequences_and_wait: on the CPU the same, where a second call allocates nothing") {
+  CountingResource resource;
+  const lod::CpuExecutor executor(2, &resource);
+  const auto x = LoDTensor<int>::from_nested(std::vector<std::vector<int>>{{1}, {2, 3}, {1}, {}});
+  const auto expected = lod::unique_sequences(x);
+  CHECK(same_bits(lod::unique_sequences_and_wait(x).values, expected.values));
+  LoDTensor<int> values(&resource);
+  LoDTensor<std::int64_t> which(&resource), counts(&resource);
+  int before = -1;
+  for (int call = 0; call < 2; ++call) {
+    before = resource.allocations;
+    lod::unique_sequences_and_wait_into(executor, x, values, which, counts);
+  }
+  CHECK(resource.allocations == before);
+  CHECK(same_bits(which, expected.index));
+  CHECK(same_bits(counts, expected.counts));
+  CHECK(lod::infer_unique_sequences_and_wait(describe(x)).index == lod::infer_unique_sequences(describe(x)).index);
+}
+
 TEST_CASE("unique_sequences: views as outputs must have the shape and the levels of the results") {
   const auto x = LoDTensor<int>::from_nested(std::vector<std::vector<int>>{{1}, {2, 3}, {1}});
   const lod::CpuExecutor executor(1);

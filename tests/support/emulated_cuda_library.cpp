@@ -16,3 +16,6 @@ static_assert((lod::kernel::instantiate_of_ids<lod::kernel::CudaLibrary, std::in
 static_assert(is_there<lod::kernel::CudaLibrary, name::CopyValues, std::int64_t>());
 static_assert(is_there<lod::kernel::CudaLibrary, name::SequenceEnumerate, std::int64_t>());
 static_assert(is_there<lod::kernel::CudaLibrary, name::SequenceMask, std::int64_t>());
+static_assert(is_there<lod::kernel::CudaLibrary, name::FindTwins, std::int64_t>());
+static_assert(is_there<lod::kernel::CudaLibrary, name::NumberSequences, std::int64_t>());
+static_assert(is_there<lod::kernel::CudaLibrary, name::RunCopy, std::int64_t>());

@@ -74,6 +74,7 @@ void keep_or_move(const Arguments<E, Copy, T>& a) {
   lod::remove_level_grad(e, flat, index);
   lod::insert_level_grad(e, lod::insert_level(e, flat, 0, LoD::from_lengths({{1, 2}})), flat.lod());
   lod::flatten_grad(e, lod::flatten(e, x), index);
+  lod::unique_sequences_and_wait(e, x);
   lod::transpose_levels_grad(e, lod::transpose_levels(e, x), index);
   lod::lod_reset_grad(e, lod::lod_reset(e, x, LoD()), index);
   const std::vector<std::int64_t> offsets = {0, 1, 5};
@@ -94,6 +95,8 @@ void keep_or_move(const Arguments<E, Copy, T>& a) {
   lod::shrink_rnn_memory_grad(e, lod::shrink_rnn_memory(e, x, a.table, 1), index, a.table, 1);
   lod::reorder_lod_tensor_by_rank_grad(e, lod::reorder_lod_tensor_by_rank(e, x, a.table), a.table);
   lod::sequence_reverse_grad(e, lod::sequence_reverse(e, x));
+  lod::for_each_sequence(e, x, 0, [&](const auto& sequence) { lod::sequence_reverse(e, sequence); });
+  lod::map_sequences(e, x, [&](const auto& sequence) { return lod::sequence_reverse(e, sequence); });
   lod::sequence_concat_grad(e, lod::sequence_concat(e, x, x), lods);
   const std::vector<std::int64_t> first = {1, 0, 0}, counts = {1, 0, 1};
   lod::sequence_slice_grad(e, lod::sequence_slice(e, x, first, counts), index, first, counts);
@@ -147,6 +150,7 @@ void with_rows(const Arguments<E, Copy, T>& a) {
   const auto& e = a.executor;
   const auto g = a.rows();
   const std::vector<std::int64_t> listed = {4, 0, 4};
+  lod::split_selected_rows_grad(e, lod::split_selected_rows(e, g, {3, 4}));
   const auto merged = lod::merge_add(e, g);
   lod::merge_add_grad(e, merged, listed);
   lod::merge_average_grad(e, lod::merge_average(e, g), listed);

@@ -26,14 +26,15 @@
 #include <vector>
 
 namespace lod::op {
-struct for_each_sequence : elements::Any, elements::OnCpu {};
-struct map_sequences : elements::Any, elements::OnCpu {};
+struct for_each_sequence : elements::Any {};
+struct map_sequences : elements::Any {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// run(executor, sequences, body): body(i) for each sequence, on all threads; it throws nothing.
+/// run(executor, sequences, body): body(i) for each sequence, on all threads of the CPU that may be used; it throws
+/// nothing.
 template <class Executor>
 struct ForEachSequence : Missing<Executor> {};
 }  // namespace kernel
@@ -121,6 +122,9 @@ using mapped_t = std::remove_cvref_t<std::invoke_result_t<F&, View>>;
 /// sequences of its own, so that f may write to the rows of its sequence: the view lets it, where x is not const.
 /// Longer sequences count for more when the work is shared out, and any two rows are worth a second thread.
 ///
+/// Of a tensor on a GPU, the views are of memory there, and one thread of the CPU calls f for one sequence after the
+/// other: f enqueues operations, with the same executor; nothing waits unless f does.
+///
 /// Where f throws, that for the first such sequence passes through, and sequences behind it may have been left out.
 /// Throws OutOfRange for the level.
 template <Executor E, class X, class F>
@@ -143,12 +147,12 @@ void for_each_sequence(X&& x, int level, F&& f) {
 
 /// y[i] = f(x[i]): what f makes of each sequence of the outermost level (of each row, where x has no level), as a
 /// batch. f gets a view and returns a tensor or a view, all with the same number of levels and the same row shape; y
-/// has that row shape and one level more. Several threads call f at a time. Where there is no sequence, f is called
-/// once with an empty one, so that y has the row shape and the levels of the results.
+/// has that row shape and one level more. f is called as `for_each_sequence` does. Where there is no sequence, f is
+/// called once with an empty one, so that y has the row shape and the levels of the results.
 ///
 /// What f returns is kept until all of it is there, then copied; a second call allocates nothing but what f does. `y`
-/// must not overlap it. Throws what f throws, for the
-/// first sequence for which it does; InvalidLoD and ShapeMismatch for results that differ in levels or row shape.
+/// must not overlap it. Throws what f throws, for the first sequence for which it does; InvalidLoD and ShapeMismatch
+/// for results that differ in levels or row shape.
 template <Executor E, LoDTensorLike X, class F, class Y>
 void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
   using View = LoDTensorView<const value_type_t<X>, device_t<X>>;

@@ -80,6 +80,7 @@ template <class Op, class Kernel, Executor E, class View, class Rule, class Y>
 void filter_rows_into(const E& executor, const View& x, const Rule& rule, const char* what, Y&& y) {
   using T = value_type_t<View>;
   detail::check_elements<Op, T>();
+  detail::check_waits_for_nothing<Op, typename E::device>();
   check_has_level(x, what);
   if (x.row_size() != 1) {
     throw ShapeMismatch(detail::text({what, ": rows of shape ", to_string(x.row_shape()), ", expected one id a row"}));

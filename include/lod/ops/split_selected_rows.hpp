@@ -11,8 +11,10 @@
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/merge_rows.hpp>
+#include <lod/ops/row_places.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/selected_rows.hpp>
+#include <lod/staging.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
@@ -24,46 +26,51 @@
 #include <vector>
 
 namespace lod::op {
-struct split_selected_rows : elements::Any, elements::OnCpu {};
-struct split_selected_rows_grad : elements::Any, elements::OnCpu {};
+struct split_selected_rows : elements::Any {};
+struct split_selected_rows_grad : elements::Any {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
 
-/// The tensor cut into sections of so many rows of its height: part s lists the rows of section s, in the order of g,
-/// repeated ones too, their ids counted from the start of the section. Sections may be empty. Throws ShapeMismatch for
-/// a negative section, and unless the sections add up to the height. No part may be g. Semantics: PaddlePaddle's
-/// split_selected_rows.
-template <Executor E, class T, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
-void split_selected_rows_into(const E& executor, const SelectedRows<T, typename E::device>& g,
-                              const Sections& height_sections,
-                              std::vector<SelectedRows<T, typename E::device>>& parts) {
-  const auto heights = operation::ids_of(height_sections);
-  const Workspace::Loan<std::int64_t> starts(executor.workspace(), static_cast<std::int64_t>(heights.size()) + 1);
+namespace kernel {
+/// run(executor, ids, count, first, height, shift, y): y[i] = ids[i] + shift for ids in [first, first + height), -1 for
+/// others. For GPUs.
+template <class Executor>
+struct ShiftRows : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+/// starts[s] = the first row of section s, behind the last the height. Throws what split_selected_rows throws.
+inline void find_sections(std::span<const std::int64_t> heights, std::int64_t height, std::int64_t* starts) {
   starts[0] = 0;
   for (std::size_t s = 0; s < heights.size(); ++s) {
-    const auto section = static_cast<std::int64_t>(s);
     if (heights[s] < 0) {
       throw ShapeMismatch(
           detail::text({"split_selected_rows: section ", s, " of height ", heights[s], ", expected 0 or more"}));
     }
-    if (__builtin_add_overflow(starts[section], heights[s], &starts[section + 1])) {
+    if (__builtin_add_overflow(starts[s], heights[s], &starts[s + 1])) {
       throw ShapeMismatch("split_selected_rows: the heights of the sections exceed 64 bits");
     }
   }
-  const auto sections = static_cast<std::int64_t>(heights.size());
-  if (starts[sections] != g.height()) {
-    throw ShapeMismatch(detail::text({"split_selected_rows: sections of height ", starts[sections],
-                                      " in all, expected ", g.height(), " as the tensor has"}));
+  if (starts[heights.size()] != height) {
+    throw ShapeMismatch(detail::text({"split_selected_rows: sections of height ", starts[heights.size()],
+                                      " in all, expected ", height, " as the tensor has"}));
   }
-  // The positions of the rows by section, a counting sort.
+}
+
+/// The rows of g by section, on the CPU: a counting sort.
+template <Executor E, class T>
+void split_by_section(const E& executor, const SelectedRows<T>& g, std::span<const std::int64_t> heights,
+                      const std::int64_t* starts, std::vector<SelectedRows<T>>& parts) {
+  const auto sections = static_cast<std::int64_t>(heights.size());
   const auto count = static_cast<std::int64_t>(g.rows().size());
   const Workspace::Loan<std::int64_t> section_of(executor.workspace(), count), positions(executor.workspace(), count);
   const Workspace::Loan<std::int64_t> ids(executor.workspace(), count);
   const Workspace::Loan<std::int64_t> ends(executor.workspace(), sections + 1);
   std::fill_n(ends.data(), sections + 1, 0);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t* const first = starts.data() + 1;
+    const std::int64_t* const first = starts + 1;
     section_of[i] = std::upper_bound(first, first + sections, g.rows()[static_cast<std::size_t>(i)]) - first;
     ++ends[section_of[i] + 1];
   }
@@ -73,7 +80,6 @@ void split_selected_rows_into(const E& executor, const SelectedRows<T, typename 
     positions[place] = i;
     ids[place] = g.rows()[static_cast<std::size_t>(i)] - starts[section_of[i]];
   }
-  parts.resize(heights.size(), SelectedRows<T, typename E::device>(executor.resource()));
   for (std::int64_t s = 0, begin = 0; s < sections; begin = ends[s++]) {
     auto& part = parts[static_cast<std::size_t>(s)];
     const std::int64_t size = ends[s] - begin;
@@ -81,6 +87,34 @@ void split_selected_rows_into(const E& executor, const SelectedRows<T, typename 
                 g.row_shape());
     kernel::GatherRows<E>::run(executor, g.value().data(), positions.data() + begin, size, g.row_size(),
                                std::int64_t{-1}, part.value().data());
+  }
+}
+
+}  // namespace operation
+
+/// The tensor cut into sections of so many rows of its height: part s lists the rows of section s, in the order of g,
+/// repeated ones too, their ids counted from the start of the section. Sections may be empty. Throws ShapeMismatch for
+/// a negative section, and unless the sections add up to the height. No part may be g. On a GPU, where nobody waits to
+/// count, each part has as many places as g, of which those of its section name a row. Semantics: PaddlePaddle's
+/// split_selected_rows.
+template <Executor E, class T, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
+void split_selected_rows_into(const E& executor, const SelectedRows<T, typename E::device>& g,
+                              const Sections& height_sections,
+                              std::vector<SelectedRows<T, typename E::device>>& parts) {
+  const auto heights = operation::ids_of(height_sections);
+  const Workspace::Loan<std::int64_t> starts(executor.workspace(), static_cast<std::int64_t>(heights.size()) + 1);
+  operation::find_sections(heights, g.height(), starts.data());
+  parts.resize(heights.size(), SelectedRows<T, typename E::device>(executor.resource()));
+  if constexpr (operation::on_cpu<E>) {
+    operation::split_by_section(executor, g, heights, starts.data(), parts);
+  } else {
+    const std::int64_t count = g.value().rows();
+    for (std::size_t s = 0; s < heights.size(); ++s) {
+      const std::int64_t start = starts.data()[s];
+      std::int64_t* const ids = operation::make_places(executor, parts[s], count, heights[s], g.row_shape());
+      kernel::ShiftRows<E>::run(executor, g.rows().data(), count, start, heights[s], -start, ids);
+      kernel::CopyValues<E>::run(executor, g.value().data(), count * g.row_size(), parts[s].value().data());
+    }
   }
 }
 template <Executor E, class T, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
@@ -104,8 +138,8 @@ void split_selected_rows_grad_into(const E& executor, const std::vector<Selected
                                    SelectedRows<T, typename E::device>& dg) {
   if (dparts.empty()) throw ShapeMismatch("split_selected_rows_grad: no parts, expected at least one");
   const auto parts = static_cast<std::int64_t>(dparts.size());
-  const Workspace::Loan<std::int64_t> offsets(executor.workspace(), parts + 1);
-  const Workspace::Loan<const T*> sources(executor.workspace(), parts);
+  const operation::Array<E, std::int64_t> offsets(executor, parts + 1);
+  const operation::Array<E, const T*> sources(executor, parts);
   std::int64_t height = 0, longest = 0, part = 0;
   offsets[0] = 0;
   for (const auto& dpart : dparts) {
@@ -113,22 +147,32 @@ void split_selected_rows_grad_into(const E& executor, const std::vector<Selected
     if (__builtin_add_overflow(height, dpart.height(), &height)) {
       throw ShapeMismatch("split_selected_rows_grad: the heights of the parts exceed 64 bits");
     }
-    const auto size = static_cast<std::int64_t>(dpart.rows().size());
+    const std::int64_t size = dpart.value().rows();
     longest = std::max(longest, size);
     sources[part] = dpart.value().data();
     offsets[part + 1] = offsets[part] + size;
     ++part;
   }
-  const Workspace::Loan<std::int64_t> rows(executor.workspace(), offsets[parts]);
-  std::int64_t* next = rows.data();
-  std::int64_t start = 0;
-  for (const auto& dpart : dparts) {
-    for (const std::int64_t row : dpart.rows()) *next++ = start + row;
-    start += dpart.height();
-  }
   const Shape& row_shape = dparts.front().row_shape();
-  dg.resize(rows.span(), height, row_shape);
-  kernel::RunCopy<E>::run(executor, sources.data(), kernel::Segments{offsets.data(), parts, longest},
+  std::int64_t start = 0;
+  if constexpr (operation::on_cpu<E>) {
+    const Workspace::Loan<std::int64_t> rows(executor.workspace(), offsets[parts]);
+    std::int64_t* next = rows.data();
+    for (const auto& dpart : dparts) {
+      for (const std::int64_t row : dpart.rows()) *next++ = start + row;
+      start += dpart.height();
+    }
+    dg.resize(rows.span(), height, row_shape);
+  } else {
+    std::int64_t* ids = operation::make_places(executor, dg, offsets[parts], height, row_shape);
+    for (const auto& dpart : dparts) {
+      const std::int64_t size = dpart.value().rows();
+      kernel::ShiftRows<E>::run(executor, dpart.rows().data(), size, std::int64_t{0}, dpart.height(), start, ids);
+      ids += size;
+      start += dpart.height();
+    }
+  }
+  kernel::RunCopy<E>::run(executor, sources.on_device(), operation::segments(offsets, parts, longest),
                           row_shape.elements(), dg.value().data());
 }
 template <Executor E, class T>

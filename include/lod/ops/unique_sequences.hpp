@@ -9,13 +9,16 @@
 #include <lod/lod_index.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/output.hpp>
+#include <lod/staging.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace lod::op {
 struct unique_sequences : elements::Any, elements::OnCpu {};
+struct unique_sequences_and_wait : elements::Any {};
 }  // namespace lod::op
 
 namespace lod::inline LOD_TARGET {
@@ -30,12 +33,101 @@ struct UniqueSequences {
 
 namespace kernel {
 /// run(executor, x, sequences, children, row_size, same_levels, first, index): first[u] = the first occurrence of the
-/// u-th different sequence, index[i] = which one sequence i is; returns how many there are. Sequences are the same
-/// where same_levels(i, j) says so and their rows have the same bits. children[i] to children[i + 1] are what sequence
-/// i holds of the next level.
+/// u-th different sequence, index[i] = which one sequence i is, both for the CPU; returns how many there are. Sequences
+/// are the same where same_levels(i, j) says so and their rows have the same bits. children[i] to children[i + 1] are
+/// what sequence i holds of the next level.
 template <class Executor>
 struct UniqueSequences : Missing<Executor> {};
+/// run(executor, x, sequences, children, row_size, numbers, left): numbers[i] = a number made of the bits of sequence
+/// i, its length and its children, left[i] = i.
+template <class Executor>
+struct NumberSequences : Missing<Executor> {};
+/// run(executor, x, sequences, row_size, numbers, count, left, twins): twins[i] = the first of the `count` sequences in
+/// `left` that has the number of sequence i, for each i in `left`. Then `left` becomes the sequences whose twin has
+/// other rows, in order, and twins[sequences.size] how many these are: none, but for accidents.
+template <class Executor>
+struct FindTwins : Missing<Executor> {};
 }  // namespace kernel
+
+namespace operation {
+
+/// What kernel::UniqueSequences does, where kernels find sequences with the same rows; levels are compared here.
+template <Executor E, class T, class SameLevels>
+std::int64_t unique_by_twins(const E& executor, const T* x, const kernel::Segments& sequences,
+                             const std::int64_t* children, std::int64_t row_size, const SameLevels& same_levels,
+                             std::int64_t* first, std::int64_t* index) {
+  const std::int64_t size = sequences.size;
+  const kernel::Scratch<E, std::int64_t> numbers(executor, size), left(executor, size), found(executor, size + 1);
+  const Workspace::Loan<std::int64_t> twins(executor.workspace(), size + 1), next(executor.workspace(), size);
+  if (size > 0) {
+    kernel::NumberSequences<E>::run(executor, x, sequences, children, row_size, numbers.data(), left.data());
+  }
+  for (std::int64_t count = size; count > 0; count = twins[size]) {
+    kernel::FindTwins<E>::run(executor, x, sequences, row_size, static_cast<const std::int64_t*>(numbers.data()), count,
+                              left.data(), found.data());
+    if constexpr (on_cpu<E>) {
+      std::copy_n(found.data(), size + 1, twins.data());
+    } else {
+      executor.resource()->download(twins.data(), found.data(), twins.span().size_bytes());
+      executor.rethrow_faults();
+    }
+  }
+  // Of those with the same rows but different levels, each leads to the next.
+  std::int64_t different = 0;
+  for (std::int64_t i = 0; i < size; ++i) {
+    next[i] = -1;
+    std::int64_t other = twins[i];
+    while (other != i && !same_levels(other, i)) {
+      if (next[other] < 0) next[other] = i;
+      other = next[other];
+    }
+    if (other == i) {
+      first[different] = i;
+      index[i] = different++;
+    } else {
+      index[i] = index[other];
+    }
+  }
+  return different;
+}
+
+template <class Op, Executor E, LoDTensorLike X, class Values, class Index, class Counts>
+void unique_into(const E& executor, const X& x, Values&& values, Index&& index, Counts&& counts) {
+  detail::check_waits_for_nothing<Op, typename E::device>();
+  const auto view = x.view();
+  const LoDView levels = view.lod_view();
+  const std::int64_t size = view.size();
+  const OutermostSegments<E> sequences(executor, levels);
+  const std::int64_t* children = sequences.get().offsets;
+  if (levels.levels() > 0) children = on_device(executor, levels, {levels.offsets(0).data(), size, 0}).offsets;
+  const Workspace::Loan<std::int64_t> first(executor.workspace(), size);
+  const Array<E, std::int64_t> which(executor, size);
+  const std::int64_t different = kernel::UniqueSequences<E>::run(
+      executor, view.data(), sequences.get(), children, view.row_size(),
+      [&](std::int64_t i, std::int64_t j) { return levels.element(i) == levels.element(j); }, first.data(),
+      which.data());
+  const Array<E, std::int64_t> times(executor, different);
+  std::fill_n(times.data(), different, std::int64_t{0});
+  for (std::int64_t i = 0; i < size; ++i) ++times[which[i]];
+
+  const Rearrangement chosen(executor, view, different, [&](std::int64_t i) { return first[i]; });
+  check_output(values, chosen.levels(), view.row_shape());
+  check_output(index, PlainRows{size}, {});
+  const auto to_counts = prepare(executor, counts, PlainRows{different}, {});
+  const auto to_index = prepare(executor, index, PlainRows{size}, {});
+  kernel::CopyValues<E>::run(executor, times.on_device(), different, to_counts.data());
+  kernel::CopyValues<E>::run(executor, which.on_device(), size, to_index.data());
+  chosen.write(values);
+}
+
+template <Executor E, LoDTensorLike X>
+auto no_unique_sequences(const E& executor) {
+  using Numbers = LoDTensor<std::int64_t, device_t<X>>;
+  return UniqueSequences<value_type_t<X>, device_t<X>>{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
+                                                       Numbers(executor.resource()), Numbers(executor.resource())};
+}
+
+}  // namespace operation
 
 /// The sequences of the outermost level of x, or its rows where it has no level, without repetitions. Two are the same
 /// where they have the same lengths at every level below and the same values, bit by bit: 0.0 and -0.0 are different,
@@ -45,40 +137,35 @@ struct UniqueSequences : Missing<Executor> {};
 /// The outputs must not overlap x. x is `select(values, index)`.
 template <Executor E, LoDTensorLike X, class Values, class Index, class Counts>
 void unique_sequences_into(const E& executor, const X& x, Values&& values, Index&& index, Counts&& counts) {
-  const auto view = x.view();
-  const LoDView levels = view.lod_view();
-  const std::int64_t size = view.size();
-  const operation::OutermostSegments<E> sequences(executor, levels);
-  const std::int64_t* children = levels.levels() > 0 ? levels.offsets(0).data() : sequences.get().offsets;
-  const Workspace::Loan<std::int64_t> first(executor.workspace(), size), numbers(executor.workspace(), size);
-  const std::int64_t different = kernel::UniqueSequences<E>::run(
-      executor, view.data(), sequences.get(), children, view.row_size(),
-      [&](std::int64_t i, std::int64_t j) { return levels.element(i) == levels.element(j); }, first.data(),
-      numbers.data());
-
-  const operation::Rearrangement chosen(executor, view, different, [&](std::int64_t i) { return first[i]; });
-  operation::check_output(values, chosen.levels(), view.row_shape());
-  operation::check_output(index, operation::PlainRows{size}, {});
-  const auto times = operation::prepare(executor, counts, operation::PlainRows{different}, {});
-  const auto which = operation::prepare(executor, index, operation::PlainRows{size}, {});
-  for (std::int64_t& count : times.values()) count = 0;
-  for (std::int64_t i = 0; i < size; ++i) {
-    which.data()[i] = numbers[i];
-    ++times.data()[numbers[i]];
-  }
-  chosen.write(values);
+  operation::unique_into<op::unique_sequences>(executor, x, values, index, counts);
 }
 template <Executor E, LoDTensorLike X>
 UniqueSequences<value_type_t<X>, device_t<X>> unique_sequences(const E& executor, const X& x) {
-  using Numbers = LoDTensor<std::int64_t, device_t<X>>;
-  UniqueSequences<value_type_t<X>, device_t<X>> y{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
-                                                  Numbers(executor.resource()), Numbers(executor.resource())};
+  auto y = operation::no_unique_sequences<E, X>(executor);
   unique_sequences_into(executor, x, y.values, y.index, y.counts);
   return y;
 }
 template <LoDTensorLike X>
 auto unique_sequences(const X& x) {
   return unique_sequences(default_executor<device_t<X>>(), x);
+}
+
+/// `unique_sequences` for any device. How many sequences are different follows from the values: on a GPU, waits for all
+/// that is enqueued before it can size the results, so that no graph can be captured from it, and throws as
+/// `CudaExecutor::synchronize` does.
+template <Executor E, LoDTensorLike X, class Values, class Index, class Counts>
+void unique_sequences_and_wait_into(const E& executor, const X& x, Values&& values, Index&& index, Counts&& counts) {
+  operation::unique_into<op::unique_sequences_and_wait>(executor, x, values, index, counts);
+}
+template <Executor E, LoDTensorLike X>
+UniqueSequences<value_type_t<X>, device_t<X>> unique_sequences_and_wait(const E& executor, const X& x) {
+  auto y = operation::no_unique_sequences<E, X>(executor);
+  unique_sequences_and_wait_into(executor, x, y.values, y.index, y.counts);
+  return y;
+}
+template <LoDTensorLike X>
+auto unique_sequences_and_wait(const X& x) {
+  return unique_sequences_and_wait(default_executor<device_t<X>>(), x);
 }
 
 /// What `unique_sequences` gives, described.
@@ -88,12 +175,13 @@ struct UniqueSequencesDesc {
   LoDTensorDesc counts;
 };
 
-/// What `unique_sequences` gives, described: see <lod/infer.hpp>.
+/// What `unique_sequences` and `unique_sequences_and_wait` give, described: see <lod/infer.hpp>.
 inline UniqueSequencesDesc infer_unique_sequences(const LoDTensorDesc& x) {
   infer::Batch values(x, "unique_sequences");
   const std::int64_t size = values.size();
   values.rows = infer::unknown;
   return {values, infer::Batch(DataType::INT64, size, {}, 0), infer::Batch(DataType::INT64, infer::unknown, {}, 0)};
 }
+inline UniqueSequencesDesc infer_unique_sequences_and_wait(const LoDTensorDesc& x) { return infer_unique_sequences(x); }
 
 }  // namespace lod::inline LOD_TARGET

@@ -6,6 +6,7 @@
 #include <lod/cuda/executor.hpp>
 #include <lod/kernels/compiled/boundary.hpp>
 #include <lod/kernels/compiled/kernels.hpp>
+#include <lod/kernels/cuda/on_the_cpu.hpp>
 #include <lod/target.hpp>
 
 #include <cstdint>

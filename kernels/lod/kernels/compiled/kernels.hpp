@@ -77,10 +77,13 @@
 // For GPUs only: what a CPU does on the way.
 #define LOD_CUDA_ONLY_KERNELS(of) \
   of(CheckIds) \
+  of(FindTwins) \
   of(GroupOfRows) \
   of(ListLookUps) \
   of(ListRows) \
-  of(NameRows)
+  of(NameRows) \
+  of(NumberSequences) \
+  of(ShiftRows)
 
 // For CPUs, and out of no library: they call a function of the caller's.
 #define LOD_INLINE_KERNELS(of) \

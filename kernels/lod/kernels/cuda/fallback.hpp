@@ -6,6 +6,7 @@
 
 #include <lod/cuda/executor.hpp>
 #include <lod/kernels/compiled/kernels.hpp>
+#include <lod/kernels/cuda/on_the_cpu.hpp>
 #include <lod/kernels/thrust/checked_ids.hpp>
 #include <lod/kernels/thrust/clip.hpp>
 #include <lod/kernels/thrust/ctc_align.hpp>
@@ -38,6 +39,8 @@
 #include <lod/kernels/thrust/sequence_softmax.hpp>
 #include <lod/kernels/thrust/sequence_sort.hpp>
 #include <lod/kernels/thrust/sequence_topk_avg_pooling.hpp>
+#include <lod/kernels/thrust/split_selected_rows.hpp>
+#include <lod/kernels/thrust/unique_sequences.hpp>
 #include <lod/target.hpp>
 
 namespace lod::inline LOD_TARGET {

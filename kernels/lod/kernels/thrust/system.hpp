@@ -8,7 +8,6 @@
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/target.hpp>
 
-#include <thrust/copy.h>
 #include <thrust/execution_policy.h>
 #include <thrust/for_each.h>
 #include <thrust/functional.h>
@@ -23,10 +22,6 @@
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
-
-struct IsSet {
-  LOD_HOST_DEVICE bool operator()(bool flag) const noexcept { return flag; }
-};
 
 /// body(row, column) by the number of an element.
 template <class Body>
@@ -95,10 +90,6 @@ class Algorithms {
     ::thrust::exclusive_scan(policy_, numbers, numbers + count, numbers);
   }
   /// @}
-  /// The positions of the flags that are set, in order; returns how many they are, and waits for that.
-  std::int64_t positions(const bool* flags, std::int64_t count, std::int64_t* found) const {
-    return ::thrust::copy_if(policy_, Numbers(0), Numbers(count), flags, found, IsSet()) - found;
-  }
   /// body(0); waits for it.
   template <class U, class Body>
   U answer(const Body& body) const {

@@ -49,52 +49,15 @@ LOD_HOST_DEVICE inline bool same_bytes(const unsigned char* a, const unsigned ch
   return true;
 }
 
-struct UniqueSequences {
-  template <class E, class T, class SameLevels>
-  static std::int64_t run(const E& executor, const T* x, const Segments& sequences, const std::int64_t* children,
-                          std::int64_t row_size, const SameLevels& same_levels, std::int64_t* first,
-                          std::int64_t* index) {
-    const std::int64_t size = sequences.size, row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
-    const Scratch<E, std::int64_t> twins(executor, size), next(executor, size);
-    find_twins(executor, reinterpret_cast<const unsigned char*>(x), sequences, children, row_bytes, twins.data(),
-               next.data());
-    // Levels are compared here, as the host alone can do. Of those with the same rows but different levels, each leads
-    // to the next.
-    std::int64_t different = 0;
-    for (std::int64_t i = 0; i < size; ++i) {
-      next[i] = -1;
-      std::int64_t other = twins[i];
-      while (other != i && !same_levels(other, i)) {
-        if (next[other] < 0) next[other] = i;
-        other = next[other];
-      }
-      if (other == i) {
-        first[different] = i;
-        index[i] = different++;
-      } else {
-        index[i] = index[other];
-      }
-    }
-    return different;
-  }
-
-  /// twins[i] = the first sequence that has the rows of sequence i and as many children. `left` is scratch for a number
-  /// for each sequence. A function of its own: nvcc allows no bodies in one whose template arguments are lambdas of a
-  /// caller.
-  template <class E>
-  static void find_twins(const E& executor, const unsigned char* bytes, const Segments& sequences,
-                         const std::int64_t* children, std::int64_t row_bytes, std::int64_t* twins,
-                         std::int64_t* left) {
-    const std::int64_t size = sequences.size, rows = sequences.rows();
-    const Scratch<E, std::uint64_t> number_loan(executor, size), key_loan(executor, size);
-    const Scratch<E, bool> unlike_loan(executor, size);
-    std::uint64_t* const numbers = number_loan.data();
-    std::uint64_t* const keys = key_loan.data();
-    bool* const unlike = unlike_loan.data();
-
+struct NumberSequences {
+  template <class E, class T>
+  static void run(const E& executor, const T* x, const Segments& sequences, const std::int64_t* children,
+                  std::int64_t row_size, std::int64_t* numbers, std::int64_t* left) {
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(x);
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
     // The sum of a number for each row, which knows its place: rows may be added in any order.
     sum_sequences<std::int64_t>(
-        executor, sequences, rows, 1,
+        executor, sequences, sequences.rows(), 1,
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t) {
           const std::uint64_t number = number_of(bytes + (sequences.begin(i) + row) * row_bytes, row_bytes);
           return static_cast<std::int64_t>(mixed(number, static_cast<std::uint64_t>(row)));
@@ -102,48 +65,72 @@ struct UniqueSequences {
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t, std::int64_t sum) {
           const auto length = static_cast<std::uint64_t>(sequences.length(i));
           const auto held = static_cast<std::uint64_t>(children[i + 1] - children[i]);
-          numbers[i] = mixed(mixed(static_cast<std::uint64_t>(sum), length), held);
+          numbers[i] = static_cast<std::int64_t>(mixed(mixed(static_cast<std::uint64_t>(sum), length), held));
           left[i] = i;
         });
-    // Once, but for accidents: then those that are unlike the first of their number are compared among themselves.
-    // `left` has the sequences whose twin is not known, in order.
-    for (std::int64_t count = size; count > 0;) {
-      for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) { keys[k] = numbers[left[k]]; });
-      System<E>(executor).sort_by_key(keys, count, left);
-      for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) {
-        std::int64_t low = 0, high = k;  // the first with this number
-        while (low < high) {
-          const std::int64_t middle = low + (high - low) / 2;
-          if (keys[middle] < keys[k]) {
-            low = middle + 1;
-          } else {
-            high = middle;
-          }
+  }
+};
+
+struct FindTwins {
+  template <class E, class T>
+  static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size,
+                  const std::int64_t* numbers, std::int64_t count, std::int64_t* left, std::int64_t* twins) {
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(x);
+    const std::int64_t size = sequences.size, row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const Scratch<E, std::int64_t> key_loan(executor, count), unlike_loan(executor, size);
+    std::int64_t* const keys = key_loan.data();
+    std::int64_t* const unlike = unlike_loan.data();
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) { keys[k] = numbers[left[k]]; });
+    System<E>(executor).sort_by_key(keys, count, left);
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) {
+      std::int64_t low = 0, high = k;  // the first with this number
+      while (low < high) {
+        const std::int64_t middle = low + (high - low) / 2;
+        if (keys[middle] < keys[k]) {
+          low = middle + 1;
+        } else {
+          high = middle;
         }
-        twins[left[k]] = left[low];
-      });
-      sum_sequences<std::int64_t>(
-          executor, sequences, rows, 1,
-          [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t) -> std::int64_t {
-            const std::int64_t twin = twins[i];
-            if (twin == i || sequences.length(twin) != sequences.length(i)) return 0;
-            return same_bytes(bytes + (sequences.begin(i) + row) * row_bytes,
-                              bytes + (sequences.begin(twin) + row) * row_bytes, row_bytes)
-                       ? 0
-                       : 1;
-          },
-          [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t, std::int64_t differences) {
-            unlike[i] = differences > 0 || sequences.length(twins[i]) != sequences.length(i);
-          });
-      count = System<E>(executor).positions(unlike, size, left);
-    }
+      }
+      twins[left[k]] = left[low];
+    });
+    sum_sequences<std::int64_t>(
+        executor, sequences, sequences.rows(), 1,
+        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t) -> std::int64_t {
+          const std::int64_t twin = twins[i];
+          if (twin == i || sequences.length(twin) != sequences.length(i)) return 0;
+          return same_bytes(bytes + (sequences.begin(i) + row) * row_bytes,
+                            bytes + (sequences.begin(twin) + row) * row_bytes, row_bytes)
+                     ? 0
+                     : 1;
+        },
+        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t, std::int64_t differences) {
+          unlike[i] = differences > 0 || sequences.length(twins[i]) != sequences.length(i) ? 1 : 0;
+        });
+    System<E>(executor).inclusive_scan(unlike, size);
+    for_each(executor, size, [=] LOD_HOST_DEVICE(std::int64_t i) {
+      const std::int64_t before = i > 0 ? unlike[i - 1] : 0;
+      if (unlike[i] != before) left[before] = i;
+      if (i == size - 1) twins[size] = unlike[i];
+    });
   }
 };
 
 }  // namespace bulk
 
 template <class Policy>
-struct UniqueSequences<ThrustExecutor<Policy>> : bulk::UniqueSequences {};
+struct NumberSequences<ThrustExecutor<Policy>> : bulk::NumberSequences {};
+template <class Policy>
+struct FindTwins<ThrustExecutor<Policy>> : bulk::FindTwins {};
+template <class Policy>
+struct UniqueSequences<ThrustExecutor<Policy>> {
+  template <class T, class SameLevels>
+  static std::int64_t run(const ThrustExecutor<Policy>& executor, const T* x, const Segments& sequences,
+                          const std::int64_t* children, std::int64_t row_size, const SameLevels& same_levels,
+                          std::int64_t* first, std::int64_t* index) {
+    return operation::unique_by_twins(executor, x, sequences, children, row_size, same_levels, first, index);
+  }
+};
 
 }  // namespace kernel
 }  // namespace lod::inline LOD_TARGET

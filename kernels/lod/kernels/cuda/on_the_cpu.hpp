@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// What the CPU does about sequences on a GPU, whatever compiler compiles it.
+#pragma once
+
+#include <lod/cuda/executor.hpp>
+#include <lod/ops/for_each_sequence.hpp>
+#include <lod/ops/unique_sequences.hpp>
+#include <lod/target.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+template <>
+struct ForEachSequence<CudaExecutor> {
+  template <class Body>
+  static void run(const CudaExecutor&, const Segments& sequences, const Body& body) {
+    // What one call enqueues comes before what the next one does: one thread, in order.
+    for (std::int64_t i = 0; i < sequences.size; ++i) body(i);
+  }
+};
+
+template <>
+struct UniqueSequences<CudaExecutor> {
+  template <class T, class SameLevels>
+  static std::int64_t run(const CudaExecutor& executor, const T* x, const Segments& sequences,
+                          const std::int64_t* children, std::int64_t row_size, const SameLevels& same_levels,
+                          std::int64_t* first, std::int64_t* index) {
+    return operation::unique_by_twins(executor, x, sequences, children, row_size, same_levels, first, index);
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The ids of sections of row-sparse tensors, where these are.
+#pragma once
+
+#include <lod/kernels/thrust/bulk.hpp>
+#include <lod/ops/split_selected_rows.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::bulk {
+
+struct ShiftRows {
+  template <class E>
+  static void run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t first,
+                  std::int64_t height, std::int64_t shift, std::int64_t* y) {
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
+      // What names no row is negative, hence before the first.
+      y[i] = ids[i] >= first && ids[i] - first < height ? ids[i] + shift : -1;
+    });
+  }
+};
+
+}  // namespace kernel::bulk
+}  // namespace lod::inline LOD_TARGET
