@@ -13,7 +13,12 @@ target_link_libraries(lodtensor_cpu PUBLIC lodtensor::lodtensor)
 target_compile_definitions(lodtensor_cpu PRIVATE LOD_RUN=run_by_baseline LOD_RUN_ANY INTERFACE LOD_CPU_LIBRARY)
 set(lodtensor_cpu_targets lodtensor_cpu)
 
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND CMAKE_OBJCOPY)
+execute_process(COMMAND "${CMAKE_LINKER}" --help OUTPUT_VARIABLE linker_options ERROR_QUIET)
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  message(STATUS "lodtensor::cpu: of this architecture there is one instruction set only")
+elseif(NOT CMAKE_OBJCOPY OR NOT linker_options MATCHES "--force-group-allocation")
+  message(STATUS "lodtensor::cpu: for the baseline only, since objcopy or GNU ld were not found")
+else()
   target_compile_definitions(lodtensor_cpu PRIVATE LOD_HAS_WIDER_SETS)
   set(lodtensor_cpu_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt)
   set(lodtensor_cpu_avx512 ${lodtensor_cpu_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
@@ -42,6 +47,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND CMAKE_OBJCOPY)
 endif()
 
 foreach(target IN LISTS lodtensor_cpu_targets)
+  # The linker and objcopy take files one by one.
+  set_target_properties(${target} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
   target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
     $<$<BOOL:${LODTENSOR_WARNINGS_AS_ERRORS}>:-Werror>)
   if(TARGET lodtensor::openmp)
