@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Counts what a test program allocates: replaces operator new. The thread sanitizer of clang replaces it too; the
-/// preset `threads` has the linker take the first one that it sees, which is this.
+/// Counts what a test program allocates: replaces operator new, where nobody else does.
 #include "support/count_allocations.hpp"
 
 #include <cstddef>
@@ -9,6 +8,7 @@
 #include <cstdlib>
 #include <new>
 
+#ifndef LOD_TEST_THREAD_SANITIZER
 namespace {
 
 void* count_and_allocate(std::size_t bytes, std::size_t alignment) {
@@ -37,3 +37,5 @@ void* count_and_allocate(std::size_t bytes, std::size_t alignment) {
 [[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+#endif

@@ -84,7 +84,7 @@ TEST_CASE("encode: appends with one allocation at most, and none where there is 
   std::string out = "before";
   const std::int64_t at_first = lod_test::allocations;
   lod::encode(v, out);
-  CHECK(lod_test::allocations - at_first == 1);
+  CHECK(lod_test::allocations - at_first == (lod_test::counts_allocations ? 1 : 0));
   CHECK(out == "before" + lod::encode(v));
   out.clear();
   const std::int64_t with_room = lod_test::allocations;

@@ -8,6 +8,18 @@
 
 namespace lod_test {
 
+/// Whether they are: the thread sanitizer of clang keeps an operator new of its own.
+#ifdef __has_feature
+#  if __has_feature(thread_sanitizer)
+#    define LOD_TEST_THREAD_SANITIZER
+#  endif
+#endif
+#ifdef LOD_TEST_THREAD_SANITIZER
+inline constexpr bool counts_allocations = false;
+#else
+inline constexpr bool counts_allocations = true;
+#endif
+
 /// How often operator new was called since the program began.
 inline std::atomic<std::int64_t> allocations = 0;
 /// The bytes that it gave, those that are free again included.
