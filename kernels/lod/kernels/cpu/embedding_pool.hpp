@@ -131,8 +131,7 @@ class PooledLookUps {
     if (!sums) return fill(out, row_size_, pad_value_);
     if (sequences_.length(i) == 1) {
       // Such a row may be its own sum, in which a -0 stays; a sum from 0 on has none.
-      for (std::int64_t column = 0; column < row_size_; ++column) out[column] = static_cast<T>(sums[column] + A{});
-      return;
+      return convert(sums, row_size_, out, [](const auto& sum) { return sum + A{}; });
     }
     if constexpr (std::same_as<T, A>) {
       if (type_ == PoolType::SUM) return output_.copy(sums, row_size_, out);

@@ -74,8 +74,7 @@ struct Im2SequenceGrad<InlineCpu> {
           add_patches(dy + sequences.begin(image) * patches.patch_size(), patches, sequences.length(image),
                       patches.patches_in_a_row[image], plane % patches.channels, line % height, sums);
         }
-        T* const out = dx + line * width;
-        for (std::int64_t column = 0; column < width; ++column) out[column] = static_cast<T>(sums[column]);
+        cpu::convert(sums, width, dx + line * width);
       }
     });
   }

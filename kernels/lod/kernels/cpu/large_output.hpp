@@ -5,6 +5,7 @@
 /// lines, which spares the second.
 #pragma once
 
+#include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/target.hpp>
@@ -13,10 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-
-#ifdef __SSE2__
-#  include <immintrin.h>
-#endif
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {

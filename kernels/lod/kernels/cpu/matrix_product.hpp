@@ -114,7 +114,7 @@ class Product {
     const auto write = [=](std::int64_t row, std::int64_t column, std::int64_t count, const A* sums) {
       T* to = c + row * ldc + column;
       if (beta == A{}) {
-        for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(alpha * sums[i]);
+        convert(sums, count, to, [=](const auto& sum) { return alpha * sum; });
       } else {
         for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(alpha * sums[i] + beta * static_cast<A>(to[i]));
       }

@@ -23,8 +23,7 @@ inline V sigmoid(const V& x) {
 /// `count` numbers, at most a vector; zeros behind them, and zeros where x is null.
 template <class T>
 inline Vector<T> load_state(const T* x, std::int64_t count) {
-  if (!x) return Vector<T>(Accumulator<T>{});
-  return count == lanes<T> ? load(x) : load(x, count, Accumulator<T>{});
+  return x ? load_vector(x, count) : Vector<T>(Accumulator<T>{});
 }
 template <class T>
 inline void store_state(T* y, const Vector<T>& vector, std::int64_t count) {

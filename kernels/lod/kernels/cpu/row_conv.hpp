@@ -80,8 +80,7 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
           store_first(sums + here + at, xsimd::select(is_there, more, sum), count, 0);
         });
       }
-      T* const out = y + begin * row_size;
-      for (std::int64_t at = 0; at < (end - begin) * row_size; ++at) out[at] = static_cast<T>(sums[at]);
+      convert(sums, (end - begin) * row_size, y + begin * row_size);
     }
   });
 }
@@ -140,7 +139,7 @@ struct RowConvFilterGrad<InlineCpu> {
           return cpu::ComputedRows{compute, blocks(thread)};
         },
         rows, term_size, rows * (term_size + row_size) * static_cast<std::int64_t>(sizeof(T)), sums.data());
-    for (std::int64_t i = 0; i < term_size; ++i) dfilter[i] = static_cast<T>(sums[i]);
+    cpu::convert(sums.data(), term_size, dfilter);
   }
 };
 

@@ -5,6 +5,7 @@
 /// that is there, with plain loops beside it.
 #pragma once
 
+#include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/target.hpp>
 
@@ -14,10 +15,6 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-
-#ifdef __AVX2__
-#  include <immintrin.h>
-#endif
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {

@@ -27,7 +27,7 @@ struct ScatterSums<InlineCpu> {
         cpu::prefetch(y + to[group + cpu::prefetch_distance] * row_size, row_size);
       }
       T* const row = y + to[group] * row_size;
-      for (std::int64_t i = 0; i < row_size; ++i) row[i] = static_cast<T>(f(static_cast<A>(row[i]), sums[i]));
+      cpu::convert(row, sums, row_size, row, f);
     });
   }
 };

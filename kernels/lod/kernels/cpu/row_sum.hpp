@@ -342,7 +342,7 @@ inline const Accumulator<T>* single_row(const T* row, std::int64_t row_size, Acc
   if constexpr (std::same_as<T, Accumulator<T>>) {
     return row;
   } else {
-    for (std::int64_t i = 0; i < row_size; ++i) scratch[i] = static_cast<Accumulator<T>>(row[i]);
+    convert(row, row_size, scratch);
     return scratch;
   }
 }

@@ -22,7 +22,7 @@ inline void widen(const T* x, std::int64_t count, Accumulator<T>* to) noexcept {
   if constexpr (std::same_as<T, Accumulator<T>>) {
     copy(x, count, to);
   } else {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<Accumulator<T>>(x[i]);
+    convert(x, count, to);
   }
 }
 

@@ -30,8 +30,8 @@ class RunningSums {
  public:
   /// What stands before a leaf.
   struct Base {
-    A* sums;
-    A* errors;
+    A* sums = nullptr;
+    A* errors = nullptr;
     void reset(std::int64_t row_size) const noexcept {
       fill(sums, row_size, A{});
       fill(errors, row_size, A{});
@@ -41,7 +41,12 @@ class RunningSums {
     }
     /// The sum of all rows so far, those of the leaf being `sum`.
     T operator()(std::int64_t column, A sum) const noexcept {
-      return static_cast<T>(plus(sums[column], plus(sum, errors[column])));
+      return static_cast<T>(sums ? plus(sums[column], plus(sum, errors[column])) : sum);
+    }
+    /// Those of `count` columns from `first` on.
+    Vector<T> operator()(std::int64_t first, std::int64_t count, const Vector<T>& sum) const noexcept {
+      if (!sums) return sum;
+      return load_vector(sums + first, count) + (sum + load_vector(errors + first, count));
     }
   };
 
@@ -49,21 +54,30 @@ class RunningSums {
       : row_size_(row_size), exclusive_(exclusive), reverse_(reverse) {}
 
   /// The running sums of `count` rows from x on, at most a leaf of them: written to y where that is not null. Their
-  /// totals go to totals[0 .. row_size).
+  /// totals go to totals[0 .. row_size). Where nothing stands before the leaf, `base` has no sums.
   void leaf(const T* x, std::int64_t count, const Base& base, A* totals, T* y) const noexcept {
     if (row_size_ == 1) {
       scalar_leaf(x, count, base, totals, y);
       return;
     }
     fill(totals, row_size_, A{});
-    for (std::int64_t k = 0; k < count; ++k) {
-      const std::int64_t row = reverse_ ? count - 1 - k : k;
-      const T* const from = x + row * row_size_;
-      T* const to = y ? y + row * row_size_ : nullptr;
-      for (std::int64_t i = 0; i < row_size_; ++i) {
-        const A before = totals[i];
-        totals[i] = plus(before, static_cast<A>(from[i]));
-        if (to) to[i] = base(i, exclusive_ ? before : totals[i]);
+    // A few rows at a time, which stay in the first-level cache until all their columns have been summed.
+    constexpr std::int64_t vectors = 4, step = 16;
+    for (std::int64_t begin = 0; begin < count; begin += step) {
+      const std::int64_t end = std::min(begin + step, count);
+      const std::int64_t first = reverse_ ? count - 1 - begin : begin;
+      const T* const from = x + first * row_size_;
+      T* const to = y ? y + first * row_size_ : nullptr;
+      if (!masked<T> && row_size_ < lanes<T>) {
+        sum_narrow_rows(from, end - begin, base, totals, to);
+        continue;
+      }
+      std::int64_t column = 0;
+      for (; column + vectors * lanes<T> <= row_size_; column += vectors * lanes<T>) {
+        sum_columns<vectors>(from, end - begin, column, lanes<T>, base, totals, to);
+      }
+      for (; column < row_size_; column += lanes<T>) {
+        sum_columns<1>(from, end - begin, column, std::min(lanes<T>, row_size_ - column), base, totals, to);
       }
     }
   }
@@ -95,6 +109,39 @@ class RunningSums {
   }
 
  private:
+  /// So many vectors of columns from `first` on, the last of which has `width` numbers, of `count` rows: from x on, or
+  /// back from there.
+  template <std::size_t vectors>
+  void sum_columns(const T* x, std::int64_t count, std::int64_t first, std::int64_t width, const Base& base, A* totals,
+                   T* y) const noexcept {
+    const std::int64_t step = reverse_ ? -row_size_ : row_size_;
+    Vector<T> sums[vectors];
+    for (std::size_t v = 0; v < vectors; ++v) sums[v] = load_vector(totals + first + v * Vector<T>::size, width);
+    for (std::int64_t k = 0; k < count; ++k) {
+      const std::int64_t row = k * step;
+      for (std::size_t v = 0; v < vectors; ++v) {
+        const std::int64_t column = first + static_cast<std::int64_t>(v) * lanes<T>;
+        const Vector<T> before = sums[v];
+        sums[v] = before + load_vector(x + row + column, width);
+        if (!y) continue;
+        store_first(y + row + column, base(column, width, exclusive_ ? before : sums[v]), width, width);
+      }
+    }
+    for (std::size_t v = 0; v < vectors; ++v) store_first(totals + first + v * Vector<T>::size, sums[v], width, width);
+  }
+
+  /// The same for all columns of rows of less than a vector.
+  void sum_narrow_rows(const T* x, std::int64_t count, const Base& base, A* totals, T* y) const noexcept {
+    const std::int64_t step = reverse_ ? -row_size_ : row_size_;
+    for (std::int64_t k = 0; k < count; ++k) {
+      for (std::int64_t i = 0; i < row_size_; ++i) {
+        const A before = totals[i];
+        totals[i] = plus(before, static_cast<A>(x[k * step + i]));
+        if (y) y[k * step + i] = base(i, exclusive_ ? before : totals[i]);
+      }
+    }
+  }
+
   void scalar_leaf(const T* x, std::int64_t count, const Base& base, A* total, T* y) const noexcept {
     alignas(64) A sums[leaf_rows];  // of each group on its own
     A group_totals[groups] = {};
@@ -152,6 +199,10 @@ struct SequenceCumsum<InlineCpu> {
         if (rows > step) continue;
         if (running.is_short(rows)) {
           running.short_sequence(x + before, rows, y + before);
+          continue;
+        }
+        if (rows <= leaf_rows) {  // the bits of adding zeros
+          running.leaf(x + before, rows, Base{}, totals, y + before);
           continue;
         }
         base.reset(row_size);

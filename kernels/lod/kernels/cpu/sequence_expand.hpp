@@ -46,9 +46,7 @@ struct SequenceExpandGrad<InlineCpu> {
       const std::int64_t first = blocks.begin(i) * row_size;
       return cpu::ContiguousRows<T>{dy + first, numbers, all - first, far};
     };
-    const auto write = [&](const A* sum, std::int64_t numbers, T* to) {
-      for (std::int64_t n = 0; n < numbers; ++n) to[n] = static_cast<T>(sum[n]);
-    };
+    const auto write = [&](const A* sum, std::int64_t numbers, T* to) { cpu::convert(sum, numbers, to); };
     const cpu::ThreadScratch<A> scratch(executor, cpu::sum_scratch(std::min(tile, sequences.max_rows * row_size)));
 
     cpu::parallel_rows(executor, blocks, row_bytes,

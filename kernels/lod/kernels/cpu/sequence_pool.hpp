@@ -39,17 +39,16 @@ inline A pool_divisor(PoolType type, std::int64_t length) {
 template <class T, class Sum>
 inline void finish_sum(PoolType type, std::int64_t length, const Sum* sum, std::int64_t row_size, T* y) {
   using A = Accumulator<T>;
-  if (type == PoolType::SUM) {
-    for (std::int64_t i = 0; i < row_size; ++i) y[i] = static_cast<T>(sum[i]);
+  if (type == PoolType::SUM || (std::integral<T> && length == 1)) {
+    convert(sum, row_size, y);
   } else if constexpr (std::floating_point<A>) {
     const A divisor = pool_divisor<A>(type, length);
-    for (std::int64_t i = 0; i < row_size; ++i) y[i] = static_cast<T>(static_cast<A>(sum[i]) / divisor);
+    convert(sum, row_size, y, [divisor](const auto& number) { return number / divisor; });
   } else if (type == PoolType::AVERAGE) {
-    for (std::int64_t i = 0; i < row_size; ++i) y[i] = static_cast<T>(static_cast<A>(sum[i]) / length);
+    convert(sum, row_size, y, [length](A number) { return number / length; });
   } else {
     const double divisor = pool_divisor<double>(type, length);
-    for (std::int64_t i = 0; i < row_size; ++i)
-      y[i] = static_cast<T>(static_cast<std::int64_t>(static_cast<double>(sum[i]) / divisor));
+    convert(sum, row_size, y, [divisor](A number) { return static_cast<A>(static_cast<double>(number) / divisor); });
   }
 }
 
@@ -150,7 +149,11 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
   }
   if (row_size >= lanes<T>) {
     copy(rows(0), row_size, y);
-    for (std::int64_t row = 1; row < length; ++row) transform<T>(rows(row), y, row_size, y, keep);
+    for (std::int64_t row = 1; row < length; ++row) transform(rows(row), y, row_size, y, keep);
+  } else if (masked<T>) {
+    Vector<T> best = load(rows(0), row_size, Accumulator<T>{});
+    for (std::int64_t row = 1; row < length; ++row) best = keep(load(rows(row), row_size, Accumulator<T>{}), best);
+    store(y, best, row_size);
   } else {
     pool_extremes<minimum>(rows, length, row_size, y, [](std::int64_t, std::int64_t) {});
   }

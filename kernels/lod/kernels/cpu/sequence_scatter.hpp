@@ -32,7 +32,7 @@ struct SequenceScatter<InlineCpu> {
           A* const sums = scratch(thread);
           cpu::widen(row, columns, sums);
           for (std::int64_t k = first; k < last; ++k) sums[ids[k]] += static_cast<A>(updates[k]);
-          for (std::int64_t column = 0; column < columns; ++column) row[column] = static_cast<T>(sums[column]);
+          cpu::convert(sums, columns, row);
         } else {
           for (std::int64_t k = first; k < last; ++k) {
             row[ids[k]] = static_cast<T>(cpu::plus(static_cast<A>(row[ids[k]]), static_cast<A>(updates[k])));

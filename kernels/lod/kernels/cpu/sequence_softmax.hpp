@@ -59,10 +59,18 @@ inline void for_each_vector(std::int64_t rows, std::int64_t row_size, const Body
   if (i < numbers) body(i, numbers - i, column);
 }
 
-/// The vector at x + i of `for_each_vector`.
+/// The greatest number; unspecified where one is a NaN.
 template <class T>
-inline Vector<T> load_vector(const T* x, std::int64_t count, Accumulator<T> fill = {}, std::int64_t readable = 0) {
-  return count == lanes<T> ? load(x) : load_first(x, count, fill, readable);
+inline Accumulator<T> greatest_number(const T* x, std::int64_t count) noexcept {
+  using A = Accumulator<T>;
+  constexpr A least = -std::numeric_limits<A>::infinity();
+  Vector<T> best(least);
+  for_each_vector<T>(count, 1, [&](std::int64_t i, std::int64_t some, std::int64_t) {
+    best = xsimd::max(best, load_vector(x + i, some, least));
+  });
+  alignas(64) A lane[Vector<T>::size];
+  best.store_aligned(lane);
+  return *std::max_element(lane, lane + Vector<T>::size);
 }
 
 /// The greatest number of each column; unspecified for a column with a NaN.
@@ -70,6 +78,16 @@ template <class T>
 void column_maxima(const T* x, std::int64_t rows, std::int64_t row_size, Accumulator<T>* maxima) noexcept {
   using A = Accumulator<T>;
   constexpr A least = -std::numeric_limits<A>::infinity();
+  if (row_size == 1) {
+    *maxima = greatest_number(x, rows);
+    return;
+  }
+  if (masked<T> && row_size < lanes<T> && rows < 2 * lanes<T>) {
+    Vector<T> best(least);
+    for (std::int64_t row = 0; row < rows; ++row) best = xsimd::max(best, load(x + row * row_size, row_size, least));
+    store(maxima, best, row_size);
+    return;
+  }
   std::fill_n(maxima, row_size, least);
   const auto add_rows = [maxima, row_size](const auto* from, std::int64_t count) {
     for (; count > 0; --count, from += row_size) {
@@ -116,20 +134,6 @@ inline A softmax_normaliser(A sum) noexcept {
   } else {
     return sum == A{} ? A{1} : A{1} / sum;
   }
-}
-
-/// The greatest of up to a leaf of numbers; unspecified where one is a NaN.
-template <class T>
-inline Accumulator<T> greatest_number(const T* x, std::int64_t count) noexcept {
-  using A = Accumulator<T>;
-  constexpr A least = -std::numeric_limits<A>::infinity();
-  Vector<T> best(least);
-  for_each_vector<T>(count, 1, [&](std::int64_t i, std::int64_t some, std::int64_t) {
-    best = xsimd::max(best, load_vector(x + i, some, least));
-  });
-  alignas(64) A lane[Vector<T>::size];
-  best.store_aligned(lane);
-  return *std::max_element(lane, lane + Vector<T>::size);
 }
 
 /// Many short sequences of scalar rows at once: what is worked out for each number goes through them as one array, so
@@ -202,7 +206,7 @@ class ScalarSoftmax {
     if constexpr (std::same_as<T, A>) {
       output_.copy(others_, count, y);
     } else {
-      for (std::int64_t k = 0; k < count; ++k) y[k] = static_cast<T>(others_[k]);
+      convert(others_, count, y);
     }
   }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <lod/kernel.hpp>
+#include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/target.hpp>
 
@@ -14,9 +15,6 @@
 #include <cstdint>
 #include <limits>
 
-#ifdef __AVX2__
-#  include <immintrin.h>
-#endif
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
 #  define LOD_SHORT_SEQUENCES_BY_AVX512 1
 #else

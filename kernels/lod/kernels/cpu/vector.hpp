@@ -6,20 +6,15 @@
 
 #include <lod/float16.hpp>
 #include <lod/kernel.hpp>
+#include <lod/kernels/cpu/half_vector.hpp>
+#include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/target.hpp>
 
-// g++ 12 takes its own header of AVX-512, wherever xsimd's functions use it, for a user of variables without values.
-#if defined(__GNUC__) && !defined(__clang__)
-#  pragma GCC diagnostic push
-#  pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#  pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
 #include <xsimd/xsimd.hpp>
-#if defined(__GNUC__) && !defined(__clang__)
-#  pragma GCC diagnostic pop
-#endif
 
+#include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -43,23 +38,45 @@ inline xsimd::batch<A> multiply_add(const xsimd::batch<A>& x, const xsimd::batch
   return xsimd::fma(x, y, z);
 }
 
+static_assert(HalfVector::lanes == xsimd::batch<float>::size);
+/// The compiler's own vectors for int32, which is computed with as int64.
+typedef std::int32_t Int32Vector __attribute__((vector_size(sizeof(xsimd::batch<std::int64_t>) / 2)));
+typedef std::int64_t Int64Vector __attribute__((vector_size(sizeof(xsimd::batch<std::int64_t>))));
+
+/// Whether `load` and `store` take a part of a vector by a mask: as fast as a whole one.
+#ifdef __AVX512F__
+template <class T>
+inline constexpr bool masked = std::same_as<T, Accumulator<T>> ? sizeof(Vector<T>) == 64 : lod::detail::Half<T>;
+#else
+template <class T>
+inline constexpr bool masked = false;
+#endif
+
+#ifdef __AVX512F__
+/// The first `count` lanes, none where it is negative.
+template <class T>
+inline auto first_bits(std::int64_t count) {
+  using Mask = std::conditional_t<lanes<T> == 16, __mmask16, __mmask8>;
+  return static_cast<Mask>((1u << std::max<std::int64_t>(count, 0)) - 1);
+}
+#endif
+
 /// `lanes<T>` numbers from x, which need not be aligned.
 template <class T>
 inline Vector<T> load(const T* x) {
   if constexpr (std::same_as<T, Accumulator<T>>) {
     return Vector<T>::load_unaligned(x);
+  } else if constexpr (lod::detail::Half<T>) {
+    return __builtin_bit_cast(Vector<T>, HalfVector::load(x));
+  } else if constexpr (std::same_as<T, std::int32_t>) {
+    Int32Vector numbers;
+    std::memcpy(&numbers, x, sizeof numbers);
+    return __builtin_bit_cast(Vector<T>, __builtin_convertvector(numbers, Int64Vector));
   } else {
     alignas(64) Accumulator<T> wide[Vector<T>::size];
     for (std::size_t i = 0; i < Vector<T>::size; ++i) wide[i] = static_cast<Accumulator<T>>(x[i]);
     return Vector<T>::load_aligned(wide);
   }
-}
-/// The first `count` < `lanes<T>` numbers from x, and `fill` behind them.
-template <class T>
-inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
-  alignas(64) Accumulator<T> wide[Vector<T>::size];
-  for (std::int64_t i = 0; i < lanes<T>; ++i) wide[i] = i < count ? static_cast<Accumulator<T>>(x[i]) : fill;
-  return Vector<T>::load_aligned(wide);
 }
 /// True in the lanes before `count`, which may be negative or beyond the last.
 template <class T>
@@ -67,6 +84,38 @@ inline auto first_lanes(std::int64_t count) {
   static_assert(lanes<T> <= 16);
   alignas(64) static constexpr Accumulator<T> numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return Vector<T>::load_aligned(numbers) < Vector<T>(static_cast<Accumulator<T>>(count));
+}
+/// The first `count` < `lanes<T>` numbers from x, and `fill` behind them.
+template <class T>
+inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
+#ifdef __AVX512F__
+  if constexpr (masked<T>) {
+    const auto first = first_bits<T>(count);
+    if constexpr (std::same_as<T, float>) return _mm512_mask_loadu_ps(Vector<T>(fill), first, x);
+    if constexpr (std::same_as<T, double>) return _mm512_mask_loadu_pd(Vector<T>(fill), first, x);
+    if constexpr (std::same_as<T, std::int64_t>) return _mm512_mask_loadu_epi64(Vector<T>(fill), first, x);
+  }
+#elif defined(__AVX2__)
+  if constexpr (std::same_as<T, Accumulator<T>>) {
+    const auto first = first_lanes<T>(count);
+    const auto mask = __builtin_bit_cast(__m256i, first);
+    Vector<T> numbers;
+    if constexpr (std::same_as<T, float>) numbers = _mm256_maskload_ps(x, mask);
+    if constexpr (std::same_as<T, double>) numbers = _mm256_maskload_pd(x, mask);
+    if constexpr (std::same_as<T, std::int64_t>) {
+      numbers = _mm256_maskload_epi64(reinterpret_cast<const long long*>(x), mask);
+    }
+    return xsimd::select(first, numbers, Vector<T>(fill));
+  }
+#endif
+  if constexpr (lod::detail::Half<T>) {
+    const auto first = __builtin_bit_cast(Vector<T>, HalfVector::load(x, std::max<std::int64_t>(count, 0)));
+    return xsimd::select(first_lanes<T>(count), first, Vector<T>(fill));
+  } else {
+    alignas(64) Accumulator<T> wide[Vector<T>::size];
+    for (std::int64_t i = 0; i < lanes<T>; ++i) wide[i] = i < count ? static_cast<Accumulator<T>>(x[i]) : fill;
+    return Vector<T>::load_aligned(wide);
+  }
 }
 /// The first numbers from x, `fill` in the lanes from `count` on, which may be anything. From x on, `readable` numbers
 /// may be read: where they fill the vector, that is one load.
@@ -79,6 +128,11 @@ template <class T>
 inline void store(T* y, const Vector<T>& vector) {
   if constexpr (std::same_as<T, Accumulator<T>>) {
     vector.store_unaligned(y);
+  } else if constexpr (lod::detail::Half<T>) {
+    HalfVector::store(y, __builtin_bit_cast(HalfVector::Floats, vector));
+  } else if constexpr (std::same_as<T, std::int32_t>) {
+    const auto numbers = __builtin_convertvector(__builtin_bit_cast(Int64Vector, vector), Int32Vector);
+    std::memcpy(y, &numbers, sizeof numbers);
   } else {
     alignas(64) Accumulator<T> wide[Vector<T>::size];
     vector.store_aligned(wide);
@@ -88,9 +142,21 @@ inline void store(T* y, const Vector<T>& vector) {
 /// The first `count` < `lanes<T>` numbers only.
 template <class T>
 inline void store(T* y, const Vector<T>& vector, std::int64_t count) {
-  alignas(64) Accumulator<T> wide[Vector<T>::size];
-  vector.store_aligned(wide);
-  for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<T>(wide[i]);
+#ifdef __AVX512F__
+  if constexpr (masked<T>) {
+    const auto first = first_bits<T>(count);
+    if constexpr (std::same_as<T, float>) return _mm512_mask_storeu_ps(y, first, vector);
+    if constexpr (std::same_as<T, double>) return _mm512_mask_storeu_pd(y, first, vector);
+    if constexpr (std::same_as<T, std::int64_t>) return _mm512_mask_storeu_epi64(y, first, vector);
+  }
+#endif
+  if constexpr (lod::detail::Half<T>) {
+    HalfVector::store(y, __builtin_bit_cast(HalfVector::Floats, vector), count);
+  } else {
+    alignas(64) Accumulator<T> wide[Vector<T>::size];
+    vector.store_aligned(wide);
+    for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<T>(wide[i]);
+  }
 }
 
 /// The first `count` <= `lanes<T>` numbers. From y on, `writable` numbers may be written, those behind the first ones
@@ -104,22 +170,57 @@ inline void store_first(T* y, const Vector<T>& vector, std::int64_t count, std::
   }
 }
 
-/// y[i] = f(x[i]) for i in [0, count), f from Vector<T> to Vector<T>. x and y may be the same.
-template <class T, class F>
-inline void transform(const T* x, std::int64_t count, T* y, const F& f) {
+/// Of an array that is gone through by vectors, the vector from x on, `count` <= `lanes<T>` numbers of it there: as
+/// `load_first`.
+template <class T>
+inline Vector<T> load_vector(const T* x, std::int64_t count, Accumulator<T> fill = {}, std::int64_t readable = 0) {
+  return count == lanes<T> ? load(x) : load_first(x, count, fill, readable);
+}
+
+/// y[i] = f(x[i]) for i in [0, count), f from Vector<X> to Vector<Y>, which are the same. x and y may be, too.
+template <class X, class Y, class F>
+inline void transform(const X* x, std::int64_t count, Y* y, const F& f) {
   std::int64_t i = 0;
-  for (; i + lanes<T> <= count; i += lanes<T>) store<T>(y + i, f(load<T>(x + i)));
-  if (i < count) store<T>(y + i, f(load<T>(x + i, count - i, Accumulator<T>{})), count - i);
+  for (; i + lanes<X> <= count; i += lanes<X>) store<Y>(y + i, f(load<X>(x + i)));
+  if (i < count) store<Y>(y + i, f(load<X>(x + i, count - i, Accumulator<X>{})), count - i);
 }
 /// y[i] = f(a[i], b[i]).
-template <class T, class F>
-inline void transform(const T* a, const T* b, std::int64_t count, T* y, const F& f) {
+template <class A, class B, class Y, class F>
+inline void transform(const A* a, const B* b, std::int64_t count, Y* y, const F& f) {
   std::int64_t i = 0;
-  for (; i + lanes<T> <= count; i += lanes<T>) store<T>(y + i, f(load<T>(a + i), load<T>(b + i)));
+  for (; i + lanes<A> <= count; i += lanes<A>) store<Y>(y + i, f(load<A>(a + i), load<B>(b + i)));
   if (i < count) {
     const std::int64_t left = count - i;
-    store<T>(y + i, f(load<T>(a + i, left, Accumulator<T>{}), load<T>(b + i, left, Accumulator<T>{})), left);
+    store<Y>(y + i, f(load<A>(a + i, left, Accumulator<A>{}), load<B>(b + i, left, Accumulator<B>{})), left);
   }
+}
+
+/// Fewer 16-bit numbers are quicker one by one.
+inline constexpr std::int64_t few_halves = 4;
+
+/// y[i] = f(x[i]), computed in the accumulator's type and rounded to Y. f takes numbers as well as vectors: compilers
+/// make vectors of such loops by themselves, but not where one of the types has 16 bits. x and y may be the same.
+template <class X, class Y, class F>
+inline void convert(const X* x, std::int64_t count, Y* y, const F& f) {
+  if constexpr (lod::detail::Half<X> || lod::detail::Half<Y>) {
+    if (count >= few_halves) return transform(x, count, y, f);
+  }
+  for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<Y>(f(static_cast<Accumulator<X>>(x[i])));
+}
+/// y[i] = f(a[i], b[i]).
+template <class A, class B, class Y, class F>
+inline void convert(const A* a, const B* b, std::int64_t count, Y* y, const F& f) {
+  if constexpr (lod::detail::Half<A> || lod::detail::Half<B> || lod::detail::Half<Y>) {
+    if (count >= few_halves) return transform(a, b, count, y, f);
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    y[i] = static_cast<Y>(f(static_cast<Accumulator<A>>(a[i]), static_cast<Accumulator<B>>(b[i])));
+  }
+}
+/// y[i] = x[i], rounded to Y; integers wrap around.
+template <class X, class Y>
+inline void convert(const X* x, std::int64_t count, Y* y) {
+  convert(x, count, y, [](const auto& number) { return number; });
 }
 /// Asks for a row that will be read or written soon: random rows wait for memory, not for bandwidth. Four cache lines
 /// at most; behind them the machine reads ahead by itself. Into the second-level cache, which can wait for twice as
