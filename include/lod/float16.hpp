@@ -61,7 +61,7 @@ LOD_HOST_DEVICE constexpr float round_to_odd(I value) noexcept {
   return round_to_odd(static_cast<double>(value));
 }
 
-#if defined(__F16C__) && !defined(__CUDA_ARCH__)
+#if defined(__F16C__) && !defined(__CUDACC__)  // nvcc does not know how vectors are initialised
 #  define LOD_DETAIL_F16C
 using Floats4 = float __attribute__((vector_size(16)));
 using Shorts8 = short __attribute__((vector_size(16)));
