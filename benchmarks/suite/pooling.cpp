@@ -117,7 +117,9 @@ void add_pooling(std::vector<Workload>& all) {
   for (const char* size : {"4KiB", "256KiB", "16MiB"}) {
     for (const std::int64_t row_size : {1, 64}) add("sizes", "SUM", "u16", row_size, size);
   }
-  for (const char* dtype : {"float64", "float16", "bfloat16"}) add("types", "SUM", "u16", 64, "512MiB", {}, dtype);
+  for (const char* dtype : {"float64", "float16", "bfloat16"}) {
+    for (const char* variant : {"SUM", "MAX"}) add("types", variant, "u16", 64, "512MiB", {}, dtype);
+  }
 }
 
 }  // namespace benchmarks

@@ -18,20 +18,24 @@ struct GatherRows<InlineCpu> {
   static void run(const CpuExecutor& executor, const T* x, const std::int64_t* ids, std::int64_t count,
                   std::int64_t row_size, std::int64_t skipped, T* y) {
     const std::int64_t bytes = count * row_size * static_cast<std::int64_t>(sizeof(T));
-    cpu::parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        if (i + cpu::prefetch_distance < end && ids[i + cpu::prefetch_distance] != skipped) {
-          cpu::prefetch(x + ids[i + cpu::prefetch_distance] * row_size, row_size);
+    cpu::parallel_ranges(executor, count, bytes, [=](std::int64_t begin, std::int64_t end) {
+      const auto go_through = [=](const auto& copy_row) {
+        std::int64_t i = begin;
+        for (; i + cpu::prefetch_distance < end; ++i) {
+          const std::int64_t next = ids[i + cpu::prefetch_distance];
+          if (next != skipped) cpu::prefetch(x + next * row_size, row_size);
+          copy_row(ids[i], i);
         }
-        T* out = y + i * row_size;
-        if (ids[i] == skipped) {
-          cpu::fill(out, row_size, T{});
-        } else if (row_size == 1) {
-          *out = x[ids[i]];
-        } else {
-          cpu::copy(x + ids[i] * row_size, row_size, out);
-        }
+        for (; i < end; ++i) copy_row(ids[i], i);
+      };
+      if (row_size == 1) {  // the case in which every nanosecond counts
+        go_through([=](std::int64_t id, std::int64_t i) { y[i] = id == skipped ? T{} : x[id]; });
+        return;
       }
+      go_through([=](std::int64_t id, std::int64_t i) {
+        T* const out = y + i * row_size;
+        id == skipped ? cpu::fill(out, row_size, T{}) : cpu::copy(x + id * row_size, row_size, out);
+      });
     });
   }
 };

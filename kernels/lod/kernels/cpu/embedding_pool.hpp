@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/kernels/cpu/elementwise.hpp>
+#include <lod/kernels/cpu/embedding.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
@@ -199,6 +200,17 @@ struct EmbeddingPool<InlineCpu> {
                   T pad_value, T* y) {
     using A = Accumulator<T>;
     const std::int64_t row_size = rows.row_size;
+    if (row_size == 1 && type != PoolType::FIRST && type != PoolType::LAST) {
+      // Scalars are brought together first: then short sequences of them are pooled many at a time.
+      const std::int64_t count = sequences.rows();
+      const Workspace::Loan<T> found(executor.workspace(), count);
+      GatherRows<InlineCpu>::run(executor, rows.table, rows.ids, count, 1, rows.skipped, found.data());
+      if (rows.weights) {
+        Combine<InlineCpu>::run(executor, operation::Multiply(), found.data(), rows.weights, count, found.data());
+      }
+      SequencePool<InlineCpu>::run(executor, found.data(), sequences, 1, type, pad_value, y);
+      return;
+    }
     const cpu::LookedUpSequences<T> looked_up(executor, rows, sequences);
     if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
       const cpu::PooledLookUps<T> finish(type, sequences, row_size, pad_value, y);

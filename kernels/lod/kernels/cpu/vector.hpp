@@ -222,6 +222,7 @@ template <class X, class Y>
 inline void convert(const X* x, std::int64_t count, Y* y) {
   convert(x, count, y, [](const auto& number) { return number; });
 }
+
 /// Asks for a row that will be read or written soon: random rows wait for memory, not for bandwidth. Four cache lines
 /// at most; behind them the machine reads ahead by itself. Into the second-level cache, which can wait for twice as
 /// many lines as the first: on a Zen 4, rows of 64 floats come at 26 GB/s instead of 13. Always inline: g++ takes a
