@@ -106,6 +106,33 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
   }
 }
 
+/// keep(candidate, best) of all rows of so many vectors, of which the last may not be full: they stay in registers.
+template <std::int64_t vectors, class T, class Rows, class Keep>
+inline void keep_rows(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y, const Keep& keep) {
+  if (length == 1) return copy(rows(0), row_size, y);
+  constexpr std::int64_t full = (vectors - 1) * lanes<T>;
+  const std::int64_t rest = row_size - full;
+  Vector<T> best[static_cast<std::size_t>(vectors)];
+  const auto for_each_row = [&](const auto& read_last) {
+    const auto read = [&](const T* row, std::int64_t v) {
+      return v * lanes<T> < full ? load(row + v * lanes<T>) : read_last(row + full);
+    };
+    const T* const first = rows(0);
+    for (std::int64_t v = 0; v < vectors; ++v) best[v] = read(first, v);
+    for (std::int64_t row = 1; row < length; ++row) {
+      const T* const from = rows(row);
+      for (std::int64_t v = 0; v < vectors; ++v) best[v] = keep(read(from, v), best[v]);
+    }
+  };
+  if (rest == lanes<T>) {
+    for_each_row([](const T* x) { return load(x); });
+  } else {
+    for_each_row([rest](const T* x) { return load(x, rest, Accumulator<T>{}); });
+  }
+  for (std::int64_t v = 0; v + 1 < vectors; ++v) store<T>(y + v * lanes<T>, best[v]);
+  store_first(y + full, best[vectors - 1], rest, 0);
+}
+
 /// The same without the row: whole vectors at a time, along the columns of wide rows, across scalar rows that lie one
 /// behind the other.
 template <bool minimum, class T, class Rows>
@@ -147,13 +174,13 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
       return;
     }
   }
-  if (row_size >= lanes<T>) {
+  if (row_size >= lanes<T> || masked<T>) {
+    if (row_size <= lanes<T>) return keep_rows<1>(rows, length, row_size, y, keep);
+    if (row_size <= 2 * lanes<T>) return keep_rows<2>(rows, length, row_size, y, keep);
+    if (row_size <= 3 * lanes<T>) return keep_rows<3>(rows, length, row_size, y, keep);
+    if (row_size <= 4 * lanes<T>) return keep_rows<4>(rows, length, row_size, y, keep);
     copy(rows(0), row_size, y);
     for (std::int64_t row = 1; row < length; ++row) transform(rows(row), y, row_size, y, keep);
-  } else if (masked<T>) {
-    Vector<T> best = load(rows(0), row_size, Accumulator<T>{});
-    for (std::int64_t row = 1; row < length; ++row) best = keep(load(rows(row), row_size, Accumulator<T>{}), best);
-    store(y, best, row_size);
   } else {
     pool_extremes<minimum>(rows, length, row_size, y, [](std::int64_t, std::int64_t) {});
   }
