@@ -138,6 +138,28 @@ TEST_CASE_TEMPLATE("sequence_pool: the same bits for any number of threads, and 
   }
 }
 
+TEST_CASE_TEMPLATE("sequence_pool: sums of integers wrap around", T, std::int32_t, std::int64_t) {
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
+    LoDTensor<T> x(LoD::from_lengths({{2, 5, 0, 17, 700}}), {row_size});
+    for (std::size_t i = 0; i < x.values().size(); ++i) {
+      x.data()[i] = static_cast<T>(std::numeric_limits<T>::max() - static_cast<T>(i % 5));
+    }
+    lod_test::for_each_executor([&](const auto& executor) {
+      const auto y = lod::sequence_pool(executor, x, PoolType::SUM);
+      for (std::int64_t i = 0; i < y.rows(); ++i) {
+        for (std::int64_t column = 0; column < row_size; ++column) {
+          std::uint64_t sum = 0;
+          for (std::int64_t row = x.lod().offsets(0)[static_cast<std::size_t>(i)];
+               row < x.lod().offsets(0)[static_cast<std::size_t>(i) + 1]; ++row) {
+            sum += static_cast<std::uint64_t>(x.data()[row * row_size + column]);
+          }
+          CHECK(y.data()[i * row_size + column] == static_cast<T>(sum));
+        }
+      }
+    });
+  }
+}
+
 TEST_CASE("sequence_pool: a long sum does not stop growing") {
   // Added one after the other in float, ones stop at 2^24.
   LoDTensor<float> x(LoD::from_lengths({{(1 << 25) + 3}}), {});

@@ -247,6 +247,44 @@ TEST_CASE("sequence_softmax: in place, on a tensor and on a part of one") {
   }
 }
 
+TEST_CASE("sequence_softmax: in place, sequences of lengths around those of vectors, leaves and chunks") {
+  Engine engine(4);
+  const LoD index =
+      LoD::from_lengths({{1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 0, 255, 256, 511, 512, 513, 700}});
+  for_each_type(FloatingTypes(), [&]<class T>(std::type_identity<T>) {
+    for (const std::int64_t row_size : {1, 2, 5}) {
+      const auto x = real_numbers<T>(engine, index, {row_size}), dy = real_numbers<T>(engine, index, {row_size});
+      for_each_executor([&](const auto& executor) {
+        for (const bool logarithm : {false, true}) {
+          const auto y = softmax(executor, x, logarithm);
+          auto in_place = x;
+          const auto grad_into = [&](const auto& a, const auto& b, auto& to) {
+            logarithm ? lod::sequence_log_softmax_grad_into(executor, a, b, to)
+                      : lod::sequence_softmax_grad_into(executor, a, b, to);
+          };
+          logarithm ? lod::sequence_log_softmax_into(executor, in_place, in_place)
+                    : lod::sequence_softmax_into(executor, in_place, in_place);
+          CHECK(same_bits(in_place, y));
+          LoDTensor<T> dx;
+          grad_into(dy, y, dx);
+          auto over_dy = dy;
+          grad_into(over_dy, y, over_dy);
+          CHECK(same_bits(over_dy, dx));
+          auto over_y = y;
+          grad_into(dy, over_y, over_y);
+          CHECK(same_bits(over_y, dx));
+          // Slices, too, end where others begin.
+          for (const std::int64_t i : {6, 11, 14}) {
+            LoDTensor<T> part;
+            grad_into(dy.slice(i, i + 1), y.slice(i, i + 1), part);
+            CHECK(same_bits(part, dx.slice(i, i + 1)));
+          }
+        }
+      });
+    }
+  });
+}
+
 TEST_CASE("sequence_softmax_grad, sequence_log_softmax_grad: agree with differences") {
   Engine engine(12);
   const LoD index = LoD::from_lengths({{2, 0, 1}, {2, 0, 3}, {1, 3, 0, 4, 2}});

@@ -10,6 +10,8 @@
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
+#include <cstdint>
+
 namespace lod::op {
 struct sequence_cumsum : elements::Arithmetic {};
 struct sequence_cumsum_grad : elements::Arithmetic {};
@@ -25,6 +27,9 @@ struct CumsumOptions {
 };
 
 namespace kernel {
+/// Scalar rows of a leaf are summed in groups of so many, and the groups' sums then joined.
+inline constexpr std::int64_t cumsum_group_rows = 64;
+
 /// run(executor, x, sequences, row_size, exclusive, reverse, y); y may be x.
 template <class Executor>
 struct SequenceCumsum : Missing<Executor> {};

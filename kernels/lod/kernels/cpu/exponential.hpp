@@ -28,8 +28,8 @@ inline xsimd::batch<float> exponential(const xsimd::batch<float>& x) {
   p = multiply_add(p, r, V(0x1.555492p-3f));
   p = multiply_add(p, r, V(0x1.fffffcp-2f));
   const V power = xsimd::ldexp(multiply_add(p, r * r, r) + V(1.f), xsimd::to_int(n));
-  const V finite = xsimd::select(x < V(-87.3365447f), V(0.f), power);
-  return xsimd::select(x > V(88.3762626f), V(std::numeric_limits<float>::infinity()), finite);
+  const V finite = choose(x < V(-87.3365447f), V(0.f), power);
+  return choose(x > V(88.3762626f), V(std::numeric_limits<float>::infinity()), finite);
 }
 
 }  // namespace kernel::cpu

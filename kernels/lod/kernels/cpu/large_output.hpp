@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
@@ -47,6 +48,10 @@ inline void write_line(const std::byte* x, std::byte* y) noexcept {
 #endif
 }
 
+/// Whether a line holds a whole number of T and begins with a whole one: other types may lie across its borders.
+template <class T>
+inline constexpr bool fills_lines = sizeof(T) == alignof(T) && fits_blocks<T>;
+
 /// Writes rows of a result that takes `bytes` in all.
 class LargeOutput {
  public:
@@ -72,15 +77,16 @@ class LargeOutput {
   /// y[i] = value. From y on, `room` numbers may be written, as for `fill` of vector.hpp.
   template <class T>
   void fill(T* y, std::int64_t count, T value, std::int64_t room) const noexcept {
-    constexpr std::size_t in_line = 64 / sizeof(T);
-    if (past_caches_ && count * static_cast<std::int64_t>(sizeof(T)) >= shortest) {
-      alignas(64) T line[in_line];
-      std::fill_n(line, in_line, value);
-      write(reinterpret_cast<const std::byte*>(line), 0, count * static_cast<std::int64_t>(sizeof(T)),
-            reinterpret_cast<std::byte*>(y));
-    } else {
-      cpu::fill(y, count, value, room);
+    if constexpr (fills_lines<T>) {
+      if (past_caches_ && count * static_cast<std::int64_t>(sizeof(T)) >= shortest) {
+        alignas(64) T line[64 / sizeof(T)];
+        std::fill(std::begin(line), std::end(line), value);
+        write(reinterpret_cast<const std::byte*>(line), 0, count * static_cast<std::int64_t>(sizeof(T)),
+              reinterpret_cast<std::byte*>(y));
+        return;
+      }
     }
+    cpu::fill(y, count, value, room);
   }
 
   /// Writes `count` copies of a row, as `repeat_row` of vector.hpp.

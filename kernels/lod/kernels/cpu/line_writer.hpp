@@ -28,6 +28,7 @@ inline void copy_blocks(const void* x, void* y) noexcept {
 /// The numbers are put together in a stage, which stays in the first cache, and leave it by lines.
 template <class T>
 class LineWriter {
+  static_assert(fills_lines<T>);
   static constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(T));
   static constexpr std::int64_t stage = 32 * line;
 

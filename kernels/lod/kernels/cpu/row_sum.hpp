@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/sum_tree.hpp>
@@ -53,7 +54,9 @@ ComputedRows(Compute, A*) -> ComputedRows<A, Compute>;
 template <std::size_t columns, class A>
 inline void add_tree(std::size_t rows, A* accumulators, A* sum) {
   for (std::size_t folded = rows / 2; folded > 0; folded /= 2) {
-    for (std::size_t i = 0; i < folded * columns; ++i) accumulators[i] += accumulators[folded * columns + i];
+    for (std::size_t i = 0; i < folded * columns; ++i) {
+      accumulators[i] = plus(accumulators[i], accumulators[folded * columns + i]);
+    }
   }
   for (std::size_t column = 0; column < columns; ++column) sum[column] = accumulators[column];
 }
@@ -103,7 +106,9 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
     for (std::int64_t row = 0; row < count; ++row) {
       const T* x = rows(first + row);
       A* to = accumulators + static_cast<std::size_t>(row) % 16 * columns;
-      for (std::size_t column = 0; column < columns; ++column) to[column] += static_cast<A>(x[column]);
+      for (std::size_t column = 0; column < columns; ++column) {
+        to[column] = plus(to[column], static_cast<A>(x[column]));
+      }
     }
     // Of fewer than 16 rows, the tree's first steps would add zeros.
     const std::size_t used = std::bit_ceil(static_cast<std::size_t>(std::clamp<std::int64_t>(count, 1, 16)));
@@ -199,7 +204,8 @@ inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t cou
       (Vector<T>::load_unaligned(sum + i) + four).store_unaligned(sum + i);
     }
     for (; i < row_size; ++i) {
-      sum[i] += (static_cast<A>(a[i]) + static_cast<A>(b[i])) + (static_cast<A>(c[i]) + static_cast<A>(d[i]));
+      sum[i] = plus(sum[i], plus(plus(static_cast<A>(a[i]), static_cast<A>(b[i])),
+                                 plus(static_cast<A>(c[i]), static_cast<A>(d[i]))));
     }
   }
   for (; row < count; ++row) {
@@ -208,7 +214,7 @@ inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t cou
     for (; i + lanes<T> <= row_size; i += lanes<T>) {
       (Vector<T>::load_unaligned(sum + i) + load<T>(a + i)).store_unaligned(sum + i);
     }
-    for (; i < row_size; ++i) sum[i] += static_cast<A>(a[i]);
+    for (; i < row_size; ++i) sum[i] = plus(sum[i], static_cast<A>(a[i]));
   }
 }
 

@@ -35,6 +35,15 @@ inline A plus(A a, A b) noexcept {
     return a + b;
   }
 }
+/// The same of a number and each number of a vector, on either side.
+template <class A>
+inline xsimd::batch<A> plus(A a, const xsimd::batch<A>& b) noexcept {
+  return a + b;
+}
+template <class A>
+inline xsimd::batch<A> plus(const xsimd::batch<A>& a, A b) noexcept {
+  return a + b;
+}
 
 /// The sequence that holds a row; `sequences.size` for a row behind the last.
 inline std::int64_t sequence_of(const Segments& sequences, std::int64_t row) noexcept {

@@ -3,10 +3,11 @@
 /// Running sums on the CPU.
 ///
 /// A leaf of rows, counted in the direction of the sums, has running sums of its own; what stands before the leaf is
-/// added with compensation, leaf by leaf, and joins when a sum is written. Scalar rows are cut once more, into groups:
-/// the sums of eight groups are eight chains of additions, which the processor goes through side by side.
+/// added with compensation, leaf by leaf, and joins when a sum is written. Scalar rows are cut once more, into groups,
+/// whose sums go side by side.
 #pragma once
 
+#include <lod/kernels/cpu/group_sums.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
@@ -24,8 +25,8 @@ namespace cpu {
 template <class T>
 class RunningSums {
   using A = Accumulator<T>;
-  static constexpr std::int64_t group_rows = 64;
-  static constexpr std::int64_t groups = leaf_rows / group_rows;
+  static constexpr std::int64_t group_rows = cumsum_group_rows;
+  static_assert(leaf_rows == GroupSums<A>::groups * group_rows);
 
  public:
   /// What stands before a leaf.
@@ -144,31 +145,26 @@ class RunningSums {
 
   void scalar_leaf(const T* x, std::int64_t count, const Base& base, A* total, T* y) const noexcept {
     alignas(64) A sums[leaf_rows];  // of each group on its own
-    A group_totals[groups] = {};
-    const T* const first = reverse_ ? x + count - 1 : x;
-    A* const first_sum = reverse_ ? sums + count - 1 : sums;
-    const std::int64_t step = reverse_ ? -1 : 1;
-    const auto add = [&](std::int64_t group, std::int64_t k) {
-      const A before = group_totals[group];
-      group_totals[group] = plus(before, static_cast<A>(first[k * step]));
-      first_sum[k * step] = exclusive_ ? before : group_totals[group];
-    };
-    if (count == leaf_rows) {
-      for (std::int64_t k = 0; k < group_rows; ++k) {
-        for (std::int64_t group = 0; group < groups; ++group) add(group, group * group_rows + k);
-      }
-    } else {
-      for (std::int64_t k = 0; k < count; ++k) add(k / group_rows, k);
-    }
+    A group_totals[leaf_rows / group_rows];
+    widen(x, count, sums);
+    GroupSums<A>(exclusive_, reverse_)(sums, count, group_totals);
     *total = A{};
     for (std::int64_t begin = 0; begin < count; begin += group_rows) {
       if (y) {
         const std::int64_t end = std::min(begin + group_rows, count);
-        const std::int64_t low = reverse_ ? count - end : begin, high = reverse_ ? count - begin : end;
-        for (std::int64_t i = low; i < high; ++i) y[i] = base(0, plus(*total, sums[i]));
+        const std::int64_t low = reverse_ ? count - end : begin;
+        write(sums + low, end - begin, *total, base, y + low);
       }
       *total = plus(*total, group_totals[begin / group_rows]);
     }
+  }
+
+  /// y[i] = sums[i] and what stands before them.
+  static void write(const A* sums, std::int64_t count, A total, const Base& base, T* y) noexcept {
+    if (!base.sums) return convert(sums, count, y, [total](const auto& sum) { return plus(total, sum); });
+    convert(sums, count, y, [total, before = *base.sums, error = *base.errors](const auto& sum) {
+      return plus(before, plus(plus(total, sum), error));
+    });
   }
 
   std::int64_t row_size_;

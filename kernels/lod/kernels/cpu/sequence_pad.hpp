@@ -42,7 +42,7 @@ inline void pad_short_block(const T* x, std::int64_t from, std::int64_t to, std:
   const Vector<T> padding(static_cast<Accumulator<T>>(pad_value));
   for (std::int64_t j = 0; j < numbers; j += lanes<T>) {
     const auto is_kept = first_lanes<T>(to - j) & !first_lanes<T>(from - j);
-    store<T>(y + j, xsimd::select(is_kept, load(x + j), padding));
+    store<T>(y + j, choose(is_kept, load(x + j), padding));
   }
 }
 
@@ -72,7 +72,7 @@ struct SequencePad<InlineCpu> {
       output.fill(out + to * row_size, (high - to) * row_size, pad_value, (room - to) * row_size);
     };
     // The whole block of sequence i to y, from which on `reach` numbers may be written.
-    const auto pad_short = [=](std::int64_t i, T* y) {
+    const auto pad_short = [=](std::int64_t i, auto* y) {
       const cpu::PaddedRows rows(sequences.length(i), padded_length, side);
       // The number of x for the first place, kept or not.
       const std::int64_t first = (sequences.begin(i) + rows.cut_off - rows.first) * row_size;
@@ -84,23 +84,25 @@ struct SequencePad<InlineCpu> {
         if (to > from) cpu::copy(x + (first + from), to - from, y + from);
       }
     };
-    const bool is_short = std::same_as<T, Accumulator<T>> && numbers > 0 && numbers <= cpu::short_block;
 
     cpu::parallel_ranges(executor, sequences.size * padded_length, bytes, [&](std::int64_t begin, std::int64_t end) {
       std::int64_t i = begin / std::max<std::int64_t>(padded_length, 1);
-      if (is_short) {
-        if (begin > i * padded_length) {
-          pad(i, begin - i * padded_length, std::min(end - i * padded_length, padded_length), end - i * padded_length);
-          ++i;
-        }
-        if (output.past_caches()) {
-          cpu::LineWriter<T> writer(output, dense + i * numbers);
-          for (; (i + 1) * padded_length <= end; ++i) {
-            pad_short(i, writer.place());
-            writer.advance(numbers);
+      if constexpr (std::same_as<T, Accumulator<T>>) {
+        if (numbers > 0 && numbers <= cpu::short_block) {
+          if (begin > i * padded_length) {
+            pad(i, begin - i * padded_length, std::min(end - i * padded_length, padded_length),
+                end - i * padded_length);
+            ++i;
           }
-        } else {
-          for (; (i * numbers) + reach <= end * row_size; ++i) pad_short(i, dense + i * numbers);
+          if (output.past_caches()) {
+            cpu::LineWriter<T> writer(output, dense + i * numbers);
+            for (; (i + 1) * padded_length <= end; ++i) {
+              pad_short(i, writer.place());
+              writer.advance(numbers);
+            }
+          } else {
+            for (; (i * numbers) + reach <= end * row_size; ++i) pad_short(i, dense + i * numbers);
+          }
         }
       }
       for (; i * padded_length < end; ++i) {
@@ -121,11 +123,13 @@ struct SequenceUnpad<InlineCpu> {
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
     const std::int64_t numbers = padded_length * row_size, all = sequences.size * numbers;
     const cpu::LargeOutput output(sequences.rows() * row_bytes);
-    if (numbers <= cpu::short_block && sequences.max_rows <= padded_length) {
-      cpu::parallel_sequences(executor, sequences, 2 * row_bytes, [&](std::int64_t begin, std::int64_t end) {
-        unpad_short(output, dense, numbers, all, side, sequences, begin, end, row_size, x);
-      });
-      return;
+    if constexpr (std::is_arithmetic_v<T> || lod::detail::Half<T>) {
+      if (numbers <= cpu::short_block && sequences.max_rows <= padded_length) {
+        cpu::parallel_sequences(executor, sequences, 2 * row_bytes, [&](std::int64_t begin, std::int64_t end) {
+          unpad_short(output, dense, numbers, all, side, sequences, begin, end, row_size, x);
+        });
+        return;
+      }
     }
     cpu::parallel_rows(executor, sequences, 2 * row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {

@@ -139,9 +139,9 @@ template <bool minimum, class T, class Rows>
 void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y) {
   const auto keep = [](const Vector<T>& candidate, const Vector<T>& best) {
     if constexpr (minimum) {
-      return xsimd::select(falls_below(candidate, best), candidate, best);
+      return choose(falls_below(candidate, best), candidate, best);
     } else {
-      return xsimd::select(exceeds(candidate, best), candidate, best);
+      return choose(exceeds(candidate, best), candidate, best);
     }
   };
   if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
@@ -217,10 +217,10 @@ void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_
     for (; column + lanes<T> <= row_size; column += lanes<T>) {
       const Vector<T> candidate = load(candidates + column), best = load(y + column);
       const auto won = minimum ? falls_below(candidate, best) : exceeds(candidate, best);
-      store<T>(y + column, xsimd::select(won, candidate, best));
+      store<T>(y + column, choose(won, candidate, best));
       // The bits of both places; what they would mean as a T does not matter.
       const auto bits = [](const Places& places) { return xsimd::bitwise_cast<Vector<T>>(places); };
-      const Vector<T> chosen = xsimd::select(won, bits(Places(here)), bits(Places::load_unaligned(place + column)));
+      const Vector<T> chosen = choose(won, bits(Places(here)), bits(Places::load_unaligned(place + column)));
       xsimd::bitwise_cast<Places>(chosen).store_unaligned(place + column);
     }
     for (; column < row_size; ++column) {

@@ -31,7 +31,9 @@ struct SequenceScatter<InlineCpu> {
         if constexpr (detail::Half<T>) {
           A* const sums = scratch(thread);
           cpu::widen(row, columns, sums);
-          for (std::int64_t k = first; k < last; ++k) sums[ids[k]] += static_cast<A>(updates[k]);
+          for (std::int64_t k = first; k < last; ++k) {
+            sums[ids[k]] = cpu::plus(sums[ids[k]], static_cast<A>(updates[k]));
+          }
           cpu::convert(sums, columns, row);
         } else {
           for (std::int64_t k = first; k < last; ++k) {

@@ -38,6 +38,20 @@ inline xsimd::batch<A> multiply_add(const xsimd::batch<A>& x, const xsimd::batch
   return xsimd::fma(x, y, z);
 }
 
+/// The numbers of a in the lanes where `condition` holds, those of b elsewhere. xsimd 8.1's `select` of integers does
+/// not compile with AVX-512 and without optimisation, where g++ has macros in place of functions.
+template <class V>
+inline V choose(const typename V::batch_bool_type& condition, const V& a, const V& b) {
+#ifdef __AVX512F__
+  if constexpr (std::same_as<typename V::value_type, std::int64_t> && sizeof(V) == 64) {
+    return _mm512_mask_blend_epi64(condition, b, a);
+  } else
+#endif
+  {
+    return xsimd::select(condition, a, b);
+  }
+}
+
 static_assert(HalfVector::lanes == xsimd::batch<float>::size);
 /// The compiler's own vectors for int32, which is computed with as int64.
 typedef std::int32_t Int32Vector __attribute__((vector_size(sizeof(xsimd::batch<std::int64_t>) / 2)));
@@ -85,7 +99,7 @@ inline auto first_lanes(std::int64_t count) {
   alignas(64) static constexpr Accumulator<T> numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return Vector<T>::load_aligned(numbers) < Vector<T>(static_cast<Accumulator<T>>(count));
 }
-/// The first `count` < `lanes<T>` numbers from x, and `fill` behind them.
+/// The first `count` <= `lanes<T>` numbers from x, none where it is negative, and `fill` behind them.
 template <class T>
 inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
 #ifdef __AVX512F__
@@ -105,12 +119,12 @@ inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
     if constexpr (std::same_as<T, std::int64_t>) {
       numbers = _mm256_maskload_epi64(reinterpret_cast<const long long*>(x), mask);
     }
-    return xsimd::select(first, numbers, Vector<T>(fill));
+    return choose(first, numbers, Vector<T>(fill));
   }
 #endif
   if constexpr (lod::detail::Half<T>) {
     const auto first = __builtin_bit_cast(Vector<T>, HalfVector::load(x, std::max<std::int64_t>(count, 0)));
-    return xsimd::select(first_lanes<T>(count), first, Vector<T>(fill));
+    return choose(first_lanes<T>(count), first, Vector<T>(fill));
   } else {
     alignas(64) Accumulator<T> wide[Vector<T>::size];
     for (std::int64_t i = 0; i < lanes<T>; ++i) wide[i] = i < count ? static_cast<Accumulator<T>>(x[i]) : fill;
@@ -121,8 +135,8 @@ inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
 /// may be read: where they fill the vector, that is one load.
 template <class T>
 inline Vector<T> load_first(const T* x, std::int64_t count, Accumulator<T> fill, std::int64_t readable) {
-  if (readable < lanes<T>) return load(x, count, fill);
-  return xsimd::select(first_lanes<T>(count), load(x), Vector<T>(fill));
+  if (readable < lanes<T>) return load(x, std::min(count, lanes<T>), fill);
+  return choose(first_lanes<T>(count), load(x), Vector<T>(fill));
 }
 template <class T>
 inline void store(T* y, const Vector<T>& vector) {
@@ -250,23 +264,31 @@ inline void copy(const T* x, std::int64_t count, T* y) {
 // than the right number of bytes, as there is no end to be guessed. From x and from y on, `room` numbers may be read
 // and written; what lies behind the array in y is written later.
 
+/// Whether so many bytes are a whole number of T, which a user's own type need not be.
+template <class T, std::size_t bytes = 32>
+inline constexpr bool fits_blocks = bytes % sizeof(T) == 0;
+
 /// y[i] = value.
 template <class T>
 inline void fill(T* y, std::int64_t count, T value, std::int64_t room) {
-  constexpr std::int64_t step = 32 / static_cast<std::int64_t>(sizeof(T));
   std::int64_t i = 0;
-  for (; i < count && i + step <= room; i += step) {
-    for (std::int64_t lane = 0; lane < step; ++lane) y[i + lane] = value;
+  if constexpr (fits_blocks<T>) {
+    constexpr std::int64_t step = 32 / static_cast<std::int64_t>(sizeof(T));
+    for (; i < count && i + step <= room; i += step) {
+      for (std::int64_t lane = 0; lane < step; ++lane) y[i + lane] = value;
+    }
   }
   for (; i < count; ++i) y[i] = value;
 }
 /// y[i] = x[i]. What may be touched of the two does not overlap.
 template <class T>
 inline void copy(const T* x, std::int64_t count, T* y, std::int64_t room) {
-  constexpr std::int64_t step = 32 / static_cast<std::int64_t>(sizeof(T));
   std::int64_t i = 0;
-  if (count <= 8 * step) {
-    for (; i < count && i + step <= room; i += step) std::memcpy(static_cast<void*>(y + i), x + i, 32);
+  if constexpr (fits_blocks<T>) {
+    constexpr std::int64_t step = 32 / static_cast<std::int64_t>(sizeof(T));
+    if (count <= 8 * step) {
+      for (; i < count && i + step <= room; i += step) std::memcpy(static_cast<void*>(y + i), x + i, 32);
+    }
   }
   if (i < count) copy(x + i, count - i, y + i);
 }

@@ -21,7 +21,6 @@ namespace bulk {
 template <class T>
 struct RunningSums {
   using A = Accumulator<T>;
-  static constexpr std::int64_t group_rows = 64;
 
   bool is_scalar;
   bool exclusive;
@@ -31,7 +30,7 @@ struct RunningSums {
   LOD_HOST_DEVICE A run(const T* x, std::int64_t step, std::int64_t count, const Write& write) const {
     A total{};
     for (std::int64_t begin = 0; begin < count;) {
-      const std::int64_t end = is_scalar ? least(begin + group_rows, count) : count;
+      const std::int64_t end = is_scalar ? least(begin + cumsum_group_rows, count) : count;
       A group{};
       for (std::int64_t k = begin; k < end; ++k) {
         const A before = group;

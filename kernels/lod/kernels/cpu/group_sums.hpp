@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The running sums of groups of numbers, each group on its own. One sum waits for the one before it; so several groups
+/// go side by side: a full leaf's eight as the lanes of one vector, fewer as so many chains of additions.
+#pragma once
+
+#include <lod/kernels/cpu/rows.hpp>
+#include <lod/ops/sequence_cumsum.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// Eight accumulators. Integers without a sign, which wrap around.
+template <class A>
+struct EightNumbers;
+template <>
+struct EightNumbers<float> {
+  typedef float type __attribute__((vector_size(32)));
+};
+template <>
+struct EightNumbers<double> {
+  typedef double type __attribute__((vector_size(64)));
+};
+template <>
+struct EightNumbers<std::int64_t> {
+  typedef std::uint64_t type __attribute__((vector_size(64)));
+};
+
+/// Row i becomes column i.
+template <class Eight>
+inline void transpose(Eight (&rows)[8]) noexcept {
+  Eight twos[8], fours[8];  // blocks of 2 x 2 numbers are in place; blocks of 4 x 4
+  for (int i = 0; i < 8; i += 2) {
+    twos[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    twos[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  for (int i = 0; i < 8; i += i % 2 == 0 ? 1 : 3) {
+    fours[i] = __builtin_shufflevector(twos[i], twos[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    fours[i + 2] = __builtin_shufflevector(twos[i], twos[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = __builtin_shufflevector(fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    rows[i + 4] = __builtin_shufflevector(fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+
+/// Sums of up to eight groups of `cumsum_group_rows` numbers, counted in the direction of the sums.
+template <class A>
+class GroupSums {
+  static constexpr std::int64_t group_rows = cumsum_group_rows;
+
+ public:
+  static constexpr std::int64_t groups = 8;
+
+  GroupSums(bool exclusive, bool reverse) noexcept : exclusive_(exclusive), reverse_(reverse) {}
+
+  /// Each of `count` numbers becomes the running sum in its group, totals[g] that of all of group g. The last group may
+  /// not be full.
+  void operator()(A* numbers, std::int64_t count, A* totals) const noexcept {
+    if (count == groups * group_rows)
+      return reverse_ ? sum_all<true>(numbers, totals) : sum_all<false>(numbers, totals);
+    const std::int64_t whole = count / group_rows, rest = count % group_rows, start = reverse_ ? count - 1 : 0;
+    for (std::int64_t group = 0; group * group_rows < count; ++group) totals[group] = A{};
+    if (rest > 0) sum_chains(whole + 1, numbers + start, 0, rest, totals);
+    if (whole > 0) sum_chains(whole, numbers + start, rest, group_rows, totals);
+  }
+
+ private:
+  using Eight = typename EightNumbers<A>::type;
+
+  template <bool reverse>
+  void sum_all(A* numbers, A* totals) const noexcept {
+    Eight total{};  // of each group, as they lie in memory
+    for (std::int64_t k = 0; k < group_rows; k += 8) {
+      const std::int64_t first = reverse ? group_rows - 8 - k : k;
+      Eight block[8];
+      for (int g = 0; g < 8; ++g) std::memcpy(&block[g], numbers + g * group_rows + first, sizeof(Eight));
+      transpose(block);
+      for (int row = 0; row < 8; ++row) {
+        Eight& next = block[reverse ? 7 - row : row];
+        const Eight before = total;
+        total = before + next;
+        next = exclusive_ ? before : total;
+      }
+      transpose(block);
+      for (int g = 0; g < 8; ++g) std::memcpy(numbers + g * group_rows + first, &block[g], sizeof(Eight));
+    }
+    A in_memory[8];
+    std::memcpy(in_memory, &total, sizeof total);
+    for (int g = 0; g < 8; ++g) totals[g] = in_memory[reverse ? 7 - g : g];
+  }
+
+  /// Of the first `chains` groups the numbers [begin, end).
+  template <std::int64_t most = groups>
+  void sum_chains(std::int64_t chains, A* first, std::int64_t begin, std::int64_t end, A* totals) const noexcept {
+    if constexpr (most > 1) {
+      if (chains < most) return sum_chains<most - 1>(chains, first, begin, end, totals);
+    }
+    constexpr auto all = static_cast<std::size_t>(most);
+    const std::int64_t step = reverse_ ? -1 : 1;
+    A sum[all];
+    for (std::size_t group = 0; group < all; ++group) sum[group] = totals[group];
+    for (std::int64_t k = begin; k < end; ++k) {
+      for (std::size_t group = 0; group < all; ++group) {
+        A& number = first[(static_cast<std::int64_t>(group) * group_rows + k) * step];
+        const A before = sum[group];
+        sum[group] = plus(before, number);
+        number = exclusive_ ? before : sum[group];
+      }
+    }
+    for (std::size_t group = 0; group < all; ++group) totals[group] = sum[group];
+  }
+
+  bool exclusive_;
+  bool reverse_;
+};
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET
