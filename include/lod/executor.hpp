@@ -35,6 +35,14 @@ class ScratchMemory {
   ScratchMemory(const ScratchMemory&) = delete;
   ScratchMemory& operator=(const ScratchMemory&) = delete;
 
+  /// Gives back to the resource all that is kept and not lent: what one large operation needed is otherwise held until
+  /// the last copy of the executor goes.
+  void release() noexcept {
+    std::vector<Buffer<std::byte, Device>> blocks;
+    const std::lock_guard lock(mutex_);
+    free_.swap(blocks);
+  }
+
   /// `count` values of T, not initialised, until the loan ends. A loan must not outlive the memory that it is from.
   template <class T>
   class Loan {
@@ -120,6 +128,14 @@ class Workspace : public ScratchMemory<Cpu> {
 
  public:
   using ScratchMemory::ScratchMemory;
+
+  /// As ScratchMemory::release, and the objects that are kept go, too.
+  void release() noexcept {
+    ScratchMemory::release();
+    std::vector<std::unique_ptr<AnyObject>> objects;
+    const std::lock_guard lock(mutex_);
+    kept_.swap(objects);
+  }
 
   /// An object of an operation's own, which is kept for the next loan of the same type: tensors in it keep their
   /// memory. It comes as the last loan left it; where none is free, it is made by T(arguments...). A loan must not
@@ -216,6 +232,11 @@ class CpuExecutor {
     shared_ = detail::SharedWorkspace::make(resource);
   }
 
+  // No moves: what is left of an executor works, too.
+  CpuExecutor(const CpuExecutor&) noexcept = default;
+  CpuExecutor& operator=(const CpuExecutor&) noexcept = default;
+  ~CpuExecutor() = default;
+
   /// How many threads an operation uses at most.
   int threads() const noexcept { return threads_; }
   /// Where results and scratch memory come from.
@@ -231,7 +252,8 @@ class CpuExecutor {
   detail::Reference<detail::SharedWorkspace> shared_;
 };
 
-/// The executor of operations that are called without one, shared by the program: all threads of the machine. There is
+/// The executor of operations that are called without one, shared by the program: all threads of the machine, memory
+/// from the resource that is the default one when it is first asked for, which must outlive all later calls. There is
 /// none for GPUs, which always take one with a stream.
 template <class Device>
 const auto& default_executor() {

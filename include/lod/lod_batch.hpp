@@ -72,10 +72,15 @@ void even_cuts(std::int64_t size, std::int64_t count, const RowsBefore& rows_bef
   const std::int64_t rows = rows_before(size);
   std::int64_t position = 0;
   for (std::int64_t part = 1; part < count; ++part) {
-    const std::int64_t share = rows / count * part + rows % count * part / count;
-    while (position < size && rows_before(position + 1) <= share) ++position;
-    const bool next = position < size && rows_before(position + 1) - share < share - rows_before(position);
-    cut(position + (next ? 1 : 0));
+    // The share is `whole` rows and `part_of_row` / `count` of one.
+    const std::int64_t whole = rows / count * part + rows % count * part / count;
+    const std::int64_t part_of_row = rows % count * part % count;
+    while (position < size && rows_before(position + 1) <= whole) ++position;
+    const auto next_is_nearer = [&] {
+      const std::int64_t further = (rows_before(position + 1) - whole) - (whole - rows_before(position));
+      return further < 0 || (further < 2 && further * count < 2 * part_of_row);
+    };
+    cut(position + (position < size && next_is_nearer() ? 1 : 0));
   }
 }
 

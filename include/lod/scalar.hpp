@@ -8,36 +8,48 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 
 namespace lod {
 
 /// An integer or a floating-point number, kept exactly until it is known which T it becomes: an option such as a
-/// padding value need not be a template for the sake of 64-bit ids.
+/// padding value need not be a template for the sake of 64-bit ids. (A `long double` is rounded to double.)
 class Scalar {
  public:
   constexpr Scalar() = default;
   /// @{
   /// This number.
-  LOD_HOST_DEVICE constexpr Scalar(std::integral auto number) noexcept
-      : integer_(static_cast<std::int64_t>(number)), is_integer_(true) {}
+  template <std::integral I>
+  LOD_HOST_DEVICE constexpr Scalar(I number) noexcept
+      : integer_(static_cast<std::uint64_t>(number)), kind_(std::signed_integral<I> ? Kind::INTEGER : Kind::UNSIGNED) {}
   LOD_HOST_DEVICE constexpr Scalar(std::floating_point auto number) noexcept
-      : real_(static_cast<double>(number)), is_integer_(false) {}
+      : real_(static_cast<double>(number)), kind_(Kind::REAL) {}
+  template <detail::Half H>
+  LOD_HOST_DEVICE constexpr Scalar(H number) noexcept : Scalar(static_cast<float>(number)) {}
   /// @}
 
-  /// The number as a T, rounded where T is coarser.
+  /// The number as a T: rounded once where T is a coarser floating-point type. As an integer it wraps around where T
+  /// has fewer bits; a real number loses what is behind the point, and one beyond the range of T becomes the end of
+  /// that range, NaN 0. As a bool it is whether it differs from 0.
   template <class T>
   LOD_HOST_DEVICE constexpr T to() const noexcept {
-    if constexpr (std::integral<T>) {
-      return is_integer_ ? static_cast<T>(integer_) : static_cast<T>(real_);
-    } else {
-      return is_integer_ ? static_cast<T>(static_cast<double>(integer_)) : static_cast<T>(real_);
+    if (kind_ == Kind::INTEGER) return static_cast<T>(static_cast<std::int64_t>(integer_));
+    if (kind_ == Kind::UNSIGNED) return static_cast<T>(integer_);
+    if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+      constexpr T least = std::numeric_limits<T>::min(), greatest = std::numeric_limits<T>::max();
+      // As doubles they are exact, but for the greatest of 64 bits, which becomes the power of two behind it.
+      if (real_ != real_) return 0;
+      if (real_ <= static_cast<double>(least)) return least;
+      if (real_ >= static_cast<double>(greatest)) return greatest;
     }
+    return static_cast<T>(real_);
   }
 
  private:
-  std::int64_t integer_ = 0;
+  enum class Kind : std::uint8_t { INTEGER, UNSIGNED, REAL };
+  std::uint64_t integer_ = 0;
   double real_ = 0;
-  bool is_integer_ = true;
+  Kind kind_ = Kind::INTEGER;
 };
 
 }  // namespace lod

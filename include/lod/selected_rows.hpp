@@ -88,6 +88,19 @@ class SelectedRows<T, Cpu> {
     value_ = std::move(value).with_lod(LoD());
   }
 
+  SelectedRows(const SelectedRows&) = default;
+  SelectedRows(SelectedRows&&) noexcept = default;
+  SelectedRows& operator=(SelectedRows&&) noexcept = default;
+  /// Keeps its own memory resource. What throws leaves this as it was.
+  SelectedRows& operator=(const SelectedRows& other) {
+    std::vector<std::int64_t> rows = other.rows_;
+    value_ = other.value_;
+    rows_ = std::move(rows);
+    height_ = other.height_;
+    return *this;
+  }
+  ~SelectedRows() = default;
+
   /// The ids, one for each row of the value.
   const std::vector<std::int64_t>& rows() const noexcept { return rows_; }
   /// The number of rows of the dense tensor that this stands for.

@@ -131,6 +131,28 @@ TEST_CASE("Workspace: a block comes back and is lent again, the smallest that su
   CHECK(resource.live == 0);
 }
 
+TEST_CASE("Workspace: release gives back what is not lent") {
+  lod_test::CountingResource resource;
+  const lod::CpuExecutor executor(1, &resource);
+  auto& workspace = executor.workspace();
+  const lod::Workspace::Loan<int> lent(workspace, 10);
+  { const lod::Workspace::Loan<int> large(workspace, 1000); }
+  { const lod::Workspace::Kept<lod::Buffer<int>> kept(workspace, 5, &resource); }
+  CHECK(resource.live == 3);
+  workspace.release();
+  CHECK(resource.live == 1);
+  lent[9] = 1;
+  { const lod::Workspace::Loan<int> again(workspace, 1000); }
+  CHECK(resource.live == 2);
+}
+
+TEST_CASE("CpuExecutor: one that was moved from works on") {
+  lod::CpuExecutor executor(3);
+  const lod::CpuExecutor moved = std::move(executor);
+  CHECK(&executor.workspace() == &moved.workspace());
+  CHECK(executor.threads() == 3);
+}
+
 TEST_CASE("Workspace: a loan too large for any address is refused") {
   const lod::CpuExecutor executor(1);
   CHECK_THROWS_AS(lod::Workspace::Loan<double>(executor.workspace(), std::numeric_limits<std::int64_t>::max()),

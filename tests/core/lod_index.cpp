@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <span>
@@ -17,6 +18,9 @@
 
 using lod::LoD;
 using lod_test::articles;
+using lod_test::Engine;
+using lod_test::first_seed;
+using lod_test::random_number;
 using Numbers = std::vector<std::int64_t>;
 using Levels = std::vector<std::vector<std::int64_t>>;
 
@@ -123,6 +127,40 @@ TEST_CASE("LoD: split cuts where rows are most even") {
   const auto parts = lod::split(LoD::from_lengths({{100, 1, 1, 98}}), 2);
   CHECK(parts[0].rows() == 100);
   CHECK(parts[1].size(0) == 3);
+  const auto rows_of = [](const std::vector<std::int64_t>& lengths, std::int64_t count) {
+    std::vector<std::int64_t> rows;
+    for (const LoD& part : lod::split(LoD::from_lengths({lengths}), count)) rows.push_back(part.rows());
+    return rows;
+  };
+  // Even shares need not be whole rows.
+  CHECK(rows_of({2, 1}, 2) == Numbers{2, 1});
+  CHECK(rows_of({4, 1}, 2) == Numbers{4, 1});
+  CHECK(rows_of({1, 4}, 2) == Numbers{1, 4});
+  CHECK(rows_of({2, 1, 2}, 4) == Numbers{2, 0, 1, 2});
+  CHECK(rows_of({2}, 3) == Numbers{0, 2, 0});
+  // Of two boundaries that are as near, the earlier one.
+  CHECK(rows_of({1, 2, 1}, 2) == Numbers{1, 3});
+}
+
+TEST_CASE("LoD: each cut of split is at a nearest boundary") {
+  Engine engine(first_seed());
+  for (int sample = 0; sample < 2000; ++sample) {
+    std::vector<std::int64_t> lengths(static_cast<std::size_t>(random_number(engine, 0, 8)));
+    for (std::int64_t& length : lengths) length = random_number(engine, 0, 6);
+    const LoD index = LoD::from_lengths({lengths});
+    const std::int64_t count = random_number(engine, 1, 7), rows = index.rows();
+    INFO("LOD_TEST_SEED=", first_seed(), ": ", index, " into ", count);
+    std::int64_t begin = 0, part_number = 0;
+    for (const LoD& part : lod::split(index, count)) {
+      // Distances in parts of 1 / count of a row.
+      const auto distance = [&](std::int64_t boundary) { return std::abs(boundary * count - rows * part_number); };
+      for (const std::int64_t boundary : index.view().absolute_offsets(0)) CHECK(distance(begin) <= distance(boundary));
+      begin += part.rows();
+      ++part_number;
+    }
+    CHECK(part_number == count);
+    CHECK(begin == rows);
+  }
 }
 
 TEST_CASE("LoD: levels cut off at either end, and added") {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "support/counting_resource.hpp"
 #include <lod/selected_rows.hpp>
 
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <new>
 #include <vector>
 
 using lod::SelectedRows;
@@ -28,6 +30,26 @@ TEST_CASE("SelectedRows: a refused resize changes nothing") {
   CHECK(g.rows() == Numbers{4, 0});
   CHECK(g.height() == 10);
   CHECK(g.row_shape() == Numbers{8});
+}
+
+TEST_CASE("SelectedRows: an assignment that fails changes nothing") {
+  lod_test::CountingResource resource;
+  const lod::SelectedRows<float> other({1, 2, 3, 4, 5, 6, 7, 8}, 9, {4});
+  lod::SelectedRows<float> g({0, 1}, 5, {4}, &resource);
+  g.value().data()[7] = 3;
+  resource.fail_from = resource.allocations;
+  CHECK_THROWS_AS(g = other, std::bad_alloc);
+  CHECK(g.rows() == std::vector<std::int64_t>{0, 1});
+  CHECK(g.height() == 5);
+  CHECK(g.value().shape() == lod::Shape{2, 4});
+  CHECK(g.value().data()[7] == 3);
+  resource.fail_from = -1;
+  g = other;
+  CHECK(g.rows() == other.rows());
+  CHECK(g.value().resource() == &resource);
+  const auto& self = g;
+  g = self;
+  CHECK(g.rows() == other.rows());
 }
 
 TEST_CASE("SelectedRows: no rows, repeated rows") {
