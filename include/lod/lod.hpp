@@ -16,6 +16,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/ops.hpp>
+#include <lod/rank_table.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
 #include <lod/sparse_table.hpp>

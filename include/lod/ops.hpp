@@ -21,7 +21,6 @@
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/optimizers.hpp>
-#include <lod/ops/rank_table.hpp>
 #include <lod/ops/row_conv.hpp>
 #include <lod/ops/row_sparse.hpp>
 #include <lod/ops/select.hpp>

@@ -13,7 +13,7 @@
 #include <lod/infer.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
-#include <lod/ops/rank_table.hpp>
+#include <lod/rank_table.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
 

@@ -8,11 +8,11 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
-#include <lod/ops/rank_table.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/tensor_array.hpp>
 #include <lod/ops/time_major.hpp>
 #include <lod/output.hpp>
+#include <lod/rank_table.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 

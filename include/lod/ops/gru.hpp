@@ -19,9 +19,9 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/matrix_product.hpp>
-#include <lod/ops/rank_table.hpp>
 #include <lod/ops/recurrent.hpp>
 #include <lod/output.hpp>
+#include <lod/rank_table.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 

@@ -14,11 +14,11 @@
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/merge_rows.hpp>
-#include <lod/ops/rank_table.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/ops/time_major.hpp>
 #include <lod/output.hpp>
+#include <lod/rank_table.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>

@@ -12,11 +12,11 @@
 #include <lod/lod_index.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/merge_rows.hpp>
-#include <lod/ops/rank_table.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/time_major.hpp>
 #include <lod/output.hpp>
+#include <lod/rank_table.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 

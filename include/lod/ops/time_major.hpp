@@ -10,8 +10,8 @@
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/embedding.hpp>
-#include <lod/ops/rank_table.hpp>
 #include <lod/output.hpp>
+#include <lod/rank_table.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
