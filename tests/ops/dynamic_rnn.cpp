@@ -174,6 +174,76 @@ TEST_CASE("dynamic_rnn: outputs may be views, rows of another type and shape, or
   CHECK(same_bits(same.output, x));
 }
 
+TEST_CASE("dynamic_rnn: a cell may return its own tensors, as references or as they are, and keeps them") {
+  using Tensor = LoDTensor<double>;
+  Engine engine(11);
+  const auto x = real_numbers<double>(engine, LoD::from_lengths({{1, 3, 0, 2}}), {3});
+  const RankTable table(x.lod());
+  const auto initial = real_numbers<double>(engine, {4, 3});
+  Tensor kept_state, kept_output;
+  const auto step = [&](const States& before, const States& now) {
+    auto [after, output] = Cell()(before, now);
+    kept_state = std::move(after);
+    kept_output = std::move(output);
+  };
+  const auto dstep = [&](const States& before, const States& now, const States& dafter, const States& doutput) {
+    auto [dbefore, dnow] = cell_grad(before, now, dafter, doutput);
+    kept_state = std::move(dbefore);
+    kept_output = std::move(dnow);
+  };
+  struct References {
+    Tensor& state;
+    Tensor& output;
+  };
+  const auto check_cell = [&](const auto& result) {
+    for_each_executor([&](const auto& executor) {
+      const auto cell = [&](const States& before, const States& now) {
+        step(before, now);
+        return result();
+      };
+      const auto y = lod::dynamic_rnn(executor, x, table, initial, cell);
+      const auto expected = lod::dynamic_rnn(executor, x, table, initial, Cell());
+      CHECK(same_bits(y.output, expected.output));
+      CHECK(same_bits(y.state, expected.state));
+      CHECK(kept_output.shape() == lod::Shape{1, 3});  // of the last step
+      const auto of_cell = [&](const States& before, const States& now, const States& dafter, const States& doutput) {
+        dstep(before, now, dafter, doutput);
+        return result();
+      };
+      const auto d = lod::dynamic_rnn_grad(executor, y.output, y.state, x, table, initial, cell, of_cell);
+      const auto dexpected = lod::dynamic_rnn_grad(executor, y.output, y.state, x, table, initial, Cell(), cell_grad);
+      CHECK(same_bits(d.x, dexpected.x));
+      CHECK(same_bits(d.initial_state, dexpected.initial_state));
+      CHECK(kept_output.shape() == lod::Shape{3, 3});  // of the first step
+    });
+  };
+  check_cell([&] { return std::tie(kept_state, kept_output); });
+  check_cell([&] { return std::tuple<const Tensor&, const Tensor&>(kept_state, kept_output); });
+  check_cell([&] { return std::pair<const Tensor, const Tensor>(kept_state, kept_output); });
+  check_cell([&] { return std::pair<Tensor, const Tensor&>(kept_state, kept_output); });
+  check_cell([&] { return References{kept_state, kept_output}; });
+
+  // One tensor for both, and a reference to a pair that the cell keeps.
+  const auto both = lod::dynamic_rnn(x, table, initial, [&](const States& before, const States& now) {
+    step(before, now);
+    return std::tie(kept_state, kept_state);
+  });
+  const auto expected = lod::dynamic_rnn(x, table, initial, Cell());
+  CHECK(same_bits(both.state, expected.state));
+  bool same = true;
+  for (std::size_t i = 0; i < both.output.values().size(); ++i) {
+    same = same && both.output.values()[i] == -expected.output.values()[i];
+  }
+  CHECK(same);
+  std::pair<Tensor, Tensor> results;
+  const auto kept = lod::dynamic_rnn(x, table, initial,
+                                     [&](const States& before, const States& now) -> const std::pair<Tensor, Tensor>& {
+                                       return results = Cell()(before, now);
+                                     });
+  CHECK(same_bits(kept.output, expected.output));
+  CHECK(results.second.shape() == lod::Shape{1, 3});
+}
+
 TEST_CASE("dynamic_rnn: initial states of a pooled batch, under its levels") {
   Engine engine(8);
   const auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 1}, {3, 0, 2}}), {3});
@@ -321,16 +391,38 @@ TEST_CASE("dynamic_rnn: bad arguments and cells throw and change nothing") {
   };
   check_throws<lod::ShapeMismatch>(run(other, initial, Cell()),
                                    "dynamic_rnn: the levels of x are not those that the table ranks", output);
-  check_throws<lod::ShapeMismatch>(run(table, two, Cell()), "dynamic_rnn: 2 rows, expected 3", output);
-  check_throws<lod::ShapeMismatch>(run(table, initial, returns({3, 2}, {2, 2})), "dynamic_rnn: 3 rows, expected 2",
-                                   state);
+  check_throws<lod::ShapeMismatch>(run(table, two, Cell()), "dynamic_rnn: the initial state: 2 rows, expected 3",
+                                   output);
+  check_throws<lod::ShapeMismatch>(run(table, initial, returns({3, 2}, {2, 2})),
+                                   "dynamic_rnn: the state after step 0 has shape {3, 2}, expected {2, 2}", state);
   check_throws<lod::ShapeMismatch>(run(table, initial, returns({2, 3}, {2, 2})),
-                                   "dynamic_rnn: rows of shape {3}, expected {2}", state);
-  check_throws<lod::ShapeMismatch>(run(RankTable(LoD::from_lengths({{3, 0, 1}})), initial,
+                                   "dynamic_rnn: the state after step 0 has shape {2, 3}, expected {2, 2}", state);
+  check_throws<lod::ShapeMismatch>(run(table, initial,
                                        [](const States& states, const States&) {
-                                         return std::pair(states, LoDTensor<double>({3, 2}));
+                                         return std::pair(LoDTensor<double>({2, 2}), states);
                                        }),
-                                   "element 0 has 3 sequences (rows, where it has no level), expected 2", output);
+                                   "dynamic_rnn: the state after step 1 has shape {2, 2}, expected {1, 2}", state);
+  check_throws<lod::ShapeMismatch>(run(table, initial,
+                                       [](const States& states, const States&) {
+                                         return std::pair(states, LoDTensor<double>({states.rows(), states.rows()}));
+                                       }),
+                                   "dynamic_rnn: the output of the cell at step 1 has rows of shape {1}, expected {2}",
+                                   output);
+  check_throws<lod::InvalidLoD>(run(table, initial,
+                                    [](const States& states, const States&) {
+                                      return std::pair(states, states.rows() > 1
+                                                                   ? LoDTensor<double>({2, 2})
+                                                                   : LoDTensor<double>(LoD::from_lengths({{2}}), {2}));
+                                    }),
+                                "dynamic_rnn: the output of the cell at step 1 has 1 levels, expected 0", output);
+  check_throws<lod::ShapeMismatch>(
+      run(RankTable(LoD::from_lengths({{3, 0, 1}})), initial,
+          [](const States& states, const States&) {
+            return std::pair(states, LoDTensor<double>({3, 2}));
+          }),
+      "dynamic_rnn: the output of the cell at step 0 has 3 sequences (rows, where it has no level), "
+      "expected 2",
+      output);
   check_throws<std::runtime_error>(run(table, initial,
                                        [](const States& states, const States&) -> std::pair<States, States> {
                                          if (states.rows() < 2) throw std::runtime_error("out of order");
@@ -354,15 +446,77 @@ TEST_CASE("dynamic_rnn: bad arguments and cells throw and change nothing") {
     lod::dynamic_rnn_grad(executor, doutput, dstate, x, table, initial, Cell(), of_cell);
   };
   CHECK_THROWS_WITH_AS(grad(two, initial, cell_grad),
-                       "dynamic_rnn_grad: the levels of x are not those that the table ranks", lod::ShapeMismatch);
-  CHECK_THROWS_WITH_AS(grad(x, two, cell_grad), "dynamic_rnn_grad: 2 rows, expected 3", lod::ShapeMismatch);
-  CHECK_THROWS_WITH_AS(grad(x, initial,
-                            [](const States& before, const States&, const States&, const States&) {
-                              return std::pair(before, LoDTensor<double>({1, 3}));
-                            }),
-                       "dynamic_rnn_grad: the gradient by step 2 has shape {1, 3}, expected {1, 2} and the levels of "
-                       "the step",
+                       "dynamic_rnn_grad: the levels of doutput are not those that the table ranks",
                        lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(grad(x, two, cell_grad), "dynamic_rnn_grad: dstate: 2 rows, expected 3", lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(
+      grad(x, initial,
+           [](const States& before, const States&, const States&, const States&) {
+             return std::pair(before, LoDTensor<double>({1, 3}));
+           }),
+      "dynamic_rnn_grad: the gradient by step 2 has shape {1, 3} with 0 levels, expected {1, 2} and the levels of "
+      "the step",
+      lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(grad(x, initial,
+                            [](const States&, const States& step, const States&, const States&) {
+                              return std::pair(LoDTensor<double>({3, 2}), step);
+                            }),
+                       "dynamic_rnn_grad: the gradient by the state before step 2 has shape {3, 2}, expected {1, 2}",
+                       lod::ShapeMismatch);
+}
+
+TEST_CASE("dynamic_rnn_grad: gradients that do not fit what dynamic_rnn gave throw and change nothing") {
+  const LoDTensor<double> x(LoD::from_lengths({{3, 0, 1}}), {2}), initial({3, 2}), two({2, 2});
+  for_each_executor([&](const auto& executor) {
+    LoDTensor<double> dx({1, 5}), dinitial({1, 7});
+    const auto grad = [&](const LoDTensor<double>& of, const LoDTensor<double>& begin, const LoDTensor<double>& doutput,
+                          const LoDTensor<double>& dstate, const auto& cell) {
+      return [&, cell] {
+        lod::dynamic_rnn_grad_into(
+            executor, doutput, dstate, of, RankTable(of.lod()), begin, cell,
+            [](const States& before, const States& step, const States&, const States&) {
+              return std::pair(before, step);
+            },
+            dx, dinitial);
+      };
+    };
+    const auto refuses = [&](const auto& call, const char* text) {
+      check_throws<lod::ShapeMismatch>(call, text, dx);
+      CHECK(dinitial.shape() == lod::Shape{1, 7});
+    };
+    refuses(grad(x, two, x, initial, Cell()), "dynamic_rnn_grad: the initial state: 2 rows, expected 3");
+    const LoDTensor<double> wide_state({3, 4}), wide_output(x.lod(), {1});
+    refuses(grad(x, initial, x, wide_state, Cell()), "dynamic_rnn_grad: dstate: rows of shape {4}, expected {2}");
+    refuses(grad(x, initial, wide_output, initial, Cell()),
+            "dynamic_rnn_grad: doutput at step 0 has shape {2, 1} with 0 levels, expected {2, 2} and the levels of the "
+            "cell's output");
+    const LoDTensor<double> deep(LoD::from_lengths({{3, 0, 1}, {1, 1, 1, 1}}), {2});
+    refuses(grad(x, initial, deep, initial, Cell()),
+            "dynamic_rnn_grad: doutput at step 0 has shape {2, 2} with 1 levels, expected {2, 2} and");
+    // Only the last step has other sequences.
+    const auto one_each = [](const States& before, const States& step) {
+      std::vector<std::int64_t> lengths(static_cast<std::size_t>(step.rows()), 1);
+      return std::pair(before, LoDTensor<double>(LoD::from_lengths({lengths}), {2}));
+    };
+    const LoDTensor<double> other(LoD::from_lengths({{3, 0, 1}, {1, 1, 2, 1}}), {2});
+    refuses(grad(x, initial, other, initial, one_each),
+            "dynamic_rnn_grad: doutput at step 2 has shape {2, 2} with 1 levels, expected {1, 2}");
+    lod::dynamic_rnn_grad(executor, deep, initial, x, RankTable(x.lod()), initial, one_each,
+                          [](const States& before, const States& step, const States&, const States& doutput) {
+                            CHECK(doutput.levels() == 1);
+                            return std::pair(before, step);
+                          });
+    refuses(grad(x, initial, x, initial,
+                 [](const States& before, const States&) {
+                   return std::pair(LoDTensor<double>({9, 2}), before);
+                 }),
+            "dynamic_rnn_grad: the state after step 0 has shape {9, 2}, expected {2, 2}");
+    // Of one step, and of none.
+    const LoDTensor<double> one(LoD::from_lengths({{1, 1}}), {2}), one_wide(one.lod(), {3});
+    refuses(grad(one, two, one_wide, two, Cell()), "dynamic_rnn_grad: doutput at step 0 has shape {2, 3}");
+    const LoDTensor<double> none(LoD::from_lengths({{0, 0}}), {2}), narrow({2, 1});
+    refuses(grad(none, two, none, narrow, Cell()), "dynamic_rnn_grad: dstate: rows of shape {1}, expected {2}");
+  });
 }
 
 TEST_CASE("infer_dynamic_rnn: allows what the operation gives, and refuses what it does") {

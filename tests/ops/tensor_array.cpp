@@ -383,10 +383,11 @@ TEST_CASE("tensor arrays: bad arguments throw and change nothing") {
       y);
   array[3] = counted_rows({{1}});
   check_throws<lod::InvalidLoD>([&] { lod::array_to_lod_tensor_into(executor, array, table, y); },
-                                "element 3 has 1 levels, expected 0 as element 0 has", y);
+                                "element 3 has 1 levels, expected 0 as the first has", y);
   array[3] = LoDTensor<std::int64_t>({1, 2});
   check_throws<lod::ShapeMismatch>([&] { lod::array_to_lod_tensor_into(executor, array, table, y); },
-                                   "array_to_lod_tensor: rows of shape {2}, expected {}", y);
+                                   "array_to_lod_tensor: element 3 has rows of shape {2}, expected {} as the first has",
+                                   y);
   check_throws<lod::OutOfRange>([&] { lod::array_to_lod_tensor_into(executor, TensorArray<std::int64_t>(), {}, y); },
                                 "level 0 of a LoD with 0 levels", y);
 

@@ -66,12 +66,13 @@ struct StepTensors {
   LoDTensor<T, Device> like;
 };
 
-/// What a function of the user's gives for each step, until all of it is there. Of a view, what it shows is copied,
-/// into memory that is kept for the next run; a tensor is taken as it is, and gone at the end.
+/// What a function of the user's gives for each step, until all of it is there. `Given` is the type of the name that is
+/// bound to it. A tensor that the result itself holds is taken as it is, and gone at the end; of a view, a reference or
+/// a const tensor the rows are copied, into memory that is kept for the next run.
 template <class E, class Given>
 class GivenSteps {
  public:
-  using T = value_type_t<Given>;
+  using T = value_type_t<std::remove_reference_t<Given>>;
   using Device = typename E::device;
 
   GivenSteps(const E& executor, std::int64_t steps)
@@ -87,16 +88,18 @@ class GivenSteps {
   GivenSteps(const GivenSteps&) = delete;
   GivenSteps& operator=(const GivenSteps&) = delete;
 
-  void set(std::int64_t t, Given&& given) { keep(std::move(given), kept_->tensors[static_cast<std::size_t>(t)]); }
-  void set_like(Given&& given) { keep(std::move(given), kept_->like); }
+  void set(std::int64_t t, Given&& given) {
+    keep(std::forward<Given>(given), kept_->tensors[static_cast<std::size_t>(t)]);
+  }
+  void set_like(Given&& given) { keep(std::forward<Given>(given), kept_->like); }
   void set_like_copy(const LoDTensorView<const T, Device>& like) const {
     copy_into(executor_, like, SameLevels{like.lod_view()}, kept_->like);
   }
-  /// The sequences of the table.
+  /// The sequences of the table. `step` begins the texts of errors, the number of the step follows.
   template <class Y>
-  void join(const RankTable& table, const char* what, Y&& y) const {
+  void join(const RankTable& table, const char* step, Y&& y) const {
     const std::span<const LoDTensor<T, Device>> given(kept_->tensors.data(), static_cast<std::size_t>(size_));
-    join_steps(executor_, given, kept_->like, table, what, y);
+    join_steps(executor_, given, kept_->like, table, step, y);
   }
 
  private:
@@ -119,19 +122,36 @@ class GivenSteps {
   std::int64_t size_;
 };
 
+/// Throws ShapeMismatch unless what there is of step t has the row shape and the levels of `expected`. `name` begins
+/// the text, the number of the step follows; `of` says whose levels are expected.
+template <class View, class Expected>
+void check_step(const View& found, const Expected& expected, const char* name, std::int64_t t, const char* of) {
+  if (found.lod_view() == expected.lod_view() && found.row_shape() == expected.row_shape()) return;
+  throw ShapeMismatch(detail::text({name, t, " has shape ", to_string(found.shape()), " with ", found.levels(),
+                                    " levels, expected ", to_string(expected.shape()), " and the levels of ", of}));
+}
+
+/// What the errors of a run call the things that it is given.
+struct RnnNames {
+  const char* operation;
+  const char* x;
+  const char* states;       ///< the first ones, behind the name of the operation
+  const char* next_states;  ///< those of a step, whose number follows
+};
+
 /// The steps of x by a table, and one row of state for each sequence, in the order of the table.
 template <class E, class T, class S>
 class RnnRun {
  public:
   using Device = typename E::device;
 
-  /// Checks x and the states, which have `what` as a name in errors.
+  /// Checks x and the states.
   template <class X, class State>
-  RnnRun(const E& executor, const X& x, const RankTable& table, const State& state, const char* what)
-      : executor_(executor), table_(table), what_(what), kept_(executor.workspace(), executor.resource()) {
+  RnnRun(const E& executor, const X& x, const RankTable& table, const State& state, const RnnNames& names)
+      : executor_(executor), table_(table), names_(names), kept_(executor.workspace(), executor.resource()) {
     const auto view = x.view();
-    check_ranked(view.lod_view(), table, what);
-    check_row_count(state.view().rows(), table.size(), what);
+    check_ranked(view.lod_view(), table, names.operation, names.x);
+    check_row_count(state.view().rows(), table.size(), names.states);
     to_time_major_into(executor, view, table, kept_->steps);
     none_ =
         View(view.data(), levels_below(view.lod_view(), table.level()).slice(0, 0), &view.row_shape(), view.row_size());
@@ -148,13 +168,15 @@ class RnnRun {
   LoDTensorView<const S, Device> states(std::int64_t t) const {
     return std::as_const(kept_->states).slice(0, table_.active(t));
   }
-  /// Takes the states after step t. Throws ShapeMismatch unless they have the shape of those before.
+  /// Takes the states that step t gives. Throws ShapeMismatch unless they have the shape of those that it got.
   template <class State>
   void set_states(std::int64_t t, const State& state) {
     static_assert(std::is_same_v<value_type_t<State>, S>, "dynamic_rnn: the cell must return states of the same type");
     const auto next = state.view();
-    check_row_count(next.rows(), table_.active(t), what_);
-    check_row_shape(next.row_shape(), kept_->states.row_shape(), what_);
+    if (next.rows() != table_.active(t) || next.row_shape() != kept_->states.row_shape()) {
+      throw ShapeMismatch(detail::text({names_.next_states, t, " has shape ", to_string(next.shape()), ", expected ",
+                                        to_string(states(t).shape())}));
+    }
     // A cell may give back the view that it was given.
     if (next.data() != kept_->states.data()) copy_rows(executor_, next, kept_->states.data());
   }
@@ -176,7 +198,7 @@ class RnnRun {
 
   const E& executor_;
   const RankTable& table_;
-  const char* what_;
+  const RnnNames names_;
   Workspace::Kept<RnnMemory<T, S, Device>> kept_;
   View none_;
 };
@@ -185,11 +207,11 @@ template <class Result>
 auto output_type(Result& result) {
   auto& [state, output] = result;
   static_cast<void>(state);
-  return std::type_identity<std::remove_cvref_t<decltype(output)>>();
+  return std::type_identity<decltype(output)>();
 }
-/// The second of two things that a function returns.
+/// The second of two things that a function returns: the type of the name that is bound to it.
 template <class Result>
-using second_t = typename decltype(output_type(std::declval<Result&>()))::type;
+using second_t = typename decltype(output_type(std::declval<std::remove_cvref_t<Result>&>()))::type;
 /// What a cell returns beside the state.
 template <class Cell, class S, class T, class Device>
 using cell_output_t =
@@ -206,7 +228,9 @@ using cell_output_t =
 ///
 /// It returns two tensors or views, as a pair or anything that two names can be bound to: the states after the step, of
 /// the same shape, and the step's output, which has a row, or a sequence of any number of levels, for each sequence.
-/// The states stay those of the sequences that are left: nothing is padded, nothing is masked.
+/// A tensor that the result itself holds is taken over; of a view or a reference, as `std::tie` of tensors that the
+/// cell keeps gives, the rows are copied. The states stay those of the sequences that are left: nothing is padded,
+/// nothing is masked.
 ///
 /// `initial_state` has one row for each sequence of the ranked level, in the order of the batch; its levels do not
 /// count. Where no sequence has a step, the cell is called once with no sequence, so that the output has its row shape
@@ -221,7 +245,9 @@ void dynamic_rnn_into(const E& executor, const X& x, const RankTable& table, con
                       Output&& output, LastState&& state) {
   using T = value_type_t<X>;
   using S = value_type_t<State>;
-  operation::RnnRun<E, T, S> run(executor, x, table, initial_state, "dynamic_rnn");
+  operation::RnnRun<E, T, S> run(
+      executor, x, table, initial_state,
+      {"dynamic_rnn", "x", "dynamic_rnn: the initial state", "dynamic_rnn: the state after step "});
   operation::GivenSteps<E, operation::cell_output_t<Cell, S, T, typename E::device>> outputs(executor, table.steps());
   const std::int64_t calls = table.steps() > 0 ? table.steps() : 1;
   for (std::int64_t t = 0; t < calls; ++t) {
@@ -229,21 +255,21 @@ void dynamic_rnn_into(const E& executor, const X& x, const RankTable& table, con
     auto& [next, given] = result;
     // First, since it may be a view of the states that the next ones overwrite.
     if (t < table.steps()) {
-      outputs.set(t, std::move(given));
+      outputs.set(t, std::forward<decltype(given)>(given));
     } else {
-      outputs.set_like(std::move(given));
+      outputs.set_like(std::forward<decltype(given)>(given));
     }
     run.set_states(t, next);
   }
   run.check_states(state);
-  outputs.join(table, "dynamic_rnn: the outputs of the cell", output);
+  outputs.join(table, "dynamic_rnn: the output of the cell at step ", output);
   run.write_states(state);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike State, class Cell>
 auto dynamic_rnn(const E& executor, const X& x, const RankTable& table, const State& initial_state, Cell&& cell) {
   using Device = typename E::device;
   using S = value_type_t<State>;
-  using O = value_type_t<operation::cell_output_t<Cell, S, value_type_t<X>, Device>>;
+  using O = value_type_t<std::remove_reference_t<operation::cell_output_t<Cell, S, value_type_t<X>, Device>>>;
   DynamicRnn<O, S, Device> y{LoDTensor<O, Device>(executor.resource()), LoDTensor<S, Device>(executor.resource())};
   dynamic_rnn_into(executor, x, table, initial_state, cell, y.output, y.state);
   return y;
@@ -254,12 +280,15 @@ auto dynamic_rnn(const X& x, const RankTable& table, const State& initial_state,
 }
 
 /// The gradient of `dynamic_rnn` by back-propagation through time. `doutput` and `dstate` are the gradients by its two
-/// results; x, table, initial state and cell are those that it was called with. The states are computed once more, by
-/// the cell, and kept; then, from the last step to the first, `cell_grad(state, step, dstate, doutput)` gets what the
-/// cell got, and the gradients by what it returned. It returns those by `state` and by `step`, which have their shapes
-/// and levels. Gradients by what the cell knows besides (its parameters) it adds up itself.
+/// results; x, table, initial state and cell are those that it was called with. The cell is called for every step once
+/// more, and the states are kept; then, from the last step to the first, `cell_grad(state, step, dstate, doutput)` gets
+/// what the cell got, and the gradients by what it returned. It returns those by `state` and by `step`, which have
+/// their shapes and levels, in any of the forms that `dynamic_rnn` takes. Gradients by what the cell knows besides (its
+/// parameters) it adds up itself. Where no sequence has a step, neither is called.
 ///
-/// Throws as `dynamic_rnn`, and ShapeMismatch where `doutput`, `dstate` or what `cell_grad` returns do not fit.
+/// Throws as `dynamic_rnn`, and ShapeMismatch where `doutput`, `dstate` or what `cell_grad` returns do not fit. Without
+/// a step there is nothing that the rows of `doutput` could be compared with: only its levels down to the ranked one
+/// count.
 template <Executor E, LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTensorLike State, class Cell,
           class CellGrad, class DX, class DInitialState>
 void dynamic_rnn_grad_into(const E& executor, const DOutput& doutput, const DState& dstate, const X& x,
@@ -269,8 +298,13 @@ void dynamic_rnn_grad_into(const E& executor, const DOutput& doutput, const DSta
   using S = value_type_t<State>;
   using Device = typename E::device;
   using States = LoDTensorView<const S, Device>;
-  operation::RnnRun<E, T, S> run(executor, x, table, initial_state, "dynamic_rnn_grad");
-  operation::RnnRun<E, value_type_t<DOutput>, S> back(executor, doutput, table, dstate, "dynamic_rnn_grad");
+  operation::RnnRun<E, T, S> run(
+      executor, x, table, initial_state,
+      {"dynamic_rnn_grad", "x", "dynamic_rnn_grad: the initial state", "dynamic_rnn_grad: the state after step "});
+  operation::RnnRun<E, value_type_t<DOutput>, S> back(executor, doutput, table, dstate,
+                                                      {"dynamic_rnn_grad", "doutput", "dynamic_rnn_grad: dstate",
+                                                       "dynamic_rnn_grad: the gradient by the state before step "});
+  operation::check_row_shape(dstate.view().row_shape(), initial_state.view().row_shape(), "dynamic_rnn_grad: dstate");
   // The states before each step, behind one another: they have as many rows as there are steps.
   const Shape& state_shape = initial_state.view().row_shape();
   const std::int64_t state_size = initial_state.view().row_size();
@@ -285,10 +319,9 @@ void dynamic_rnn_grad_into(const E& executor, const DOutput& doutput, const DSta
   for (std::int64_t t = 0; t < table.steps(); ++t) {
     operation::copy_rows(executor, run.states(t), states->data() + first * state_size);
     first += table.active(t);
-    if (t + 1 == table.steps()) break;
     auto result = cell(run.states(t), run.step(t));
     auto& [next, given] = result;
-    static_cast<void>(given);
+    operation::check_step(back.step(t), given.view(), "dynamic_rnn_grad: doutput at step ", t, "the cell's output");
     run.set_states(t, next);
   }
   using DStep = operation::second_t<std::invoke_result_t<CellGrad&, States, LoDTensorView<const T, Device>, States,
@@ -299,16 +332,12 @@ void dynamic_rnn_grad_into(const E& executor, const DOutput& doutput, const DSta
     first -= table.active(t);
     auto result = cell_grad(states_before(first, t), run.step(t), back.states(t), back.step(t));
     auto& [dbefore, dstep] = result;
-    if (!(dstep.view().lod_view() == run.step(t).lod_view()) || dstep.view().row_shape() != run.step(t).row_shape()) {
-      throw ShapeMismatch(
-          detail::text({"dynamic_rnn_grad: the gradient by step ", t, " has shape ", to_string(dstep.view().shape()),
-                        ", expected ", to_string(run.step(t).shape()), " and the levels of the step"}));
-    }
-    dsteps.set(t, std::move(dstep));
+    operation::check_step(dstep.view(), run.step(t), "dynamic_rnn_grad: the gradient by step ", t, "the step");
+    dsteps.set(t, std::forward<decltype(dstep)>(dstep));
     back.set_states(t, dbefore);
   }
   back.check_states(dinitial_state);
-  dsteps.join(table, "dynamic_rnn_grad", dx);
+  dsteps.join(table, "dynamic_rnn_grad: the gradient by step ", dx);
   back.write_states(dinitial_state);
 }
 template <Executor E, LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTensorLike State, class Cell,

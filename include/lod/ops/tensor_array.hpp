@@ -154,17 +154,14 @@ auto lod_tensor_to_array(const X& x, const RankTable& table) {
 
 namespace operation {
 
-/// The sequences of a table from their steps, which count as elements of an array: `steps` are as many tensors; `like`
-/// says what they would be like where there are none. `what` begins the texts of errors.
+/// The sequences of a table from their steps, a tensor for each; `like` says what they would be like where there are
+/// none. `step` begins the texts of errors, the number of the step follows.
 template <Executor E, class Step, class T, class Y>
 void join_steps(const E& executor, std::span<const Step> elements, const LoDTensor<T, typename E::device>& like,
-                const RankTable& table, const char* what, Y&& y) {
+                const RankTable& table, const char* step, Y&& y) {
   using View = LoDTensorView<const T, typename E::device>;
   const auto count = static_cast<std::int64_t>(elements.size());
-  if (count != table.steps()) {
-    throw ShapeMismatch(
-        detail::text({what, ": ", count, " elements, expected ", table.steps(), ", one for each step of the table"}));
-  }
+  LOD_ASSERT(count == table.steps());
   // There is one source at least, so that there is something to take row shape and levels from.
   const std::int64_t sources = count > 0 ? count : 1;
   const Workspace::Loan<View> views(executor.workspace(), sources);
@@ -175,14 +172,17 @@ void join_steps(const E& executor, std::span<const Step> elements, const LoDTens
   const View& first = views[0];
   for (std::int64_t t = 0; t < count; ++t) {
     if (views[t].levels() != first.levels()) {
-      throw InvalidLoD(detail::text({what, ": element ", t, " has ", views[t].levels(), " levels, expected ",
-                                     first.levels(), " as element 0 has"}));
+      throw InvalidLoD(detail::text(
+          {step, t, " has ", views[t].levels(), " levels, expected ", first.levels(), " as the first has"}));
     }
-    check_row_shape(views[t].row_shape(), first.row_shape(), what);
+    if (views[t].row_shape() != first.row_shape()) {
+      throw ShapeMismatch(detail::text({step, t, " has rows of shape ", to_string(views[t].row_shape()), ", expected ",
+                                        to_string(first.row_shape()), " as the first has"}));
+    }
     if (views[t].size() != table.active(t)) {
-      throw ShapeMismatch(detail::text({what, ": element ", t, " has ", views[t].size(),
-                                        " sequences (rows, where it has no level), expected ", table.active(t),
-                                        ", as many as are longer than ", t}));
+      throw ShapeMismatch(
+          detail::text({step, t, " has ", views[t].size(), " sequences (rows, where it has no level), expected ",
+                        table.active(t), ", as many as are longer than ", t}));
     }
   }
 
@@ -215,8 +215,12 @@ template <Executor E, class T, class Y>
 void array_to_lod_tensor_into(const E& executor, const TensorArray<T, typename E::device>& array,
                               const RankTable& table, Y&& y) {
   using Tensor = LoDTensor<T, typename E::device>;
+  if (array.size() != table.steps()) {
+    throw ShapeMismatch(detail::text({"array_to_lod_tensor: ", array.size(), " elements, expected ", table.steps(),
+                                      ", one for each step of the table"}));
+  }
   operation::join_steps(executor, std::span<const Tensor>(array.begin(), array.end()), array.like(), table,
-                        "array_to_lod_tensor", y);
+                        "array_to_lod_tensor: element ", y);
 }
 template <Executor E, class T>
 LoDTensor<T, typename E::device> array_to_lod_tensor(const E& executor, const TensorArray<T, typename E::device>& array,

@@ -80,11 +80,12 @@ void reorder_elements(const LoDView& from, std::int64_t count, const Element& el
   }
 }
 
-/// Throws ShapeMismatch unless x has the levels of the table's LoD down to the ranked one; those below do not count.
-inline void check_ranked(const LoDView& x, const RankTable& table, const char* what) {
+/// Throws ShapeMismatch unless x, which the text calls `name`, has the levels of the table's LoD down to the ranked
+/// one; those below do not count.
+inline void check_ranked(const LoDView& x, const RankTable& table, const char* what, const char* name = "x") {
   const int levels = table.level() + 1;
   if (x.levels() < levels || table.lod().levels() < levels || !LoDView::equal_levels(x, table.lod().view(), levels)) {
-    throw ShapeMismatch(detail::text({what, ": the levels of x are not those that the table ranks"}));
+    throw ShapeMismatch(detail::text({what, ": the levels of ", name, " are not those that the table ranks"}));
   }
 }
 
