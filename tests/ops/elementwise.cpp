@@ -239,6 +239,23 @@ TEST_CASE("add, sub, mul, div: bad arguments throw and change nothing") {
                                    "div: y of shape {3, 2} with 1 levels", z);
   check_throws<lod::OutOfRange>([&] { lod::div_into(executor, x, four, {.level = 2}, z); },
                                 "level 2 of a LoD with 2 levels", z);
+  // The level counts whichever form y has.
+  const LoDTensor<float> row({2});
+  for (const LoDTensor<float>* y : {&x, &row}) {
+    for_each_executor([&](const auto& on) {
+      const auto refuses = [&](const auto& call) {
+        check_throws<lod::OutOfRange>(call, "level 99 of a LoD with 2 levels", z);
+      };
+      refuses([&] { lod::add_into(on, x, *y, {.level = 99}, z); });
+      refuses([&] { lod::sub_into(on, x, *y, {.level = 99}, z); });
+      refuses([&] { lod::mul_into(on, x, *y, {.level = 99}, z); });
+      refuses([&] { lod::div_into(on, x, *y, {.level = 99}, z); });
+      refuses([&] { lod::add_grad_into(on, x, x, *y, {.level = 99}, z, dy); });
+      refuses([&] { lod::sub_grad_into(on, x, x, *y, {.level = 99}, z, dy); });
+      refuses([&] { lod::mul_grad_into(on, x, x, *y, {.level = 99}, z, dy); });
+      refuses([&] { lod::div_grad_into(on, x, x, *y, {.level = 99}, z, dy); });
+    });
+  }
   check_throws<lod::ShapeMismatch>(
       [&] { lod::add_into(executor, four, x, z); },
       "add: y of shape {3, 2} with 2 levels, expected the levels and the shape {4, 2} of x, or a row of shape {2}", z);
@@ -292,6 +309,8 @@ TEST_CASE("infer_add, infer_sub, infer_mul, infer_div: allow what the operations
                        lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::infer_mul(x, described(lod::DataType::INT32, {14, 2}, 2)), lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::infer_mul(x, described(lod::DataType::INT32, {6, 2}), {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_add(x, x, {.level = 2}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_sub(x, described(lod::DataType::INT32, {2}), {.level = -3}), lod::OutOfRange);
   CHECK_THROWS_AS(lod::infer_div(x, described(lod::DataType::FP32, {15, 2}, 2)), lod::ShapeMismatch);
   CHECK_THROWS_WITH_AS(lod::infer_div(described(lod::DataType::BOOL, {15}), described(lod::DataType::BOOL, {15})),
                        doctest::Contains("div: elements of BOOL, expected integers"), lod::ShapeMismatch);

@@ -146,10 +146,12 @@ struct Negate {
 template <Executor E>
 class Pairing {
  public:
-  /// Throws ShapeMismatch where y has none of the forms that it may have.
+  /// Throws OutOfRange for the level, where x has one, and ShapeMismatch where y has none of the forms that it may
+  /// have.
   template <class X, class Y>
   Pairing(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, const char* what)
       : whole_(executor, x.rows()) {
+    const int level = x.levels() > 0 ? detail::resolve_level(options.level, x.levels()) : -1;
     const bool same_rows = y.row_shape() == x.row_shape();
     is_same_ = same_rows && y.lod_view() == x.lod_view();
     if (is_same_) return;
@@ -157,9 +159,7 @@ class Pairing {
       sequences_ = whole_.segments();
       return;
     }
-    int level = -1;
-    if (x.levels() > 0) {
-      level = detail::resolve_level(options.level, x.levels());
+    if (level >= 0) {
       const bool above =
           y.levels() == 0 || (y.levels() == level && LoDView::equal_levels(x.lod_view(), y.lod_view(), level));
       if (same_rows && above && y.rows() == x.lod_view().size(level)) {
@@ -290,7 +290,7 @@ void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y&
 ///   with the levels of x above, as `sequence_pool` gives it.
 ///
 /// Integers wrap around; float16 and bfloat16 are rounded once. `z` may be x; else it must not overlap the arguments.
-/// Throws ShapeMismatch where y is none of the three, OutOfRange for the level.
+/// Throws ShapeMismatch where y is none of the three, OutOfRange for the level, whichever y is, where x has one.
 template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
 void add_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
   operation::elementwise_into<operation::Add>(executor, x, y, options, z);
@@ -461,17 +461,15 @@ LoDTensorDesc infer_elementwise(const LoDTensorDesc& x, const LoDTensorDesc& y, 
                                 const char* what) {
   const infer::Batch a = infer::batch_for<Op>(x, what), b(y, what);
   infer::check_type(b.type, a.type, what);
+  const int level = a.levels > 0 ? detail::resolve_level(options.level, a.levels) : -1;
   const bool same_rows = infer::agree(a.row_shape, b.row_shape);
   if (same_rows && a.levels == b.levels && infer::agree(a.rows, b.rows)) return a;
   if (b.levels == 0 && (infer::agree(y.tensor.dims, a.row_shape) || (same_rows && infer::agree(b.rows, 1)))) return a;
-  if (a.levels > 0) {
-    const int level = detail::resolve_level(options.level, a.levels);
-    if (same_rows && (b.levels == 0 || b.levels == level)) return a;
-  }
+  if (level >= 0 && same_rows && (b.levels == 0 || b.levels == level)) return a;
   throw ShapeMismatch(detail::text({what, ": y of shape ", infer::to_string(y.tensor.dims), " with ", b.levels,
                                     " levels, expected the levels and the shape ", infer::to_string(x.tensor.dims),
                                     " of x, or a row of it",
-                                    a.levels > 0 ? ", or one for each sequence of the level of the options" : ""}));
+                                    level >= 0 ? ", or one for each sequence of the level of the options" : ""}));
 }
 
 }  // namespace operation
