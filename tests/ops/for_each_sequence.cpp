@@ -135,6 +135,34 @@ TEST_CASE("map_sequences: results may have other levels than x, rows become sequ
   CHECK(same_bits(twice[1].slice(1, 2), rows.slice(1, 2)));
 }
 
+TEST_CASE("map_sequences: the function may take the number of the sequence, too") {
+  const auto check_numbers = [](const auto& x) {
+    for_each_executor([&](const auto& executor) {
+      // As many rows of i as the sequence has, and one more.
+      const auto y = lod::map_sequences(executor, x, [](const auto& sequence, std::int64_t i) {
+        LoDTensor<std::int64_t> rows({sequence.rows() + 1});
+        for (std::int64_t& value : rows.values()) value = i;
+        return rows;
+      });
+      std::vector<std::int64_t> expected;
+      for (std::int64_t i = 0; i < x.size(); ++i) {
+        expected.insert(expected.end(), static_cast<std::size_t>(x[i].rows()) + 1, i);
+      }
+      CHECK(std::equal(expected.begin(), expected.end(), y.values().begin(), y.values().end()));
+      CHECK(y.size() == x.size());
+    });
+  };
+  check_numbers(LoDTensor<float>(LoD::from_lengths({{2, 0, 3}}), {2}));
+  check_numbers(LoDTensor<float>(LoD::from_lengths({{2, 0, 1}, {1, 1, 2}}), {}));
+  check_numbers(LoDTensor<float>({4, 2}));
+  const LoDTensor<float> none(LoD::from_lengths({{}}), {2});
+  const auto first = [](const LoDTensorView<const float>& sequence, std::int64_t i) {
+    CHECK(i == 0);
+    return sequence;
+  };
+  CHECK(same_bits(lod::map_sequences(none, first), none));
+}
+
 TEST_CASE("map_sequences: without sequences, the function is asked once what its results are like") {
   for (const auto& lengths : std::vector<Lengths>{{{}}, {{}, {}}, {{}, {}, {}}}) {
     const LoDTensor<float> x(LoD::from_lengths(lengths), {2});
@@ -188,7 +216,7 @@ TEST_CASE("map_sequences: bad results throw and change nothing") {
             },
             y);
       },
-      "map_sequences: rows of shape {1}, expected {2}", y);
+      "map_sequences: the result for sequence 1 has rows of shape {1}, expected {2} as the first has", y);
   check_throws<std::runtime_error>(
       [&] {
         lod::map_sequences_into(

@@ -84,6 +84,17 @@ class FirstError {
   std::exception_ptr error_;
 };
 
+/// f(sequence, i), or f(sequence) where f takes no number.
+template <class F, class View>
+decltype(auto) call_for_sequence(F& f, const View& sequence, std::int64_t i) {
+  if constexpr (std::invocable<F&, const View&, std::int64_t>) {
+    return f(sequence, i);
+  } else {
+    static_cast<void>(i);
+    return f(sequence);
+  }
+}
+
 /// Calls f(view, i) for the sequences of a level of a view; for its rows where it has no level.
 template <Executor E, class View, class F>
 void visit_sequences(const E& executor, const View& x, int level, const F& f) {
@@ -113,7 +124,8 @@ class Results {
 
 /// What a function makes of a sequence.
 template <class F, class View>
-using mapped_t = std::remove_cvref_t<std::invoke_result_t<F&, View>>;
+using mapped_t =
+    std::remove_cvref_t<decltype(call_for_sequence(std::declval<F&>(), std::declval<const View&>(), std::int64_t{}))>;
 
 }  // namespace operation
 
@@ -131,12 +143,7 @@ template <Executor E, class X, class F>
   requires LoDTensorLike<std::remove_cvref_t<X>>
 void for_each_sequence(const E& executor, X&& x, int level, F&& f) {
   operation::visit_sequences(executor, operation::open_view(x), level, [&](const auto& sequence, std::int64_t i) {
-    if constexpr (std::invocable<F&, decltype(sequence), std::int64_t>) {
-      f(sequence, i);
-    } else {
-      static_cast<void>(i);
-      f(sequence);
-    }
+    operation::call_for_sequence(f, sequence, i);
   });
 }
 template <class X, class F>
@@ -147,8 +154,9 @@ void for_each_sequence(X&& x, int level, F&& f) {
 
 /// y[i] = f(x[i]): what f makes of each sequence of the outermost level (of each row, where x has no level), as a
 /// batch. f gets a view and returns a tensor or a view, all with the same number of levels and the same row shape; y
-/// has that row shape and one level more. f is called as `for_each_sequence` does. Where there is no sequence, f is
-/// called once with an empty one, so that y has the row shape and the levels of the results.
+/// has that row shape and one level more. f is called as `for_each_sequence` does, as f(sequence) or f(sequence, i).
+/// Where there is no sequence, f is called once with an empty one, as sequence 0, so that y has the row shape and the
+/// levels of the results.
 ///
 /// What f returns is kept until all of it is there, then copied; a second call allocates nothing but what f does. `y`
 /// must not overlap it. Throws what f throws, for the first sequence for which it does; InvalidLoD and ShapeMismatch
@@ -162,11 +170,12 @@ void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
   const operation::Results<Result> kept(executor.workspace(), view.size() > 0 ? view.size() : 1);
   std::vector<Result>& results = kept.get();
   operation::visit_sequences(executor, view, 0, [&](const View& sequence, std::int64_t i) {
-    results[static_cast<std::size_t>(i)] = f(sequence);
+    results[static_cast<std::size_t>(i)] = operation::call_for_sequence(f, sequence, i);
   });
   if (view.size() == 0) {
     const LoDView none = view.levels() > 0 ? view.lod_view().slice(0, 0).all_children() : view.lod_view();
-    results[0] = f(View(view.data(), none, &view.row_shape(), view.row_size()));
+    results[0] =
+        operation::call_for_sequence(f, View(view.data(), none, &view.row_shape(), view.row_size()), std::int64_t{});
   }
   const ResultView first = results[0].view();
   const Workspace::Loan<ResultView> views(executor.workspace(), static_cast<std::int64_t>(results.size()));
@@ -176,7 +185,11 @@ void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
       throw InvalidLoD(detail::text({"map_sequences: the result for sequence ", i, " has ", result.levels(),
                                      " levels, expected ", first.levels(), " as the first has"}));
     }
-    operation::check_row_shape(result.row_shape(), first.row_shape(), "map_sequences");
+    if (result.row_shape() != first.row_shape()) {
+      throw ShapeMismatch(detail::text({"map_sequences: the result for sequence ", i, " has rows of shape ",
+                                        to_string(result.row_shape()), ", expected ", to_string(first.row_shape()),
+                                        " as the first has"}));
+    }
     ::new (static_cast<void*>(&views[static_cast<std::int64_t>(i)])) ResultView(result);
   }
   const std::span<const ResultView> sources = views.span();
