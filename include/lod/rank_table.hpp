@@ -31,7 +31,7 @@ class RankTable {
     friend bool operator==(const Item&, const Item&) = default;
   };
 
-  /// Of no sequences.
+  /// Of a batch with one level and no sequences.
   RankTable() = default;
   /// Throws OutOfRange for the level. O(sequences + longest length).
   explicit RankTable(const LoD& lod, const RankOptions& options = {})
@@ -51,6 +51,7 @@ class RankTable {
     }
     items_.resize(offsets.size() - 1);
     std::vector<std::int64_t> next = active_;
+    active_.pop_back();  // none is longer than the longest
     for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
       const std::int64_t length = offsets[i + 1] - offsets[i];
       items_[static_cast<std::size_t>(next[static_cast<std::size_t>(length)]++)] = {static_cast<std::int64_t>(i),
@@ -65,7 +66,7 @@ class RankTable {
   /// The sequence of this rank, which there is.
   const Item& operator[](std::int64_t rank) const noexcept { return items_[static_cast<std::size_t>(rank)]; }
   /// The longest length; 0 for no sequences.
-  std::int64_t steps() const noexcept { return static_cast<std::int64_t>(active_.size()) - 1; }
+  std::int64_t steps() const noexcept { return static_cast<std::int64_t>(active_.size()); }
   /// How many sequences are longer than t: they are the first ones of the table. 0 from steps() on. Throws OutOfRange
   /// for a negative t.
   std::int64_t active(std::int64_t t) const {
@@ -78,10 +79,10 @@ class RankTable {
   int level() const noexcept { return level_; }
 
  private:
-  LoD lod_;
+  LoD lod_ = LoD::from_lengths({{}});
   int level_ = 0;
   std::vector<Item> items_;
-  std::vector<std::int64_t> active_ = std::vector<std::int64_t>(1);
+  std::vector<std::int64_t> active_;
 };
 
 }  // namespace lod

@@ -205,6 +205,14 @@ TEST_CASE("lod_tensor_to_array: batches without sequences, and of empty ones onl
   CHECK(same_bits(lod::array_to_lod_tensor(lod::lod_tensor_to_array(narrow, table), table), narrow));
 }
 
+TEST_CASE("array_to_lod_tensor: no elements, by a table of no sequences") {
+  for_each_executor([](const auto& executor) {
+    const auto y = lod::array_to_lod_tensor(executor, TensorArray<float>(), RankTable());
+    CHECK(y.lod() == LoD::from_lengths({{}}));
+    CHECK(y.rows() == 0);
+  });
+}
+
 TEST_CASE("shrink_rnn_memory: as many sequences as are longer than the step") {
   Engine engine(1);
   const RankTable table(LoD::from_lengths({{3, 6, 1}}));
@@ -388,8 +396,8 @@ TEST_CASE("tensor arrays: bad arguments throw and change nothing") {
   check_throws<lod::ShapeMismatch>([&] { lod::array_to_lod_tensor_into(executor, array, table, y); },
                                    "array_to_lod_tensor: element 3 has rows of shape {2}, expected {} as the first has",
                                    y);
-  check_throws<lod::OutOfRange>([&] { lod::array_to_lod_tensor_into(executor, TensorArray<std::int64_t>(), {}, y); },
-                                "level 0 of a LoD with 0 levels", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::array_to_lod_tensor_into(executor, array, {}, y); },
+                                   "array_to_lod_tensor: 6 elements, expected 0", y);
 
   check_throws<lod::OutOfRange>([&] { lod::shrink_rnn_memory_into(executor, x, table, -1, y); }, "step -1", y);
   const LoDTensor<std::int64_t> one({1, 2});

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 using lod::LoD;
@@ -57,6 +58,29 @@ TEST_CASE("RankTable: no sequences, and only empty ones") {
   const RankTable empty(LoD::from_lengths({{0, 0}}));
   CHECK(empty.size() == 2);
   CHECK(empty.steps() == 0);
+}
+
+TEST_CASE("RankTable: the default one ranks a batch without sequences") {
+  const RankTable none;
+  CHECK(none.size() == 0);
+  CHECK(none.steps() == 0);
+  CHECK(none.active(0) == 0);
+  CHECK(none.lod() == LoD::from_lengths({{}}));
+  for_each_executor([&](const auto& executor) {
+    const LoDTensor<float> x(none.lod(), {3});
+    CHECK(same_bits(lod::from_time_major(executor, lod::to_time_major(executor, x, none), none), x));
+    CHECK(same_bits(lod::from_time_major(executor, lod::TimeMajor<float>(none, {3}), none), x));
+    CHECK(same_bits(lod::array_to_lod_tensor(executor, lod::lod_tensor_to_array(executor, x, none), none), x));
+  });
+}
+
+TEST_CASE("RankTable: moved from, it has no steps") {
+  RankTable table(LoD::from_lengths({{2, 3}}));
+  const RankTable taken = std::move(table);
+  CHECK(taken.steps() == 3);
+  CHECK(table.steps() == 0);  // NOLINT(bugprone-use-after-move)
+  CHECK(table.size() == 0);
+  CHECK(table.active(0) == 0);
 }
 
 TEST_CASE("RankTable: how many are longer than t, against counting") {
