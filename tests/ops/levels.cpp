@@ -208,7 +208,9 @@ TEST_CASE("levels: bad arguments throw and change nothing") {
   const auto insert = [&](int level, const Lengths& lengths) {
     return [&, level, lengths] { lod::insert_level_into(executor, x, level, LoD::from_lengths(lengths), y); };
   };
-  check_throws<lod::OutOfRange>(insert(3, {{3}}), "level 3 of a LoD with 3 levels", y);
+  check_throws<lod::OutOfRange>(insert(3, {{3}}), "insert_level: new level 3 in a LoD with 2 levels, expected -3 to 2",
+                                y);
+  check_throws<lod::OutOfRange>(insert(-4, {{3}}), "insert_level: new level -4 in a LoD with 2 levels", y);
   check_throws<lod::InvalidLoD>(insert(0, {{1}, {2}}), "insert_level: lod has 2 levels, expected 1", y);
   check_throws<lod::InvalidLoD>(insert(1, {}), "insert_level: lod has 0 levels, expected 1, or 2 with those above", y);
   check_throws<lod::InvalidLoD>(insert(0, {{1, 2}}),

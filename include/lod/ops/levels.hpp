@@ -40,6 +40,17 @@ struct FlattenOptions {
 
 namespace operation {
 
+/// Which level the new one is of a tensor that has `levels` without it; negative ones count from the last that there
+/// will be. Throws OutOfRange.
+inline int resolve_new_level(int level, int levels) {
+  const int resolved = level < 0 ? level + levels + 1 : level;
+  if (resolved < 0 || resolved > levels) {
+    throw OutOfRange(detail::text({"insert_level: new level ", level, " in a LoD with ", levels, " levels, expected ",
+                                   -levels - 1, " to ", levels}));
+  }
+  return resolved;
+}
+
 /// Throws InvalidLoD unless so many levels can say what the new level `inserted` is.
 inline void check_inserted_levels(int levels, int inserted) {
   if (levels != 1 && !(levels == 2 && inserted > 0)) {
@@ -200,7 +211,7 @@ template <Executor E, LoDTensorLike X, class Y>
 void insert_level_into(const E& executor, const X& x, int level, const LoD& lod, Y&& y) {
   const auto view = x.view();
   const LoDView from = view.lod_view();
-  const int inserted = detail::resolve_level(level, from.levels() + 1);
+  const int inserted = operation::resolve_new_level(level, from.levels());
   operation::check_inserted_levels(lod.levels(), inserted);
   const std::int64_t children = inserted < from.levels() ? from.size(inserted) : view.rows();
   if (lod.rows() != children) {
@@ -379,7 +390,7 @@ inline LoDTensorDesc infer_remove_level(const LoDTensorDesc& x, int level) {
 inline LoDTensorDesc infer_insert_level(const LoDTensorDesc& x, int level, const LoDTensorDesc& lod) {
   infer::Batch y(x, "insert_level");
   const infer::Batch given(lod, "insert_level: lod");
-  const int inserted = detail::resolve_level(level, y.levels + 1);
+  const int inserted = operation::resolve_new_level(level, y.levels);
   operation::check_inserted_levels(given.levels, inserted);
   if (inserted == y.levels) {
     if (!infer::agree(given.rows, y.rows)) {
