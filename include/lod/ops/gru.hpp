@@ -44,8 +44,8 @@ struct GruWeights {
   LoDTensor<T, Device> recurrent_bias = {};  ///< n numbers: b'; or none
 };
 
-template <class T, class Device = Cpu>
 /// The options of `gru`.
+template <class T, class Device = Cpu>
 struct GruOptions {
   /// h' at the first step: one row for each sequence, in the order of the batch. No rows: zero.
   LoDTensorView<const T, Device> initial_hidden = {};

@@ -44,8 +44,8 @@ struct LstmWeights {
   LoDTensor<T, Device> bias = {};       ///< 4 n numbers: bi bf bg bo; or none
 };
 
-template <class T, class Device = Cpu>
 /// The options of `lstm`.
+template <class T, class Device = Cpu>
 struct LstmOptions {
   /// h' and c' at the first step: one row for each sequence, in the order of the batch. No rows: zero.
   LoDTensorView<const T, Device> initial_hidden = {};

@@ -24,8 +24,8 @@ struct sequence_conv_grad : elements::Floating {};
 
 namespace lod::inline LOD_TARGET {
 
-template <class T, class Device = Cpu>
 /// The options of `sequence_conv`.
+template <class T, class Device = Cpu>
 struct ConvOptions {
   std::int64_t context_length = 3;  ///< rows of a window
   std::int64_t context_start = -1;  ///< its first row, counted from the row that it belongs to
