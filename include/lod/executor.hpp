@@ -214,14 +214,18 @@ concept Executor = requires(const E& executor) {
 };
 
 /// Works on the CPU with `threads()` threads, where the file that calls the operation is compiled with OpenMP; else
-/// with one. Results do not depend on the number of threads, to the last bit. Copies share one workspace. An executor
-/// may be used by several threads at a time.
+/// with one. OMP_NUM_THREADS does not count; what may leave an operation with fewer is little work, OMP_THREAD_LIMIT,
+/// or that it is called in a parallel region. Results do not depend on the number of threads, to the last bit.
+///
+/// Copies share one workspace, whose memory is kept until the last of them is gone; the resource must outlive it. An
+/// executor that was moved from may only be assigned to or destroyed. An executor may be used by several threads at a
+/// time.
 class CpuExecutor {
  public:
   /// The memory that its tensors are in.
   using device = Cpu;
 
-  /// As many threads as the machine has.
+  /// As many threads as std::thread::hardware_concurrency() says that the machine has.
   CpuExecutor()
       : CpuExecutor(
             static_cast<int>(std::thread::hardware_concurrency() > 0 ? std::thread::hardware_concurrency() : 1)) {}
