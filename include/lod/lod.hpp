@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// All of the library for the CPU: the core, the operations, their CPU kernels. Never CUDA, Thrust, xtensor or
-/// protobuf; those have headers of their own.
+/// The core, the operations and their kernels for the CPU. What else there is has headers of its own:
+/// - any_tensor.hpp: tensors whose type is known when the program runs; nested.hpp, mdspan.hpp: other forms of slices;
+/// - desc.hpp, program.hpp, program_partition.hpp: descriptions and programs; variable.hpp, scope.hpp, plan_memory.hpp:
+///   what programs work on;
+/// - io/text.hpp, io/json.hpp, io/npy.hpp: text and files; arrow.hpp: arrays of Arrow;
+/// - proto.hpp, io/file.hpp, io/paddle.hpp, io/npz.hpp, xtensor.hpp, dlpack.hpp: what needs another library;
+/// - thrust.hpp, cuda.hpp: other executors.
 #pragma once
 
 #include <lod/cpu.hpp>

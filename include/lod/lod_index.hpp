@@ -453,7 +453,8 @@ class LoD {
     return LoDView(block_.get(), resolved, 0, (*block_)[resolved].size).slice(begin, end).lod();
   }
   /// Levels [first, last), the last kept one turned to index rows: what remains of the cut when the finer levels are
-  /// forgotten and the rows stay. No level where first == last. Throws OutOfRange.
+  /// forgotten and the rows stay. No level where first == last. Throws OutOfRange, also for a negative number: here
+  /// none counts from the last.
   LoD slice_levels(int first, int last) const;
   /// Levels [0, level), unchanged: they index the sequences of `level`, so this is the LoD of one row for each of
   /// them. All, for level == levels(). Throws OutOfRange.

@@ -70,8 +70,8 @@ auto embedding(const Table& table, const Ids& ids, const EmbeddingOptions& optio
 
 /// The gradient of `embedding` for its table of `height` rows: row dy[i] for ids[i], in the order of the ids, repeated
 /// ids not yet added up (`merge_add` does that). Ids that are `padding_idx` are left out; on a GPU they keep a place,
-/// which names no row. Throws ShapeMismatch unless
-/// dy has the rows, and the row shape begins with the row shape, of the ids; OutOfRange for an id outside [0, height).
+/// which names no row. Throws ShapeMismatch unless dy has as many rows as the ids, of a shape that begins with theirs;
+/// OutOfRange for an id outside [0, height).
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
 void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height,
                          const EmbeddingOptions& options, SelectedRows<value_type_t<X>, device_t<X>>& dtable) {

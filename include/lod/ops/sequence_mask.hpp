@@ -64,8 +64,8 @@ inline std::int64_t mask_length(std::span<const std::int64_t> lengths, const Mas
 /// length}. A length that exceeds max_length gives ones only. Semantics: PaddlePaddle's sequence_mask.
 ///
 /// The lengths are a tensor or view of std::int64_t, of any shape, a vector or a span; `y` must not overlap them. The
-/// elements are of y's type, any; else of type U. Throws OutOfRange for a negative length, and for a max_length under
-/// -1.
+/// elements are bool or numbers, of y's type; else of type U. Throws OutOfRange for a negative length, and for a
+/// max_length under -1.
 template <Executor E, class Lengths, class Y>
 void sequence_mask_into(const E& executor, const Lengths& lengths, const MaskOptions& options, Y&& y) {
   detail::check_elements<op::sequence_mask, value_type_t<std::remove_cvref_t<Y>>>();
