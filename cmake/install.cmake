@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` lays down, and the Debian package made of it. Everything but compiled libraries goes to
-# include/ and share/: there is nothing in it that depends on the processor. The whole prefix may be moved.
+# What `cmake --install` lays down, and the Debian package made of it, in the folders that GNUInstallDirs names.
+# Everything but compiled libraries goes to those for headers and data: there is nothing in it that depends on the
+# processor. The whole prefix may be moved.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-install(DIRECTORY include/lod kernels/lod DESTINATION include FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
+install(DIRECTORY include/lod kernels/lod DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh")
 
-install(TARGETS lodtensor EXPORT lodtensorTargets)
-install(EXPORT lodtensorTargets NAMESPACE lodtensor:: DESTINATION share/cmake/lodtensor)
+set(lodtensor_package_folder "${CMAKE_INSTALL_DATADIR}/cmake/lodtensor")
+install(TARGETS lodtensor EXPORT lodtensorTargets INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(EXPORT lodtensorTargets NAMESPACE lodtensor:: DESTINATION "${lodtensor_package_folder}")
 # The compiled libraries that were built, each with a file for its target.
+set(lodtensor_libraries_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lodtensor")
 set(lodtensor_has_libraries FALSE)
 foreach(library IN ITEMS cpu cuda)
   if(TARGET lodtensor_${library})
     set(lodtensor_has_libraries TRUE)
     install(TARGETS lodtensor_${library} EXPORT lodtensor_${library} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-    install(EXPORT lodtensor_${library} NAMESPACE lodtensor:: DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/lodtensor")
+    install(EXPORT lodtensor_${library} NAMESPACE lodtensor:: DESTINATION "${lodtensor_libraries_folder}")
   endif()
 endforeach()
 configure_package_config_file(cmake/lodtensorConfig.cmake.in "${PROJECT_BINARY_DIR}/lodtensorConfig.cmake"
-  INSTALL_DESTINATION share/cmake/lodtensor NO_SET_AND_CHECK_MACRO)
+  INSTALL_DESTINATION "${lodtensor_package_folder}" PATH_VARS lodtensor_libraries_folder NO_SET_AND_CHECK_MACRO)
 # While the major number is 0, a new minor number may change the interface.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/lodtensorConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
@@ -26,14 +30,18 @@ install(FILES
   "${PROJECT_BINARY_DIR}/lodtensorConfig.cmake"
   "${PROJECT_BINARY_DIR}/lodtensorConfigVersion.cmake"
   cmake/lodtensorComponents.cmake
-  DESTINATION share/cmake/lodtensor)
+  DESTINATION "${lodtensor_package_folder}")
 
+# By paths from the file itself, which moves with the prefix.
+set(pkgconfig_folder "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig")
+file(RELATIVE_PATH lodtensor_to_prefix "${pkgconfig_folder}" "${CMAKE_INSTALL_PREFIX}")
+file(RELATIVE_PATH lodtensor_to_headers "${pkgconfig_folder}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
 configure_file(cmake/lodtensor.pc.in "${PROJECT_BINARY_DIR}/lodtensor.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/lodtensor.pc" DESTINATION share/pkgconfig)
+install(FILES "${PROJECT_BINARY_DIR}/lodtensor.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 
 # Debian looks for a package's licence under its own name.
 set(CPACK_DEBIAN_PACKAGE_NAME liblodtensor-dev)
-install(FILES LICENSE DESTINATION share/doc/${CPACK_DEBIAN_PACKAGE_NAME} RENAME copyright)
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/${CPACK_DEBIAN_PACKAGE_NAME}" RENAME copyright)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "The lodtensor authors")

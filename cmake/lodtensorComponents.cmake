@@ -3,21 +3,25 @@
 # of this repository and the installed package both take them from here.
 set(lodtensor_COMPONENTS openmp proto file thrust cuda_headers xtensor dlpack npz native)
 
-# Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found.
+# Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found;
+# lodtensor_<component>_NOT_FOUND_MESSAGE says what is missing if not.
 macro(lodtensor_find_component component)
   set(lodtensor_${component}_FOUND FALSE)
   if("${component}" STREQUAL "openmp")
     # Threads for CpuExecutor.
+    set(lodtensor_openmp_NOT_FOUND_MESSAGE "OpenMP for C++ was not found")
     find_package(OpenMP QUIET COMPONENTS CXX)
     if(TARGET OpenMP::OpenMP_CXX)
       _lodtensor_add_component(openmp OpenMP::OpenMP_CXX)
     endif()
   elseif("${component}" STREQUAL "cpu")
     # <lod/cpu.hpp> with compiled kernels, whose threads are OpenMP's where the library was built with it.
+    set(lodtensor_cpu_NOT_FOUND_MESSAGE "built without -DLODTENSOR_CPU=ON")
     lodtensor_find_component(openmp)
     _lodtensor_add_library(cpu)
   elseif("${component}" STREQUAL "proto")
     # <lod/proto.hpp>. protozero has neither a CMake package nor a pkg-config file: its headers are looked for.
+    set(lodtensor_proto_NOT_FOUND_MESSAGE "the headers of protozero were not found")
     find_path(LODTENSOR_PROTOZERO_INCLUDE_DIR protozero/pbf_message.hpp DOC "Where protozero's headers are")
     mark_as_advanced(LODTENSOR_PROTOZERO_INCLUDE_DIR)
     if(LODTENSOR_PROTOZERO_INCLUDE_DIR)
@@ -26,6 +30,7 @@ macro(lodtensor_find_component component)
     endif()
   elseif("${component}" STREQUAL "file")
     # <lod/io/file.hpp>: descriptions, and checksums by xxHash, whose header has all of it.
+    set(lodtensor_file_NOT_FOUND_MESSAGE "the headers of protozero or xxHash were not found")
     lodtensor_find_component(proto)
     find_path(LODTENSOR_XXHASH_INCLUDE_DIR xxhash.h DOC "Where xxHash's header is")
     mark_as_advanced(LODTENSOR_XXHASH_INCLUDE_DIR)
@@ -36,6 +41,7 @@ macro(lodtensor_find_component component)
   elseif("${component}" STREQUAL "thrust")
     # <lod/thrust.hpp>, by the headers of the CUDA toolkit; by Debian's where there is no toolkit. Two copies of Thrust do
     # not mix: the toolkit's come first, and a program that names LODTENSOR_THRUST_INCLUDE_DIR has its own.
+    set(lodtensor_thrust_NOT_FOUND_MESSAGE "the headers of Thrust were not found")
     find_path(LODTENSOR_THRUST_INCLUDE_DIR thrust/version.h DOC "Where Thrust's headers are"
       HINTS ENV CUDA_PATH "${CUDAToolkit_ROOT}" /usr/local/cuda PATH_SUFFIXES include/cccl include)
     mark_as_advanced(LODTENSOR_THRUST_INCLUDE_DIR)
@@ -48,6 +54,7 @@ macro(lodtensor_find_component component)
     endif()
   elseif("${component}" STREQUAL "cuda_headers")
     # <lod/cuda.hpp>, and for nvcc <lod/cuda.cuh>, whose kernels are Thrust's.
+    set(lodtensor_cuda_headers_NOT_FOUND_MESSAGE "the CUDA toolkit, or the headers of Thrust, were not found")
     lodtensor_find_component(thrust)
     find_package(CUDAToolkit QUIET)
     if(TARGET lodtensor::thrust AND TARGET CUDA::cudart_static)
@@ -63,10 +70,14 @@ macro(lodtensor_find_component component)
     # <lod/cuda.hpp> with compiled kernels.
     lodtensor_find_component(cuda_headers)
     if(TARGET lodtensor::cuda_headers)
+      set(lodtensor_cuda_NOT_FOUND_MESSAGE "built without -DLODTENSOR_CUDA=ON")
       _lodtensor_add_library(cuda)
+    else()
+      set(lodtensor_cuda_NOT_FOUND_MESSAGE "${lodtensor_cuda_headers_NOT_FOUND_MESSAGE}")
     endif()
   elseif("${component}" STREQUAL "xtensor")
     # <lod/xtensor.hpp>.
+    set(lodtensor_xtensor_NOT_FOUND_MESSAGE "xtensor was not found")
     if(NOT TARGET xtensor)
       find_package(xtensor QUIET)
     endif()
@@ -75,6 +86,7 @@ macro(lodtensor_find_component component)
     endif()
   elseif("${component}" STREQUAL "dlpack")
     # <lod/dlpack.hpp>. Debian's CMake package of DLPack gives another version than the header: the header is looked for.
+    set(lodtensor_dlpack_NOT_FOUND_MESSAGE "the header of DLPack was not found")
     find_path(LODTENSOR_DLPACK_INCLUDE_DIR dlpack/dlpack.h DOC "Where the header of DLPack is")
     mark_as_advanced(LODTENSOR_DLPACK_INCLUDE_DIR)
     if(LODTENSOR_DLPACK_INCLUDE_DIR)
@@ -84,6 +96,7 @@ macro(lodtensor_find_component component)
   elseif("${component}" STREQUAL "npz")
     # <lod/io/npz.hpp>. libzip's own CMake package looks for its programs, too, which come in other packages: its header
     # and library are looked for.
+    set(lodtensor_npz_NOT_FOUND_MESSAGE "libzip was not found")
     find_path(LODTENSOR_ZIP_INCLUDE_DIR zip.h DOC "Where libzip's header is")
     find_library(LODTENSOR_ZIP_LIBRARY zip DOC "The library libzip")
     mark_as_advanced(LODTENSOR_ZIP_INCLUDE_DIR LODTENSOR_ZIP_LIBRARY)
@@ -95,6 +108,8 @@ macro(lodtensor_find_component component)
     # The widest vectors that the machine at hand has. Needs no library.
     _lodtensor_add_component(native)
     target_compile_options(lodtensor::native INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
+  else()
+    set(lodtensor_${component}_NOT_FOUND_MESSAGE "there is no such component")
   endif()
 endmacro()
 

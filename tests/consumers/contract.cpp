@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A program from outside: what a user of the library writes first. The three little projects beside it build it, each
+/// A program from outside: what a user of the library writes first. The little projects beside it build it, each
 /// in its own way. It checks the numbers it prints, so a header that is found but stale is noticed.
 #include <lod/lod.hpp>
 
