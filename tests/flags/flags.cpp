@@ -8,8 +8,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 using namespace lod_test;
+
+TEST_CASE("flags: operations on integers compile and work without optimisation") {
+  lod::LoDTensor<std::int64_t> x(lod::LoD::from_lengths({{2, 0, 1}}), {3});
+  for (std::size_t i = 0; i < x.values().size(); ++i) x.values()[i] = static_cast<std::int64_t>(i) - 4;
+  const IntegerResults results = run_unoptimised(x);
+  using Numbers = std::vector<std::int64_t>;
+  const auto numbers = [](const auto& y) { return Numbers(y.values().begin(), y.values().end()); };
+  CHECK(numbers(results.maxima) == Numbers{-1, 0, 1, 0, 0, 0, 2, 3, 4});
+  CHECK(numbers(results.padded) == Numbers{-4, -3, -2, -1, 0, 1, 0, 0, 0, 0, 0, 0, 2, 3, 4, 0, 0, 0});
+  CHECK(numbers(results.running_sums) == Numbers{-4, -3, -2, -5, -3, -1, 2, 3, 4});
+}
 
 TEST_CASE("flags: files compiled for different processors, with threads and without, agree in one program") {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {

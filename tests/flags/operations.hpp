@@ -5,6 +5,7 @@
 
 #include <lod/lod.hpp>
 
+#include <cstdint>
 #include <string>
 
 struct Results {
@@ -16,8 +17,15 @@ struct Results {
   lod::LoDTensor<float> reversed;
 };
 
+struct IntegerResults {
+  lod::LoDTensor<std::int64_t> maxima;
+  lod::LoDTensor<std::int64_t> padded;
+  lod::LoDTensor<std::int64_t> running_sums;
+};
+
 Results run_baseline(const lod::LoDTensor<float>& x);
 Results run_avx2(const lod::LoDTensor<float>& x);
+IntegerResults run_unoptimised(const lod::LoDTensor<std::int64_t>& x);
 
 // Of internal linkage: its body, too, depends on the flags.
 [[maybe_unused]] static Results run_here(const lod::LoDTensor<float>& x) {
