@@ -31,21 +31,20 @@ class IdIndex {
   [[gnu::always_inline]] void prefetch(std::int64_t id) const noexcept {
     if (!slots_.empty()) __builtin_prefetch(&slots_[start_of(id)]);
   }
-  /// Room for `count` ids. Where it throws, nothing is changed.
-  void reserve(std::int64_t count) {
+  /// Room for `count` ids, of which there are `ids`, by position. Where it throws, nothing is changed.
+  void reserve(std::int64_t count, std::span<const std::int64_t> ids) {
     if (count <= static_cast<std::int64_t>(slots_.size() / 2)) return;
     IdIndex larger;
     larger.bits_ = std::max(bits_ + 1, 4);
     while ((std::int64_t{1} << larger.bits_) / 2 < count) ++larger.bits_;
     larger.slots_.resize(std::size_t{1} << larger.bits_);
-    for (const Slot& slot : slots_) {
-      if (slot.position >= 0) larger.insert(slot.id, slot.position);
-    }
+    // In the order in which they came, so that `remove` leaves no hole before an older one.
+    for (std::size_t i = 0; i < ids.size(); ++i) larger.insert(ids[i], static_cast<std::int64_t>(i));
     *this = std::move(larger);
   }
   /// The id is not there, but there is room for it.
   void insert(std::int64_t id, std::int64_t position) noexcept { slots_[slot_of(id)] = {id, position}; }
-  /// The id is the last one that came.
+  /// The id is the last one that came: no other was placed behind it.
   void remove(std::int64_t id) noexcept { slots_[slot_of(id)].position = -1; }
 
  private:
@@ -257,7 +256,7 @@ class SparseTable<T, Cpu, Initialize> {
     if (size() == capacity()) {
       throw OutOfRange(detail::text({"SparseTable: id ", id, " has no row, and all ", capacity(), " are taken"}));
     }
-    index_.reserve(size() + 1);
+    index_.reserve(size() + 1, ids_);
     T* const row = rows_.data() + size() * row_size();
     std::fill_n(row, row_size(), T{});
     ids_.push_back(id);

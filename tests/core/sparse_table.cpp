@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -148,6 +149,44 @@ TEST_CASE("SparseTable: a row that cannot be made, or memory that is not there: 
   table.get(many);
   CHECK(table.size() == 302);
   CHECK(table.find(399) == 301);
+}
+
+TEST_CASE("SparseTable: rows that were there are found after any failure, however often the hash table grew in it") {
+  Engine engine(3);
+  for (int round = 0; round < 2000; ++round) {
+    CAPTURE(round);
+    const auto distinct = [&](std::int64_t count, Numbers ids) {
+      const std::size_t size = ids.size() + static_cast<std::size_t>(count);
+      while (ids.size() < size) {
+        const std::int64_t id = random_number(engine, 0, 999);
+        if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+      }
+      return ids;
+    };
+    const std::int64_t room = random_number(engine, 0, 40);
+    const Numbers before = distinct(random_number(engine, 1, 12), {});
+    const auto size = static_cast<std::int64_t>(before.size());
+    const Numbers all = distinct(room + 1, before);
+    // The last id finds no room, or its row cannot be made.
+    SparseTable<float, lod::Cpu, IdOrFailure> table({}, size + room + round % 2, IdOrFailure{all.back()});
+    table.get(before);
+    const Numbers failing(all.begin() + size, all.end());
+    switch (round % 3) {
+      case 0:
+        CHECK_THROWS(table.get(failing));
+        break;
+      case 1:
+        CHECK_THROWS(table.positions(failing));
+        break;
+      default:
+        CHECK_THROWS(table.set(failing, LoDTensor<float>({room + 1})));
+    }
+    REQUIRE(table.ids() == before);
+    std::size_t wrong = 0;
+    for (std::int64_t i = 0; i < size; ++i) wrong += table.find(before[static_cast<std::size_t>(i)]) != i;
+    for (const std::int64_t id : failing) wrong += table.contains(id);
+    REQUIRE(wrong == 0);
+  }
 }
 
 TEST_CASE("SparseTable: agrees with a map, over thousands of ids, some far apart and some not") {
