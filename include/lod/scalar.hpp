@@ -28,6 +28,8 @@ class Scalar {
   LOD_HOST_DEVICE constexpr Scalar(H number) noexcept : Scalar(static_cast<float>(number)) {}
   /// @}
 
+  /// Whether it was an integer.
+  LOD_HOST_DEVICE constexpr bool is_integer() const noexcept { return kind_ != Kind::REAL; }
   /// The number as a T: rounded once where T is a coarser floating-point type. As an integer it wraps around where T
   /// has fewer bits; a real number loses what is behind the point, and one beyond the range of T becomes the end of
   /// that range, NaN 0. As a bool it is whether it differs from 0.

@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -43,6 +44,54 @@ TEST_CASE("clip: repeated rows add up first; NaN stays, rows that are not listed
   CHECK_THROWS_WITH_AS(lod::clip(g, 1, 0), "clip: the lower bound, expected not to exceed the upper one",
                        std::invalid_argument);
   CHECK_THROWS_AS(lod::clip(g, nan, 0), std::invalid_argument);
+}
+
+TEST_CASE_TEMPLATE("clip: integers go to the integers between bounds of any type", T, std::int8_t, std::uint8_t,
+                   std::int16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
+  using Limits = std::numeric_limits<T>;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr T least = Limits::lowest(), greatest = Limits::max();
+  SelectedRows<T> g({0, 1, 2, 3, 4, 5}, 6, {});
+  const std::array<T, 6> values{least, static_cast<T>(std::signed_integral<T> ? -5 : 0), 1, 3, 100, greatest};
+  std::copy(values.begin(), values.end(), g.value().data());
+  const auto numbers = [](const SelectedRows<T>& x) {
+    return std::vector<T>(x.value().values().begin(), x.value().values().end());
+  };
+  const auto check = [&](lod::Scalar low, lod::Scalar high, T first, T last) {
+    std::vector<T> expected = numbers(g);
+    for (T& number : expected) number = std::clamp(number, first, last);
+    for_each_executor([&](const auto& executor) { CHECK(numbers(lod::clip(executor, g, low, high)) == expected); });
+  };
+  check(-infinity, infinity, least, greatest);
+  check(-1e30, 1e30, least, greatest);
+  check(-1e30F, 1e30F, least, greatest);
+  check(0, infinity, 0, greatest);
+  check(0.0, 5, 0, 5);
+  check(0.5, 2.5, 1, 2);
+  check(-0.5, 2, 0, 2);
+  check(0.2, 1, 1, 1);
+  check(2, 99.5F, 2, 99);
+  check(INT64_MIN, INT64_MAX, least,
+        static_cast<T>(std::min<std::uint64_t>(static_cast<std::uint64_t>(greatest), INT64_MAX)));
+  check(std::int64_t{1} << 40, infinity,
+        static_cast<T>(std::min<std::uint64_t>(static_cast<std::uint64_t>(greatest), std::uint64_t{1} << 40)),
+        greatest);
+  // The numbers of the type that are nearest to [300, 400] and to [-3, -2.5].
+  if constexpr (sizeof(T) == 1) check(300, 400.0, greatest, greatest);
+  if constexpr (std::unsigned_integral<T>) check(-3, -2.5, 0, 0);
+  if constexpr (std::signed_integral<T>) check(-7.5, -1.5, -7, -2);
+  // Bounds that a double does not have.
+  if constexpr (sizeof(T) == 8)
+    check((std::int64_t{1} << 60) + 1, (std::int64_t{1} << 60) + 1, (T{1} << 60) + 1, (T{1} << 60) + 1);
+
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THROWS_WITH_AS(lod::clip(g, 0.2, 0.8), "clip: the bounds, expected an integer between them",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(lod::clip(g, nan, 1), "clip: the lower bound, expected not to exceed the upper one",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(lod::clip(g, 0, nan), std::invalid_argument);
+  CHECK_THROWS_AS(lod::clip(g, infinity, -infinity), std::invalid_argument);
+  CHECK_THROWS_AS(lod::clip(g, (std::int64_t{1} << 60) + 1, std::int64_t{1} << 60), std::invalid_argument);
 }
 
 TEST_CASE("clip_by_norm: the norm is that of the merged rows") {

@@ -15,13 +15,14 @@
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
-#include <type_traits>
 
 namespace lod::op {
 struct clip : elements::Number {};
@@ -86,12 +87,36 @@ struct Combined {
   }
 };
 
-/// Throws unless they are bounds.
+/// A bound as an integer, rounded by `round` where it lies between two, and the nearest T where it lies beyond them
+/// all.
+template <std::integral T>
+T integer_bound(Scalar bound, double (*round)(double)) {
+  constexpr T least = std::numeric_limits<T>::lowest(), greatest = std::numeric_limits<T>::max();
+  if (bound.is_integer()) {
+    return bound.to<double>() < 0
+               ? static_cast<T>(std::max(bound.to<std::int64_t>(), static_cast<std::int64_t>(least)))
+               : static_cast<T>(std::min(bound.to<std::uint64_t>(), static_cast<std::uint64_t>(greatest)));
+  }
+  const double rounded = round(bound.to<double>());
+  if (rounded < static_cast<double>(least)) return least;
+  // The greatest itself may be no double, but the power of two behind it is one.
+  if (rounded >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return greatest;
+  return static_cast<T>(rounded);
+}
+/// The bounds as they are for numbers of type T. Throws unless they are bounds.
 template <class T>
-void check_bounds(Scalar least, Scalar greatest, const char* what) {
-  using Number = std::conditional_t<std::integral<T>, std::int64_t, double>;
-  if (!(least.to<Number>() <= greatest.to<Number>())) {
+Clipped clipped(Scalar least, Scalar greatest, const char* what) {
+  if (!(least.to<double>() <= greatest.to<double>())) {
     throw std::invalid_argument(detail::text({what, ": the lower bound, expected not to exceed the upper one"}));
+  }
+  if constexpr (std::integral<T>) {
+    using Wide = kernel::MappedInteger<T>;
+    const Wide low = integer_bound<Wide>(least, std::ceil), high = integer_bound<Wide>(greatest, std::floor);
+    if (low > high) throw std::invalid_argument(detail::text({what, ": the bounds, expected an integer between them"}));
+    constexpr Wide first = std::numeric_limits<T>::lowest(), last = std::numeric_limits<T>::max();
+    return {std::clamp(low, first, last), std::clamp(high, first, last)};
+  } else {
+    return {least, greatest};
   }
 }
 inline void check_norm(double norm, const char* what) {
@@ -124,17 +149,18 @@ void merged_grad_into(const E& executor, const char* what, const SelectedRows<T,
 }  // namespace operation
 
 /// `merge_add(g)` with its values cut to [least, greatest]; NaN stays. Rows that are not listed are not there, so they
-/// stay zero, whatever the bounds. Throws std::invalid_argument unless least <= greatest. `out` must not be g.
-/// Semantics: PaddlePaddle's clip.
+/// stay zero, whatever the bounds. Integers are cut to the integers between the bounds, which may be infinite; to the
+/// nearest that their type has, where it has none of these. Throws std::invalid_argument unless least <= greatest, and
+/// where integers are to be cut and there is none between the bounds. `out` must not be g. Semantics: PaddlePaddle's
+/// clip.
 template <Executor E, class T>
 void clip_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
                SelectedRows<T, typename E::device>& out) {
   detail::check_elements<op::clip, T>();
-  operation::check_bounds<T>(least, greatest, "clip");
+  const operation::Clipped clipped = operation::clipped<T>(least, greatest, "clip");
   merge_add_into(executor, g, out);
   T* const values = out.value().data();
-  kernel::Map<E>::run(executor, operation::Clipped{least, greatest}, static_cast<const T*>(values),
-                      out.value().rows() * out.row_size(), values);
+  kernel::Map<E>::run(executor, clipped, static_cast<const T*>(values), out.value().rows() * out.row_size(), values);
 }
 template <Executor E, class T>
 SelectedRows<T, typename E::device> clip(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least,
@@ -155,9 +181,9 @@ void clip_grad_into(const E& executor, const SelectedRows<T, typename E::device>
                     const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
                     SelectedRows<T, typename E::device>& dg) {
   detail::check_elements<op::clip_grad, T>();
-  operation::check_bounds<T>(least, greatest, "clip_grad");
+  const operation::Clipped clipped = operation::clipped<T>(least, greatest, "clip_grad");
   const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
-    kernel::Combine<E>::run(executor, operation::ClippedGrad{least, greatest}, values, x, count, d);
+    kernel::Combine<E>::run(executor, operation::ClippedGrad{clipped.least, clipped.greatest}, values, x, count, d);
   };
   operation::merged_grad_into(executor, "clip_grad", dy, g, dg, change);
 }

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 namespace lod::op {
 struct add : elements::Number {};
@@ -47,6 +48,10 @@ struct ElementwiseGrad {
 };
 
 namespace kernel {
+/// What `Map` computes integers of type T in: 64 bits, in which each T is itself.
+template <std::integral T>
+using MappedInteger =
+    std::conditional_t<std::unsigned_integral<T> && sizeof(T) == sizeof(std::uint64_t), std::uint64_t, std::int64_t>;
 /// run(executor, f, x, count, y): y[i] = f(x[i]). y may be x.
 template <class Executor>
 struct Map : Missing<Executor> {};

@@ -45,7 +45,7 @@ struct Map<InlineCpu> {
     const std::int64_t bytes = 2 * count * static_cast<std::int64_t>(sizeof(T));
     cpu::parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
       if constexpr (std::integral<T>) {
-        for (std::int64_t i = begin; i < end; ++i) y[i] = static_cast<T>(f(static_cast<std::int64_t>(x[i])));
+        for (std::int64_t i = begin; i < end; ++i) y[i] = static_cast<T>(f(static_cast<MappedInteger<T>>(x[i])));
       } else {
         cpu::transform(x + begin, end - begin, y + begin, f);
       }

@@ -16,13 +16,13 @@ namespace kernel {
 
 namespace bulk {
 
-/// f(x), computed in the accumulator of T.
+/// f(x), computed in the accumulator of T, integers as `Map` says.
 template <class T, class F>
 LOD_HOST_DEVICE T mapped(const F& f, T x) {
-  using A = Accumulator<T>;
   if constexpr (std::integral<T>) {
-    return static_cast<T>(f(static_cast<A>(x)));
+    return static_cast<T>(f(static_cast<MappedInteger<T>>(x)));
   } else {
+    using A = Accumulator<T>;
     return static_cast<T>(f(Lane<A>(static_cast<A>(x))).number);
   }
 }
