@@ -288,17 +288,20 @@ class AnySelectedRows {
   /// No rows, of height 0.
   AnySelectedRows() = default;
 
-  /// Takes them over: nothing is copied but the ids.
+  /// Takes them over: nothing is copied but the ids. Throws ShapeMismatch where their number is not that of the rows of
+  /// the value.
   template <class T>
-  AnySelectedRows(SelectedRows<T, Cpu> x) : rows_(x.rows()), height_(x.height()), value_(std::move(x.value())) {}
+  AnySelectedRows(SelectedRows<T, Cpu> x) {
+    detail::check_value_rows(x, "AnySelectedRows");
+    rows_ = x.rows();
+    height_ = x.height();
+    value_ = std::move(x.value());
+  }
 
   /// Row i of `value` belongs to id rows[i]. Throws OutOfRange for an id outside [0, height), ShapeMismatch for a
   /// negative height and where the numbers of ids and rows differ. Levels of `value` are dropped.
   AnySelectedRows(std::vector<std::int64_t> rows, std::int64_t height, AnyLoDTensor value) {
-    if (value.rows() != static_cast<std::int64_t>(rows.size())) {
-      throw ShapeMismatch(
-          detail::text({"AnySelectedRows: ", rows.size(), " ids, but ", value.rows(), " rows of values"}));
-    }
+    detail::check_value_rows(static_cast<std::int64_t>(rows.size()), value.rows(), "AnySelectedRows");
     if (height < 0) throw ShapeMismatch(detail::text({"AnySelectedRows: height ", height, ", expected 0 or more"}));
     detail::check_row_ids(rows, height, "AnySelectedRows");
     rows_ = std::move(rows);

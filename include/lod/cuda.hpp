@@ -73,10 +73,11 @@ LoDTensor<typename X::value_type, Device> to(const CudaExecutor& executor, const
 }
 
 /// The same for row-sparse tensors. From the GPU, the places that name a row, in their order. Throws OutOfRange too,
-/// where an id there exceeds the height.
+/// where an id there exceeds the height; ShapeMismatch for more or fewer ids than rows of values.
 template <class Device, class T>
   requires(std::same_as<Device, Cuda>)
 SelectedRows<T, Cuda> to(const CudaExecutor& executor, const SelectedRows<T, Cpu>& g) {
+  detail::check_value_rows(g, "to");
   const auto count = static_cast<std::int64_t>(g.rows().size());
   SelectedRows<T, Cuda> y(executor.resource());
   y.resize(count, g.height(), g.row_shape());
@@ -90,6 +91,7 @@ SelectedRows<T, Cuda> to(const CudaExecutor& executor, const SelectedRows<T, Cpu
 template <class Device, class T>
   requires(std::same_as<Device, Cpu>)
 SelectedRows<T, Cpu> to(const CudaExecutor& executor, const SelectedRows<T, Cuda>& g) {
+  detail::check_value_rows(g, "to");
   const LoDTensor<std::int64_t> ids = to<Cpu>(executor, g.rows());
   const LoDTensor<T> values = to<Cpu>(executor, g.value());
   std::vector<std::int64_t> rows;

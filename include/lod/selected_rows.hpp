@@ -38,6 +38,20 @@ inline void check_row_ids(std::span<const std::int64_t> rows, std::int64_t heigh
   }
 }
 
+/// Throws ShapeMismatch unless there are as many rows of values as ids. `what` begins the text.
+inline void check_value_rows(std::int64_t ids, std::int64_t rows, const char* what) {
+  if (ids != rows) throw ShapeMismatch(text({what, ": ", ids, " ids, but ", rows, " rows of values"}));
+}
+/// The same of row-sparse tensors, whose values can be replaced.
+template <class Sparse>
+void check_value_rows(const Sparse& g, const char* what) {
+  if constexpr (std::same_as<typename Sparse::device, Cpu>) {
+    check_value_rows(static_cast<std::int64_t>(g.rows().size()), g.value().rows(), what);
+  } else {
+    check_value_rows(g.rows().rows() * g.rows().row_size(), g.value().rows(), what);
+  }
+}
+
 }  // namespace detail
 
 /// Stands for a dense tensor of `height()` rows in which all rows are zero but those listed. Row `rows()[i]` of it has
@@ -79,9 +93,7 @@ class SelectedRows<T, Cpu> {
   /// above.
   template <std::same_as<LoDTensor<T, Cpu>> Value>
   SelectedRows(std::vector<std::int64_t> rows, std::int64_t height, Value value) {
-    if (value.rows() != static_cast<std::int64_t>(rows.size())) {
-      throw ShapeMismatch(detail::text({"SelectedRows: ", rows.size(), " ids, but ", value.rows(), " rows of values"}));
-    }
+    detail::check_value_rows(static_cast<std::int64_t>(rows.size()), value.rows(), "SelectedRows");
     check(rows, height);
     rows_ = std::move(rows);
     height_ = height;
@@ -105,7 +117,8 @@ class SelectedRows<T, Cpu> {
   const std::vector<std::int64_t>& rows() const noexcept { return rows_; }
   /// The number of rows of the dense tensor that this stands for.
   std::int64_t height() const noexcept { return height_; }
-  /// The rows' values: a tensor with no level, {rows().size(), row shape...}.
+  /// The rows' values: a tensor with no level, {rows().size(), row shape...}. Another may be assigned if it has a row
+  /// for each id, too: whatever takes the rows throws ShapeMismatch else.
   LoDTensor<T, Cpu>& value() noexcept { return value_; }
   const LoDTensor<T, Cpu>& value() const noexcept { return value_; }
   /// The dimensions of a row.

@@ -18,7 +18,8 @@ TEST_CASE("SelectedRows: ids outside the height are refused") {
 }
 
 TEST_CASE("SelectedRows: ids and values must be as many") {
-  CHECK_THROWS_AS(SelectedRows<float>({4, 1}, 10, lod::LoDTensor<float>({3, 8})), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(SelectedRows<float>({4, 1}, 10, lod::LoDTensor<float>({3, 8})),
+                       "SelectedRows: 2 ids, but 3 rows of values", lod::ShapeMismatch);
   const SelectedRows<float> g({4, 1}, 10, lod::LoDTensor<float>({2, 8}));
   CHECK(g.dense_shape() == Numbers{10, 8});
 }

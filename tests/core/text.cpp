@@ -125,6 +125,8 @@ TEST_CASE("Text: a tensor, a view and selected rows") {
         "SelectedRows FP32 {2, 2}, height 20\n"
         "4: [0, 2]\n"
         "10: [0, 0]");
+  g.value() = LoDTensor<float>({3, 2});
+  CHECK_THROWS_WITH_AS(printed(g), "SelectedRows: 2 ids, but 3 rows of values", lod::ShapeMismatch);
   CHECK(printed(LoDTensor<float>()) == "LoDTensor FP32 {0}\n[]");
 }
 

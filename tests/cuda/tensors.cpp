@@ -118,6 +118,21 @@ TEST_CASE("a tensor that was made without a stream takes the executor's when an 
   CHECK(y.rows() == 3);
 }
 
+TEST_CASE("row-sparse tensors with more or fewer rows of values than ids are not copied, and not taken") {
+  const lod::CudaExecutor executor;
+  const lod::SelectedRows<float> whole({1, 0, 2}, 3, {2});
+  for (const std::int64_t rows : {2, 4}) {
+    const std::string text = "3 ids, but " + std::to_string(rows) + " rows of values";
+    auto torn = whole;
+    torn.value() = LoDTensor<float>({rows, 2});
+    CHECK_THROWS_WITH_AS(lod::to<lod::Cuda>(executor, torn), ("to: " + text).c_str(), lod::ShapeMismatch);
+    auto on_gpu = lod::to<lod::Cuda>(executor, whole);
+    on_gpu.value() = lod::to<lod::Cuda>(executor, torn.value());
+    CHECK_THROWS_WITH_AS(lod::to<lod::Cpu>(executor, on_gpu), ("to: " + text).c_str(), lod::ShapeMismatch);
+    CHECK_THROWS_WITH_AS(lod::merge_add(executor, on_gpu), ("merge_add: " + text).c_str(), lod::ShapeMismatch);
+  }
+}
+
 TEST_CASE("memory of the user's on the GPU is wrapped without a copy") {
   const CudaExecutor executor;
   const auto x = batch(6);

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <string>
 #include <vector>
 
 using lod::LoD;
@@ -256,6 +257,53 @@ TEST_CASE("scatter: what does not fit, or would divide integers by 0, throws and
   CHECK_THROWS_WITH_AS(lod::add(a, SelectedRows<float>({1}, 10, {2})), "add: rows of shape {2}, expected {3}",
                        lod::ShapeMismatch);
   CHECK_THROWS_WITH_AS(lod::add(a, LoDTensor<float>({9, 3})), "add: height 9, expected 10", lod::ShapeMismatch);
+}
+
+TEST_CASE("row-sparse operations: more or fewer rows of values than ids are refused, and nothing changes") {
+  for (const std::int64_t rows : {2, 4}) {
+    CAPTURE(rows);
+    const SelectedRows<float> whole({1, 0, 2}, 3, {2});
+    SelectedRows<float> torn = whole;
+    torn.value() = LoDTensor<float>({rows, 2});
+    SelectedRows<float> out({0, 1}, 2, {1});
+    LoDTensor<float> y({3, 2}), states({3, 2});
+    std::vector<SelectedRows<float>> parts;
+    for_each_executor([&](const auto& executor) {
+      const auto refuses = [&](const char* what, const auto& call) {
+        CAPTURE(what);
+        const std::string text = std::string(what) + ": 3 ids, but " + std::to_string(rows) + " rows of values";
+        CHECK_THROWS_WITH_AS(call(), text.c_str(), lod::ShapeMismatch);
+        CHECK(out.rows() == Numbers{0, 1});
+        CHECK(out.value().rows() == 2);
+        CHECK(same_bits(y, LoDTensor<float>({3, 2})));
+        CHECK(same_bits(states, LoDTensor<float>({3, 2})));
+        CHECK(parts.empty());
+      };
+      refuses("merge_add", [&] { lod::merge_add_into(executor, torn, out); });
+      refuses("merge_add", [&] { lod::merge_add(executor, whole, torn); });
+      refuses("merge_average", [&] { lod::merge_average_into(executor, torn, out); });
+      refuses("merge_add_grad", [&] { lod::merge_add_grad_into(executor, torn, {1, 0, 2}, out); });
+      refuses("merge_average_grad", [&] { lod::merge_average_grad_into(executor, torn, {1, 0, 2}, out); });
+      refuses("to_dense", [&] { lod::to_dense_into(executor, torn, y); });
+      refuses("add", [&] { lod::add_into(executor, torn, whole, out); });
+      refuses("add", [&] { lod::add_into(executor, whole, torn, out); });
+      refuses("add", [&] { lod::add_into(executor, torn, states, y); });
+      refuses("scale", [&] { lod::scale_into(executor, torn, 2, out); });
+      refuses("scatter", [&] { lod::scatter(executor, torn, ScatterOp::ADD, y); });
+      refuses("scatter_grad", [&] { lod::scatter_grad_into(executor, y, torn, ScatterOp::MUL, states, y, out); });
+      refuses("clip", [&] { lod::clip_into(executor, torn, -1, 1, out); });
+      refuses("clip_grad", [&] { lod::clip_grad_into(executor, torn, whole, -1, 1, out); });
+      refuses("clip_grad", [&] { lod::clip_grad_into(executor, whole, torn, -1, 1, out); });
+      refuses("clip_by_norm", [&] { lod::clip_by_norm_into(executor, torn, 1, out); });
+      refuses("clip_by_norm_grad", [&] { lod::clip_by_norm_grad_into(executor, torn, whole, 1, out); });
+      refuses("split_selected_rows", [&] { lod::split_selected_rows_into(executor, torn, {1, 2}, parts); });
+      refuses("split_selected_rows_grad", [&] {
+        lod::split_selected_rows_grad_into(executor, std::vector{whole, torn}, out);
+      });
+      refuses("sgd: gradient", [&] { lod::sgd(executor, y, torn); });
+      refuses("adagrad: gradient", [&] { lod::adagrad(executor, y, states, torn); });
+    });
+  }
 }
 
 TEST_CASE("add, scale, scatter: the same bits for any number of threads; a second call allocates nothing") {

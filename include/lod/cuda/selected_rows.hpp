@@ -45,7 +45,8 @@ class SelectedRows<T, Cuda> {
   }
 
   /// @{
-  /// The ids, one for each row of the value, on the GPU: negative ones name no row.
+  /// The ids, one for each row of the value, on the GPU: negative ones name no row. Where there are not as many as rows
+  /// of the value, whatever takes the rows throws ShapeMismatch.
   LoDTensor<std::int64_t, Cuda>& rows() noexcept { return rows_; }
   const LoDTensor<std::int64_t, Cuda>& rows() const noexcept { return rows_; }
   /// @}

@@ -354,8 +354,11 @@ requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const Lo
 ///     4: [1, 2]
 ///     0: [3, 4]
 ///     4: [5, 6]
+///
+/// Throws ShapeMismatch for more or fewer ids than rows of values.
 template <class T>
 requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const SelectedRows<T, Cpu>& x) {
+  detail::check_value_rows(x, "SelectedRows");
   const LoDTensorView<const T, Cpu> value = x.value().view();
   detail::ValueWriter<T> writer(out, value);
   out << "SelectedRows " << to_string(data_type_v<T>) << ' ' << value.shape() << ", height " << x.height();

@@ -128,6 +128,8 @@ template <Executor E, class T, class Change>
 void merged_grad_into(const E& executor, const char* what, const SelectedRows<T, typename E::device>& dy,
                       const SelectedRows<T, typename E::device>& g, SelectedRows<T, typename E::device>& dg,
                       const Change& change) {
+  detail::check_value_rows(dy, what);
+  detail::check_value_rows(g, what);
   check_same_rows(dy.height(), dy.row_shape(), g, what);
   const std::array sources{&g};
   const RowGroups<E, T> groups(executor, sources);
@@ -158,6 +160,7 @@ void clip_into(const E& executor, const SelectedRows<T, typename E::device>& g, 
                SelectedRows<T, typename E::device>& out) {
   detail::check_elements<op::clip, T>();
   const operation::Clipped clipped = operation::clipped<T>(least, greatest, "clip");
+  detail::check_value_rows(g, "clip");
   merge_add_into(executor, g, out);
   T* const values = out.value().data();
   kernel::Map<E>::run(executor, clipped, static_cast<const T*>(values), out.value().rows() * out.row_size(), values);
@@ -209,6 +212,7 @@ void clip_by_norm_into(const E& executor, const SelectedRows<T, typename E::devi
                        SelectedRows<T, typename E::device>& out) {
   detail::check_elements<op::clip_by_norm, T>();
   operation::check_norm(norm, "clip_by_norm");
+  detail::check_value_rows(g, "clip_by_norm");
   merge_add_into(executor, g, out);
   kernel::Shorten<E>::run(executor, out.value().data(), out.value().rows() * out.row_size(), norm);
 }

@@ -186,7 +186,10 @@ void merge_into(const E& executor, PoolType type, const char* what,
     throw ShapeMismatch(detail::text({what, ": nothing given, expected at least one row-sparse tensor"}));
   }
   const auto& first = *sources.front();
-  for (const auto* source : sources) check_same_rows(source->height(), source->row_shape(), first, what);
+  for (const auto* source : sources) {
+    detail::check_value_rows(*source, what);
+    check_same_rows(source->height(), source->row_shape(), first, what);
+  }
   const RowGroups<E, T> groups(executor, sources);
   groups.name_rows(out, first.height(), first.row_shape());
   kernel::SumGroups<E>::run(executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(),
@@ -238,6 +241,7 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
                      std::span<const std::int64_t> rows, SelectedRows<T, typename E::device>& dg) {
   using Numbers = kernel::Scratch<E, std::int64_t>;
   const auto count = static_cast<std::int64_t>(rows.size());
+  detail::check_value_rows(dy, what);
   detail::check_row_ids(rows, dy.height(), what);
   const OnDevice<E, std::int64_t> ids(executor, rows);
   const Numbers order(executor, count), unique(executor, count), offsets(executor, count + 1);
@@ -370,6 +374,7 @@ auto merge_average_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
 template <Executor E, class T, class Y>
 void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>& g, Y&& y) {
   detail::check_elements<op::to_dense, T>();
+  detail::check_value_rows(g, "to_dense");
   const std::array sources{&g};
   const auto out = operation::prepare(executor, y, operation::PlainRows{g.height()}, g.row_shape());
   const operation::RowGroups<E, T> groups(executor, sources);

@@ -276,6 +276,7 @@ void update(const E& executor, const Rule& rule, Sparse mode,
     check_row_count(rows, target.rows(), name);
   };
   if constexpr (is_row_sparse<G>) {
+    detail::check_value_rows(gradient, names[0]);
     check(names[0], gradient.height(), gradient.row_shape());
   } else {
     check(names[0], gradient.view().rows(), gradient.view().row_shape());

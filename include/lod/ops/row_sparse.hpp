@@ -151,6 +151,7 @@ void scatter(const E& executor, const SelectedRows<T, typename E::device>& g, Sc
   static_assert(std::same_as<value_type_t<std::remove_cvref_t<Dense>>, T>,
                 "scatter: the dense tensor is of the type of the rows");
   detail::check_elements<op::scatter, T>();
+  detail::check_value_rows(g, "scatter");
   operation::check_same_rows(dense.rows(), dense.row_shape(), g, "scatter: the dense tensor");
   const std::array sources{&g};
   const operation::RowGroups<E, T> groups(executor, sources);
@@ -181,6 +182,7 @@ void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, ty
   detail::check_elements<op::scatter_grad, T>();
   const auto view = dy.view();
   const auto x = dense.view();
+  detail::check_value_rows(g, "scatter_grad");
   operation::check_same_rows(view.rows(), view.row_shape(), g, "scatter_grad: dy");
   operation::check_same_rows(x.rows(), x.row_shape(), g, "scatter_grad: the dense tensor");
   const std::array sources{&g};
@@ -215,6 +217,8 @@ template <Executor E, class T>
 void add_into(const E& executor, const SelectedRows<T, typename E::device>& a,
               const SelectedRows<T, typename E::device>& b, SelectedRows<T, typename E::device>& out) {
   detail::check_elements<op::add, T>();
+  detail::check_value_rows(a, "add");
+  detail::check_value_rows(b, "add");
   operation::check_same_rows(b.height(), b.row_shape(), a, "add");
   const std::int64_t first = a.value().rows(), second = b.value().rows(), row_size = a.row_size();
   if constexpr (operation::on_cpu<E>) {
@@ -247,6 +251,7 @@ auto add(const SelectedRows<T, Device>& a, const SelectedRows<T, Device>& b) {
 template <Executor E, class T, LoDTensorLike X, class Y>
 void add_into(const E& executor, const SelectedRows<T, typename E::device>& g, const X& x, Y&& y) {
   const auto view = x.view();
+  detail::check_value_rows(g, "add");
   operation::check_same_rows(view.rows(), view.row_shape(), g, "add");
   const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
   if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());
@@ -269,6 +274,7 @@ template <Executor E, class T>
 void scale_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar factor,
                 SelectedRows<T, typename E::device>& out) {
   detail::check_elements<op::scale, T>();
+  detail::check_value_rows(g, "scale");
   operation::resize_like(executor, g, out);
   kernel::Map<E>::run(executor, operation::Scaled{factor}, g.value().data(), g.value().rows() * g.row_size(),
                       out.value().data());

@@ -102,6 +102,7 @@ void split_selected_rows_into(const E& executor, const SelectedRows<T, typename 
                               const Sections& height_sections,
                               std::vector<SelectedRows<T, typename E::device>>& parts) {
   const auto heights = operation::ids_of(height_sections);
+  detail::check_value_rows(g, "split_selected_rows");
   const Workspace::Loan<std::int64_t> starts(executor.workspace(), static_cast<std::int64_t>(heights.size()) + 1);
   operation::find_sections(heights, g.height(), starts.data());
   parts.resize(heights.size(), SelectedRows<T, typename E::device>(executor.resource()));
@@ -143,6 +144,7 @@ void split_selected_rows_grad_into(const E& executor, const std::vector<Selected
   std::int64_t height = 0, longest = 0, part = 0;
   offsets[0] = 0;
   for (const auto& dpart : dparts) {
+    detail::check_value_rows(dpart, "split_selected_rows_grad");
     operation::check_row_shape(dpart.row_shape(), dparts.front().row_shape(), "split_selected_rows_grad");
     if (__builtin_add_overflow(height, dpart.height(), &height)) {
       throw ShapeMismatch("split_selected_rows_grad: the heights of the parts exceed 64 bits");
