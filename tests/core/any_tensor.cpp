@@ -195,7 +195,7 @@ TEST_CASE("AnySelectedRows: ids are checked as those of SelectedRows") {
   CHECK_THROWS_AS(AnySelectedRows({1, 2}, 10, value(3)), lod::ShapeMismatch);
   SelectedRows<float> torn({1, 2}, 10, {2});
   torn.value() = LoDTensor<float>({3, 2});
-  CHECK_THROWS_WITH_AS(AnySelectedRows(torn), "AnySelectedRows: 2 ids, but 3 rows of values", lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(AnySelectedRows{torn}, "AnySelectedRows: 2 ids, but 3 rows of values", lod::ShapeMismatch);
   CHECK_THROWS_AS(AnySelectedRows({1, 10}, 10, value(2)), lod::OutOfRange);
   CHECK_THROWS_AS(AnySelectedRows({}, -1, value(0)), lod::ShapeMismatch);
   CHECK(AnySelectedRows({}, 0, value(0)).rows().empty());

@@ -276,6 +276,49 @@ TEST_CASE("merge_add: a large result of rows that are alone, from one and from t
   }
 }
 
+TEST_CASE("merge_add, merge_average: the sources one by one, as a range, or as a span of pointers") {
+  lod_test::Engine engine(10);
+  std::vector<SelectedRows<float>> sources;
+  for (const std::int64_t count : {20, 0, 7}) sources.push_back(random_rows<float>(engine, count, 9, 3));
+  const SelectedRows<float>&a = sources[0], &b = sources[1], &c = sources[2];
+  const std::span<const SelectedRows<float>> view(sources), none;
+  const std::array array{a, b, c};
+  const SelectedRows<float>* const addresses[] = {&a, &b, &c};
+  const std::span<const SelectedRows<float>* const> pointers(addresses);
+  lod_test::for_each_executor([&](const auto& executor) {
+    const auto check = [&](const SelectedRows<float>& found, const SelectedRows<float>& expected) {
+      CHECK(found.rows() == expected.rows());
+      CHECK(lod_test::same_bits(found.value(), expected.value()));
+    };
+    const auto sum = lod::merge_add(executor, a, b, c), average = lod::merge_average(executor, a, b, c);
+    check(lod::merge_add(executor, sources), sum);
+    check(lod::merge_add(executor, view), sum);
+    check(lod::merge_add(executor, array), sum);
+    check(lod::merge_average(executor, sources), average);
+    check(lod::merge_average(executor, view), average);
+    SelectedRows<float> out;
+    const auto check_into = [&](const auto& call, const SelectedRows<float>& expected) {
+      out = SelectedRows<float>();
+      call();
+      check(out, expected);
+    };
+    check_into([&] { lod::merge_add_into(executor, a, b, c, out); }, sum);
+    check_into([&] { lod::merge_add_into(executor, sources, out); }, sum);
+    check_into([&] { lod::merge_add_into(executor, view, out); }, sum);
+    check_into([&] { lod::merge_add_into(executor, pointers, out); }, sum);
+    check_into([&] { lod::merge_average_into(executor, a, b, c, out); }, average);
+    check_into([&] { lod::merge_average_into(executor, sources, out); }, average);
+    check_into([&] { lod::merge_average_into(executor, view, out); }, average);
+    check_into([&] { lod::merge_average_into(executor, pointers, out); }, average);
+    CHECK_THROWS_WITH_AS(lod::merge_add(executor, none),
+                         "merge_add: nothing given, expected at least one row-sparse tensor", lod::ShapeMismatch);
+    CHECK_THROWS_AS(lod::merge_average(executor, none), lod::ShapeMismatch);
+  });
+  CHECK(lod::merge_add(sources).rows() == lod::merge_add(a, c).rows());
+  CHECK(lod::merge_add(view).rows() == lod::merge_add(a, c).rows());
+  CHECK(lod::merge_average(sources).rows() == lod::merge_add(a, c).rows());
+}
+
 TEST_CASE("merge_add: tensors that do not fit together are refused") {
   const SelectedRows<float> a({1}, 10, {3});
   CHECK_THROWS_AS(lod::merge_add(a, SelectedRows<float>({1}, 11, {3})), lod::ShapeMismatch);

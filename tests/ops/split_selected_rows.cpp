@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
+#include <span>
 #include <vector>
 
 using lod::SelectedRows;
@@ -35,6 +36,9 @@ TEST_CASE("split_selected_rows: the field's case, and its gradient") {
   CHECK(joined.rows() == Numbers{0, 4, 5, 7, 20});
   CHECK(joined.height() == 23);
   CHECK(same_bits(lod::to_dense(joined), lod::to_dense(g)));
+  const std::span<const SelectedRows<float>> view(parts);
+  CHECK(lod::split_selected_rows_grad(view).rows() == joined.rows());
+  CHECK(lod::split_selected_rows_grad(view.first(3)).height() == 15);
 }
 
 TEST_CASE("split_selected_rows: unsorted and repeated rows, empty sections, nothing at all") {

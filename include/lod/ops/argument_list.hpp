@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Arguments of operations that take several forms. Lists of ids and masks: vectors, spans, arrays, lists in braces, or
-/// tensors, whose elements count row by row. Tensors that may be left out.
+/// tensors, whose elements count row by row. Tensors that may be left out. Several tensors as one range.
 #pragma once
 
 #include <lod/device.hpp>
@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 namespace lod::inline LOD_TARGET {
 
@@ -82,6 +83,18 @@ std::span<const std::int64_t> ids_of(const List& list) {
                 "ids are int64, and stand one behind the other");
   return {ids.size() > 0 ? &*ids.begin() : nullptr, ids.size()};
 }
+
+/// What a range holds.
+template <class Range>
+using element_t = std::remove_cvref_t<decltype(*std::declval<const Range&>().begin())>;
+
+/// Several tensors or views as one argument: a vector, a span, an array. A tensor, too, has a beginning and an end, but
+/// is one argument.
+template <class Range>
+concept TensorRange = !LoDTensorLike<Range> && requires(const Range& range) {
+  range.size();
+  requires LoDTensorLike<element_t<Range>>;
+};
 
 }  // namespace operation
 }  // namespace lod::inline LOD_TARGET

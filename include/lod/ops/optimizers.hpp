@@ -18,6 +18,7 @@
 #include <lod/float16.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/merge_rows.hpp>
+#include <lod/ops/row_groups.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/supports.hpp>
@@ -245,11 +246,6 @@ template <class X>
 using element_t_of = value_type_t<std::remove_cvref_t<X>>;
 template <class X>
 using device_t_of = device_t<std::remove_cvref_t<X>>;
-
-template <class G>
-inline constexpr bool is_row_sparse = false;
-template <class T, class Device>
-inline constexpr bool is_row_sparse<SelectedRows<T, Device>> = true;
 
 /// A dense or a row-sparse gradient.
 template <class G>

@@ -8,6 +8,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/ops/argument_list.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
@@ -30,17 +31,6 @@ struct sequence_concat_grad : elements::Any {};
 namespace lod::inline LOD_TARGET {
 
 namespace operation {
-
-template <class Range>
-using element_t = std::remove_cvref_t<decltype(*std::declval<const Range&>().begin())>;
-
-/// Several tensors or views as one argument: a vector, a span, an array. A tensor, too, has a beginning and an end, but
-/// is one argument.
-template <class Range>
-concept TensorRange = !LoDTensorLike<Range> && requires(const Range& range) {
-  range.size();
-  requires LoDTensorLike<element_t<Range>>;
-};
 
 template <class X>
 using const_view_t = LoDTensorView<const value_type_t<X>, device_t<X>>;

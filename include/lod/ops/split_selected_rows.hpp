@@ -11,6 +11,7 @@
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/merge_rows.hpp>
+#include <lod/ops/row_groups.hpp>
 #include <lod/ops/row_places.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/selected_rows.hpp>
@@ -133,19 +134,20 @@ auto split_selected_rows(const SelectedRows<T, Device>& g, const Sections& heigh
 
 /// The gradient of `split_selected_rows`: the tensor whose sections the parts are, their heights added up. The rows of
 /// the first part come first, whatever order they had. Throws ShapeMismatch where row shapes differ, where the heights
-/// exceed 64 bits, and for no part. `dg` must not be one of the parts.
-template <Executor E, class T>
-void split_selected_rows_grad_into(const E& executor, const std::vector<SelectedRows<T, typename E::device>>& dparts,
-                                   SelectedRows<T, typename E::device>& dg) {
-  if (dparts.empty()) throw ShapeMismatch("split_selected_rows_grad: no parts, expected at least one");
+/// exceed 64 bits, and for no part. `dparts` is a range of row-sparse tensors, and `dg` must not be one of them.
+template <Executor E, operation::RowSparseRange DParts>
+void split_selected_rows_grad_into(const E& executor, const DParts& dparts, operation::element_t<DParts>& dg) {
+  using T = typename operation::element_t<DParts>::value_type;
+  if (dparts.size() == 0) throw ShapeMismatch("split_selected_rows_grad: no parts, expected at least one");
   const auto parts = static_cast<std::int64_t>(dparts.size());
   const operation::Array<E, std::int64_t> offsets(executor, parts + 1);
   const operation::Array<E, const T*> sources(executor, parts);
+  const Shape& row_shape = dparts.begin()->row_shape();
   std::int64_t height = 0, longest = 0, part = 0;
   offsets[0] = 0;
   for (const auto& dpart : dparts) {
     detail::check_value_rows(dpart, "split_selected_rows_grad");
-    operation::check_row_shape(dpart.row_shape(), dparts.front().row_shape(), "split_selected_rows_grad");
+    operation::check_row_shape(dpart.row_shape(), row_shape, "split_selected_rows_grad");
     if (__builtin_add_overflow(height, dpart.height(), &height)) {
       throw ShapeMismatch("split_selected_rows_grad: the heights of the parts exceed 64 bits");
     }
@@ -155,7 +157,6 @@ void split_selected_rows_grad_into(const E& executor, const std::vector<Selected
     offsets[part + 1] = offsets[part] + size;
     ++part;
   }
-  const Shape& row_shape = dparts.front().row_shape();
   std::int64_t start = 0;
   if constexpr (operation::on_cpu<E>) {
     const Workspace::Loan<std::int64_t> rows(executor.workspace(), offsets[parts]);
@@ -177,16 +178,15 @@ void split_selected_rows_grad_into(const E& executor, const std::vector<Selected
   kernel::RunCopy<E>::run(executor, sources.on_device(), operation::segments(offsets, parts, longest),
                           row_shape.elements(), dg.value().data());
 }
-template <Executor E, class T>
-SelectedRows<T, typename E::device> split_selected_rows_grad(
-    const E& executor, const std::vector<SelectedRows<T, typename E::device>>& dparts) {
-  SelectedRows<T, typename E::device> dg(executor.resource());
+template <Executor E, operation::RowSparseRange DParts>
+auto split_selected_rows_grad(const E& executor, const DParts& dparts) {
+  operation::element_t<DParts> dg(executor.resource());
   split_selected_rows_grad_into(executor, dparts, dg);
   return dg;
 }
-template <class T, class Device>
-auto split_selected_rows_grad(const std::vector<SelectedRows<T, Device>>& dparts) {
-  return split_selected_rows_grad(default_executor<Device>(), dparts);
+template <operation::RowSparseRange DParts>
+auto split_selected_rows_grad(const DParts& dparts) {
+  return split_selected_rows_grad(default_executor<typename operation::element_t<DParts>::device>(), dparts);
 }
 
 /// What `split_selected_rows` gives, described: see <lod/infer.hpp>.

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// What the row-sparse operations begin with: rows sorted into groups of equal ids.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/executor.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/argument_list.hpp>
+#include <lod/ops/row_places.hpp>
+#include <lod/output.hpp>
+#include <lod/selected_rows.hpp>
+#include <lod/staging.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+namespace kernel {
+/// Sorts ids[0 .. count), which are in [0, height): `order` are their positions by ascending id, equal ids in the order
+/// of their positions; unique[g] is the g-th id that occurs, at order[groups[g] .. groups[g+1]). Returns how many. On a
+/// GPU, whose count nobody waits for, it returns `count`, and there are empty groups of the id `no_row` behind those
+/// that occur; ids that are `no_row` are in none.
+template <class Executor>
+struct GroupRows : Missing<Executor> {};
+/// What stands behind all ids.
+inline constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
+/// On a GPU. run(executor, ids, values, count, row_size, listed, rows): listed[i] = ids[i], `no_row` where that is
+/// negative, and rows[i] the address of row i of the values.
+template <class Executor>
+struct ListRows : Missing<Executor> {};
+/// On a GPU. run(executor, order, groups, of): of[order[k]] = the group of k, -1 where it is in none.
+template <class Executor>
+struct GroupOfRows : Missing<Executor> {};
+/// On a GPU. run(executor, unique, count, ids): the other way, ids[g] = unique[g], -1 for `no_row`.
+template <class Executor>
+struct NameRows : Missing<Executor> {};
+/// The rows of row-sparse tensors, numbered through: rows that lie one behind the other from `first` on, whose
+/// addresses are computed, or those whose addresses are in `list`.
+template <class T>
+struct NumberedRows {
+  const T* const* list = nullptr;
+  const T* first = nullptr;  ///< where there is no list
+  std::int64_t row_size = 0;
+
+  LOD_HOST_DEVICE const T* operator[](std::int64_t i) const noexcept { return list ? list[i] : first + i * row_size; }
+};
+/// run(executor, type, rows, order, groups, row_size, to, y), `rows` being `NumberedRows`: y[to[g]] = the rows
+/// rows[order[k]], k in group g, pooled as SUM, AVERAGE or SQRT; y[g] where `to` is null. Each sum follows the tree of
+/// sequence sums, over the rows in the order of their positions.
+template <class Executor>
+struct SumGroups : Missing<Executor> {};
+}  // namespace kernel
+
+namespace operation {
+
+template <class G>
+inline constexpr bool is_row_sparse = false;
+template <class T, class Device>
+inline constexpr bool is_row_sparse<SelectedRows<T, Device>> = true;
+
+/// Several row-sparse tensors as one argument: a vector, a span, an array.
+template <class Range>
+concept RowSparseRange = requires(const Range& range) {
+  range.size();
+  requires is_row_sparse<element_t<Range>>;
+};
+
+/// Throws ShapeMismatch unless there is the height and the row shape of `expected`.
+template <class T, class Device>
+void check_same_rows(std::int64_t height, const Shape& row_shape, const SelectedRows<T, Device>& expected,
+                     const char* what) {
+  check_row_shape(row_shape, expected.row_shape(), what);
+  if (height != expected.height()) {
+    throw ShapeMismatch(detail::text({what, ": height ", height, ", expected ", expected.height()}));
+  }
+}
+
+/// Makes `count` ids that GroupRows found those of `out`.
+template <Executor E, class T>
+void name_rows(const E& executor, const std::int64_t* unique, std::int64_t count, std::int64_t height,
+               const Shape& row_shape, SelectedRows<T, typename E::device>& out) {
+  if constexpr (on_cpu<E>) {
+    out.resize({unique, static_cast<std::size_t>(count)}, height, row_shape);
+  } else {
+    kernel::NameRows<E>::run(executor, unique, count, make_places(executor, out, count, height, row_shape));
+  }
+}
+
+/// The rows of one or several row-sparse tensors, sorted into groups of equal ids, in scratch memory. On a GPU there
+/// are as many groups as rows; those behind the ids that occur are empty.
+template <Executor E, class T>
+class RowGroups {
+ public:
+  using Sparse = SelectedRows<T, typename E::device>;
+
+  RowGroups(const E& executor, std::span<const Sparse* const> sources)
+      : executor_(executor),
+        count_(count(sources)),
+        // The rows of one tensor need no list; on a GPU its ids are listed all the same.
+        listed_(!on_cpu<E> || sources.size() > 1 ? count_ : 0),
+        rows_(executor, listed_),
+        order_(executor, count_),
+        unique_(executor, count_),
+        offsets_(executor, count_ + 1) {
+    const kernel::Scratch<E, std::int64_t> listed(executor, listed_);
+    if constexpr (on_cpu<E>) {
+      if (sources.size() == 1) {
+        const Sparse& source = *sources.front();
+        numbered_ = {nullptr, source.value().data(), source.row_size()};
+        group(source.rows().data(), source.height());
+        return;
+      }
+    }
+    std::int64_t* ids = listed.data();
+    const T** rows = rows_.data();
+    for (const Sparse* source : sources) {
+      const std::int64_t size = source->value().rows(), row_size = source->row_size();
+      const T* const values = source->value().data();
+      if constexpr (on_cpu<E>) {
+        for (std::int64_t i = 0; i < size; ++i) {
+          ids[i] = source->rows()[static_cast<std::size_t>(i)];
+          rows[i] = values + i * row_size;
+        }
+      } else {
+        kernel::ListRows<E>::run(executor, source->rows().data(), values, size, row_size, ids, rows);
+      }
+      ids += size;
+      rows += size;
+    }
+    numbered_.list = rows_.data();
+    group(listed.data(), sources.empty() ? 0 : sources.front()->height());
+  }
+
+  kernel::NumberedRows<T> rows() const noexcept { return numbered_; }
+  const std::int64_t* order() const noexcept { return order_.data(); }
+  /// The ids that occur, ascending, for kernels.
+  const std::int64_t* ids() const noexcept { return unique_.data(); }
+  kernel::Segments groups() const noexcept { return {offsets_.data(), groups_, count_, 0, count_}; }
+  /// Makes the ids those of `out`.
+  void name_rows(SelectedRows<T, typename E::device>& out, std::int64_t height, const Shape& row_shape) const {
+    operation::name_rows(executor_, ids(), groups_, height, row_shape, out);
+  }
+
+ private:
+  void group(const std::int64_t* ids, std::int64_t height) {
+    groups_ = kernel::GroupRows<E>::run(executor_, ids, count_, height, order_.data(), unique_.data(), offsets_.data());
+  }
+  static std::int64_t count(std::span<const Sparse* const> sources) {
+    std::int64_t total = 0;
+    for (const Sparse* source : sources) total += source->value().rows();
+    return total;
+  }
+
+  const E& executor_;
+  std::int64_t count_;
+  std::int64_t listed_;
+  kernel::NumberedRows<T> numbered_;
+  kernel::Scratch<E, const T*> rows_;
+  kernel::Scratch<E, std::int64_t> order_;
+  kernel::Scratch<E, std::int64_t> unique_;
+  kernel::Scratch<E, std::int64_t> offsets_;
+  std::int64_t groups_ = 0;
+};
+
+}  // namespace operation
+}  // namespace lod::inline LOD_TARGET
