@@ -104,11 +104,15 @@ TEST_CASE("adagrad: rows 0, 4, 7, 4 of a height of 10, the repeated one added up
 
 TEST_CASE("adagrad: without epsilon, EXACT still is the dense update, 0 / 0 and all") {
   const SelectedRows<float> g({1}, 3, filled({1}, 1));
-  auto p = filled({3}, 1), s = filled({3}, 0), dense_p = p, dense_s = s;
-  lod::adagrad(p, s, g, {.epsilon = 0});
-  lod::adagrad(dense_p, dense_s, lod::to_dense(g), {.epsilon = 0});
-  CHECK(std::isnan(p.data()[0]));
-  CHECK(same_bits(p, dense_p));
+  for (const double epsilon : {0.0, 1e-50}) {  // which as a float is 0
+    for_each_executor([&](const auto& executor) {
+      auto p = filled({3}, 1), s = filled({3}, 0), dense_p = p, dense_s = s;
+      lod::adagrad(executor, p, s, g, {.epsilon = epsilon});
+      lod::adagrad(executor, dense_p, dense_s, lod::to_dense(g), {.epsilon = epsilon});
+      CHECK(std::isnan(p.data()[0]));
+      CHECK(same_bits(p, dense_p));
+    });
+  }
 }
 
 TEST_CASE("rmsprop: the centered form stays finite where the variance rounds below 0") {

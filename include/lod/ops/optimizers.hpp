@@ -47,8 +47,9 @@ namespace lod::inline LOD_TARGET {
 /// What a row-sparse gradient does to the rows that it does not list.
 enum class Sparse {
   LAZY,  ///< nothing: neither the parameter nor the states of these rows are read. Time: the rows listed
-  EXACT  ///< what a gradient of zeros does: the result is that of the dense gradient, bit for bit. Time: all rows, but
-         ///< for the optimizers that leave alone what has no gradient
+  EXACT  ///< what a gradient of zeros does: the result is that of the dense gradient, bit for bit, for finite states
+         ///< and finite learning rates of 0 or more. Time: all rows, but for the optimizers that leave alone what has
+         ///< no gradient
 };
 
 /// The options of `sgd`.
@@ -130,8 +131,11 @@ struct SgdRule {
   LOD_HOST_DEVICE void operator()(V& parameter, const V& gradient) const noexcept {
     parameter = parameter - number<V>(rate) * gradient;
   }
-  /// Whether a zero gradient leaves parameter and states as they are.
-  bool rests_at_zero() const noexcept { return true; }
+  /// Whether a zero gradient leaves parameter and states as they are, computed in a Number.
+  template <class Number>
+  bool rests_at_zero() const noexcept {
+    return true;
+  }
 };
 
 struct MomentumRule {
@@ -147,7 +151,10 @@ struct MomentumRule {
     const V direction = nesterov ? decayed + number<V>(momentum) * velocity : velocity;
     parameter = parameter - number<V>(rate) * direction;
   }
-  bool rests_at_zero() const noexcept { return false; }
+  template <class Number>
+  bool rests_at_zero() const noexcept {
+    return false;
+  }
 };
 
 struct AdagradRule {
@@ -160,7 +167,10 @@ struct AdagradRule {
     squares = squares + gradient * gradient;
     parameter = parameter - number<V>(rate) * gradient / (sqrt(squares) + number<V>(epsilon));
   }
-  bool rests_at_zero() const noexcept { return epsilon > 0; }  // else 0 / 0 where there was no gradient before
+  template <class Number>
+  bool rests_at_zero() const noexcept {
+    return static_cast<Number>(epsilon) > 0;  // else 0 / 0 where there was no gradient before
+  }
 };
 
 struct RmspropRule {
@@ -173,7 +183,10 @@ struct RmspropRule {
     squares = number<V>(rho) * squares + number<V>(1 - rho) * gradient * gradient;
     move(parameter, velocity, gradient, squares);
   }
-  bool rests_at_zero() const noexcept { return false; }
+  template <class Number>
+  bool rests_at_zero() const noexcept {
+    return false;
+  }
 
  protected:
   template <class V>
@@ -213,7 +226,10 @@ struct AdamRule {
     squares = number<V>(beta2) * squares + number<V>(1 - beta2) * gradient * gradient;
     parameter = parameter - number<V>(rate) * mean / (sqrt(squares) + number<V>(epsilon));
   }
-  bool rests_at_zero() const noexcept { return false; }
+  template <class Number>
+  bool rests_at_zero() const noexcept {
+    return false;
+  }
 };
 
 struct FtrlRule {
@@ -233,7 +249,10 @@ struct FtrlRule {
     const V moved = shrunk / (after / number<V>(rate) + number<V>(2 * l2));
     parameter = select(abs(linear) > threshold, moved, zero);
   }
-  bool rests_at_zero() const noexcept { return false; }
+  template <class Number>
+  bool rests_at_zero() const noexcept {
+    return false;
+  }
 
  private:
   template <class V>
@@ -284,7 +303,7 @@ void update(const E& executor, const Rule& rule, Sparse mode,
   if constexpr (is_row_sparse<G>) {
     const std::array sources{&gradient};
     const RowGroups<E, T> groups(executor, sources);
-    const bool listed_only = mode == Sparse::LAZY || rule.rests_at_zero();
+    const bool listed_only = mode == Sparse::LAZY || rule.template rests_at_zero<kernel::Accumulator<T>>();
     kernel::UpdateRows<E>::run(executor, rule, parameter.data(), pointers, groups.rows(), groups.order(),
                                groups.groups(), groups.ids(), target.rows(), target.row_size(), listed_only);
   } else {
@@ -330,8 +349,8 @@ void momentum(P&& parameter, S&& velocity, const G& gradient, const MomentumOpti
 }
 
 /// squares += gradient^2; parameter -= learning_rate * gradient / (sqrt(squares) + epsilon). LAZY and EXACT are the
-/// same where epsilon > 0: what has no gradient stays. Source: Duchi, Hazan, Singer, JMLR 12 (2011); semantics:
-/// PaddlePaddle's adagrad operator.
+/// same where epsilon, rounded to the type that is computed in, is more than 0: what has no gradient stays. Source:
+/// Duchi, Hazan, Singer, JMLR 12 (2011); semantics: PaddlePaddle's adagrad operator.
 template <Executor E, MutableTensorLike P, MutableTensorLike S, operation::Gradient G>
 void adagrad(const E& executor, P&& parameter, S&& squares, const G& gradient, const AdagradOptions& options = {}) {
   const operation::AdagradRule rule{options.learning_rate, options.epsilon};
