@@ -302,7 +302,7 @@ class AnySelectedRows {
   /// negative height and where the numbers of ids and rows differ. Levels of `value` are dropped.
   AnySelectedRows(std::vector<std::int64_t> rows, std::int64_t height, AnyLoDTensor value) {
     detail::check_value_rows(static_cast<std::int64_t>(rows.size()), value.rows(), "AnySelectedRows");
-    if (height < 0) throw ShapeMismatch(detail::text({"AnySelectedRows: height ", height, ", expected 0 or more"}));
+    detail::check_height(height, "AnySelectedRows");
     detail::check_row_ids(rows, height, "AnySelectedRows");
     rows_ = std::move(rows);
     height_ = height;

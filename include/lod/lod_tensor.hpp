@@ -112,10 +112,10 @@ void collect_rows(const X& nested, std::int64_t stride, T*& out) {
 /// `rows()` rows of a common row shape, and a LoD of any number of levels over them. A tensor with no level is a plain
 /// tensor: a model parameter, a batch of images.
 ///
-/// A regular type: a copy has its own values, from the default memory resource (from the target's own, in an
-/// assignment); a move never copies, and brings its memory resource along. Constness is deep: a const tensor gives
-/// views of const values. The values of a new tensor are zero. T is any trivially copyable type; a tensor of const T is
-/// read-only for good (a mapped file, say).
+/// Copied and moved as a value: a copy has its own elements, from the default memory resource (from the target's own,
+/// in an assignment); a move never copies, and brings its memory resource along. Constness is deep: a const tensor
+/// gives views of const values. The values of a new tensor are zero. T is any trivially copyable type; a tensor of
+/// const T is read-only for good (a mapped file, say).
 ///
 /// Errors: whatever throws leaves the tensor as it was.
 ///

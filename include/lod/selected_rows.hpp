@@ -38,6 +38,10 @@ inline void check_row_ids(std::span<const std::int64_t> rows, std::int64_t heigh
   }
 }
 
+/// Throws ShapeMismatch for a negative height. `what` begins the text.
+inline void check_height(std::int64_t height, const char* what) {
+  if (height < 0) throw ShapeMismatch(text({what, ": height ", height, ", expected 0 or more"}));
+}
 /// Throws ShapeMismatch unless there are as many rows of values as ids. `what` begins the text.
 inline void check_value_rows(std::int64_t ids, std::int64_t rows, const char* what) {
   if (ids != rows) throw ShapeMismatch(text({what, ": ", ids, " ids, but ", rows, " rows of values"}));
@@ -55,8 +59,8 @@ void check_value_rows(const Sparse& g, const char* what) {
 }  // namespace detail
 
 /// Stands for a dense tensor of `height()` rows in which all rows are zero but those listed. Row `rows()[i]` of it has
-/// the values of row i of `value()`. Ids may repeat, in any order: repeated ones add up. A regular type; constness is
-/// deep.
+/// the values of row i of `value()`. Ids may repeat, in any order: repeated ones add up. Copied and moved as a value;
+/// constness is deep.
 template <class T, class Device = Cpu>
 class SelectedRows;
 
@@ -157,7 +161,7 @@ class SelectedRows<T, Cpu> {
 
  private:
   static void check(std::span<const std::int64_t> rows, std::int64_t height) {
-    if (height < 0) throw ShapeMismatch(detail::text({"SelectedRows: height ", height, ", expected 0 or more"}));
+    detail::check_height(height, "SelectedRows");
     detail::check_row_ids(rows, height, "SelectedRows");
   }
 

@@ -108,7 +108,7 @@ class SparseTable<T, Cpu, Initialize> {
   /// No rows, and room for `capacity`. Throws ShapeMismatch for a negative capacity, and where sizes overflow.
   SparseTable(const Shape& row_shape, std::int64_t capacity, Initialize initialize = Initialize(),
               std::pmr::memory_resource* resource = Cpu::default_resource())
-      : rows_(Shape(capacity, row_shape), uninitialized, resource), initialize_(std::move(initialize)) {}
+      : rows_(Shape(checked(capacity), row_shape), uninitialized, resource), initialize_(std::move(initialize)) {}
 
   /// How many rows are there.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(ids_.size()); }
@@ -212,6 +212,12 @@ class SparseTable<T, Cpu, Initialize> {
   }
 
  private:
+  static std::int64_t checked(std::int64_t capacity) {
+    if (capacity < 0) {
+      throw ShapeMismatch(detail::text({"SparseTable: capacity ", capacity, ", expected 0 or more"}));
+    }
+    return capacity;
+  }
   static constexpr Shape scalar_row{};
   static LoDTensorView<const std::int64_t, Cpu> plain(std::span<const std::int64_t> ids) noexcept {
     return {ids.data(), LoDView::plain(0, static_cast<std::int64_t>(ids.size())), &scalar_row, 1};

@@ -124,7 +124,7 @@ TEST_CASE("SparseTable: where there is no room, nothing appears; reserve makes s
   table.get_into(ids, {}, y);
   CHECK(table.ids() == Numbers{4, 2, 9, 8});
   CHECK(numbers_of(table.get(Numbers{4, 8})) == std::vector<float>{4, 4, 8, 8});
-  CHECK_THROWS_AS(SparseTable<float>({2}, -1), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(SparseTable<float>({2}, -1), "SparseTable: capacity -1, expected 0 or more", lod::ShapeMismatch);
   CHECK_THROWS_AS(SparseTable<float>({2}, INT64_MAX), lod::ShapeMismatch);
   CHECK_THROWS_AS(SparseTable<float>({2}, 0).get(Numbers{1}), lod::OutOfRange);
 }

@@ -73,6 +73,8 @@ TEST_CASE("embedding: an id outside the table throws and changes nothing") {
   CHECK(y.shape() == Numbers{7});
   CHECK_THROWS_AS(lod::embedding_grad(LoDTensor<float>({3, 2}), ids, 5), lod::OutOfRange);
   CHECK_THROWS_AS(lod::embedding_grad(LoDTensor<float>({2, 2}), ids, 5), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::embedding_grad(LoDTensor<float>({3, 2}), ids, -4),
+                       "embedding_grad: height -4, expected 0 or more", lod::ShapeMismatch);
 }
 
 TEST_CASE("embedding_grad: one row for each id, none for the padding") {

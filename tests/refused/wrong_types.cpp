@@ -5,6 +5,7 @@
 #include <lod/ops/edit_distance.hpp>
 #include <lod/ops/elementwise.hpp>
 #include <lod/ops/optimizers.hpp>
+#include <lod/ops/row_sparse.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 
@@ -15,6 +16,8 @@ int main() {
   lod::sequence_softmax(lod::LoDTensor<int>());
 #elif defined(ADD)
   lod::add(lod::LoDTensor<bool>(), lod::LoDTensor<bool>());
+#elif defined(ADD_DENSE)
+  lod::add(lod::SelectedRows<float>(), lod::LoDTensor<double>());
 #elif defined(EDIT_DISTANCE)
   lod::edit_distance(lod::LoDTensor<float>(), lod::LoDTensor<float>());
 #elif defined(POOL)

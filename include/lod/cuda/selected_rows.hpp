@@ -35,7 +35,7 @@ class SelectedRows<T, Cuda> {
   /// must be negative or less than `height`. Throws ShapeMismatch where their numbers differ, where the ids are no
   /// column of numbers, and for a negative height.
   SelectedRows(LoDTensor<std::int64_t, Cuda> rows, std::int64_t height, LoDTensor<T, Cuda> value) : height_(height) {
-    if (height < 0) throw ShapeMismatch(detail::text({"SelectedRows: height ", height, ", expected 0 or more"}));
+    detail::check_height(height, "SelectedRows");
     if (rows.row_size() != 1 || rows.rows() != value.rows()) {
       throw ShapeMismatch(detail::text(
           {"SelectedRows: ids of shape ", to_string(rows.shape()), ", but ", value.rows(), " rows of values"}));
@@ -67,7 +67,7 @@ class SelectedRows<T, Cuda> {
   /// Takes `places` rows, another height and row shape; ids and values are unspecified afterwards. Reuses memory as
   /// LoDTensor::resize does, and throws as that.
   void resize(std::int64_t places, std::int64_t height, const Shape& row_shape) {
-    if (height < 0) throw ShapeMismatch(detail::text({"SelectedRows: height ", height, ", expected 0 or more"}));
+    detail::check_height(height, "SelectedRows");
     if (rows_.rows() != places) rows_.resize(LoD(), Shape(), places);
     if (value_.rows() != places || value_.row_shape() != row_shape) value_.resize(LoD(), row_shape, places);
     height_ = height;

@@ -26,13 +26,15 @@ namespace operation {
 
 /// `count` ids in [0, height), for kernels. On the CPU others throw OutOfRange at once, with a text that begins with
 /// `what`, a literal. On a GPU nobody waits to look: others are -1 to the kernels, which take a negative id for none,
-/// and the error is thrown by what waits for the executor next. There `skipped` is -1 to the kernels, too.
+/// and the error is thrown by what waits for the executor next. There `skipped` is -1 to the kernels, too. A negative
+/// height throws ShapeMismatch on both.
 template <class E>
 class CheckedIds {
  public:
   CheckedIds(const E& executor, std::span<const std::int64_t> ids, std::int64_t height, const char* what,
              std::int64_t skipped = -1)
       : checked_(executor, static_cast<std::int64_t>(ids.size())) {
+    detail::check_height(height, what);
     kernel::CheckIds<E>::run(executor, ids.data(), static_cast<std::int64_t>(ids.size()), height, skipped,
                              checked_.data(), executor.fault(what, height));
   }
@@ -47,6 +49,7 @@ class CheckedIds<E> {
  public:
   CheckedIds(const E&, std::span<const std::int64_t> ids, std::int64_t height, const char* what, std::int64_t = -1)
       : ids_(ids.data()) {
+    detail::check_height(height, what);
     detail::check_row_ids(ids, height, what);
   }
   const std::int64_t* data() const noexcept { return ids_; }

@@ -325,11 +325,11 @@ void from_dense_into(const E& executor, const X& x, const Rows& rows, SelectedRo
   const auto view = x.view();
   const auto list = operation::ids_of(rows);
   const auto count = static_cast<std::int64_t>(list.size());
+  detail::check_row_ids(list, view.rows(), "from_dense");
   const operation::OnDevice<E, std::int64_t> ids(executor, list);
   if constexpr (operation::on_cpu<E>) {
     g.resize(list, view.rows(), view.row_shape());
   } else {
-    detail::check_row_ids(list, view.rows(), "from_dense");
     std::int64_t* const places = operation::make_places(executor, g, count, view.rows(), view.row_shape());
     kernel::CopyValues<E>::run(executor, ids.data(), count, places);
   }

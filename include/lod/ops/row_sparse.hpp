@@ -250,6 +250,7 @@ auto add(const SelectedRows<T, Device>& a, const SelectedRows<T, Device>& b) {
 /// g are dy and `from_dense(dy, g.rows())`. `y` may be x. Throws as `scatter`.
 template <Executor E, class T, LoDTensorLike X, class Y>
 void add_into(const E& executor, const SelectedRows<T, typename E::device>& g, const X& x, Y&& y) {
+  static_assert(std::same_as<value_type_t<X>, T>, "add: the dense tensor is of the type of the rows");
   const auto view = x.view();
   detail::check_value_rows(g, "add");
   operation::check_same_rows(view.rows(), view.row_shape(), g, "add");
