@@ -12,6 +12,7 @@
 #include <lod/data_flow.hpp>
 #include <lod/desc.hpp>
 #include <lod/error.hpp>
+#include <lod/identical.hpp>
 #include <lod/program.hpp>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ struct Transfer {
 
 /// What one worker gets of a program: its operators of block 0, in their order, the blocks that these own, the
 /// variables that they use. Blocks are numbered anew, so that the part is a valid program; the last three lists tell
-/// what everything was in the whole, for `join`.
+/// what everything was in the whole, and the last three numbers how much the whole has, for `join`.
 ///
 /// A worker needs `program`, `sends` and `receives`. In a run it executes its operators in order; before operator i it
 /// receives what has `before` == i, and after it, before it goes on, it sends (copies, if it does not wait for the
@@ -56,6 +57,9 @@ struct ProgramPart {
   std::vector<std::int64_t> ops = {};     ///< for each operator of block 0, its position in block 0 of the whole
   std::vector<std::int64_t> vars = {};    ///< for each variable of block 0, its position in block 0 of the whole
   std::vector<std::int32_t> blocks = {};  ///< for each block, its number in the whole; block 0 stays block 0
+  std::int64_t whole_ops = 0;             ///< how many operators block 0 of the whole has
+  std::int64_t whole_vars = 0;            ///< how many variables block 0 of the whole has
+  std::int64_t whole_blocks = 0;          ///< how many blocks the whole has
 };
 
 namespace detail {
@@ -241,19 +245,25 @@ inline void cut_out(const ProgramDesc& program, const BlockSelection& blocks, Pr
   for (BlockDesc& copied : part.program.blocks) {
     renumber_blocks(copied, [&](std::int32_t idx) { return numbers[static_cast<std::size_t>(idx)]; });
   }
+  part.whole_ops = static_cast<std::int64_t>(root.ops.size());
+  part.whole_vars = static_cast<std::int64_t>(root.vars.size());
+  part.whole_blocks = static_cast<std::int64_t>(program.blocks.size());
 }
 
 /// What parts have of a list of the whole program, each piece at its place.
 template <class T>
 class Pieces {
  public:
-  /// `what` names a piece in errors.
-  explicit Pieces(const char* what) : what_(what) {}
+  /// The whole has `count` of them; `what` names one in errors.
+  Pieces(const char* what, std::int64_t count) : what_(what), count_(count) {}
 
-  /// Throws InvalidProgram where another part has the piece too, and has it differently.
+  /// Throws InvalidProgram where the whole has no such piece, and where another part has it too, and differently.
   void add(std::int64_t place, T piece) {
+    if (place < 0 || place >= count_) {
+      throw InvalidProgram(text({"join: a part has ", what_, " ", place, " of ", count_}));
+    }
     const auto [found, is_new] = pieces_.try_emplace(place, std::move(piece));
-    if (!is_new && !(found->second == piece)) {
+    if (!is_new && !is_identical(found->second, piece)) {
       throw InvalidProgram(text({"join: two parts have ", what_, " ", place, ", and differ"}));
     }
   }
@@ -262,21 +272,24 @@ class Pieces {
     std::vector<T> all;
     all.reserve(pieces_.size());
     for (auto& [place, piece] : pieces_) {
-      if (place != static_cast<std::int64_t>(all.size())) {
-        throw InvalidProgram(text({"join: no part has ", what_, " ", all.size(), ", but one has ", what_, " ", place}));
-      }
+      if (place != static_cast<std::int64_t>(all.size())) break;
       all.push_back(std::move(piece));
+    }
+    if (static_cast<std::int64_t>(all.size()) != count_) {
+      throw InvalidProgram(text({"join: no part has ", what_, " ", all.size(), " of ", count_}));
     }
     return all;
   }
 
  private:
   const char* what_;
+  std::int64_t count_;
   std::map<std::int64_t, T> pieces_;
 };
 
-/// Throws InvalidProgram unless a part is a program, and its lists are for what this holds.
-inline void check_part(const ProgramPart& part, std::size_t number) {
+/// Throws InvalidProgram unless a part is a program, its lists are for what this holds, and the whole has as much as
+/// for the first part.
+inline void check_part(const ProgramPart& part, std::size_t number, const ProgramPart& first) {
   validate(part.program);
   const BlockDesc& root = part.program.blocks[0];
   const auto check = [number](const char* what, std::size_t found, std::size_t expected) {
@@ -289,6 +302,14 @@ inline void check_part(const ProgramPart& part, std::size_t number) {
   if (part.blocks[0] != 0) {
     throw InvalidProgram(text({"join: block 0 of part ", number, " is block ", part.blocks[0], ", expected 0"}));
   }
+  const auto check_whole = [number](const char* what, std::int64_t found, std::int64_t expected) {
+    if (found == expected) return;
+    throw InvalidProgram(
+        text({"join: part ", number, " is of a whole with ", found, " ", what, ", part 0 with ", expected}));
+  };
+  check_whole("operators", part.whole_ops, first.whole_ops);
+  check_whole("variables", part.whole_vars, first.whole_vars);
+  check_whole("blocks", part.whole_blocks, first.whole_blocks);
 }
 
 }  // namespace detail
@@ -368,16 +389,16 @@ inline std::vector<ProgramPart> split(const ProgramDesc& program, std::span<cons
 /// given, in any order. They may have been changed meanwhile: operators and what is in one part only are taken as they
 /// are; transfers do not count.
 ///
-/// Throws InvalidProgram where there is no part, where one is no valid program or has lost its lists, where an
-/// operator, a variable or a block of the whole is missing, and where several parts have the same one differently.
-/// O(parts).
+/// Throws InvalidProgram where there is no part, where one is no valid program or has lost its lists or numbers, where
+/// an operator, a variable or a block of the whole is missing, and where several parts have the same one differently:
+/// so that a byte of it would be encoded differently. O(parts).
 inline ProgramDesc join(std::span<const ProgramPart> parts) {
   if (parts.empty()) throw InvalidProgram("join: no part, expected at least one");
-  for (std::size_t i = 0; i < parts.size(); ++i) detail::check_part(parts[i], i);
+  for (std::size_t i = 0; i < parts.size(); ++i) detail::check_part(parts[i], i, parts[0]);
   ProgramDesc whole = detail::frame_of(parts[0].program);
-  detail::Pieces<VarDesc> vars("variable");
-  detail::Pieces<OpDesc> ops("operator");
-  detail::Pieces<BlockDesc> blocks("block");
+  detail::Pieces<VarDesc> vars("variable", parts[0].whole_vars);
+  detail::Pieces<OpDesc> ops("operator", parts[0].whole_ops);
+  detail::Pieces<BlockDesc> blocks("block", parts[0].whole_blocks);
   std::size_t op_count = 0;
   for (const ProgramPart& part : parts) {
     ProgramDesc program = part.program;
@@ -393,7 +414,7 @@ inline ProgramDesc join(std::span<const ProgramPart> parts) {
     for (std::size_t i = 0; i < program.blocks.size(); ++i) blocks.add(part.blocks[i], std::move(program.blocks[i]));
     program.blocks.resize(1);
     program.blocks[0] = whole.blocks[0];
-    if (!(program == whole)) throw InvalidProgram("join: the parts are not of one program");
+    if (!detail::is_identical(program, whole)) throw InvalidProgram("join: the parts are not of one program");
   }
   whole.blocks = blocks.take();
   whole.blocks[0].vars = vars.take();

@@ -13,6 +13,7 @@
 #include <deque>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -386,8 +387,8 @@ TEST_CASE("join: parts that do not make a whole are refused") {
     CHECK_THROWS_WITH_AS(lod::join(some), doctest::Contains(text), lod::InvalidProgram);
   };
   refused({}, "join: no part, expected at least one");
-  refused({parts[0]}, "join: no part has operator 1, but one has operator 2");
-  refused({parts[1]}, "join: no part has variable 0, but one has variable 2");
+  refused({parts[0]}, "join: no part has operator 1 of 3");
+  refused({parts[1]}, "join: no part has variable 0 of 5");
   refused({parts[0], parts[1], parts[1]}, "join: two parts have the same operator");
   auto changed = parts;
   changed[1].program.blocks[0].vars[0].persistable = true;
@@ -396,7 +397,9 @@ TEST_CASE("join: parts that do not make a whole are refused") {
   changed[1].ops[0] = 2;
   refused(changed, "join: two parts have operator 2, and differ");
   changed[1].ops[0] = -1;
-  refused(changed, "join: no part has operator 0, but one has operator -1");
+  refused(changed, "join: a part has operator -1 of 3");
+  changed[1].ops[0] = 3;
+  refused(changed, "join: a part has operator 3 of 3");
   changed[1].ops.clear();
   refused(changed, "join: part 1 has places for 0 operators, expected 1");
   changed = parts;
@@ -406,8 +409,68 @@ TEST_CASE("join: parts that do not make a whole are refused") {
   changed[1].program.version = lod::Version{.version = 2};
   refused(changed, "join: the parts are not of one program");
   changed = parts;
+  changed[1].whole_ops = 0;
+  refused(changed, "join: part 1 is of a whole with 0 operators, part 0 with 3");
+  changed = parts;
   changed[0].program.blocks.clear();
   refused(changed, "a program with no block");
+}
+
+TEST_CASE("join: the last part is missed as any other is") {
+  ProgramDesc program = small_program();
+  RandomProgram::add_block(program.blocks[0].ops[2], 1);
+  program.blocks.push_back({.idx = 1, .parent_idx = 0});
+  const auto refused = [&](const Assignment& assignment, const char* text) {
+    auto parts = lod::split(program, assignment, 2);
+    CHECK(lod::join(parts) == program);
+    parts.pop_back();
+    CHECK_THROWS_WITH_AS(lod::join(parts), doctest::Contains(text), lod::InvalidProgram);
+  };
+  refused({0, 0, 1}, "join: no part has block 1 of 2");
+  program.blocks.pop_back();
+  program.blocks[0].ops[2].attrs.clear();
+  refused({0, 0, 1}, "join: no part has operator 2 of 3");
+  program.blocks[0].vars.pop_back();
+  program.blocks[0].ops = {op("mul", {"x", "w"}, {"h"}), op("make", {}, {"y"})};
+  refused({0, 1}, "join: no part has variable 3 of 4");
+  // A part that has nothing is not missed.
+  CHECK(lod::join(std::vector<ProgramPart>{lod::split(program, Assignment{0, 0}, 2)[0]}) == program);
+}
+
+TEST_CASE("join: what several parts have is compared by its bytes") {
+  // Both operators own block 1, so that each part has it.
+  ProgramDesc program = small_program();
+  program.blocks[0].ops.resize(2);
+  RandomProgram::add_block(program.blocks[0].ops[0], 1);
+  RandomProgram::add_block(program.blocks[0].ops[1], 1);
+  program.blocks.push_back({.idx = 1, .parent_idx = 0, .vars = {tensor("t")}, .ops = {op("fill", {}, {"t"})}});
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  OpDesc::Attr fill{.name = "all", .type = lod::AttrType::FLOAT, .f = static_cast<float>(nan)};
+  fill.floats = {1, static_cast<float>(nan)};
+  fill.float64s = {nan, -0.0};
+  fill.float64 = nan;
+  fill.scalar = lod::ScalarDesc{.r = nan, .c = lod::ComplexDesc{nan, nan}};
+  fill.scalars = {*fill.scalar, {}};
+  program.blocks[1].ops[0].attrs.push_back(fill);
+
+  const auto parts = lod::split(program, Assignment{0, 1}, 2);
+  CHECK(lod::encode(lod::join(parts)) == lod::encode(program));
+  const auto refused = [&](const auto& change) {
+    auto changed = parts;
+    change(changed[1].program.blocks[1]);
+    CHECK_THROWS_WITH_AS(lod::join(changed), "join: two parts have block 1, and differ", lod::InvalidProgram);
+  };
+  refused([](BlockDesc& block) { block.ops[0].attrs[0].f = -*block.ops[0].attrs[0].f; });
+  refused([](BlockDesc& block) { block.ops[0].attrs[0].floats[0] = 2; });
+  refused([](BlockDesc& block) { block.ops[0].attrs[0].float64s[1] = 0.0; });
+  refused([](BlockDesc& block) { block.ops[0].attrs[0].float64.reset(); });
+  refused([](BlockDesc& block) { block.ops[0].attrs[0].scalar->c->i = 1; });
+  refused([](BlockDesc& block) { block.ops[0].attrs[0].scalars[1].r = 1; });
+  // An absent field reads as one that is set to its default, and is encoded as nothing.
+  refused([](BlockDesc& block) { block.ops[0].is_target = false; });
+  refused([](BlockDesc& block) { block.vars[0].persistable = false; });
+  refused([](BlockDesc& block) { block.vars[0].type.lod_tensor->lod_level = 0; });
+  refused([](BlockDesc& block) { block.forward_block_idx = -1; });
 }
 
 TEST_CASE("split: programs that PaddlePaddle wrote, cut before each operator") {
