@@ -9,6 +9,7 @@
 #include <lod/error.hpp>
 #include <lod/program.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -50,11 +51,18 @@ void for_each_block(Op& op, const F& f) {
 struct Access {
   std::vector<std::string_view> reads;   ///< of what is written first in an inner block: nothing
   std::vector<std::string_view> writes;  ///< all that it may write
+  /// Of both, what comes from outside or goes there: what an operator uses, perhaps one of an inner block, that is
+  /// `feed` or `fetch`, is marked `is_target`, or uses a FEED_MINIBATCH, FETCH_LIST or FEED_LIST too.
+  std::vector<std::string_view> fed_or_fetched;
   /// Whether it may leave what it writes as it was: an operator that owns blocks may run them not at all.
   bool may_skip_writes = false;
 };
 
 /// Follows the names through the blocks of a program, which must outlive it unchanged, and be valid.
+///
+/// A name stands for the variable that ProgramDesc::find_var finds. To a block belong the variables that it describes,
+/// but for the persistable ones: these are created in the outermost scope, so that one of several blocks is the same in
+/// all of them. What the block of a gradient uses of the block whose gradient it computes is not of the blocks around.
 class DataFlow {
  public:
   /// How deep blocks may lie in each other.
@@ -63,13 +71,18 @@ class DataFlow {
   /// Throws InvalidProgram as `validate` does.
   explicit DataFlow(const ProgramDesc& program) : program_(&program), blocks_(program.blocks.size()) {
     validate(program);
+    for (const BlockDesc& block : program.blocks) {
+      for (const VarDesc& var : block.vars) {
+        if (detail::is_door(var.type.type)) doors_.insert(var.name);
+      }
+    }
   }
 
-  /// What an operator of the program reads and writes. Throws InvalidProgram where a block lies in itself, or more than
-  /// `max_depth` lie in each other. O(names in it), beyond blocks that were looked at before.
-  Access of(const OpDesc& op) { return of(op, 0); }
-  /// The same for a block: what its operators read and write of variables that are not its own.
-  const Access& of(const BlockDesc& block) { return of(block.idx, 0); }
+  /// What an operator of block `block` reads and writes. Throws InvalidProgram where a block lies in itself, or more
+  /// than `max_depth` lie in each other. O(names in it), beyond blocks that were looked at before.
+  Access of(const OpDesc& op, std::int32_t block = 0) { return of_operator(op, block, 0); }
+  /// The same for a block: what its operators read and write of variables that do not belong to it.
+  const Access& of(const BlockDesc& block) { return of_block(block.idx, 0).access; }
 
  private:
   /// Names without doubles.
@@ -86,9 +99,27 @@ class DataFlow {
     std::unordered_set<std::string_view> known_;
   };
 
-  Access of(const OpDesc& op, int depth) {
+  struct BlockAccess {
     Access access;
-    Names reads(access.reads), writes(access.writes);
+    /// The variables of the block whose gradient this one computes: its operators find these, those around it do not.
+    std::unordered_set<std::string_view> of_forward;
+  };
+
+  /// Whether an operator brings values from outside, or takes them there.
+  bool is_gate(const OpDesc& op, const Access& access, std::int32_t block) const {
+    const auto is_list = [&](std::string_view name) {
+      if (!doors_.contains(name)) return false;
+      const VarDesc* const var = program_->find_var(name, block);
+      return var && detail::is_door(var->type.type);
+    };
+    return op.type == "feed" || op.type == "fetch" || op.is_target ||
+           std::any_of(access.reads.begin(), access.reads.end(), is_list) ||
+           std::any_of(access.writes.begin(), access.writes.end(), is_list);
+  }
+
+  Access of_operator(const OpDesc& op, std::int32_t block, int depth) {
+    Access access;
+    Names reads(access.reads), writes(access.writes), fed_or_fetched(access.fed_or_fetched);
     for (const OpDesc::Var& input : op.inputs) {
       for (const std::string& name : input.arguments) reads.add(name);
     }
@@ -101,32 +132,44 @@ class DataFlow {
         for (const std::string& name : attr.vars_name) reads.add(name);
       }
     }
+    const bool is_a_gate = is_gate(op, access, block);
     for_each_block(op, [&](std::int32_t idx) {
       access.may_skip_writes = true;
-      const Access& inner = of(idx, depth + 1);
-      for (const std::string_view name : inner.reads) reads.add(name);
-      for (const std::string_view name : inner.writes) writes.add(name);
+      const BlockAccess& inner = of_block(idx, depth + 1);
+      const auto add = [&inner](Names& names, const std::vector<std::string_view>& list) {
+        for (const std::string_view name : list) {
+          if (!inner.of_forward.contains(name)) names.add(name);
+        }
+      };
+      add(reads, inner.access.reads);
+      add(writes, inner.access.writes);
+      add(fed_or_fetched, inner.access.fed_or_fetched);
     });
+    if (is_a_gate) {
+      for (const std::string_view name : access.reads) fed_or_fetched.add(name);
+      for (const std::string_view name : access.writes) fed_or_fetched.add(name);
+    }
     return access;
   }
 
-  const Access& of(std::int32_t idx, int depth) {
+  const BlockAccess& of_block(std::int32_t idx, int depth) {
     auto& known = blocks_[static_cast<std::size_t>(idx)];
     if (known) return *known;
     if (depth > max_depth) {
       throw InvalidProgram(
           detail::text({"block ", idx, " lies in more than ", max_depth, " blocks, or one of them in itself"}));
     }
-    return known.emplace(of_operators(program_->blocks[static_cast<std::size_t>(idx)], depth));
+    const BlockDesc& block = program_->blocks[static_cast<std::size_t>(idx)];
+    return known.emplace(BlockAccess{of_operators(block, depth), of_forward(block)});
   }
 
   Access of_operators(const BlockDesc& block, int depth) {
-    std::unordered_set<std::string_view> own, written;
-    for (const VarDesc& var : block.vars) own.insert(var.name);
+    const std::unordered_set<std::string_view> own = own_names(block);
+    std::unordered_set<std::string_view> written;
     Access access;
-    Names reads(access.reads), writes(access.writes);
+    Names reads(access.reads), writes(access.writes), fed_or_fetched(access.fed_or_fetched);
     for (const OpDesc& op : block.ops) {
-      const Access inner = of(op, depth);
+      const Access inner = of_operator(op, block.idx, depth);
       for (const std::string_view name : inner.reads) {
         if (!own.contains(name) && !written.contains(name)) reads.add(name);
       }
@@ -135,12 +178,32 @@ class DataFlow {
         writes.add(name);
         if (!inner.may_skip_writes) written.insert(name);
       }
+      for (const std::string_view name : inner.fed_or_fetched) {
+        if (!own.contains(name)) fed_or_fetched.add(name);
+      }
     }
     return access;
   }
 
+  static std::unordered_set<std::string_view> own_names(const BlockDesc& block) {
+    std::unordered_set<std::string_view> names;
+    for (const VarDesc& var : block.vars) {
+      if (!var.persistable) names.insert(var.name);
+    }
+    return names;
+  }
+  /// None where the block whose gradient `block` computes is around it: then those are variables around it as well.
+  std::unordered_set<std::string_view> of_forward(const BlockDesc& block) const {
+    if (block.forward_block_idx == -1) return {};
+    for (std::int32_t idx = block.idx; idx != -1; idx = program_->blocks[static_cast<std::size_t>(idx)].parent_idx) {
+      if (idx == block.forward_block_idx) return {};
+    }
+    return own_names(program_->blocks[static_cast<std::size_t>(block.forward_block_idx.value())]);
+  }
+
   const ProgramDesc* program_;
-  std::vector<std::optional<Access>> blocks_;
+  std::vector<std::optional<BlockAccess>> blocks_;
+  std::unordered_set<std::string_view> doors_;  // the names of lists through which values come from outside, and leave
 };
 
 }  // namespace lod

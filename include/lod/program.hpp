@@ -174,7 +174,7 @@ struct OpDesc {
 };
 
 /// A block: variables, and operators that run in their order. Operators of an inner block also see the variables of the
-/// block around it.
+/// block around it, and of the one whose gradient it computes (see ProgramDesc::find_var).
 struct BlockDesc {
   std::int32_t idx = 0;          ///< its number in the program
   std::int32_t parent_idx = -1;  ///< that of the block around it; -1 for the root, which is block 0
@@ -287,21 +287,11 @@ struct ProgramDesc {
   BlockDesc& block(std::int32_t i) { return const_cast<BlockDesc&>(std::as_const(*this).block(i)); }
   /// @}
 
-  /// The variable that an operator of block `from` means by that name: of this block, or of the nearest around it that
-  /// has one; null where none has. Throws OutOfRange for a block that does not exist, InvalidProgram for one that does
-  /// not come after the block around it. O(variables).
-  const VarDesc* find_var(std::string_view name, std::int32_t from = 0) const {
-    for (std::int32_t i = from;;) {
-      const BlockDesc& here = block(i);
-      if (const VarDesc* var = here.find_var(name)) return var;
-      if (here.parent_idx == -1) return nullptr;
-      if (here.parent_idx >= i) {  // else it could go round in circles
-        throw InvalidProgram(
-            detail::text({"block ", i, ": parent_idx is ", here.parent_idx, ", expected less than ", i}));
-      }
-      i = here.parent_idx;
-    }
-  }
+  /// The variable that an operator of block `from` means by that name: of this block; else of the block whose gradient
+  /// it computes, or of the one around it; else of those that these lead to in the same way, the nearest first. Null
+  /// where none has one. Throws OutOfRange for a block that does not exist, InvalidProgram for one that does not come
+  /// after the block around it. O(blocks + variables). Semantics: PaddlePaddle's BlockDesc::FindVarRecursive.
+  const VarDesc* find_var(std::string_view name, std::int32_t from = 0) const;
 
   bool operator==(const ProgramDesc&) const = default;
 };

@@ -114,6 +114,29 @@ T OpDesc::attr(std::string_view name) const {
   return value;
 }
 
+inline const VarDesc* ProgramDesc::find_var(std::string_view name, std::int32_t from) const {
+  std::vector<std::int32_t> open;
+  std::vector<bool> is_listed(blocks.size());  // else it could go round in circles
+  const auto list = [&](std::int32_t idx) {
+    static_cast<void>(block(idx));  // throws where there is none
+    if (!is_listed[static_cast<std::size_t>(idx)]) open.push_back(idx);
+    is_listed[static_cast<std::size_t>(idx)] = true;
+  };
+  list(from);
+  for (std::size_t next = 0; next < open.size(); ++next) {
+    const std::int32_t idx = open[next];
+    const BlockDesc& here = block(idx);
+    if (const VarDesc* var = here.find_var(name)) return var;
+    if (here.parent_idx >= idx) {
+      throw InvalidProgram(
+          detail::text({"block ", idx, ": parent_idx is ", here.parent_idx, ", expected less than ", idx}));
+    }
+    if (here.forward_block_idx != -1) list(here.forward_block_idx);
+    if (here.parent_idx != -1) list(here.parent_idx);
+  }
+  return nullptr;
+}
+
 namespace detail {
 
 /// Throws InvalidProgram unless block `idx` of a program with `count` blocks exists.

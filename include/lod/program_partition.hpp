@@ -132,6 +132,13 @@ class TransferFinder {
  public:
   TransferFinder(const ProgramDesc& program, std::size_t parts) : sizes_(parts) {
     for (const VarDesc& var : program.blocks[0].vars) described_.emplace(var.name, &var);
+    for (const BlockDesc& block : program.blocks) {
+      for (const VarDesc& var : block.vars) {
+        if (!var.persistable) continue;
+        described_.emplace(var.name, &var);
+        persistable_.insert(var.name);
+      }
+    }
   }
 
   /// The next operator, which part `part` runs.
@@ -154,8 +161,7 @@ class TransferFinder {
   /// All transfers, after the last operator.
   std::vector<Transfer> finish() {
     for (auto& [name, value] : values_) {
-      const auto found = described_.find(name);
-      if (!value.is_written || found == described_.end() || !found->second->persistable) continue;
+      if (!value.is_written || !persistable_.contains(name)) continue;
       for (const std::int64_t reader : value.first_readers) {
         pass(name, value, reader, sizes_[static_cast<std::size_t>(reader)]);
       }
@@ -200,7 +206,8 @@ class TransferFinder {
     transfers_.push_back({std::string(name), value.writer, to, value.position, before});
   }
 
-  std::unordered_map<std::string_view, const VarDesc*> described_;
+  std::unordered_map<std::string_view, const VarDesc*> described_;  // in block 0, or in any as persistable
+  std::unordered_set<std::string_view> persistable_;
   std::map<std::string_view, Value> values_;  // by name, so that the order of the last transfers is that of the names
   std::vector<std::int64_t> sizes_;
   std::vector<Transfer> transfers_;
@@ -319,14 +326,15 @@ inline void check_part(const ProgramPart& part, std::size_t number, const Progra
 ///
 /// Variables of block 0 go to every part that uses them, those that nothing uses to part 0, and so do blocks that
 /// nothing owns. A block that operators of several parts own goes to each; so do the blocks around a block and the one
-/// whose gradient it computes, where its operators look for variables.
+/// whose gradient it computes, where its operators look for variables (see ProgramDesc::find_var).
 ///
 /// What a part reads and another one wrote last, in the order of the whole program, is transferred, once for each value
 /// and part. An operator that owns blocks, and one that writes into a LOD_TENSOR_ARRAY, may leave some of what it
 /// writes as it was, and so counts as a reader of it. A persistable variable goes also to the parts that read it before
-/// it is written, for the next run. What nothing has written when it is read comes from outside: each part that reads
-/// it needs it (parameters, data). Variables of type FEED_MINIBATCH, FETCH_LIST and FEED_LIST are doors to the outside:
-/// each part has its own.
+/// it is written, for the next run. It is transferred too where inner blocks alone describe it: it is in the outermost
+/// scope, and one variable for all blocks. What nothing has written when it is read comes from outside: each part that
+/// reads it needs it (parameters, data). Variables of type FEED_MINIBATCH, FETCH_LIST and FEED_LIST are doors to the
+/// outside: each part has its own.
 ///
 /// Throws ShapeMismatch unless there is one number for each operator of block 0, OutOfRange for a count under 1 and a
 /// number outside [0, count), InvalidProgram as DataFlow does, and where a STEP_SCOPES, READER, CHANNEL or RAW would

@@ -295,6 +295,22 @@ TEST_CASE("ProgramDesc: blocks by number, variables by name through the blocks a
   CHECK(program.block(1).find_var("x") == nullptr);
   CHECK_THROWS_AS(program.find_var("x", 2), lod::OutOfRange);
 
+  // Block 2 computes the gradient of block 1, block 3 that of block 2: each looks first where its own leads.
+  program.blocks.push_back({.idx = 2, .parent_idx = 0, .forward_block_idx = 1});
+  program.blocks.push_back({.idx = 3, .parent_idx = 0, .vars = {VarDesc::of_type("own", VarType::RAW)}});
+  program.blocks[3].forward_block_idx = 2;
+  program.blocks[1].vars.push_back(VarDesc::of_type("inner", VarType::RAW));
+  CHECK(program.find_var("y", 2) == &program.blocks[1].vars[0]);
+  CHECK(program.find_var("x", 2) == &program.blocks[0].vars[0]);
+  CHECK(program.find_var("own", 3) == &program.blocks[3].vars[0]);
+  CHECK(program.find_var("y", 3) == &program.blocks[0].vars[1]);
+  CHECK(program.find_var("inner", 3) == &program.blocks[1].vars[1]);
+  CHECK(program.find_var("inner") == nullptr);
+  program.blocks[2].forward_block_idx = 3;  // round in circles
+  CHECK(program.find_var("nowhere", 3) == nullptr);
+  program.blocks[2].forward_block_idx = 4;
+  CHECK_THROWS_WITH_AS(program.find_var("inner", 3), "block 4 of a program with 4 blocks", lod::OutOfRange);
+
   program.blocks[1].parent_idx = 1;
   CHECK_THROWS_WITH_AS(program.find_var("x", 1), "block 1: parent_idx is 1, expected less than 1", lod::InvalidProgram);
 }

@@ -71,24 +71,20 @@ using Strings = std::vector<std::string>;
 /// persistable is forgotten.
 class Memory {
  public:
-  explicit Memory(const ProgramDesc& program) : program_(program) {}
+  explicit Memory(std::set<std::string> persistable) : persistable_(std::move(persistable)) {}
   void begin_run(std::uint64_t run) {
     run_ = run;
-    std::erase_if(values_, [&](const auto& entry) {
-      const VarDesc* var = program_.blocks[0].find_var(entry.first);
-      return !var || !var->persistable;
-    });
+    std::erase_if(values_, [&](const auto& entry) { return !persistable_.contains(entry.first); });
   }
   std::uint64_t read(const std::string& name) const {
     const auto found = values_.find(name);
     if (found != values_.end()) return found->second;
-    const VarDesc* var = program_.blocks[0].find_var(name);
-    return lod_test::mix(var && var->persistable ? 0 : run_, name);
+    return lod_test::mix(persistable_.contains(name) ? 0 : run_, name);
   }
   void write(const std::string& name, std::uint64_t value) { values_[name] = value; }
 
  private:
-  const ProgramDesc& program_;
+  std::set<std::string> persistable_;
   std::uint64_t run_ = 0;
   std::map<std::string, std::uint64_t> values_;
 };
@@ -99,7 +95,7 @@ constexpr std::uint64_t runs = 3;
 
 Trace run_whole(const ProgramDesc& program) {
   Trace trace;
-  Memory memory(program);
+  Memory memory(lod_test::persistable_names(program));
   for (std::uint64_t run = 1; run <= runs; ++run) {
     memory.begin_run(run);
     lod_test::Interpreter interpreter(program, memory, run);
@@ -115,7 +111,9 @@ Trace run_whole(const ProgramDesc& program) {
 Trace run_parts(const std::vector<ProgramPart>& parts) {
   Trace trace;
   std::vector<Memory> memories;
-  for (const ProgramPart& part : parts) memories.emplace_back(part.program);
+  std::set<std::string> persistable;
+  for (const ProgramPart& part : parts) persistable.merge(lod_test::persistable_names(part.program));
+  memories.assign(parts.size(), Memory(persistable));
   for (std::uint64_t run = 1; run <= runs; ++run) {
     std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::deque<std::uint64_t>> mail;
     std::vector<std::size_t> position(parts.size()), received(parts.size());
@@ -279,6 +277,44 @@ TEST_CASE("split: the block of a gradient brings along the one whose gradient it
   CHECK(parts[1].blocks == std::vector<std::int32_t>{0, 1, 2});
   CHECK(parts[1].program.blocks[2].forward_block_idx == 1);
   CHECK(lod::join(parts) == program);
+}
+
+TEST_CASE("split: a persistable variable that inner blocks describe is one for all of them") {
+  ProgramDesc program = small_program();
+  program.blocks[0].ops = {op("cond", {}, {}), op("cond", {}, {}), op("cond", {}, {})};
+  for (std::int32_t b = 1; b <= 3; ++b) {
+    RandomProgram::add_block(program.blocks[0].ops[static_cast<std::size_t>(b) - 1], b);
+    program.blocks.push_back({.idx = b, .parent_idx = 0, .vars = {parameter("count"), tensor("t")}});
+  }
+  program.blocks[1].ops = {op("use", {"count"}, {"t"})};
+  program.blocks[2].ops = {op("count", {"t"}, {"count"})};
+  program.blocks[3].ops = {op("use", {"count"}, {"t"})};
+  const auto parts = lod::split(program, Assignment{0, 1, 2}, 3);
+  const std::vector<Transfer> sends{{.variable = "count", .from = 1, .to = 2, .after = 0, .before = 0},
+                                    {.variable = "count", .from = 1, .to = 0, .after = 0, .before = 1}};
+  CHECK(parts[1].sends == sends);
+  // An operator that owns blocks may leave what it writes as it was, and block 1 may have been the last to write it.
+  program.blocks[1].vars[0] = VarDesc::of_type("count", VarType::RAW);
+  program.blocks[1].vars[0].persistable = true;
+  CHECK_THROWS_WITH_AS(lod::split(program, Assignment{0, 1, 2}, 3), doctest::Contains("it is a RAW"),
+                       lod::InvalidProgram);
+}
+
+TEST_CASE("split: what the block of a gradient takes from its forward block is no variable of block 0") {
+  ProgramDesc program = small_program();
+  program.blocks[0].ops = {op("make", {}, {"h"}), op("while", {}, {}), op("while_grad", {}, {}), op("use", {"h"}, {})};
+  program.blocks.push_back({.idx = 1, .parent_idx = 0, .vars = {tensor("h")}, .ops = {op("make", {}, {"h"})}});
+  program.blocks.push_back({.idx = 2, .parent_idx = 0, .ops = {op("inner", {"h", "x"}, {"h"})}});
+  program.blocks[2].forward_block_idx = 1;
+  RandomProgram::add_block(program.blocks[0].ops[1], 1);
+  RandomProgram::add_block(program.blocks[0].ops[2], 2);
+  auto parts = lod::split(program, Assignment{0, 1, 1, 0}, 2);
+  CHECK(parts[0].sends.empty());
+  CHECK(parts[1].sends.empty());
+  program.blocks[2].forward_block_idx.reset();
+  parts = lod::split(program, Assignment{0, 1, 1, 0}, 2);
+  CHECK(parts[0].sends == std::vector<Transfer>{{.variable = "h", .from = 0, .to = 1, .after = 0, .before = 1}});
+  CHECK(parts[1].sends == std::vector<Transfer>{{.variable = "h", .from = 1, .to = 0, .after = 1, .before = 1}});
 }
 
 TEST_CASE("split: into more parts than there are operators, and of a program without any") {

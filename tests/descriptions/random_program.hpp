@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,13 +98,15 @@ struct RandomProgram {
     if (block > 0 && random_number(engine, 0, 3) == 0) var_name = own_name(0, v);  // hides one of block 0
     const lod::TensorDesc tensor{lod::DataType::FP32, {random_number(engine, -1, 4), random_number(engine, 0, 40)}};
     lod::VarDesc made = lod::VarDesc::lod_tensor(std::move(var_name), tensor, 0);
-    if (!only_plain) {
+    const bool is_persistable = random_number(engine, 0, 3) == 0 && random_number(engine, 0, 3) > 0;
+    // In an inner block it is seen from everywhere: of one type, wherever it is described.
+    if (!only_plain && !(is_persistable && block > 0)) {
       const auto kind = random_number(engine, 0, 9);
       if (kind == 0) made = lod::VarDesc::lod_tensor_array(made.name, tensor);
       if (kind == 1) made = lod::VarDesc::selected_rows(made.name, tensor);
       if (kind == 2 && block == 0) made = lod::VarDesc::of_type(made.name, lod::VarType::FETCH_LIST);
     }
-    if (random_number(engine, 0, 3) == 0) made.persistable = random_number(engine, 0, 3) > 0;
+    if (is_persistable || random_number(engine, 0, 9) == 0) made.persistable = is_persistable;
     return made;
   }
 };
@@ -118,9 +121,20 @@ inline std::uint64_t mix(std::uint64_t a, const std::string& text) {
   return mix(a, text.size());
 }
 
-/// Runs operators of block 0 of a program. Memory has read(name) and write(name, value) for variables of block 0 and
-/// for names that no block has. Operators with blocks run them not at all, once or twice, by a number that depends on
-/// the run; those that write into arrays keep some of what was there.
+/// The names of the persistable variables of all blocks.
+inline std::set<std::string> persistable_names(const lod::ProgramDesc& program) {
+  std::set<std::string> names;
+  for (const lod::BlockDesc& block : program.blocks) {
+    for (const lod::VarDesc& var : block.vars) {
+      if (var.persistable) names.insert(var.name);
+    }
+  }
+  return names;
+}
+
+/// Runs operators of block 0 of a program. Memory has read(name) and write(name, value) for variables of block 0, for
+/// the persistable ones of all blocks and for names that no block has. Operators with blocks run them not at all, once
+/// or twice, by a number that depends on the run; those that write into arrays keep some of what was there.
 template <class Memory>
 class Interpreter {
  public:
@@ -142,16 +156,31 @@ class Interpreter {
     Locals* outer;
   };
 
+  static const lod::VarDesc* local_var(const lod::BlockDesc& block, const std::string& name) {
+    const lod::VarDesc* var = block.find_var(name);
+    return var && !var->persistable ? var : nullptr;
+  }
+  /// The variable of that name that is there for as long as a block runs: its own, or one that the block whose gradient
+  /// it computes has left.
+  const lod::VarDesc* local_var(const Locals& locals, const std::string& name) const {
+    const lod::VarDesc* own = local_var(*locals.block, name);
+    const std::int32_t forward = locals.block->forward_block_idx;
+    bool is_around = forward == -1;
+    for (std::int32_t idx = locals.block->idx; idx != -1; idx = program_.block(idx).parent_idx) {
+      is_around = is_around || idx == forward;
+    }
+    return own || is_around ? own : local_var(program_.block(forward), name);
+  }
   lod::VarType::Type type_of(const std::string& name, const Locals* locals) const {
     for (; locals; locals = locals->outer) {
-      if (const lod::VarDesc* var = locals->block->find_var(name)) return var->type.type;
+      if (const lod::VarDesc* var = local_var(*locals, name)) return var->type.type;
     }
     const lod::VarDesc* var = program_.blocks[0].find_var(name);
     return var ? var->type.type : lod::VarType::LOD_TENSOR;
   }
   std::uint64_t* local(const std::string& name, Locals* locals) const {
     for (; locals; locals = locals->outer) {
-      if (locals->block->find_var(name)) return &locals->values.try_emplace(name, mix(run_, name)).first->second;
+      if (local_var(*locals, name)) return &locals->values.try_emplace(name, mix(run_, name)).first->second;
     }
     return nullptr;
   }
