@@ -118,14 +118,14 @@ class Lifetimes {
     }
     DataFlow flow(program);
     const BlockDesc& block = program.block(options.block);
-    for (const VarDesc& var : block.vars) described_.emplace(var.name, &var);
     for (std::size_t op = 0; op < block.ops.size(); ++op) {
-      add(block.ops[op], flow.of(block.ops[op]), static_cast<std::int64_t>(op));
+      add(flow.of(block.ops[op], options.block), static_cast<std::int64_t>(op));
     }
-    // What the block of a gradient reads lives on after this one.
+    // What the block of a gradient uses lives on after this one.
     for (const BlockDesc& other : program.blocks) {
       if (other.forward_block_idx == options.block) keep(flow.of(other));
     }
+    keep_for_owners(program, options.block);
     for (const std::string& name : options.keep) kept_.insert(name);
     for (const VarDesc& var : block.vars) {
       const auto found = uses_.find(var.name);
@@ -156,18 +156,38 @@ class Lifetimes {
     kept_.insert(access.reads.begin(), access.reads.end());
     kept_.insert(access.writes.begin(), access.writes.end());
   }
-  /// Whether an operator brings values from outside, or takes them there.
-  bool is_gate(const OpDesc& op, const Access& access) const {
-    const auto is_list = [&](std::string_view name) {
-      const auto found = described_.find(name);
-      return found != described_.end() && is_door(found->second->type.type);
-    };
-    return op.type == "feed" || op.type == "fetch" || op.is_target ||
-           std::any_of(access.reads.begin(), access.reads.end(), is_list) ||
-           std::any_of(access.writes.begin(), access.writes.end(), is_list);
+  /// Keeps the variables of a block that an operator which owns it names: it uses them between the runs of the block.
+  /// `recurrent` copies its `outputs` out of each step, and links its `states` to the `ex_states` of the next;
+  /// `recurrent_grad` and `while_grad` do so with the gradients, whose names they make from those that they are given.
+  void keep_for_owners(const ProgramDesc& program, std::int32_t idx) {
+    std::unordered_set<std::string_view> named;
+    for (const BlockDesc& block : program.blocks) {
+      for (const OpDesc& op : block.ops) {
+        bool is_owner = false;
+        for_each_block(op, [&](std::int32_t owned) { is_owner = is_owner || owned == idx; });
+        if (is_owner) add_names(op, named);
+      }
+    }
+    constexpr std::string_view grad = "@GRAD";
+    for (const VarDesc& var : program.block(idx).vars) {
+      std::string_view name = var.name;
+      if (name.ends_with(grad) && !named.contains(name)) name.remove_suffix(grad.size());
+      if (named.contains(name)) kept_.insert(var.name);
+    }
   }
-  void add(const OpDesc& op, const Access& access, std::int64_t position) {
-    if (is_gate(op, access)) keep(access);
+  /// Adds the names of variables that an operator is given, those in its texts included.
+  static void add_names(const OpDesc& op, std::unordered_set<std::string_view>& names) {
+    for (const OpDesc::Var& input : op.inputs) names.insert(input.arguments.begin(), input.arguments.end());
+    for (const OpDesc::Var& output : op.outputs) names.insert(output.arguments.begin(), output.arguments.end());
+    for (const OpDesc::Attr& attr : op.attrs) {
+      if (attr.s) names.insert(*attr.s);
+      if (attr.var_name) names.insert(*attr.var_name);
+      names.insert(attr.strings.begin(), attr.strings.end());
+      names.insert(attr.vars_name.begin(), attr.vars_name.end());
+    }
+  }
+  void add(const Access& access, std::int64_t position) {
+    kept_.insert(access.fed_or_fetched.begin(), access.fed_or_fetched.end());
     for (const std::string_view name : access.reads) {
       const auto [found, is_first] = uses_.try_emplace(name, Use{position, position, false});
       if (is_first) kept_.insert(name);  // its value comes from outside, or from an earlier run of the block
@@ -178,7 +198,6 @@ class Lifetimes {
     }
   }
 
-  std::unordered_map<std::string_view, const VarDesc*> described_;
   std::unordered_map<std::string_view, Use> uses_;
   std::unordered_set<std::string_view> kept_;
   std::vector<Entry> entries_;
@@ -272,9 +291,11 @@ inline std::int64_t most_at_once(const std::vector<PlannedVariable>& variables) 
 /// inputs and outputs of an operator share nothing, unless they have the same name. What the blocks of an operator use
 /// counts as used by it. In the plan are variables of type LOD_TENSOR that operators of the block use, and which it
 /// describes, but never those that are persistable or a parameter, that are fed or fetched (by operators `feed` and
-/// `fetch`, by those that use a FEED_MINIBATCH, FETCH_LIST or FEED_LIST, and what is described as `need_check_feed`),
-/// that an operator marked `is_target` uses, that are read before they are written or may be (another one uses what an
-/// operator wrote first that owns blocks, which need not run), that the block of a gradient uses, and those of
+/// `fetch`, by those that use a FEED_MINIBATCH, FETCH_LIST or FEED_LIST, those of inner blocks included, and what is
+/// described as `need_check_feed`), that an operator marked `is_target` uses, that are read before they are written or
+/// may be (another one uses what an operator wrote first that owns blocks, which need not run), that the block of a
+/// gradient uses, that an operator which owns the block names in its arguments or in a text (as `recurrent` does with
+/// what it takes from one step to the next), nor the gradients of these ("x@GRAD" of "x"), and those of
 /// `options.keep`. What would be in the plan if its bytes were known is in `unknown`.
 ///
 /// Placed by size, best fit (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020): the
@@ -300,9 +321,16 @@ inline MemoryPlan plan_memory(const ProgramDesc& program, const MemoryPlanOption
   plan.bytes_at_once = detail::most_at_once(plan.variables);
   return plan;
 }
-/// The same of a block alone, whose operators own no blocks. Throws InvalidProgram where one does: then the program is
-/// needed.
+/// The same of a block alone: one whose operators own no blocks, which no operator owns, and of which no other block
+/// computes the gradient. Of the last two nothing is known here: for the body of a loop, and for training, give the
+/// program, or name in `options.keep` what they use. Throws InvalidProgram where an operator owns a block.
 inline MemoryPlan plan_memory(const BlockDesc& block, MemoryPlanOptions options = {}) {
+  for (const OpDesc& op : block.ops) {
+    for_each_block(op, [&](std::int32_t idx) {
+      throw InvalidProgram(detail::text(
+          {"plan_memory: operator '", op.type, "' owns block ", idx, ": expected the program, not the block alone"}));
+    });
+  }
   ProgramDesc program;
   program.blocks.push_back(block);
   program.blocks[0].idx = 0;

@@ -291,7 +291,9 @@ TEST_CASE("plan_memory: the blocks of an operator use variables where it does") 
   CHECK(planned(plan, "a").last_op == 4);
   CHECK(planned(plan, "b").last_op == 3);  // block 1 has a variable of that name itself
   CHECK(!share(plan, "a", "c"));
-  CHECK_THROWS_AS(lod::plan_memory(program.blocks[0]), lod::InvalidProgram);
+  CHECK_THROWS_WITH_AS(lod::plan_memory(program.blocks[0]),
+                       "plan_memory: operator 'while' owns block 1: expected the program, not the block alone",
+                       lod::InvalidProgram);
 
   const MemoryPlan inner = lod::plan_memory(program, {.block = 1});
   CHECK(names(inner) == Strings{"b", "i", "j", "k"});
@@ -320,6 +322,70 @@ TEST_CASE("plan_memory: what an operator may skip to write may be of an earlier 
   program.blocks[1].ops = {op("conditional_block", {}, {}), op("use", {"local"}, {})};
   RandomProgram::add_block(program.blocks[1].ops[0], 2);
   CHECK(names(lod::plan_memory(program)) == Strings{"a"});
+}
+
+TEST_CASE("plan_memory: what is fed or fetched in an inner block keeps its memory") {
+  // f and the loop use b; c and d come after the loop.
+  ProgramDesc program = program_of(chain("abcd"));
+  program.blocks[0].ops = {op("f", {}, {"b"}), op("while", {}, {}), op("f", {}, {"c"}), op("f", {"c"}, {"d"})};
+  RandomProgram::add_block(program.blocks[0].ops[1], 1);
+  const VarDesc list = VarDesc::of_type("list", VarType::FETCH_LIST);
+  program.blocks.push_back({.idx = 1, .parent_idx = 0, .vars = {list}, .ops = {op("use", {"b"}, {"a"})}});
+  CHECK(names(lod::plan_memory(program)) == Strings{"a", "b", "c", "d"});
+
+  std::vector<OpDesc> gates(4, program.blocks[1].ops[0]);
+  gates[0].is_target = true;
+  gates[1].type = "fetch";
+  gates[2].type = "feed";
+  gates[3].outputs[0].arguments.push_back("list");
+  for (const OpDesc& gate : gates) {
+    program.blocks[1].ops[0] = gate;
+    CHECK(names(lod::plan_memory(program)) == Strings{"c", "d"});
+  }
+  // The list is one of block 0, or that of block 1 hides it.
+  program.blocks[0].vars.push_back(list);
+  CHECK(names(lod::plan_memory(program)) == Strings{"c", "d"});
+  program.blocks[1].vars.clear();
+  CHECK(names(lod::plan_memory(program)) == Strings{"c", "d"});
+  program.blocks[1].vars.push_back(tensor("list", 1));
+  CHECK(names(lod::plan_memory(program)) == Strings{"a", "b", "c", "d"});
+
+  // Only what the gate uses, not all that the loop does; and of what belongs to the inner block, nothing here.
+  program.blocks[1].vars = {tensor("b", 1)};
+  program.blocks[1].ops = {op("use", {"c"}, {"b"}), op("enqueue", {"b"}, {"list"})};
+  program.blocks[0].ops = {op("f", {}, {"b", "c"}), program.blocks[0].ops[1]};
+  CHECK(names(lod::plan_memory(program)) == Strings{"b", "c"});
+  // The block inside is planned, the list is outside.
+  program.blocks[1].vars.push_back(tensor("i", 1));
+  program.blocks[1].ops.insert(program.blocks[1].ops.begin(), op("f", {}, {"i"}));
+  CHECK(names(lod::plan_memory(program, {.block = 1})) == Strings{"i"});
+}
+
+TEST_CASE("plan_memory: what an operator takes out of the block that it owns keeps its memory") {
+  ProgramDesc program = program_of(chain("a"));
+  OpDesc recurrent = op("recurrent", {"x"}, {"out"});
+  RandomProgram::add_block(recurrent, 1);
+  recurrent.attrs.push_back({.name = "ex_states", .type = lod::AttrType::STRINGS, .strings = {"before"}});
+  recurrent.attrs.push_back({.name = "states", .type = lod::AttrType::STRINGS, .strings = {"after"}});
+  recurrent.attrs.push_back({.name = "length", .type = lod::AttrType::STRING, .s = "steps"});
+  program.blocks[0].ops.push_back(recurrent);
+  program.blocks.push_back({.idx = 1, .parent_idx = 0});
+  BlockDesc& step = program.blocks[1];
+  for (const char* name : {"out", "before", "after", "steps", "t", "u"}) step.vars.push_back(tensor(name, 1));
+  step.ops = {op("mul", {"x", "before"}, {"after"}), op("relu", {"after"}, {"out"}), op("make", {}, {"steps"}),
+              op("relu", {"x"}, {"t"}), op("relu", {"t"}, {"u"})};
+  CHECK(names(lod::plan_memory(program, {.block = 1})) == Strings{"t", "u"});
+
+  // Its gradient links the gradients of the states, and sums up those of what it was given.
+  program.blocks.push_back({.idx = 2, .parent_idx = 0, .forward_block_idx = 1});
+  BlockDesc& grad = program.blocks[2];
+  for (const char* name : {"x@GRAD", "before@GRAD", "t@GRAD", "@GRAD"}) grad.vars.push_back(tensor(name, 1));
+  grad.ops = {op("mul_grad", {"after"}, {"before@GRAD", "t@GRAD"}), op("mul", {"t@GRAD"}, {"x@GRAD", "@GRAD"})};
+  OpDesc recurrent_grad = recurrent;
+  recurrent_grad.type = "recurrent_grad";
+  recurrent_grad.attrs[0].block_idx = 2;
+  program.blocks[0].ops.push_back(recurrent_grad);
+  CHECK(names(lod::plan_memory(program, {.block = 2})) == Strings{"t@GRAD", "@GRAD"});
 }
 
 TEST_CASE("plan_memory: wrong arguments are refused") {
