@@ -342,12 +342,12 @@ TEST_CASE("ParseError: a BOOL that is neither 0 nor 1") {
 
 TEST_CASE("ParseError: selected rows that do not agree") {
   const std::string value = raw(u32) + two_floats;
-  check_rows_refused(raw(u32, u64(1), i64(0), i64(9)) + value, 12, "AnySelectedRows: 1 ids, but 2 rows of values");
-  check_rows_refused(raw(u32, u64(2), i64(0), i64(9), i64(9)) + value, 12,
+  check_rows_refused(raw(u32, u64(1), i64(0), i64(9)) + value, 4, "AnySelectedRows: 1 ids, but 2 rows of values");
+  check_rows_refused(raw(u32, u64(2), i64(0), i64(9), i64(9)) + value, 20,
                      "AnySelectedRows: id 9 at position 1, expected 0 to 8");
   check_rows_refused(raw(u32, u64(2), i64(-1), i64(0), i64(9)) + value, 12,
                      "AnySelectedRows: id -1 at position 0, expected 0 to 8");
-  check_rows_refused(raw(u32, u64(2), i64(0), i64(0), i64(-9)) + value, 12,
+  check_rows_refused(raw(u32, u64(2), i64(0), i64(0), i64(-9)) + value, 28,
                      "AnySelectedRows: height -9, expected 0 or more");
   check_rows_refused(raw(u32, u64(2), i64(0), i64(1), i64(9), u32, u64(1), u64(16), i64(0), i64(2), u32) + two_floats,
                      72, "number of levels: 1, expected 0 for selected rows");

@@ -113,10 +113,11 @@ inline std::vector<Parameter> parameters_of(std::span<const std::string> names) 
 }
 
 /// Where a folder has the file of a variable. Names come from programs, which come from anywhere: throws InvalidProgram
-/// for one that leads out of the folder or to no file.
+/// for one that leads out of the folder, to no file, or by a detour to the file of another name, as "./x" and "a//x".
 inline std::string file_of(const std::string& folder, const std::string& name) {
   const std::string steps = "/" + name + "/";
-  if (name.empty() || name.find('\0') != std::string::npos || steps.find("/../") != std::string::npos) {
+  const auto has = [&steps](const char* step) { return steps.find(step) != std::string::npos; };
+  if (name.find('\0') != std::string::npos || has("//") || has("/./") || has("/../")) {
     throw InvalidProgram(text({"variable '", name, "': expected a name that a file in a folder can have"}));
   }
   return folder + "/" + name;
@@ -260,8 +261,8 @@ inline Parameters decode_parameters(std::string_view bytes, std::span<const std:
 /// @}
 
 /// @{
-/// The same from a file that holds all of them, or from a folder with a file for each. Throws InvalidProgram for names
-/// that lead out of the folder.
+/// The same from a file that holds all of them, or from a folder with a file for each. Throws InvalidProgram there for
+/// names that lead out of the folder or to no file, and for those with a step that leads nowhere ("./x", "a//x").
 inline Parameters load_parameters(const std::string& path, const ProgramDesc& program) {
   return detail::load_parameters(path, detail::parameters_of(program));
 }

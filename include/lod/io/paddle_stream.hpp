@@ -178,16 +178,41 @@ inline AnyLoDTensor read_tensor(Input& in, const TensorDesc* expected = nullptr)
   return read_values(in, desc, std::move(lod));
 }
 
-inline AnySelectedRows read_selected_rows(Input& in) {
-  read_version(in);
+/// What selected rows begin with, and where each number is.
+struct RowIds {
+  std::size_t count_at = 0;
+  std::size_t ids_at = 0;
+  std::size_t height_at = 0;
+  std::vector<std::int64_t> ids = {};
+  std::int64_t height = 0;
+
+  /// Where the number is that AnySelectedRows refuses with so many rows of values; behind the ids if it refuses none.
+  std::size_t wrong_at(std::int64_t rows) const {
+    if (rows != static_cast<std::int64_t>(ids.size())) return count_at;
+    if (height < 0) return height_at;
+    const auto is_outside = [this](std::int64_t id) { return id < 0 || id >= height; };
+    const auto wrong = std::find_if(ids.begin(), ids.end(), is_outside);
+    return ids_at + static_cast<std::size_t>(wrong - ids.begin()) * sizeof(std::int64_t);
+  }
+};
+
+inline RowIds read_row_ids(Input& in) {
+  RowIds rows{.count_at = in.position()};
   const auto count = in.number<std::uint64_t>("number of ids");
   if (count > in.left() / sizeof(std::int64_t)) {
     in.fail({"number of ids: ", count, ", but ", in.left(), " bytes are left"}, sizeof(count));
   }
-  const std::size_t begin = in.position();
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
-  in.read(ids.data(), ids.size() * sizeof(std::int64_t));
-  const auto height = in.number<std::int64_t>("height");
+  rows.ids_at = in.position();
+  rows.ids.resize(static_cast<std::size_t>(count));
+  in.read(rows.ids.data(), rows.ids.size() * sizeof(std::int64_t));
+  rows.height_at = in.position();
+  rows.height = in.number<std::int64_t>("height");
+  return rows;
+}
+
+inline AnySelectedRows read_selected_rows(Input& in) {
+  read_version(in);
+  RowIds rows = read_row_ids(in);
   read_version(in);
   if (!description_is_next(in)) {
     const LoD lod = read_lod(in);
@@ -195,10 +220,11 @@ inline AnySelectedRows read_selected_rows(Input& in) {
     read_version(in);
   }
   AnyLoDTensor value = read_values(in, read_description(in, nullptr), LoD());
+  const std::size_t wrong_at = rows.wrong_at(value.rows());
   try {
-    return AnySelectedRows(std::move(ids), height, std::move(value));
+    return AnySelectedRows(std::move(rows.ids), rows.height, std::move(value));
   } catch (const std::logic_error& error) {  // OutOfRange for an id, ShapeMismatch for what does not agree
-    throw ParseError(error.what(), begin);
+    throw ParseError(error.what(), wrong_at);
   }
 }
 
