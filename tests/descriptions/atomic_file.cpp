@@ -4,6 +4,7 @@
 #include <lod/io/atomic_file.hpp>
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -68,11 +69,81 @@ TEST_CASE("AtomicFile: what the system refuses is an error that names the file, 
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(AtomicFile(folder / "none/x"), doctest::Contains("No such file or directory"),
                        std::system_error);
+  CHECK_THROWS_WITH_AS(AtomicFile(""), doctest::Contains("create ''"), std::system_error);
   {
+    AtomicFile file(folder / "x");
     std::filesystem::create_directory(folder / "x");
     write_bytes(folder / "x/y", "");
-    AtomicFile file(folder / "x");
     CHECK_THROWS_WITH_AS(file.commit(), doctest::Contains(("rename to '" + (folder / "x")).c_str()), std::system_error);
   }
   CHECK(folder.size() == 1);
+}
+
+TEST_CASE("AtomicFile: what is no regular file is not replaced, and that is said before anything is written") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "folder");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0666) == 0);
+  CHECK_THROWS_WITH_AS(AtomicFile(folder / "folder"), ("create '" + (folder / "folder") + "': Is a directory").c_str(),
+                       std::system_error);
+  CHECK_THROWS_WITH_AS(AtomicFile(folder / "pipe"),
+                       ("create '" + (folder / "pipe") + "': not a regular file: Invalid argument").c_str(),
+                       std::system_error);
+  CHECK_THROWS_WITH_AS(AtomicFile("/dev/null"), doctest::Contains("not a regular file"), std::system_error);
+  CHECK(std::filesystem::is_fifo(folder / "pipe"));
+  CHECK(folder.size() == 2);
+}
+
+TEST_CASE("AtomicFile: a path with a zero byte is refused, and not taken for a shorter one") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "x", "old");
+  const std::string path = (folder / "x") + std::string("\0tail", 5);
+  CHECK_THROWS_WITH_AS(AtomicFile{path}, doctest::Contains("a path with a zero byte"), std::system_error);
+  CHECK(read_bytes(folder / "x") == "old");
+  CHECK(folder.size() == 1);
+}
+
+TEST_CASE("AtomicFile: names as long as they can be, and longer ones") {
+  const TemporaryFolder folder;
+  const std::string path = folder / std::string(255, 'x');
+  AtomicFile file(path);
+  file.write("new", 3);
+  file.commit();
+  CHECK(read_bytes(path) == "new");
+  CHECK_THROWS_WITH_AS(AtomicFile(path + "x"), ("create '" + path + "x': File name too long").c_str(),
+                       std::system_error);
+  CHECK(folder.size() == 1);
+}
+
+TEST_CASE("AtomicFile: has the permissions of the file whose place it takes") {
+  const TemporaryFolder folder;
+  using std::filesystem::perms;
+  const auto permissions = [](const std::string& path) { return std::filesystem::symlink_status(path).permissions(); };
+  const auto replace = [](const std::string& path) {
+    AtomicFile file(path);
+    file.write("new", 3);
+    file.commit();
+    CHECK(read_bytes(path) == "new");
+  };
+  const std::string path = folder / "x";
+  write_bytes(path, "old");
+  const perms usual = permissions(path);
+  for (const unsigned mode : {0600U, 0444U, 0666U, 0751U}) {
+    std::filesystem::permissions(path, perms(mode));
+    replace(path);
+    CHECK(permissions(path) == perms(mode));
+  }
+  replace(folder / "y");
+  CHECK(permissions(folder / "y") == usual);
+
+  // A link is replaced; it may have led to what is private.
+  std::filesystem::permissions(path, perms(0600));
+  std::filesystem::create_symlink(path, folder / "link");
+  write_bytes(path, "old");
+  replace(folder / "link");
+  CHECK(std::filesystem::symlink_status(folder / "link").type() == std::filesystem::file_type::regular);
+  CHECK(permissions(folder / "link") == perms(0600));
+  CHECK(read_bytes(path) == "old");
+  std::filesystem::create_symlink(folder / "nothing", folder / "dangling");
+  replace(folder / "dangling");
+  CHECK(permissions(folder / "dangling") == usual);
 }

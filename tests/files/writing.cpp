@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,6 +135,22 @@ TEST_CASE("FileWriter: a folder that is not there, or a file that is none, is a 
   CHECK_THROWS_WITH_AS(lod::File::open(folder / "x"), doctest::Contains((folder / "x").c_str()), std::system_error);
   CHECK_THROWS_AS(lod::File::open(folder.path()), std::system_error);
   CHECK_THROWS_AS(lod::save(folder.path(), {}), std::system_error);
+}
+
+TEST_CASE("File: of what is no regular file, or has a zero byte in its path, says so, and does not wait") {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe", path = folder / "x";
+  REQUIRE(::mkfifo(pipe.c_str(), 0666) == 0);
+  CHECK_THROWS_WITH_AS(lod::File::open(pipe), ("open '" + pipe + "': not a regular file: Invalid argument").c_str(),
+                       std::system_error);
+  CHECK_THROWS_WITH_AS(lod::save(pipe, {}), doctest::Contains("not a regular file"), std::system_error);
+  CHECK_THROWS_WITH_AS(lod::File::open(folder.path()), doctest::Contains("Is a directory"), std::system_error);
+  lod::save(path, {});
+  const std::string longer = path + std::string("\0tail", 5);
+  CHECK_THROWS_WITH_AS(lod::File::open(longer), doctest::Contains("a path with a zero byte"), std::system_error);
+  CHECK_THROWS_WITH_AS(lod::save(longer, {{"x", filled({3}, 1)}}), doctest::Contains("a path with a zero byte"),
+                       std::system_error);
+  CHECK(lod::File::open(path).names().empty());
 }
 
 TEST_CASE("FileWriter: a disk that is full is a system error, whenever it is, and the old file stays") {

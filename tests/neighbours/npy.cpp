@@ -11,6 +11,7 @@
 #include <lod/lod_tensor.hpp>
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -380,4 +381,6 @@ TEST_CASE("save_npy: what cannot be written leaves the old file as it was, and n
   CHECK(folder.size() == 0);
   CHECK_THROWS_AS(lod::save_npy(folder / "none/x.npy", matrix()), std::system_error);
   CHECK_THROWS_AS(lod::load_npy(path), std::system_error);
+  REQUIRE(::mkfifo(path.c_str(), 0666) == 0);
+  CHECK_THROWS_WITH_AS(lod::load_npy(path), doctest::Contains("not a regular file"), std::system_error);
 }

@@ -13,6 +13,7 @@
 #include <lod/selected_rows.hpp>
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <complex>
 #include <cstddef>
@@ -237,6 +238,16 @@ TEST_CASE("save_npz: what cannot be written leaves no file") {
   CHECK(folder.size() == 0);
   CHECK_THROWS_AS(NpzFile::open(folder / "x.npz"), std::system_error);
   CHECK_THROWS_AS(NpzFile::open(folder / ""), std::system_error);
+}
+
+TEST_CASE("NpzFile: of what is no regular file, or has a zero byte in its path, says so, and does not wait") {
+  const lod_test::TemporaryFolder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0666) == 0);
+  CHECK_THROWS_WITH_AS(NpzFile::open(folder / "pipe"), doctest::Contains("not a regular file"), std::system_error);
+  CHECK_THROWS_WITH_AS(NpzFile::open(folder.path()), doctest::Contains("Is a directory"), std::system_error);
+  lod::save_npz(folder / "x.npz", {});
+  CHECK_THROWS_WITH_AS(NpzFile::open((folder / "x.npz") + std::string("\0y", 2)),
+                       doctest::Contains("a path with a zero byte"), std::system_error);
 }
 
 TEST_CASE("NpzFile: arrays with the names of parts are plain where there is no whole") {

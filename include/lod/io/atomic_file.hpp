@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/io/system_file.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,48 +16,38 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace lod::detail {
 
-/// Throws std::system_error for what `errno` says. The text is "<action> '<path>': <what the system calls it>".
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_file_error(const char* action, const std::string& path) {
-  const int code = errno;
-  throw std::system_error(code, std::generic_category(), text({action, " '", path, "'"}));
-}
-
 /// Writes a file that takes the place of the one at `path`, if there is one, in the moment of `commit()`. Until then,
 /// and if the program or the machine stops before, whoever opens `path` finds what was there. What is written has no
 /// name until then, and so goes with the process, however that ends. Where the file system has no files without a name,
-/// it goes to "<path>.<process>-<number>.tmp" beside it, which the destructor removes where nothing was committed.
+/// it goes to "lodtensor-<process>-<number>.tmp" in the same folder, which the destructor removes where nothing was
+/// committed.
 ///
-/// The new file has the permissions of any new file, not those of the old one; a symbolic link at `path` is replaced,
-/// not followed. Nothing is gathered: each `write` is a call of the system, so small pieces are best put together.
+/// The new file has the permissions of the old one, so that what was private stays so; a symbolic link at `path` is
+/// replaced, not followed, and the permissions are those of the file that it led to. Nothing is gathered: each `write`
+/// is a call of the system, so small pieces are best put together.
 class AtomicFile {
  public:
-  /// Opens the temporary file. Throws std::system_error.
+  /// Opens the temporary file. Throws std::system_error, also where something is at `path` that is neither a regular
+  /// file nor a symbolic link: it is not replaced.
   explicit AtomicFile(std::string path) : path_(std::move(path)) {
-#ifdef O_TMPFILE
-    // It gets its name by way of /proc, which need not be there.
-    if (::access("/proc/self/fd", X_OK) == 0) {
-      file_ = ::open(folder().c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
-      if (file_ >= 0) return;
+    const std::optional<::mode_t> permissions = old_permissions();
+    create(permissions.value_or(0666));
+    try {
+      if (permissions) give_permissions(*permissions);
+    } catch (...) {
+      discard();
+      throw;
     }
-#endif
-    do {
-      temporary_ = next_name();
-      file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (file_ < 0 && (errno == EEXIST || errno == EINTR));
-    if (file_ < 0) throw_file_error("create", temporary_);
   }
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
-  ~AtomicFile() {
-    if (file_ >= 0) ::close(file_);
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  }
+  ~AtomicFile() { discard(); }
 
   /// Appends `size` bytes, all of them. Throws std::system_error.
   void write(const void* bytes, std::size_t size) {
@@ -84,6 +75,46 @@ class AtomicFile {
   }
 
  private:
+  /// Those of the file that will be replaced, if there is one.
+  std::optional<::mode_t> old_permissions() const {
+    struct ::stat found {};
+    if (::lstat(system_path(path_), &found) != 0) {
+      if (errno != ENOENT || path_.empty()) throw_file_error("create", path_);
+      return {};
+    }
+    if (S_ISLNK(found.st_mode)) {
+      if (::stat(path_.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return {};
+    }
+    check_regular(found, "create", path_);
+    return found.st_mode & 0777U;
+  }
+  void create(::mode_t permissions) {
+#ifdef O_TMPFILE
+    // It gets its name by way of /proc, which need not be there.
+    if (::access("/proc/self/fd", X_OK) == 0) {
+      file_ = ::open(folder().c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, permissions);
+      if (file_ >= 0) return;
+    }
+#endif
+    do {
+      temporary_ = next_name();
+      file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
+    } while (file_ < 0 && (errno == EEXIST || errno == EINTR));
+    if (file_ < 0) throw_file_error("create", path_);
+  }
+  /// Those that the user's mask took away. Where all files have the same ones the file system does not let them be
+  /// changed, and there is nothing to change.
+  void give_permissions(::mode_t permissions) const {
+    struct ::stat created {};
+    if (::fstat(file_, &created) != 0) throw_file_error("look up", path_);
+    if ((created.st_mode & 0777U) == permissions) return;
+    if (::fchmod(file_, permissions) != 0) throw_file_error("give the old permissions to", path_);
+  }
+  /// Removes what was not committed.
+  void discard() const noexcept {
+    if (file_ >= 0) ::close(file_);
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  }
   /// The system may take less than it is given: write_some(from, left) until all is written.
   template <class WriteSome>
   void write_all(const void* bytes, std::size_t size, const WriteSome& write_some) {
@@ -101,21 +132,22 @@ class AtomicFile {
 
   std::string next_name() const {
     static std::atomic<std::uint64_t> number = 0;
-    return text({path_, ".", static_cast<std::int64_t>(::getpid()), "-", ++number, ".tmp"});
+    // Not of the name of the file, which may be as long as names can be.
+    return text({folder(), "lodtensor-", static_cast<std::int64_t>(::getpid()), "-", ++number, ".tmp"});
   }
   /// A name cannot be given in the place of an old file: it is one beside it, for a moment.
   void give_name() {
     const std::string unnamed = text({"/proc/self/fd/", file_});
     std::string name = next_name();
     while (::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-      if (errno != EEXIST) throw_file_error("create", name);
+      if (errno != EEXIST) throw_file_error("create", path_);
       name = next_name();
     }
     temporary_ = std::move(name);
   }
   std::string folder() const {
     const std::size_t slash = path_.rfind('/');
-    return slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+    return slash == std::string::npos ? "./" : path_.substr(0, slash + 1);
   }
 
   /// The name is on the disk only when the folder is. A folder that may not be read, or a file system that does not

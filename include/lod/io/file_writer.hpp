@@ -152,6 +152,9 @@ namespace lod::inline LOD_TARGET {
 /// name in `commit()`. So whoever opens `path` finds either all of it or what was there before, whenever the program,
 /// the system or the machine stops.
 ///
+/// A file that was there gives the new one its permissions. A symbolic link at `path` is replaced, not followed; what
+/// is neither a file nor a link (a folder, a pipe, a device) is a std::system_error.
+///
 /// Needs no memory for values, however large they are: besides a small constant, only for the names and what the
 /// file's footer says of each variable.
 class FileWriter {
@@ -247,8 +250,8 @@ class NamedValue {
   void (*add_to_)(FileWriter&, const NamedValue&);
 };
 
-/// Writes a file of these variables: `lod::save(path, {{"x", x}, {"g", g}})`. If this throws, as FileWriter does, the
-/// file that was there is still there.
+/// Writes a file of these variables: `lod::save(path, {{"x", x}, {"g", g}})`. What is at `path` already is treated as
+/// by FileWriter. If this throws, as FileWriter does, the file that was there is still there.
 inline void save(std::string path, std::initializer_list<NamedValue> variables) {
   FileWriter writer(std::move(path));
   for (const NamedValue& variable : variables) variable.add_to(writer);

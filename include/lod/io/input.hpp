@@ -5,10 +5,8 @@
 #pragma once
 
 #include <lod/error.hpp>
-#include <lod/io/atomic_file.hpp>
+#include <lod/io/system_file.hpp>
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,24 +30,10 @@ class Input {
  public:
   /// Stands on memory of the user's.
   explicit Input(std::string_view bytes) noexcept : window_(bytes), size_(bytes.size()) {}
-  /// The bytes of a file, as many as it has now. Throws std::system_error, also for what is no regular file, whose size
-  /// nobody knows.
+  /// The bytes of a file, as many as it has now. Throws std::system_error, also for what is no regular file.
   static Input open(const std::string& path) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) throw_file_error("open", path);
-    struct stat found;
-    int status = ::fstat(file, &found);
-    if (status == 0 && !S_ISREG(found.st_mode)) {
-      errno = S_ISDIR(found.st_mode) ? EISDIR : EINVAL;
-      status = -1;
-    }
-    if (status != 0) {
-      const int code = errno;
-      ::close(file);
-      errno = code;
-      throw_file_error("open", path);
-    }
-    return Input(file, static_cast<std::size_t>(found.st_size), path);
+    const OpenedFile opened = open_regular_file(path);
+    return Input(opened.file, opened.size, path);
   }
 
   Input(const Input&) = delete;

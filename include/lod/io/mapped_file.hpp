@@ -5,11 +5,9 @@
 #pragma once
 
 #include <lod/error.hpp>
-#include <lod/io/atomic_file.hpp>
+#include <lod/io/system_file.hpp>
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,14 +24,12 @@ namespace lod::detail {
 /// it shorter does: `bytes()` beyond the new end may not be read (SIGBUS).
 class MappedFile {
  public:
-  /// Throws std::system_error.
+  /// Throws std::system_error, also for what is no regular file.
   explicit MappedFile(std::string path) : path_(std::move(path)) {
-    do {
-      file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    } while (file_ < 0 && errno == EINTR);
-    if (file_ < 0) throw_file_error("open", path_);
+    const OpenedFile opened = open_regular_file(path_);
+    file_ = opened.file;
     try {
-      map();
+      map(opened.size);
     } catch (...) {
       ::close(file_);
       throw;
@@ -68,15 +64,8 @@ class MappedFile {
   }
 
  private:
-  void map() {
-    struct ::stat status {};
-    if (::fstat(file_, &status) != 0) throw_file_error("look up", path_);
-    if (!S_ISREG(status.st_mode)) {
-      errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-      throw_file_error("map", path_);
-    }
-    if (status.st_size == 0) return;
-    const auto size = static_cast<std::size_t>(status.st_size);
+  void map(std::size_t size) {
+    if (size == 0) return;
     void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file_, 0);
     if (memory == MAP_FAILED) throw_file_error("map", path_);
     bytes_ = {static_cast<const std::byte*>(memory), size};

@@ -16,7 +16,8 @@
 ///
 /// What reads throws ParseError for bytes that are not what they should be, and names file, variable and byte; for what
 /// the system refuses, std::system_error, which names the file. Values go from the file straight to where they stay.
-/// What writes throws std::system_error; a file is there as a whole or, until the end, as it was.
+/// What writes throws std::system_error; a file is there as a whole or, until the end, as it was. What is at a
+/// path already is treated as by FileWriter of <lod/io/file_writer.hpp>.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -25,6 +26,7 @@
 #include <lod/io/atomic_file.hpp>
 #include <lod/io/input.hpp>
 #include <lod/io/paddle_stream.hpp>
+#include <lod/io/system_file.hpp>
 #include <lod/program.hpp>
 #include <lod/proto/program.hpp>
 #include <lod/shape.hpp>
@@ -55,13 +57,15 @@ struct Model {
 
 namespace lod::paddle::detail {
 
+using lod::detail::system_path;
+
 inline bool is_folder(const std::string& path) {
   struct stat found;
-  return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+  return ::stat(system_path(path), &found) == 0 && S_ISDIR(found.st_mode);
 }
 inline bool exists(const std::string& path) {
   struct stat found;
-  return ::stat(path.c_str(), &found) == 0;
+  return ::stat(system_path(path), &found) == 0;
 }
 
 /// Returns read(in) of a whole file, whose name is put before the text of a ParseError.

@@ -7,8 +7,9 @@
 #include <lod/buffer.hpp>
 #include <lod/error.hpp>
 #include <lod/io/atomic_file.hpp>
+#include <lod/io/system_file.hpp>
 
-#include <sys/stat.h>
+#include <unistd.h>
 #include <zip.h>
 
 #include <algorithm>
@@ -72,13 +73,11 @@ inline Zip open_zip(std::string_view bytes) {
 }
 /// The archive in a file. Throws std::system_error where it cannot be opened, also for what is no regular file.
 inline Zip open_zip_file(const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "rbe");
-  if (!file) throw_file_error("open", path);
-  struct stat found;
-  int code = ::fstat(::fileno(file), &found) == 0 ? 0 : errno;
-  if (code == 0 && !S_ISREG(found.st_mode)) code = S_ISDIR(found.st_mode) ? EISDIR : EINVAL;
-  if (code != 0) {
-    std::fclose(file);
+  const OpenedFile opened = open_regular_file(path);
+  std::FILE* const file = ::fdopen(opened.file, "rb");
+  if (!file) {
+    const int code = errno;
+    ::close(opened.file);
     errno = code;
     throw_file_error("open", path);
   }

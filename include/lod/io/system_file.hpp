@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// Files as the system has them: paths that its calls take, what is there, and how it is opened.
+#pragma once
+
+#include <lod/error.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <string>
+#include <system_error>
+
+namespace lod::detail {
+
+/// Throws std::system_error for what `errno` says. The text is "<action> '<path>': <what the system calls it>".
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_file_error(const char* action, const std::string& path) {
+  const int code = errno;
+  throw std::system_error(code, std::generic_category(), text({action, " '", path, "'"}));
+}
+
+/// The path for a call of the system. That would take a zero byte for its end, and so another file: throws
+/// std::system_error where there is one.
+inline const char* system_path(const std::string& path) {
+  if (path.find('\0') != std::string::npos) {
+    throw std::system_error(EINVAL, std::generic_category(), text({"'", path, "': a path with a zero byte"}));
+  }
+  return path.c_str();
+}
+
+/// Throws std::system_error unless what was found at the path is a regular file. `action` begins the text.
+inline void check_regular(const struct ::stat& found, const char* action, const std::string& path) {
+  if (S_ISREG(found.st_mode)) return;
+  if (S_ISDIR(found.st_mode)) {
+    errno = EISDIR;
+    throw_file_error(action, path);
+  }
+  throw std::system_error(EINVAL, std::generic_category(), text({action, " '", path, "': not a regular file"}));
+}
+
+/// A file that is open, and as many bytes as it had then. Who gets it closes it.
+struct OpenedFile {
+  int file;
+  std::size_t size;
+};
+
+/// Opens a file for reading. Throws std::system_error, also for what is no regular file, whose size nobody knows.
+inline OpenedFile open_regular_file(const std::string& path) {
+  int file = -1;
+  do {
+    // Who opens a pipe would wait for its writer, and never learn that it is none of the files that are read here.
+    file = ::open(system_path(path), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  } while (file < 0 && errno == EINTR);
+  if (file < 0) throw_file_error("open", path);
+  try {
+    struct ::stat found {};
+    if (::fstat(file, &found) != 0) throw_file_error("look up", path);
+    check_regular(found, "open", path);
+    return {file, static_cast<std::size_t>(found.st_size)};
+  } catch (...) {
+    ::close(file);
+    throw;
+  }
+}
+
+}  // namespace lod::detail
