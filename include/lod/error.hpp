@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 /// A precondition of hot code: what the caller must hold and the library does not check in release builds. Define it
 /// before the first include to make it throw, log or trap; the tests make it throw.
@@ -86,14 +87,13 @@ namespace detail {
 class Piece {
  public:
   Piece(const char* words) : words_(words) {}
-  Piece(const std::string& words) : words_(words.c_str()) {}
-  Piece(std::unsigned_integral auto number) : words_(nullptr), magnitude_(number) {}
-  Piece(std::signed_integral auto number)
-      : words_(nullptr), magnitude_(static_cast<std::uint64_t>(number)), negative_(number < 0) {}
+  Piece(const std::string& words) : words_(words) {}
+  Piece(std::unsigned_integral auto number) : magnitude_(number) {}
+  Piece(std::signed_integral auto number) : magnitude_(static_cast<std::uint64_t>(number)), negative_(number < 0) {}
 
   void append_to(std::string& text) const {
-    if (words_) {
-      text += words_;
+    if (words_.data()) {
+      append_words(text);
       return;
     }
     if (negative_) text += '-';
@@ -101,7 +101,17 @@ class Piece {
   }
 
  private:
-  const char* words_;
+  /// What an exception says ends at a zero byte: one in a name is written as "\0".
+  void append_words(std::string& text) const {
+    std::string_view rest = words_;
+    for (std::size_t end = rest.find('\0'); end != std::string_view::npos; end = rest.find('\0')) {
+      text.append(rest.substr(0, end)).append("\\0");
+      rest.remove_prefix(end + 1);
+    }
+    text += rest;
+  }
+
+  std::string_view words_ = {};  // none of a number
   std::uint64_t magnitude_ = 0;
   bool negative_ = false;
 };

@@ -37,6 +37,11 @@ TEST_CASE("Error texts: numbers of either sign and any size") {
         "a 1 b -9223372036854775808 c 18446744073709551615");
 }
 
+TEST_CASE("Error texts: a zero byte in a name ends nothing") {
+  CHECK(lod::detail::text({"'", std::string("a\0b\0", 4), "' is not there"}) == "'a\\0b\\0' is not there");
+  CHECK(lod::detail::text({std::string(), "", 0}) == "0");
+}
+
 TEST_CASE("LOD_ASSERT: an iterator that is read at the end is a broken precondition") {
   const lod::LoDTensor<float> x(lod::LoD::from_lengths({{2, 1}}), {});
   CHECK_THROWS_AS(*x.end(), lod_test::AssertionFailure);
