@@ -254,6 +254,12 @@ TEST_CASE("File: a footer that contradicts itself or the file is refused, before
   refused("values: 12 bytes, expected 24 for the shape {3, 2} of FP32",
           [&](auto& f) { x(f).description.type.lod_tensor->tensor.data_type = lod::DataType::FP32; });
 
+  // Descriptions that leave open what the tensor says.
+  refused("'x': lod_level -1, expected 0 or more", [&](auto& f) { x(f).description.type.lod_tensor->lod_level = -1; });
+  refused("'x': dim 0 is -1, expected 0 or more",
+          [&](auto& f) { x(f).description.type.lod_tensor->tensor.dims[0] = -1; });
+  refused("'g': dim 1 is -1, expected 0 or more", [&](auto& f) { g(f).description.type.selected_rows->dims[1] = -1; });
+
   // Kinds.
   refused("type RAW, without a description of tensors",
           [&](auto& f) { x(f).description.type.type = lod::VarType::RAW; });

@@ -248,6 +248,12 @@ inline std::string inconsistency(const proto::file::Variable& variable) {
       return text({"row_ids: ", size, " bytes, expected 8 for each of ", rows, " rows"});
     }
   }
+  if (is_array) return {};
+  // What is left open matches whatever is there; only of the tensors of an array there is no one number to say.
+  if (described_levels(type) < 0) return text({"lod_level ", described_levels(type), ", expected 0 or more"});
+  for (std::size_t dim = 0; dim < described->dims.size(); ++dim) {
+    if (described->dims[dim] < 0) return text({"dim ", dim, " is ", described->dims[dim], ", expected 0 or more"});
+  }
   return {};
 }
 
