@@ -226,8 +226,10 @@ TEST_CASE("im2sequence: bad arguments throw and change nothing; views as outputs
   refuses(out_of_range, images, {.strides = {0, 1}}, ": 0 in strides, expected 1 to 2^48");
   refuses(out_of_range, images, {.paddings = {0, 0, 0, -1}}, ": -1 in paddings, expected 0 to 2^48");
   refuses(out_of_range, images, {.out_strides = {1, 0}}, ": 0 in out_strides, expected 1 to 2^48");
-  const Numbers three = {1, 1, 1}, negative = {1, 1, -1, 1}, large = {6, 6, 6, 7};
-  refuses(mismatch, images, {.real_sizes = three}, ": 3 numbers in real_sizes, expected 2 heights and widths");
+  const Numbers three = {1, 1, 1}, five = {1, 1, 1, 1, 1}, negative = {1, 1, -1, 1}, large = {6, 6, 6, 7};
+  refuses(mismatch, images, {.real_sizes = three}, ": 3 numbers in real_sizes, expected 4, a height and a width");
+  refuses(mismatch, images, {.real_sizes = five},
+          ": 5 numbers in real_sizes, expected 4, a height and a width for each of 2 images");
   refuses(out_of_range, images, {.real_sizes = negative}, ": real size -1 of image 1, expected 0 to 1 * 3");
   refuses(out_of_range, images, {.real_sizes = large, .out_strides = {2, 2}},
           ": real size 7 of image 1, expected 0 to 2 * 3");
@@ -272,6 +274,14 @@ TEST_CASE("infer_im2sequence: allows what the operation gives, and refuses what 
   CHECK_THROWS_AS(lod::infer_im2sequence(described_list(4)), lod::ShapeMismatch);
   const std::vector<std::int64_t> sizes(4, 3);
   CHECK_THROWS_WITH_AS(lod::infer_im2sequence(x, {.real_sizes = sizes}),
-                       doctest::Contains("im2sequence: 4 numbers in real_sizes, expected 6 heights"),
+                       doctest::Contains("im2sequence: 4 numbers in real_sizes, expected 12, a height and a width"),
                        lod::ShapeMismatch);
+  const std::vector<std::int64_t> odd(13, 3);
+  CHECK_THROWS_WITH_AS(lod::infer_im2sequence(x, {.real_sizes = odd}),
+                       doctest::Contains("im2sequence: 13 numbers in real_sizes, expected 12, a height and a width"),
+                       lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(
+      lod::infer_im2sequence(described(lod::DataType::UINT8, {-1, 2, 4, 5}, 0), {.real_sizes = odd}),
+      doctest::Contains("im2sequence: 13 numbers in real_sizes, expected a height and a width for each image"),
+      lod::ShapeMismatch);
 }

@@ -47,20 +47,21 @@ template <class E, class View, class Y>
 void join_into(const E& executor, std::span<const View> views, Y&& y) {
   if (views.empty()) throw InvalidLoD("concat: nothing given, expected at least one tensor");
   const auto sources = static_cast<std::int64_t>(views.size());
-  std::int64_t size = 0;
   for (std::size_t i = 0; i < views.size(); ++i) {
     if (views[i].levels() != views[0].levels()) {
       throw InvalidLoD(detail::text({"concat: tensor ", i, " has ", views[i].levels(), " levels, expected ",
                                      views[0].levels(), " as the first has"}));
     }
     check_row_shape(views[i].row_shape(), views[0].row_shape(), "concat");
-    size += views[i].size();
   }
   Runs runs(executor.workspace(), views, 0, sources);
   for (std::int64_t source = 0; source < sources; ++source) {
     runs.add(source, 0, views[static_cast<std::size_t>(source)].size());
   }
-  NewLevels levels(executor.workspace(), views[0].levels(), runs.sequences(), size);
+  const std::int64_t sequences = runs.sequences();  // throws, before they are added up, for more than 64 bits count
+  std::int64_t size = 0;
+  for (const View& view : views) size += view.size();
+  NewLevels levels(executor.workspace(), views[0].levels(), sequences, size);
   runs.descend(levels);
   const auto out = prepare(executor, y, levels, views[0].row_shape());
   runs.copy(executor, views, views[0].row_size(), out.data());

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace lod::op {
 struct im2sequence : elements::Any {};
@@ -88,6 +89,16 @@ inline void check_geometry(std::span<const std::int64_t> image, const Im2Sequenc
   check(image, 0, "the shape of an image");
 }
 
+/// Throws ShapeMismatch unless there are no real sizes, or two for each of the images, whose number may be unknown.
+inline void check_real_sizes(std::span<const std::int64_t> real_sizes, std::int64_t images, const char* what) {
+  const std::size_t count = real_sizes.size();
+  if (count == 0 || (count % 2 == 0 && infer::agree(static_cast<std::int64_t>(count / 2), images))) return;
+  const std::string found = detail::text({what, ": ", count, " numbers in real_sizes, expected "});
+  if (images == infer::unknown) throw ShapeMismatch(found + "a height and a width for each image");
+  throw ShapeMismatch(detail::text(
+      {found, 2 * static_cast<std::uint64_t>(images), ", a height and a width for each of ", images, " images"}));
+}
+
 /// The patches of a batch of images, checked. The levels of the result are those of the images, and one below them with
 /// a sequence for each image.
 template <Executor E>
@@ -108,10 +119,7 @@ class PatchLevels {
         image[0], image[1], image[2], options.kernels[0], options.kernels[1], options.strides[0], options.strides[1],
         above,    left,     nullptr};
     patch_size_ = Shape{image[0], options.kernels[0], options.kernels[1]}.elements();
-    if (!options.real_sizes.empty() && static_cast<std::int64_t>(options.real_sizes.size()) / 2 != images.rows()) {
-      throw ShapeMismatch(detail::text({what, ": ", options.real_sizes.size(), " numbers in real_sizes, expected ",
-                                        images.rows(), " heights and widths"}));
-    }
+    check_real_sizes(options.real_sizes, images.rows(), what);
     for (int level = 0; level < images.levels(); ++level) add_level(levels_, images.lod_view().offsets(level));
     const auto offsets = levels_.add(images.rows());
     std::int64_t most = 0;
@@ -238,14 +246,10 @@ inline LoDTensorDesc infer_im2sequence(const LoDTensorDesc& images, const Im2Seq
   const std::int64_t channels = y.row_shape[0], height = y.row_shape[1], width = y.row_shape[2];
   const std::int64_t sizes[] = {infer::known(channels, 0), infer::known(height, 0), infer::known(width, 0)};
   operation::check_geometry(sizes, options, "im2sequence");
-  const auto real_sizes = static_cast<std::int64_t>(options.real_sizes.size());
-  if (real_sizes > 0 && !infer::agree(y.rows, real_sizes / 2)) {
-    throw ShapeMismatch(detail::text(
-        {"im2sequence: ", real_sizes, " numbers in real_sizes, expected ", y.rows, " heights and widths"}));
-  }
+  operation::check_real_sizes(options.real_sizes, y.rows, "im2sequence");
   const auto& [above, left, below, right] = options.paddings;
   const auto count = [&](std::int64_t size, std::int64_t padding, std::size_t dim) {
-    return real_sizes > 0 || size == infer::unknown
+    return !options.real_sizes.empty() || size == infer::unknown
                ? infer::unknown
                : operation::count_patches(size, padding, options.kernels[dim], options.strides[dim]);
   };
