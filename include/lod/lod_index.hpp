@@ -178,7 +178,8 @@ static_assert(alignof(LoDBlock) == alignof(Level) && alignof(Level) == alignof(s
 inline int resolve_level(int level, int levels) {
   const int resolved = level < 0 ? level + levels : level;
   if (resolved < 0 || resolved >= levels) {
-    throw OutOfRange(detail::text({"level ", level, " of a LoD with ", levels, " levels"}));
+    const std::string range = levels > 0 ? detail::text({", expected ", -levels, " to ", levels - 1}) : "";
+    throw OutOfRange(detail::text({"level ", level, " of a LoD with ", levels, " levels", range}));
   }
   return resolved;
 }

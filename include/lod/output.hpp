@@ -165,10 +165,12 @@ auto prepare(const E& executor, Y&& y, const Structure& structure, const Shape& 
   return fit(y, structure, row_shape);
 }
 
-/// Throws InvalidLoD unless x has a level; `what` begins the text.
+/// Throws InvalidLoD unless x has a level; `what` begins the text, `argument` follows it.
 template <class View>
-void check_has_level(const View& x, const char* what) {
-  if (x.levels() == 0) throw InvalidLoD(detail::text({what, ": the tensor has no level, expected at least one"}));
+void check_has_level(const View& x, const char* what, const char* argument = "") {
+  if (x.levels() == 0) {
+    throw InvalidLoD(detail::text({what, argument, ": the tensor has no level, expected at least one"}));
+  }
 }
 
 /// Throws ShapeMismatch unless both row shapes are the same.
@@ -178,9 +180,9 @@ inline void check_row_shape(const Shape& found, const Shape& expected, const cha
   }
 }
 
-/// Throws ShapeMismatch unless there are `expected` rows.
-inline void check_row_count(std::int64_t found, std::int64_t expected, const char* what) {
-  if (found != expected) throw ShapeMismatch(detail::text({what, ": ", found, " rows, expected ", expected}));
+/// Throws ShapeMismatch unless there are `expected` rows; `hint` ends the text.
+inline void check_row_count(std::int64_t found, std::int64_t expected, const char* what, const char* hint = "") {
+  if (found != expected) throw ShapeMismatch(detail::text({what, ": ", found, " rows, expected ", expected, hint}));
 }
 
 }  // namespace operation

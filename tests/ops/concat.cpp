@@ -214,6 +214,11 @@ TEST_CASE("concat, split_at: bad arguments throw and change nothing") {
   const std::vector<LoD> lods = {one, one};
   check_throws<lod::ShapeMismatch>([&] { lod::concat_grad_into(executor, x, lods, outputs); },
                                    "concat_grad: dy: 3 rows, expected 6", outputs[0]);
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::concat_grad_into(executor, plain, {plain.lod(), plain.lod()}, outputs);
+      },
+      "concat_grad: dy: 3 rows, expected 0 (a LoD without a level has no rows", outputs[0]);
   check_throws<lod::ShapeMismatch>([&] { lod::concat_grad_into(executor, x, std::vector<LoD>{one}, outputs); },
                                    "concat_grad: 2 outputs, expected 1, one for each batch", outputs[0]);
   check_throws<lod::OutOfRange>([&] { lod::split_at_into(executor, x, {3}, outputs); },

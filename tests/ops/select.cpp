@@ -258,6 +258,20 @@ TEST_CASE("select, filter, remove_empty: bad arguments throw and change nothing"
         lod::filter_grad_into(executor, plain, x.lod(), {true, false}, y);
       },
       "filter_grad: dy: 3 rows, expected 2", y);
+  // The LoD of a plain tensor does not know how many rows there are.
+  const char* const hint = "(a LoD without a level has no rows: give their number, or lod_view() of the tensor)";
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::filter_grad_into(executor, plain, plain.lod(), {true, true, true}, y);
+      },
+      hint, y);
+  check_throws<lod::OutOfRange>([&] { lod::select_grad_into(executor, plain, plain.lod(), {0, 1, 2}, y); }, hint, y);
+  check_throws<lod::OutOfRange>(
+      [&] {
+        lod::select_grad_into(executor, plain, 0, {0, 1, 2}, y);
+      },
+      "select_grad: 3 ids, but x has no sequence to select", y);
+  check_throws<lod::ShapeMismatch>([&] { lod::remove_empty_grad_into(executor, plain, plain.lod(), y); }, hint, y);
   check_throws<lod::InvalidLoD>([&] { lod::remove_empty_into(executor, plain, y); },
                                 "remove_empty: the tensor has no level, expected at least one", y);
   check_throws<lod::OutOfRange>([&] { lod::remove_empty_into(executor, x, {.level = 1}, y); },

@@ -181,7 +181,7 @@ TEST_CASE("sequence_scatter: bad arguments throw and change nothing, in place to
   };
   const auto ids = LoDTensor<std::int64_t>::from_nested(std::vector<Numbers>{{0, 2}, {1}});
   const LoDTensor<std::int64_t> plain({3}), wide(ids.lod(), {2}), one(LoD::from_lengths({{3}}), {});
-  check_throws<lod::InvalidLoD>(scatter(plain, updates), "sequence_scatter: the tensor has no level", x);
+  check_throws<lod::InvalidLoD>(scatter(plain, updates), "sequence_scatter: ids: the tensor has no level", x);
   check_throws<lod::OutOfRange>(scatter(ids, updates, 1), "level 1 of a LoD with 1 levels", x);
   check_throws<lod::ShapeMismatch>(scatter(wide, updates),
                                    "sequence_scatter: ids: rows of shape {2}, expected one id a row", x);

@@ -17,7 +17,7 @@ class BatchLevels {
  public:
   /// @{
   /// The levels of a batch, or of a part of one.
-  BatchLevels(const LoD& lod) noexcept : view_(lod.view()) {}
+  BatchLevels(const LoD& lod) noexcept : view_(lod.view()), is_lod_without_level_(lod.levels() == 0) {}
   BatchLevels(const LoDView& part) noexcept : view_(part) {}
   /// @}
   /// Throws OutOfRange for a negative number.
@@ -28,8 +28,16 @@ class BatchLevels {
   /// The levels.
   const LoDView& view() const noexcept { return view_; }
 
+  /// What ends the text of an error about the number of rows: a LoD without a level has none, whatever tensor it is of.
+  const char* hint() const noexcept {
+    return is_lod_without_level_
+               ? " (a LoD without a level has no rows: give their number, or lod_view() of the tensor)"
+               : "";
+  }
+
  private:
   LoDView view_;
+  bool is_lod_without_level_ = false;
 };
 
 }  // namespace lod

@@ -165,12 +165,14 @@ template <Executor E, LoDTensorLike DY, class Levels = std::initializer_list<Bat
 void concat_grad_into(const E& executor, const DY& dy, const Levels& x_levels, DXs&& dxs) {
   const auto view = dy.view();
   std::int64_t rows = 0;
+  const char* hint = "";
   for (const BatchLevels levels : x_levels) {
     if (__builtin_add_overflow(rows, levels.view().rows(), &rows)) {
       throw ShapeMismatch("concat_grad: the batches have more rows than 64 bits count");
     }
+    if (*levels.hint()) hint = levels.hint();
   }
-  operation::check_row_count(view.rows(), rows, "concat_grad: dy");
+  operation::check_row_count(view.rows(), rows, "concat_grad: dy", hint);
   if (static_cast<std::size_t>(dxs.size()) != static_cast<std::size_t>(x_levels.size())) {
     throw ShapeMismatch(
         detail::text({"concat_grad: ", dxs.size(), " outputs, expected ", x_levels.size(), ", one for each batch"}));

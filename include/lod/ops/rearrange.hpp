@@ -53,7 +53,7 @@ void copy_into(const E& executor, const LoDTensorView<const T, Device>& x, const
 template <Executor E, LoDTensorLike DY, class DX>
 void restore_levels_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const char* what, DX&& dx) {
   const auto view = dy.view();
-  check_row_count(view.rows(), x_levels.view().rows(), what);
+  check_row_count(view.rows(), x_levels.view().rows(), what, x_levels.hint());
   copy_into(executor, view, SameLevels{x_levels.view()}, dx);
 }
 

@@ -43,13 +43,13 @@ struct RemoveEmptyOptions {
 
 namespace operation {
 
-/// Throws ShapeMismatch unless a mask has one element for each sequence (row).
+/// Throws ShapeMismatch unless a mask has one element for each sequence (row); `hint` ends the text.
 template <ArgumentList Mask>
-void check_mask(const Mask& mask, std::int64_t sequences, const char* what) {
+void check_mask(const Mask& mask, std::int64_t sequences, const char* what, const char* hint = "") {
   const auto size = static_cast<std::int64_t>(elements_of(mask).size());
   if (size != sequences) {
     throw ShapeMismatch(detail::text({what, ": a mask of ", size, " elements, expected ", sequences,
-                                      ", one for each sequence (row, where there is no level)"}));
+                                      ", one for each sequence (row, where there is no level)", hint}));
   }
 }
 
@@ -123,6 +123,9 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
   const LoDView& levels = x_levels.view();
   const auto list = operation::ids_of(ids);
   const auto count = static_cast<std::int64_t>(list.size());
+  if (count > 0 && levels.size() == 0) {
+    throw OutOfRange(detail::text({"select_grad: ", count, " ids, but x has no sequence to select", x_levels.hint()}));
+  }
   detail::check_row_ids(list, levels.size(), "select_grad");
   const auto length = [&](std::int64_t sequence) {
     return operation::rows_before(levels, sequence + 1) - operation::rows_before(levels, sequence);
@@ -209,7 +212,7 @@ template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::init
 void filter_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const Mask& mask, DX&& dx) {
   const auto view = dy.view();
   const LoDView& levels = x_levels.view();
-  operation::check_mask(mask, levels.size(), "filter_grad");
+  operation::check_mask(mask, levels.size(), "filter_grad", x_levels.hint());
   const operation::MaskedIds kept(executor.workspace(), mask, true);
   const operation::Array<E, std::int64_t> rows(executor, levels.rows());  // of dy, for each of dx
   for (std::int64_t& row : rows.span()) row = -1;
