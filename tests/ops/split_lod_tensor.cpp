@@ -81,6 +81,36 @@ TEST_CASE("merge_lod_tensor: at an inner level, the levels above come in their o
   CHECK(lod::merge_lod_tensor(in_true, in_false, mask).lod() == LoD::from_lengths({{2, 1, 0}}));
 }
 
+TEST_CASE("merge_lod_tensor: the options that split, negative levels too, undo the split") {
+  const Mask mask = {true, false, true};
+  for_each_executor([&](const auto& executor) {
+    for (const auto& x :
+         {counted_rows({{1, 0, 2}}), counted_rows({{2, 1}, {1, 0, 2}, {2, 1, 0}}), LoDTensor<std::int64_t>({3})}) {
+      const auto [in_true, in_false] = lod::split_lod_tensor(executor, x, mask, {.level = -1});
+      const lod::MergeBranchOptions options{.level = -1, .lod = x.lod()};
+      CHECK(same_bits(lod::merge_lod_tensor(executor, in_true, in_false, mask, options), x));
+      CHECK(lod::infer_merge_lod_tensor(lod::describe(in_true), lod::describe(in_false), described_list(3), options)
+                .lod_level == x.levels());
+    }
+  });
+}
+
+TEST_CASE("split_lod_tensor, merge_lod_tensor: options may be left out") {
+  const auto x = counted_rows({{2, 0, 3}});
+  const auto split = lod::split_lod_tensor(x, {true, false, true});
+  for_each_executor([&](const auto& executor) {
+    decltype(split.in_true) in_true, in_false, y;
+    lod::split_lod_tensor_into(executor, x, {true, false, true}, in_true, in_false);
+    CHECK(same_bits(in_true, split.in_true));
+    lod::merge_lod_tensor_into(executor, in_true, in_false, {true, false, true}, y);
+    CHECK(same_bits(y, x));
+    lod::merge_lod_tensor_grad_into(executor, x, {true, false, true}, in_true, in_false);
+    CHECK(same_bits(in_false, split.in_false));
+    lod::split_lod_tensor_grad_into(executor, in_true, in_false, {true, false, true}, y);
+    CHECK(same_bits(y, x));
+  });
+}
+
 TEST_CASE("merge_lod_tensor: branches that changed what their sequences hold") {
   const auto x = counted_rows({{3, 6, 0, 1}});
   const Mask mask = {false, true, true, false};
@@ -224,7 +254,8 @@ TEST_CASE("split_lod_tensor, merge_lod_tensor: bad arguments throw and change no
                                    "in_false has 1 sequences (rows, where it has no level), expected 0 by the mask", a);
   check_throws<lod::OutOfRange>(merge(first, second, {true, false}, {.level = 1}),
                                 "merge_lod_tensor: level 1, but options.lod has 0 levels above", a);
-  check_throws<lod::OutOfRange>(merge(first, second, {true, false}, {.level = -1}), "merge_lod_tensor: level -1", a);
+  check_throws<lod::OutOfRange>(merge(first, second, {true, false}, {.level = -1}),
+                                "merge_lod_tensor: level -1, but options.lod has 0 levels above", a);
   check_throws<lod::ShapeMismatch>(
       merge(first, second, {true, false}, {.level = 1, .lod = LoD::from_lengths({{3}, {1, 1, 1}})}),
       "merge_lod_tensor: a mask of 2 elements, expected 3", a);

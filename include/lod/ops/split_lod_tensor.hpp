@@ -38,7 +38,7 @@ struct SplitBranchOptions {
 
 /// The options of `merge_lod_tensor`.
 struct MergeBranchOptions {
-  int level = 0;  ///< the level that the sequences had
+  int level = 0;  ///< the level that the sequences had; a negative one counts from the last of `lod`
   LoD lod = {};   ///< its levels above `level` come above the sequences; does not count for level 0
 };
 
@@ -75,6 +75,11 @@ void split_lod_tensor_into(const E& executor, const X& x, const Mask& mask, cons
   first.write(in_true);
   second.write(in_false);
 }
+template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>, class True,
+          class False>
+void split_lod_tensor_into(const E& executor, const X& x, const Mask& mask, True&& in_true, False&& in_false) {
+  split_lod_tensor_into(executor, x, mask, SplitBranchOptions{}, in_true, in_false);
+}
 template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
 Branches<value_type_t<X>, device_t<X>> split_lod_tensor(const E& executor, const X& x, const Mask& mask,
                                                         const SplitBranchOptions& options = {}) {
@@ -90,12 +95,18 @@ auto split_lod_tensor(const X& x, const Mask& mask, const SplitBranchOptions& op
 
 namespace operation {
 
-/// Throws OutOfRange for a level that `options.lod` does not have.
-inline void check_merged_level(const MergeBranchOptions& options) {
-  if (options.level < 0 || options.level > options.lod.levels()) {
-    throw OutOfRange(detail::text(
-        {"merge_lod_tensor: level ", options.level, ", but options.lod has ", options.lod.levels(), " levels above"}));
+/// The level that the sequences had, counted from the outermost, for branches of so many levels. Throws OutOfRange for
+/// one that `options.lod` does not have.
+inline int merged_level(const MergeBranchOptions& options, int branch_levels) {
+  const int levels = options.lod.levels();
+  // Rows are the only sequences of what had no level.
+  const int counted = levels > 0 || branch_levels > 0 ? levels : 1;
+  const int level = options.level < 0 ? options.level + counted : options.level;
+  if (level < 0 || level > levels) {
+    throw OutOfRange(
+        detail::text({"merge_lod_tensor: level ", options.level, ", but options.lod has ", levels, " levels above"}));
   }
+  return level;
 }
 
 }  // namespace operation
@@ -125,9 +136,9 @@ void merge_lod_tensor_into(const E& executor, const InTrue& in_true, const InFal
   const auto& elements = operation::elements_of(mask);
   const auto first = elements.begin();
   const auto size = static_cast<std::int64_t>(elements.size());
-  operation::check_merged_level(options);
-  if (options.level > 0) {
-    const auto above = options.lod.offsets(options.level - 1);
+  const int level = operation::merged_level(options, branches[0].levels());
+  if (level > 0) {
+    const auto above = options.lod.offsets(level - 1);
     operation::check_mask(mask, above.back(), "merge_lod_tensor");
   }
   operation::Runs runs(executor.workspace(), std::span<const View>(branches), 0, size);
@@ -146,12 +157,17 @@ void merge_lod_tensor_into(const E& executor, const InTrue& in_true, const InFal
     }
   }
   std::int64_t sequences = runs.sequences();
-  for (int above = 0; above < options.level; ++above) sequences += options.lod.size(above);
-  operation::NewLevels levels(executor.workspace(), options.level + branches[0].levels(), sequences, size);
-  for (int above = 0; above < options.level; ++above) operation::add_level(levels, options.lod.offsets(above));
+  for (int above = 0; above < level; ++above) sequences += options.lod.size(above);
+  operation::NewLevels levels(executor.workspace(), level + branches[0].levels(), sequences, size);
+  for (int above = 0; above < level; ++above) operation::add_level(levels, options.lod.offsets(above));
   runs.descend(levels);
   const auto out = operation::prepare(executor, y, levels, branches[0].row_shape());
   runs.copy(executor, std::span<const View>(branches), branches[0].row_size(), out.data());
+}
+template <Executor E, LoDTensorLike InTrue, LoDTensorLike InFalse,
+          operation::ArgumentList Mask = std::initializer_list<bool>, class Y>
+void merge_lod_tensor_into(const E& executor, const InTrue& in_true, const InFalse& in_false, const Mask& mask, Y&& y) {
+  merge_lod_tensor_into(executor, in_true, in_false, mask, MergeBranchOptions{}, y);
 }
 template <Executor E, LoDTensorLike InTrue, LoDTensorLike InFalse,
           operation::ArgumentList Mask = std::initializer_list<bool>>
@@ -177,6 +193,12 @@ void split_lod_tensor_grad_into(const E& executor, const DTrue& dtrue, const DFa
   merge_lod_tensor_into(executor, dtrue, dfalse, mask, options, dx);
 }
 template <Executor E, LoDTensorLike DTrue, LoDTensorLike DFalse,
+          operation::ArgumentList Mask = std::initializer_list<bool>, class DX>
+void split_lod_tensor_grad_into(const E& executor, const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
+                                DX&& dx) {
+  merge_lod_tensor_into(executor, dtrue, dfalse, mask, dx);
+}
+template <Executor E, LoDTensorLike DTrue, LoDTensorLike DFalse,
           operation::ArgumentList Mask = std::initializer_list<bool>>
 auto split_lod_tensor_grad(const E& executor, const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
                            const MergeBranchOptions& options = {}) {
@@ -193,6 +215,11 @@ template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::init
 void merge_lod_tensor_grad_into(const E& executor, const DY& dy, const Mask& mask, const SplitBranchOptions& options,
                                 DTrue&& dtrue, DFalse&& dfalse) {
   split_lod_tensor_into(executor, dy, mask, options, dtrue, dfalse);
+}
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>, class DTrue,
+          class DFalse>
+void merge_lod_tensor_grad_into(const E& executor, const DY& dy, const Mask& mask, DTrue&& dtrue, DFalse&& dfalse) {
+  split_lod_tensor_into(executor, dy, mask, dtrue, dfalse);
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
 auto merge_lod_tensor_grad(const E& executor, const DY& dy, const Mask& mask, const SplitBranchOptions& options = {}) {
@@ -229,10 +256,10 @@ inline LoDTensorDesc infer_merge_lod_tensor(const LoDTensorDesc& in_true, const 
         {"merge_lod_tensor: in_false has ", other.levels, " levels, expected ", y.levels, " as in_true has"}));
   }
   y.row_shape = infer::common_row_shape(other.row_shape, y.row_shape, "merge_lod_tensor: in_false");
-  operation::check_merged_level(options);
+  const int level = operation::merged_level(options, y.levels);
   y.rows = infer::sum(y.rows, other.rows, "merge_lod_tensor");
   operation::infer_mask(y, mask, "merge_lod_tensor");
-  y.levels += options.level;
+  y.levels += level;
   return y;
 }
 
