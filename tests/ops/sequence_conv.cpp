@@ -220,6 +220,28 @@ TEST_CASE("sequence_conv_grad: rounds once, however many rows; without padding t
   CHECK(dpadding.shape() == lod::Shape{2});
 }
 
+TEST_CASE("sequence_conv: the padding may be a tensor, a view of its rows or a pointer; options may be left out") {
+  Engine engine(4);
+  const auto x = small_integers<float>(engine, LoD::from_lengths({{2, 0, 3}}), {2});
+  const auto filter = small_integers<float>(engine, {6, 3}), rows = small_integers<float>(engine, {5, 2}),
+             dy = small_integers<float>(engine, {5, 3});
+  const auto padding = lod::select(rows, {1, 2});
+  const LoDTensor<float>* none = nullptr;
+  for_each_executor([&](const auto& executor) {
+    const auto expected = lod::sequence_conv(executor, x, filter, {.padding = &padding});
+    CHECK(same_bits(lod::sequence_conv(executor, x, filter, {.padding = padding}), expected));
+    CHECK(same_bits(lod::sequence_conv(executor, x, filter, {.padding = rows.slice(1, 3)}), expected));
+    CHECK(same_bits(lod::sequence_conv(executor, x, filter, {.padding = none}), lod::sequence_conv(x, filter)));
+    const auto gradients = lod::sequence_conv_grad(executor, dy, x, filter, {.padding = rows.slice(1, 3)});
+    CHECK(gradients.dpadding.rows() == 2);
+    LoDTensor<float> dx, dfilter, dpadding;
+    lod::sequence_conv_grad_into(executor, dy, x, filter, dx, dfilter);
+    CHECK(same_bits(dfilter, lod::sequence_conv_grad(executor, dy, x, filter).dfilter));
+    lod::sequence_conv_grad_into(executor, dy, x, filter, dx, dfilter, dpadding);
+    CHECK(same_bits(dpadding, gradients.dpadding));
+  });
+}
+
 TEST_CASE("sequence_conv: a second call allocates nothing") {
   for (const int threads : thread_counts) {
     CountingResource resource;

@@ -7,6 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/argument_list.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 namespace lod::op {
 struct sequence_conv : elements::Floating {};
@@ -31,7 +33,7 @@ struct ConvOptions {
   std::int64_t context_start = -1;  ///< its first row, counted from the row that it belongs to
   /// The rows before and behind every sequence: max(0, -context_start) that come before its first row, then
   /// max(0, context_start + context_length - 1) that follow its last. None given: zeros.
-  const LoDTensor<T, Device>* padding = nullptr;
+  OptionalTensor<T, Device> padding = nullptr;
   int level = -1;  ///< the level whose sequences the windows do not leave
 };
 
@@ -104,11 +106,6 @@ kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Opti
   return window;
 }
 
-template <class Options>
-auto padding_data(const Options& options) {
-  return options.padding ? options.padding->data() : nullptr;
-}
-
 }  // namespace operation
 
 /// The window of each row, its rows one behind the other, times `filter`: y[t] = {x[t + start], x[t + start + 1], ...}
@@ -129,8 +126,7 @@ void sequence_conv_into(const E& executor, const X& x, const Filter& filter,
   const auto window = operation::check_conv(view, weights, options, "sequence_conv");
   const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, weights.row_shape());
   kernel::SequenceConv<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
-                               window, operation::padding_data(options), weights.data(), weights.row_size(),
-                               out.data());
+                               window, options.padding.data(), weights.data(), weights.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Filter, class Y>
 void sequence_conv_into(const E& executor, const X& x, const Filter& filter, Y&& y) {
@@ -169,7 +165,7 @@ void conv_grad_into(const E& executor, const View& dy, const View& x, const Filt
                                         out.data());
   const auto out_filter = prepare(executor, dfilter, filter_rows, filter.row_shape());
   kernel::SequenceConvFilterGrad<E>::run(executor, x.data(), dy.data(), sequences, x.row_size(), window,
-                                         padding_data(options), columns, out_filter.data());
+                                         options.padding.data(), columns, out_filter.data());
   if (!dpadding) return;
   const auto out_padding = prepare(executor, *dpadding, padding_rows, x.row_shape());
   kernel::SequenceConvPaddingGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
@@ -196,6 +192,17 @@ void sequence_conv_grad_into(const E& executor, const DY& dy, const X& x, const 
                              const ConvOptions<value_type_t<X>, device_t<X>>& options, DX&& dx, DFilter&& dfilter) {
   operation::conv_grad_into(executor, dy.view(), x.view(), filter.view(), options, dx, dfilter,
                             static_cast<LoDTensor<value_type_t<X>, device_t<X>>*>(nullptr));
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter, class DX, class DFilter, class DPadding>
+  requires LoDTensorLike<std::remove_cvref_t<DX>>
+void sequence_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filter& filter, DX&& dx,
+                             DFilter&& dfilter, DPadding&& dpadding) {
+  sequence_conv_grad_into(executor, dy, x, filter, ConvOptions<value_type_t<X>, device_t<X>>{}, dx, dfilter, dpadding);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter, class DX, class DFilter>
+void sequence_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filter& filter, DX&& dx,
+                             DFilter&& dfilter) {
+  sequence_conv_grad_into(executor, dy, x, filter, ConvOptions<value_type_t<X>, device_t<X>>{}, dx, dfilter);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
 ConvGrad<value_type_t<X>, device_t<X>> sequence_conv_grad(
