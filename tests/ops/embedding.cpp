@@ -84,6 +84,11 @@ TEST_CASE("embedding_grad: one row for each id, none for the padding") {
   CHECK(g.rows() == Numbers{3, 3, 1});
   CHECK(g.height() == 5);
   CHECK(g.value().row(2)[1] == 8);
+  for_each_executor([&](const auto& executor) {
+    lod::SelectedRows<float> all;
+    lod::embedding_grad_into(executor, dy, ids, 5, all);
+    CHECK(all.rows() == Numbers{3, 0, 3, 1});
+  });
 }
 
 TEST_CASE("embedding_grad: against differences, repeated ids included") {

@@ -289,6 +289,16 @@ TEST_CASE("embedding_pool: bad arguments throw and change nothing; a view may be
     return [&, options] { lod::embedding_pool_into(executor, table, list, PoolType::SUM, options, y); };
   };
   check_throws<lod::InvalidLoD>(pool(plain), "embedding_pool: the tensor has no level", y);
+  const auto no_type = static_cast<PoolType>(99);
+  check_throws<lod::OutOfRange>([&] { lod::embedding_pool_into(executor, table, ids, no_type, {}, y); },
+                                "embedding_pool: PoolType 99, expected SUM to LAST", y);
+  check_throws<lod::OutOfRange>(
+      [&] { lod::embedding_pool_weights_grad_into(executor, dy, table, ids, no_type, {}, y); },
+      "embedding_pool_weights_grad: PoolType 99, expected SUM to LAST", y);
+  check_throws<lod::OutOfRange>([&] { lod::embedding_pool_grad(executor, dy, ids, 3, no_type); },
+                                "embedding_pool_grad: PoolType 99, expected SUM to LAST", y);
+  check_throws<std::invalid_argument>([&] { lod::embedding_pool_grad(executor, dy, ids, 3, PoolType::MIN); },
+                                      "use embedding_max_pool_grad or embedding_min_pool_grad with the index", y);
   check_throws<lod::OutOfRange>(pool(ids, {.level = 1}), "level 1 of a LoD with 1 levels", y);
   check_throws<lod::ShapeMismatch>(pool(pairs), "embedding_pool: ids: rows of shape {2}, expected one id a row", y);
   check_throws<lod::ShapeMismatch>(pool(ids, {.weights = dy}),
@@ -315,8 +325,8 @@ TEST_CASE("embedding_pool: bad arguments throw and change nothing; a view may be
   };
   check_throws<lod::ShapeMismatch>(grad(other, PoolType::SUM), "embedding_pool_grad: dy: 3 rows, expected 2",
                                    dtable.value());
-  check_throws<std::invalid_argument>(grad(dy, PoolType::MAX), "use embedding_max_pool_grad with the index",
-                                      dtable.value());
+  check_throws<std::invalid_argument>(
+      grad(dy, PoolType::MAX), "use embedding_max_pool_grad or embedding_min_pool_grad with the index", dtable.value());
   check_throws<lod::ShapeMismatch>(
       [&] {
         lod::embedding_pool_weights_grad_into(executor, LoDTensor<float>({2, 5}), table, ids, PoolType::SUM, {}, y);

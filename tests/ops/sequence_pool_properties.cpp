@@ -13,6 +13,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -266,9 +268,9 @@ TEST_CASE("sequence_pool: the text of an error says what and where, and the outp
   check_throws<lod::InvalidLoD>([&] { lod::sequence_pool_into(executor, plain, PoolType::SUM, y); },
                                 "sequence_pool: the tensor has no level", y);
   check_throws<lod::OutOfRange>([&] { lod::sequence_pool_into(executor, x, PoolType::SUM, {.level = 1}, y); },
-                                "level 1 of a LoD with 1 levels", y);
+                                "level 1 of a LoD with 1 levels, expected -1 to 0", y);
   check_throws<lod::OutOfRange>([&] { lod::sequence_max_pool_into(executor, x, {.level = -2}, y, which); },
-                                "level -2 of a LoD with 1 levels", y);
+                                "level -2 of a LoD with 1 levels, expected -1 to 0", y);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_pool_grad_into(executor, dy, index, PoolType::SUM, {}, y); },
                                    "sequence_pool_grad: dy: 3 rows, expected 2", y);
   check_throws<std::invalid_argument>([&] { lod::sequence_pool_grad_into(executor, dy, index, PoolType::MAX, {}, y); },
@@ -287,6 +289,56 @@ TEST_CASE("sequence_pool: the text of an error says what and where, and the outp
                                    "output: a view of shape {3, 2}", y);
   check_throws<lod::InvalidLoD>([&] { lod::sequence_min_pool_into(executor, plain, {}, y, three); },
                                 "sequence_min_pool: the tensor has no level", y);
+}
+
+TEST_CASE("sequence_pool: errors name the operation that was called, and what it takes instead") {
+  const LoD index = LoD::from_lengths({{2, 0}});
+  const LoDTensor<float> x(index, {2}), plain({3, 2}), dy({2, 2});
+  LoDTensor<float> y({1, 2});
+  LoDTensor<std::int64_t> which({2, 2});  // the second sequence is empty: expected -1
+  const lod::CpuExecutor executor(1);
+  check_throws<lod::InvalidLoD>([&] { lod::sequence_first_step_into(executor, plain, y); },
+                                "sequence_first_step: the tensor has no level", y);
+  check_throws<lod::InvalidLoD>([&] { lod::sequence_last_step_into(executor, plain, y); },
+                                "sequence_last_step: the tensor has no level", y);
+  check_throws<lod::InvalidLoD>([&] { lod::infer_sequence_first_step(lod::describe(plain)); },
+                                "sequence_first_step: the tensor has no level", y);
+  check_throws<lod::InvalidLoD>([&] { lod::sequence_pool_grad_into(executor, dy, LoD(), PoolType::SUM, y); },
+                                "sequence_pool_grad: lod: the tensor has no level", y);
+  check_throws<lod::InvalidLoD>([&] { lod::sequence_max_pool_grad_into(executor, dy, which, LoD(), y); },
+                                "sequence_max_pool_grad: lod: the tensor has no level", y);
+  check_throws<lod::InvalidLoD>([&] { lod::sequence_min_pool_grad_into(executor, dy, which, LoD(), y); },
+                                "sequence_min_pool_grad: lod: the tensor has no level", y);
+  check_throws<lod::OutOfRange>([&] { lod::sequence_min_pool_grad_into(executor, dy, which, index, y); },
+                                "sequence_min_pool_grad: index 0 of sequence 1, expected -1, the sequence is empty", y);
+  check_throws<std::invalid_argument>([&] { lod::sequence_pool_grad_into(executor, dy, index, PoolType::MIN, y); },
+                                      "use sequence_max_pool_grad or sequence_min_pool_grad with the index", y);
+  for (const int number : {-1, 7, 99}) {
+    const auto type = static_cast<PoolType>(number);
+    const std::string text = ": PoolType " + std::to_string(number) + ", expected SUM to LAST";
+    check_throws<lod::OutOfRange>([&] { lod::sequence_pool_into(executor, x, type, y); },
+                                  ("sequence_pool" + text).c_str(), y);
+    check_throws<lod::OutOfRange>([&] { lod::sequence_pool_grad_into(executor, dy, index, type, y); },
+                                  ("sequence_pool_grad" + text).c_str(), y);
+    check_throws<lod::OutOfRange>([&] { lod::infer_sequence_pool(lod::describe(x), type); },
+                                  ("sequence_pool" + text).c_str(), y);
+  }
+}
+
+TEST_CASE("sequence_pool_grad, sequence_max_pool_grad: options may be left out") {
+  Engine engine(3);
+  const auto x = small_integers<float>(engine, LoD::from_lengths({{2, 1}, {2, 0, 3}}), {2});
+  const auto dy = small_integers<float>(engine, {3, 2});
+  for_each_executor([&](const auto& executor) {
+    LoDTensor<float> dx;
+    lod::sequence_pool_grad_into(executor, dy, x.lod(), PoolType::SQRT, dx);
+    CHECK(same_bits(dx, lod::sequence_pool_grad(dy, x.lod(), PoolType::SQRT)));
+    const auto greatest = lod::sequence_max_pool(x), least = lod::sequence_min_pool(x);
+    lod::sequence_max_pool_grad_into(executor, dy, greatest.index, x.lod(), dx);
+    CHECK(same_bits(dx, lod::sequence_max_pool_grad(dy, greatest.index, x.lod())));
+    lod::sequence_min_pool_grad_into(executor, dy, least.index, x.lod(), dx);
+    CHECK(same_bits(dx, lod::sequence_min_pool_grad(dy, least.index, x.lod())));
+  });
 }
 
 TEST_CASE("sequence_pool: a view as the output must have the shape and the levels of the result") {

@@ -273,6 +273,22 @@ TEST_CASE("sequence_sort, sequence_topk: bad arguments throw and change nothing"
                                 "sequence_topk_grad: lod: the tensor has no level", y);
 }
 
+TEST_CASE("sequence_sort, sequence_topk_grad: options may be left out") {
+  const auto x = LoDTensor<int>::from_nested(std::vector<std::vector<int>>{{3, 1, 2}, {}, {7, 5}});
+  for_each_executor([&](const auto& executor) {
+    LoDTensor<int> y, dx;
+    LoDTensor<std::int64_t> index;
+    lod::sequence_sort_into(executor, x, y, index);
+    CHECK(same_bits(y, lod::sequence_sort(x)));
+    CHECK(same_bits(index, lod::sequence_argsort(x)));
+    lod::sequence_sort_into(executor, x, lod::SortOptions{.descending = true}, y);
+    CHECK(y.data()[0] == 3);
+    const auto top = lod::sequence_topk(x, 2);
+    lod::sequence_topk_grad_into(executor, top.values, top.index, x.lod(), 2, dx);
+    CHECK(same_bits(dx, lod::sequence_topk_grad(top.values, top.index, x.lod(), 2)));
+  });
+}
+
 TEST_CASE("sequence_sort, sequence_topk: views as outputs") {
   const auto x = LoDTensor<int>::from_nested(std::vector<std::vector<int>>{{3, 1, 2}, {7, 5}});
   LoDTensor<int> y(x.lod(), {}), top(LoD::from_lengths({{2, 2}}), {}), other(LoD::from_lengths({{2, 3}}), {});

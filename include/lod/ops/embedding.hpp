@@ -103,6 +103,11 @@ void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::in
   }
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
+void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height,
+                         SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
+  embedding_grad_into(executor, dy, ids, height, EmbeddingOptions{}, dtable);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
 SelectedRows<value_type_t<X>, device_t<X>> embedding_grad(const E& executor, const X& dy, const Ids& ids,
                                                           std::int64_t height, const EmbeddingOptions& options = {}) {
   SelectedRows<value_type_t<X>, device_t<X>> dtable(executor.resource());

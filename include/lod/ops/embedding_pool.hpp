@@ -215,15 +215,16 @@ Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& 
 /// weights), type)`: so the zero row of `padding_idx` counts in AVERAGE, SQRT, MAX and MIN, and a weighted AVERAGE is
 /// divided by the number of ids, not by the sum of the weights. An empty sequence gives `pad_value`.
 ///
-/// Time: one look at each row that is named. Throws InvalidLoD where the ids have no level, OutOfRange for the level
-/// and for an id outside [0, table.rows()), ShapeMismatch unless there is one id a row and one weight for each id; then
-/// nothing is changed. The output must not overlap the arguments. Semantics: the framework operators
-/// fused_embedding_seq_pool (SUM) and EmbeddingBag.
+/// Time: one look at each row that is named. Throws InvalidLoD where the ids have no level, OutOfRange for the level,
+/// for a number that is no PoolType and for an id outside [0, table.rows()), ShapeMismatch unless there is one id a row
+/// and one weight for each id; then nothing is changed. The output must not overlap the arguments. Semantics: the
+/// framework operators fused_embedding_seq_pool (SUM) and EmbeddingBag.
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, PoolType type,
                          const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& y) {
   using T = value_type_t<Table>;
   detail::check_elements<op::embedding_pool, T>();
+  operation::check_pool_type(type, "embedding_pool");
   const auto rows = table.view();
   const auto list = ids.view();
   const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, "embedding_pool");
@@ -309,9 +310,7 @@ void embedding_pool_grad_into(const E& executor, const X& dy, const Ids& ids, st
                               SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
   constexpr const char* what = "embedding_pool_grad";
   detail::check_elements<op::embedding_pool_grad, value_type_t<X>>();
-  if (type == PoolType::MAX || type == PoolType::MIN) {
-    throw std::invalid_argument("embedding_pool_grad: of MAX and MIN, use embedding_max_pool_grad with the index");
-  }
+  operation::check_sums_or_steps(type, what, "embedding_max_pool_grad or embedding_min_pool_grad");
   const auto view = dy.view();
   const auto list = ids.view();
   const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, what);
@@ -397,6 +396,7 @@ void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Tabl
   constexpr const char* what = "embedding_pool_weights_grad";
   using T = value_type_t<X>;
   detail::check_elements<op::embedding_pool_weights_grad, T>();
+  operation::check_pool_type(type, what);
   static_assert(std::same_as<value_type_t<Table>, T>,
                 "embedding_pool_weights_grad: dy and the table must have one element type");
   const auto view = dy.view();
@@ -465,8 +465,9 @@ infer::Batch infer_embedding_pool(const LoDTensorDesc& table, const LoDTensorDes
 }  // namespace operation
 
 /// What `embedding_pool` gives, described: see <lod/infer.hpp>, also for the following.
-inline LoDTensorDesc infer_embedding_pool(const LoDTensorDesc& table, const LoDTensorDesc& ids, PoolType,
+inline LoDTensorDesc infer_embedding_pool(const LoDTensorDesc& table, const LoDTensorDesc& ids, PoolType type,
                                           const EmbeddingPoolDescOptions& options = {}) {
+  operation::check_pool_type(type, "embedding_pool");
   return operation::infer_embedding_pool<op::embedding_pool>(table, ids, options, "embedding_pool");
 }
 inline MaxPoolDesc infer_embedding_max_pool(const LoDTensorDesc& table, const LoDTensorDesc& ids,

@@ -11,6 +11,8 @@
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 
 namespace lod::op {
@@ -66,6 +68,38 @@ template <class Executor>
 struct DividePooled : Missing<Executor> {};
 }  // namespace kernel
 
+namespace operation {
+
+/// Throws OutOfRange for a number that is none of the types.
+inline void check_pool_type(PoolType type, const char* what) {
+  if (type < PoolType::SUM || type > PoolType::LAST) {
+    throw OutOfRange(detail::text({what, ": PoolType ", static_cast<int>(type), ", expected SUM to LAST"}));
+  }
+}
+
+/// The same for gradients. Throws also std::invalid_argument for MAX and MIN, those of which `others` give.
+inline void check_sums_or_steps(PoolType type, const char* what, const char* others) {
+  check_pool_type(type, what);
+  if (type == PoolType::MAX || type == PoolType::MIN) {
+    throw std::invalid_argument(detail::text({what, ": of MAX and MIN, use ", others, " with the index"}));
+  }
+}
+
+template <class Op, Executor E, LoDTensorLike X, class Y>
+void pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, const char* what, Y&& y) {
+  detail::check_elements<Op, value_type_t<X>>();
+  using T = value_type_t<X>;
+  check_pool_type(type, what);
+  const auto view = x.view();
+  check_has_level(view, what);
+  const int level = detail::resolve_level(options.level, view.levels());
+  const auto out = prepare(executor, y, LevelsAbove{view.lod_view(), level}, view.row_shape());
+  kernel::SequencePool<E>::run(executor, view.data(), segments(executor, view, level), view.row_size(), type,
+                               options.pad_value.to<T>(), out.data());
+}
+
+}  // namespace operation
+
 /// One row for each sequence of `level`, pooled from all rows under it: y[i] = pool(the rows of sequence i). Row shape
 /// as x; LoD: the levels of x above `level`.
 ///
@@ -73,17 +107,10 @@ struct DividePooled : Missing<Executor> {};
 /// long ones: the bits depend neither on threads nor on the rest of the batch, and the error does not grow with the
 /// length. float16 and bfloat16 are summed as float, integers as int64; AVERAGE and SQRT of integers are truncated.
 /// An empty sequence gives `pad_value`. One pass over x, no synchronisation. The output must not overlap x.
-/// Throws InvalidLoD where x has no level, OutOfRange for the level.
+/// Throws InvalidLoD where x has no level, OutOfRange for the level and for a number that is no PoolType.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, Y&& y) {
-  detail::check_elements<op::sequence_pool, value_type_t<X>>();
-  using T = value_type_t<X>;
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_pool");
-  const int level = detail::resolve_level(options.level, view.levels());
-  const auto out = operation::prepare(executor, y, operation::LevelsAbove{view.lod_view(), level}, view.row_shape());
-  kernel::SequencePool<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(), type,
-                               options.pad_value.to<T>(), out.data());
+  operation::pool_into<op::sequence_pool>(executor, x, type, options, "sequence_pool", y);
 }
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_pool_into(const E& executor, const X& x, PoolType type, Y&& y) {
@@ -104,36 +131,42 @@ auto sequence_pool(const X& x, PoolType type, const PoolOptions& options = {}) {
 /// The first row of each sequence: `sequence_pool` with FIRST.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_first_step_into(const E& executor, const X& x, const PoolOptions& options, Y&& y) {
-  sequence_pool_into(executor, x, PoolType::FIRST, options, y);
+  operation::pool_into<op::sequence_first_step>(executor, x, PoolType::FIRST, options, "sequence_first_step", y);
 }
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_first_step_into(const E& executor, const X& x, Y&& y) {
-  sequence_pool_into(executor, x, PoolType::FIRST, y);
+  sequence_first_step_into(executor, x, PoolOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-auto sequence_first_step(const E& executor, const X& x, const PoolOptions& options = {}) {
-  return sequence_pool(executor, x, PoolType::FIRST, options);
+LoDTensor<value_type_t<X>, device_t<X>> sequence_first_step(const E& executor, const X& x,
+                                                            const PoolOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_first_step_into(executor, x, options, y);
+  return y;
 }
 template <LoDTensorLike X>
 auto sequence_first_step(const X& x, const PoolOptions& options = {}) {
-  return sequence_pool(x, PoolType::FIRST, options);
+  return sequence_first_step(default_executor<device_t<X>>(), x, options);
 }
 /// The last row of each sequence: `sequence_pool` with LAST.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_last_step_into(const E& executor, const X& x, const PoolOptions& options, Y&& y) {
-  sequence_pool_into(executor, x, PoolType::LAST, options, y);
+  operation::pool_into<op::sequence_last_step>(executor, x, PoolType::LAST, options, "sequence_last_step", y);
 }
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_last_step_into(const E& executor, const X& x, Y&& y) {
-  sequence_pool_into(executor, x, PoolType::LAST, y);
+  sequence_last_step_into(executor, x, PoolOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-auto sequence_last_step(const E& executor, const X& x, const PoolOptions& options = {}) {
-  return sequence_pool(executor, x, PoolType::LAST, options);
+LoDTensor<value_type_t<X>, device_t<X>> sequence_last_step(const E& executor, const X& x,
+                                                           const PoolOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
+  sequence_last_step_into(executor, x, options, y);
+  return y;
 }
 template <LoDTensorLike X>
 auto sequence_last_step(const X& x, const PoolOptions& options = {}) {
-  return sequence_pool(x, PoolType::LAST, options);
+  return sequence_last_step(default_executor<device_t<X>>(), x, options);
 }
 
 namespace operation {
@@ -202,22 +235,26 @@ auto sequence_min_pool(const X& x, const PoolOptions& options = {}) {
 /// The gradient of `sequence_pool` for the sequences of `lod`, which is that of its x: dx has the rows and levels of
 /// `lod`. SUM gives every row of a sequence its dy, AVERAGE and SQRT divide as they did, FIRST and LAST give it to one
 /// row and 0 to the others. The rows of an empty sequence do not exist, so its dy goes nowhere. `dx` must not overlap
-/// dy. Throws ShapeMismatch unless dy has one row for each sequence of `level`; std::invalid_argument for MAX and MIN,
-/// whose gradients need the index (`sequence_max_pool_grad`, `sequence_min_pool_grad`).
+/// dy. Throws InvalidLoD where `lod` has no level, OutOfRange as `sequence_pool`, ShapeMismatch unless dy has one row
+/// for each sequence of `level`; std::invalid_argument for MAX and MIN, whose gradients need the index
+/// (`sequence_max_pool_grad`, `sequence_min_pool_grad`).
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_pool_grad_into(const E& executor, const X& dy, const LoD& lod, PoolType type, const PoolOptions& options,
                              Y&& dx) {
   detail::check_elements<op::sequence_pool_grad, value_type_t<X>>();
+  operation::check_sums_or_steps(type, "sequence_pool_grad", "sequence_max_pool_grad or sequence_min_pool_grad");
   const auto view = dy.view();
-  if (type == PoolType::MAX || type == PoolType::MIN) {
-    throw std::invalid_argument("sequence_pool_grad: of MAX and MIN, use sequence_max_pool_grad with the index");
-  }
+  operation::check_has_level(lod, "sequence_pool_grad: lod");
   const int level = detail::resolve_level(options.level, lod.levels());
   operation::check_row_count(view.rows(), lod.size(level), "sequence_pool_grad: dy");
   const LoDView sequences = lod.view();
   const auto out = operation::prepare(executor, dx, operation::SameLevels{sequences}, view.row_shape());
   kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::segments(executor, out, level), view.row_size(),
                                    type, out.data());
+}
+template <Executor E, LoDTensorLike X, class Y>
+void sequence_pool_grad_into(const E& executor, const X& dy, const LoD& lod, PoolType type, Y&& dx) {
+  sequence_pool_grad_into(executor, dy, lod, type, PoolOptions{}, dx);
 }
 template <Executor E, LoDTensorLike X>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_pool_grad(const E& executor, const X& dy, const LoD& lod,
@@ -231,35 +268,51 @@ auto sequence_pool_grad(const X& dy, const LoD& lod, PoolType type, const PoolOp
   return sequence_pool_grad(default_executor<device_t<X>>(), dy, lod, type, options);
 }
 
-/// The gradient of `sequence_max_pool`: dx, with the rows and levels of `lod`, has dy at the rows that won, for each
-/// column, and 0 elsewhere. Throws ShapeMismatch where dy or index do not fit, OutOfRange for an index that is neither
-/// -1 nor a row of its sequence; on a GPU, where nobody waits to look, such an index counts as -1.
-template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
-void sequence_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod,
-                                 const PoolOptions& options, Y&& dx) {
-  detail::check_elements<op::sequence_max_pool_grad, value_type_t<X>>();
+namespace operation {
+template <bool minimum, Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
+void extreme_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod,
+                            const PoolOptions& options, Y&& dx) {
+  detail::check_elements<std::conditional_t<minimum, op::sequence_min_pool_grad, op::sequence_max_pool_grad>,
+                         value_type_t<X>>();
   const auto view = dy.view();
   const auto winners = index.view();
+  check_has_level(lod, minimum ? "sequence_min_pool_grad: lod" : "sequence_max_pool_grad: lod");
   const int level = detail::resolve_level(options.level, lod.levels());
-  operation::check_row_count(view.rows(), lod.size(level), "sequence_max_pool_grad: dy");
-  operation::check_row_count(winners.rows(), lod.size(level), "sequence_max_pool_grad: index");
-  operation::check_row_shape(winners.row_shape(), view.row_shape(), "sequence_max_pool_grad: index");
-  if constexpr (operation::on_cpu<E>) {
+  check_row_count(view.rows(), lod.size(level), minimum ? "sequence_min_pool_grad: dy" : "sequence_max_pool_grad: dy");
+  const char* const what = minimum ? "sequence_min_pool_grad: index" : "sequence_max_pool_grad: index";
+  check_row_count(winners.rows(), lod.size(level), what);
+  check_row_shape(winners.row_shape(), view.row_shape(), what);
+  if constexpr (on_cpu<E>) {
     const auto bounds = lod.view().absolute_offsets(level);
     const std::int64_t* winner = winners.data();
     for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
       for (std::int64_t column = 0; column < view.row_size(); ++column, ++winner) {
-        if (*winner != -1 && (*winner < bounds[i] || *winner >= bounds[i + 1])) {
-          throw OutOfRange(detail::text({"sequence_max_pool_grad: index ", *winner, " of sequence ", i,
-                                         ", expected -1 or a row from ", bounds[i], " to ", bounds[i + 1] - 1}));
-        }
+        if (*winner == -1 || (*winner >= bounds[i] && *winner < bounds[i + 1])) continue;
+        const std::string found = detail::text({what, " ", *winner, " of sequence ", i, ", expected -1"});
+        if (bounds[i] == bounds[i + 1]) throw OutOfRange(found + ", the sequence is empty");
+        throw OutOfRange(detail::text({found, " or a row from ", bounds[i], " to ", bounds[i + 1] - 1}));
       }
     }
   }
   const LoDView sequences = lod.view();
-  const auto out = operation::prepare(executor, dx, operation::SameLevels{sequences}, view.row_shape());
-  kernel::SequenceMaxPoolGrad<E>::run(executor, view.data(), winners.data(), operation::segments(executor, out, level),
+  const auto out = prepare(executor, dx, SameLevels{sequences}, view.row_shape());
+  kernel::SequenceMaxPoolGrad<E>::run(executor, view.data(), winners.data(), segments(executor, out, level),
                                       view.row_size(), out.data());
+}
+}  // namespace operation
+
+/// The gradient of `sequence_max_pool`: dx, with the rows and levels of `lod`, has dy at the rows that won, for each
+/// column, and 0 elsewhere. Throws InvalidLoD where `lod` has no level, ShapeMismatch where dy or index do not fit,
+/// OutOfRange for the level and for an index that is neither -1 nor a row of its sequence; on a GPU, where nobody waits
+/// to look, such an index counts as -1.
+template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
+void sequence_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod,
+                                 const PoolOptions& options, Y&& dx) {
+  operation::extreme_pool_grad_into<false>(executor, dy, index, lod, options, dx);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
+void sequence_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod, Y&& dx) {
+  operation::extreme_pool_grad_into<false>(executor, dy, index, lod, PoolOptions{}, dx);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_max_pool_grad(const E& executor, const X& dy, const Index& index,
@@ -277,16 +330,22 @@ auto sequence_max_pool_grad(const X& dy, const Index& index, const LoD& lod, con
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
 void sequence_min_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod,
                                  const PoolOptions& options, Y&& dx) {
-  sequence_max_pool_grad_into(executor, dy, index, lod, options, dx);
+  operation::extreme_pool_grad_into<true>(executor, dy, index, lod, options, dx);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
+void sequence_min_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod, Y&& dx) {
+  operation::extreme_pool_grad_into<true>(executor, dy, index, lod, PoolOptions{}, dx);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index>
-auto sequence_min_pool_grad(const E& executor, const X& dy, const Index& index, const LoD& lod,
-                            const PoolOptions& options = {}) {
-  return sequence_max_pool_grad(executor, dy, index, lod, options);
+LoDTensor<value_type_t<X>, device_t<X>> sequence_min_pool_grad(const E& executor, const X& dy, const Index& index,
+                                                               const LoD& lod, const PoolOptions& options = {}) {
+  LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
+  sequence_min_pool_grad_into(executor, dy, index, lod, options, dx);
+  return dx;
 }
 template <LoDTensorLike X, LoDTensorLike Index>
 auto sequence_min_pool_grad(const X& dy, const Index& index, const LoD& lod, const PoolOptions& options = {}) {
-  return sequence_max_pool_grad(dy, index, lod, options);
+  return sequence_min_pool_grad(default_executor<device_t<X>>(), dy, index, lod, options);
 }
 
 /// What `sequence_max_pool` and `sequence_min_pool` give, described.
@@ -296,14 +355,16 @@ struct MaxPoolDesc {
 };
 
 /// What `sequence_pool` gives, described: see <lod/infer.hpp>, also for all that follows it here.
-inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType, const PoolOptions& options = {}) {
+inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType type, const PoolOptions& options = {}) {
+  operation::check_pool_type(type, "sequence_pool");
   return infer::batch_for<op::sequence_pool>(x, "sequence_pool").pooled(options.level, "sequence_pool");
 }
 inline LoDTensorDesc infer_sequence_first_step(const LoDTensorDesc& x, const PoolOptions& options = {}) {
-  return infer_sequence_pool(x, PoolType::FIRST, options);
+  return infer::batch_for<op::sequence_first_step>(x, "sequence_first_step")
+      .pooled(options.level, "sequence_first_step");
 }
 inline LoDTensorDesc infer_sequence_last_step(const LoDTensorDesc& x, const PoolOptions& options = {}) {
-  return infer_sequence_pool(x, PoolType::LAST, options);
+  return infer::batch_for<op::sequence_last_step>(x, "sequence_last_step").pooled(options.level, "sequence_last_step");
 }
 inline MaxPoolDesc infer_sequence_max_pool(const LoDTensorDesc& x, const PoolOptions& options = {}) {
   const infer::Batch values =

@@ -17,6 +17,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace lod::op {
 struct sequence_sort : elements::Arithmetic {};
@@ -133,6 +134,11 @@ void sequence_sort_into(const E& executor, const X& x, const SortOptions& option
   const auto values = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
   kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
                                values.data(), static_cast<std::int64_t*>(nullptr));
+}
+template <Executor E, LoDTensorLike X, class Y, class Index>
+  requires(!std::same_as<std::remove_cvref_t<Y>, SortOptions>)
+void sequence_sort_into(const E& executor, const X& x, Y&& y, Index&& index) {
+  sequence_sort_into(executor, x, SortOptions{}, y, index);
 }
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_sort_into(const E& executor, const X& x, Y&& y) {
@@ -291,6 +297,11 @@ void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index
                                                      {parts.offsets, static_cast<std::size_t>(parts.size) + 1});
   operation::sort_grad_into(executor, view, index.view(), parts, offsets.data(), sequences, level, "sequence_topk_grad",
                             dx);
+}
+template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
+void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
+                             DX&& dx) {
+  sequence_topk_grad_into(executor, dy, index, lod, k, TopKOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index>
 LoDTensor<value_type_t<DY>, device_t<DY>> sequence_topk_grad(const E& executor, const DY& dy, const Index& index,
