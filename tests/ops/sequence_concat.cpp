@@ -154,6 +154,16 @@ TEST_CASE("sequence_concat_grad: agrees with differences, for each argument") {
         },
         [&](const auto& dy) { return lod::sequence_concat_grad(dy, lods)[i]; });
   }
+  const auto y = lod::sequence_concat(x);
+  const auto dxs = lod::sequence_concat_grad(y, {lods[0], lods[1], lods[2]});
+  for_each_executor([&](const auto& executor) {
+    std::vector<LoDTensor<double>> outputs(3);
+    lod::sequence_concat_grad_into(executor, y, {lods[0], lods[1], lods[2]}, outputs);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(same_bits(dxs[i], x[i]));
+      CHECK(same_bits(outputs[i], x[i]));
+    }
+  });
 }
 
 TEST_CASE("sequence_concat: bad arguments throw and change nothing") {

@@ -48,6 +48,17 @@ TEST_CASE("sequence_erase: ids leave their sentences, which stay in their articl
   const auto y = lod::sequence_erase(x, Numbers{3, 6, 1});
   CHECK(same_bits(
       y, LoDTensor<std::int64_t>::from_nested(std::vector<std::vector<Numbers>>{{{2, 2}, {}, {9}}, {}, {{}, {0}}})));
+  CHECK(same_bits(lod::sequence_erase(x, {3, 6, 1}), y));
+  const std::int64_t tokens[] = {3, 6, 1};
+  for_each_executor([&](const auto& executor) {
+    CHECK(same_bits(lod::sequence_erase(executor, x, tokens), y));
+    CHECK(same_bits(lod::sequence_erase_and_wait(executor, x, {3, 6, 1}), y));
+    auto z = lod::sequence_erase(x, Numbers{});
+    lod::sequence_erase_into(executor, x, {3, 6, 1}, z);
+    CHECK(same_bits(z, y));
+    lod::sequence_erase_and_wait_into(executor, x, {1}, z);
+    CHECK(same_bits(z, lod::sequence_erase(x, Numbers{1})));
+  });
   const auto slice = lod::sequence_erase(x.slice({2}), std::array{0});
   CHECK(same_bits(slice, LoDTensor<std::int64_t>::from_nested(std::vector<std::vector<Numbers>>{{{6, 1}, {1}}})));
 }

@@ -55,11 +55,18 @@ TEST_CASE("sequence_mask: the cases of PaddlePaddle's tests, for every type") {
   });
 }
 
-TEST_CASE("sequence_mask: lengths as a vector, a span, a slice, with levels, and from sequence_pad") {
+TEST_CASE("sequence_mask: lengths as a vector, a span, a list in braces, a slice, with levels, and from sequence_pad") {
   const Numbers numbers = {2, 0, 3};
   CHECK(lod::sequence_mask<float>(numbers).shape() == lod::Shape{3, 3});
   CHECK(
       same_bits(lod::sequence_mask(numbers), lod::sequence_mask<std::int64_t>(std::span<const std::int64_t>(numbers))));
+  CHECK(same_bits(lod::sequence_mask(numbers), lod::sequence_mask({2, 0, 3})));
+  CHECK(lod::sequence_mask<float>({2, 0, 3}, {.max_length = 4}).shape() == lod::Shape{3, 4});
+  for_each_executor([&](const auto& executor) {
+    LoDTensor<float> y;
+    lod::sequence_mask_into(executor, {2, 0, 3}, y);
+    CHECK(same_bits(y, lod::sequence_mask<float>(executor, {2, 0, 3})));
+  });
   const auto lengths = LoDTensor<std::int64_t>::from_values(LoD::from_lengths({{2, 1}}), {}, numbers);
   const auto mask = lod::sequence_mask<bool>(lengths);
   CHECK(mask.lod() == lengths.lod());

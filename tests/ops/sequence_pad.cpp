@@ -151,7 +151,7 @@ TEST_CASE("sequence_unpad: the cases of PaddlePaddle's tests") {
   check({4, 5, 3, 3, 6}, {0, 4, 3, 0});
 }
 
-TEST_CASE("sequence_unpad: lengths as a tensor, a view, a vector, a span") {
+TEST_CASE("sequence_unpad: lengths as a tensor, a view, a vector, a span, a list in braces") {
   const auto dense = LoDTensor<int>::from_values(LoD(), {3}, std::vector<int>{1, 2, 0, 3, 0, 0});
   const std::vector<std::int64_t> lengths = {2, 1};
   const auto tensor = LoDTensor<std::int64_t>::from_values(LoD(), {}, lengths);
@@ -161,7 +161,11 @@ TEST_CASE("sequence_unpad: lengths as a tensor, a view, a vector, a span") {
     CHECK(same_bits(lod::sequence_unpad(executor, dense, tensor.view()), expected));
     CHECK(same_bits(lod::sequence_unpad(executor, dense, lengths), expected));
     CHECK(same_bits(lod::sequence_unpad(executor, dense, std::span<const std::int64_t>(lengths)), expected));
+    CHECK(same_bits(lod::sequence_unpad(executor, dense, {2, 1}), expected));
+    CHECK(same_bits(lod::sequence_unpad_grad(executor, expected, {2, 1}, 3), dense));
   });
+  CHECK(same_bits(lod::sequence_unpad(dense, {2, 1}), expected));
+  CHECK(same_bits(lod::sequence_unpad_grad(expected, {2, 1}, 3, {.side = Side::RIGHT}), dense));
   // A part of a dense block, with levels of its own.
   const auto batch =
       LoDTensor<int>::from_values(LoD::from_lengths({{1, 2}}), {3}, std::vector<int>{9, 9, 9, 1, 2, 0, 3, 0, 0});
@@ -330,6 +334,8 @@ TEST_CASE("infer_sequence_pad: allows what the operations give, and refuses what
   CHECK(lod::infer_sequence_pad(x, {.padded_length = 4}).dense == described(lod::DataType::FP64, {-1, 4, 2}));
   CHECK(lod::infer_sequence_pad(x).lengths == described(lod::DataType::INT64, {-1}));
   CHECK(lod::infer_sequence_unpad(described(lod::DataType::FP64, {6, 4, 2}), described_list(6)) ==
+        described(lod::DataType::FP64, {-1, 2}, 1));
+  CHECK(lod::infer_sequence_unpad(described(lod::DataType::FP64, {6, 4, 2}), described_list(6), {.side = Side::LEFT}) ==
         described(lod::DataType::FP64, {-1, 2}, 1));
   CHECK_THROWS_AS(lod::infer_sequence_pad(described(lod::DataType::FP32, {15})), lod::InvalidLoD);
   CHECK_THROWS_AS(lod::infer_sequence_pad(x, {.padded_length = -2}), lod::OutOfRange);

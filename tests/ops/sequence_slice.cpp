@@ -57,6 +57,16 @@ TEST_CASE("sequence_slice: sentences of articles, words of sentences") {
   CHECK(y.lod() == LoD::from_lengths({{2, 0, 1}, {2, 4, 3}}));
   CHECK(std::vector<int>(y.values().begin(), y.values().end()) == std::vector<int>{3, 4, 5, 6, 7, 8, 12, 13, 14});
 
+  CHECK(same_bits(lod::sequence_slice(x, {1, 0, 1}, {2, 0, 1}), y));
+  const std::int64_t firsts[] = {1, 0, 1};
+  for_each_executor([&](const auto& executor) {
+    LoDTensor<int> z;
+    lod::sequence_slice_into(executor, x, firsts, {2, 0, 1}, z);
+    CHECK(same_bits(z, y));
+    lod::sequence_slice_grad_into(executor, y, x.lod(), {1, 0, 1}, {2, 0, 1}, z);
+    CHECK(same_bits(z, lod::sequence_slice_grad(y, x.lod(), {1, 0, 1}, {2, 0, 1})));
+  });
+
   // Of the sentences of the first article, given as tensors.
   const auto offset = LoDTensor<std::int64_t>::from_nested(Numbers{0, 1, 1});
   const auto length = LoDTensor<std::int64_t>::from_nested(Numbers{2, 1, 3});

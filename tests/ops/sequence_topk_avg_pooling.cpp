@@ -100,6 +100,17 @@ TEST_CASE("sequence_topk_avg_pooling: two channels of two rows and three columns
   CHECK(y.shape() == lod::Shape{3, 4});
   CHECK(std::vector<float>(y.values().begin(), y.values().end()) ==
         std::vector<float>{3, 2.5F, 4, 4, 9, 8.5F, -1, -1.5F, 10, 5, 20, 10});
+  CHECK(same_bits(lod::sequence_topk_avg_pooling(x, batch.rows, batch.columns, {1, 2}, 2), y));
+  const auto dx = lod::sequence_topk_avg_pooling_grad(y, x, batch.rows, batch.columns, Numbers{1, 2}, 2);
+  for_each_executor([&](const auto& executor) {
+    LoDTensor<float> z;
+    lod::sequence_topk_avg_pooling_into(executor, x, batch.rows, batch.columns, {1, 2}, 2, z);
+    CHECK(same_bits(z, y));
+    lod::sequence_topk_avg_pooling_grad_into(executor, y, x, batch.rows, batch.columns, {1, 2}, 2, z);
+    CHECK(same_bits(z, dx));
+  });
+  CHECK(lod::infer_sequence_topk_avg_pooling(describe(x), describe(y), describe(y), {1, 2}, 2).tensor.dims ==
+        Numbers{3, 4});
 }
 
 TEST_CASE("sequence_topk_avg_pooling: the cases of PaddlePaddle's tests") {

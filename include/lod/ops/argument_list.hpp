@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Arguments of operations that take several forms. Lists of ids and masks: vectors, spans, arrays, lists in braces, or
-/// tensors, whose elements count row by row. Tensors that may be left out. Several tensors as one range.
+/// Arguments of operations that take several forms. Lists of ids, lengths, masks and other numbers: vectors, spans,
+/// arrays, lists in braces, or tensors, whose elements count row by row. Tensors that may be left out. Several tensors
+/// as one range.
+///
+/// A list in braces has no type of its own: where one may be, the parameter of the template has a default, as
+/// `ArgumentList Ids = std::initializer_list<std::int64_t>`.
 #pragma once
 
 #include <lod/device.hpp>
@@ -56,9 +60,9 @@ namespace operation {
 /// A range whose elements are numbers in places, from which a list is read without a copy.
 template <class List>
 concept NumberRange = !LoDTensorLike<List> && requires(const List& list) {
-  { list.size() } -> std::convertible_to<std::size_t>;
-  requires std::is_arithmetic_v<std::remove_cvref_t<decltype(list.begin()[0])>> ||
-      std::convertible_to<decltype(list.begin()[0]), bool>;
+  { std::size(list) } -> std::convertible_to<std::size_t>;
+  requires std::is_arithmetic_v<std::remove_cvref_t<decltype(std::begin(list)[0])>> ||
+      std::convertible_to<decltype(std::begin(list)[0]), bool>;
 };
 template <class List>
 concept ArgumentList = LoDTensorLike<List> || NumberRange<List>;
@@ -69,18 +73,20 @@ decltype(auto) elements_of(const List& list) {
   if constexpr (LoDTensorLike<List>) {
     static_assert(std::same_as<typename List::device, Cpu>, "a list says what the result is like: expected on the CPU");
     return list.view().values();
+  } else if constexpr (std::is_array_v<List>) {
+    return std::span(list);
   } else {
     return (list);
   }
 }
 
-/// Ids, which stand one behind the other.
+/// Ids, lengths and other numbers, which stand one behind the other.
 template <ArgumentList List>
 std::span<const std::int64_t> ids_of(const List& list) {
   const auto& ids = elements_of(list);
   static_assert(std::same_as<std::remove_cvref_t<decltype(*ids.begin())>, std::int64_t> &&
                     std::contiguous_iterator<decltype(ids.begin())>,
-                "ids are int64, and stand one behind the other");
+                "the numbers of a list are int64, and stand one behind the other");
   return {ids.size() > 0 ? &*ids.begin() : nullptr, ids.size()};
 }
 

@@ -16,6 +16,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <iterator>
 #include <new>
 #include <span>
 #include <tuple>
@@ -133,47 +135,49 @@ auto sequence_concat(const X& x, const More&... more) {
 /// The gradients of `sequence_concat`, one for each of its arguments, whose LoDs are `lods`: the rows of dy that came
 /// from it, with its levels. The levels of dy do not count.
 ///
-/// `dxs` has one tensor or view for each LoD; none must overlap dy. Throws InvalidLoD for different numbers of levels,
+/// `lods` is a range of LoDs that stand one behind the other, or a list of them in braces; `dxs` has one tensor or view
+/// for each of them, of which none must overlap dy. Throws InvalidLoD for different numbers of levels,
 /// and where there is no level or no LoD; ShapeMismatch for different numbers of sequences, unless dy has the rows of
 /// all `lods` together, and for another number of outputs.
-template <Executor E, LoDTensorLike DY, class DXs>
-void sequence_concat_grad_into(const E& executor, const DY& dy, std::span<const LoD> lods, DXs&& dxs) {
+template <Executor E, LoDTensorLike DY, class LoDs = std::initializer_list<LoD>, class DXs>
+void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods, DXs&& dxs) {
   using T = value_type_t<DY>;
+  const std::span<const LoD> all = lods;
   const auto view = dy.view();
-  if (lods.empty()) throw InvalidLoD("sequence_concat_grad: no LoD given, expected at least one");
+  if (all.empty()) throw InvalidLoD("sequence_concat_grad: no LoD given, expected at least one");
   std::int64_t rows = 0;
-  for (std::size_t source = 0; source < lods.size(); ++source) {
-    const LoD& lod = lods[source];
-    if (lod.levels() == 0 || lod.levels() != lods[0].levels()) {
+  for (std::size_t source = 0; source < all.size(); ++source) {
+    const LoD& lod = all[source];
+    if (lod.levels() == 0 || lod.levels() != all[0].levels()) {
       throw InvalidLoD(detail::text({"sequence_concat_grad: LoD ", source, " has ", lod.levels(), " levels, expected ",
-                                     lods[0].levels() > 0 ? "as many as the first" : "at least one"}));
+                                     all[0].levels() > 0 ? "as many as the first" : "at least one"}));
     }
-    if (lod.size(0) != lods[0].size(0)) {
+    if (lod.size(0) != all[0].size(0)) {
       throw ShapeMismatch(detail::text({"sequence_concat_grad: LoD ", source, " has ", lod.size(0),
-                                        " sequences, expected ", lods[0].size(0), " as the first"}));
+                                        " sequences, expected ", all[0].size(0), " as the first"}));
     }
     if (__builtin_add_overflow(rows, lod.rows(), &rows)) {
       throw ShapeMismatch("sequence_concat_grad: the LoDs have more rows than 64 bits count");
     }
   }
   operation::check_row_count(view.rows(), rows, "sequence_concat_grad: dy");
-  if (static_cast<std::size_t>(dxs.size()) != lods.size()) {
+  if (static_cast<std::size_t>(dxs.size()) != all.size()) {
     throw ShapeMismatch(
-        detail::text({"sequence_concat_grad: ", dxs.size(), " outputs, expected ", lods.size(), ", one for each LoD"}));
+        detail::text({"sequence_concat_grad: ", dxs.size(), " outputs, expected ", all.size(), ", one for each LoD"}));
   }
   auto dx = dxs.begin();
-  for (const LoD& lod : lods) operation::check_output(*dx++, operation::SameLevels{lod.view()}, view.row_shape());
+  for (const LoD& lod : all) operation::check_output(*dx++, operation::SameLevels{lod.view()}, view.row_shape());
 
   // Where the next part of sequence i begins in dy: at first, behind all that the LoDs have before it.
-  const std::int64_t size = lods[0].size(0);
+  const std::int64_t size = all[0].size(0);
   const Workspace::Loan<std::int64_t> next(executor.workspace(), size);
   for (std::int64_t i = 0; i < size; ++i) next[i] = 0;
-  for (const LoD& lod : lods) {
+  for (const LoD& lod : all) {
     const auto rows_before = lod.view().absolute_offsets(0);
     for (std::int64_t i = 0; i < size; ++i) next[i] += rows_before[static_cast<std::size_t>(i)];
   }
   dx = dxs.begin();
-  for (const LoD& lod : lods) {
+  for (const LoD& lod : all) {
     const LoDView levels = lod.view();
     const auto out = operation::prepare(executor, *dx++, operation::SameLevels{levels}, view.row_shape());
     const auto offsets = levels.absolute_offsets(0);
@@ -186,16 +190,16 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, std::span<const 
                             out.data());
   }
 }
-template <Executor E, LoDTensorLike DY>
+template <Executor E, LoDTensorLike DY, class LoDs = std::initializer_list<LoD>>
 std::vector<LoDTensor<value_type_t<DY>, device_t<DY>>> sequence_concat_grad(const E& executor, const DY& dy,
-                                                                            std::span<const LoD> lods) {
+                                                                            const LoDs& lods) {
   std::vector<LoDTensor<value_type_t<DY>, device_t<DY>>> dxs;
-  for (std::size_t i = 0; i < lods.size(); ++i) dxs.emplace_back(executor.resource());
+  for (std::size_t i = 0; i < std::size(lods); ++i) dxs.emplace_back(executor.resource());
   sequence_concat_grad_into(executor, dy, lods, dxs);
   return dxs;
 }
-template <LoDTensorLike DY>
-auto sequence_concat_grad(const DY& dy, std::span<const LoD> lods) {
+template <LoDTensorLike DY, class LoDs = std::initializer_list<LoD>>
+auto sequence_concat_grad(const DY& dy, const LoDs& lods) {
   return sequence_concat_grad(default_executor<device_t<DY>>(), dy, lods);
 }
 

@@ -7,6 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/argument_list.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
 #include <lod/staging.hpp>
@@ -17,8 +18,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
-#include <utility>
 
 namespace lod::op {
 struct sequence_erase : elements::Id, elements::OnCpu {};
@@ -40,12 +41,12 @@ struct SequenceErase : Missing<Executor> {};
 
 namespace operation {
 
-/// The numbers of a tensor, a vector or a span that are a T, in ascending order.
+/// The numbers of a list that are a T, in ascending order.
 template <class T>
 class SortedTokens {
  public:
-  template <class Tokens>
-  SortedTokens(Workspace& workspace, const Tokens& tokens) : SortedTokens(workspace, list(tokens)) {}
+  template <ArgumentList Tokens>
+  SortedTokens(Workspace& workspace, const Tokens& tokens) : SortedTokens(workspace, std::span(elements_of(tokens))) {}
   template <std::integral Number, std::size_t extent>
   SortedTokens(Workspace& workspace, std::span<const Number, extent> tokens)
       : tokens_(workspace, static_cast<std::int64_t>(tokens.size())) {
@@ -57,14 +58,6 @@ class SortedTokens {
   std::span<const T> span() const noexcept { return {tokens_.data(), static_cast<std::size_t>(size_)}; }
 
  private:
-  template <class Tokens>
-  static auto list(const Tokens& tokens) {
-    if constexpr (LoDTensorLike<Tokens>) {
-      return tokens.view().values();
-    } else {
-      return std::span(std::as_const(tokens));
-    }
-  }
   template <class Number>
   static constexpr bool is_same(T converted, Number token) noexcept {
     return static_cast<Number>(converted) == token && (converted < T{}) == (token < Number{});
@@ -120,20 +113,21 @@ void erase_into(const E& executor, const View& x, const Tokens& tokens, const ch
 /// x without the rows that are one of `tokens`. Row shape as x; the lengths of the last level become smaller, perhaps
 /// 0, and the levels above stay. Semantics: PaddlePaddle's sequence_erase.
 ///
-/// Rows are of size 1. The tokens are a tensor or view of integers, a vector or a span, in any order, and may repeat.
+/// Rows are of size 1. The tokens are integers of any type: a range, a list in braces or a tensor; in any order, and
+/// they may repeat.
 /// One pass that counts and one that copies. `y` must not overlap x. Throws InvalidLoD where x has no level,
 /// ShapeMismatch for another row size.
-template <Executor E, LoDTensorLike X, class Tokens, class Y>
+template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>, class Y>
 void sequence_erase_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
   operation::erase_into<op::sequence_erase>(executor, x.view(), tokens, "sequence_erase", y);
 }
-template <Executor E, LoDTensorLike X, class Tokens>
+template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_erase(const E& executor, const X& x, const Tokens& tokens) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_erase_into(executor, x, tokens, y);
   return y;
 }
-template <LoDTensorLike X, class Tokens>
+template <LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
 auto sequence_erase(const X& x, const Tokens& tokens) {
   return sequence_erase(default_executor<device_t<X>>(), x, tokens);
 }
@@ -141,17 +135,17 @@ auto sequence_erase(const X& x, const Tokens& tokens) {
 /// `sequence_erase` for any device. How many rows are left follows from the values: on a GPU, waits for all that is
 /// enqueued before it can size the result, so that no graph can be captured from it, and throws as
 /// `CudaExecutor::synchronize` does. The tokens are on the CPU.
-template <Executor E, LoDTensorLike X, class Tokens, class Y>
+template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>, class Y>
 void sequence_erase_and_wait_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
   operation::erase_into<op::sequence_erase_and_wait>(executor, x.view(), tokens, "sequence_erase_and_wait", y);
 }
-template <Executor E, LoDTensorLike X, class Tokens>
+template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_erase_and_wait(const E& executor, const X& x, const Tokens& tokens) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_erase_and_wait_into(executor, x, tokens, y);
   return y;
 }
-template <LoDTensorLike X, class Tokens>
+template <LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
 auto sequence_erase_and_wait(const X& x, const Tokens& tokens) {
   return sequence_erase_and_wait(default_executor<device_t<X>>(), x, tokens);
 }

@@ -7,7 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
-#include <lod/ops/sequence_pad.hpp>
+#include <lod/ops/argument_list.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
 #include <lod/supports.hpp>
@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <type_traits>
 
@@ -63,13 +64,13 @@ inline std::int64_t mask_length(std::span<const std::int64_t> lengths, const Mas
 /// with one dimension more, max_length, and their levels. With the lengths of `sequence_pad` this is {sequences, padded
 /// length}. A length that exceeds max_length gives ones only. Semantics: PaddlePaddle's sequence_mask.
 ///
-/// The lengths are a tensor or view of std::int64_t, of any shape, a vector or a span; `y` must not overlap them. The
+/// The lengths are int64: a range, a list in braces or a tensor of any shape. `y` must not overlap them. The
 /// elements are bool or numbers, of y's type; else of type U. Throws OutOfRange for a negative length, and for a
 /// max_length under -1.
-template <Executor E, class Lengths, class Y>
+template <Executor E, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class Y>
 void sequence_mask_into(const E& executor, const Lengths& lengths, const MaskOptions& options, Y&& y) {
   detail::check_elements<op::sequence_mask, value_type_t<std::remove_cvref_t<Y>>>();
-  const auto numbers = operation::lengths_span(lengths);
+  const auto numbers = operation::ids_of(lengths);
   const std::int64_t places = operation::mask_length(numbers, options);
   const auto out = [&] {
     if constexpr (LoDTensorLike<Lengths>) {
@@ -86,19 +87,19 @@ void sequence_mask_into(const E& executor, const Lengths& lengths, const MaskOpt
   const operation::OnDevice<E, std::int64_t> there(executor, numbers);
   kernel::SequenceMask<E>::run(executor, there.data(), count, places, out.data());
 }
-template <Executor E, class Lengths, class Y>
+template <Executor E, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class Y>
 void sequence_mask_into(const E& executor, const Lengths& lengths, Y&& y) {
   sequence_mask_into(executor, lengths, MaskOptions{}, y);
 }
-template <class U = std::int64_t, Executor E, class Lengths>
+template <class U = std::int64_t, Executor E, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
 LoDTensor<U, typename E::device> sequence_mask(const E& executor, const Lengths& lengths,
                                                const MaskOptions& options = {}) {
   LoDTensor<U, typename E::device> y(executor.resource());
   sequence_mask_into(executor, lengths, options, y);
   return y;
 }
-template <class U = std::int64_t, class Lengths>
-auto sequence_mask(const Lengths& lengths, const MaskOptions& options = {}) requires(!Executor<Lengths>) {
+template <class U = std::int64_t, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
+auto sequence_mask(const Lengths& lengths, const MaskOptions& options = {}) {
   if constexpr (LoDTensorLike<Lengths>) {
     return sequence_mask<U>(default_executor<device_t<Lengths>>(), lengths, options);
   } else {

@@ -8,6 +8,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/ops/argument_list.hpp>
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/shape.hpp>
@@ -17,6 +18,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 
 namespace lod::op {
@@ -93,18 +95,6 @@ inline std::int64_t padded_length(const kernel::Segments& sequences, const PadOp
 inline void check_dense(const Shape& row_shape, const char* what) {
   if (row_shape.empty()) {
     throw ShapeMismatch(detail::text({what, ": scalar rows, expected the shape {sequences, length, row shape...}"}));
-  }
-}
-
-/// Lengths may come as a tensor, a view, a vector or a span.
-template <class Lengths>
-std::span<const std::int64_t> lengths_span(const Lengths& lengths) {
-  if constexpr (LoDTensorLike<Lengths>) {
-    static_assert(std::same_as<value_type_t<Lengths>, std::int64_t>, "lengths: expected a tensor of std::int64_t");
-    static_assert(std::same_as<device_t<Lengths>, Cpu>, "lengths say how large the result is: expected on the CPU");
-    return lengths.view().values();
-  } else {
-    return lengths;
   }
 }
 
@@ -216,10 +206,10 @@ auto sequence_pad_grad(const DY& dy, const LoD& lod, const PadOptions& options =
 /// padding become sequence i. One level; the levels of `dense`, if any, do not count. Semantics: PaddlePaddle's
 /// sequence_unpad.
 ///
-/// `lengths` is a tensor or view of std::int64_t, a vector or a span. `y` must not overlap dense. Throws ShapeMismatch
+/// `lengths` are int64: a range, a list in braces or a tensor. `y` must not overlap dense. Throws ShapeMismatch
 /// for scalar rows and for another number of lengths than there are rows, OutOfRange for a length that is negative or
 /// exceeds the padded one.
-template <Executor E, LoDTensorLike X, class Lengths, class Y>
+template <Executor E, LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class Y>
 void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengths, const UnpadOptions& options,
                          Y&& y) {
   const auto view = dense.view();
@@ -227,23 +217,23 @@ void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengt
   const std::int64_t length = view.row_shape().front();
   const Shape row_shape = view.row_shape().without_first();
   operation::NewLevels levels(executor.workspace(), 1, view.rows());
-  operation::add_lengths(levels, operation::lengths_span(lengths), view.rows(), length, "sequence_unpad");
+  operation::add_lengths(levels, operation::ids_of(lengths), view.rows(), length, "sequence_unpad");
   const auto out = operation::prepare(executor, y, levels, row_shape);
   kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side, operation::segments(executor, out, 0),
                                 row_shape.elements(), out.data());
 }
-template <Executor E, LoDTensorLike X, class Lengths, class Y>
+template <Executor E, LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class Y>
 void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengths, Y&& y) {
   sequence_unpad_into(executor, dense, lengths, UnpadOptions{}, y);
 }
-template <Executor E, LoDTensorLike X, class Lengths>
+template <Executor E, LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_unpad(const E& executor, const X& dense, const Lengths& lengths,
                                                        const UnpadOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_unpad_into(executor, dense, lengths, options, y);
   return y;
 }
-template <LoDTensorLike X, class Lengths>
+template <LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
 auto sequence_unpad(const X& dense, const Lengths& lengths, const UnpadOptions& options = {}) {
   return sequence_unpad(default_executor<device_t<X>>(), dense, lengths, options);
 }
@@ -252,12 +242,12 @@ auto sequence_unpad(const X& dense, const Lengths& lengths, const UnpadOptions& 
 /// their places and 0 in those of the padding. The levels of dy do not count. The output must not overlap dy. Throws
 /// ShapeMismatch unless dy has as many rows as the lengths say, OutOfRange for a length that is not from 0 to
 /// `padded_length`.
-template <Executor E, LoDTensorLike DY, class Lengths, class DX>
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class DX>
 void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& lengths, std::int64_t padded_length,
                               const UnpadOptions& options, DX&& ddense) {
   using T = value_type_t<DY>;
   const auto view = dy.view();
-  const auto given = operation::lengths_span(lengths);
+  const auto given = operation::ids_of(lengths);
   const std::int64_t size = static_cast<std::int64_t>(given.size());
   const Shape row_shape(padded_length, view.row_shape());
   operation::NewLevels levels(executor.workspace(), 1, size);
@@ -268,12 +258,12 @@ void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& le
   kernel::SequencePad<E>::run(executor, view.data(), sequences.at(offsets.data()), view.row_size(), padded_length,
                               options.side, T{}, out.data(), static_cast<std::int64_t*>(nullptr));
 }
-template <Executor E, LoDTensorLike DY, class Lengths, class DX>
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class DX>
 void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& lengths, std::int64_t padded_length,
                               DX&& ddense) {
   sequence_unpad_grad_into(executor, dy, lengths, padded_length, UnpadOptions{}, ddense);
 }
-template <Executor E, LoDTensorLike DY, class Lengths>
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
 LoDTensor<value_type_t<DY>, device_t<DY>> sequence_unpad_grad(const E& executor, const DY& dy, const Lengths& lengths,
                                                               std::int64_t padded_length,
                                                               const UnpadOptions& options = {}) {
@@ -281,7 +271,7 @@ LoDTensor<value_type_t<DY>, device_t<DY>> sequence_unpad_grad(const E& executor,
   sequence_unpad_grad_into(executor, dy, lengths, padded_length, options, ddense);
   return ddense;
 }
-template <LoDTensorLike DY, class Lengths>
+template <LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
 auto sequence_unpad_grad(const DY& dy, const Lengths& lengths, std::int64_t padded_length,
                          const UnpadOptions& options = {}) {
   return sequence_unpad_grad(default_executor<device_t<DY>>(), dy, lengths, padded_length, options);
@@ -301,7 +291,8 @@ inline PaddedDesc infer_sequence_pad(const LoDTensorDesc& x, const PadOptions& o
   y.levels = 0;
   return {y, infer::Batch(DataType::INT64, y.rows, {}, 0)};
 }
-inline LoDTensorDesc infer_sequence_unpad(const LoDTensorDesc& dense, const LoDTensorDesc& lengths) {
+inline LoDTensorDesc infer_sequence_unpad(const LoDTensorDesc& dense, const LoDTensorDesc& lengths,
+                                          const UnpadOptions& = {}) {
   infer::Batch y(dense, "sequence_unpad: dense");
   if (y.row_shape.empty()) {
     throw ShapeMismatch("sequence_unpad: dense: scalar rows, expected the shape {sequences, length, row shape...}");

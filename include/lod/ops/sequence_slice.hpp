@@ -8,8 +8,8 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/ops/argument_list.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/ops/sequence_pad.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 
 namespace lod::op {
@@ -59,15 +60,16 @@ inline void check_slices(const LoDView& lod, std::span<const std::int64_t> offse
 /// level, each kept whole, or rows where there is one level. As many levels as x, row shape as x. A length of 0 leaves
 /// an empty sequence. Semantics: PaddlePaddle's sequence_slice, with any number of levels.
 ///
-/// Offsets and lengths are a tensor or view of std::int64_t, a vector or a span. `y` must not overlap x. Throws
+/// Offsets and lengths are int64: a range, a list in braces or a tensor. `y` must not overlap x. Throws
 /// InvalidLoD where x has no level, ShapeMismatch for another number of offsets or lengths than there are sequences,
 /// OutOfRange for a part that its sequence does not have.
-template <Executor E, LoDTensorLike X, class Offset, class Length, class Y>
+template <Executor E, LoDTensorLike X, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
+          operation::ArgumentList Length = std::initializer_list<std::int64_t>, class Y>
 void sequence_slice_into(const E& executor, const X& x, const Offset& offset, const Length& length, Y&& y) {
   const auto view = x.view();
   operation::check_has_level(view, "sequence_slice");
   const LoDView lod = view.lod_view();
-  const auto first = operation::lengths_span(offset), counts = operation::lengths_span(length);
+  const auto first = operation::ids_of(offset), counts = operation::ids_of(length);
   operation::check_slices(lod, first, counts, "sequence_slice");
   const std::span views(&view, 1);
   const auto children = lod.offsets(0);
@@ -83,14 +85,16 @@ void sequence_slice_into(const E& executor, const X& x, const Offset& offset, co
   const auto out = operation::prepare(executor, y, levels, view.row_shape());
   runs.copy(executor, views, view.row_size(), out.data());
 }
-template <Executor E, LoDTensorLike X, class Offset, class Length>
+template <Executor E, LoDTensorLike X, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
+          operation::ArgumentList Length = std::initializer_list<std::int64_t>>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_slice(const E& executor, const X& x, const Offset& offset,
                                                        const Length& length) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_slice_into(executor, x, offset, length, y);
   return y;
 }
-template <LoDTensorLike X, class Offset, class Length>
+template <LoDTensorLike X, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
+          operation::ArgumentList Length = std::initializer_list<std::int64_t>>
 auto sequence_slice(const X& x, const Offset& offset, const Length& length) {
   return sequence_slice(default_executor<device_t<X>>(), x, offset, length);
 }
@@ -98,13 +102,14 @@ auto sequence_slice(const X& x, const Offset& offset, const Length& length) {
 /// The gradient of `sequence_slice` with the same offsets and lengths, for an x with the levels of `lod`: the rows that
 /// were kept have those of dy, the others 0. The levels of dy do not count. `dx` must not overlap dy. Throws as
 /// `sequence_slice`, and ShapeMismatch unless dy has the rows of its result.
-template <Executor E, LoDTensorLike DY, class Offset, class Length, class DX>
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
+          operation::ArgumentList Length = std::initializer_list<std::int64_t>, class DX>
 void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, const Offset& offset,
                               const Length& length, DX&& dx) {
   const auto view = dy.view();
   operation::check_has_level(lod, "sequence_slice_grad: lod");
   const LoDView levels = lod.view();
-  const auto first = operation::lengths_span(offset), counts = operation::lengths_span(length);
+  const auto first = operation::ids_of(offset), counts = operation::ids_of(length);
   operation::check_slices(levels, first, counts, "sequence_slice_grad");
   // What is kept of a sequence are rows one behind the other, at any number of levels.
   const auto children = levels.offsets(0), rows = levels.absolute_offsets(0);
@@ -128,14 +133,16 @@ void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, c
                                     first_rows.on_device(), operation::segments(executor, out, 0), view.row_size(),
                                     out.data());
 }
-template <Executor E, LoDTensorLike DY, class Offset, class Length>
+template <Executor E, LoDTensorLike DY, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
+          operation::ArgumentList Length = std::initializer_list<std::int64_t>>
 LoDTensor<value_type_t<DY>, device_t<DY>> sequence_slice_grad(const E& executor, const DY& dy, const LoD& lod,
                                                               const Offset& offset, const Length& length) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   sequence_slice_grad_into(executor, dy, lod, offset, length, dx);
   return dx;
 }
-template <LoDTensorLike DY, class Offset, class Length>
+template <LoDTensorLike DY, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
+          operation::ArgumentList Length = std::initializer_list<std::int64_t>>
 auto sequence_slice_grad(const DY& dy, const LoD& lod, const Offset& offset, const Length& length) {
   return sequence_slice_grad(default_executor<device_t<DY>>(), dy, lod, offset, length);
 }

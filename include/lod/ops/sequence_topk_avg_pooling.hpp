@@ -8,6 +8,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/ops/argument_list.hpp>
 #include <lod/ops/sequence_sort.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
@@ -18,6 +19,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 
 namespace lod::op {
@@ -99,72 +101,74 @@ kernel::ChannelMatrices check_topk_avg_pooling(const E& executor, const View& x,
 /// result is 0. The greatest numbers are those of `sequence_topk`. The output must not overlap x. Throws InvalidLoD
 /// where x or a LoD has no level, OutOfRange for a number in `topks` or a channel_num under 1, ShapeMismatch where the
 /// sizes do not fit.
-template <Executor E, LoDTensorLike X, class Y>
+template <Executor E, LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>, class Y>
 void sequence_topk_avg_pooling_into(const E& executor, const X& x, const LoD& row_lod, const LoD& column_lod,
-                                    std::span<const std::int64_t> topks, std::int64_t channel_num, Y&& y) {
+                                    const Topks& topks, std::int64_t channel_num, Y&& y) {
   const auto view = x.view();
-  const auto matrices = operation::check_topk_avg_pooling(executor, view, row_lod, column_lod, topks, channel_num,
+  const auto numbers = operation::ids_of(topks);
+  const auto matrices = operation::check_topk_avg_pooling(executor, view, row_lod, column_lod, numbers, channel_num,
                                                           "sequence_topk_avg_pooling");
-  const Shape row_shape(Shape{channel_num, static_cast<std::int64_t>(topks.size())}.elements(), Shape{});
+  const Shape row_shape(Shape{channel_num, static_cast<std::int64_t>(numbers.size())}.elements(), Shape{});
   const auto out = operation::prepare(executor, y, operation::SameLevels{row_lod.view()}, row_shape);
   kernel::SequenceTopKAvgPooling<E>::run(executor, view.data(), matrices, operation::segments(executor, view, -1),
-                                         topks, out.data());
+                                         numbers, out.data());
 }
-template <Executor E, LoDTensorLike X>
+template <Executor E, LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling(const E& executor, const X& x, const LoD& row_lod,
-                                                                  const LoD& column_lod,
-                                                                  std::span<const std::int64_t> topks,
+                                                                  const LoD& column_lod, const Topks& topks,
                                                                   std::int64_t channel_num) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_topk_avg_pooling_into(executor, x, row_lod, column_lod, topks, channel_num, y);
   return y;
 }
-template <LoDTensorLike X>
-auto sequence_topk_avg_pooling(const X& x, const LoD& row_lod, const LoD& column_lod,
-                               std::span<const std::int64_t> topks, std::int64_t channel_num) {
+template <LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
+auto sequence_topk_avg_pooling(const X& x, const LoD& row_lod, const LoD& column_lod, const Topks& topks,
+                               std::int64_t channel_num) {
   return sequence_topk_avg_pooling(default_executor<device_t<X>>(), x, row_lod, column_lod, topks, channel_num);
 }
 
 /// The gradient of `sequence_topk_avg_pooling` with the same arguments: a number that counts for the mean of topks[k]
 /// gets dy / topks[k] of it. LoD and row shape as x; the levels of dy do not count. `dx` must overlap neither dy nor x.
 /// Throws as `sequence_topk_avg_pooling`, and ShapeMismatch unless dy has the rows of its result.
-template <Executor E, LoDTensorLike DY, LoDTensorLike X, class DX>
+template <Executor E, LoDTensorLike DY, LoDTensorLike X,
+          operation::ArgumentList Topks = std::initializer_list<std::int64_t>, class DX>
 void sequence_topk_avg_pooling_grad_into(const E& executor, const DY& dy, const X& x, const LoD& row_lod,
-                                         const LoD& column_lod, std::span<const std::int64_t> topks,
-                                         std::int64_t channel_num, DX&& dx) {
+                                         const LoD& column_lod, const Topks& topks, std::int64_t channel_num, DX&& dx) {
   static_assert(std::same_as<value_type_t<DY>, value_type_t<X>>,
                 "sequence_topk_avg_pooling_grad: dy and x must have one element type");
   const auto gradient = dy.view();
   const auto view = x.view();
-  const auto matrices = operation::check_topk_avg_pooling(executor, view, row_lod, column_lod, topks, channel_num,
+  const auto numbers = operation::ids_of(topks);
+  const auto matrices = operation::check_topk_avg_pooling(executor, view, row_lod, column_lod, numbers, channel_num,
                                                           "sequence_topk_avg_pooling_grad");
   operation::check_row_count(gradient.rows(), row_lod.rows(), "sequence_topk_avg_pooling_grad: dy");
-  operation::check_row_shape(gradient.row_shape(), Shape{channel_num * static_cast<std::int64_t>(topks.size())},
+  operation::check_row_shape(gradient.row_shape(), Shape{channel_num * static_cast<std::int64_t>(numbers.size())},
                              "sequence_topk_avg_pooling_grad: dy");
   const auto out = operation::prepare(executor, dx, operation::SameLevels{view.lod_view()}, view.row_shape());
   kernel::SequenceTopKAvgPoolingGrad<E>::run(executor, gradient.data(), view.data(), matrices,
-                                             operation::segments(executor, view, -1), topks, out.data());
+                                             operation::segments(executor, view, -1), numbers, out.data());
 }
-template <Executor E, LoDTensorLike DY, LoDTensorLike X>
+template <Executor E, LoDTensorLike DY, LoDTensorLike X,
+          operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
 LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling_grad(const E& executor, const DY& dy, const X& x,
                                                                        const LoD& row_lod, const LoD& column_lod,
-                                                                       std::span<const std::int64_t> topks,
-                                                                       std::int64_t channel_num) {
+                                                                       const Topks& topks, std::int64_t channel_num) {
   LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
   sequence_topk_avg_pooling_grad_into(executor, dy, x, row_lod, column_lod, topks, channel_num, dx);
   return dx;
 }
-template <LoDTensorLike DY, LoDTensorLike X>
+template <LoDTensorLike DY, LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
 auto sequence_topk_avg_pooling_grad(const DY& dy, const X& x, const LoD& row_lod, const LoD& column_lod,
-                                    std::span<const std::int64_t> topks, std::int64_t channel_num) {
+                                    const Topks& topks, std::int64_t channel_num) {
   return sequence_topk_avg_pooling_grad(default_executor<device_t<X>>(), dy, x, row_lod, column_lod, topks,
                                         channel_num);
 }
 
 /// What `sequence_topk_avg_pooling` gives, described: see <lod/infer.hpp>.
-inline LoDTensorDesc infer_sequence_topk_avg_pooling(const LoDTensorDesc& x, const LoDTensorDesc& row_lod,
-                                                     const LoDTensorDesc& column_lod,
-                                                     std::span<const std::int64_t> topks, std::int64_t channel_num) {
+template <operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
+LoDTensorDesc infer_sequence_topk_avg_pooling(const LoDTensorDesc& x, const LoDTensorDesc& row_lod,
+                                              const LoDTensorDesc& column_lod, const Topks& topks,
+                                              std::int64_t channel_num) {
   const char* const what = "sequence_topk_avg_pooling";
   const infer::Batch matrices = infer::batch_for<op::sequence_topk_avg_pooling>(x, what);
   infer::Batch y(row_lod, what);
@@ -172,9 +176,10 @@ inline LoDTensorDesc infer_sequence_topk_avg_pooling(const LoDTensorDesc& x, con
   y.check_has_level(what);
   infer::Batch(column_lod, what).check_has_level(what);
   matrices.check_scalar_rows(what, "one number a row");
-  operation::check_topk_avg_options(topks, channel_num, what);
+  const auto numbers = operation::ids_of(topks);
+  operation::check_topk_avg_options(numbers, channel_num, what);
   y.type = matrices.type;
-  y.row_shape = {infer::product({channel_num, static_cast<std::int64_t>(topks.size())}, what)};
+  y.row_shape = {infer::product({channel_num, static_cast<std::int64_t>(numbers.size())}, what)};
   return y;
 }
 
