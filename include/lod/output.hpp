@@ -152,13 +152,17 @@ LoDTensorView<T, Device> fit(const LoDTensorView<T, Device>& y, const Structure&
   check_output(y, structure, row_shape);
   return y;
 }
-/// The same for the output of an operation. A tensor that was made without a memory resource, as one on a GPU may be,
-/// gets that of the executor.
-template <Executor E, class Y, class Structure>
+/// The same for the output of an operation, whose elements are of type T; void where the operation writes those of any.
+/// A tensor that was made without a memory resource, as one on a GPU may be, gets that of the executor.
+template <class T = void, Executor E, class Y, class Structure>
 auto prepare(const E& executor, Y&& y, const Structure& structure, const Shape& row_shape) {
   using Output = std::remove_cvref_t<Y>;
   static_assert(std::same_as<typename Output::device, typename E::device>,
                 "the tensors of an operation are in the memory of its executor's device: lod::to brings them there");
+  static_assert(
+      std::is_void_v<T> || std::same_as<typename Output::value_type, T>,
+      "an output has elements of the type that the operation gives: that of its argument, std::int64_t for an "
+      "index or for lengths");
   if constexpr (requires { y.resource(); }) {
     if (!y.resource()) y = Output(executor.resource());
   }

@@ -22,6 +22,13 @@ int main() {
   lod::edit_distance(lod::LoDTensor<float>(), lod::LoDTensor<float>());
 #elif defined(POOL)
   lod::sequence_pool(lod::LoDTensor<std::complex<float>>(), lod::PoolType::SUM);
+#elif defined(OUTPUT)
+  lod::LoDTensor<double> y;
+  lod::sequence_pool_into(lod::CpuExecutor(), lod::LoDTensor<float>(), lod::PoolType::SUM, y);
+#elif defined(INDEX)
+  lod::LoDTensor<float> y;
+  lod::LoDTensor<int> index;
+  lod::sequence_max_pool_into(lod::CpuExecutor(), lod::LoDTensor<float>(), y, index);
 #elif defined(ADAM)
   lod::LoDTensor<int> parameter, mean, squares;
   lod::adam(parameter, mean, squares, lod::LoDTensor<int>(), {.step = 1});

@@ -63,7 +63,7 @@ void join_into(const E& executor, std::span<const View> views, Y&& y) {
   for (const View& view : views) size += view.size();
   NewLevels levels(executor.workspace(), views[0].levels(), sequences, size);
   runs.descend(levels);
-  const auto out = prepare(executor, y, levels, views[0].row_shape());
+  const auto out = prepare<value_type_t<View>>(executor, y, levels, views[0].row_shape());
   runs.copy(executor, views, views[0].row_size(), out.data());
 }
 

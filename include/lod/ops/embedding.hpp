@@ -46,8 +46,8 @@ void embedding_into(const E& executor, const Table& table, const Ids& ids, const
   const auto rows = table.view();
   const auto list = ids.view();
   const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), "embedding");
-  const auto out = operation::prepare(executor, y, operation::SameLevels{list.lod_view()},
-                                      list.row_shape().followed_by(rows.row_shape()));
+  const auto out = operation::prepare<value_type_t<Table>>(executor, y, operation::SameLevels{list.lod_view()},
+                                                           list.row_shape().followed_by(rows.row_shape()));
   kernel::GatherRows<E>::run(executor, rows.data(), checked.data(), list.rows() * list.row_size(), rows.row_size(),
                              options.padding_idx, out.data());
 }

@@ -131,8 +131,8 @@ void embedding_extreme_pool_into(const E& executor, const Table& table, const Id
   const PlainRows plain{sequences.size};
   check_output(values, above, row_shape);
   check_output(index, plain, row_shape);
-  const auto out = prepare(executor, values, above, row_shape);
-  const auto winners = prepare(executor, index, plain, row_shape);
+  const auto out = prepare<T>(executor, values, above, row_shape);
+  const auto winners = prepare<std::int64_t>(executor, index, plain, row_shape);
   kernel::EmbeddingMaxPool<E>::run(executor, look_up(rows, checked, options), sequences, minimum,
                                    options.pad_value.template to<T>(), out.data(), winners.data());
 }
@@ -230,8 +230,8 @@ void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, 
   const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, "embedding_pool");
   const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), "embedding_pool");
   const int level = detail::resolve_level(options.level, list.levels());
-  const auto out = operation::prepare(executor, y, operation::LevelsAbove{list.lod_view(), level},
-                                      list.row_shape().followed_by(rows.row_shape()));
+  const auto out = operation::prepare<T>(executor, y, operation::LevelsAbove{list.lod_view(), level},
+                                         list.row_shape().followed_by(rows.row_shape()));
   kernel::EmbeddingPool<E>::run(executor, operation::look_up(rows, checked, options), sequences, type,
                                 options.pad_value.template to<T>(), out.data());
 }
@@ -406,7 +406,7 @@ void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Tabl
   operation::check_row_shape(operation::check_pooled_grad(view, list, sequences, "embedding_pool_weights_grad: dy"),
                              rows.row_shape(), "embedding_pool_weights_grad: dy");
   const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), what);
-  const auto out = operation::prepare(executor, dweights, operation::SameLevels{list.lod_view()}, list.row_shape());
+  const auto out = operation::prepare<T>(executor, dweights, operation::SameLevels{list.lod_view()}, list.row_shape());
   const bool extreme = type == PoolType::MAX || type == PoolType::MIN;
   const std::int64_t numbers = extreme ? sequences.size * rows.row_size() : 0;
   const kernel::Scratch<E, T> values(executor, numbers);

@@ -186,7 +186,7 @@ template <Executor E, LoDTensorLike Images, class Y>
 void im2sequence_into(const E& executor, const Images& images, const Im2SequenceOptions& options, Y&& y) {
   const auto view = images.view();
   const operation::PatchLevels<E> levels(executor, view, options, "im2sequence");
-  const auto out = operation::prepare(executor, y, levels.levels(), levels.row_shape());
+  const auto out = operation::prepare<value_type_t<Images>>(executor, y, levels.levels(), levels.row_shape());
   kernel::Im2Sequence<E>::run(executor, view.data(), levels.patches(), levels.sequences(), out.data());
 }
 template <Executor E, LoDTensorLike Images, class Y>
@@ -217,7 +217,8 @@ void im2sequence_grad_into(const E& executor, const DY& dy, const Images& images
   const operation::PatchLevels<E> levels(executor, view, options, "im2sequence_grad");
   operation::check_row_count(gradient.rows(), levels.sequences().rows(), "im2sequence_grad: dy");
   operation::check_row_shape(gradient.row_shape(), levels.row_shape(), "im2sequence_grad: dy");
-  const auto out = operation::prepare(executor, dx, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{view.lod_view()}, view.row_shape());
   kernel::Im2SequenceGrad<E>::run(executor, gradient.data(), levels.patches(), levels.sequences(), out.data());
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Images, class DX>

@@ -154,7 +154,7 @@ void regroup_into(const E& executor, const View& x, std::span<const std::int64_t
                    static_cast<std::int64_t>(outermost.size()) - 1 + runs.sequences());
   add_level(levels, outermost);
   runs.descend(levels);
-  const auto out = prepare(executor, y, levels, x.row_shape());
+  const auto out = prepare<value_type_t<View>>(executor, y, levels, x.row_shape());
   runs.copy(executor, source, x.row_size(), out.data());
 }
 

@@ -300,7 +300,7 @@ void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>&
   detail::check_elements<op::to_dense, T>();
   detail::check_value_rows(g, "to_dense");
   const std::array sources{&g};
-  const auto out = operation::prepare(executor, y, operation::PlainRows{g.height()}, g.row_shape());
+  const auto out = operation::prepare<T>(executor, y, operation::PlainRows{g.height()}, g.row_shape());
   const operation::RowGroups<E, T> groups(executor, sources);
   kernel::SetZero<E>::run(executor, out.data(), g.height() * g.row_size());
   kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), groups.groups(), g.row_size(),

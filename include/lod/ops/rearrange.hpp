@@ -44,7 +44,7 @@ void copy_rows(const E& executor, const LoDTensorView<const T, Device>& x, T* to
 /// The rows of x under the levels of `structure`, which is for as many.
 template <Executor E, class T, class Device, class Structure, class Y>
 void copy_into(const E& executor, const LoDTensorView<const T, Device>& x, const Structure& structure, Y&& y) {
-  const auto out = prepare(executor, y, structure, x.row_shape());
+  const auto out = prepare<T>(executor, y, structure, x.row_shape());
   copy_rows(executor, x, out.data());
 }
 
@@ -86,7 +86,7 @@ class Rearrangement {
   /// Gives y the levels of the result and the rows.
   template <class Y>
   void write(Y&& y) const {
-    const auto out = prepare(executor_, y, levels_, x_.row_shape());
+    const auto out = prepare<value_type_t<View>>(executor_, y, levels_, x_.row_shape());
     runs_.copy(executor_, source(), x_.row_size(), out.data());
   }
 

@@ -71,7 +71,8 @@ void row_conv_into(const E& executor, const X& x, const Filter& filter, const Ro
   operation::check_has_level(view, "row_conv");
   const int level = detail::resolve_level(options.level, view.levels());
   operation::check_row_conv(view, weights, "row_conv: filter");
-  const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
   kernel::RowConv<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
                           weights.data(), weights.rows(), out.data());
 }
@@ -112,10 +113,10 @@ void row_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filte
   operation::check_output(dx, rows, view.row_shape());
   operation::check_output(dfilter, filter_rows, view.row_shape());
   const kernel::Segments sequences = operation::segments(executor, view, level);
-  const auto out = operation::prepare(executor, dx, rows, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, dx, rows, view.row_shape());
   kernel::RowConvInputGrad<E>::run(executor, gradient.data(), sequences, view.row_size(), weights.data(),
                                    weights.rows(), out.data());
-  const auto out_filter = operation::prepare(executor, dfilter, filter_rows, view.row_shape());
+  const auto out_filter = operation::prepare<value_type_t<X>>(executor, dfilter, filter_rows, view.row_shape());
   kernel::RowConvFilterGrad<E>::run(executor, view.data(), gradient.data(), sequences, view.row_size(), weights.rows(),
                                     out_filter.data());
 }

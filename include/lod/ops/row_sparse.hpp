@@ -187,7 +187,8 @@ void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, ty
   operation::check_same_rows(x.rows(), x.row_shape(), g, "scatter_grad: the dense tensor");
   const std::array sources{&g};
   const operation::RowGroups<E, T> groups(executor, sources);
-  const auto d = operation::prepare(executor, ddense, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto d =
+      operation::prepare<value_type_t<DY>>(executor, ddense, operation::SameLevels{view.lod_view()}, view.row_shape());
   if (d.data() != view.data()) operation::copy_rows(executor, view, d.data());
   operation::resize_like(executor, g, dg);
   operation::with_scattered(op, [&](const auto& f) {
@@ -254,7 +255,8 @@ void add_into(const E& executor, const SelectedRows<T, typename E::device>& g, c
   const auto view = x.view();
   detail::check_value_rows(g, "add");
   operation::check_same_rows(view.rows(), view.row_shape(), g, "add");
-  const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
   if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());
   scatter(executor, g, ScatterOp::ADD, out);
 }

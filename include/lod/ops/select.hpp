@@ -139,7 +139,7 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
     }
   }
   operation::check_row_count(view.rows(), rows, "select_grad: dy");
-  const auto out = operation::prepare(executor, dx, operation::SameLevels{levels}, view.row_shape());
+  const auto out = operation::prepare<T>(executor, dx, operation::SameLevels{levels}, view.row_shape());
 
   // The copies of each sequence: at first where they begin, then, when all are in their places, where they end.
   const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
@@ -222,7 +222,7 @@ void filter_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
     for (std::int64_t row = operation::rows_before(levels, kept[i]); row < end; ++row) rows[row] = count++;
   }
   operation::check_row_count(view.rows(), count, "filter_grad: dy");
-  const auto out = operation::prepare(executor, dx, operation::SameLevels{levels}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{levels}, view.row_shape());
   kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), levels.rows(), view.row_size(), std::int64_t{-1},
                              out.data());
 }

@@ -77,7 +77,7 @@ void concat_into(const E& executor, std::span<const View> views, Y&& y) {
     for (const std::int64_t* offsets : children.span()) lengths[i + 1] += offsets[i + 1] - offsets[i];
   }
   runs.descend(levels);
-  const auto out = prepare(executor, y, levels, views[0].row_shape());
+  const auto out = prepare<value_type_t<View>>(executor, y, levels, views[0].row_shape());
   runs.copy(executor, views, views[0].row_size(), out.data());
 }
 
@@ -179,7 +179,7 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods
   dx = dxs.begin();
   for (const LoD& lod : all) {
     const LoDView levels = lod.view();
-    const auto out = operation::prepare(executor, *dx++, operation::SameLevels{levels}, view.row_shape());
+    const auto out = operation::prepare<T>(executor, *dx++, operation::SameLevels{levels}, view.row_shape());
     const auto offsets = levels.absolute_offsets(0);
     const operation::Array<E, const T*> sources(executor, size);
     for (std::int64_t i = 0; i < size; ++i) {

@@ -124,7 +124,8 @@ void sequence_conv_into(const E& executor, const X& x, const Filter& filter,
   operation::check_has_level(view, "sequence_conv");
   const int level = detail::resolve_level(options.level, view.levels());
   const auto window = operation::check_conv(view, weights, options, "sequence_conv");
-  const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, weights.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, weights.row_shape());
   kernel::SequenceConv<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
                                window, options.padding.data(), weights.data(), weights.row_size(), out.data());
 }
@@ -160,14 +161,14 @@ void conv_grad_into(const E& executor, const View& dy, const View& x, const Filt
   if (dpadding) check_output(*dpadding, padding_rows, x.row_shape());
   const kernel::Segments sequences = segments(executor, x, level);
   const std::int64_t columns = filter.row_size();
-  const auto out = prepare(executor, dx, SameLevels{x.lod_view()}, x.row_shape());
+  const auto out = prepare<value_type_t<View>>(executor, dx, SameLevels{x.lod_view()}, x.row_shape());
   kernel::SequenceConvInputGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
                                         out.data());
-  const auto out_filter = prepare(executor, dfilter, filter_rows, filter.row_shape());
+  const auto out_filter = prepare<value_type_t<View>>(executor, dfilter, filter_rows, filter.row_shape());
   kernel::SequenceConvFilterGrad<E>::run(executor, x.data(), dy.data(), sequences, x.row_size(), window,
                                          options.padding.data(), columns, out_filter.data());
   if (!dpadding) return;
-  const auto out_padding = prepare(executor, *dpadding, padding_rows, x.row_shape());
+  const auto out_padding = prepare<value_type_t<View>>(executor, *dpadding, padding_rows, x.row_shape());
   kernel::SequenceConvPaddingGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
                                           out_padding.data());
 }

@@ -49,7 +49,8 @@ void sequence_cumsum_into(const E& executor, const X& x, const CumsumOptions& op
   const auto view = x.view();
   operation::check_has_level(view, "sequence_cumsum");
   const int level = detail::resolve_level(options.level, view.levels());
-  const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
   kernel::SequenceCumsum<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
                                  options.exclusive, options.reverse, out.data());
 }

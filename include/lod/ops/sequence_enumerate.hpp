@@ -62,7 +62,8 @@ void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window,
     throw ShapeMismatch(
         detail::text({"sequence_enumerate: rows of shape ", to_string(view.row_shape()), ", expected one id a row"}));
   }
-  const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, Shape{window});
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, Shape{window});
   kernel::SequenceEnumerate<E>::run(executor, view.data(), operation::segments(executor, view, level), window,
                                     options.pad_value.to<T>(), out.data());
 }

@@ -95,7 +95,7 @@ void filter_rows_into(const E& executor, const View& x, const Rule& rule, const 
     executor.resource()->download(kept.data(), counted.data(), kept.size_bytes());
     executor.rethrow_faults();
   }
-  const auto out = prepare(executor, y, levels, x.row_shape());
+  const auto out = prepare<T>(executor, y, levels, x.row_shape());
   Kernel::run(executor, x.data(), sequences, rule, static_cast<const std::int64_t*>(scratch.data()), out.data());
 }
 

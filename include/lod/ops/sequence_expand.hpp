@@ -70,7 +70,8 @@ void sequence_expand_into(const E& executor, const X& x, const LoD& y_lod, const
   operation::check_repeats(view.size(), y_lod, level, "sequence_expand");
   const kernel::Segments repeats = operation::lengths_of(y_lod, level);
   if (view.levels() == 0) {
-    const auto out = operation::prepare(executor, y, operation::PlainRows{repeats.rows()}, view.row_shape());
+    const auto out =
+        operation::prepare<value_type_t<X>>(executor, y, operation::PlainRows{repeats.rows()}, view.row_shape());
     kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::on_device(executor, y_lod.view(), repeats),
                                      view.row_size(), PoolType::SUM, out.data());
     return;
@@ -82,7 +83,7 @@ void sequence_expand_into(const E& executor, const X& x, const LoD& y_lod, const
   }
   operation::NewLevels levels(executor.workspace(), view.levels(), runs.sequences());
   runs.descend(levels);
-  const auto out = operation::prepare(executor, y, levels, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, y, levels, view.row_shape());
   runs.copy(executor, views, view.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, class Y>
@@ -117,7 +118,7 @@ void sequence_expand_grad_into(const E& executor, const DY& dy, const LoD& x_lod
   const kernel::Segments repeats = operation::lengths_of(y_lod, level);
   if (x_lod.levels() == 0) {
     operation::check_row_count(view.rows(), repeats.rows(), "sequence_expand_grad: dy");
-    const auto out = operation::prepare(executor, dx, operation::PlainRows{repeats.size}, view.row_shape());
+    const auto out = operation::prepare<T>(executor, dx, operation::PlainRows{repeats.size}, view.row_shape());
     kernel::SequencePool<E>::run(executor, view.data(), operation::on_device(executor, y_lod.view(), repeats),
                                  view.row_size(), PoolType::SUM, T{}, out.data());
     return;
@@ -137,7 +138,7 @@ void sequence_expand_grad_into(const E& executor, const DY& dy, const LoD& x_lod
     if (block > longest) longest = block;
   }
   operation::check_row_count(view.rows(), blocks[repeats.size], "sequence_expand_grad: dy");
-  const auto out = operation::prepare(executor, dx, operation::SameLevels{sequences}, view.row_shape());
+  const auto out = operation::prepare<T>(executor, dx, operation::SameLevels{sequences}, view.row_shape());
   kernel::SequenceExpandGrad<E>::run(executor, view.data(), operation::segments(blocks, repeats.size, longest),
                                      operation::segments(executor, out, 0), view.row_size(), out.data());
 }
@@ -169,7 +170,7 @@ void sequence_expand_as_into(const E& executor, const X& x, const LoD& y_lod, Y&
   operation::check_has_level(y_lod, "sequence_expand_as: y_lod");
   operation::check_row_count(view.rows(), y_lod.size(-1), "sequence_expand_as: x");
   const LoDView sequences = y_lod.view();
-  const auto out = operation::prepare(executor, y, operation::SameLevels{sequences}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{sequences}, view.row_shape());
   kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::segments(executor, out, -1), view.row_size(),
                                    PoolType::SUM, out.data());
 }
@@ -195,7 +196,7 @@ void sequence_expand_as_grad_into(const E& executor, const DY& dy, const LoD& y_
   const auto view = dy.view();
   operation::check_row_count(view.rows(), y_lod.rows(), "sequence_expand_as_grad: dy");
   const int last = y_lod.levels() - 1;
-  const auto out = operation::prepare(executor, dx, operation::LevelsAbove{y_lod.view(), last}, view.row_shape());
+  const auto out = operation::prepare<T>(executor, dx, operation::LevelsAbove{y_lod.view(), last}, view.row_shape());
   kernel::SequencePool<E>::run(executor, view.data(), operation::segments(executor, y_lod.view(), last),
                                view.row_size(), PoolType::SUM, T{}, out.data());
 }

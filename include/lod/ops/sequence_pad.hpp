@@ -144,8 +144,8 @@ void sequence_pad_into(const E& executor, const X& x, const PadOptions& options,
   const Shape row_shape(length, view.row_shape());
   operation::check_output(dense, rows, row_shape);
   operation::check_output(lengths, rows, Shape());
-  const auto out = operation::prepare(executor, dense, rows, row_shape);
-  const auto out_lengths = operation::prepare(executor, lengths, rows, Shape());
+  const auto out = operation::prepare<T>(executor, dense, rows, row_shape);
+  const auto out_lengths = operation::prepare<std::int64_t>(executor, lengths, rows, Shape());
   kernel::SequencePad<E>::run(executor, view.data(), operation::on_device(executor, view.lod_view(), sequences),
                               view.row_size(), length, options.side, options.pad_value.to<T>(), out.data(),
                               out_lengths.data());
@@ -182,7 +182,7 @@ void sequence_pad_grad_into(const E& executor, const DY& dy, const LoD& lod, con
   operation::check_dense(view.row_shape(), "sequence_pad_grad: dy");
   const Shape row_shape = view.row_shape().without_first();
   operation::check_row_shape(view.row_shape(), Shape(length, row_shape), "sequence_pad_grad: dy");
-  const auto out = operation::prepare(executor, dx, operation::SameLevels{levels}, row_shape);
+  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{levels}, row_shape);
   kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side,
                                 operation::on_device(executor, levels, sequences), row_shape.elements(), out.data());
 }
@@ -218,7 +218,7 @@ void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengt
   const Shape row_shape = view.row_shape().without_first();
   operation::NewLevels levels(executor.workspace(), 1, view.rows());
   operation::add_lengths(levels, operation::ids_of(lengths), view.rows(), length, "sequence_unpad");
-  const auto out = operation::prepare(executor, y, levels, row_shape);
+  const auto out = operation::prepare<value_type_t<X>>(executor, y, levels, row_shape);
   kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side, operation::segments(executor, out, 0),
                                 row_shape.elements(), out.data());
 }
@@ -253,7 +253,7 @@ void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& le
   operation::NewLevels levels(executor.workspace(), 1, size);
   const kernel::Segments sequences = operation::add_lengths(levels, given, size, padded_length, "sequence_unpad_grad");
   operation::check_row_count(view.rows(), sequences.rows(), "sequence_unpad_grad: dy");
-  const auto out = operation::prepare(executor, ddense, operation::PlainRows{size}, row_shape);
+  const auto out = operation::prepare<T>(executor, ddense, operation::PlainRows{size}, row_shape);
   const operation::OnDevice<E, std::int64_t> offsets(executor, {sequences.offsets, given.size() + 1});
   kernel::SequencePad<E>::run(executor, view.data(), sequences.at(offsets.data()), view.row_size(), padded_length,
                               options.side, T{}, out.data(), static_cast<std::int64_t*>(nullptr));

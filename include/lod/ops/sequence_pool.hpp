@@ -93,7 +93,7 @@ void pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& 
   const auto view = x.view();
   check_has_level(view, what);
   const int level = detail::resolve_level(options.level, view.levels());
-  const auto out = prepare(executor, y, LevelsAbove{view.lod_view(), level}, view.row_shape());
+  const auto out = prepare<T>(executor, y, LevelsAbove{view.lod_view(), level}, view.row_shape());
   kernel::SequencePool<E>::run(executor, view.data(), segments(executor, view, level), view.row_size(), type,
                                options.pad_value.to<T>(), out.data());
 }
@@ -181,8 +181,8 @@ void extreme_pool_into(const E& executor, const X& x, const PoolOptions& options
   const LevelsAbove above{view.lod_view(), level};
   check_output(y, above, view.row_shape());
   check_output(index, PlainRows{sequences.size}, view.row_shape());
-  const auto values = prepare(executor, y, above, view.row_shape());
-  const auto rows = prepare(executor, index, PlainRows{sequences.size}, view.row_shape());
+  const auto values = prepare<T>(executor, y, above, view.row_shape());
+  const auto rows = prepare<std::int64_t>(executor, index, PlainRows{sequences.size}, view.row_shape());
   kernel::SequenceMaxPool<E>::run(executor, view.data(), sequences, view.row_size(), minimum, options.pad_value.to<T>(),
                                   values.data(), rows.data());
 }
@@ -248,7 +248,8 @@ void sequence_pool_grad_into(const E& executor, const X& dy, const LoD& lod, Poo
   const int level = detail::resolve_level(options.level, lod.levels());
   operation::check_row_count(view.rows(), lod.size(level), "sequence_pool_grad: dy");
   const LoDView sequences = lod.view();
-  const auto out = operation::prepare(executor, dx, operation::SameLevels{sequences}, view.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, dx, operation::SameLevels{sequences}, view.row_shape());
   kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::segments(executor, out, level), view.row_size(),
                                    type, out.data());
 }
@@ -295,7 +296,7 @@ void extreme_pool_grad_into(const E& executor, const X& dy, const Index& index, 
     }
   }
   const LoDView sequences = lod.view();
-  const auto out = prepare(executor, dx, SameLevels{sequences}, view.row_shape());
+  const auto out = prepare<value_type_t<X>>(executor, dx, SameLevels{sequences}, view.row_shape());
   kernel::SequenceMaxPoolGrad<E>::run(executor, view.data(), winners.data(), segments(executor, out, level),
                                       view.row_size(), out.data());
 }

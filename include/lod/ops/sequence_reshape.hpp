@@ -54,7 +54,7 @@ void sequence_reshape_into(const E& executor, const X& x, std::int64_t new_row_s
     }
     new_rows[i + 1] = new_rows[i] + values / new_row_size;
   }
-  const auto out = operation::prepare(executor, y, levels, Shape{new_row_size});
+  const auto out = operation::prepare<value_type_t<X>>(executor, y, levels, Shape{new_row_size});
   operation::copy_rows(executor, view, out.data());
 }
 template <Executor E, LoDTensorLike X>
@@ -80,7 +80,7 @@ void sequence_reshape_grad_into(const E& executor, const DY& dy, const LoD& lod,
     throw ShapeMismatch(detail::text(
         {"sequence_reshape_grad: dy: ", view.rows() * view.row_size(), " values, expected ", values, ", as x has"}));
   }
-  const auto out = operation::prepare(executor, dx, operation::SameLevels{lod.view()}, row_shape);
+  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{lod.view()}, row_shape);
   operation::copy_rows(executor, view, out.data());
 }
 template <Executor E, LoDTensorLike DY>

@@ -44,7 +44,7 @@ void sequence_reverse_into(const E& executor, const X& x, const ReverseOptions& 
   const int level = detail::resolve_level(options.level, view.levels());
   const LoDView lod = view.lod_view();
   if (level + 1 == lod.levels()) {
-    const auto out = operation::prepare(executor, y, operation::SameLevels{lod}, view.row_shape());
+    const auto out = operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{lod}, view.row_shape());
     kernel::SequenceReverse<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
                                     out.data());
     return;
@@ -62,7 +62,7 @@ void sequence_reverse_into(const E& executor, const X& x, const ReverseOptions& 
   operation::NewLevels levels(executor.workspace(), lod.levels(), sequences);
   for (int above = 0; above <= level; ++above) operation::add_level(levels, lod.offsets(above));
   runs.descend(levels);
-  const auto out = operation::prepare(executor, y, levels, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, y, levels, view.row_shape());
   runs.copy(executor, views, view.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, class Y>

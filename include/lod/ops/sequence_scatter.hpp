@@ -91,7 +91,8 @@ void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const 
     throw ShapeMismatch(detail::text({"sequence_scatter: updates of shape ", to_string(numbers.shape()), ", expected ",
                                       list.rows(), " numbers, one for each id"}));
   }
-  const auto out = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
   if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());
   kernel::SequenceScatter<E>::run(executor, checked.data(), numbers.data(), sequences, view.row_size(), out.data());
 }
@@ -125,8 +126,8 @@ void sequence_scatter_grad_into(const E& executor, const DY& dy, const Ids& ids,
   const operation::SameLevels rows{view.lod_view()}, updates{list.lod_view()};
   operation::check_output(dx, rows, view.row_shape());
   operation::check_output(dupdates, updates, list.row_shape());
-  const auto out = operation::prepare(executor, dx, rows, view.row_shape());
-  const auto out_updates = operation::prepare(executor, dupdates, updates, list.row_shape());
+  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, rows, view.row_shape());
+  const auto out_updates = operation::prepare<value_type_t<DY>>(executor, dupdates, updates, list.row_shape());
   kernel::SequenceScatterUpdatesGrad<E>::run(executor, view.data(), checked.data(), sequences, view.row_size(),
                                              out_updates.data());
   if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());

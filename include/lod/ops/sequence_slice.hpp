@@ -82,7 +82,7 @@ void sequence_slice_into(const E& executor, const X& x, const Offset& offset, co
   const auto offsets = levels.add(lod.size());
   for (std::size_t i = 0; i < counts.size(); ++i) offsets[i + 1] = offsets[i] + counts[i];
   runs.descend(levels);
-  const auto out = operation::prepare(executor, y, levels, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, y, levels, view.row_shape());
   runs.copy(executor, views, view.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
@@ -128,7 +128,7 @@ void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, c
     longest = std::max(longest, end - begin);
   }
   operation::check_row_count(view.rows(), parts[size], "sequence_slice_grad: dy");
-  const auto out = operation::prepare(executor, dx, operation::SameLevels{levels}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{levels}, view.row_shape());
   kernel::SequenceSliceGrad<E>::run(executor, view.data(), operation::segments(parts, size, longest),
                                     first_rows.on_device(), operation::segments(executor, out, 0), view.row_size(),
                                     out.data());

@@ -43,7 +43,7 @@ void softmax_into(const E& executor, const X& x, const SoftmaxOptions& options, 
   const auto view = x.view();
   check_has_level(view, logarithm ? "sequence_log_softmax" : "sequence_softmax");
   const int level = detail::resolve_level(options.level, view.levels());
-  const auto out = prepare(executor, y, SameLevels{view.lod_view()}, view.row_shape());
+  const auto out = prepare<T>(executor, y, SameLevels{view.lod_view()}, view.row_shape());
   kernel::SequenceSoftmax<E>::run(executor, view.data(), segments(executor, view, level), view.row_size(), logarithm,
                                   out.data());
 }
@@ -60,7 +60,7 @@ void softmax_grad_into(const E& executor, const DY& dy, const Y& y, const Softma
   const int level = detail::resolve_level(options.level, view.levels());
   check_row_count(gradient.rows(), view.rows(), what);
   check_row_shape(gradient.row_shape(), view.row_shape(), what);
-  const auto out = prepare(executor, dx, SameLevels{view.lod_view()}, view.row_shape());
+  const auto out = prepare<T>(executor, dx, SameLevels{view.lod_view()}, view.row_shape());
   kernel::SequenceSoftmaxGrad<E>::run(executor, gradient.data(), view.data(), segments(executor, view, level),
                                       view.row_size(), logarithm, out.data());
 }

@@ -96,7 +96,7 @@ void sort_grad_into(const E& executor, const View& dy, const Index& index, const
       }
     }
   }
-  const auto out = prepare(executor, dx, SameLevels{lod}, dy.row_shape());
+  const auto out = prepare<value_type_t<View>>(executor, dx, SameLevels{lod}, dy.row_shape());
   kernel::SequenceSortGrad<E>::run(executor, dy.data(), index.data(), parts.at(part_offsets),
                                    segments(executor, lod, level), out.data());
 }
@@ -119,8 +119,9 @@ void sequence_sort_into(const E& executor, const X& x, const SortOptions& option
   const operation::SameLevels rows{view.lod_view()};
   operation::check_output(y, rows, view.row_shape());
   operation::check_output(index, operation::PlainRows{view.rows()}, view.row_shape());
-  const auto values = operation::prepare(executor, y, rows, view.row_shape());
-  const auto sources = operation::prepare(executor, index, operation::PlainRows{view.rows()}, view.row_shape());
+  const auto values = operation::prepare<value_type_t<X>>(executor, y, rows, view.row_shape());
+  const auto sources =
+      operation::prepare<std::int64_t>(executor, index, operation::PlainRows{view.rows()}, view.row_shape());
   kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
                                values.data(), sources.data());
 }
@@ -131,7 +132,8 @@ void sequence_sort_into(const E& executor, const X& x, const SortOptions& option
   operation::check_has_level(view, "sequence_sort");
   const int level = detail::resolve_level(options.level, view.levels());
   operation::check_scalar_rows(view, "sequence_sort");
-  const auto values = operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto values =
+      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
   kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
                                values.data(), static_cast<std::int64_t*>(nullptr));
 }
@@ -164,7 +166,8 @@ void sequence_argsort_into(const E& executor, const X& x, const SortOptions& opt
   operation::check_has_level(view, "sequence_argsort");
   const int level = detail::resolve_level(options.level, view.levels());
   operation::check_scalar_rows(view, "sequence_argsort");
-  const auto sources = operation::prepare(executor, index, operation::PlainRows{view.rows()}, view.row_shape());
+  const auto sources =
+      operation::prepare<std::int64_t>(executor, index, operation::PlainRows{view.rows()}, view.row_shape());
   kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
                                static_cast<value_type_t<X>*>(nullptr), sources.data());
 }
@@ -256,8 +259,9 @@ void sequence_topk_into(const E& executor, const X& x, std::int64_t k, const Top
   const kernel::Segments parts = operation::add_top_levels(levels, lod, level, k);
   operation::check_output(values, levels, view.row_shape());
   operation::check_output(index, operation::PlainRows{parts.rows()}, view.row_shape());
-  const auto out = operation::prepare(executor, values, levels, view.row_shape());
-  const auto sources = operation::prepare(executor, index, operation::PlainRows{parts.rows()}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, values, levels, view.row_shape());
+  const auto sources =
+      operation::prepare<std::int64_t>(executor, index, operation::PlainRows{parts.rows()}, view.row_shape());
   kernel::SequenceTopK<E>::run(executor, view.data(), operation::segments(executor, view, level),
                                parts.at(operation::segments(executor, out, level).offsets), out.data(), sources.data());
 }

@@ -109,7 +109,7 @@ void sequence_topk_avg_pooling_into(const E& executor, const X& x, const LoD& ro
   const auto matrices = operation::check_topk_avg_pooling(executor, view, row_lod, column_lod, numbers, channel_num,
                                                           "sequence_topk_avg_pooling");
   const Shape row_shape(Shape{channel_num, static_cast<std::int64_t>(numbers.size())}.elements(), Shape{});
-  const auto out = operation::prepare(executor, y, operation::SameLevels{row_lod.view()}, row_shape);
+  const auto out = operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{row_lod.view()}, row_shape);
   kernel::SequenceTopKAvgPooling<E>::run(executor, view.data(), matrices, operation::segments(executor, view, -1),
                                          numbers, out.data());
 }
@@ -144,7 +144,8 @@ void sequence_topk_avg_pooling_grad_into(const E& executor, const DY& dy, const 
   operation::check_row_count(gradient.rows(), row_lod.rows(), "sequence_topk_avg_pooling_grad: dy");
   operation::check_row_shape(gradient.row_shape(), Shape{channel_num * static_cast<std::int64_t>(numbers.size())},
                              "sequence_topk_avg_pooling_grad: dy");
-  const auto out = operation::prepare(executor, dx, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, dx, operation::SameLevels{view.lod_view()}, view.row_shape());
   kernel::SequenceTopKAvgPoolingGrad<E>::run(executor, gradient.data(), view.data(), matrices,
                                              operation::segments(executor, view, -1), numbers, out.data());
 }

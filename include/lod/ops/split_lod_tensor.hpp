@@ -161,7 +161,7 @@ void merge_lod_tensor_into(const E& executor, const InTrue& in_true, const InFal
   operation::NewLevels levels(executor.workspace(), level + branches[0].levels(), sequences, size);
   for (int above = 0; above < level; ++above) operation::add_level(levels, options.lod.offsets(above));
   runs.descend(levels);
-  const auto out = operation::prepare(executor, y, levels, branches[0].row_shape());
+  const auto out = operation::prepare<value_type_t<InTrue>>(executor, y, levels, branches[0].row_shape());
   runs.copy(executor, std::span<const View>(branches), branches[0].row_size(), out.data());
 }
 template <Executor E, LoDTensorLike InTrue, LoDTensorLike InFalse,

@@ -113,8 +113,8 @@ void unique_into(const E& executor, const X& x, Values&& values, Index&& index, 
   const Rearrangement chosen(executor, view, different, [&](std::int64_t i) { return first[i]; });
   check_output(values, chosen.levels(), view.row_shape());
   check_output(index, PlainRows{size}, {});
-  const auto to_counts = prepare(executor, counts, PlainRows{different}, {});
-  const auto to_index = prepare(executor, index, PlainRows{size}, {});
+  const auto to_counts = prepare<std::int64_t>(executor, counts, PlainRows{different}, {});
+  const auto to_index = prepare<std::int64_t>(executor, index, PlainRows{size}, {});
   kernel::CopyValues<E>::run(executor, times.on_device(), different, to_counts.data());
   kernel::CopyValues<E>::run(executor, which.on_device(), size, to_index.data());
   chosen.write(values);
