@@ -49,6 +49,10 @@ class Defaulted {
 // In the structs below, == compares what they say: an absent field with a default equals one that is set to it.
 
 /// The element type and the dimensions of a tensor; -1 stands for a dimension that is not known.
+///
+/// Without dimensions it is a scalar, which is one row here: the same as {1} for `matches`, `check` and
+/// `Variable::create`. But programs also describe so what PaddlePaddle has no rule of shapes for, and the one cannot be
+/// told from the other: `plan_memory` takes the size for unknown, and the functions `infer_...` refuse it.
 struct TensorDesc {
   DataType data_type = DataType::FP32;
   std::vector<std::int64_t> dims = {};
@@ -378,6 +382,7 @@ inline std::string mismatch(const TensorDesc& found, const TensorDesc& expected)
   if (found.data_type != expected.data_type) {
     return text({"data type: expected ", to_string(expected.data_type), ", found ", to_string(found.data_type)});
   }
+  if (expected.dims.empty() && found.dims == std::vector<std::int64_t>{1}) return {};  // a scalar is one row
   if (found.dims.size() != expected.dims.size()) {
     return text({"rank: expected ", expected.dims.size(), ", found ", found.dims.size()});
   }
@@ -418,8 +423,8 @@ std::string mismatch(const Found& found, const VarDesc& expected) {
 
 }  // namespace detail
 
-/// Whether x is as described; -1 in the description matches anything. A TensorDesc says nothing of levels, and a
-/// VarDesc whose type has no details describes all variables of its type.
+/// Whether x is as described; -1 in the description matches anything, no dimensions one row of scalars. A TensorDesc
+/// says nothing of levels, and a VarDesc whose type has no details describes all variables of its type.
 template <class X, class Desc>
   requires requires(const X& x, const Desc& desc) { detail::mismatch(describe(x), desc); }
 bool matches(const X& x, const Desc& expected) { return detail::mismatch(describe(x), expected).empty(); }

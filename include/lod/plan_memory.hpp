@@ -80,6 +80,7 @@ inline std::int64_t add_bytes(std::int64_t a, std::int64_t b) {
 inline std::optional<std::int64_t> planned_bytes(const VarDesc& var, const MemoryPlanOptions& options) {
   const TensorDesc& tensor = var.type.lod_tensor->tensor;
   const auto size = static_cast<std::int64_t>(size_of(tensor.data_type));
+  // Without dimensions it may be a scalar, or of a shape that the program does not say: too few bytes would be taken.
   if (tensor.dims.empty() || size == 0) return std::nullopt;
   const std::string what = text({"plan_memory: variable '", var.name, "'"});
   infer::check_dims(tensor.dims, what.c_str());
@@ -296,7 +297,8 @@ inline std::int64_t most_at_once(const std::vector<PlannedVariable>& variables) 
 /// may be (another one uses what an operator wrote first that owns blocks, which need not run), that the block of a
 /// gradient uses, that an operator which owns the block names in its arguments or in a text (as `recurrent` does with
 /// what it takes from one step to the next), nor the gradients of these ("x@GRAD" of "x"), and those of
-/// `options.keep`. What would be in the plan if its bytes were known is in `unknown`.
+/// `options.keep`. What would be in the plan if its bytes were known is in `unknown`, also what is described without
+/// dimensions (see TensorDesc).
 ///
 /// Placed by size, best fit (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020): the
 /// result may take more than `bytes_at_once`, and more than needed. The same for the same arguments everywhere.

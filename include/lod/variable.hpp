@@ -179,12 +179,8 @@ inline LoD levels_without_sequences(int levels, const char* what) {
 }
 
 /// Zeros of the described shape. What is not known is taken as 0, so that nothing is there.
-inline AnyLoDTensor tensor_as_described(const LoDTensorDesc& desc, const char* what,
-                                        std::pmr::memory_resource* resource) {
-  if (desc.tensor.dims.empty()) {
-    return AnyLoDTensor(desc.tensor.data_type, levels_without_sequences(desc.lod_level, what), Shape(), uninitialized,
-                        0, resource);
-  }
+inline AnyLoDTensor tensor_as_described(LoDTensorDesc desc, const char* what, std::pmr::memory_resource* resource) {
+  if (desc.tensor.dims.empty()) desc.tensor.dims = {1};  // a scalar is one row
   infer::Batch batch(desc, what);
   bool is_known = batch.rows != infer::unknown;
   for (std::int64_t& dim : batch.row_shape) {
@@ -192,8 +188,15 @@ inline AnyLoDTensor tensor_as_described(const LoDTensorDesc& desc, const char* w
     if (dim == infer::unknown) dim = 0;
   }
   const std::int64_t rows = is_known && batch.levels == 0 ? batch.rows : 0;
-  AnyLoDTensor tensor(batch.type, levels_without_sequences(batch.levels, what), Shape(batch.row_shape), uninitialized,
-                      rows, resource);
+  LoD lod = levels_without_sequences(batch.levels, what);
+  AnyLoDTensor tensor;
+  try {
+    tensor = AnyLoDTensor(batch.type, std::move(lod), Shape(batch.row_shape), uninitialized, rows, resource);
+  } catch (const ShapeMismatch& error) {
+    throw ShapeMismatch(text({what, ": ", error.what()}));
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(text({what, ": ", error.what()}));
+  }
   const auto bytes = tensor.mutable_bytes();
   if (!bytes.empty()) std::memset(bytes.data(), 0, bytes.size());
   return tensor;
@@ -266,10 +269,10 @@ class Variable {
 
   /// An empty variable, with the name and the type described.
   ///
-  /// A tensor has the described data type and row shape. A shape without -1, of no level, is there in full, as zeros;
-  /// else there are no rows, with a 0 in the row shape for each -1, and of each level no sequences. Row-sparse values
-  /// have the described height, and no rows. A reader has no steps, but the tensors described; a tuple has variables of
-  /// the types described.
+  /// A tensor has the described data type and row shape. A shape without -1, of no level, is there in full, as zeros (a
+  /// scalar, without dimensions, as one row); else there are no rows, with a 0 in the row shape for each -1, and of
+  /// each level no sequences. Row-sparse values have the described height, and no rows. A reader has no steps, but the
+  /// tensors described; a tuple has variables of the types described.
   ///
   /// Memory of tensors is from `resource`: for descriptions from strangers, give one that has a limit. Throws what it
   /// throws; ShapeMismatch for what describes no tensor (a dimension or a lod_level below what there is, more
@@ -396,7 +399,9 @@ inline Variable Variable::create(const VarDesc& desc, std::pmr::memory_resource*
     const TensorDesc& dense = *desc.type.selected_rows;
     TensorDesc value{dense.data_type, dense.dims};
     std::int64_t height = 0;
-    if (!dense.dims.empty()) {
+    if (dense.dims.empty()) {
+      value.dims = {0};  // of no height: row-sparse values are no scalar
+    } else {
       infer::check_dims(dense.dims, what.c_str());
       if (dense.dims.front() != infer::unknown) height = dense.dims.front();
       value.dims.front() = 0;

@@ -99,6 +99,14 @@ TEST_CASE("check: -1 matches anything") {
   check_accepted(LoDTensor<float>(LoD::from_lengths({{0, 0}}), {6}), LoDTensorDesc{{DataType::FP32, {-1, 6}}, 1});
 }
 
+TEST_CASE("check: a description without dimensions is that of one row of scalars") {
+  const TensorDesc scalar{DataType::FP32, {}};
+  check_accepted(LoDTensor<float>({1}), scalar);
+  check_accepted(LoDTensor<float>({1}), VarDesc::lod_tensor("s", scalar));
+  check_refused(LoDTensor<float>({2}), scalar, "rank: expected 0, found 1");
+  check_refused(LoDTensor<float>({1, 1}), scalar, "rank: expected 0, found 2");
+}
+
 TEST_CASE("check: names what differs, what was expected and what was found") {
   const LoDTensor<float> x(two_levels, {6, 4});
   check_refused(x, TensorDesc{DataType::FP64, {-1, 6, 4}}, "data type: expected FP64, found FP32");

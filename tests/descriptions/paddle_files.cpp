@@ -281,6 +281,10 @@ TEST_CASE("encode_parameters: keeps a parameter without dimensions, where the pr
   const paddle::Parameters parameters = paddle::decode_parameters(bytes, program);
   CHECK(parameters.at("a").shape() == Shape{1});
   CHECK(paddle::encode_parameters(parameters, program) == bytes);
+  CHECK_NOTHROW(lod::check(parameters.at("a"), *program.find_var("a")));
+  // Written without the program it has one dimension, and is the same still.
+  const std::string with_dim = paddle::encode_tensor(parameters.at("a"));
+  CHECK(paddle::decode_parameters(with_dim, program).at("a").shape() == Shape{1});
 }
 
 TEST_CASE("encode_parameters: values and parameters must be the same, and as the program says") {

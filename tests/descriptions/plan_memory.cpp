@@ -245,7 +245,7 @@ TEST_CASE("plan_memory: an unknown number of rows is taken from the options, or 
   CHECK(plan.unknown == Strings{"b"});
   plan = lod::plan_memory(block, {.rows = 10, .rows_of = {{"a", 3}, {"x", 1}}});
   CHECK(planned(plan, "a").bytes == 3 * 64);
-  // What a program without rules for shapes says of a tensor may be nothing.
+  // What a program without rules for shapes says of a tensor may be nothing: it need not be a scalar.
   block.vars[2] = VarDesc::lod_tensor("a", {lod::DataType::FP32, {}});
   CHECK(lod::plan_memory(block, {.rows = 10}).unknown == Strings{"a", "b"});
 }

@@ -180,6 +180,12 @@ TEST_CASE("Variable::create: a tensor of the described type and shape, as zeros"
         std::vector<std::int64_t>{0, 7});
   CHECK(Variable::create(VarDesc::lod_tensor("x", {DataType::FP8_E5M2, {3}})).get<AnyLoDTensor>().data_type() ==
         DataType::FP8_E5M2);
+
+  const VarDesc scalar = VarDesc::lod_tensor("s", {DataType::FP32, {}});
+  const Variable s = Variable::create(scalar);
+  CHECK(dims_of(s) == std::vector<std::int64_t>{1});
+  CHECK(s.get<AnyLoDTensor>().view<float>().values()[0] == 0);
+  CHECK_NOTHROW(lod::check(s.get<AnyLoDTensor>(), scalar));
 }
 
 TEST_CASE("Variable::create: what is not known is not there") {
@@ -189,7 +195,7 @@ TEST_CASE("Variable::create: what is not known is not there") {
   CHECK(dims({-1, 640, 480}) == std::vector<std::int64_t>{0, 640, 480});
   CHECK(dims({-1, -1, 4}) == std::vector<std::int64_t>{0, 0, 4});
   CHECK(dims({5, -1}) == std::vector<std::int64_t>{0, 0});
-  CHECK(dims({}) == std::vector<std::int64_t>{0});
+  CHECK(dims({}, 1) == std::vector<std::int64_t>{0});
   CHECK(dims({15, 4}, 2) == std::vector<std::int64_t>{0, 4});
 
   const Variable x = Variable::create(VarDesc::lod_tensor("x", {DataType::INT64, {-1, 4}}, 2));
@@ -243,12 +249,17 @@ TEST_CASE("Variable::create: what describes no tensor is refused") {
   refused({DataType::FP32, {3}}, -1, "variable 'x': lod_level -1");
   refused({DataType::FP32, {3}}, 65, "variable 'x': lod_level 65, expected 0 to 64");
   refused({DataType::FP32, {}}, 0x7fffffff, "expected 0 to 64");
-  refused({DataType::FP32, {}}, -1, "variable 'x': lod_level -1, expected 0 to 64");
+  refused({DataType::FP32, {}}, -1, "variable 'x': lod_level -1, expected 0 or more");
   refused({DataType::FP32, {large, large}}, 0, "exceeds 64 bits");
+  refused({DataType::FP32, {large, large}}, 0, "variable 'x': shape: ");
   refused({DataType::FP32, {-1, large, large}}, 0, "exceeds 64 bits");
   refused({DataType::FP64, {large, large >> 19}}, 0, "more than memory can hold");
-  refused({DataType::FP32, {1, 1, 1, 1, 1, 1, 1, 1, 1}}, 0, "more than 8 dimensions");
-  CHECK_THROWS_AS(Variable::create(VarDesc::lod_tensor("x", {static_cast<DataType>(7), {3}})), std::invalid_argument);
+  refused({DataType::FP64, {large, large >> 19}}, 0, "variable 'x': ");
+  refused({DataType::FP32, {1, 1, 1, 1, 1, 1, 1, 1, 1}}, 0, "variable 'x': shape: more than 8 dimensions");
+  CHECK_THROWS_WITH_AS(Variable::create(VarDesc::lod_tensor("x", {static_cast<DataType>(7), {3}})),
+                       "variable 'x': AnyLoDTensor: 7 is no DataType", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(Variable::create(VarDesc::selected_rows("g", {DataType::FP32, {3, large, large}})),
+                       doctest::Contains("variable 'g': shape: "), lod::ShapeMismatch);
 }
 
 TEST_CASE("Variable::create: memory is from the resource given") {

@@ -250,6 +250,10 @@ TEST_CASE("File: a footer that contradicts itself or the file is refused, before
   shape("more than 8 dimensions", {1, 1, 1, 1, 1, 1, 1, 1, 6});
   shape("values: 12 bytes, expected 16", {4, 2});
   refused("rank: expected 1, found 2", [&](auto& f) { x(f).description.type.lod_tensor->tensor.dims = {3}; });
+  refused("rank: expected 0, found 1", [&](auto& f) {  // not taken for a scalar
+    x(f).description.type.lod_tensor->tensor.dims = {};
+    x(f).tensors[0].dims = {1};
+  });
   refused("lod_level: expected 1, found 2", [&](auto& f) { x(f).description.type.lod_tensor->lod_level = 1; });
   refused("values: 12 bytes, expected 24 for the shape {3, 2} of FP32",
           [&](auto& f) { x(f).description.type.lod_tensor->tensor.data_type = lod::DataType::FP32; });

@@ -204,6 +204,7 @@ inline std::string inconsistency(const proto::file::Tensor& tensor, const VarTyp
   std::vector<std::int64_t>& dims = expected.tensor.dims;
   if (type.type == VarType::SELECTED_ROWS && !dims.empty()) dims[0] = tensor.dims[0];  // there, the height
   if (type.type == VarType::LOD_TENSOR_ARRAY && dims.empty()) dims = tensor.dims;      // there, nothing in common
+  if (dims.empty()) return text({"rank: expected 0, found ", tensor.dims.size()});     // not even a scalar: it has rows
   const LoDTensorDesc found{{data_type, tensor.dims}, static_cast<std::int32_t>(tensor.offsets.size())};
   std::string difference = mismatch(found, expected);
   if (!difference.empty()) return difference;
