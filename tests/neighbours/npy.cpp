@@ -249,7 +249,8 @@ TEST_CASE("decode_npy: dictionaries as Python may write them") {
 
 TEST_CASE("decode_npy: each other dtype is refused, and named") {
   const auto check = [](const char* name, const char* text) {
-    CHECK_THROWS_WITH_AS(lod::load_npy(lod_test::numpy_data + "refused_" + name + ".npy"), text, ParseError);
+    CHECK_THROWS_WITH_AS(lod::decode_npy(lod_test::read_bytes(lod_test::numpy_data + "refused_" + name + ".npy")), text,
+                         ParseError);
   };
   check("object", "npy: dtype '|O': elements of this type cannot be read (at byte 20)");
   check("fields",
@@ -371,6 +372,19 @@ TEST_CASE("save_npy: a file that load_npy reads") {
   const auto large = lod_test::real_numbers<double>(engine, {3001, 77});
   lod::save_npy(path, large);
   CHECK(same_bits(lod::load_npy<double>(path), large));
+}
+
+TEST_CASE("load_npy: what is wrong is told with the name of the file") {
+  const lod_test::TemporaryFolder folder;
+  const std::string path = folder / "x.npy";
+  lod_test::write_bytes(path, "hello");
+  CHECK_THROWS_WITH_AS(
+      lod::load_npy(path),
+      ("'" + path + "': npy: the magic and the version: 8 bytes expected, 5 are left (at byte 0)").c_str(),
+      lod::ParseError);
+  lod::save_npy(path, LoDTensor<float>({2}));
+  CHECK_THROWS_WITH_AS(lod::load_npy<double>(path), ("'" + path + "': data type: expected FP64, found FP32").c_str(),
+                       lod::ShapeMismatch);
 }
 
 TEST_CASE("save_npy: what cannot be written leaves the old file as it was, and no other") {

@@ -270,15 +270,45 @@ TEST_CASE("NpzFile: offsets, ids and heights of any integers") {
 }
 
 TEST_CASE("NpzFile: what is asked for must be there, of that kind and type") {
-  const auto file = NpzFile::open(lod_test::numpy_data + "batch.npz");
-  CHECK_THROWS_WITH_AS(file.load<AnyLoDTensor>("h"), "npz: there is no 'h', but 'g', 'labels', 'words'",
-                       lod::OutOfRange);
-  CHECK_THROWS_WITH_AS(file.load<AnyLoDTensor>("g"), "npz: 'g': type: expected LOD_TENSOR, found SELECTED_ROWS",
-                       lod::ShapeMismatch);
-  CHECK_THROWS_WITH_AS(file.load<SelectedRows<float>>("words"),
-                       "npz: 'words': type: expected SELECTED_ROWS, found LOD_TENSOR", lod::ShapeMismatch);
-  CHECK_THROWS_WITH_AS(file.load<LoDTensor<double>>("words"), doctest::Contains("expected FP64, found FP32"),
-                       lod::ShapeMismatch);
+  const std::string bytes = lod_test::read_bytes(lod_test::numpy_data + "batch.npz");
+  const auto refused = [](const NpzFile& file, const std::string& place) {
+    CHECK_THROWS_WITH_AS(file.load<AnyLoDTensor>("h"),
+                         (place + "npz: there is no 'h', but 'g', 'labels', 'words'").c_str(), lod::OutOfRange);
+    CHECK_THROWS_WITH_AS(file.load<AnyLoDTensor>("g"),
+                         (place + "npz: 'g': type: expected LOD_TENSOR, found SELECTED_ROWS").c_str(),
+                         lod::ShapeMismatch);
+    CHECK_THROWS_WITH_AS(file.load<SelectedRows<float>>("words"),
+                         (place + "npz: 'words': type: expected SELECTED_ROWS, found LOD_TENSOR").c_str(),
+                         lod::ShapeMismatch);
+    CHECK_THROWS_WITH_AS(file.load<LoDTensor<double>>("words"),
+                         (place + "npz: 'words': data type: expected FP64, found FP32").c_str(), lod::ShapeMismatch);
+    CHECK_THROWS_WITH_AS(file.load<SelectedRows<std::int8_t>>("g"),
+                         doctest::Contains((place + "npz: 'g': data type: expected INT8, found ").c_str()),
+                         lod::ShapeMismatch);
+  };
+  refused(NpzFile::decode(bytes), "");
+  const lod_test::TemporaryFolder folder;
+  const std::string path = folder / "batch.npz";
+  lod_test::write_bytes(path, bytes);
+  refused(NpzFile::open(path), "'" + path + "': ");
+}
+
+TEST_CASE("NpzFile: of a file, what is wrong with its bytes is told with its name") {
+  const lod_test::TemporaryFolder folder;
+  const std::string path = folder / "x.npz", place = "'" + path + "': npz: ";
+  lod_test::write_bytes(path, "no archive");
+  CHECK_THROWS_WITH_AS(NpzFile::open(path), doctest::Contains((place + "Not a zip archive").c_str()), ParseError);
+  lod_test::write_bytes(path, archive_of({{"notes.txt", "hello"}}));
+  CHECK_THROWS_WITH_AS(NpzFile::open(path), doctest::Contains((place + "'notes.txt': not").c_str()), ParseError);
+  lod_test::write_bytes(
+      path, archive_of({{"x.npy", "hello"}, array<float>("y", {1}), array<std::int64_t>("y.lod0", {0, 2})}));
+  const auto file = NpzFile::open(path);
+  const auto refused = [&](const auto& read, const std::string& text) {
+    CHECK_THROWS_WITH_AS(read(), doctest::Contains((place + text).c_str()), ParseError);
+  };
+  refused([&] { file.describe("x"); }, "'x': npy: ");
+  refused([&] { file.load<AnyLoDTensor>("x"); }, "'x': npy: ");
+  refused([&] { file.load<LoDTensor<float>>("y"); }, "'y': the LoD is for 2 rows, but there are 1");
 }
 
 TEST_CASE("NpzFile: variables whose arrays do not fit together are refused") {
@@ -287,7 +317,11 @@ TEST_CASE("NpzFile: variables whose arrays do not fit together are refused") {
                 "npz: 'x': the LoD is for 2 rows, but there are 3");
   check_refused(archive_of({x, array<std::int64_t>("x.lod0", {0, 4, 3})}), "npz: 'x': LoD: level 0, position 2");
   check_refused(archive_of({x, array<std::int64_t>("x.lod0", {})}), "npz: 'x': LoD: level 0 has no offset");
-  check_refused(archive_of({x, array<std::uint64_t>("x.lod0", {0, 1ULL << 63})}), "npz: 'x': LoD: level 0, position 1");
+  check_refused(archive_of({x, array<std::uint64_t>("x.lod0", {0, 1ULL << 63})}),
+                "npz: 'x.lod0': 9223372036854775808, expected 9223372036854775807 at most");
+  check_refused(
+      archive_of({x, array<std::uint64_t>("x.rows", {4, 0, ~std::uint64_t{0}}), array<std::int64_t>("x.height", {5})}),
+      "npz: 'x.rows': 18446744073709551615, expected 9223372036854775807 at most");
   check_refused(archive_of({x, array<double>("x.lod0", {0, 3})}),
                 "npz: 'x.lod0': FP64 of shape {2}, expected integers in one dimension");
   check_refused(archive_of({x, {"x.lod0.npy", lod::encode_npy(LoDTensor<std::int64_t>({2, 2}))}}),

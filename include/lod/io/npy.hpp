@@ -23,6 +23,7 @@
 #include <lod/error.hpp>
 #include <lod/io/atomic_file.hpp>
 #include <lod/io/input.hpp>
+#include <lod/io/system_file.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
@@ -432,15 +433,19 @@ LoDTensor<T> decode_npy(std::string_view bytes) {
   return decode_npy(bytes).take<T>();
 }
 
-/// The array in a file. Throws as `decode_npy`, and std::system_error where the file cannot be read.
+/// The array in a file. Throws as `decode_npy`, and std::system_error where the file cannot be read. Errors name it.
 inline AnyLoDTensor load_npy(const std::string& path) {
-  detail::Input input = detail::Input::open(path);
-  return detail::read_npy(input);
+  return detail::read_at(path, [&] {
+    detail::Input input = detail::Input::open(path);
+    return detail::read_npy(input);
+  });
 }
 /// The same. Throws ShapeMismatch unless the elements are of type T.
 template <class T>
 LoDTensor<T> load_npy(const std::string& path) {
-  return load_npy(path).take<T>();
+  AnyLoDTensor x = load_npy(path);
+  detail::check_element_type<T>(x.data_type(), detail::text({"'", path, "'"}).c_str());
+  return std::move(x).take<T>();
 }
 
 }  // namespace lod

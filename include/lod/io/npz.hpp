@@ -284,8 +284,8 @@ inline void save_npz(const std::string& path, const std::vector<NpzValue>& value
 /// An open `.npz`. Arrays are read when they are asked for, one by one. Reading moves a position in the file: of
 /// several threads only one at a time may use it.
 ///
-/// A ParseError of an array names it, and counts its position from the begin of the unpacked array; that of an error
-/// which is not in the bytes of one array is 0.
+/// Errors name the file, where there is one. A ParseError of an array names that, too, and counts its position from the
+/// begin of the unpacked array; that of an error which is not in the bytes of one array is 0.
 class NpzFile {
  public:
   static constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
@@ -297,11 +297,11 @@ class NpzFile {
   /// a thousand equal bytes into one, and such an array may be meant: for archives from strangers, `max_bytes` is the
   /// most that one array may take; more is a ParseError.
   static NpzFile open(const std::string& path, std::uint64_t max_bytes = no_limit) {
-    return NpzFile(detail::open_zip_file(path), max_bytes);
+    return detail::read_at(path, [&] { return NpzFile(detail::open_zip_file(path), max_bytes, path); });
   }
   /// The same from memory, which outlives the NpzFile.
   static NpzFile decode(std::string_view bytes, std::uint64_t max_bytes = no_limit) {
-    return NpzFile(detail::open_zip(bytes), max_bytes);
+    return NpzFile(detail::open_zip(bytes), max_bytes, {});
   }
 
   /// The names of the variables, sorted.
@@ -316,15 +316,17 @@ class NpzFile {
   /// number of levels. Throws OutOfRange where there is none of this name, ParseError.
   VarDesc describe(std::string_view name) const {
     const auto& [found, members] = variable(name);
-    detail::ZipMember member(archive_.get(), members.values, found, max_bytes_);
-    const detail::NpyHeader header = detail::read_npy_header(member);
-    TensorDesc tensor{header.data_type, {header.shape.begin(), header.shape.end()}};
-    if (tensor.dims.empty()) tensor.dims = {1};
-    if (!members.is_selected_rows) {
-      return VarDesc::lod_tensor(found, std::move(tensor), static_cast<std::int32_t>(members.levels.size()));
-    }
-    tensor.dims[0] = height(found, members);
-    return VarDesc::selected_rows(found, std::move(tensor));
+    return detail::read_at(path_, [&, &found = found, &members = members] {
+      detail::ZipMember member(archive_.get(), members.values, found, max_bytes_);
+      const detail::NpyHeader header = detail::read_npy_header(member);
+      TensorDesc tensor{header.data_type, {header.shape.begin(), header.shape.end()}};
+      if (tensor.dims.empty()) tensor.dims = {1};
+      if (!members.is_selected_rows) {
+        return VarDesc::lod_tensor(found, std::move(tensor), static_cast<std::int32_t>(members.levels.size()));
+      }
+      tensor.dims[0] = height(found, members);
+      return VarDesc::selected_rows(found, std::move(tensor));
+    });
   }
 
   /// A variable. X says as what: LoDTensor<T> or AnyLoDTensor, SelectedRows<T> or AnySelectedRows. Throws OutOfRange
@@ -337,21 +339,27 @@ class NpzFile {
     const auto& [found, members] = variable(name);
     if constexpr (std::is_same_v<X, AnyLoDTensor>) {
       check_kind(found, members, false);
-      return tensor(found, members);
+      return detail::read_at(path_, [&, &found = found, &members = members] { return tensor(found, members); });
     } else if constexpr (std::is_same_v<X, AnySelectedRows>) {
       check_kind(found, members, true);
-      return selected_rows(found, members);
+      return detail::read_at(path_, [&, &found = found, &members = members] { return selected_rows(found, members); });
     } else if constexpr (requires { typename X::element_type; }) {
-      return load<AnyLoDTensor>(name).template take<typename X::element_type>();
+      auto any = load<AnyLoDTensor>(name);
+      check_elements<typename X::element_type>(found, any.data_type());
+      return std::move(any).template take<typename X::element_type>();
     } else {
-      return load<AnySelectedRows>(name).template take<typename X::value_type>();
+      auto any = load<AnySelectedRows>(name);
+      check_elements<typename X::value_type>(found, any.value().data_type());
+      return std::move(any).template take<typename X::value_type>();
     }
   }
 
  private:
   using Members = detail::NpzMembers;
 
-  NpzFile(detail::Zip archive, std::uint64_t max_bytes) : archive_(std::move(archive)), max_bytes_(max_bytes) {
+  /// `path` is empty where the archive is in no file.
+  NpzFile(detail::Zip archive, std::uint64_t max_bytes, std::string path)
+      : archive_(std::move(archive)), max_bytes_(max_bytes), path_(std::move(path)) {
     detail::ByName<std::uint64_t> arrays;
     const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
     for (zip_uint64_t number = 0; number < static_cast<zip_uint64_t>(count); ++number) {
@@ -377,13 +385,21 @@ class NpzFile {
     }
     if (count > shown) others += ", ...";
     throw OutOfRange(
-        detail::text({"npz: there is no '", std::string(name), "', but ", count > 0 ? others : "nothing"}));
+        detail::text({place(), "there is no '", std::string(name), "', but ", count > 0 ? others : "nothing"}));
   }
-  static void check_kind(const std::string& name, const Members& members, bool selected_rows) {
+  /// What begins the texts of errors that are not in the bytes.
+  std::string place() const { return path_.empty() ? "npz: " : detail::text({"'", path_, "': npz: "}); }
+  template <class T>
+  void check_elements(const std::string& name, DataType found) const {
+    if (!detail::is_element_type<T>(found)) {
+      detail::check_element_type<T>(found, detail::text({place(), "'", name, "'"}).c_str());
+    }
+  }
+  void check_kind(const std::string& name, const Members& members, bool selected_rows) const {
     if (members.is_selected_rows == selected_rows) return;
     const char* const kinds[] = {"LOD_TENSOR", "SELECTED_ROWS"};
-    throw ShapeMismatch(
-        detail::text({"npz: '", name, "': type: expected ", kinds[selected_rows], ", found ", kinds[!selected_rows]}));
+    throw ShapeMismatch(detail::text(
+        {place(), "'", name, "': type: expected ", kinds[selected_rows], ", found ", kinds[!selected_rows]}));
   }
 
   AnyLoDTensor array(const std::string& name, std::uint64_t number) const {
@@ -399,7 +415,11 @@ class NpzFile {
       if constexpr (!std::is_integral_v<T> || std::is_same_v<T, bool>) {
         return false;
       } else {
-        for (const T value : view.values()) all.push_back(static_cast<std::int64_t>(value));
+        for (const T value : view.values()) {
+          constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+          if (std::cmp_greater(value, most)) detail::fail_npz(name, {value, ", expected ", most, " at most"});
+          all.push_back(static_cast<std::int64_t>(value));
+        }
         return view.row_shape().empty();
       }
     });
@@ -441,6 +461,7 @@ class NpzFile {
 
   detail::Zip archive_;
   std::uint64_t max_bytes_;
+  std::string path_;
   detail::ByName<Members> variables_;
 };
 

@@ -32,6 +32,17 @@ inline const char* system_path(const std::string& path) {
   return path.c_str();
 }
 
+/// Returns read(), and puts the path before the text of a ParseError. The empty path is that of no file.
+template <class Read>
+auto read_at(const std::string& path, const Read& read) {
+  try {
+    return read();
+  } catch (const ParseError& error) {
+    if (path.empty()) throw;
+    throw error.inside(text({"'", path, "'"}));
+  }
+}
+
 /// Throws std::system_error unless what was found at the path is a regular file. `action` begins the text.
 inline void check_regular(const struct ::stat& found, const char* action, const std::string& path) {
   if (S_ISREG(found.st_mode)) return;
