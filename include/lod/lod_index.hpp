@@ -34,6 +34,11 @@ class LoD;
 
 namespace detail {
 
+/// Says what is wrong with a branch: step `depth` left the `found` sequences that are there, or, at the branch's own
+/// length, it has too many steps.
+inline std::string wrong_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found,
+                                int levels);
+
 /// One level of a LoD. Pointers go into the block that holds the level.
 struct Level {
   std::int64_t* offsets = nullptr;   ///< size + 1 numbers, in sequences of the next level (rows for the last)
@@ -351,17 +356,9 @@ class LoDView {
   [[noreturn, gnu::cold, gnu::noinline]] void throw_element(std::int64_t i) const {
     throw OutOfRange(detail::text({"element ", i, " of ", size(), parts()}));
   }
-  /// Step `depth` left the `found` sequences that are there, or, at the branch's own length, it has too many steps.
   [[noreturn, gnu::cold, gnu::noinline]] void throw_branch(std::span<const std::int64_t> branch, std::size_t depth,
                                                            std::int64_t found) const {
-    std::string text = "branch <";
-    for (std::size_t i = 0; i < branch.size(); ++i) text += detail::text({i ? ", " : "", branch[i]});
-    text += ">: ";
-    if (depth == branch.size()) {
-      throw OutOfRange(detail::text({text, branch.size(), " steps, but there are ", levels(), " levels"}));
-    }
-    throw OutOfRange(detail::text({text, "step ", depth, " is ", branch[depth], ", but level ", depth, " has ", found,
-                                   " sequences there, counted from 0"}));
+    throw OutOfRange(detail::wrong_branch(branch, depth, found, levels()));
   }
 
   const detail::LoDBlock* block_ = nullptr;

@@ -37,6 +37,19 @@ inline void check_levels(std::size_t level, std::int64_t end, std::int64_t size)
   }
 }
 
+inline std::string wrong_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found,
+                                int levels) {
+  std::string all = "branch <";
+  for (std::size_t i = 0; i < branch.size(); ++i) all += text({i > 0 ? ", " : "", branch[i]});
+  all += ">: ";
+  if (depth == branch.size()) {
+    return text({all, depth, depth == 1 ? " step" : " steps", ", but there ", levels == 1 ? "is " : "are ", levels,
+                 levels == 1 ? " level" : " levels"});
+  }
+  return text({all, "step ", depth, " is ", branch[depth], ", but level ", depth, " has ", found, " sequence",
+               found == 1 ? "" : "s", " there, counted from 0"});
+}
+
 }  // namespace detail
 
 inline LoD LoD::from_lengths(const std::vector<std::vector<std::int64_t>>& lengths) {

@@ -182,6 +182,10 @@ TEST_CASE("LoDView: a branch out of range says which step") {
   CHECK(contains(message([&] { at({0, 7}); }), "step 1 is 7"));
   CHECK(contains(message([&] { at({0, 1, 0}); }), "there are 2 levels"));
   CHECK_THROWS_AS(at({-1}), lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(at({0, 0, 0}), "branch <0, 0, 0>: 3 steps, but there are 2 levels", lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(at({1, 2}), "branch <1, 2>: step 1 is 2, but level 1 has 1 sequence there, counted from 0",
+                       lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(LoD().view().slice(Numbers{0}), "branch <0>: 1 step, but there are 0 levels", lod::OutOfRange);
   CHECK(at({}).rows() == 15);
 }
 

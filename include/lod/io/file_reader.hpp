@@ -198,19 +198,14 @@ inline AnyLoDTensor VariableReader::rows_on_file(std::size_t i, LoD lod, std::in
 
 inline AnyLoDTensor VariableReader::slice(std::span<const std::int64_t> branch) const {
   if (branch.empty()) return on_file();
-  const auto throw_branch = [&](std::initializer_list<Piece> what) {
-    std::string steps;
-    for (const std::int64_t step : branch) steps += text({steps.empty() ? "" : ", ", step});
-    throw OutOfRange(text({place(), ": branch <", steps, ">: ", text(what)}));
-  };
   const std::size_t levels = tensor(0).offsets.size();
-  if (branch.size() > levels) throw_branch({branch.size(), " steps, but there are ", levels, " levels"});
+  const auto throw_branch = [&](std::size_t depth, std::int64_t found) {
+    throw OutOfRange(text({place(), ": ", wrong_branch(branch, depth, found, static_cast<int>(levels))}));
+  };
+  if (branch.size() > levels) throw_branch(branch.size(), 0);
   std::int64_t begin = 0, end = sequences(0, 0);
   for (std::size_t level = 0; level < branch.size(); ++level) {
-    if (branch[level] < 0 || branch[level] >= end - begin) {
-      throw_branch({"step ", level, " is ", branch[level], ", but level ", level, " has ", end - begin,
-                    " sequences there, counted from 0"});
-    }
+    if (branch[level] < 0 || branch[level] >= end - begin) throw_branch(level, end - begin);
     begin += branch[level];
     if (level + 1 == branch.size()) break;
     const Numbers numbers = numbers_on_file(tensor(0).offsets[level]);
