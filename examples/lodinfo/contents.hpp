@@ -31,6 +31,7 @@ struct Part {
 Part slice_of(const lod::AnyLoDTensor& whole, const std::vector<std::int64_t>& branch);
 
 /// An open file. Its functions throw lod::ParseError where it is damaged, and know the names that `variables()` lists.
+/// Where that is in one variable only, `variables()` lists it with a type alone, and its `value` throws.
 class Contents {
  public:
   virtual ~Contents() = default;

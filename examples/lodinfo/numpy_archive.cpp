@@ -2,6 +2,7 @@
 /// @file
 /// NumPy's file of named arrays. Each is read when it is asked for.
 #include "contents.hpp"
+#include <lod/error.hpp>
 #include <lod/io/npz.hpp>
 
 namespace lodinfo {
@@ -15,7 +16,13 @@ class Npz : public Contents {
   std::string kind() const override { return "NumPy archive (.npz)"; }
   std::vector<lod::VarDesc> variables() const override {
     std::vector<lod::VarDesc> all;
-    for (const std::string& name : file_.names()) all.push_back(file_.describe(name));
+    for (const std::string& name : file_.names()) {
+      try {
+        all.push_back(file_.describe(name));
+      } catch (const lod::ParseError&) {  // which its value will tell, and the others can be read
+        all.push_back(lod::VarDesc::of_type(name, lod::VarType::LOD_TENSOR));
+      }
+    }
     return all;
   }
   Value value(const std::string& name) const override {

@@ -36,8 +36,9 @@ number for each level from the outermost on, counted from 0, with commas between
 options:
   --all            leave nothing out: every variable, every row, and names in full
   --json           the same as JSON, in ASCII. Numbers are exact; NaN and infinities are the
-                   texts "NaN", "Infinity" and "-Infinity". With --all it has all offsets and
-                   values, else the first 20
+                   texts "NaN", "Infinity" and "-Infinity". With --all it has all offsets (lod,
+                   absolute_lod of a slice), ids and values; else the first 20 of each
+                   level and of each list (first_lod, first_ids, first_values, ...)
   --verify         read and check all of the file, or of VARIABLE: also the checksums of the
                    library's own files and of .npz
   --width=N        columns for drawings and rows, and for tables as far as it takes to cut

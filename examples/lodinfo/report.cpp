@@ -63,7 +63,7 @@ Row described(const lod::VarDesc& desc, const Value& value) {
 
 Row examine(const Contents& contents, const lod::VarDesc& desc, bool verify) {
   // The description of a plain tensor says all. Programs hold descriptions, and their values are in other files.
-  const bool is_plain = desc.type.type == lod::VarType::LOD_TENSOR && levels_of(desc) == 0;
+  const bool is_plain = desc.type.type == lod::VarType::LOD_TENSOR && tensor_of(desc) && levels_of(desc) == 0;
   try {
     if (verify) contents.verify(desc.name);
     return is_plain || contents.program() ? described(desc) : described(desc, contents.value(desc.name));

@@ -142,38 +142,45 @@ void write_statistics(JsonWriter& json, const ValueStatistics& all) {
   });
 }
 
+/// The name of a member that has all numbers, or the first ones only.
+std::string first_key(const Style& style, const std::string& key) { return style.all ? key : "first_" + key; }
+template <class T>
+std::span<T> first_of(const Style& style, std::span<T> numbers) {
+  constexpr std::int64_t few = 20;
+  return numbers.first(std::min(numbers.size(), static_cast<std::size_t>(style.at_most(few))));
+}
+
+void write_offsets(JsonWriter& json, const Style& style, const std::string& key,
+                   const std::vector<std::span<const std::int64_t>>& levels) {
+  json.key(first_key(style, key)).list(levels, [&](const auto& offsets) { json.list(first_of(style, offsets)); });
+}
+
 void write_tensor(JsonWriter& json, const Style& style, const Detail& detail, const lod::AnyLoDTensor& x) {
   json.key("shape").list(x.shape());
   if (detail.branch) {
     const lod::LoD lod = placed(x.lod(), detail.first_row);
     const lod::LoDView part = lod.view().slice(1, 2);
     json.key("first_row").value(detail.first_row);
-    json.key("absolute_lod").list(part.absolute_lod(), [&](const auto& level) { json.list(level); });
+    std::vector<std::vector<std::int64_t>> offsets = part.absolute_lod();
+    write_offsets(json, style, "absolute_lod", {offsets.begin(), offsets.end()});
     write_lengths(json, part);
   } else {
-    if (style.all) {
-      std::vector<std::span<const std::int64_t>> offsets;
-      for (int level = 0; level < x.levels(); ++level) offsets.push_back(x.lod().offsets(level));
-      json.key("lod").list(offsets, [&](const auto& level) { json.list(level); });
-    }
+    std::vector<std::span<const std::int64_t>> offsets;
+    for (int level = 0; level < x.levels(); ++level) offsets.push_back(x.lod().offsets(level));
+    write_offsets(json, style, "lod", offsets);
     write_lengths(json, x.lod().view());
   }
   if (!has_numbers(x.data_type())) return;
   write_statistics(json, statistics_of_values(x));
-  x.visit([&](const auto& view) {
-    constexpr std::int64_t few = 20;
-    const auto shown = std::min(view.values().size(), static_cast<std::size_t>(style.at_most(few)));
-    json.key(style.all ? "values" : "first_values").list(view.values().first(shown));
-  });
+  x.visit([&](const auto& view) { json.key(first_key(style, "values")).list(first_of(style, view.values())); });
 }
 
 void write_value(JsonWriter& json, const Style& style, const Detail& detail) {
   if (const auto* const x = std::get_if<lod::AnyLoDTensor>(&detail.value)) {
     write_tensor(json, style, detail, *x);
   } else if (const auto* const selected = std::get_if<lod::AnySelectedRows>(&detail.value)) {
-    const auto shown = std::min(selected->rows().size(), static_cast<std::size_t>(style.at_most(20)));
     json.key("height").value(selected->height());
-    json.key(style.all ? "ids" : "first_ids").list(std::span(selected->rows()).first(shown));
+    json.key(first_key(style, "ids")).list(first_of(style, std::span(selected->rows())));
     write_tensor(json, style, detail, selected->value());
   } else if (const auto* const array = std::get_if<std::vector<lod::AnyLoDTensor>>(&detail.value)) {
     json.key("tensors").list(*array, [&](const lod::AnyLoDTensor& tensor) {

@@ -285,8 +285,12 @@ void write_rows(std::ostream& out, const Style& style, const lod::LoDTensorView<
   lines.write_rest(x.levels() > 0 ? count - line : x.rows() - begin, x.levels() > 0 ? "sequences" : "rows");
 }
 
-/// Without the last line where no row stands in it.
-std::string without_empty_end(std::string drawing) {
+/// A LoD or a part of one, without the last line where no row stands in it.
+template <class Drawn>
+std::string drawing_of(const Style& style, const Drawn& lod, const lod::AnyLoDTensor& x) {
+  // Rows without elements take no place in a file, and may be more than any drawing has room for.
+  constexpr std::int64_t most = 100000;
+  std::string drawing = lod::draw(lod, x.row_size() > 0 ? style.line() : std::min(style.line(), most));
   while (drawing.ends_with('\n')) drawing.pop_back();
   return drawing;
 }
@@ -313,10 +317,10 @@ void write_tensor(std::ostream& out, const Style& style, const Detail& detail, c
     for (int level = 0; level < part.levels(); ++level) {
       out << "  " << offsets_text(style, part.absolute_offsets(level)) << '\n';
     }
-    out << '\n' << without_empty_end(lod::draw(part, style.line())) << '\n';
+    out << '\n' << drawing_of(style, part, x) << '\n';
     write_lengths(out, style, part);
   } else if (x.levels() > 0) {
-    out << '\n' << without_empty_end(lod::draw(x.lod(), style.line())) << '\n';
+    out << '\n' << drawing_of(style, x.lod(), x) << '\n';
     write_lengths(out, style, x.lod().view());
   }
   if (!has_numbers(x.data_type())) {

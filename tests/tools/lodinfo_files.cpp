@@ -85,6 +85,10 @@ void make_lod_files(const std::string& folder, const Samples& samples) {
   for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<std::int64_t>(i * i % 97);
   lod::save(folder + "/long.lod", {{"x", counting(lod::LoDTensor<float>(lod::LoD::from_lengths({lengths}), {30}))}});
 
+  const auto giant = lod::LoD::from_lengths({{(std::int64_t{1} << 40) - 5, 5}});
+  lod::save(folder + "/no_elements.lod",
+            {{"x", lod::LoDTensor<float>(articles(), {0})}, {"giant", lod::LoDTensor<float>(giant, {0})}});
+
   lod::FileWriter many(folder + "/many.lod");
   for (int i = 0; i < 150; ++i) many.add("a variable with a name that is long, " + std::to_string(i), samples.large);
   many.commit();

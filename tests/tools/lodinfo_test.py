@@ -17,10 +17,12 @@ import sys
 import tempfile
 import textwrap
 import unittest
+import zipfile
 from pathlib import Path
 from typing import Any
 
-PADDLE = Path(__file__).resolve().parent.parent / "data" / "paddle"
+DATA = Path(__file__).resolve().parent.parent / "data"
+NUMPY, PADDLE = DATA / "numpy", DATA / "paddle"
 
 LODINFO, MAKE_FILES = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 VERSION = subprocess.run([LODINFO, "--version"], check=True, capture_output=True, text=True).stdout
@@ -191,7 +193,7 @@ class LodFiles(LodInfo):
         lengths = self.json("batch.lod", "gaps")["lengths"][0]
         self.assertEqual({name: lengths[name] for name in ("count", "empty", "min", "median", "mean", "max")},
                          {"count": 4, "empty": 2, "min": 0, "median": 0.5, "mean": 0.75, "max": 2})  # fmt: skip
-        self.assertEqual(self.json("batch.lod", "gaps", "2")["absolute_lod"], [[2, 2]])
+        self.assertEqual(self.json("batch.lod", "gaps", "2")["first_absolute_lod"], [[2, 2]])
         self.assertIn("0 B, rows none of {3}", self.text("batch.lod", "gaps", "0"))
         self.assertIn("\n  none:\n", self.text("batch.lod", "gaps"))
 
@@ -216,11 +218,33 @@ class LodFiles(LodInfo):
              "sequences": [3, 6], "bytes": 120, "persistable": False},
         )  # fmt: skip
         part = self.json("batch.lod", "words", "2,1")
-        self.assertEqual((part["first_row"], part["absolute_lod"]), (12, [[12, 15]]))
+        self.assertEqual((part["first_row"], part["first_absolute_lod"]), (12, [[12, 15]]))
         self.assertEqual(part["first_values"], [12, 13, 14])
         whole = self.json("--all", "batch.lod", "words")
         self.assertEqual((whole["lod"], whole["values"]),
                          ([[0, 3, 4, 6], [0, 3, 5, 9, 10, 12, 15]], list(range(15))))  # fmt: skip
+
+    def test_json_has_the_first_numbers_or_with_all_every_one(self) -> None:
+        lengths = [i * i % 97 for i in range(200)]
+        offsets = [sum(lengths[:i]) for i in range(201)]
+        few, everything = self.json("long.lod", "x"), self.json("--all", "long.lod", "x")
+        self.assertEqual((few["first_lod"], everything["lod"]), ([offsets[:20]], [offsets]))
+        self.assertEqual(few["first_values"], everything["values"][:20])
+        self.assertEqual(everything.keys() - few.keys(), {"lod", "values"})
+        few, everything = self.json("long.lod", "x", "5"), self.json("--all", "long.lod", "x", "5")
+        self.assertEqual(few["first_absolute_lod"], [offsets[5:7]])
+        self.assertEqual(everything["absolute_lod"], [offsets[5:7]])
+        self.assertNotIn("absolute_lod", few)
+
+    def test_rows_without_elements_have_numbers(self) -> None:
+        part = self.json("no_elements.lod", "x", "2")
+        self.assertEqual((part["first_row"], part["first_absolute_lod"]), (10, [[10, 15], [10, 12, 15]]))
+        self.assertIn("0 B, rows 12-14 of {15, 0}", self.text("no_elements.lod", "x", "2,1"))
+        self.assertEqual(self.json("no_elements.lod", "giant", "1")["first_row"], 2**40 - 5)
+        for arguments in (("giant",), ("giant", "0")):
+            drawn = self.text("--all", "no_elements.lod", *arguments)
+            self.assertIn(f"of {2**40 - (5 if len(arguments) > 1 else 0)} rows)", drawn)
+            self.assertLessEqual(max(map(len, drawn.splitlines())), 100000)
 
     def test_lengths_are_counted_right(self) -> None:
         lengths = [i * i % 97 for i in range(200)]
@@ -447,12 +471,28 @@ class NumpyAndJson(LodInfo):
     def test_an_npz_keeps_levels_and_ids(self) -> None:
         words = self.variable("batch.npz", "words")
         self.assertEqual((words["sequences"], words["dims"]), ([3, 6], [15]))
-        self.assertEqual(self.json("batch.npz", "words", "2,0")["absolute_lod"], [[10, 12]])
+        self.assertEqual(self.json("batch.npz", "words", "2,0")["first_absolute_lod"], [[10, 12]])
         self.assertEqual(self.json("batch.npz", "gradient")["first_ids"], [4, 0, 4])
         copy = self.copy("batch.npz")
         values = struct.pack("<15q", *range(15))
         copy.write_bytes(copy.read_bytes().replace(values, struct.pack("<15q", 1, *range(1, 15)), 1))
         self.assertIn("words", self.fails(1, copy.name, "words"))
+
+    @needs("npz")
+    def test_an_array_that_cannot_be_read_leaves_the_others_of_an_npz(self) -> None:
+        with zipfile.ZipFile(self.path("strange.npz"), "w") as archive:
+            archive.write(NUMPY / "refused_uint16.npy", "strange.npy")
+            archive.write(self.path("array.npy"), "array.npy")
+        listed = self.run_it("strange.npz", status=1)
+        self.assertIn("damaged: 1 variable", listed.stdout)
+        self.assertRegex(listed.stdout, r"(?m)^strange .* DAMAGED")
+        self.assertRegex(listed.stdout, r"(?m)^array .* FP64 .* 48 B$")
+        self.assertIn("strange.npz': npz: 'strange': npy: dtype '<u2'", listed.stderr)
+        found = {variable["name"]: variable for variable in self.json("strange.npz", status=1)["variables"]}
+        self.assertIn("dtype '<u2'", found["strange"]["error"])
+        self.assertNotIn("error", found["array"])
+        self.assertIn("dtype '<u2'", self.fails(1, "strange.npz", "strange"))
+        self.assertEqual(self.json("strange.npz", "array")["statistics"]["nans"], 1)
 
     def test_a_json_object_says_all_of_a_tensor(self) -> None:
         found = self.json("object.json")
@@ -481,7 +521,7 @@ class NumpyAndJson(LodInfo):
             intact = self.path(file).read_bytes()
             for size in range(1, len(intact)):
                 self.path("damaged").write_bytes(intact[:size])
-                self.assertRegex(self.fails(1, "damaged"), r"\Alodinfo: damaged: .*\n\Z")
+                self.assertRegex(self.fails(1, "damaged"), r"\Alodinfo: ('damaged'|damaged): .*\n\Z")
         for text, byte in (("[[1], [2, x]]", 10), ("[1, 2", 5), ("[1] 2", 4), ("[" * 100000, 0)):
             with self.subTest(text[:20]):
                 self.path("damaged").write_text(text)
