@@ -2,6 +2,7 @@
 #include "files.hpp"
 
 #include "tensor.hpp"
+#include "text.hpp"
 #include <lod/io/file.hpp>
 
 #include <pybind11/stl.h>
@@ -17,9 +18,9 @@ namespace lod_python {
 
 namespace {
 
-/// os.PathLike and str.
+/// os.PathLike, str and bytes.
 std::string to_path(const py::object& path) {
-  return py::module_::import("os").attr("fspath")(path).cast<std::string>();
+  return py::module_::import("os").attr("fsencode")(path).cast<std::string>();
 }
 
 using Value = std::variant<lod::AnyLoDTensor, lod::AnySelectedRows, std::vector<lod::AnyLoDTensor>>;
@@ -46,7 +47,10 @@ py::object to_object(Value value) {
 
 void save(const py::object& path, const py::dict& variables) {
   std::vector<std::pair<std::string, Value>> values;
-  for (const auto& [name, value] : variables) values.emplace_back(name.cast<std::string>(), to_value(value));
+  for (const auto& [name, value] : variables) {
+    if (!py::isinstance<py::str>(name)) throw py::type_error("the name of a variable is a str");
+    values.emplace_back(name.cast<Text>().bytes, to_value(value));
+  }
   lod::FileWriter writer(to_path(path));
   const py::gil_scoped_release unlocked;
   for (const auto& [name, value] : values) {
@@ -86,7 +90,7 @@ py::dict load_all(const py::object& path) {
     for (const std::string& name : file.names()) values.emplace_back(name, load(file, name));
   }
   py::dict variables;
-  for (auto& [name, value] : values) variables[py::str(name)] = to_object(std::move(value));
+  for (auto& [name, value] : values) variables[py::cast(Text{name})] = to_object(std::move(value));
   return variables;
 }
 
@@ -98,13 +102,23 @@ void bind_files(py::module_& module) {
   module.def("load", &load_all, py::arg("path"), "The variables of a file, in memory of their own, by name.");
   py::class_<lod::File>(module, "File", "An open file, whose variables are used where they lie.")
       .def(py::init([](const py::object& path) { return lod::File::open(to_path(path)); }), py::arg("path"))
-      .def("names", &lod::File::names, "The names of the variables, in the order in which they were written.")
-      .def("__contains__", [](const lod::File& self, const std::string& name) { return self.contains(name); })
+      .def(
+          "names",
+          [](const lod::File& self) {
+            std::vector<Text> names;
+            for (std::string& name : self.names()) names.push_back({std::move(name)});
+            return names;
+          },
+          "The names of the variables, in the order in which they were written.")
+      .def("__contains__", [](const lod::File& self, const Text& name) { return self.contains(name.bytes); })
       .def(
           "__getitem__",
-          [](const lod::File& self, const std::string& name) {
-            if (!self.contains(name)) throw py::key_error(name);
-            return to_object(on_file(self, name));
+          [](const lod::File& self, const Text& name) {
+            if (!self.contains(name.bytes)) {
+              PyErr_SetObject(PyExc_KeyError, py::cast(name).ptr());
+              throw py::error_already_set();
+            }
+            return to_object(on_file(self, name.bytes));
           },
           "A variable on the memory of the file, read-only; the file stays open for as long as it is used.")
       .def(

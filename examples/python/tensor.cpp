@@ -276,7 +276,10 @@ std::string text_of_tensor(const Tensor& tensor) {
   return std::move(text).str();
 }
 
-std::int64_t counted_from_start(std::int64_t index, std::int64_t size) { return index < 0 ? index + size : index; }
+/// What is counted from the end, from the start; what is out of range, as it was given.
+std::int64_t counted_from_start(std::int64_t index, std::int64_t size) {
+  return index < 0 && index >= -size ? index + size : index;
+}
 
 Tensor sequence_range(const Tensor& tensor, const py::slice& range) {
   py::ssize_t start = 0, stop = 0, step = 0, length = 0;

@@ -7,6 +7,7 @@ import ctypes
 import doctest
 import gc
 import importlib.util
+import os
 import random
 import shutil
 import subprocess
@@ -321,6 +322,8 @@ class Slices(unittest.TestCase):
                       lambda: self.x.slice(0, 0, 0), lambda: self.x.slice(-1)):  # fmt: skip
             with self.assertRaises(lt.OutOfRange):
                 wrong()
+        with self.assertRaisesRegex(lt.OutOfRange, "element -4 of 3 sequences"):
+            self.x[-4]
         self.assertTrue(issubclass(lt.OutOfRange, IndexError))
 
     def test_texts_are_the_librarys(self) -> None:
@@ -757,6 +760,45 @@ class Files(unittest.TestCase):
             with self.assertRaises(TypeError):
                 lt.save(self.path, {"value": value})
         self.assertEqual(list(self.path.parent.iterdir()), [])
+
+    def test_names_that_are_no_text_are_refused(self) -> None:
+        for name in (3, b"x", None):
+            with self.assertRaises(TypeError):
+                lt.save(self.path, {name: LoDTensor(ARTICLES)})
+        self.assertEqual(list(self.path.parent.iterdir()), [])
+
+    def test_names_and_paths_may_be_of_any_bytes(self) -> None:
+        path = self.path.parent / "\udcff\n.lod"
+        names = ["x\udc80", "", "ü\n", "zero\0byte"]
+        lt.save(path, {name: LoDTensor(ARTICLES) for name in names})
+        self.assertEqual(os.listdir(os.fsencode(path.parent)), [b"\xff\n.lod"])
+        for same in (path, str(path), os.fsencode(path)):
+            file = lt.File(same)
+            self.assertEqual((file.names(), list(lt.load(same))), (names, names))
+            for name in names:
+                self.assertIn(name, file)
+                self.assertEqual(file[name].tolist(), ARTICLES)
+        with self.assertRaises(KeyError) as missing:
+            file["y\udc80"]
+        self.assertEqual(missing.exception.args, ("y\udc80",))
+        with self.assertRaisesRegex(FileNotFoundError, "'/\udc80'"):
+            lt.File("/\udc80")
+        path.write_bytes(b"\0")
+        with self.assertRaisesRegex(lt.ParseError, "\udcff"):
+            lt.File(path)
+        variable = lt.Variable("v\udc80", dims=[1], initializer=lt.constant(0), block=lt.Block())
+        self.assertEqual((variable.name, variable.block.vars, variable.op.outputs),
+                         ("v\udc80", ["v\udc80"], ["v\udc80"]))  # fmt: skip
+        self.assertIn("'v\udc80'", repr(variable))
+        with self.assertRaisesRegex(ValueError, "'v\udc80'"):
+            lt.Variable("v\udc80", block=variable.block)
+
+    def test_a_path_with_a_zero_byte_is_refused(self) -> None:
+        lt.save(self.path, {"x": LoDTensor(ARTICLES)})
+        for uses in (lambda path: lt.save(path, {}), lt.load, lt.File):
+            with self.assertRaisesRegex(OSError, "zero byte"):
+                uses(str(self.path) + "\0tail")
+        self.assertEqual(lt.File(self.path).names(), ["x"])
 
     def test_tensors_on_a_file_outlive_what_opened_it(self) -> None:
         lt.save(self.path, {"words": LoDTensor(ARTICLES)})

@@ -3,6 +3,7 @@
 
 #include "data_types.hpp"
 #include "tensor.hpp"
+#include "text.hpp"
 #include <lod/proto/program.hpp>
 
 #include <pybind11/stl.h>
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,7 +73,7 @@ Attr longs_attr(std::string name, std::vector<std::int64_t> values) {
 void add_initial_operator(Variable& variable, const Initializer& initializer) {
   const lod::TensorDesc& tensor = variable.tensor().tensor;
   if (std::ranges::any_of(tensor.dims, [](std::int64_t dim) { return dim < 0; })) {
-    throw py::value_error("'" + variable.desc.name + "': an initializer has to know all dims");
+    throw std::invalid_argument("'" + variable.desc.name + "': an initializer has to know all dims");
   }
   lod::OpDesc op{
       .outputs = {{.parameter = "Out", .arguments = {variable.desc.name}}},
@@ -82,18 +84,18 @@ void add_initial_operator(Variable& variable, const Initializer& initializer) {
   variable.op = std::move(op);
 }
 
-Variable make_variable(const std::optional<std::string>& name, std::vector<std::int64_t> dims, const py::object& type,
+Variable make_variable(const std::optional<Text>& name, std::vector<std::int64_t> dims, const py::object& type,
                        const std::optional<Initializer>& initializer, std::int32_t lod_level, bool persistable,
                        const std::shared_ptr<Block>& given) {
   Variable variable;
   variable.block = given ? given : default_block();
   lod::BlockDesc& block = variable.block->desc;
-  const std::string known = name ? *name : variable.block->unused_name();
-  if (block.find_var(known)) throw py::value_error("there is a variable '" + known + "' already");
+  const std::string known = name ? name->bytes : variable.block->unused_name();
+  if (block.find_var(known)) throw std::invalid_argument("there is a variable '" + known + "' already");
   if (std::ranges::any_of(dims, [](std::int64_t dim) { return dim < -1; })) {
-    throw py::value_error("'" + known + "': dims are 0 or more, or -1 where they are not known");
+    throw std::invalid_argument("'" + known + "': dims are 0 or more, or -1 where they are not known");
   }
-  if (lod_level < 0) throw py::value_error("'" + known + "': lod_level " + std::to_string(lod_level));
+  if (lod_level < 0) throw std::invalid_argument("'" + known + "': lod_level " + std::to_string(lod_level));
   variable.desc = lod::VarDesc::lod_tensor(known, {to_data_type(type), std::move(dims)});
   if (lod_level > 0) variable.desc.type.lod_tensor->lod_level = lod_level;
   if (persistable) variable.desc.persistable = true;
@@ -104,7 +106,7 @@ Variable make_variable(const std::optional<std::string>& name, std::vector<std::
 
 /// A variable that is described already, in a block of its own.
 Variable in_own_block(lod::VarDesc desc) {
-  if (!desc.type.lod_tensor) throw py::value_error("'" + desc.name + "' is no LoDTensor");
+  if (!desc.type.lod_tensor) throw std::invalid_argument("'" + desc.name + "' is no LoDTensor");
   auto block = std::make_shared<Block>();
   block->desc.vars.push_back(desc);
   return {std::move(block), std::move(desc), {}};
@@ -129,7 +131,13 @@ py::dict attrs_of(const lod::OpDesc& op) {
   return attrs;
 }
 
-std::string text_of_variable(const Variable& variable) {
+std::vector<Text> to_texts(const std::vector<std::string>& all) {
+  std::vector<Text> texts;
+  for (const std::string& text : all) texts.push_back({text});
+  return texts;
+}
+
+Text text_of_variable(const Variable& variable) {
   const lod::LoDTensorDesc& desc = variable.tensor();
   std::string text = "Variable('" + variable.desc.name + "', dims=[";
   for (std::size_t i = 0; i < desc.tensor.dims.size(); ++i) {
@@ -137,7 +145,7 @@ std::string text_of_variable(const Variable& variable) {
   }
   text += std::string("], type=") + lod::to_string(desc.tensor.data_type);
   if (desc.lod_level > 0) text += ", lod_level=" + std::to_string(desc.lod_level);
-  return text + ")";
+  return {text + ")"};
 }
 
 template <class Message>
@@ -178,7 +186,7 @@ void bind_variable(py::module_& module) {
   py::class_<lod::OpDesc>(module, "Operator", "An operator of a block.")
       .def_readonly("type", &lod::OpDesc::type)
       .def_property_readonly(
-          "outputs", [](const lod::OpDesc& self) { return self.outputs.at(0).arguments; },
+          "outputs", [](const lod::OpDesc& self) { return to_texts(self.outputs.at(0).arguments); },
           "The names of the variables that it writes.")
       .def_property_readonly("attrs", &attrs_of, "Its attributes by name.")
       .def("to_proto", &encoded<lod::OpDesc>, "The bytes of its OpDesc.");
@@ -189,7 +197,7 @@ void bind_variable(py::module_& module) {
           [](const Block& self) {
             std::vector<std::string> names;
             for (const lod::VarDesc& var : self.desc.vars) names.push_back(var.name);
-            return names;
+            return to_texts(names);
           },
           "The names of the variables.")
       .def_property_readonly(
@@ -207,15 +215,15 @@ void bind_variable(py::module_& module) {
            "name it gets one that the block has not.")
       .def_static(
           "describe",
-          [](std::string name, const Tensor& tensor) {
-            return in_own_block(lod::describe(std::move(name), tensor.tensor()));
+          [](Text name, const Tensor& tensor) {
+            return in_own_block(lod::describe(std::move(name.bytes), tensor.tensor()));
           },
           py::arg("name"), py::arg("tensor"), "The variable that a tensor is a value of, in a block of its own.")
       .def_static(
           "from_proto",
           [](const py::bytes& bytes) { return in_own_block(lod::decode<lod::VarDesc>(std::string(bytes))); },
           py::arg("bytes"), "That of a VarDesc, in a block of its own. ParseError for other bytes.")
-      .def_property_readonly("name", [](const Variable& self) { return self.desc.name; })
+      .def_property_readonly("name", [](const Variable& self) { return Text{self.desc.name}; })
       .def_readonly("block", &Variable::block, "The block that it is recorded in.")
       .def_readonly("op", &Variable::op, "The operator that produces it; None before there is one.")
       .def("initialize", &add_initial_operator, py::arg("initializer"), "Adds the operator that will fill it.")
