@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,9 @@ inline void check_row_ids(std::span<const std::int64_t> rows, std::int64_t heigh
   if (wrong >> 63 == 0) return;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] < 0 || rows[i] >= height) {
-      throw OutOfRange(text({what, ": id ", rows[i], " at position ", i, ", expected 0 to ", height - 1}));
+      const std::string found = text({what, ": id ", rows[i], " at position ", i});
+      if (height <= 0) throw OutOfRange(found + ", but there are no rows");
+      throw OutOfRange(text({found, ", expected 0 to ", height - 1}));
     }
   }
 }
