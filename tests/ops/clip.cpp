@@ -57,9 +57,9 @@ TEST_CASE_TEMPLATE("clip: integers go to the integers between bounds of any type
   const auto numbers = [](const SelectedRows<T>& x) {
     return std::vector<T>(x.value().values().begin(), x.value().values().end());
   };
-  const auto check = [&](lod::Scalar low, lod::Scalar high, T first, T last) {
+  const auto check = [&](lod::Scalar low, lod::Scalar high, T lower, T upper) {
     std::vector<T> expected = numbers(g);
-    for (T& number : expected) number = std::clamp(number, first, last);
+    for (T& number : expected) number = std::clamp(number, lower, upper);
     for_each_executor([&](const auto& executor) { CHECK(numbers(lod::clip(executor, g, low, high)) == expected); });
   };
   check(-infinity, infinity, least, greatest);

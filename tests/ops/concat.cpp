@@ -206,8 +206,8 @@ TEST_CASE("concat, split_at: bad arguments throw and change nothing") {
                                 "concat: nothing given, expected at least one tensor", y);
   check_throws<lod::InvalidLoD>([&] { lod::concat_into(executor, x, plain, y); },
                                 "concat: tensor 1 has 0 levels, expected 1 as the first has", y);
-  const LoDTensor<float> many(lod::Shape{std::int64_t{1} << 62, 0});
-  check_throws<lod::ShapeMismatch>([&] { lod::concat_into(executor, many, many, y); },
+  const LoDTensor<float> endless(lod::Shape{std::int64_t{1} << 62, 0});
+  check_throws<lod::ShapeMismatch>([&] { lod::concat_into(executor, endless, endless, y); },
                                    "more sequences or rows than 64 bits count", y);
   check_throws<lod::ShapeMismatch>([&] { lod::concat_into(executor, x, x, wide, y); },
                                    "concat: rows of shape {3}, expected {2}", y);
