@@ -36,6 +36,7 @@
 #include <lod/any_tensor.hpp>
 #include <lod/desc.hpp>
 #include <lod/error.hpp>
+#include <lod/io/atomic_file.hpp>
 #include <lod/io/input.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
