@@ -12,6 +12,16 @@
 
 namespace lod {
 
+namespace detail {
+
+/// The ends of the range of an integral type: nvcc calls no function of the standard library on a GPU.
+template <std::integral T>
+inline constexpr T least_integer = std::numeric_limits<T>::min();
+template <std::integral T>
+inline constexpr T greatest_integer = std::numeric_limits<T>::max();
+
+}  // namespace detail
+
 /// An integer or a floating-point number, kept exactly until it is known which T it becomes: an option such as a
 /// padding value need not be a template for the sake of 64-bit ids. (A `long double` is rounded to double.)
 class Scalar {
@@ -38,7 +48,7 @@ class Scalar {
     if (kind_ == Kind::INTEGER) return static_cast<T>(static_cast<std::int64_t>(integer_));
     if (kind_ == Kind::UNSIGNED) return static_cast<T>(integer_);
     if constexpr (std::integral<T> && !std::same_as<T, bool>) {
-      constexpr T least = std::numeric_limits<T>::min(), greatest = std::numeric_limits<T>::max();
+      constexpr T least = detail::least_integer<T>, greatest = detail::greatest_integer<T>;
       // As doubles they are exact, but for the greatest of 64 bits, which becomes the power of two behind it.
       if (real_ != real_) return 0;
       if (real_ <= static_cast<double>(least)) return least;
