@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
