@@ -173,6 +173,10 @@ class LoDTensor {
     tensor.values_.assign(values.data());
     return tensor;
   }
+  static LoDTensor from_values(LoD lod, const Shape& row_shape,
+                               std::initializer_list<value_type> values) requires(std::same_as<Device, Cpu>) {
+    return from_values(std::move(lod), row_shape, std::span<const value_type>(values.begin(), values.size()));
+  }
 
   /// From nested sequences as C++ has them (vectors of vectors, say): n-fold nesting gives n-1 levels; the innermost
   /// elements are scalar rows, or rows of the shape {N} where they are std::array of N.

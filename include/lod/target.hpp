@@ -6,7 +6,8 @@
 // Operations and CPU kernels are templates whose code depends on the flags of the file that includes them: on the
 // instruction set, on OpenMP, and on whether kernels come out of the library lodtensor::cpu. Files with different flags
 // may be linked into one program, where the linker keeps one body for each name; so the flags are in the name.
-// LOD_TARGET is an inline namespace: nobody writes it.
+// LOD_TARGET is an inline namespace: nobody writes it. What functions of users take and return (tensors, executors,
+// options, results) stands outside of it, so that they can be called from files with other flags.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
 #  define LOD_TARGET_ISA avx512
 #elif defined(__AVX2__) && defined(__FMA__)

@@ -123,6 +123,10 @@ TEST_CASE("LoDTensor: a LoD for another number of rows is refused, and nothing c
   CHECK(x.lod() == articles);
   CHECK(x.rows() == 15);
   const std::array<int, 5> five{};
+  CHECK_THROWS_AS(LoDTensor<int>::from_values(articles, {2}, {1, 2, 3}), lod::ShapeMismatch);
+  const auto listed = LoDTensor<float>::from_values(LoD::from_lengths({{2, 0, 1}}), {2}, {1, 2, 3, 4, 5, 6});
+  CHECK(listed[2].values()[1] == 6);
+  CHECK(LoDTensor<float>::from_values({}, {}, {}).rows() == 0);
   CHECK_THROWS_AS(LoDTensor<int>::from_values(articles, {2}, five), lod::ShapeMismatch);
 }
 

@@ -23,6 +23,16 @@ TEST_CASE("flags: operations on integers compile and work without optimisation")
   CHECK(numbers(results.running_sums) == Numbers{-4, -3, -2, -5, -3, -1, 2, 3, 4});
 }
 
+TEST_CASE("flags: options, results and weights go from a file to one that was compiled for another processor") {
+  const auto x = lod::LoDTensor<float>::from_values(lod::LoD::from_lengths({{2, 0, 1}}), {}, {2, 1, 3});
+  lod::PoolType type = lod::PoolType::SUM;
+  lod::TimeMajor<float> steps;
+  const auto least = pool_in_baseline(lod::CpuExecutor(1), x, type, {.pad_value = 7}, {}, {}, steps);
+  CHECK(type == lod::PoolType::MIN);
+  CHECK(std::vector<float>(least.values.values().begin(), least.values.values().end()) == std::vector<float>{1, 7, 3});
+  CHECK(steps.steps() == 2);
+}
+
 TEST_CASE("flags: files compiled for different processors, with threads and without, agree in one program") {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
     MESSAGE("this processor has no AVX2 and FMA: nothing is compared");

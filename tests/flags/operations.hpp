@@ -27,6 +27,12 @@ Results run_baseline(const lod::LoDTensor<float>& x);
 Results run_avx2(const lod::LoDTensor<float>& x);
 IntegerResults run_unoptimised(const lod::LoDTensor<std::int64_t>& x);
 
+/// Types that functions of users take and return have one name each, whatever the flags.
+lod::MaxPool<float, lod::Cpu> pool_in_baseline(const lod::CpuExecutor& executor, const lod::LoDTensor<float>& x,
+                                               lod::PoolType& type, const lod::PoolOptions& options,
+                                               const lod::EmbeddingPoolOptions<float>& weights,
+                                               const lod::LstmWeights<float>& layer, lod::TimeMajor<float>& steps);
+
 // Of internal linkage: its body, too, depends on the flags.
 [[maybe_unused]] static Results run_here(const lod::LoDTensor<float>& x) {
 #define LOD_TEST_QUOTE(text) #text

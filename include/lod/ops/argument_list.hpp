@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// A tensor that an operation can do without, as a member of its options: nothing, a tensor, a view, or a pointer to
 /// one, which may be null. Borrowed, not copied.
@@ -54,6 +54,10 @@ class OptionalTensor {
  private:
   std::optional<View> view_;
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace operation {
 

@@ -18,13 +18,17 @@ struct ctc_align : elements::Id, elements::OnCpu {};
 struct ctc_align_and_wait : elements::Id {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `ctc_align`.
 struct CtcAlignOptions {
   std::int64_t blank = 0;      ///< the label that stands for none
   bool merge_repeated = true;  ///< a label that follows itself counts once
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// The two steps of SequenceErase, with the options in the place of the tokens.

@@ -27,7 +27,7 @@ struct dynamic_rnn : elements::Any {};
 struct dynamic_rnn_grad : elements::Any {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// What `dynamic_rnn` gives.
 template <class Output, class State, class Device = Cpu>
@@ -46,6 +46,16 @@ struct DynamicRnnGrad {
   LoDTensor<T, Device> x;                  ///< rows and levels as x
   LoDTensor<State, Device> initial_state;  ///< one row for each sequence; LoD: the levels above the ranked one
 };
+
+/// What `dynamic_rnn` gives, described.
+struct DynamicRnnDesc {
+  LoDTensorDesc output;
+  LoDTensorDesc state;
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace operation {
 
@@ -189,7 +199,7 @@ class RnnRun {
   template <class State>
   void write_states(State&& state) const {
     const auto out =
-        prepare(executor_, state, LevelsAbove{table_.lod().view(), table_.level()}, kept_->states.row_shape());
+        prepare<S>(executor_, state, LevelsAbove{table_.lod().view(), table_.level()}, kept_->states.row_shape());
     reorder_lod_tensor_by_rank_grad_into(executor_, kept_->states, table_, out.with_lod(LoD()));
   }
 
@@ -357,12 +367,6 @@ auto dynamic_rnn_grad(const DOutput& doutput, const DState& dstate, const X& x, 
                       const State& initial_state, Cell&& cell, CellGrad&& cell_grad) {
   return dynamic_rnn_grad(default_executor<device_t<X>>(), doutput, dstate, x, table, initial_state, cell, cell_grad);
 }
-
-/// What `dynamic_rnn` gives, described.
-struct DynamicRnnDesc {
-  LoDTensorDesc output;
-  LoDTensorDesc state;
-};
 
 /// What `dynamic_rnn` gives, described, with a cell whose output for a step `step_output` describes: see
 /// <lod/infer.hpp>. `ranked` is a tensor with the LoD of the table, which was made with these options.

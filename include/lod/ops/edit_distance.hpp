@@ -19,13 +19,17 @@ namespace lod::op {
 struct edit_distance : elements::Id {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `edit_distance`.
 struct EditDistanceOptions {
   bool normalized = false;  ///< divided by the length of the sequence of b
   int level = -1;           ///< the level whose sequences are compared
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, a, a_sequences, b, b_sequences, normalized, y)
@@ -60,7 +64,7 @@ void edit_distance_into(const E& executor, const A& a, const B& b, const EditDis
     throw ShapeMismatch(
         detail::text({"edit_distance: b has ", others.size, " sequences, expected ", sequences.size, " as a"}));
   }
-  const auto out = operation::prepare(executor, y, operation::LevelsAbove{from.lod_view(), level}, Shape());
+  const auto out = operation::prepare<float>(executor, y, operation::LevelsAbove{from.lod_view(), level}, Shape());
   kernel::EditDistance<E>::run(executor, from.data(), sequences, to.data(), others, options.normalized, out.data());
 }
 template <Executor E, LoDTensorLike A, LoDTensorLike B, class Y>

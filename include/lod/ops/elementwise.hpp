@@ -9,6 +9,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/ops/arithmetic.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
@@ -33,7 +34,7 @@ struct div : elements::Number {};
 struct div_grad : elements::Floating {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `add`, `sub`, `mul` and `div`.
 struct ElementwiseOptions {
@@ -47,105 +48,11 @@ struct ElementwiseGrad {
   LoDTensor<T, Device> y;  ///< rows and levels as y
 };
 
-namespace kernel {
-/// What `Map` computes integers of type T in: 64 bits, in which each T is itself.
-template <std::integral T>
-using MappedInteger =
-    std::conditional_t<std::unsigned_integral<T> && sizeof(T) == sizeof(std::uint64_t), std::uint64_t, std::int64_t>;
-/// run(executor, f, x, count, y): y[i] = f(x[i]). y may be x.
-template <class Executor>
-struct Map : Missing<Executor> {};
-/// run(executor, f, x, y, count, z): z[i] = f(x[i], y[i]). z may be x.
-template <class Executor>
-struct Combine : Missing<Executor> {};
-/// run(executor, f, x, y, sequences, row_size, z): the same with row i of y for each row of sequence i. z may be x.
-template <class Executor>
-struct CombineRows : Missing<Executor> {};
-}  // namespace kernel
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace operation {
-
-// The four operations, on numbers and on whole vectors. Integers wrap around.
-
-struct Add {
-  using Tag = op::add;
-  using GradTag = op::add_grad;
-  static constexpr const char* name = "add";
-  template <class N>
-  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
-    if constexpr (std::integral<N>) {
-      return static_cast<N>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-    } else {
-      return a + b;
-    }
-  }
-};
-struct Subtract {
-  using Tag = op::sub;
-  using GradTag = op::sub_grad;
-  static constexpr const char* name = "sub";
-  template <class N>
-  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
-    if constexpr (std::integral<N>) {
-      return static_cast<N>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
-    } else {
-      return a - b;
-    }
-  }
-};
-struct Multiply {
-  using Tag = op::mul;
-  using GradTag = op::mul_grad;
-  static constexpr const char* name = "mul";
-  template <class N>
-  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
-    if constexpr (std::integral<N>) {
-      return static_cast<N>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-    } else {
-      return a * b;
-    }
-  }
-};
-struct Divide {
-  using Tag = op::div;
-  using GradTag = op::div_grad;
-  static constexpr const char* name = "div";
-  template <class N>
-  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
-    if constexpr (std::signed_integral<N>) {
-      // The least number divided by -1 is beyond the greatest.
-      return b == -1 ? Subtract()(N{}, a) : static_cast<N>(a / b);
-    } else {
-      return static_cast<N>(a / b);
-    }
-  }
-};
-/// Times a number.
-struct Scaled {
-  Scalar factor;
-  template <class N>
-  LOD_HOST_DEVICE N operator()(const N& x) const noexcept {
-    if constexpr (std::integral<N>) {
-      return Multiply()(x, factor.to<N>());
-    } else {
-      return x * N(factor.to<typename N::value_type>());
-    }
-  }
-};
-/// What is left of the derivative of a quotient by the divisor.
-struct NegatedQuotient {
-  template <class N>
-  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
-    return -(a / b);
-  }
-};
-/// The second number, negated; the first does not count.
-struct Negate {
-  template <class N>
-  LOD_HOST_DEVICE N operator()(const N&, const N& b) const noexcept {
-    return Subtract()(N(0), b);
-  }
-};
 
 /// Which rows of y go with which rows of x.
 template <Executor E>
@@ -229,26 +136,27 @@ void check_divisors(const X& x, const Y& y, const Pairing<E>& pairing) {
   }
 }
 
-template <class Operation, Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
-void elementwise_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
+template <class Op, class Operation, Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
+void elementwise_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, const char* what,
+                      Z&& z) {
   using T = value_type_t<X>;
   static_assert(std::same_as<value_type_t<Y>, T>, "add, sub, mul, div: x and y must have one element type");
-  detail::check_elements<typename Operation::Tag, T>();
+  detail::check_elements<Op, T>();
   const auto a = x.view();
   const auto b = y.view();
-  const Pairing<E> pairing(executor, a, b, options, Operation::name);
+  const Pairing<E> pairing(executor, a, b, options, what);
   if constexpr (std::same_as<Operation, Divide> && std::integral<T> && on_cpu<E>) check_divisors(a, b, pairing);
-  const auto out = prepare(executor, z, SameLevels{a.lod_view()}, a.row_shape());
+  const auto out = prepare<T>(executor, z, SameLevels{a.lod_view()}, a.row_shape());
   pairing.combine(executor, Operation(), a, b.data(), out.data());
 }
 
-template <class Operation, Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
+template <class Op, class Operation, Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
 void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options,
                            const char* what, DX&& dx, DY&& dy) {
   using T = value_type_t<X>;
   static_assert(std::same_as<value_type_t<Y>, T> && std::same_as<value_type_t<DZ>, T>,
                 "the gradients of add, sub, mul, div: dz, x and y must have one element type");
-  detail::check_elements<typename Operation::GradTag, T>();
+  detail::check_elements<Op, T>();
   const auto a = x.view();
   const auto b = y.view();
   // The levels of dz do not count.
@@ -259,8 +167,8 @@ void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y&
   const SameLevels as_x{a.lod_view()}, as_y{b.lod_view()};
   check_output(dx, as_x, a.row_shape());
   check_output(dy, as_y, b.row_shape());
-  const auto da = prepare(executor, dx, as_x, a.row_shape());
-  const auto db = prepare(executor, dy, as_y, b.row_shape());
+  const auto da = prepare<T>(executor, dx, as_x, a.row_shape());
+  const auto db = prepare<T>(executor, dy, as_y, b.row_shape());
   if constexpr (std::same_as<Operation, Add> || std::same_as<Operation, Subtract>) {
     copy_rows(executor, d, da.data());
     pairing.gather(executor, d, db.data());
@@ -290,15 +198,14 @@ void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y&
 ///
 /// - a tensor with the levels and the row shape of x: z[i] = x[i] + y[i];
 /// - one row, which is added to each of x: of the shape of a row of x, or of the shape {1, row shape...};
-/// - one row for each sequence of `options.level` of x, which is added to each row of that sequence: without a level,
-/// or
-///   with the levels of x above, as `sequence_pool` gives it.
+/// - one row for each sequence of `options.level` of x, added to each row of that sequence: without a level, or with
+///   the levels of x above, as `sequence_pool` gives it.
 ///
 /// Integers wrap around; float16 and bfloat16 are rounded once. `z` may be x; else it must not overlap the arguments.
 /// Throws ShapeMismatch where y is none of the three, OutOfRange for the level, whichever y is, where x has one.
 template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
 void add_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
-  operation::elementwise_into<operation::Add>(executor, x, y, options, z);
+  operation::elementwise_into<op::add, operation::Add>(executor, x, y, options, "add", z);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
 void add_into(const E& executor, const X& x, const Y& y, Z&& z) {
@@ -323,7 +230,11 @@ auto add(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
 void add_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
                    DY&& dy) {
-  operation::elementwise_grad_into<operation::Add>(executor, dz, x, y, options, "add_grad", dx, dy);
+  operation::elementwise_grad_into<op::add_grad, operation::Add>(executor, dz, x, y, options, "add_grad", dx, dy);
+}
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
+void add_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&& dx, DY&& dy) {
+  add_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
 }
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
 ElementwiseGrad<value_type_t<X>, device_t<X>> add_grad(const E& executor, const DZ& dz, const X& x, const Y& y,
@@ -341,7 +252,7 @@ auto add_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& op
 /// z = x - y. Otherwise as `add`.
 template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
 void sub_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
-  operation::elementwise_into<operation::Subtract>(executor, x, y, options, z);
+  operation::elementwise_into<op::sub, operation::Subtract>(executor, x, y, options, "sub", z);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
 void sub_into(const E& executor, const X& x, const Y& y, Z&& z) {
@@ -363,7 +274,11 @@ auto sub(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
 void sub_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
                    DY&& dy) {
-  operation::elementwise_grad_into<operation::Subtract>(executor, dz, x, y, options, "sub_grad", dx, dy);
+  operation::elementwise_grad_into<op::sub_grad, operation::Subtract>(executor, dz, x, y, options, "sub_grad", dx, dy);
+}
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
+void sub_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&& dx, DY&& dy) {
+  sub_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
 }
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
 ElementwiseGrad<value_type_t<X>, device_t<X>> sub_grad(const E& executor, const DZ& dz, const X& x, const Y& y,
@@ -381,7 +296,7 @@ auto sub_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& op
 /// z = x * y. Otherwise as `add`.
 template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
 void mul_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
-  operation::elementwise_into<operation::Multiply>(executor, x, y, options, z);
+  operation::elementwise_into<op::mul, operation::Multiply>(executor, x, y, options, "mul", z);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
 void mul_into(const E& executor, const X& x, const Y& y, Z&& z) {
@@ -403,7 +318,11 @@ auto mul(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
 void mul_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
                    DY&& dy) {
-  operation::elementwise_grad_into<operation::Multiply>(executor, dz, x, y, options, "mul_grad", dx, dy);
+  operation::elementwise_grad_into<op::mul_grad, operation::Multiply>(executor, dz, x, y, options, "mul_grad", dx, dy);
+}
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
+void mul_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&& dx, DY&& dy) {
+  mul_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
 }
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
 ElementwiseGrad<value_type_t<X>, device_t<X>> mul_grad(const E& executor, const DZ& dz, const X& x, const Y& y,
@@ -422,7 +341,7 @@ auto mul_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& op
 /// a GPU, where nobody waits to look, that quotient is not specified.
 template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
 void div_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
-  operation::elementwise_into<operation::Divide>(executor, x, y, options, z);
+  operation::elementwise_into<op::div, operation::Divide>(executor, x, y, options, "div", z);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
 void div_into(const E& executor, const X& x, const Y& y, Z&& z) {
@@ -444,7 +363,11 @@ auto div(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
 void div_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
                    DY&& dy) {
-  operation::elementwise_grad_into<operation::Divide>(executor, dz, x, y, options, "div_grad", dx, dy);
+  operation::elementwise_grad_into<op::div_grad, operation::Divide>(executor, dz, x, y, options, "div_grad", dx, dy);
+}
+template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
+void div_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&& dx, DY&& dy) {
+  div_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
 }
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
 ElementwiseGrad<value_type_t<X>, device_t<X>> div_grad(const E& executor, const DZ& dz, const X& x, const Y& y,

@@ -23,12 +23,16 @@ struct embedding : elements::Any {};
 struct embedding_grad : elements::Any {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `embedding` and `embedding_grad`.
 struct EmbeddingOptions {
   std::int64_t padding_idx = -1;  ///< the id that stands for nothing: its row is zero and gets no gradient; -1: none
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// y[i] = x[ids[i]] for i in [0, count), rows of row_size elements; zero where ids[i] is `skipped` or negative.

@@ -10,6 +10,7 @@
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/checked_ids.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/ops/looked_up_rows.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
@@ -33,7 +34,7 @@ struct embedding_min_pool : elements::Arithmetic {};
 struct embedding_min_pool_grad : elements::Arithmetic {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// How rows are looked up and pooled.
 template <class T, class Device = Cpu>
@@ -45,51 +46,15 @@ struct EmbeddingPoolOptions {
   int level = -1;                 ///< the level of the ids whose sequences are pooled
 };
 
-namespace kernel {
-
-/// Rows looked up: row k is weights[k] * table[ids[k]], where `weights` is not null; zero in place of table[skipped]
-/// and where the id is negative.
-template <class T>
-struct LookUp {
-  const T* table;
-  const std::int64_t* ids;
-  const T* weights;
-  std::int64_t row_size;
-  std::int64_t skipped;
+/// The options of `infer_embedding_pool`: the weights described; those that are left out have no dimension.
+struct EmbeddingPoolDescOptions {
+  LoDTensorDesc weights = {};
+  int level = -1;
 };
 
-/// The gradients of rows that were looked up. Number j is that of row k = occurrences[j], which is in sequence[j]:
-/// weights[k] * dy[sequence[j]], where `weights` is not null; where `winners` is not null, it is 0 in the columns c
-/// with winners[sequence[j]][c] != k.
-template <class T>
-struct LookUpGrad {
-  const T* dy;
-  const std::int64_t* occurrences;
-  const std::int64_t* sequence;
-  const T* weights;
-  const std::int64_t* winners;
-  std::int64_t row_size;
-};
+}  // namespace lod
 
-/// run(executor, rows, sequences, type, pad_value, y)
-template <class Executor>
-struct EmbeddingPool : Missing<Executor> {};
-/// run(executor, rows, sequences, minimum, pad_value, y, index)
-template <class Executor>
-struct EmbeddingMaxPool : Missing<Executor> {};
-/// On a GPU. run(executor, ids, sequences, type, listed, occurrences, sequence): for each id k, listed[k] is itself
-/// where it has a gradient, else `no_row`; occurrences[k] = k, sequence[k] is its sequence.
-template <class Executor>
-struct ListLookUps : Missing<Executor> {};
-/// run(executor, rows, order, groups, y): y[g] = the sum of the gradients number order[i], i in group g.
-template <class Executor>
-struct SumLookUpGrads : Missing<Executor> {};
-/// run(executor, rows, dy, winners, sequences, type, dweights): dweights[k] = the scalar product of table[ids[k]] and
-/// the gradient of row k.
-template <class Executor>
-struct LookUpWeightsGrad : Missing<Executor> {};
-
-}  // namespace kernel
+namespace lod::inline LOD_TARGET {
 
 namespace operation {
 
@@ -235,6 +200,10 @@ void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, 
   kernel::EmbeddingPool<E>::run(executor, operation::look_up(rows, checked, options), sequences, type,
                                 options.pad_value.template to<T>(), out.data());
 }
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
+void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, PoolType type, Y&& y) {
+  embedding_pool_into(executor, table, ids, type, {}, y);
+}
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
 LoDTensor<value_type_t<Table>, device_t<Table>> embedding_pool(
     const E& executor, const Table& table, const Ids& ids, PoolType type,
@@ -258,6 +227,10 @@ void embedding_max_pool_into(const E& executor, const Table& table, const Ids& i
   detail::check_elements<op::embedding_max_pool, value_type_t<Table>>();
   operation::embedding_extreme_pool_into(executor, table, ids, false, options, values, index);
 }
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y, class Index>
+void embedding_max_pool_into(const E& executor, const Table& table, const Ids& ids, Y&& values, Index&& index) {
+  embedding_max_pool_into(executor, table, ids, {}, values, index);
+}
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
 MaxPool<value_type_t<Table>, device_t<Table>> embedding_max_pool(
     const E& executor, const Table& table, const Ids& ids,
@@ -280,6 +253,10 @@ void embedding_min_pool_into(const E& executor, const Table& table, const Ids& i
                              Index&& index) {
   detail::check_elements<op::embedding_min_pool, value_type_t<Table>>();
   operation::embedding_extreme_pool_into(executor, table, ids, true, options, values, index);
+}
+template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y, class Index>
+void embedding_min_pool_into(const E& executor, const Table& table, const Ids& ids, Y&& values, Index&& index) {
+  embedding_min_pool_into(executor, table, ids, {}, values, index);
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
 MaxPool<value_type_t<Table>, device_t<Table>> embedding_min_pool(
@@ -319,6 +296,11 @@ void embedding_pool_grad_into(const E& executor, const X& dy, const Ids& ids, st
                                       dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
+void embedding_pool_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height, PoolType type,
+                              SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
+  embedding_pool_grad_into(executor, dy, ids, height, type, {}, dtable);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
 SelectedRows<value_type_t<X>, device_t<X>> embedding_pool_grad(
     const E& executor, const X& dy, const Ids& ids, std::int64_t height, PoolType type,
     const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
@@ -354,6 +336,11 @@ void embedding_max_pool_grad_into(const E& executor, const X& dy, const Index& i
                                       sequences, row_shape, dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
+void embedding_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const Ids& ids,
+                                  std::int64_t height, SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
+  embedding_max_pool_grad_into(executor, dy, index, ids, height, {}, dtable);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
 SelectedRows<value_type_t<X>, device_t<X>> embedding_max_pool_grad(
     const E& executor, const X& dy, const Index& index, const Ids& ids, std::int64_t height,
     const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
@@ -374,6 +361,11 @@ void embedding_min_pool_grad_into(const E& executor, const X& dy, const Index& i
                                   const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options,
                                   SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
   embedding_max_pool_grad_into(executor, dy, index, ids, height, options, dtable);
+}
+template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
+void embedding_min_pool_grad_into(const E& executor, const X& dy, const Index& index, const Ids& ids,
+                                  std::int64_t height, SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
+  embedding_min_pool_grad_into(executor, dy, index, ids, height, {}, dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
 auto embedding_min_pool_grad(const E& executor, const X& dy, const Index& index, const Ids& ids, std::int64_t height,
@@ -421,6 +413,11 @@ void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Tabl
                                     extreme ? static_cast<const std::int64_t*>(winners.data()) : nullptr, sequences,
                                     type, out.data());
 }
+template <Executor E, LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids, class Y>
+void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Table& table, const Ids& ids, PoolType type,
+                                      Y&& dweights) {
+  embedding_pool_weights_grad_into(executor, dy, table, ids, type, {}, dweights);
+}
 template <Executor E, LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids>
 LoDTensor<value_type_t<X>, device_t<X>> embedding_pool_weights_grad(
     const E& executor, const X& dy, const Table& table, const Ids& ids, PoolType type,
@@ -434,12 +431,6 @@ auto embedding_pool_weights_grad(const X& dy, const Table& table, const Ids& ids
                                  const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return embedding_pool_weights_grad(default_executor<device_t<X>>(), dy, table, ids, type, options);
 }
-
-/// The options of `infer_embedding_pool`: the weights described; those that are left out have no dimension.
-struct EmbeddingPoolDescOptions {
-  LoDTensorDesc weights = {};
-  int level = -1;
-};
 
 namespace operation {
 

@@ -201,7 +201,7 @@ void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
     lengths[static_cast<std::size_t>(i) + 1] = lengths[static_cast<std::size_t>(i)] + views[i].size();
   }
   runs.descend(levels);
-  const auto out = operation::prepare(executor, y, levels, first.row_shape());
+  const auto out = operation::prepare<value_type_t<Result>>(executor, y, levels, first.row_shape());
   runs.copy(executor, sources, first.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, class F>

@@ -33,7 +33,7 @@ struct gru : elements::Floating {};
 struct gru_grad : elements::Floating {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The parameters for rows of d numbers and n hidden ones; also their gradients.
 template <class T, class Device = Cpu>
@@ -89,6 +89,37 @@ struct GruGrad {
   LoDTensor<T, Device> initial_hidden;  ///< one row for each sequence, also where none were given
 };
 
+/// The weights of `gru`, described. A bias that is left out has no dimension, or no row.
+struct GruWeightsDesc {
+  LoDTensorDesc input;
+  LoDTensorDesc recurrent;
+  LoDTensorDesc bias = {};
+  LoDTensorDesc recurrent_bias = {};
+};
+
+/// The options of `infer_gru`: an initial state described; one that is left out has no dimension, or no row.
+struct GruDescOptions {
+  LoDTensorDesc initial_hidden = {};
+  int level = -1;
+};
+
+/// What `gru` gives, described, but for the trace, which is for `gru_grad` alone.
+struct GruDesc {
+  LoDTensorDesc hidden;
+  LoDTensorDesc last_hidden;
+};
+
+/// What `gru_grad` gives, described.
+struct GruGradDesc {
+  LoDTensorDesc x;
+  GruWeightsDesc weights;
+  LoDTensorDesc initial_hidden;
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
+
 namespace kernel {
 /// run(executor, rows, size, products, recurrent_bias, hidden_before, gates, memory, hidden): one step. `gates` has the
 /// parts of x in r z n, and then r z n themselves; `products` those of h'. What is null stands for zeros.
@@ -143,9 +174,9 @@ void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, d
   trace.level = level;
   trace.reverse = options.reverse;
   const operation::StepOrder<E> order(executor, trace.table, options.reverse);
-  const auto gates = operation::prepare(executor, trace.gates, operation::PlainRows{rows}, {3 * size});
-  const auto memory = operation::prepare(executor, trace.memory, operation::PlainRows{rows}, {size});
-  const auto states = operation::prepare(executor, trace.hidden, operation::PlainRows{rows}, {size});
+  const auto gates = operation::prepare<T>(executor, trace.gates, operation::PlainRows{rows}, {3 * size});
+  const auto memory = operation::prepare<T>(executor, trace.memory, operation::PlainRows{rows}, {size});
+  const auto states = operation::prepare<T>(executor, trace.hidden, operation::PlainRows{rows}, {size});
   const T* const initial = order.keep_states(options.initial_hidden, size, trace.initial_hidden);
   const kernel::Scratch<E, T> products(executor, order.widest() * 3 * size);
 
@@ -161,8 +192,13 @@ void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, d
                             operation::given(weights.recurrent_bias), before, gates.data() + start * 3 * size,
                             memory.data() + start * size, states.data() + start * size);
   }
-  order.from_steps(states.data(), size, operation::prepare(executor, hidden, as_x, {size}).data());
-  order.last_states(states.data(), initial, size, operation::prepare(executor, last_hidden, above, {size}).data());
+  order.from_steps(states.data(), size, operation::prepare<T>(executor, hidden, as_x, {size}).data());
+  order.last_states(states.data(), initial, size, operation::prepare<T>(executor, last_hidden, above, {size}).data());
+}
+template <Executor E, LoDTensorLike X, class Hidden, class LastHidden>
+void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights, Hidden&& hidden,
+              LastHidden&& last_hidden, GruTrace<value_type_t<X>, device_t<X>>& trace) {
+  gru_into(executor, x, weights, {}, hidden, last_hidden, trace);
 }
 template <Executor E, LoDTensorLike X>
 Gru<value_type_t<X>, device_t<X>> gru(const E& executor, const X& x,
@@ -232,17 +268,24 @@ void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
                                     size, 1, dstate.data(), size);
   }
   order.project_grad(view.data(), inputs, weights.input, weights.bias, dgates.data(), 3 * size,
-                     operation::prepare(executor, dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
+                     operation::prepare<T>(executor, dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
   order.recur_grad(trace.hidden.data(), initial, size, weights.recurrent, dproducts.data(), dweights.recurrent);
   const auto dbias =
-      operation::prepare(executor, dweights.recurrent_bias, operation::SameLevels{weights.recurrent_bias.lod_view()},
-                         weights.recurrent_bias.row_shape());
+      operation::prepare<T>(executor, dweights.recurrent_bias, operation::SameLevels{weights.recurrent_bias.lod_view()},
+                            weights.recurrent_bias.row_shape());
   if (operation::given(weights.recurrent_bias)) {
     const kernel::Scratch<E, T> sums(executor, 3 * size);
     operation::sum_columns(executor, std::as_const(dproducts).data(), rows, 3 * size, sums.data());
     operation::repeat_row(executor, std::as_const(sums).data() + 2 * size, size, 1, dbias.data());
   }
-  order.from_ranks(dstate.data(), size, operation::prepare(executor, dinitial_hidden, above, {size}).data());
+  order.from_ranks(dstate.data(), size, operation::prepare<T>(executor, dinitial_hidden, above, {size}).data());
+}
+template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden>
+void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
+                   const GruWeights<value_type_t<X>, device_t<X>>& weights,
+                   const GruTrace<value_type_t<X>, device_t<X>>& trace, DX&& dx,
+                   GruWeights<value_type_t<X>, device_t<X>>& dweights, DInitialHidden&& dinitial_hidden) {
+  gru_grad_into(executor, dhidden, x, weights, trace, {}, dx, dweights, dinitial_hidden);
 }
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X>
 GruGrad<value_type_t<X>, device_t<X>> gru_grad(const E& executor, const DHidden& dhidden, const X& x,
@@ -261,33 +304,6 @@ auto gru_grad(const DHidden& dhidden, const X& x, const GruWeights<value_type_t<
               const GruGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return gru_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
 }
-
-/// The weights of `gru`, described. A bias that is left out has no dimension, or no row.
-struct GruWeightsDesc {
-  LoDTensorDesc input;
-  LoDTensorDesc recurrent;
-  LoDTensorDesc bias = {};
-  LoDTensorDesc recurrent_bias = {};
-};
-
-/// The options of `infer_gru`: an initial state described; one that is left out has no dimension, or no row.
-struct GruDescOptions {
-  LoDTensorDesc initial_hidden = {};
-  int level = -1;
-};
-
-/// What `gru` gives, described, but for the trace, which is for `gru_grad` alone.
-struct GruDesc {
-  LoDTensorDesc hidden;
-  LoDTensorDesc last_hidden;
-};
-
-/// What `gru_grad` gives, described.
-struct GruGradDesc {
-  LoDTensorDesc x;
-  GruWeightsDesc weights;
-  LoDTensorDesc initial_hidden;
-};
 
 /// What `gru` and `gru_grad` give, described: see <lod/infer.hpp>.
 inline GruDesc infer_gru(const LoDTensorDesc& x, const GruWeightsDesc& weights, const GruDescOptions& options = {}) {

@@ -26,7 +26,7 @@ struct im2sequence : elements::Any {};
 struct im2sequence_grad : elements::Arithmetic {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `im2sequence`.
 struct Im2SequenceOptions {
@@ -38,6 +38,10 @@ struct Im2SequenceOptions {
   std::span<const std::int64_t> real_sizes = {};
   std::array<std::int64_t, 2> out_strides = {1, 1};  ///< what real sizes are divided by, rounded up
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 

@@ -31,12 +31,16 @@ struct transpose_levels : elements::Any {};
 struct transpose_levels_grad : elements::Any {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `flatten`.
 struct FlattenOptions {
   int level = 0;  ///< the last level that stays
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace operation {
 

@@ -34,7 +34,7 @@ struct lstm : elements::Floating {};
 struct lstm_grad : elements::Floating {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The parameters for rows of d numbers and n hidden ones; also their gradients.
 template <class T, class Device = Cpu>
@@ -93,6 +93,39 @@ struct LstmGrad {
   LoDTensor<T, Device> initial_cell;
 };
 
+/// The weights of `lstm`, described. A bias that is left out has no dimension, or no row.
+struct LstmWeightsDesc {
+  LoDTensorDesc input;
+  LoDTensorDesc recurrent;
+  LoDTensorDesc bias = {};
+};
+
+/// The options of `infer_lstm`: initial states described; those that are left out have no dimension, or no row.
+struct LstmDescOptions {
+  LoDTensorDesc initial_hidden = {};
+  LoDTensorDesc initial_cell = {};
+  int level = -1;
+};
+
+/// What `lstm` gives, described, but for the trace, which is for `lstm_grad` alone.
+struct LstmDesc {
+  LoDTensorDesc hidden;
+  LoDTensorDesc last_hidden;
+  LoDTensorDesc last_cell;
+};
+
+/// What `lstm_grad` gives, described.
+struct LstmGradDesc {
+  LoDTensorDesc x;
+  LstmWeightsDesc weights;
+  LoDTensorDesc initial_hidden;
+  LoDTensorDesc initial_cell;
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
+
 namespace kernel {
 /// run(executor, rows, size, cell_before, gates, cell, hidden): one step. `gates` has i f g o before their functions,
 /// and then after. `cell_before` may be null: zeros.
@@ -149,9 +182,9 @@ void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>,
   trace.level = level;
   trace.reverse = options.reverse;
   const operation::StepOrder<E> order(executor, trace.table, options.reverse);
-  const auto gates = operation::prepare(executor, trace.gates, operation::PlainRows{rows}, {4 * size});
-  const auto cell = operation::prepare(executor, trace.cell, operation::PlainRows{rows}, {size});
-  const auto states = operation::prepare(executor, trace.hidden, operation::PlainRows{rows}, {size});
+  const auto gates = operation::prepare<T>(executor, trace.gates, operation::PlainRows{rows}, {4 * size});
+  const auto cell = operation::prepare<T>(executor, trace.cell, operation::PlainRows{rows}, {size});
+  const auto states = operation::prepare<T>(executor, trace.hidden, operation::PlainRows{rows}, {size});
   const T* const initial_hidden = order.keep_states(options.initial_hidden, size, trace.initial_hidden);
   const T* const initial_cell = order.keep_states(options.initial_cell, size, trace.initial_cell);
 
@@ -168,11 +201,16 @@ void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>,
     kernel::LstmStep<E>::run(executor, active, size, cell_before, step, cell.data() + start * size,
                              states.data() + start * size);
   }
-  const auto out = operation::prepare(executor, hidden, as_x, {size});
+  const auto out = operation::prepare<T>(executor, hidden, as_x, {size});
   order.from_steps(states.data(), size, out.data());
   order.last_states(states.data(), initial_hidden, size,
-                    operation::prepare(executor, last_hidden, above, {size}).data());
-  order.last_states(cell.data(), initial_cell, size, operation::prepare(executor, last_cell, above, {size}).data());
+                    operation::prepare<T>(executor, last_hidden, above, {size}).data());
+  order.last_states(cell.data(), initial_cell, size, operation::prepare<T>(executor, last_cell, above, {size}).data());
+}
+template <Executor E, LoDTensorLike X, class Hidden, class LastHidden, class LastCell>
+void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights, Hidden&& hidden,
+               LastHidden&& last_hidden, LastCell&& last_cell, LstmTrace<value_type_t<X>, device_t<X>>& trace) {
+  lstm_into(executor, x, weights, {}, hidden, last_hidden, last_cell, trace);
 }
 template <Executor E, LoDTensorLike X>
 Lstm<value_type_t<X>, device_t<X>> lstm(const E& executor, const X& x,
@@ -247,10 +285,18 @@ void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
                                     size, 0, dstate.data(), size);
   }
   order.project_grad(view.data(), inputs, weights.input, weights.bias, dgates.data(), 4 * size,
-                     operation::prepare(executor, dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
+                     operation::prepare<T>(executor, dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
   order.recur_grad(trace.hidden.data(), initial_hidden, size, weights.recurrent, dgates.data(), dweights.recurrent);
-  order.from_ranks(dstate.data(), size, operation::prepare(executor, dinitial_hidden, above, {size}).data());
-  order.from_ranks(dcell.data(), size, operation::prepare(executor, dinitial_cell, above, {size}).data());
+  order.from_ranks(dstate.data(), size, operation::prepare<T>(executor, dinitial_hidden, above, {size}).data());
+  order.from_ranks(dcell.data(), size, operation::prepare<T>(executor, dinitial_cell, above, {size}).data());
+}
+template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden, class DInitialCell>
+void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
+                    const LstmWeights<value_type_t<X>, device_t<X>>& weights,
+                    const LstmTrace<value_type_t<X>, device_t<X>>& trace, DX&& dx,
+                    LstmWeights<value_type_t<X>, device_t<X>>& dweights, DInitialHidden&& dinitial_hidden,
+                    DInitialCell&& dinitial_cell) {
+  lstm_grad_into(executor, dhidden, x, weights, trace, {}, dx, dweights, dinitial_hidden, dinitial_cell);
 }
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X>
 LstmGrad<value_type_t<X>, device_t<X>> lstm_grad(const E& executor, const DHidden& dhidden, const X& x,
@@ -269,35 +315,6 @@ auto lstm_grad(const DHidden& dhidden, const X& x, const LstmWeights<value_type_
                const LstmGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return lstm_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
 }
-
-/// The weights of `lstm`, described. A bias that is left out has no dimension, or no row.
-struct LstmWeightsDesc {
-  LoDTensorDesc input;
-  LoDTensorDesc recurrent;
-  LoDTensorDesc bias = {};
-};
-
-/// The options of `infer_lstm`: initial states described; those that are left out have no dimension, or no row.
-struct LstmDescOptions {
-  LoDTensorDesc initial_hidden = {};
-  LoDTensorDesc initial_cell = {};
-  int level = -1;
-};
-
-/// What `lstm` gives, described, but for the trace, which is for `lstm_grad` alone.
-struct LstmDesc {
-  LoDTensorDesc hidden;
-  LoDTensorDesc last_hidden;
-  LoDTensorDesc last_cell;
-};
-
-/// What `lstm_grad` gives, described.
-struct LstmGradDesc {
-  LoDTensorDesc x;
-  LstmWeightsDesc weights;
-  LoDTensorDesc initial_hidden;
-  LoDTensorDesc initial_cell;
-};
 
 /// What `lstm` and `lstm_grad` give, described: see <lod/infer.hpp>.
 inline LstmDesc infer_lstm(const LoDTensorDesc& x, const LstmWeightsDesc& weights,

@@ -42,7 +42,7 @@ struct adam : elements::Floating {};
 struct ftrl : elements::Floating {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// What a row-sparse gradient does to the rows that it does not list.
 enum class Sparse {
@@ -101,6 +101,10 @@ struct FtrlOptions {
   double learning_rate_power = -0.5;
   Sparse mode = Sparse::EXACT;
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// rule(parameter[i], {states[0][i], ...}, gradient[i]) for i in [0, count).

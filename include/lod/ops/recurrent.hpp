@@ -90,7 +90,7 @@ class StepOrder {
         places_(executor, table.lod().rows()),
         sequences_(executor, table.size()),
         ranks_(executor, table.size()) {
-    write_step_offsets(table, starts_.span());
+    detail::write_step_offsets(table, starts_.span());
     const auto offsets = table.lod().offsets(0);
     for (std::int64_t rank = 0; rank < table.size(); ++rank) {
       const auto [index, length] = table[rank];
@@ -141,7 +141,7 @@ class StepOrder {
   /// Initial states by rank in `kept`, which has no rows where none are given; returns where they are, or null.
   template <class View, class Tensor>
   auto* keep_states(const View& states, std::int64_t size, Tensor& kept) const {
-    const auto out = prepare(executor_, kept, PlainRows{states.rows()}, {size});
+    const auto out = prepare<value_type_t<View>>(executor_, kept, PlainRows{states.rows()}, {size});
     if (out.rows() > 0) to_ranks(states.data(), size, out.data());
     return given(out);
   }
@@ -180,13 +180,13 @@ class StepOrder {
                     std::int64_t columns, T* dx, Tensor& dweights, Tensor& dbias) const {
     const kernel::Scratch<E, T> by_steps(executor_, rows() * d);
     to_steps(x, d, by_steps.data());
-    const auto out = prepare(executor_, dweights, SameLevels{weights.lod_view()}, weights.row_shape());
+    const auto out = prepare<T>(executor_, dweights, SameLevels{weights.lod_view()}, weights.row_shape());
     matrix_product<E, T>(executor_, true, false, d, columns, rows(), 1, by_steps.data(), d, dgates, columns, 0,
                          out.data(), columns);
     matrix_product<E, T>(executor_, false, true, rows(), d, columns, 1, dgates, columns, weights.data(), columns, 0,
                          by_steps.data(), d);
     from_steps(by_steps.data(), d, dx);
-    const auto sums = prepare(executor_, dbias, SameLevels{bias.lod_view()}, bias.row_shape());
+    const auto sums = prepare<T>(executor_, dbias, SameLevels{bias.lod_view()}, bias.row_shape());
     if (given(bias)) sum_columns(executor_, dgates, rows(), columns, sums.data());
   }
   /// The gradient by U where the states before each step, of `size` numbers, are multiplied by it. `after` are those
@@ -208,7 +208,7 @@ class StepOrder {
       kernel::RunCopy<E>::run(executor_, sources.on_device(), parts.at(starts_.on_device() + first), size,
                               before.data());
     }
-    const auto out = prepare(executor_, dweights, SameLevels{weights.lod_view()}, weights.row_shape());
+    const auto out = prepare<T>(executor_, dweights, SameLevels{weights.lod_view()}, weights.row_shape());
     matrix_product<E, T>(executor_, true, false, size, columns, rows() - skipped, 1, before.data(), size,
                          dproducts + skipped * columns, columns, 0, out.data(), columns);
   }

@@ -19,7 +19,7 @@ struct row_conv : elements::Floating {};
 struct row_conv_grad : elements::Floating {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `row_conv`.
 struct RowConvOptions {
@@ -32,6 +32,10 @@ struct RowConvGrad {
   LoDTensor<T, Device> dx;
   LoDTensor<T, Device> dfilter;
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, row_size, filter, filter_rows, y)

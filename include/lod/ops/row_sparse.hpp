@@ -30,7 +30,7 @@ struct scatter_grad : elements::Floating {};
 struct scale : elements::Number {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// What `scatter` makes of a row y of the dense tensor and a row g that is listed for it.
 enum class ScatterOp {
@@ -49,6 +49,10 @@ struct ScatterGrad {
   LoDTensor<T, Device> dense;  ///< by the dense tensor as it was before; rows and levels as dy
   SelectedRows<T, Device> g;   ///< by the rows listed: the same rows
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, f, rows, order, groups, row_size, to, y): y[to[g]] = f(y[to[g]], the sum of the rows of group g).

@@ -34,12 +34,16 @@ struct remove_empty : elements::Any {};
 struct remove_empty_grad : elements::Any {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `remove_empty`.
 struct RemoveEmptyOptions {
   int level = 0;  ///< the level whose empty sequences are dropped
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace operation {
 

@@ -24,7 +24,7 @@ struct sequence_conv : elements::Floating {};
 struct sequence_conv_grad : elements::Floating {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `sequence_conv`.
 template <class T, class Device = Cpu>
@@ -44,6 +44,18 @@ struct ConvGrad {
   LoDTensor<T, Device> dfilter;
   LoDTensor<T, Device> dpadding;  ///< no rows where no padding was given
 };
+
+/// The options of `infer_sequence_conv`: those of `sequence_conv`, with the padding described.
+struct ConvDescOptions {
+  std::int64_t context_length = 3;
+  std::int64_t context_start = -1;
+  const LoDTensorDesc* padding = nullptr;
+  int level = -1;
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 
@@ -221,14 +233,6 @@ auto sequence_conv_grad(const DY& dy, const X& x, const Filter& filter,
                         const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return sequence_conv_grad(default_executor<device_t<X>>(), dy, x, filter, options);
 }
-
-/// The options of `infer_sequence_conv`: those of `sequence_conv`, with the padding described.
-struct ConvDescOptions {
-  std::int64_t context_length = 3;
-  std::int64_t context_start = -1;
-  const LoDTensorDesc* padding = nullptr;
-  int level = -1;
-};
 
 /// What `sequence_conv` gives, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_conv(const LoDTensorDesc& x, const LoDTensorDesc& filter,

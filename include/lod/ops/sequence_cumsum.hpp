@@ -17,7 +17,7 @@ struct sequence_cumsum : elements::Arithmetic {};
 struct sequence_cumsum_grad : elements::Arithmetic {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `sequence_cumsum`.
 struct CumsumOptions {
@@ -25,6 +25,10 @@ struct CumsumOptions {
   bool reverse = false;    ///< from the last row to the first
   int level = -1;          ///< the level in whose sequences sums run
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// Scalar rows of a leaf are summed in groups of so many, and the groups' sums then joined.

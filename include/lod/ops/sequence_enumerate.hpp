@@ -19,13 +19,17 @@ namespace lod::op {
 struct sequence_enumerate : elements::Arithmetic {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `sequence_enumerate`.
 struct EnumerateOptions {
   Scalar pad_value = 0;  ///< what stands behind the end of a sequence
   int level = -1;        ///< the level whose sequences the windows do not leave
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, window, pad_value, y)

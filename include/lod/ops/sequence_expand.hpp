@@ -25,12 +25,16 @@ struct sequence_expand_as : elements::Arithmetic {};
 struct sequence_expand_as_grad : elements::Arithmetic {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `sequence_expand`.
 struct ExpandOptions {
   int ref_level = -1;  ///< the level of y_lod whose lengths count
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, dy, blocks, sequences, row_size, dx): in dx, the rows of sequence i are the sum of those of its

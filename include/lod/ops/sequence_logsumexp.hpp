@@ -18,12 +18,16 @@ struct sequence_logsumexp : elements::Floating {};
 struct sequence_logsumexp_grad : elements::Floating {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `sequence_logsumexp`.
 struct LogsumexpOptions {
   int level = -1;  ///< the level whose sequences are summed over
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, row_size, y)

@@ -24,12 +24,16 @@ namespace lod::op {
 struct sequence_mask : elements::Arithmetic {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `sequence_mask`.
 struct MaskOptions {
   std::int64_t max_length = -1;  ///< places for each length; -1: as many as the greatest length
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, lengths, count, max_length, y): y[i * max_length + place] is 1 where place < lengths[i], else 0.

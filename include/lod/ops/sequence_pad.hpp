@@ -28,7 +28,7 @@ struct sequence_unpad : elements::Any {};
 struct sequence_unpad_grad : elements::Any {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The side on which a sequence that is too short is filled up, and one that is too long is cut off.
 enum class Side {
@@ -56,6 +56,16 @@ struct Padded {
   LoDTensor<T, Device> dense;               ///< {sequences, padded length, row shape...}, no level
   LoDTensor<std::int64_t, Device> lengths;  ///< {sequences}: of how many rows each consists that are no padding
 };
+
+/// What `sequence_pad` gives, described.
+struct PaddedDesc {
+  LoDTensorDesc dense;
+  LoDTensorDesc lengths;
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, row_size, padded_length, side, pad_value, dense, lengths)
@@ -276,12 +286,6 @@ auto sequence_unpad_grad(const DY& dy, const Lengths& lengths, std::int64_t padd
                          const UnpadOptions& options = {}) {
   return sequence_unpad_grad(default_executor<device_t<DY>>(), dy, lengths, padded_length, options);
 }
-
-/// What `sequence_pad` gives, described.
-struct PaddedDesc {
-  LoDTensorDesc dense;
-  LoDTensorDesc lengths;
-};
 
 /// What `sequence_pad` and `sequence_unpad` give, described: see <lod/infer.hpp>.
 inline PaddedDesc infer_sequence_pad(const LoDTensorDesc& x, const PadOptions& options = {}) {

@@ -26,7 +26,7 @@ struct sequence_min_pool : elements::Arithmetic {};
 struct sequence_min_pool_grad : elements::Arithmetic {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// How the n rows of a sequence become one, for each column on its own. Semantics: PaddlePaddle's sequence_pool.
 enum class PoolType {
@@ -52,6 +52,16 @@ struct MaxPool {
   /// For each element of `values`, the row of x, counted from its first, that won; -1 for an empty sequence. No level.
   LoDTensor<std::int64_t, Device> index;
 };
+
+/// What `sequence_max_pool` and `sequence_min_pool` give, described.
+struct MaxPoolDesc {
+  LoDTensorDesc values;
+  LoDTensorDesc index;
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 template <class Executor>
@@ -348,12 +358,6 @@ template <LoDTensorLike X, LoDTensorLike Index>
 auto sequence_min_pool_grad(const X& dy, const Index& index, const LoD& lod, const PoolOptions& options = {}) {
   return sequence_min_pool_grad(default_executor<device_t<X>>(), dy, index, lod, options);
 }
-
-/// What `sequence_max_pool` and `sequence_min_pool` give, described.
-struct MaxPoolDesc {
-  LoDTensorDesc values;
-  LoDTensorDesc index;
-};
 
 /// What `sequence_pool` gives, described: see <lod/infer.hpp>, also for all that follows it here.
 inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType type, const PoolOptions& options = {}) {

@@ -19,12 +19,16 @@ struct sequence_reverse : elements::Any {};
 struct sequence_reverse_grad : elements::Any {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `sequence_reverse`.
 struct ReverseOptions {
   int level = -1;  ///< the level whose sequences are reversed
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 template <class Executor>

@@ -22,7 +22,7 @@ struct sequence_scatter : elements::Arithmetic {};
 struct sequence_scatter_grad : elements::Any {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `sequence_scatter`.
 struct SequenceScatterOptions {
@@ -35,6 +35,10 @@ struct SequenceScatterGrad {
   LoDTensor<T, Device> dx;
   LoDTensor<T, Device> dupdates;
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, ids, updates, sequences, columns, y): y[i][ids[k]] += updates[k] for k in sequence i, in order.

@@ -20,12 +20,16 @@ struct sequence_log_softmax : elements::Floating {};
 struct sequence_log_softmax_grad : elements::Floating {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `sequence_softmax` and `sequence_log_softmax`.
 struct SoftmaxOptions {
   int level = -1;  ///< the level whose sequences are normalised
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 template <class Executor>

@@ -27,7 +27,7 @@ struct sequence_topk : elements::Arithmetic {};
 struct sequence_topk_grad : elements::Any {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `sequence_sort` and `sequence_argsort`.
 struct SortOptions {
@@ -47,6 +47,16 @@ struct TopK {
   /// For each row of `values`, the row of x, counted from its first, that it was. No level.
   LoDTensor<std::int64_t, Device> index;
 };
+
+/// What `sequence_topk` gives, described.
+struct TopKDesc {
+  LoDTensorDesc values;
+  LoDTensorDesc index;
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, descending, y, index): y and index may be null.
@@ -320,12 +330,6 @@ auto sequence_topk_grad(const DY& dy, const Index& index, const LoD& lod, std::i
                         const TopKOptions& options = {}) {
   return sequence_topk_grad(default_executor<device_t<DY>>(), dy, index, lod, k, options);
 }
-
-/// What `sequence_topk` gives, described.
-struct TopKDesc {
-  LoDTensorDesc values;
-  LoDTensorDesc index;
-};
 
 /// What `sequence_sort`, `sequence_argsort` and `sequence_topk` give, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_sort(const LoDTensorDesc& x, const SortOptions& options = {}) {

@@ -29,7 +29,7 @@ struct merge_lod_tensor : elements::Any {};
 struct merge_lod_tensor_grad : elements::Any {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// The options of `split_lod_tensor`.
 struct SplitBranchOptions {
@@ -48,6 +48,16 @@ struct Branches {
   LoDTensor<T, Device> in_true;
   LoDTensor<T, Device> in_false;
 };
+
+/// What `split_lod_tensor` gives, described.
+struct BranchesDesc {
+  LoDTensorDesc in_true;
+  LoDTensorDesc in_false;
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 /// The sequences of `level` of x, or its rows where it has no level, in two batches: those whose element of the mask is
 /// true, and the others, each in their order. Both have `level` as their outermost level, with all below it; the levels
@@ -229,12 +239,6 @@ template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list
 auto merge_lod_tensor_grad(const DY& dy, const Mask& mask, const SplitBranchOptions& options = {}) {
   return split_lod_tensor(dy, mask, options);
 }
-
-/// What `split_lod_tensor` gives, described.
-struct BranchesDesc {
-  LoDTensorDesc in_true;
-  LoDTensorDesc in_false;
-};
 
 /// What `split_lod_tensor` and `merge_lod_tensor` give, described: see <lod/infer.hpp>.
 inline BranchesDesc infer_split_lod_tensor(const LoDTensorDesc& x, const LoDTensorDesc& mask,

@@ -199,7 +199,7 @@ void join_steps(const E& executor, std::span<const Step> elements, const LoDTens
   NewLevels levels(executor.workspace(), table.level() + 1 + first.levels(), sequences);
   for (int level = 0; level <= table.level(); ++level) add_level(levels, table.lod().offsets(level));
   runs.descend(levels);
-  const auto out = prepare(executor, y, levels, first.row_shape());
+  const auto out = prepare<value_type_t<View>>(executor, y, levels, first.row_shape());
   runs.copy(executor, steps, first.row_size(), out.data());
 }
 
@@ -309,7 +309,7 @@ void shrink_rnn_memory_grad_into(const E& executor, const DY& dy, const BatchLev
                                       ", as many as are longer than ", t}));
   }
   operation::check_row_count(view.rows(), levels.slice(0, active).rows(), "shrink_rnn_memory_grad: dy");
-  const auto out = operation::prepare(executor, dx, operation::SameLevels{levels}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{levels}, view.row_shape());
   operation::copy_rows(executor, view, out.data());
   kernel::SetZero<E>::run(executor, out.data() + view.rows() * view.row_size(),
                           (out.rows() - view.rows()) * view.row_size());

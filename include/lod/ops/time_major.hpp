@@ -26,10 +26,9 @@ struct from_time_major : elements::Any {};
 struct from_time_major_grad : elements::Any {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
-namespace operation {
-
+namespace detail {
 /// Where step t begins among all steps of all sequences: steps() + 1 numbers.
 inline void write_step_offsets(const RankTable& table, std::span<std::int64_t> offsets) {
   offsets[0] = 0;
@@ -37,6 +36,42 @@ inline void write_step_offsets(const RankTable& table, std::span<std::int64_t> o
     offsets[static_cast<std::size_t>(t) + 1] = offsets[static_cast<std::size_t>(t)] + table.active(t);
   }
 }
+}  // namespace detail
+
+/// The rows of a ragged batch in time-major order. `values()` has the level of the steps, whose elements are the active
+/// sequences, and the levels below the ranked one: `step(t)` shows the step's element of each active sequence, in rank
+/// order. Where the ranked level is the last one, that is one row each: [active(t), row shape...].
+template <class T, class Device = Cpu>
+class TimeMajor {
+ public:
+  TimeMajor() = default;
+  /// One zero row for each step of each sequence: room for the states of a recurrent network.
+  TimeMajor(const RankTable& table, const Shape& row_shape) {
+    std::vector<std::int64_t> offsets(static_cast<std::size_t>(table.steps()) + 1);
+    detail::write_step_offsets(table, {offsets.data(), offsets.size()});
+    values_ = LoDTensor<T, Device>(LoD::from_offsets({std::move(offsets)}), row_shape);
+  }
+  /// Takes values whose level 0 are the steps.
+  explicit TimeMajor(LoDTensor<T, Device> values) noexcept : values_(std::move(values)) {}
+
+  /// The number of steps.
+  std::int64_t steps() const noexcept { return values_.levels() > 0 ? values_.size() : 0; }
+  /// What step t has, as a view. Throws OutOfRange.
+  LoDTensorView<T, Device> step(std::int64_t t) { return values_[t]; }
+  LoDTensorView<const T, Device> step(std::int64_t t) const { return values_[t]; }
+  /// The rows of all steps; level 0 are the steps.
+  LoDTensor<T, Device>& values() noexcept { return values_; }
+  const LoDTensor<T, Device>& values() const noexcept { return values_; }
+
+ private:
+  LoDTensor<T, Device> values_;
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
+
+namespace operation {
 
 /// A reordering of the elements (sequences, or rows where there is no level) of `from`, each with all below it: calls
 /// element(i) for the i-th element of the result, i in [0, count), to learn which it is. Adds the reordered levels to
@@ -99,35 +134,6 @@ inline LoDView levels_below(const LoDView& whole, int level) {
 
 }  // namespace operation
 
-/// The rows of a ragged batch in time-major order. `values()` has the level of the steps, whose elements are the active
-/// sequences, and the levels below the ranked one: `step(t)` shows the step's element of each active sequence, in rank
-/// order. Where the ranked level is the last one, that is one row each: [active(t), row shape...].
-template <class T, class Device = Cpu>
-class TimeMajor {
- public:
-  TimeMajor() = default;
-  /// One zero row for each step of each sequence: room for the states of a recurrent network.
-  TimeMajor(const RankTable& table, const Shape& row_shape) {
-    std::vector<std::int64_t> offsets(static_cast<std::size_t>(table.steps()) + 1);
-    operation::write_step_offsets(table, {offsets.data(), offsets.size()});
-    values_ = LoDTensor<T, Device>(LoD::from_offsets({std::move(offsets)}), row_shape);
-  }
-  /// Takes values whose level 0 are the steps.
-  explicit TimeMajor(LoDTensor<T, Device> values) noexcept : values_(std::move(values)) {}
-
-  /// The number of steps.
-  std::int64_t steps() const noexcept { return values_.levels() > 0 ? values_.size() : 0; }
-  /// What step t has, as a view. Throws OutOfRange.
-  LoDTensorView<T, Device> step(std::int64_t t) { return values_[t]; }
-  LoDTensorView<const T, Device> step(std::int64_t t) const { return values_[t]; }
-  /// The rows of all steps; level 0 are the steps.
-  LoDTensor<T, Device>& values() noexcept { return values_; }
-  const LoDTensor<T, Device>& values() const noexcept { return values_; }
-
- private:
-  LoDTensor<T, Device> values_;
-};
-
 /// x in time-major order, by the rank table of one of its levels. Levels above the ranked one are dropped (the table
 /// keeps them for the way back), levels below stay with their step. Empty sequences take part in no step. Throws
 /// ShapeMismatch unless x has the levels of the table's LoD down to the ranked one. One pass over the values, and a
@@ -144,7 +150,7 @@ void to_time_major_into(const E& executor, const X& x, const RankTable& table,
   std::int64_t sequences = table.steps();
   for (int below = 0; below < elements.levels(); ++below) sequences += elements.size(below);
   operation::NewLevels levels(executor.workspace(), elements.levels() + 1, sequences);
-  operation::write_step_offsets(table, levels.add(table.steps()));
+  detail::write_step_offsets(table, levels.add(table.steps()));
   // Which element is the i-th of the result.
   const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
   std::int64_t next = 0;
@@ -156,7 +162,7 @@ void to_time_major_into(const E& executor, const X& x, const RankTable& table,
   const operation::Array<E, std::int64_t> rows(executor, view.rows());
   operation::reorder_elements(
       elements, count, [&](std::int64_t i) { return order[i]; }, levels, rows.data());
-  const auto out = operation::prepare(executor, z.values(), levels, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, z.values(), levels, view.row_shape());
   kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
                              out.data());
 }
@@ -178,7 +184,7 @@ template <Executor E, class T, class Y>
 void from_time_major_into(const E& executor, const TimeMajor<T, typename E::device>& z, const RankTable& table, Y&& y) {
   const auto view = z.values().view();
   const Workspace::Loan<std::int64_t> steps(executor.workspace(), table.steps() + 1);
-  operation::write_step_offsets(table, steps.span());
+  detail::write_step_offsets(table, steps.span());
   bool fits = view.levels() > 0 && view.size() == table.steps();
   for (std::int64_t t = 0; fits && t <= table.steps(); ++t) {
     fits = view.lod_view().offsets(0)[static_cast<std::size_t>(t)] == steps[t];
@@ -205,7 +211,7 @@ void from_time_major_into(const E& executor, const TimeMajor<T, typename E::devi
   const operation::Array<E, std::int64_t> rows(executor, view.rows());
   operation::reorder_elements(
       elements, count, [&](std::int64_t i) { return order[i]; }, levels, rows.data());
-  const auto out = operation::prepare(executor, y, levels, view.row_shape());
+  const auto out = operation::prepare<T>(executor, y, levels, view.row_shape());
   kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
                              out.data());
 }

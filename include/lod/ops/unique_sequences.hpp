@@ -21,7 +21,7 @@ struct unique_sequences : elements::Any, elements::OnCpu {};
 struct unique_sequences_and_wait : elements::Any {};
 }  // namespace lod::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod {
 
 /// What `unique_sequences` gives.
 template <class T, class Device = Cpu>
@@ -30,6 +30,17 @@ struct UniqueSequences {
   LoDTensor<std::int64_t, Device> index;   ///< for each sequence of x, which of `values` it is; no level
   LoDTensor<std::int64_t, Device> counts;  ///< for each of `values`, how often it occurs; no level
 };
+
+/// What `unique_sequences` gives, described.
+struct UniqueSequencesDesc {
+  LoDTensorDesc values;
+  LoDTensorDesc index;
+  LoDTensorDesc counts;
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, children, row_size, same_levels, first, index): first[u] = the first occurrence of the
@@ -167,13 +178,6 @@ template <LoDTensorLike X>
 auto unique_sequences_and_wait(const X& x) {
   return unique_sequences_and_wait(default_executor<device_t<X>>(), x);
 }
-
-/// What `unique_sequences` gives, described.
-struct UniqueSequencesDesc {
-  LoDTensorDesc values;
-  LoDTensorDesc index;
-  LoDTensorDesc counts;
-};
 
 /// What `unique_sequences` and `unique_sequences_and_wait` give, described: see <lod/infer.hpp>.
 inline UniqueSequencesDesc infer_unique_sequences(const LoDTensorDesc& x) {

@@ -41,7 +41,6 @@ struct Count;
 
 struct ChannelMatrices;
 struct ContextWindow;
-struct CtcAlignOptions;
 struct ImagePatches;
 template <class T>
 struct LookUp;
@@ -49,9 +48,7 @@ template <class T>
 struct LookUpGrad;
 template <class T>
 struct NumberedRows;
-struct PoolType;
 struct Segments;
-struct Side;
 
 struct Add;
 struct Clipped;
@@ -146,14 +143,11 @@ struct TypeOf;
   };
 LOD_NAMED(kernel, ChannelMatrices)
 LOD_NAMED(kernel, ContextWindow)
-LOD_NAMED(lod, CtcAlignOptions)
 LOD_NAMED(kernel, ImagePatches)
 LOD_NAMED_TEMPLATE(kernel, LookUp)
 LOD_NAMED_TEMPLATE(kernel, LookUpGrad)
 LOD_NAMED_TEMPLATE(kernel, NumberedRows)
-LOD_NAMED(lod, PoolType)
 LOD_NAMED(kernel, Segments)
-LOD_NAMED(lod, Side)
 LOD_NAMED(operation, Add)
 LOD_NAMED(operation, Clipped)
 LOD_NAMED(operation, ClippedGrad)
