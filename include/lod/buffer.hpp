@@ -93,6 +93,7 @@ inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
 template <class T, class Device = Cpu>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>, "a tensor holds plain values: T must be trivially copyable");
+  static_assert(alignof(T) <= alignment, "values begin at multiples of 64 bytes: T must not need more");
   using Memory = detail::MemoryOf<Device>;
 
  public:

@@ -171,6 +171,10 @@ TEST_CASE("load_tensor, load_selected_rows: what save_tensor and save_selected_r
   const lod::AnySelectedRows back = paddle::load_selected_rows(folder / "rows");
   CHECK(back.rows() == rows.rows());
   CHECK(lod::matches(back, VarDesc::selected_rows("rows", {DataType::FP64, {10, 3}})));
+  lod::SelectedRows<float> torn({1, 2}, 10, {2});
+  torn.value() = LoDTensor<float>({3, 2});
+  CHECK_THROWS_WITH_AS(paddle::save_selected_rows(folder / "torn", torn),
+                       doctest::Contains("2 ids, but 3 rows of values"), lod::ShapeMismatch);
   CHECK(folder.size() == 2);
 }
 

@@ -118,6 +118,9 @@ TEST_CASE("FileWriter: what it refuses changes nothing, and it goes on") {
   CHECK_THROWS_AS(writer.add("x", filled({3}, 2)), std::invalid_argument);
   const std::vector<lod::AnyLoDTensor> mixed = {filled({3}, 1), lod::LoDTensor<float>({3})};
   CHECK_THROWS_AS(writer.add("mixed", mixed), lod::ShapeMismatch);
+  lod::SelectedRows<float> torn({1, 2}, 10, {2});
+  torn.value() = lod::LoDTensor<float>({3, 2});
+  CHECK_THROWS_WITH_AS(writer.add("torn", torn), "FileWriter: 2 ids, but 3 rows of values", lod::ShapeMismatch);
   writer.add("y", filled({3}, 3));
   writer.commit();
   CHECK_THROWS_AS(writer.add("z", filled({3}, 4)), std::logic_error);

@@ -228,6 +228,9 @@ TEST_CASE("encode_npz: what cannot be written, or would be read otherwise, is re
   refuse({{"\xff\xfe", x}}, "npz: '\xff\xfe': Invalid argument");
   refuse({{std::string(65532, 'x'), x}}, "npz: a name of 65532 bytes, expected 65531 at most");
   refuse({{"x", LoDTensor<lod::bfloat16>({2})}}, "npy: NumPy has no dtype for BF16");
+  lod::SelectedRows<float> torn({1, 2}, 10, {2});
+  torn.value() = LoDTensor<float>({3, 2});
+  CHECK_THROWS_WITH_AS(NpzValue("g", torn), "npz: 2 ids, but 3 rows of values", lod::ShapeMismatch);
 }
 
 TEST_CASE("save_npz: what cannot be written leaves no file") {

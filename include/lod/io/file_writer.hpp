@@ -96,6 +96,7 @@ ValueToStore value_to_store(const X& x) {
 }
 template <StorableRows X>
 ValueToStore value_to_store(const X& x) {
+  check_value_rows(static_cast<std::int64_t>(x.rows().size()), x.value().rows(), "FileWriter");
   TensorToStore tensor = tensor_to_store(x.value());
   VarType type{.type = VarType::SELECTED_ROWS, .selected_rows = describe_stored(tensor)};
   type.selected_rows->dims[0] = x.height();
@@ -172,8 +173,9 @@ class FileWriter {
 
   /// Writes x under a name: its values, its levels (of a slice those of the slice, counted from its start), its shape
   /// and element type. Throws std::invalid_argument where there is a variable of this name already, ShapeMismatch for
-  /// an array of several element types, std::system_error where the disk does not take it (full, mostly); after the
-  /// latter nothing can be added or committed any more. One pass over the values, and one system call for each 256 KiB.
+  /// an array of several element types and for row-sparse values with another number of rows than ids,
+  /// std::system_error where the disk does not take it (full, mostly); after the latter nothing can be added or
+  /// committed any more. One pass over the values, and one system call for each 256 KiB.
   template <Storable X>
   void add(std::string name, const X& x) {
     VarDesc description;

@@ -128,14 +128,16 @@ class NpzValue {
       lod_ = x.lod();
     }
   }
-  /// Row-sparse values.
+  /// Row-sparse values. Throws ShapeMismatch unless there are as many rows of values as ids.
   template <detail::PlainRows X>
   NpzValue(std::string name, const X& x)
       : name_(std::move(name)),
         values_(detail::plain_values(x.value())),
         is_selected_rows_(true),
         rows_(x.rows()),
-        height_(x.height()) {}
+        height_(x.height()) {
+    detail::check_value_rows(static_cast<std::int64_t>(rows_.size()), x.value().rows(), "npz");
+  }
 
  private:
   friend class detail::NpzWriter;

@@ -322,6 +322,7 @@ inline Stream stream_of(const AnySelectedRows& x) {
 }
 template <class T>
 Stream stream_of(const SelectedRows<T, Cpu>& x) {
+  lod::detail::check_value_rows(x, "SelectedRows");
   return stream_of(x.rows(), x.height(), data_type_v<T>, x.value().shape(), std::as_bytes(x.value().values()));
 }
 
@@ -398,7 +399,7 @@ std::string encode_tensor(const X& x, Layout layout = Layout::CURRENT) {
 
 /// @{
 /// Appends the bytes of selected rows, or gives them, in the layout since February 2018: of AnySelectedRows, and of
-/// SelectedRows. Where this throws, `out` is as it was.
+/// SelectedRows. Throws ShapeMismatch unless there are as many rows of values as ids; `out` is then as it was.
 template <detail::Rows X>
 void encode_selected_rows(const X& x, std::string& out) {
   detail::stream_of(x).append_to(out);
