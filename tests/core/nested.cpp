@@ -17,6 +17,7 @@
 
 using lod::LoD;
 using lod::LoDTensor;
+using Numbers = std::vector<std::int64_t>;
 using Row = std::vector<int>;
 using Sentences = std::vector<Row>;
 using Articles = std::vector<Sentences>;
@@ -32,10 +33,10 @@ concept Nestable = requires(const X& x) {
 }  // namespace
 
 TEST_CASE("to_nested: gives back what from_nested took") {
-  const Articles articles{{{1, 2}, {3}}, {{4, 5, 6}}};
-  const auto x = LoDTensor<int>::from_nested(articles);
-  CHECK(lod::to_nested<Articles>(x) == articles);
-  CHECK(lod::to_nested<Articles>(x.view()) == articles);
+  const Articles written{{{1, 2}, {3}}, {{4, 5, 6}}};
+  const auto x = LoDTensor<int>::from_nested(written);
+  CHECK(lod::to_nested<Articles>(x) == written);
+  CHECK(lod::to_nested<Articles>(x.view()) == written);
 }
 
 TEST_CASE("to_nested: slices, elements and ranges of sequences") {
@@ -48,8 +49,8 @@ TEST_CASE("to_nested: slices, elements and ranges of sequences") {
 }
 
 TEST_CASE("to_nested: empty sequences, and none at all, are empty containers") {
-  const Articles articles{{}, {{}, {1}, {}}, {{}}};
-  CHECK(lod::to_nested<Articles>(LoDTensor<int>::from_nested(articles)) == articles);
+  const Articles written{{}, {{}, {1}, {}}, {{}}};
+  CHECK(lod::to_nested<Articles>(LoDTensor<int>::from_nested(written)) == written);
   CHECK(lod::to_nested<Articles>(LoDTensor<int>::from_nested(Articles{})).empty());
   CHECK(lod::to_nested<Row>(LoDTensor<int>()).empty());
   CHECK(lod::to_nested<std::vector<std::array<int, 3>>>(LoDTensor<int>({0, 3})).empty());
@@ -106,7 +107,6 @@ TEST_CASE("to_nested: random batches come back as they were") {
       REQUIRE(std::vector(back.values().begin(), back.values().end()) ==
               std::vector(x.values().begin(), x.values().end()));
     };
-    using Numbers = std::vector<std::int64_t>;
     switch (x.levels()) {
       case 0:
         return check(Numbers());

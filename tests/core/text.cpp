@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "support/articles.hpp"
 #include <lod/io/text.hpp>
 
 #include <doctest/doctest.h>
@@ -11,10 +12,9 @@
 
 using lod::LoD;
 using lod::LoDTensor;
+using lod_test::articles;
 
 namespace {
-
-const LoD articles = LoD::from_lengths({{3, 1, 2}, {3, 2, 4, 1, 2, 3}});
 
 template <class X>
 std::string printed(const X& x) {

@@ -36,12 +36,12 @@ concept Checkable = requires(const X& x, const Desc& desc) {
 const LoD two_levels = LoD::from_lengths({{3, 1, 2}, {3, 2, 4, 1, 2, 3}});
 
 template <class X, class Desc>
-void check_refused(const X& x, const Desc& desc, const std::string& text) {
+void check_no_match(const X& x, const Desc& desc, const std::string& text) {
   CHECK(!lod::matches(x, desc));
   CHECK_THROWS_WITH_AS(lod::check(x, desc), text.c_str(), lod::ShapeMismatch);
 }
 template <class X, class Desc>
-void check_accepted(const X& x, const Desc& desc) {
+void check_match(const X& x, const Desc& desc) {
   CHECK(lod::matches(x, desc));
   CHECK_NOTHROW(lod::check(x, desc));
 }
@@ -88,52 +88,53 @@ TEST_CASE("check: -1 matches anything") {
   const LoDTensor<float> x(two_levels, {6, 4});
   for (const TensorDesc& d : {TensorDesc{DataType::FP32, {15, 6, 4}}, TensorDesc{DataType::FP32, {-1, 6, 4}},
                               TensorDesc{DataType::FP32, {-1, -1, -1}}}) {
-    check_accepted(x, d);
-    check_accepted(x, LoDTensorDesc{d, 2});
-    check_accepted(x, LoDTensorDesc{d, -1});
-    check_accepted(x, VarDesc::lod_tensor("x", d, 2));
+    check_match(x, d);
+    check_match(x, LoDTensorDesc{d, 2});
+    check_match(x, LoDTensorDesc{d, -1});
+    check_match(x, VarDesc::lod_tensor("x", d, 2));
   }
-  check_accepted(x, lod::describe(x));
-  check_accepted(x, VarDesc::of_type("x", VarType::LOD_TENSOR));
-  check_accepted(x[0][1], VarDesc::lod_tensor("x", {DataType::FP32, {-1, 6, 4}}));
-  check_accepted(LoDTensor<float>(LoD::from_lengths({{0, 0}}), {6}), LoDTensorDesc{{DataType::FP32, {-1, 6}}, 1});
+  check_match(x, lod::describe(x));
+  check_match(x, VarDesc::of_type("x", VarType::LOD_TENSOR));
+  check_match(x[0][1], VarDesc::lod_tensor("x", {DataType::FP32, {-1, 6, 4}}));
+  check_match(LoDTensor<float>(LoD::from_lengths({{0, 0}}), {6}), LoDTensorDesc{{DataType::FP32, {-1, 6}}, 1});
 }
 
 TEST_CASE("check: a description without dimensions is that of one row of scalars") {
   const TensorDesc scalar{DataType::FP32, {}};
-  check_accepted(LoDTensor<float>({1}), scalar);
-  check_accepted(LoDTensor<float>({1}), VarDesc::lod_tensor("s", scalar));
-  check_refused(LoDTensor<float>({2}), scalar, "rank: expected 0, found 1");
-  check_refused(LoDTensor<float>({1, 1}), scalar, "rank: expected 0, found 2");
+  check_match(LoDTensor<float>({1}), scalar);
+  check_match(LoDTensor<float>({1}), VarDesc::lod_tensor("s", scalar));
+  check_no_match(LoDTensor<float>({2}), scalar, "rank: expected 0, found 1");
+  check_no_match(LoDTensor<float>({1, 1}), scalar, "rank: expected 0, found 2");
 }
 
 TEST_CASE("check: names what differs, what was expected and what was found") {
   const LoDTensor<float> x(two_levels, {6, 4});
-  check_refused(x, TensorDesc{DataType::FP64, {-1, 6, 4}}, "data type: expected FP64, found FP32");
-  check_refused(x, TensorDesc{DataType::FP32, {-1, 6}}, "rank: expected 2, found 3");
-  check_refused(x, TensorDesc{DataType::FP32, {}}, "rank: expected 0, found 3");
-  check_refused(x, TensorDesc{DataType::FP32, {-1, 6, 5}}, "dim 2: expected 5, found 4");
-  check_refused(x, TensorDesc{DataType::FP32, {-2, 6, 4}}, "dim 0: expected -2, found 15");
-  check_refused(x, LoDTensorDesc{{DataType::FP32, {-1, 6, 4}}, 1}, "lod_level: expected 1, found 2");
-  check_refused(x, LoDTensorDesc{{DataType::FP32, {-1, 6, 4}}}, "lod_level: expected 0, found 2");
-  check_refused(x, LoDTensorDesc{{DataType::INT32, {-1, 6, 4}}, 1}, "data type: expected INT32, found FP32");
-  check_refused(x, VarDesc::lod_tensor("words", {DataType::FP32, {15, 7, 4}}, 2),
-                "'words': dim 1: expected 7, found 6");
-  check_refused(x, VarDesc::selected_rows("g", {DataType::FP32, {15, 6, 4}}),
-                "'g': type: expected SELECTED_ROWS, found LOD_TENSOR");
-  check_refused(x, VarDesc::of_type("feed", VarType::FEED_MINIBATCH),
-                "'feed': type: expected FEED_MINIBATCH, found LOD_TENSOR");
+  check_no_match(x, TensorDesc{DataType::FP64, {-1, 6, 4}}, "data type: expected FP64, found FP32");
+  check_no_match(x, TensorDesc{DataType::FP32, {-1, 6}}, "rank: expected 2, found 3");
+  check_no_match(x, TensorDesc{DataType::FP32, {}}, "rank: expected 0, found 3");
+  check_no_match(x, TensorDesc{DataType::FP32, {-1, 6, 5}}, "dim 2: expected 5, found 4");
+  check_no_match(x, TensorDesc{DataType::FP32, {-2, 6, 4}}, "dim 0: expected -2, found 15");
+  check_no_match(x, LoDTensorDesc{{DataType::FP32, {-1, 6, 4}}, 1}, "lod_level: expected 1, found 2");
+  check_no_match(x, LoDTensorDesc{{DataType::FP32, {-1, 6, 4}}}, "lod_level: expected 0, found 2");
+  check_no_match(x, LoDTensorDesc{{DataType::INT32, {-1, 6, 4}}, 1}, "data type: expected INT32, found FP32");
+  check_no_match(x, VarDesc::lod_tensor("words", {DataType::FP32, {15, 7, 4}}, 2),
+                 "'words': dim 1: expected 7, found 6");
+  check_no_match(x, VarDesc::selected_rows("g", {DataType::FP32, {15, 6, 4}}),
+                 "'g': type: expected SELECTED_ROWS, found LOD_TENSOR");
+  check_no_match(x, VarDesc::of_type("feed", VarType::FEED_MINIBATCH),
+                 "'feed': type: expected FEED_MINIBATCH, found LOD_TENSOR");
 }
 
 TEST_CASE("check: selected rows, whose dim 0 is the height") {
   const SelectedRows<float> g({4, 0, 4}, 10, {8});
-  check_accepted(g, TensorDesc{DataType::FP32, {10, 8}});
-  check_accepted(g, VarDesc::selected_rows("g", {DataType::FP32, {-1, 8}}));
-  check_accepted(g, VarDesc::of_type("g", VarType::SELECTED_ROWS));
-  check_refused(g, TensorDesc{DataType::FP32, {3, 8}}, "dim 0: expected 3, found 10");
-  check_refused(g, VarDesc::selected_rows("g", {DataType::FP16, {10, 8}}), "'g': data type: expected FP16, found FP32");
-  check_refused(g, VarDesc::lod_tensor("x", {DataType::FP32, {10, 8}}),
-                "'x': type: expected LOD_TENSOR, found SELECTED_ROWS");
+  check_match(g, TensorDesc{DataType::FP32, {10, 8}});
+  check_match(g, VarDesc::selected_rows("g", {DataType::FP32, {-1, 8}}));
+  check_match(g, VarDesc::of_type("g", VarType::SELECTED_ROWS));
+  check_no_match(g, TensorDesc{DataType::FP32, {3, 8}}, "dim 0: expected 3, found 10");
+  check_no_match(g, VarDesc::selected_rows("g", {DataType::FP16, {10, 8}}),
+                 "'g': data type: expected FP16, found FP32");
+  check_no_match(g, VarDesc::lod_tensor("x", {DataType::FP32, {10, 8}}),
+                 "'x': type: expected LOD_TENSOR, found SELECTED_ROWS");
   CHECK(!Checkable<SelectedRows<float>, LoDTensorDesc>);
   CHECK(Checkable<LoDTensor<float>, LoDTensorDesc>);
 }

@@ -34,25 +34,19 @@ using Strings = std::vector<std::string>;
 
 namespace {
 
-OpDesc op(const std::string& type, std::vector<std::string> inputs, std::vector<std::string> outputs) {
-  return {.inputs = {{.parameter = "X", .arguments = std::move(inputs)}},
-          .outputs = {{.parameter = "Out", .arguments = std::move(outputs)}},
-          .type = type};
-}
-/// `rows` rows of 64 bytes.
-VarDesc tensor(const std::string& name, std::int64_t rows) {
+VarDesc rows_of_64_bytes(const std::string& name, std::int64_t rows) {
   return VarDesc::lod_tensor(name, {lod::DataType::FP32, {rows, 16}});
 }
 /// x is fed, and goes through layers a, b, c, ... of one row each.
 BlockDesc chain(const std::string& layers) {
   BlockDesc block;
-  block.vars = {VarDesc::of_type("feed", VarType::FEED_MINIBATCH), tensor("x", 1)};
-  block.ops = {op("feed", {"feed"}, {"x"})};
+  block.vars = {VarDesc::of_type("feed", VarType::FEED_MINIBATCH), rows_of_64_bytes("x", 1)};
+  block.ops = {lod_test::op("feed", {"feed"}, {"x"})};
   std::string last = "x";
   for (const char layer : layers) {
     const std::string name(1, layer);
-    block.vars.push_back(tensor(name, 1));
-    block.ops.push_back(op("relu", {last}, {name}));
+    block.vars.push_back(rows_of_64_bytes(name, 1));
+    block.ops.push_back(lod_test::op("relu", {last}, {name}));
     last = name;
   }
   return block;
@@ -152,16 +146,6 @@ class PlannedMemory {
   bool all_intact_ = true;
 };
 
-template <class Body>
-void for_each_random_program(int count, const RandomProgram& kind, const Body& body) {
-  for (int i = 0; i < count; ++i) {
-    INFO("LOD_TEST_SEED=", lod_test::first_seed(), ": sample ", i);
-    lod_test::Engine engine(lod_test::first_seed() + static_cast<std::uint64_t>(i));
-    const ProgramDesc program = kind.make(engine);
-    body(engine, program);
-  }
-}
-
 }  // namespace
 
 TEST_CASE("plan_memory: layers of a chain take turns in two places") {
@@ -184,7 +168,7 @@ TEST_CASE("plan_memory: layers of a chain take turns in two places") {
 
 TEST_CASE("plan_memory: an operator's input and output share memory only under one name") {
   BlockDesc block = chain("ab");
-  block.ops.push_back(op("relu_", {"b"}, {"b"}));
+  block.ops.push_back(lod_test::op("relu_", {"b"}, {"b"}));
   const MemoryPlan plan = lod::plan_memory(block);
   CHECK(!share(plan, "a", "b"));
   CHECK(planned(plan, "b").last_op == 3);
@@ -193,9 +177,10 @@ TEST_CASE("plan_memory: an operator's input and output share memory only under o
 TEST_CASE("plan_memory: small variables fill the gaps that large ones leave") {
   // l lives all the time; m1 and m2, of half its size, after each other; s, small, beside m2.
   BlockDesc block;
-  block.vars = {tensor("l", 8), tensor("m1", 4), tensor("m2", 3), tensor("s", 1)};
-  block.ops = {op("make", {}, {"l", "m1"}), op("use", {"m1"}, {}), op("make", {}, {"m2", "s"}),
-               op("use", {"m2", "s", "l"}, {})};
+  block.vars = {rows_of_64_bytes("l", 8), rows_of_64_bytes("m1", 4), rows_of_64_bytes("m2", 3),
+                rows_of_64_bytes("s", 1)};
+  block.ops = {lod_test::op("make", {}, {"l", "m1"}), lod_test::op("use", {"m1"}, {}),
+               lod_test::op("make", {}, {"m2", "s"}), lod_test::op("use", {"m2", "s", "l"}, {})};
   const MemoryPlan plan = lod::plan_memory(block);
   CHECK(plan.bytes == 12 * 64);
   CHECK(plan.bytes == plan.bytes_at_once);
@@ -207,9 +192,9 @@ TEST_CASE("plan_memory: small variables fill the gaps that large ones leave") {
 TEST_CASE("plan_memory: of several gaps the smallest that suffices") {
   // Behind operator 0 the places of e (4) and g (3) are free: s goes where g was, so that t and u go where e was.
   BlockDesc block;
-  block.vars = {tensor("e", 4), tensor("f", 4), tensor("g", 3), tensor("h", 3),
-                tensor("s", 3), tensor("t", 2), tensor("u", 2)};
-  block.ops = {op("make", {}, {"e", "f", "g", "h"}), op("make", {"f", "h"}, {"s", "t", "u"})};
+  block.vars = {rows_of_64_bytes("e", 4), rows_of_64_bytes("f", 4), rows_of_64_bytes("g", 3), rows_of_64_bytes("h", 3),
+                rows_of_64_bytes("s", 3), rows_of_64_bytes("t", 2), rows_of_64_bytes("u", 2)};
+  block.ops = {lod_test::op("make", {}, {"e", "f", "g", "h"}), lod_test::op("make", {"f", "h"}, {"s", "t", "u"})};
   const MemoryPlan plan = lod::plan_memory(block);
   CHECK(share(plan, "g", "s"));
   CHECK(share(plan, "e", "t"));
@@ -223,7 +208,7 @@ TEST_CASE("plan_memory: sizes are rounded up to the alignment, and nothing takes
   block.vars = {VarDesc::lod_tensor("bits", {lod::DataType::BOOL, {1}}),
                 VarDesc::lod_tensor("halves", {lod::DataType::FP16, {33}}),
                 VarDesc::lod_tensor("nothing", {lod::DataType::FP64, {-1, 0}})};
-  block.ops = {op("make", {}, {"bits", "halves", "nothing"})};
+  block.ops = {lod_test::op("make", {}, {"bits", "halves", "nothing"})};
   const MemoryPlan plan = lod::plan_memory(block);
   CHECK(planned(plan, "bits").bytes == 64);
   CHECK(planned(plan, "halves").bytes == 128);
@@ -235,7 +220,7 @@ TEST_CASE("plan_memory: sizes are rounded up to the alignment, and nothing takes
 
 TEST_CASE("plan_memory: an unknown number of rows is taken from the options, or leaves the variable alone") {
   BlockDesc block = chain("ab");
-  block.vars[2] = tensor("a", -1);
+  block.vars[2] = rows_of_64_bytes("a", -1);
   block.vars[3] = VarDesc::lod_tensor("b", {lod::DataType::FP32, {-1, -1}});
   MemoryPlan plan = lod::plan_memory(block);
   CHECK(plan.variables.empty());
@@ -253,7 +238,7 @@ TEST_CASE("plan_memory: an unknown number of rows is taken from the options, or 
 TEST_CASE("plan_memory: what is needed before or after the run keeps its memory") {
   BlockDesc block = chain("abcdefg");
   block.vars.push_back(VarDesc::of_type("fetch", VarType::FETCH_LIST));
-  block.ops.push_back(op("fetch", {"g"}, {"fetch"}));
+  block.ops.push_back(lod_test::op("fetch", {"g"}, {"fetch"}));
   block.vars[2].persistable = true;      // a
   block.vars[3].is_parameter = true;     // b
   block.vars[4].need_check_feed = true;  // c
@@ -273,20 +258,22 @@ TEST_CASE("plan_memory: what is needed before or after the run keeps its memory"
 
 TEST_CASE("plan_memory: what is read first comes from outside, and what nothing uses needs no memory") {
   BlockDesc block;
-  block.vars = {tensor("given", 1), tensor("state", 1), tensor("x", 1), tensor("spare", 1)};
-  block.ops = {op("make", {"given"}, {"x"}), op("step", {"state", "x"}, {"state", "@EMPTY@"})};
+  block.vars = {rows_of_64_bytes("given", 1), rows_of_64_bytes("state", 1), rows_of_64_bytes("x", 1),
+                rows_of_64_bytes("spare", 1)};
+  block.ops = {lod_test::op("make", {"given"}, {"x"}), lod_test::op("step", {"state", "x"}, {"state", "@EMPTY@"})};
   CHECK(names(lod::plan_memory(block)) == Strings{"x"});
 }
 
 TEST_CASE("plan_memory: the blocks of an operator use variables where it does") {
   ProgramDesc program = program_of(chain("abc"));
-  program.blocks[0].ops.push_back(op("while", {}, {}));
+  program.blocks[0].ops.push_back(lod_test::op("while", {}, {}));
   RandomProgram::add_block(program.blocks[0].ops.back(), 1);
-  program.blocks.push_back({.idx = 1,
-                            .parent_idx = 0,
-                            .vars = {tensor("b", 1), tensor("i", 1), tensor("j", 1), tensor("k", 1)},
-                            .ops = {op("relu", {"a"}, {"i"}), op("relu", {"i"}, {"b"}), op("relu", {"b"}, {"j"}),
-                                    op("relu", {"j"}, {"k"})}});
+  program.blocks.push_back(
+      {.idx = 1,
+       .parent_idx = 0,
+       .vars = {rows_of_64_bytes("b", 1), rows_of_64_bytes("i", 1), rows_of_64_bytes("j", 1), rows_of_64_bytes("k", 1)},
+       .ops = {lod_test::op("relu", {"a"}, {"i"}), lod_test::op("relu", {"i"}, {"b"}),
+               lod_test::op("relu", {"b"}, {"j"}), lod_test::op("relu", {"j"}, {"k"})}});
   const MemoryPlan plan = lod::plan_memory(program);
   CHECK(planned(plan, "a").last_op == 4);
   CHECK(planned(plan, "b").last_op == 3);  // block 1 has a variable of that name itself
@@ -300,26 +287,27 @@ TEST_CASE("plan_memory: the blocks of an operator use variables where it does") 
   CHECK(share(inner, "i", "j"));
   // The block of a gradient reads what its forward block leaves.
   program.blocks.push_back({.idx = 2, .parent_idx = 0, .forward_block_idx = 1});
-  program.blocks[2].ops = {op("relu_grad", {"i"}, {})};
+  program.blocks[2].ops = {lod_test::op("relu_grad", {"i"}, {})};
   CHECK(names(lod::plan_memory(program, {.block = 1})) == Strings{"b", "j", "k"});
 }
 
 TEST_CASE("plan_memory: what an operator may skip to write may be of an earlier run") {
   ProgramDesc program = program_of(chain("a"));
-  program.blocks[0].vars.push_back(tensor("y", 1));
-  program.blocks[0].vars.push_back(tensor("local", 1));
-  program.blocks[0].ops.push_back(op("conditional_block", {}, {}));
+  program.blocks[0].vars.push_back(rows_of_64_bytes("y", 1));
+  program.blocks[0].vars.push_back(rows_of_64_bytes("local", 1));
+  program.blocks[0].ops.push_back(lod_test::op("conditional_block", {}, {}));
   RandomProgram::add_block(program.blocks[0].ops.back(), 1);
-  program.blocks.push_back(
-      {.idx = 1, .parent_idx = 0, .ops = {op("make", {}, {"y", "local"}), op("use", {"local"}, {})}});
+  program.blocks.push_back({.idx = 1,
+                            .parent_idx = 0,
+                            .ops = {lod_test::op("make", {}, {"y", "local"}), lod_test::op("use", {"local"}, {})}});
   CHECK(names(lod::plan_memory(program)) == Strings{"a", "y", "local"});
-  program.blocks[0].ops.push_back(op("use", {"y"}, {}));
+  program.blocks[0].ops.push_back(lod_test::op("use", {"y"}, {}));
   CHECK(names(lod::plan_memory(program)) == Strings{"a", "local"});
 
   // A loop whose body may skip to write what it reads then: that is of an earlier step, or of an earlier run.
   program.blocks[0].ops[2].type = "while";
-  program.blocks.push_back({.idx = 2, .parent_idx = 1, .ops = {op("make", {}, {"local"})}});
-  program.blocks[1].ops = {op("conditional_block", {}, {}), op("use", {"local"}, {})};
+  program.blocks.push_back({.idx = 2, .parent_idx = 1, .ops = {lod_test::op("make", {}, {"local"})}});
+  program.blocks[1].ops = {lod_test::op("conditional_block", {}, {}), lod_test::op("use", {"local"}, {})};
   RandomProgram::add_block(program.blocks[1].ops[0], 2);
   CHECK(names(lod::plan_memory(program)) == Strings{"a"});
 }
@@ -327,10 +315,11 @@ TEST_CASE("plan_memory: what an operator may skip to write may be of an earlier 
 TEST_CASE("plan_memory: what is fed or fetched in an inner block keeps its memory") {
   // f and the loop use b; c and d come after the loop.
   ProgramDesc program = program_of(chain("abcd"));
-  program.blocks[0].ops = {op("f", {}, {"b"}), op("while", {}, {}), op("f", {}, {"c"}), op("f", {"c"}, {"d"})};
+  program.blocks[0].ops = {lod_test::op("f", {}, {"b"}), lod_test::op("while", {}, {}), lod_test::op("f", {}, {"c"}),
+                           lod_test::op("f", {"c"}, {"d"})};
   RandomProgram::add_block(program.blocks[0].ops[1], 1);
   const VarDesc list = VarDesc::of_type("list", VarType::FETCH_LIST);
-  program.blocks.push_back({.idx = 1, .parent_idx = 0, .vars = {list}, .ops = {op("use", {"b"}, {"a"})}});
+  program.blocks.push_back({.idx = 1, .parent_idx = 0, .vars = {list}, .ops = {lod_test::op("use", {"b"}, {"a"})}});
   CHECK(names(lod::plan_memory(program)) == Strings{"a", "b", "c", "d"});
 
   std::vector<OpDesc> gates(4, program.blocks[1].ops[0]);
@@ -347,23 +336,23 @@ TEST_CASE("plan_memory: what is fed or fetched in an inner block keeps its memor
   CHECK(names(lod::plan_memory(program)) == Strings{"c", "d"});
   program.blocks[1].vars.clear();
   CHECK(names(lod::plan_memory(program)) == Strings{"c", "d"});
-  program.blocks[1].vars.push_back(tensor("list", 1));
+  program.blocks[1].vars.push_back(rows_of_64_bytes("list", 1));
   CHECK(names(lod::plan_memory(program)) == Strings{"a", "b", "c", "d"});
 
   // Only what the gate uses, not all that the loop does; and of what belongs to the inner block, nothing here.
-  program.blocks[1].vars = {tensor("b", 1)};
-  program.blocks[1].ops = {op("use", {"c"}, {"b"}), op("enqueue", {"b"}, {"list"})};
-  program.blocks[0].ops = {op("f", {}, {"b", "c"}), program.blocks[0].ops[1]};
+  program.blocks[1].vars = {rows_of_64_bytes("b", 1)};
+  program.blocks[1].ops = {lod_test::op("use", {"c"}, {"b"}), lod_test::op("enqueue", {"b"}, {"list"})};
+  program.blocks[0].ops = {lod_test::op("f", {}, {"b", "c"}), program.blocks[0].ops[1]};
   CHECK(names(lod::plan_memory(program)) == Strings{"b", "c"});
   // The block inside is planned, the list is outside.
-  program.blocks[1].vars.push_back(tensor("i", 1));
-  program.blocks[1].ops.insert(program.blocks[1].ops.begin(), op("f", {}, {"i"}));
+  program.blocks[1].vars.push_back(rows_of_64_bytes("i", 1));
+  program.blocks[1].ops.insert(program.blocks[1].ops.begin(), lod_test::op("f", {}, {"i"}));
   CHECK(names(lod::plan_memory(program, {.block = 1})) == Strings{"i"});
 }
 
 TEST_CASE("plan_memory: what an operator takes out of the block that it owns keeps its memory") {
   ProgramDesc program = program_of(chain("a"));
-  OpDesc recurrent = op("recurrent", {"x"}, {"out"});
+  OpDesc recurrent = lod_test::op("recurrent", {"x"}, {"out"});
   RandomProgram::add_block(recurrent, 1);
   recurrent.attrs.push_back({.name = "ex_states", .type = lod::AttrType::STRINGS, .strings = {"before"}});
   recurrent.attrs.push_back({.name = "states", .type = lod::AttrType::STRINGS, .strings = {"after"}});
@@ -371,16 +360,18 @@ TEST_CASE("plan_memory: what an operator takes out of the block that it owns kee
   program.blocks[0].ops.push_back(recurrent);
   program.blocks.push_back({.idx = 1, .parent_idx = 0});
   BlockDesc& step = program.blocks[1];
-  for (const char* name : {"out", "before", "after", "steps", "t", "u"}) step.vars.push_back(tensor(name, 1));
-  step.ops = {op("mul", {"x", "before"}, {"after"}), op("relu", {"after"}, {"out"}), op("make", {}, {"steps"}),
-              op("relu", {"x"}, {"t"}), op("relu", {"t"}, {"u"})};
+  for (const char* name : {"out", "before", "after", "steps", "t", "u"}) step.vars.push_back(rows_of_64_bytes(name, 1));
+  step.ops = {lod_test::op("mul", {"x", "before"}, {"after"}), lod_test::op("relu", {"after"}, {"out"}),
+              lod_test::op("make", {}, {"steps"}), lod_test::op("relu", {"x"}, {"t"}),
+              lod_test::op("relu", {"t"}, {"u"})};
   CHECK(names(lod::plan_memory(program, {.block = 1})) == Strings{"t", "u"});
 
   // Its gradient links the gradients of the states, and sums up those of what it was given.
   program.blocks.push_back({.idx = 2, .parent_idx = 0, .forward_block_idx = 1});
   BlockDesc& grad = program.blocks[2];
-  for (const char* name : {"x@GRAD", "before@GRAD", "t@GRAD", "@GRAD"}) grad.vars.push_back(tensor(name, 1));
-  grad.ops = {op("mul_grad", {"after"}, {"before@GRAD", "t@GRAD"}), op("mul", {"t@GRAD"}, {"x@GRAD", "@GRAD"})};
+  for (const char* name : {"x@GRAD", "before@GRAD", "t@GRAD", "@GRAD"}) grad.vars.push_back(rows_of_64_bytes(name, 1));
+  grad.ops = {lod_test::op("mul_grad", {"after"}, {"before@GRAD", "t@GRAD"}),
+              lod_test::op("mul", {"t@GRAD"}, {"x@GRAD", "@GRAD"})};
   OpDesc recurrent_grad = recurrent;
   recurrent_grad.type = "recurrent_grad";
   recurrent_grad.attrs[0].block_idx = 2;
@@ -440,7 +431,7 @@ TEST_CASE("check: finds what is wrong with a plan") {
 
 TEST_CASE("plan_memory: any program finds its values where the plan puts them") {
   std::size_t variables = 0;
-  for_each_random_program(1000, {.max_vars = 16}, [&](lod_test::Engine& engine, const ProgramDesc& program) {
+  lod_test::for_each_random_program(1000, {.max_vars = 16}, [&](lod_test::Engine& engine, const ProgramDesc& program) {
     const MemoryPlanOptions options{.rows = lod_test::random_number(engine, -1, 5)};
     const MemoryPlan plan = lod::plan_memory(program, options);
     CHECK_NOTHROW(lod::check(plan, program, options));
@@ -462,7 +453,7 @@ TEST_CASE("plan_memory: any program finds its values where the plan puts them") 
 }
 
 TEST_CASE("plan_memory: lifetimes are those of a program without inner blocks, looked at operator by operator") {
-  for_each_random_program(300, {.only_plain = true}, [](lod_test::Engine&, const ProgramDesc& program) {
+  lod_test::for_each_random_program(300, {.only_plain = true}, [](lod_test::Engine&, const ProgramDesc& program) {
     const BlockDesc& block = program.blocks[0];
     const MemoryPlan plan = lod::plan_memory(program, {.rows = 3});
     std::map<std::int64_t, std::int64_t> live;
@@ -501,9 +492,9 @@ TEST_CASE("plan_memory: rarely takes more than the best plan, and never less") {
     INFO("LOD_TEST_SEED=", lod_test::first_seed(), ": sample ", i);
     lod_test::Engine engine(lod_test::first_seed() + static_cast<std::uint64_t>(i));
     BlockDesc block;
-    for (int n = 0; n < 8; ++n) block.ops.push_back(op("any", {}, {}));
+    for (int n = 0; n < 8; ++n) block.ops.push_back(lod_test::op("any", {}, {}));
     for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
-      block.vars.push_back(tensor(name, lod_test::random_number(engine, 1, 9)));
+      block.vars.push_back(rows_of_64_bytes(name, lod_test::random_number(engine, 1, 9)));
       const std::size_t first = engine() % block.ops.size();
       block.ops[first].outputs[0].arguments.push_back(name);
       block.ops[first + engine() % (block.ops.size() - first)].inputs[0].arguments.push_back(name);

@@ -29,16 +29,12 @@ using lod::Transfer;
 using lod::VarDesc;
 using lod::VarType;
 using lod_test::RandomProgram;
+using Strings = std::vector<std::string>;
 
 namespace {
 
 using Assignment = std::vector<std::int64_t>;
 
-OpDesc op(const std::string& type, std::vector<std::string> inputs, std::vector<std::string> outputs) {
-  return {.inputs = {{.parameter = "X", .arguments = std::move(inputs)}},
-          .outputs = {{.parameter = "Out", .arguments = std::move(outputs)}},
-          .type = type};
-}
 VarDesc tensor(const std::string& name) { return VarDesc::lod_tensor(name, {lod::DataType::FP32, {-1, 8}}); }
 VarDesc parameter(const std::string& name) {
   VarDesc var = VarDesc::lod_tensor(name, {lod::DataType::FP32, {8, 8}});
@@ -49,9 +45,9 @@ VarDesc parameter(const std::string& name) {
 /// x, w -> h -> y; the loss trains w.
 ProgramDesc small_program() {
   ProgramDesc program;
-  program.blocks = {
-      BlockDesc{.vars = {tensor("x"), parameter("w"), tensor("h"), tensor("y"), tensor("spare")},
-                .ops = {op("mul", {"x", "w"}, {"h"}), op("relu", {"h"}, {"y"}), op("sgd", {"y", "w"}, {"w"})}}};
+  program.blocks = {BlockDesc{.vars = {tensor("x"), parameter("w"), tensor("h"), tensor("y"), tensor("spare")},
+                              .ops = {lod_test::op("mul", {"x", "w"}, {"h"}), lod_test::op("relu", {"h"}, {"y"}),
+                                      lod_test::op("sgd", {"y", "w"}, {"w"})}}};
   return program;
 }
 
@@ -65,7 +61,6 @@ std::vector<std::string> types(const std::vector<OpDesc>& ops) {
   for (const OpDesc& each : ops) all.push_back(each.type);
   return all;
 }
-using Strings = std::vector<std::string>;
 
 /// The memory of one worker. What nothing has written has a value from outside; at the begin of a run all but what is
 /// persistable is forgotten.
@@ -158,19 +153,17 @@ Trace run_parts(const std::vector<ProgramPart>& parts) {
   return trace;
 }
 
+/// Random programs, each with a number of workers and the worker of each operator of block 0.
 template <class Body>
-void for_each_random_program(int count, const RandomProgram& kind, const Body& body) {
-  for (int i = 0; i < count; ++i) {
-    INFO("LOD_TEST_SEED=", lod_test::first_seed(), ": sample ", i);
-    lod_test::Engine engine(lod_test::first_seed() + static_cast<std::uint64_t>(i));
-    const ProgramDesc program = kind.make(engine);
+void for_each_random_assignment(int count, const RandomProgram& kind, const Body& body) {
+  lod_test::for_each_random_program(count, kind, [&](lod_test::Engine& engine, const ProgramDesc& program) {
     const std::int64_t parts = lod_test::random_number(engine, 1, 4);
     Assignment assignment;
     for (std::size_t each = 0; each < program.blocks[0].ops.size(); ++each) {
       assignment.push_back(lod_test::random_number(engine, 0, parts - 1));
     }
     body(program, assignment, parts);
-  }
+  });
 }
 
 }  // namespace
@@ -206,9 +199,10 @@ TEST_CASE("split: a parameter that another part trains comes back for the next r
 
 TEST_CASE("split: a value goes once to each part that reads it, a new value again") {
   ProgramDesc program;
-  program.blocks = {BlockDesc{.vars = {tensor("a"), tensor("b")},
-                              .ops = {op("make", {}, {"a"}), op("use", {"a"}, {}), op("use", {"a"}, {}),
-                                      op("make", {}, {"a"}), op("use", {"a"}, {}), op("use", {"a"}, {})}}};
+  program.blocks = {BlockDesc{
+      .vars = {tensor("a"), tensor("b")},
+      .ops = {lod_test::op("make", {}, {"a"}), lod_test::op("use", {"a"}, {}), lod_test::op("use", {"a"}, {}),
+              lod_test::op("make", {}, {"a"}), lod_test::op("use", {"a"}, {}), lod_test::op("use", {"a"}, {})}}};
   const auto parts = lod::split(program, Assignment{0, 1, 1, 0, 1, 0}, 2);
   CHECK(parts[0].sends == std::vector<Transfer>{{.variable = "a", .from = 0, .to = 1, .after = 0, .before = 0},
                                                 {.variable = "a", .from = 0, .to = 1, .after = 1, .before = 2}});
@@ -217,8 +211,9 @@ TEST_CASE("split: a value goes once to each part that reads it, a new value agai
 
 TEST_CASE("split: attributes that name variables read them") {
   ProgramDesc program;
-  program.blocks = {BlockDesc{.vars = {tensor("axis"), tensor("axes"), tensor("x")},
-                              .ops = {op("make", {}, {"axis", "axes", ""}), op("sum", {"x", "@EMPTY@"}, {})}}};
+  program.blocks = {
+      BlockDesc{.vars = {tensor("axis"), tensor("axes"), tensor("x")},
+                .ops = {lod_test::op("make", {}, {"axis", "axes", ""}), lod_test::op("sum", {"x", "@EMPTY@"}, {})}}};
   OpDesc& sum = program.blocks[0].ops[1];
   sum.attrs.push_back({.name = "axis", .type = lod::AttrType::VAR, .var_name = "axis"});
   sum.attrs.push_back({.name = "axes", .type = lod::AttrType::VARS, .vars_name = {"axes"}});
@@ -232,8 +227,9 @@ TEST_CASE("split: an array that two parts write into goes from one to the other,
   ProgramDesc program;
   program.blocks = {BlockDesc{
       .vars = {VarDesc::lod_tensor_array("steps", {}), VarDesc::of_type("fetch", VarType::FETCH_LIST), tensor("x")},
-      .ops = {op("write_to_array", {"x"}, {"steps"}), op("write_to_array", {"x"}, {"steps"}),
-              op("fetch", {"x"}, {"fetch"}), op("fetch", {"x"}, {"fetch"}), op("print", {"fetch"}, {})}}};
+      .ops = {lod_test::op("write_to_array", {"x"}, {"steps"}), lod_test::op("write_to_array", {"x"}, {"steps"}),
+              lod_test::op("fetch", {"x"}, {"fetch"}), lod_test::op("fetch", {"x"}, {"fetch"}),
+              lod_test::op("print", {"fetch"}, {})}}};
   program.blocks[0].vars[1].persistable = true;
   const auto parts = lod::split(program, Assignment{0, 1, 0, 1, 0}, 2);
   CHECK(parts[0].sends == std::vector<Transfer>{{.variable = "steps", .from = 0, .to = 1, .after = 0, .before = 0}});
@@ -243,11 +239,12 @@ TEST_CASE("split: an array that two parts write into goes from one to the other,
 
 TEST_CASE("split: inner blocks go with the operators that own them, and are numbered anew") {
   ProgramDesc program = small_program();
-  program.blocks[0].ops.push_back(op("while", {}, {}));
-  program.blocks[0].ops.push_back(op("while", {}, {}));
-  program.blocks.push_back({.idx = 1, .parent_idx = 0, .ops = {op("inner", {"x"}, {"a"})}});
-  program.blocks.push_back({.idx = 2, .parent_idx = 0, .vars = {tensor("own")}, .ops = {op("cond", {"own"}, {"y"})}});
-  program.blocks.push_back({.idx = 3, .parent_idx = 2, .ops = {op("deep", {"h"}, {"own"})}});
+  program.blocks[0].ops.push_back(lod_test::op("while", {}, {}));
+  program.blocks[0].ops.push_back(lod_test::op("while", {}, {}));
+  program.blocks.push_back({.idx = 1, .parent_idx = 0, .ops = {lod_test::op("inner", {"x"}, {"a"})}});
+  program.blocks.push_back(
+      {.idx = 2, .parent_idx = 0, .vars = {tensor("own")}, .ops = {lod_test::op("cond", {"own"}, {"y"})}});
+  program.blocks.push_back({.idx = 3, .parent_idx = 2, .ops = {lod_test::op("deep", {"h"}, {"own"})}});
   RandomProgram::add_block(program.blocks[0].ops[3], 1);
   RandomProgram::add_block(program.blocks[0].ops[4], 2);
   program.blocks[2].ops[0].attrs.push_back({.name = "blocks", .type = lod::AttrType::BLOCKS, .blocks_idx = {3}});
@@ -269,7 +266,7 @@ TEST_CASE("split: inner blocks go with the operators that own them, and are numb
 
 TEST_CASE("split: the block of a gradient brings along the one whose gradient it computes") {
   ProgramDesc program = small_program();
-  program.blocks.push_back({.idx = 1, .parent_idx = 0, .ops = {op("inner", {"x"}, {})}});
+  program.blocks.push_back({.idx = 1, .parent_idx = 0, .ops = {lod_test::op("inner", {"x"}, {})}});
   program.blocks.push_back({.idx = 2, .parent_idx = 0, .forward_block_idx = 1});
   RandomProgram::add_block(program.blocks[0].ops[0], 1);
   RandomProgram::add_block(program.blocks[0].ops[2], 2);
@@ -281,14 +278,14 @@ TEST_CASE("split: the block of a gradient brings along the one whose gradient it
 
 TEST_CASE("split: a persistable variable that inner blocks describe is one for all of them") {
   ProgramDesc program = small_program();
-  program.blocks[0].ops = {op("cond", {}, {}), op("cond", {}, {}), op("cond", {}, {})};
+  program.blocks[0].ops = {lod_test::op("cond", {}, {}), lod_test::op("cond", {}, {}), lod_test::op("cond", {}, {})};
   for (std::int32_t b = 1; b <= 3; ++b) {
     RandomProgram::add_block(program.blocks[0].ops[static_cast<std::size_t>(b) - 1], b);
     program.blocks.push_back({.idx = b, .parent_idx = 0, .vars = {parameter("count"), tensor("t")}});
   }
-  program.blocks[1].ops = {op("use", {"count"}, {"t"})};
-  program.blocks[2].ops = {op("count", {"t"}, {"count"})};
-  program.blocks[3].ops = {op("use", {"count"}, {"t"})};
+  program.blocks[1].ops = {lod_test::op("use", {"count"}, {"t"})};
+  program.blocks[2].ops = {lod_test::op("count", {"t"}, {"count"})};
+  program.blocks[3].ops = {lod_test::op("use", {"count"}, {"t"})};
   const auto parts = lod::split(program, Assignment{0, 1, 2}, 3);
   const std::vector<Transfer> sends{{.variable = "count", .from = 1, .to = 2, .after = 0, .before = 0},
                                     {.variable = "count", .from = 1, .to = 0, .after = 0, .before = 1}};
@@ -302,9 +299,11 @@ TEST_CASE("split: a persistable variable that inner blocks describe is one for a
 
 TEST_CASE("split: what the block of a gradient takes from its forward block is no variable of block 0") {
   ProgramDesc program = small_program();
-  program.blocks[0].ops = {op("make", {}, {"h"}), op("while", {}, {}), op("while_grad", {}, {}), op("use", {"h"}, {})};
-  program.blocks.push_back({.idx = 1, .parent_idx = 0, .vars = {tensor("h")}, .ops = {op("make", {}, {"h"})}});
-  program.blocks.push_back({.idx = 2, .parent_idx = 0, .ops = {op("inner", {"h", "x"}, {"h"})}});
+  program.blocks[0].ops = {lod_test::op("make", {}, {"h"}), lod_test::op("while", {}, {}),
+                           lod_test::op("while_grad", {}, {}), lod_test::op("use", {"h"}, {})};
+  program.blocks.push_back(
+      {.idx = 1, .parent_idx = 0, .vars = {tensor("h")}, .ops = {lod_test::op("make", {}, {"h"})}});
+  program.blocks.push_back({.idx = 2, .parent_idx = 0, .ops = {lod_test::op("inner", {"h", "x"}, {"h"})}});
   program.blocks[2].forward_block_idx = 1;
   RandomProgram::add_block(program.blocks[0].ops[1], 1);
   RandomProgram::add_block(program.blocks[0].ops[2], 2);
@@ -350,7 +349,7 @@ TEST_CASE("split: what is wrong is refused") {
 
 TEST_CASE("split: a block that lies in itself is refused, and so are blocks that lie too deep") {
   ProgramDesc program = small_program();
-  program.blocks.push_back({.idx = 1, .parent_idx = 0, .ops = {op("while", {}, {})}});
+  program.blocks.push_back({.idx = 1, .parent_idx = 0, .ops = {lod_test::op("while", {}, {})}});
   RandomProgram::add_block(program.blocks[0].ops[0], 1);
   RandomProgram::add_block(program.blocks[1].ops[0], 1);
   CHECK_THROWS_AS(lod::split(program, Assignment{0, 0, 0}, 1), lod::InvalidProgram);
@@ -360,7 +359,7 @@ TEST_CASE("split: a block that lies in itself is refused, and so are blocks that
   const auto nested = [](std::int32_t depth) {
     ProgramDesc deep;
     for (std::int32_t b = 0; b <= depth; ++b) {
-      deep.blocks.push_back({.idx = b, .parent_idx = b - 1, .ops = {op("while", {}, {})}});
+      deep.blocks.push_back({.idx = b, .parent_idx = b - 1, .ops = {lod_test::op("while", {}, {})}});
       if (b < depth) RandomProgram::add_block(deep.blocks.back().ops[0], b + 1);
     }
     return deep;
@@ -371,7 +370,7 @@ TEST_CASE("split: a block that lies in itself is refused, and so are blocks that
 }
 
 TEST_CASE("join: the parts of any program give it back, byte for byte") {
-  for_each_random_program(400, {}, [](const ProgramDesc& program, const Assignment& assignment, std::int64_t count) {
+  for_each_random_assignment(400, {}, [](const ProgramDesc& program, const Assignment& assignment, std::int64_t count) {
     const auto parts = lod::split(program, assignment, count);
     std::vector<ProgramPart> shuffled(parts.rbegin(), parts.rend());
     for (ProgramPart& part : shuffled) {
@@ -385,7 +384,7 @@ TEST_CASE("join: the parts of any program give it back, byte for byte") {
 }
 
 TEST_CASE("split: the parts of any program, run on their own, compute what the whole does") {
-  for_each_random_program(400, {}, [](const ProgramDesc& program, const Assignment& assignment, std::int64_t count) {
+  for_each_random_assignment(400, {}, [](const ProgramDesc& program, const Assignment& assignment, std::int64_t count) {
     CHECK(run_parts(lod::split(program, assignment, count)) == run_whole(program));
   });
 }
@@ -393,21 +392,21 @@ TEST_CASE("split: the parts of any program, run on their own, compute what the w
 TEST_CASE("split: nothing is transferred that is not read") {
   std::size_t transfers = 0;
   const RandomProgram plain{.only_plain = true};
-  for_each_random_program(150, plain,
-                          [&](const ProgramDesc& program, const Assignment& assignment, std::int64_t count) {
-                            const auto parts = lod::split(program, assignment, count);
-                            const Trace whole = run_whole(program);
-                            for (std::size_t p = 0; p < parts.size(); ++p) {
-                              for (const Transfer& transfer : parts[p].sends) {
-                                CAPTURE(transfer.variable);
-                                auto without = parts;
-                                std::erase(without[p].sends, transfer);
-                                std::erase(without[static_cast<std::size_t>(transfer.to)].receives, transfer);
-                                CHECK(run_parts(without) != whole);
-                                ++transfers;
-                              }
-                            }
-                          });
+  for_each_random_assignment(150, plain,
+                             [&](const ProgramDesc& program, const Assignment& assignment, std::int64_t count) {
+                               const auto parts = lod::split(program, assignment, count);
+                               const Trace whole = run_whole(program);
+                               for (std::size_t p = 0; p < parts.size(); ++p) {
+                                 for (const Transfer& transfer : parts[p].sends) {
+                                   CAPTURE(transfer.variable);
+                                   auto without = parts;
+                                   std::erase(without[p].sends, transfer);
+                                   std::erase(without[static_cast<std::size_t>(transfer.to)].receives, transfer);
+                                   CHECK(run_parts(without) != whole);
+                                   ++transfers;
+                                 }
+                               }
+                             });
   CHECK(transfers > 100);
 }
 
@@ -467,7 +466,7 @@ TEST_CASE("join: the last part is missed as any other is") {
   program.blocks[0].ops[2].attrs.clear();
   refused({0, 0, 1}, "join: no part has operator 2 of 3");
   program.blocks[0].vars.pop_back();
-  program.blocks[0].ops = {op("mul", {"x", "w"}, {"h"}), op("make", {}, {"y"})};
+  program.blocks[0].ops = {lod_test::op("mul", {"x", "w"}, {"h"}), lod_test::op("make", {}, {"y"})};
   refused({0, 1}, "join: no part has variable 3 of 4");
   // A part that has nothing is not missed.
   CHECK(lod::join(std::vector<ProgramPart>{lod::split(program, Assignment{0, 0}, 2)[0]}) == program);
@@ -479,7 +478,8 @@ TEST_CASE("join: what several parts have is compared by its bytes") {
   program.blocks[0].ops.resize(2);
   RandomProgram::add_block(program.blocks[0].ops[0], 1);
   RandomProgram::add_block(program.blocks[0].ops[1], 1);
-  program.blocks.push_back({.idx = 1, .parent_idx = 0, .vars = {tensor("t")}, .ops = {op("fill", {}, {"t"})}});
+  program.blocks.push_back(
+      {.idx = 1, .parent_idx = 0, .vars = {tensor("t")}, .ops = {lod_test::op("fill", {}, {"t"})}});
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   OpDesc::Attr fill{.name = "all", .type = lod::AttrType::FLOAT, .f = static_cast<float>(nan)};
   fill.floats = {1, static_cast<float>(nan)};

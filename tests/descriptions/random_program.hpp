@@ -232,4 +232,22 @@ class Interpreter {
   std::uint64_t trace_ = 0;
 };
 
+/// Calls body(engine, program) for random programs, each with an engine that goes on.
+template <class Body>
+void for_each_random_program(int count, const RandomProgram& kind, const Body& body) {
+  for (int i = 0; i < count; ++i) {
+    INFO("LOD_TEST_SEED=", first_seed(), ": sample ", i);
+    Engine engine(first_seed() + static_cast<std::uint64_t>(i));
+    const lod::ProgramDesc program = kind.make(engine);
+    body(engine, program);
+  }
+}
+
+/// An operator of one input and one output, each of several variables.
+inline lod::OpDesc op(const std::string& type, std::vector<std::string> inputs, std::vector<std::string> outputs) {
+  return {.inputs = {{.parameter = "X", .arguments = std::move(inputs)}},
+          .outputs = {{.parameter = "Out", .arguments = std::move(outputs)}},
+          .type = type};
+}
+
 }  // namespace lod_test

@@ -22,7 +22,7 @@ using Numbers = std::vector<std::int64_t>;
 
 namespace {
 
-constexpr std::int64_t many = 65537, width = 65536, last = many - 1;
+constexpr std::int64_t many_rows = 65537, wide_row = 65536, last_row = many_rows - 1;
 
 void fill(std::span<std::int8_t> row, std::int8_t value) { std::fill(row.begin(), row.end(), value); }
 
@@ -36,58 +36,58 @@ constexpr bool writes_gigabytes = grain == 65536;
 
 TEST_CASE("embedding, select, sequence_pool, ...: rows behind 2^32 elements are read and written where they are" *
           doctest::skip(!has_memory())) {
-  Bytes x({many, width}, lod::uninitialized);  // the system gives memory for the rows that are touched only
-  for (const std::int64_t row : {std::int64_t{0}, last - 1, last}) fill(x.row(row), 1);
-  x.row(last)[1] = 7;
-  const Bytes expected = Bytes::copy_of(x.slice(last, many));
-  const auto one = std::as_const(x).with_lod(LoD::from_lengths({{many}}));
-  const auto two = std::as_const(x).with_lod(LoD::from_lengths({{last, 1}}));
-  Numbers lengths(static_cast<std::size_t>(many));
-  lengths.back() = width;
+  Bytes x({many_rows, wide_row}, lod::uninitialized);  // the system gives memory for the rows that are touched only
+  for (const std::int64_t row : {std::int64_t{0}, last_row - 1, last_row}) fill(x.row(row), 1);
+  x.row(last_row)[1] = 7;
+  const Bytes expected = Bytes::copy_of(x.slice(last_row, many_rows));
+  const auto one = std::as_const(x).with_lod(LoD::from_lengths({{many_rows}}));
+  const auto two = std::as_const(x).with_lod(LoD::from_lengths({{last_row, 1}}));
+  Numbers lengths(static_cast<std::size_t>(many_rows));
+  lengths.back() = wide_row;
   for_each_executor([&](const auto& executor) {
-    CHECK(same_bits(lod::embedding(executor, x, LoDTensor<std::int64_t>::from_nested(Numbers{last})), expected));
-    CHECK(same_bits(lod::select(executor, x, Numbers{last}), expected));
-    CHECK(same_bits(lod::from_dense(executor, x, Numbers{last}).value(), expected));
+    CHECK(same_bits(lod::embedding(executor, x, LoDTensor<std::int64_t>::from_nested(Numbers{last_row})), expected));
+    CHECK(same_bits(lod::select(executor, x, Numbers{last_row}), expected));
+    CHECK(same_bits(lod::from_dense(executor, x, Numbers{last_row}).value(), expected));
     CHECK(same_bits(lod::sequence_pool(executor, two, lod::PoolType::FIRST).slice(1, 2), expected));
     CHECK(same_bits(lod::sequence_pool(executor, two, lod::PoolType::LAST).slice(1, 2), expected));
-    CHECK(same_bits(lod::sequence_slice(executor, one, Numbers{last}, Numbers{1}).with_lod(LoD()), expected));
+    CHECK(same_bits(lod::sequence_slice(executor, one, Numbers{last_row}, Numbers{1}).with_lod(LoD()), expected));
     const auto unpadded = lod::sequence_unpad(executor, x, lengths);
     CHECK(std::equal(unpadded.values().begin(), unpadded.values().end(), expected.values().begin()));
   });
-  lod::scatter(lod::SelectedRows<std::int8_t>({last}, many, Bytes(expected)), lod::ScatterOp::ADD, x);
-  CHECK(x.row(last)[1] == 14);
+  lod::scatter(lod::SelectedRows<std::int8_t>({last_row}, many_rows, Bytes(expected)), lod::ScatterOp::ADD, x);
+  CHECK(x.row(last_row)[1] == 14);
   CHECK(x.row(0)[1] == 1);
-  Numbers counts(static_cast<std::size_t>(many));
+  Numbers counts(static_cast<std::size_t>(many_rows));
   counts.back() = 1;
   LoDTensor<std::int64_t> ids(LoD::from_lengths({counts}), {});
-  ids.data()[0] = width - 1;
+  ids.data()[0] = wide_row - 1;
   Bytes update({1});
   update.data()[0] = 5;
   lod::sequence_scatter_into(lod::CpuExecutor(2), x, ids, update, x);
-  CHECK(x.row(last).back() == 7);
+  CHECK(x.row(last_row).back() == 7);
   CHECK(x.row(0).back() == 1);
 }
 
 TEST_CASE("sequence_expand, sequence_pad: all rows of a result beyond 32 bits are written" *
           doctest::skip(!writes_gigabytes || !has_memory())) {
-  Bytes row({1, width});
+  Bytes row({1, wide_row});
   fill(row.values(), 5);
-  Bytes y({many, width}, lod::uninitialized);
-  lod::sequence_expand_into(lod::CpuExecutor(2), row, LoD::from_lengths({{many}}), y.view());
+  Bytes y({many_rows, wide_row}, lod::uninitialized);
+  lod::sequence_expand_into(lod::CpuExecutor(2), row, LoD::from_lengths({{many_rows}}), y.view());
   bool all = true;
-  for (std::int64_t i = 0; i < many; ++i) all = all && y.row(i).front() == 5 && y.row(i).back() == 5;
+  for (std::int64_t i = 0; i < many_rows; ++i) all = all && y.row(i).front() == 5 && y.row(i).back() == 5;
   CHECK(all);
 
   constexpr std::int64_t places = 32769;  // 65537 * 32769 is more than 2^31
-  Numbers lengths(static_cast<std::size_t>(many));
+  Numbers lengths(static_cast<std::size_t>(many_rows));
   lengths.front() = lengths.back() = 1;
   Bytes x(LoD::from_lengths({lengths}), {});
   x.data()[0] = 6;
   x.data()[1] = 7;
-  auto dense = Bytes::wrap(y.values().first(static_cast<std::size_t>(many * places)), LoD(), {places});
+  auto dense = Bytes::wrap(y.values().first(static_cast<std::size_t>(many_rows * places)), LoD(), {places});
   LoDTensor<std::int64_t> counts;
   lod::sequence_pad_into(lod::CpuExecutor(2), x, {.pad_value = 9, .padded_length = places}, dense.view(), counts);
-  all = dense.row(0)[0] == 6 && dense.row(last)[0] == 7;
-  for (std::int64_t i = 0; i < many; ++i) all = all && dense.row(i)[1] == 9 && dense.row(i).back() == 9;
+  all = dense.row(0)[0] == 6 && dense.row(last_row)[0] == 7;
+  for (std::int64_t i = 0; i < many_rows; ++i) all = all && dense.row(i)[1] == 9 && dense.row(i).back() == 9;
   CHECK(all);
 }

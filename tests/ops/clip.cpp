@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_throws.hpp"
+#include "support/close.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
@@ -49,7 +50,6 @@ TEST_CASE("clip: repeated rows add up first; NaN stays, rows that are not listed
 TEST_CASE_TEMPLATE("clip: integers go to the integers between bounds of any type", T, std::int8_t, std::uint8_t,
                    std::int16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
   using Limits = std::numeric_limits<T>;
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr T least = Limits::lowest(), greatest = Limits::max();
   SelectedRows<T> g({0, 1, 2, 3, 4, 5}, 6, {});
   const std::array<T, 6> values{least, static_cast<T>(std::signed_integral<T> ? -5 : 0), 1, 3, 100, greatest};

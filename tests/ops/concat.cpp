@@ -25,10 +25,8 @@ using namespace lod_test;
 namespace {
 
 template <class T>
-LoDTensor<T> random_tensor(Engine& engine, int levels, std::int64_t row_size) {
-  return levels == 0
-             ? small_integers<T>(engine, {random_number(engine, 0, 6), row_size})
-             : small_integers<T>(engine, LoD::from_lengths(RandomLoD{.levels = levels}.lengths(engine)), {row_size});
+LoDTensor<T> random_depth(Engine& engine, int levels, std::int64_t row_size) {
+  return random_tensor<T>(engine, levels == 0 ? Lengths() : RandomLoD{.levels = levels}.lengths(engine), row_size);
 }
 
 template <class T>
@@ -55,8 +53,8 @@ TEST_CASE("concat, split_at: agree with nested loops for slices of every type, d
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         INFO("LOD_TEST_SEED=", first_seed(), ": depth ", levels, ", row size ", row_size);
         Engine engine(first_seed() + static_cast<std::uint64_t>(levels));
-        const auto a = random_tensor<T>(engine, levels, row_size), b = random_tensor<T>(engine, levels, row_size),
-                   c = random_tensor<T>(engine, levels, row_size);
+        const auto a = random_depth<T>(engine, levels, row_size), b = random_depth<T>(engine, levels, row_size),
+                   c = random_depth<T>(engine, levels, row_size);
         const std::vector<lod::LoDTensorView<const T>> views = {a.slice(0, a.size()), b.slice(b.size() / 2, b.size()),
                                                                 c.slice(c.size() > 0, c.size())};
         const lod::CpuExecutor executor(2);
@@ -113,7 +111,7 @@ TEST_CASE("split: always so many parts, as even in rows as whole sequences allow
 
 TEST_CASE("concat: arguments one by one, in a vector, a span, as tensors and as views, are the same") {
   Engine engine(3);
-  const auto a = random_tensor<float>(engine, 2, 3), b = random_tensor<float>(engine, 2, 3);
+  const auto a = random_depth<float>(engine, 2, 3), b = random_depth<float>(engine, 2, 3);
   const auto expected = reference_join<float>({tree_of(a), tree_of(b)});
   const std::vector<LoDTensor<float>> tensors = {a, b};
   for_each_executor([&](const auto& executor) {

@@ -28,7 +28,7 @@ namespace {
 using NumberTypes = Types<std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, lod::float16,
                           lod::bfloat16, float, double>;
 enum class Op { ADD, SUB, MUL, DIV };
-constexpr Op all_ops[] = {Op::ADD, Op::SUB, Op::MUL, Op::DIV};
+constexpr Op all_operations[] = {Op::ADD, Op::SUB, Op::MUL, Op::DIV};
 
 /// One number, as the type itself computes it.
 template <class T>
@@ -74,16 +74,15 @@ void fill_divisors(Engine& engine, LoDTensor<T>& y) {
 TEST_CASE("add, sub, mul, div: the three forms of the second argument") {
   const auto x =
       LoDTensor<int>::from_nested(std::vector<std::vector<std::array<int, 2>>>{{{1, 2}, {3, 4}}, {}, {{5, 6}}});
-  const auto numbers_of = [](const auto& z) { return std::vector<int>(z.values().begin(), z.values().end()); };
-  CHECK(numbers_of(lod::add(x, x)) == std::vector<int>{2, 4, 6, 8, 10, 12});
+  CHECK(values_of(lod::add(x, x)) == std::vector<int>{2, 4, 6, 8, 10, 12});
   LoDTensor<int> bias({2});
   bias.data()[0] = 10;
   bias.data()[1] = 20;
-  CHECK(numbers_of(lod::add(x, bias)) == std::vector<int>{11, 22, 13, 24, 15, 26});
-  CHECK(numbers_of(lod::sub(x, lod::sequence_pool(x, lod::PoolType::FIRST))) == std::vector<int>{0, 0, 2, 2, 0, 0});
+  CHECK(values_of(lod::add(x, bias)) == std::vector<int>{11, 22, 13, 24, 15, 26});
+  CHECK(values_of(lod::sub(x, lod::sequence_pool(x, lod::PoolType::FIRST))) == std::vector<int>{0, 0, 2, 2, 0, 0});
   CHECK(lod::mul(x, bias).lod() == x.lod());
-  CHECK(numbers_of(lod::div(LoDTensor<int>::from_values(LoD(), {}, std::vector<int>{7, -7, 9}),
-                            LoDTensor<int>::from_values(LoD(), {}, std::vector<int>{2, 2, -4}))) ==
+  CHECK(values_of(lod::div(LoDTensor<int>::from_values(LoD(), {}, std::vector<int>{7, -7, 9}),
+                           LoDTensor<int>::from_values(LoD(), {}, std::vector<int>{2, 2, -4}))) ==
         std::vector<int>{3, -3, -2});
 }
 
@@ -101,7 +100,7 @@ TEST_CASE("add, sub, mul, div: agree with one number after the other, for slices
         const auto same = with(LoDTensor<T>::copy_of(slice));
         const auto row = with(LoDTensor<T>({row_size})), one = with(LoDTensor<T>({1, row_size}));
         const lod::CpuExecutor executor(2);
-        for (const Op op : all_ops) {
+        for (const Op op : all_operations) {
           INFO("operation ", static_cast<int>(op), ", row size ", row_size);
           const auto rows_of = [&](const auto& y) { return [&](std::int64_t i) { return y.data() + i * row_size; }; };
           CHECK(is_result(op, run(executor, op, slice, same), slice, rows_of(same)));
@@ -162,7 +161,7 @@ TEST_CASE("add, sub, mul, div: in place, on every executor, large and uneven") {
     Engine engine(4);
     const auto x = real_numbers<float>(engine, giant_among_short(engine, 500, 30000), {row_size});
     const auto y = real_numbers<float>(engine, {500, row_size});
-    for (const Op op : all_ops) {
+    for (const Op op : all_operations) {
       const auto expected = run(lod::CpuExecutor(1), op, x, y);
       for_each_executor([&](const auto& executor) {
         CHECK(same_bits(run(executor, op, x, y), expected));
@@ -185,7 +184,7 @@ TEST_CASE("add, sub, mul, div: in place, on every executor, large and uneven") {
 TEST_CASE("add, sub, mul, div: batches without sequences, and of empty ones only") {
   for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}, {{2, 0}, {0, 0}}}) {
     const LoDTensor<float> x(LoD::from_lengths(lengths), {3}), row({3}), sequences({x.lod().size(-1), 3});
-    for (const Op op : all_ops) {
+    for (const Op op : all_operations) {
       CHECK(same_bits(run(lod::CpuExecutor(1), op, x, x), x));
       CHECK(same_bits(run(lod::CpuExecutor(1), op, x, row), x));
       CHECK(same_bits(run(lod::CpuExecutor(1), op, x, sequences), x));

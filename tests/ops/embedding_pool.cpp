@@ -5,6 +5,7 @@
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
 #include "support/inferred.hpp"
+#include "support/pool_types.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -28,9 +29,6 @@ using Numbers = std::vector<std::int64_t>;
 using Ids = LoDTensor<std::int64_t>;
 
 namespace {
-
-constexpr PoolType all_types[] = {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT, PoolType::MAX,
-                                  PoolType::MIN, PoolType::FIRST,   PoolType::LAST};
 
 bool is_extreme(PoolType type) { return type == PoolType::MAX || type == PoolType::MIN; }
 
@@ -96,7 +94,7 @@ TEST_CASE("embedding_pool: the bits of sequence_pool of the weighted rows, at an
             const auto rows = weighted_rows<T>(table, ids, options);
             const lod::PoolOptions pool{.pad_value = 7, .level = level};
             const lod::CpuExecutor executor(2);
-            for (const PoolType type : all_types) {
+            for (const PoolType type : all_pool_types) {
               CAPTURE(static_cast<int>(type));
               CHECK(same_bits(lod::embedding_pool(executor, table, ids, type, options),
                               lod::sequence_pool(rows, type, pool)));
@@ -142,7 +140,7 @@ TEST_CASE("embedding_pool_grad: what merge_add makes of the gradients of the sin
             CHECK(std::equal(a.values().begin(), a.values().end(), b.values().begin(), b.values().end()));
           };
           const lod::CpuExecutor executor(2);
-          for (const PoolType type : all_types) {
+          for (const PoolType type : all_pool_types) {
             if (is_extreme(type)) continue;
             check(lod::embedding_pool_grad(executor, dy, ids, 5, type, options),
                   lod::sequence_pool_grad(dy, index, type, {.level = level}));
@@ -167,7 +165,7 @@ TEST_CASE("embedding_pool_grad, embedding_pool_weights_grad: agree with differen
       auto table = real_numbers<double>(engine, {6, row_size});
       auto weights = real_numbers<double>(engine, ids.lod(), {});
       const lod::EmbeddingPoolOptions<double> options{.weights = weights.view(), .padding_idx = 2, .level = level};
-      for (const PoolType type : all_types) {
+      for (const PoolType type : all_pool_types) {
         CAPTURE(static_cast<int>(type));
         const auto pool = [&](const auto&) { return lod::embedding_pool(table, ids, type, options); };
         check_gradient(engine, table, pool, [&](const auto& dy) {
@@ -187,7 +185,7 @@ TEST_CASE("embedding_pool: no sequences, empty ones only, ids in rows of shape {
   const auto table = LoDTensor<float>::from_values({}, {2}, std::vector<float>{1, 2, 3, 4});
   for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{2}, {0, 0}}}) {
     const Ids ids(LoD::from_lengths(lengths), {});
-    for (const PoolType type : all_types) {
+    for (const PoolType type : all_pool_types) {
       const auto y = lod::embedding_pool(table, ids, type, {.pad_value = 5});
       CHECK(y.rows() == ids.lod().size(ids.levels() - 1));
       for (const float value : y.values()) CHECK(value == 5);

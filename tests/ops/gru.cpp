@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_throws.hpp"
+#include "support/close.hpp"
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
@@ -15,7 +16,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -26,19 +26,11 @@ using namespace lod_test;
 namespace {
 
 template <class T>
-LoDTensor<T> numbers(Engine& engine, const lod::Shape& shape) {
-  auto x = real_numbers<T>(engine, shape);
-  for (T& number : x.values()) number = static_cast<T>(static_cast<double>(number) / 4);
-  return x;
+lod::GruWeights<T> random_gru_weights(Engine& engine, std::int64_t inputs, std::int64_t size, bool bias = true) {
+  return {small_reals<T>(engine, {inputs, 3 * size}), small_reals<T>(engine, {size, 3 * size}),
+          bias ? small_reals<T>(engine, {3 * size}) : LoDTensor<T>(),
+          bias ? small_reals<T>(engine, {size}) : LoDTensor<T>()};
 }
-
-template <class T>
-lod::GruWeights<T> random_weights(Engine& engine, std::int64_t inputs, std::int64_t size, bool bias = true) {
-  return {numbers<T>(engine, {inputs, 3 * size}), numbers<T>(engine, {size, 3 * size}),
-          bias ? numbers<T>(engine, {3 * size}) : LoDTensor<T>(), bias ? numbers<T>(engine, {size}) : LoDTensor<T>()};
-}
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 /// The formulas of the header, for one row.
 template <class T>
@@ -72,17 +64,6 @@ std::vector<double> reference_step(const lod::GruWeights<T>& w, std::span<const 
   return after;
 }
 
-/// True where all numbers are close; how close depends on the type.
-template <class T>
-bool close(std::span<const T> found, const std::vector<double>& expected) {
-  const double tolerance = std::is_same_v<T, double> ? 1e-13 : std::is_same_v<T, float> ? 1e-5 : 0.05;
-  bool all = found.size() == expected.size();
-  for (std::size_t i = 0; all && i < expected.size(); ++i) {
-    all = std::abs(static_cast<double>(found[i]) - expected[i]) < tolerance;
-  }
-  return all;
-}
-
 /// Checks a run over a tensor or a slice against one sequence after the other.
 template <class T>
 void check_run(const lod::Gru<T>& y, const lod::LoDTensorView<const T>& x, const lod::GruWeights<T>& weights,
@@ -105,9 +86,9 @@ void check_run(const lod::Gru<T>& y, const lod::LoDTensorView<const T>& x, const
     for (std::int64_t t = 0; t < end - begin; ++t) {
       const std::int64_t row = options.reverse ? end - 1 - t : begin + t;
       state = reference_step<T>(weights, x.row(row), state);
-      same = same && close<T>(y.hidden.row(row), state);
+      same = same && close_states<T>(y.hidden.row(row), state);
     }
-    same = same && close<T>(y.last_hidden.row(i), state);
+    same = same && close_states<T>(y.last_hidden.row(i), state);
   }
   CHECK(same);
 }
@@ -131,10 +112,10 @@ TEST_CASE("gru: agrees with one sequence after the other, for slices of every ty
       for (const std::int64_t size : {1, 3, 8, 17}) {
         const auto x = real_numbers<T>(engine, LoD::from_lengths(lengths), {2, 2});
         const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
-        const auto weights = random_weights<T>(engine, 4, size, size != 3);
+        const auto weights = random_gru_weights<T>(engine, 4, size, size != 3);
         for (int level = 0; level < x.levels(); ++level) {
           const std::int64_t sequences = slice.lod_view().size(level);
-          const auto hidden = numbers<T>(engine, {sequences, size});
+          const auto hidden = small_reals<T>(engine, {sequences, size});
           const bool reverse = random_number(engine, 0, 1) == 1;
           INFO("level ", level, ", size ", size, ", reverse ", reverse);
           const lod::GruOptions<T> plain{.reverse = reverse, .level = level};
@@ -149,7 +130,7 @@ TEST_CASE("gru: agrees with one sequence after the other, for slices of every ty
 
 TEST_CASE("gru: a sequence in two parts, the second with the states that the first left") {
   Engine engine(3);
-  const auto weights = random_weights<double>(engine, 3, 5);
+  const auto weights = random_gru_weights<double>(engine, 3, 5);
   const auto x = real_numbers<double>(engine, LoD::from_lengths({{7, 4}}), {3});
   const auto whole = lod::gru(x, weights);
   for (std::int64_t i = 0; i < 2; ++i) {
@@ -168,14 +149,14 @@ TEST_CASE("gru: the same bits for any number of threads, and for a slice as for 
     for (const std::int64_t size : {1, 33}) {
       INFO("size ", size);
       Engine engine(4);
-      const auto weights = random_weights<T>(engine, 20, size);
+      const auto weights = random_gru_weights<T>(engine, 20, size);
       const std::int64_t count = grain / 320;
       const LoD words = giant_among_short(engine, count, count / 2);
       const auto x = real_numbers<T>(
           engine, LoD::from_lengths({{1, count / 2, 0, count - count / 2 - 1}, words.lengths(0)}), {20});
       const auto slice = x.slice(1, 4);
       const auto copy = LoDTensor<T>::copy_of(slice);
-      const auto hidden = numbers<T>(engine, {slice.lod_view().size(1), size});
+      const auto hidden = small_reals<T>(engine, {slice.lod_view().size(1), size});
       const lod::GruOptions<T> options{.initial_hidden = hidden};
       for_each_executor([&](const auto& executor) {
         const auto one = working_alone(executor);
@@ -197,11 +178,11 @@ TEST_CASE("gru: the same bits for any number of threads, and for a slice as for 
 
 TEST_CASE("gru: no sequences, empty ones only, and states of no numbers") {
   Engine engine(1);
-  const auto weights = random_weights<float>(engine, 3, 2);
+  const auto weights = random_gru_weights<float>(engine, 3, 2);
   for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}, {{2, 0}, {0, 0}}}) {
     const LoDTensor<float> x(LoD::from_lengths(lengths), {3});
     for (int level = 0; level < x.levels(); ++level) {
-      const auto hidden = numbers<float>(engine, {x.lod().size(level), 2});
+      const auto hidden = small_reals<float>(engine, {x.lod().size(level), 2});
       const auto y = lod::gru(x, weights, {.initial_hidden = hidden, .level = level});
       CHECK(y.hidden.lod() == x.lod());
       CHECK(y.hidden.shape() == lod::Shape{0, 2});
@@ -216,18 +197,17 @@ TEST_CASE("gru: no sequences, empty ones only, and states of no numbers") {
       CHECK(d.weights.input.shape() == weights.input.shape());
     }
   }
-  const auto none = random_weights<float>(engine, 3, 0);
+  const auto none = random_gru_weights<float>(engine, 3, 0);
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {3});
   const auto y = lod::gru(x, none);
   CHECK(y.hidden.shape() == lod::Shape{3, 0});
   CHECK(lod::gru_grad(y.hidden, x, none, y.trace).x.shape() == x.shape());
-  const auto blind = random_weights<float>(engine, 0, 2);
+  const auto blind = random_gru_weights<float>(engine, 0, 2);
   const LoDTensor<float> narrow(LoD::from_lengths({{2, 1}}), {0});
   check_run(lod::gru(narrow, blind), narrow.view(), blind, {});
 }
 
 TEST_CASE("gru: gates saturate without overflow, and NaN stays in its sequence") {
-  constexpr float infinity = std::numeric_limits<float>::infinity();
   lod::GruWeights<float> weights{LoDTensor<float>({1, 3}), LoDTensor<float>({1, 3})};
   weights.input.values()[0] = 1;   // r
   weights.input.values()[1] = -1;  // z
@@ -249,9 +229,9 @@ TEST_CASE("gru_grad: agrees with differences, by everything and through every re
     for (const bool reverse : {false, true}) {
       if (size == 17 && reverse) continue;
       INFO("size ", size, ", reverse ", reverse);
-      auto weights = random_weights<double>(engine, 3, size);
+      auto weights = random_gru_weights<double>(engine, 3, size);
       auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 2}, {3, 0, 1, 3}}), {3});
-      auto hidden = numbers<double>(engine, {4, size});
+      auto hidden = small_reals<double>(engine, {4, size});
       const auto run = [&] { return lod::gru(x, weights, {.initial_hidden = hidden, .reverse = reverse}); };
       const LoDTensor<double> none;
       // Both results in one tensor, so that one random gradient goes through each.
@@ -291,7 +271,7 @@ TEST_CASE("gru_grad: agrees with differences, by everything and through every re
 TEST_CASE("gru_grad: without initial states, without a bias, by an outer level, by the last states only") {
   Engine engine(7);
   for (const std::int64_t size : {1, 17}) {
-    auto weights = random_weights<double>(engine, 2, size, false);
+    auto weights = random_gru_weights<double>(engine, 2, size, false);
     auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 2}, {3, 0, 1, 1}}), {2});
     const auto run = [&](const auto& at) { return lod::gru(at, weights, {.level = 0}); };
     const auto grad = [&](const auto& dlast) {
@@ -317,8 +297,8 @@ TEST_CASE("gru: a second call allocates nothing") {
     Engine engine(2);
     const LoD index = giant_among_short(engine, 100, 200);
     const auto x = real_numbers<float>(engine, index, {20});
-    const auto weights = random_weights<float>(engine, 20, 33);
-    const auto states = numbers<float>(engine, {100, 33});
+    const auto weights = random_gru_weights<float>(engine, 20, 33);
+    const auto states = small_reals<float>(engine, {100, 33});
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     LoDTensor<float> hidden(&resource), last_hidden(&resource), dx(&resource), dh(&resource);
@@ -338,7 +318,7 @@ TEST_CASE("gru: a second call allocates nothing") {
 TEST_CASE("gru: bad arguments throw and change nothing") {
   Engine engine(2);
   const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 1}}), {3});
-  const auto weights = random_weights<float>(engine, 3, 2);
+  const auto weights = random_gru_weights<float>(engine, 3, 2);
   const lod::CpuExecutor executor(1);
   LoDTensor<float> hidden({1, 1}), last_hidden;
   lod::GruTrace<float> trace;
@@ -386,7 +366,7 @@ TEST_CASE("gru: bad arguments throw and change nothing") {
   const char* const not_its = "gru_grad: the trace is not that of a run over x with these weights";
   check_throws<lod::ShapeMismatch>(grad(y.hidden, other, y.trace, {}), not_its, dx);
   check_throws<lod::ShapeMismatch>(grad(y.hidden, x, lod::GruTrace<float>(), {}), not_its, dx);
-  check_throws<lod::ShapeMismatch>(grad(y.hidden, x, lod::gru(x, random_weights<float>(engine, 3, 4)).trace, {}),
+  check_throws<lod::ShapeMismatch>(grad(y.hidden, x, lod::gru(x, random_gru_weights<float>(engine, 3, 4)).trace, {}),
                                    not_its, dx);
   check_throws<lod::ShapeMismatch>(grad(states, x, y.trace, {}), "gru_grad: dhidden: 2 rows, expected 3", dx);
   check_throws<lod::ShapeMismatch>(grad(y.hidden, x, y.trace, {.dlast_hidden = three}),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_throws.hpp"
+#include "support/close.hpp"
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
@@ -15,7 +16,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -26,19 +26,10 @@ using namespace lod_test;
 namespace {
 
 template <class T>
-LoDTensor<T> numbers(Engine& engine, const lod::Shape& shape) {
-  auto x = real_numbers<T>(engine, shape);
-  for (T& number : x.values()) number = static_cast<T>(static_cast<double>(number) / 4);
-  return x;
+lod::LstmWeights<T> random_lstm_weights(Engine& engine, std::int64_t inputs, std::int64_t size, bool bias = true) {
+  return {small_reals<T>(engine, {inputs, 4 * size}), small_reals<T>(engine, {size, 4 * size}),
+          bias ? small_reals<T>(engine, {4 * size}) : LoDTensor<T>()};
 }
-
-template <class T>
-lod::LstmWeights<T> random_weights(Engine& engine, std::int64_t inputs, std::int64_t size, bool bias = true) {
-  return {numbers<T>(engine, {inputs, 4 * size}), numbers<T>(engine, {size, 4 * size}),
-          bias ? numbers<T>(engine, {4 * size}) : LoDTensor<T>()};
-}
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 /// Hidden state and cell of one sequence.
 struct State {
@@ -68,17 +59,6 @@ State reference_step(const lod::LstmWeights<T>& w, std::span<const T> x, const S
   return after;
 }
 
-/// True where all numbers are close; how close depends on the type.
-template <class T>
-bool close(std::span<const T> found, const std::vector<double>& expected) {
-  const double tolerance = std::is_same_v<T, double> ? 1e-13 : std::is_same_v<T, float> ? 1e-5 : 0.05;
-  bool all = found.size() == expected.size();
-  for (std::size_t i = 0; all && i < expected.size(); ++i) {
-    all = std::abs(static_cast<double>(found[i]) - expected[i]) < tolerance;
-  }
-  return all;
-}
-
 /// Checks a run over a tensor or a slice against one sequence after the other.
 template <class T>
 void check_run(const lod::Lstm<T>& y, const lod::LoDTensorView<const T>& x, const lod::LstmWeights<T>& weights,
@@ -103,9 +83,10 @@ void check_run(const lod::Lstm<T>& y, const lod::LoDTensorView<const T>& x, cons
     for (std::int64_t t = 0; t < end - begin; ++t) {
       const std::int64_t row = options.reverse ? end - 1 - t : begin + t;
       state = reference_step<T>(weights, x.row(row), state);
-      same = same && close<T>(y.hidden.row(row), state.hidden);
+      same = same && close_states<T>(y.hidden.row(row), state.hidden);
     }
-    same = same && close<T>(y.last_hidden.row(i), state.hidden) && close<T>(y.last_cell.row(i), state.cell);
+    same =
+        same && close_states<T>(y.last_hidden.row(i), state.hidden) && close_states<T>(y.last_cell.row(i), state.cell);
   }
   CHECK(same);
 }
@@ -130,10 +111,11 @@ TEST_CASE("lstm: agrees with one sequence after the other, for slices of every t
       for (const std::int64_t size : {1, 3, 8, 17}) {
         const auto x = real_numbers<T>(engine, LoD::from_lengths(lengths), {2, 2});
         const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
-        const auto weights = random_weights<T>(engine, 4, size, size != 3);
+        const auto weights = random_lstm_weights<T>(engine, 4, size, size != 3);
         for (int level = 0; level < x.levels(); ++level) {
           const std::int64_t sequences = slice.lod_view().size(level);
-          const auto hidden = numbers<T>(engine, {sequences, size}), cell = numbers<T>(engine, {sequences, size});
+          const auto hidden = small_reals<T>(engine, {sequences, size}),
+                     cell = small_reals<T>(engine, {sequences, size});
           const bool reverse = random_number(engine, 0, 1) == 1;
           INFO("level ", level, ", size ", size, ", reverse ", reverse);
           const lod::LstmOptions<T> plain{.reverse = reverse, .level = level};
@@ -151,7 +133,7 @@ TEST_CASE("lstm: agrees with one sequence after the other, for slices of every t
 
 TEST_CASE("lstm: a sequence in two parts, the second with the states that the first left") {
   Engine engine(3);
-  const auto weights = random_weights<double>(engine, 3, 5);
+  const auto weights = random_lstm_weights<double>(engine, 3, 5);
   const auto x = real_numbers<double>(engine, LoD::from_lengths({{7, 4}}), {3});
   const auto whole = lod::lstm(x, weights);
   for (std::int64_t i = 0; i < 2; ++i) {
@@ -170,14 +152,14 @@ TEST_CASE("lstm: the same bits for any number of threads, and for a slice as for
     for (const std::int64_t size : {1, 33}) {
       INFO("size ", size);
       Engine engine(4);
-      const auto weights = random_weights<T>(engine, 20, size);
+      const auto weights = random_lstm_weights<T>(engine, 20, size);
       const std::int64_t count = grain / 320;
       const LoD words = giant_among_short(engine, count, count / 2);
       const auto x = real_numbers<T>(
           engine, LoD::from_lengths({{1, count / 2, 0, count - count / 2 - 1}, words.lengths(0)}), {20});
       const auto slice = x.slice(1, 4);
       const auto copy = LoDTensor<T>::copy_of(slice);
-      const auto hidden = numbers<T>(engine, {slice.lod_view().size(1), size});
+      const auto hidden = small_reals<T>(engine, {slice.lod_view().size(1), size});
       const lod::LstmOptions<T> options{.initial_hidden = hidden};
       for_each_executor([&](const auto& executor) {
         const auto one = working_alone(executor);
@@ -199,11 +181,11 @@ TEST_CASE("lstm: the same bits for any number of threads, and for a slice as for
 
 TEST_CASE("lstm: no sequences, empty ones only, and states of no numbers") {
   Engine engine(1);
-  const auto weights = random_weights<float>(engine, 3, 2);
+  const auto weights = random_lstm_weights<float>(engine, 3, 2);
   for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}, {{2, 0}, {0, 0}}}) {
     const LoDTensor<float> x(LoD::from_lengths(lengths), {3});
     for (int level = 0; level < x.levels(); ++level) {
-      const auto hidden = numbers<float>(engine, {x.lod().size(level), 2});
+      const auto hidden = small_reals<float>(engine, {x.lod().size(level), 2});
       const auto y = lod::lstm(x, weights, {.initial_hidden = hidden, .level = level});
       CHECK(y.hidden.lod() == x.lod());
       CHECK(y.hidden.shape() == lod::Shape{0, 2});
@@ -219,18 +201,17 @@ TEST_CASE("lstm: no sequences, empty ones only, and states of no numbers") {
       CHECK(d.weights.input.shape() == weights.input.shape());
     }
   }
-  const auto none = random_weights<float>(engine, 3, 0);
+  const auto none = random_lstm_weights<float>(engine, 3, 0);
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {3});
   const auto y = lod::lstm(x, none);
   CHECK(y.hidden.shape() == lod::Shape{3, 0});
   CHECK(lod::lstm_grad(y.hidden, x, none, y.trace).x.shape() == x.shape());
-  const auto blind = random_weights<float>(engine, 0, 2);
+  const auto blind = random_lstm_weights<float>(engine, 0, 2);
   const LoDTensor<float> narrow(LoD::from_lengths({{2, 1}}), {0});
   check_run(lod::lstm(narrow, blind), narrow.view(), blind, {});
 }
 
 TEST_CASE("lstm: gates saturate without overflow, and NaN stays in its sequence") {
-  constexpr float infinity = std::numeric_limits<float>::infinity();
   lod::LstmWeights<float> weights{LoDTensor<float>({1, 4}), LoDTensor<float>({1, 4})};
   for (float& weight : weights.input.values()) weight = 1;
   auto x = LoDTensor<float>::from_nested(
@@ -250,9 +231,9 @@ TEST_CASE("lstm_grad: agrees with differences, by everything and through every r
     for (const bool reverse : {false, true}) {
       if (size == 17 && reverse) continue;
       INFO("size ", size, ", reverse ", reverse);
-      auto weights = random_weights<double>(engine, 3, size);
+      auto weights = random_lstm_weights<double>(engine, 3, size);
       auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 2}, {3, 0, 1, 3}}), {3});
-      auto hidden = numbers<double>(engine, {4, size}), cell = numbers<double>(engine, {4, size});
+      auto hidden = small_reals<double>(engine, {4, size}), cell = small_reals<double>(engine, {4, size});
       const auto run = [&] {
         return lod::lstm(x, weights, {.initial_hidden = hidden, .initial_cell = cell, .reverse = reverse});
       };
@@ -296,7 +277,7 @@ TEST_CASE("lstm_grad: agrees with differences, by everything and through every r
 TEST_CASE("lstm_grad: without initial states, without a bias, by an outer level, by the last states only") {
   Engine engine(7);
   for (const std::int64_t size : {1, 17}) {
-    auto weights = random_weights<double>(engine, 2, size, false);
+    auto weights = random_lstm_weights<double>(engine, 2, size, false);
     auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 2}, {3, 0, 1, 1}}), {2});
     const auto run = [&](const auto& at) { return lod::lstm(at, weights, {.level = 0}); };
     const auto grad = [&](const auto& dlast) {
@@ -322,8 +303,8 @@ TEST_CASE("lstm: a second call allocates nothing") {
     Engine engine(2);
     const LoD index = giant_among_short(engine, 100, 200);
     const auto x = real_numbers<float>(engine, index, {20});
-    const auto weights = random_weights<float>(engine, 20, 33);
-    const auto states = numbers<float>(engine, {100, 33});
+    const auto weights = random_lstm_weights<float>(engine, 20, 33);
+    const auto states = small_reals<float>(engine, {100, 33});
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     LoDTensor<float> hidden(&resource), last_hidden(&resource), last_cell(&resource), dx(&resource), dh(&resource),
@@ -344,7 +325,7 @@ TEST_CASE("lstm: a second call allocates nothing") {
 TEST_CASE("lstm: bad arguments throw and change nothing") {
   Engine engine(2);
   const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 1}}), {3});
-  const auto weights = random_weights<float>(engine, 3, 2);
+  const auto weights = random_lstm_weights<float>(engine, 3, 2);
   const lod::CpuExecutor executor(1);
   LoDTensor<float> hidden({1, 1}), last_hidden, last_cell;
   lod::LstmTrace<float> trace;
@@ -391,7 +372,7 @@ TEST_CASE("lstm: bad arguments throw and change nothing") {
   const char* const not_its = "lstm_grad: the trace is not that of a run over x with these weights";
   check_throws<lod::ShapeMismatch>(grad(y.hidden, other, y.trace, {}), not_its, dx);
   check_throws<lod::ShapeMismatch>(grad(y.hidden, x, lod::LstmTrace<float>(), {}), not_its, dx);
-  check_throws<lod::ShapeMismatch>(grad(y.hidden, x, lod::lstm(x, random_weights<float>(engine, 3, 4)).trace, {}),
+  check_throws<lod::ShapeMismatch>(grad(y.hidden, x, lod::lstm(x, random_lstm_weights<float>(engine, 3, 4)).trace, {}),
                                    not_its, dx);
   check_throws<lod::ShapeMismatch>(grad(cells, x, y.trace, {}), "lstm_grad: dhidden: 2 rows, expected 3", dx);
   check_throws<lod::ShapeMismatch>(grad(y.hidden, x, y.trace, {.dlast_hidden = three}),

@@ -50,7 +50,7 @@ struct Product {
 
 /// How far a number may be from the sum of products in double, in parts of the sum of their magnitudes.
 template <class T>
-constexpr double tolerance() {
+constexpr double product_tolerance() {
   return std::is_same_v<T, double>         ? 1e-14
          : std::is_same_v<T, float>        ? 2e-6
          : std::is_same_v<T, lod::float16> ? 1e-3
@@ -78,7 +78,7 @@ void check_product(const lod::CpuExecutor& executor, const Product& product) {
         magnitude += std::abs(term);
       }
       const auto found = static_cast<double>(c.data()[i * c.row_size() + j]);
-      all_close = all_close && std::abs(found - sum) <= tolerance<T>() * magnitude;
+      all_close = all_close && std::abs(found - sum) <= product_tolerance<T>() * magnitude;
     }
     const std::int64_t behind = i * c.row_size() + product.n;
     rest_unchanged = rest_unchanged && c.data()[behind] == before.data()[behind];

@@ -30,8 +30,8 @@ using Reals = std::vector<double>;
 
 namespace {
 
-constexpr ScatterOp all_ops[] = {ScatterOp::ASSIGN, ScatterOp::ADD, ScatterOp::SUB,  ScatterOp::SUBBY,
-                                 ScatterOp::MUL,    ScatterOp::DIV, ScatterOp::DIVBY};
+constexpr ScatterOp all_scatter_ops[] = {ScatterOp::ASSIGN, ScatterOp::ADD, ScatterOp::SUB,  ScatterOp::SUBBY,
+                                         ScatterOp::MUL,    ScatterOp::DIV, ScatterOp::DIVBY};
 
 Numbers random_rows(Engine& engine, std::int64_t count, std::int64_t height) {
   Numbers rows;
@@ -166,7 +166,7 @@ TEST_CASE_TEMPLATE("scatter: agrees with a plain loop, into slices too, by any n
           fill_powers(engine, g.value());
           fill_powers(engine, whole);
         }
-        for (const ScatterOp op : all_ops) {
+        for (const ScatterOp op : all_scatter_ops) {
           CAPTURE(static_cast<int>(op));
           auto expected = numbers_of(whole);
           for (std::size_t i = 0; i < g.rows().size(); ++i) {
@@ -210,7 +210,7 @@ TEST_CASE("scatter_grad: agrees with differences, each way, rows listed repeated
     for (auto* numbers : {&x, &value}) {
       for (double& number : numbers->values()) number = number < 0 ? number - 1 : number + 1;  // away from 0
     }
-    for (const ScatterOp op : all_ops) {
+    for (const ScatterOp op : all_scatter_ops) {
       CAPTURE(static_cast<int>(op));
       const auto g = [&] { return SelectedRows<double>(rows, 7, LoDTensor<double>(value)); };
       const auto f = [&](const auto&) {

@@ -21,29 +21,18 @@
 using lod::LoD;
 using lod::LoDTensor;
 using namespace lod_test;
-using Ids = std::vector<std::int64_t>;
+using Numbers = std::vector<std::int64_t>;
 
 namespace {
 
-template <class T>
-LoDTensor<T> random_tensor(Engine& engine, const Lengths& lengths, std::int64_t row_size) {
-  return lengths.empty() ? small_integers<T>(engine, {random_number(engine, 0, 6), row_size})
-                         : small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-}
-
-Ids random_ids(Engine& engine, std::int64_t size) {
-  Ids ids;
+Numbers random_numbers(Engine& engine, std::int64_t size) {
+  Numbers ids;
   for (std::int64_t i = 0; size > 0 && i < 5; ++i) ids.push_back(random_number(engine, 0, size - 1));
   return ids;
 }
-std::vector<bool> random_mask(Engine& engine, std::int64_t size) {
-  std::vector<bool> mask;
-  for (std::int64_t i = 0; i < size; ++i) mask.push_back(random_number(engine, 0, 1) == 1);
-  return mask;
-}
 
 template <class T>
-Tree<T> reference_select(const Tree<T>& tree, const Ids& ids) {
+Tree<T> reference_select(const Tree<T>& tree, const Numbers& ids) {
   Tree<T> chosen;
   for (const std::int64_t id : ids) chosen.parts.push_back(tree.parts[static_cast<std::size_t>(id)]);
   return chosen;
@@ -76,9 +65,9 @@ TEST_CASE("select, filter: ids and masks of every form are the same") {
   Engine engine(1);
   const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 0, 3, 1}}), {3});
   const auto expected = lod::select(x, {3, 1});
-  CHECK(same_bits(lod::select(x, Ids{3, 1}), expected));
+  CHECK(same_bits(lod::select(x, Numbers{3, 1}), expected));
   CHECK(same_bits(lod::select(x, std::array<std::int64_t, 2>{3, 1}), expected));
-  const Ids list = {3, 1};
+  const Numbers list = {3, 1};
   CHECK(same_bits(lod::select(x, std::span<const std::int64_t>(list)), expected));
   CHECK(same_bits(lod::select(x, LoDTensor<std::int64_t>::from_nested(list)), expected));
   CHECK(same_bits(lod::select(lod::CpuExecutor(2), x, list), expected));
@@ -105,11 +94,11 @@ TEST_CASE("select, filter, remove_empty: agree with nested loops for slices of e
         const auto x = random_tensor<T>(engine, lengths, row_size);
         const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
         const lod::CpuExecutor executor(2);
-        const Ids ids = random_ids(engine, slice.size());
+        const Numbers ids = random_numbers(engine, slice.size());
         check_tree(lod::select(executor, slice, ids), x.levels(), reference_select(tree_of(slice), ids));
 
         const auto mask = random_mask(engine, slice.size());
-        Ids kept;
+        Numbers kept;
         for (std::size_t i = 0; i < mask.size(); ++i) {
           if (mask[i]) kept.push_back(static_cast<std::int64_t>(i));
         }
@@ -146,11 +135,11 @@ TEST_CASE("remove_empty: a sequence of empty ones is not empty, unless these are
 TEST_CASE("select, filter: batches without sequences, and of empty ones only, and rows without elements") {
   for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}, {{2, 0}, {0, 0}}}) {
     const LoDTensor<float> x(LoD::from_lengths(lengths), {3});
-    const auto none = lod::select(x, Ids());
+    const auto none = lod::select(x, Numbers());
     CHECK(none.size() == 0);
     CHECK(none.levels() == x.levels());
     CHECK(none.row_shape() == x.row_shape());
-    CHECK(same_bits(lod::select_grad(none, x.lod(), Ids()), x));
+    CHECK(same_bits(lod::select_grad(none, x.lod(), Numbers()), x));
     const std::vector<bool> all(static_cast<std::size_t>(x.size()), true);
     CHECK(same_bits(lod::filter(x, all), x));
     CHECK(same_bits(lod::filter_grad(x, x.lod(), all), x));
@@ -165,7 +154,7 @@ TEST_CASE("select, filter: the same bits for any number of threads, also where a
   for (const std::int64_t row_size : {1, 3, 17}) {
     Engine engine(4);
     const auto x = real_numbers<float>(engine, giant_among_short(engine, 500, 20000), {row_size});
-    Ids ids = {250, 3, 250, 4, 3, 250};
+    Numbers ids = {250, 3, 250, 4, 3, 250};
     for (int i = 0; i < 700; ++i) ids.push_back(7 + i % 5);
     const auto mask = random_mask(engine, 500);
     const auto y = lod::select(lod::CpuExecutor(1), x, ids);
@@ -188,7 +177,7 @@ TEST_CASE("select, filter, remove_empty: gradients against differences") {
   for (const std::int64_t row_size : {1, 3, 8, 17}) {
     auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 1, 2}, {2, 0, 3, 1, 1}}), {row_size});
     auto rows = real_numbers<double>(engine, {4, row_size});
-    const Ids ids = {3, 0, 3, 1, 3};
+    const Numbers ids = {3, 0, 3, 1, 3};
     const std::vector<bool> mask = {true, true, false, true};
     check_gradient(
         engine, x, [&](const auto& at) { return lod::select(at, ids); },
@@ -214,7 +203,7 @@ TEST_CASE("select, filter, remove_empty: a second call allocates nothing") {
     Engine engine(2);
     const LoD flat = giant_among_short(engine, 500, 20000);
     const auto x = real_numbers<float>(engine, LoD::from_lengths({{200, 0, 300}, flat.lengths(0)}), {3});
-    const Ids ids = {2, 0, 2};
+    const Numbers ids = {2, 0, 2};
     CountingResource resource;
     const lod::CpuExecutor executor(threads, &resource);
     LoDTensor<float> y(&resource), dx(&resource), kept(&resource), full(&resource);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_throws.hpp"
+#include "support/close.hpp"
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
@@ -160,7 +161,6 @@ TEST_CASE("sequence_cumsum: the error does not grow with the length" * doctest::
 }
 
 TEST_CASE("sequence_cumsum: NaN and infinity stay in what they are summed into") {
-  const float infinity = std::numeric_limits<float>::infinity();
   for (const std::int64_t rows : {std::int64_t{6}, std::int64_t{2000}, 17 * grain / 16}) {
     LoDTensor<float> x(LoD::from_lengths({{rows, rows}}), {2});
     for (float& number : x.values()) number = 1;

@@ -7,6 +7,7 @@
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
+#include "support/same_bits.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
@@ -32,22 +33,17 @@ std::vector<std::int64_t> random_repeats(Engine& engine, std::int64_t count) {
   return repeats;
 }
 
-template <class T>
-std::vector<T> numbers_of(const LoDTensor<T>& x) {
-  return {x.values().begin(), x.values().end()};
-}
-
 }  // namespace
 
 TEST_CASE("sequence_expand: sequences as blocks, rows where there is no level") {
   const auto x = LoDTensor<int>::from_nested(std::vector<std::vector<int>>{{1, 2}, {3}, {}, {4}});
   const auto y = lod::sequence_expand(x, repeats_of({2, 0, 3, 1}));
   CHECK(y.lod() == LoD::from_lengths({{2, 2, 0, 0, 0, 1}}));
-  CHECK(numbers_of(y) == std::vector<int>{1, 2, 1, 2, 4});
+  CHECK(values_of(y) == std::vector<int>{1, 2, 1, 2, 4});
   const auto rows = LoDTensor<int>::from_nested(std::vector<int>{1, 2, 3});
   const auto repeated = lod::sequence_expand(rows, repeats_of({1, 3, 0}));
   CHECK(repeated.levels() == 0);
-  CHECK(numbers_of(repeated) == std::vector<int>{1, 2, 2, 2});
+  CHECK(values_of(repeated) == std::vector<int>{1, 2, 2, 2});
 }
 
 TEST_CASE("sequence_expand: agrees with nested loops for slices of every type, depth and row size") {
@@ -211,7 +207,7 @@ TEST_CASE("sequence_expand_as_grad: the sums of sequence_pool, with the levels a
 
 TEST_CASE("sequence_expand_as: the cases of PaddlePaddle's tests") {
   const auto two = LoDTensor<int>::from_nested(std::vector<int>{7, 8});
-  CHECK(numbers_of(lod::sequence_expand_as(two, LoD::from_offsets({{0, 3, 5}}))) == std::vector<int>{7, 7, 7, 8, 8});
+  CHECK(values_of(lod::sequence_expand_as(two, LoD::from_offsets({{0, 3, 5}}))) == std::vector<int>{7, 7, 7, 8, 8});
   Engine engine(6);
   const auto check = [&](const lod::Shape& shape, const std::vector<std::int64_t>& repeats) {
     const auto x = small_integers<float>(engine, shape);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_throws.hpp"
+#include "support/close.hpp"
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
@@ -22,24 +23,9 @@
 using lod::LoD;
 using lod::LoDTensor;
 using namespace lod_test;
+using Nested = std::vector<std::vector<float>>;
 
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
-
-/// How far a number may be from the reference, in parts of the greater of it and 1.
-template <class T>
-constexpr double tolerance() {
-  return std::is_same_v<T, double>         ? 1e-13
-         : std::is_same_v<T, float>        ? 2e-6
-         : std::is_same_v<T, lod::float16> ? 1e-3
-                                           : 8e-3;
-}
-template <class T>
-bool close(T found, double expected) {
-  const auto number = static_cast<double>(found);
-  return number == expected || std::abs(number - expected) <= tolerance<T>() * std::max(1.0, std::abs(expected));
-}
 
 template <class Executor, lod::LoDTensorLike X>
 void check_logsumexp(const Executor& executor, const X& x, int level) {
@@ -69,10 +55,6 @@ void check_logsumexp(const Executor& executor, const X& x, int level) {
   CHECK(all_close);
 }
 
-LoDTensor<float> one_level(const std::vector<std::vector<float>>& sequences) {
-  return LoDTensor<float>::from_nested(sequences);
-}
-
 }  // namespace
 
 TEST_CASE("sequence_logsumexp: agrees with nested loops for slices of every type, depth, level and row size") {
@@ -89,16 +71,16 @@ TEST_CASE("sequence_logsumexp: agrees with nested loops for slices of every type
 
 TEST_CASE("sequence_logsumexp: large and small numbers, infinities, NaN, empty sequences") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const auto x = one_level({{1000, 1000},
-                            {-1000, -1000},
-                            {},
-                            {-infinity, -infinity},
-                            {-infinity, 3},
-                            {infinity, 1, 500},
-                            {infinity, -infinity},
-                            {nan, 1},
-                            {infinity, nan},
-                            {3e38F}});
+  const auto x = LoDTensor<float>::from_nested(Nested{{1000, 1000},
+                                                      {-1000, -1000},
+                                                      {},
+                                                      {-infinity, -infinity},
+                                                      {-infinity, 3},
+                                                      {infinity, 1, 500},
+                                                      {infinity, -infinity},
+                                                      {nan, 1},
+                                                      {infinity, nan},
+                                                      {3e38F}});
   const auto y = lod::sequence_logsumexp(x);
   const float log2 = std::log(2.F);
   CHECK(y.data()[0] == doctest::Approx(1000 + log2));
@@ -190,9 +172,10 @@ TEST_CASE("sequence_logsumexp_grad: agrees with differences") {
 }
 
 TEST_CASE("sequence_logsumexp_grad: a masked column gets nothing, bfloat16 its share of large sums") {
-  const auto masked = lod::sequence_logsumexp_grad(LoDTensor<float>::from_nested(std::vector<float>{5, 7}),
-                                                   one_level({{-infinity, -infinity}, {-infinity, 1}}));
-  CHECK(same_bits(masked, one_level({{0, 0}, {0, 7}})));
+  const auto masked =
+      lod::sequence_logsumexp_grad(LoDTensor<float>::from_nested(std::vector<float>{5, 7}),
+                                   LoDTensor<float>::from_nested(Nested{{-infinity, -infinity}, {-infinity, 1}}));
+  CHECK(same_bits(masked, LoDTensor<float>::from_nested(Nested{{0, 0}, {0, 7}})));
   LoDTensor<lod::bfloat16> x(LoD::from_lengths({{4}}), {}), dy({1});
   for (auto& number : x.values()) number = lod::bfloat16(50.F);  // the sum itself, 51.386, is not to be had
   dy.data()[0] = lod::bfloat16(2.F);

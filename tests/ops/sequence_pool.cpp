@@ -3,6 +3,7 @@
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
 #include "support/inferred.hpp"
+#include "support/pool_types.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include <lod/lod.hpp>
@@ -20,9 +21,6 @@ using lod::LoDTensor;
 using lod::PoolType;
 
 namespace {
-
-constexpr PoolType all_types[] = {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT, PoolType::MAX,
-                                  PoolType::MIN, PoolType::FIRST,   PoolType::LAST};
 
 /// One element of the result, from its column of numbers; sums in double.
 double naive_pool(const std::vector<double>& column, PoolType type, double pad_value) {
@@ -56,7 +54,7 @@ double naive_pool(const std::vector<double>& column, PoolType type, double pad_v
 /// Compares with the naive pool. Values are small whole numbers, so only the division rounds.
 template <class T>
 void check_pool(const lod::LoDTensorView<const T>& x, int level) {
-  for (PoolType type : all_types) {
+  for (PoolType type : lod_test::all_pool_types) {
     lod_test::for_each_executor([&](const auto& executor) {
       const auto y = lod::sequence_pool(executor, x, type, {.pad_value = 2, .level = level});
       const auto offsets = x.lod_view().absolute_offsets(level);
@@ -124,7 +122,7 @@ TEST_CASE_TEMPLATE("sequence_pool: the same bits for any number of threads, and 
   for (const std::int64_t row_size : {1, 3, 8, 17}) {
     lengths[150] = 3 * lod_test::grain / row_size + 11;
     const auto x = lod_test::real_numbers<T>(engine, LoD::from_lengths({lengths}), {row_size});
-    for (PoolType type : all_types) {
+    for (PoolType type : lod_test::all_pool_types) {
       const auto expected = lod::sequence_pool(lod::CpuExecutor(1), x, type);
       lod_test::for_each_executor([&](const auto& executor) {
         CHECK(lod_test::same_bits(lod::sequence_pool(executor, x, type), expected));
@@ -266,7 +264,7 @@ TEST_CASE("sequence_pool: a second call allocates nothing, and writes where a vi
   const lod::CpuExecutor executor(1, &resource);
   lod_test::Engine engine(5);
   const auto x = lod_test::small_integers<float>(engine, LoD::from_lengths({{2, 1}, {300, 0, 4}}), {24});
-  for (PoolType type : all_types) {
+  for (PoolType type : lod_test::all_pool_types) {
     auto y = lod::sequence_pool(executor, x, type);
     const int before = resource.allocations;
     const float* data = y.data();

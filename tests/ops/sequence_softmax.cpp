@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_throws.hpp"
+#include "support/close.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
 #include "support/gradient.hpp"
@@ -7,6 +8,7 @@
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
+#include "support/same_bits.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
@@ -21,6 +23,7 @@
 using lod::LoD;
 using lod::LoDTensor;
 using namespace lod_test;
+using Nested = std::vector<std::vector<float>>;
 
 namespace {
 
@@ -28,21 +31,6 @@ template <class Executor, lod::LoDTensorLike X>
 auto softmax(const Executor& executor, const X& x, bool logarithm, int level = -1) {
   return logarithm ? lod::sequence_log_softmax(executor, x, {.level = level})
                    : lod::sequence_softmax(executor, x, {.level = level});
-}
-
-/// How far a number may be from the reference, in parts of the greater of it and 1.
-template <class T>
-constexpr double tolerance() {
-  return std::is_same_v<T, double>         ? 1e-13
-         : std::is_same_v<T, float>        ? 2e-6
-         : std::is_same_v<T, lod::float16> ? 1e-3
-                                           : 8e-3;
-}
-
-template <class T>
-bool close(T found, double expected, double allowed) {
-  const auto number = static_cast<double>(found);
-  return same_number(number, expected) || std::abs(number - expected) <= allowed * std::max(1.0, std::abs(expected));
 }
 
 /// Both softmaxes of x over the sequences of `level`, against the reference.
@@ -75,12 +63,6 @@ void check_softmax(const Executor& executor, const X& x, int level) {
     }
   }
 }
-
-LoDTensor<float> one_level(const std::vector<std::vector<float>>& sequences) {
-  return LoDTensor<float>::from_nested(sequences);
-}
-
-std::vector<float> numbers_of(const LoDTensor<float>& x) { return {x.values().begin(), x.values().end()}; }
 
 }  // namespace
 
@@ -132,9 +114,9 @@ TEST_CASE("sequence_softmax: lengths around those where the kernel takes another
 }
 
 TEST_CASE("sequence_softmax: neither large numbers nor small ones overflow") {
-  const auto x = one_level({{1000, 1000}, {-1000, -1000}, {0, -1000}, {3e38F, -3e38F}, {5}});
-  CHECK(numbers_of(lod::sequence_softmax(x)) == std::vector<float>{0.5, 0.5, 0.5, 0.5, 1, 0, 1, 0, 1});
-  const auto y = numbers_of(lod::sequence_log_softmax(x));
+  const auto x = LoDTensor<float>::from_nested(Nested{{1000, 1000}, {-1000, -1000}, {0, -1000}, {3e38F, -3e38F}, {5}});
+  CHECK(values_of(lod::sequence_softmax(x)) == std::vector<float>{0.5, 0.5, 0.5, 0.5, 1, 0, 1, 0, 1});
+  const auto y = values_of(lod::sequence_log_softmax(x));
   CHECK(y[4] == 0);
   CHECK(y[5] == -1000);  // where the softmax itself is 0
   CHECK(y[6] == 0);
@@ -144,10 +126,10 @@ TEST_CASE("sequence_softmax: neither large numbers nor small ones overflow") {
 
 TEST_CASE("sequence_softmax: -inf is a masked row; a column of nothing else gives 0, or stays -inf") {
   const float masked = -std::numeric_limits<float>::infinity();
-  const auto x = one_level({{masked, 2, masked, 2}, {masked, masked}, {masked}});
-  CHECK(numbers_of(lod::sequence_softmax(x)) == std::vector<float>{0, 0.5, 0, 0.5, 0, 0, 0});
+  const auto x = LoDTensor<float>::from_nested(Nested{{masked, 2, masked, 2}, {masked, masked}, {masked}});
+  CHECK(values_of(lod::sequence_softmax(x)) == std::vector<float>{0, 0.5, 0, 0.5, 0, 0, 0});
   const float log_half = std::log(0.5F);
-  const auto y = numbers_of(lod::sequence_log_softmax(x));
+  const auto y = values_of(lod::sequence_log_softmax(x));
   CHECK(y[0] == masked);
   CHECK(y[1] == doctest::Approx(log_half));
   CHECK(std::vector<float>(y.begin() + 4, y.end()) == std::vector<float>{masked, masked, masked});

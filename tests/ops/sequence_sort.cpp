@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_throws.hpp"
+#include "support/close.hpp"
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
@@ -120,7 +121,7 @@ TEST_CASE("sequence_sort, sequence_argsort: up, down, equal numbers in their ord
 }
 
 TEST_CASE("sequence_sort: NaN last either way, infinities, zeros of both signs in their order") {
-  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
   const float least = std::numeric_limits<float>::denorm_min();
   const std::vector<float> one = {0.F, nan, -1, -0.F, infinity, 2, -nan, -infinity, 0.F, -0.F, least, -least};
   for_each_type(FloatingTypes(), [&]<class T>(std::type_identity<T>) {

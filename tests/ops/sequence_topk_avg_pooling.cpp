@@ -29,7 +29,7 @@ using Numbers = std::vector<std::int64_t>;
 namespace {
 
 /// Matrices whose rows and columns are sequences.
-struct Batch {
+struct ChannelBatch {
   LoD rows;
   LoD columns;
   std::int64_t channels;
@@ -45,7 +45,7 @@ struct Batch {
 
 /// Small integers: the sums are exact, and the mean is rounded once.
 template <class T>
-std::vector<T> reference_pooling(const LoDTensor<T>& x, const Batch& batch, const Numbers& topks) {
+std::vector<T> reference_pooling(const LoDTensor<T>& x, const ChannelBatch& batch, const Numbers& topks) {
   std::vector<T> y;
   const Numbers rows = batch.rows.lengths(-1), columns = batch.columns.lengths(-1);
   std::size_t first = 0;
@@ -71,7 +71,7 @@ std::vector<T> reference_pooling(const LoDTensor<T>& x, const Batch& batch, cons
 }
 
 template <class T, class Executor>
-void check_pooling(Engine& engine, const Executor& executor, const Batch& batch, const Numbers& topks) {
+void check_pooling(Engine& engine, const Executor& executor, const ChannelBatch& batch, const Numbers& topks) {
   const auto x = small_integers<T>(engine, batch.lod(), {1});
   const auto y = lod::sequence_topk_avg_pooling(executor, x, batch.rows, batch.columns, topks, batch.channels);
   CHECK(y.lod() == batch.rows);
@@ -90,7 +90,7 @@ LoD random_columns(Engine& engine, std::size_t size) {
 }  // namespace
 
 TEST_CASE("sequence_topk_avg_pooling: two channels of two rows and three columns") {
-  const Batch batch{LoD::from_lengths({{2, 1}}), LoD::from_lengths({{3, 1}}), 2};
+  const ChannelBatch batch{LoD::from_lengths({{2, 1}}), LoD::from_lengths({{3, 1}}), 2};
   const auto x = LoDTensor<float>::from_values(batch.lod(), {},
                                                std::vector<float>{1, 3, 2,  //
                                                                   9, 7, 8,  //
@@ -125,8 +125,8 @@ TEST_CASE("sequence_topk_avg_pooling: the cases of PaddlePaddle's tests") {
 TEST_CASE("sequence_topk_avg_pooling: agrees with nested loops for every type and depth of the rows") {
   for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(8, 1, 5, [](Engine& engine, const Lengths& lengths) {
-      const Batch batch{LoD::from_lengths(lengths), random_columns(engine, lengths.back().size()),
-                        random_number(engine, 1, 3)};
+      const ChannelBatch batch{LoD::from_lengths(lengths), random_columns(engine, lengths.back().size()),
+                               random_number(engine, 1, 3)};
       for (const Numbers& topks : {Numbers{1}, Numbers{2, 3}, Numbers{40, 1}, Numbers{}}) {
         check_pooling<T>(engine, lod::CpuExecutor(2), batch, topks);
       }
@@ -136,7 +136,7 @@ TEST_CASE("sequence_topk_avg_pooling: agrees with nested loops for every type an
 
 TEST_CASE("sequence_topk_avg_pooling: slices, and x with more levels") {
   Engine engine(4);
-  const Batch batch{LoD::from_lengths({{2, 3, 1}}), LoD::from_lengths({{4, 2, 5}}), 2};
+  const ChannelBatch batch{LoD::from_lengths({{2, 3, 1}}), LoD::from_lengths({{4, 2, 5}}), 2};
   const auto x = small_integers<float>(engine, batch.lod(), {});
   const auto expected = lod::sequence_topk_avg_pooling(x, batch.rows, batch.columns, Numbers{1, 3}, 2);
   const auto part = lod::sequence_topk_avg_pooling(x.slice(1, 3), batch.rows.slice(1, 3), batch.columns.slice(1, 3),
@@ -151,7 +151,7 @@ TEST_CASE("sequence_topk_avg_pooling: batches without sequences, rows or columns
     Engine engine(1);
     check_pooling<float>(engine, executor, {LoD::from_lengths({{}}), LoD::from_lengths({{}}), 2}, {1, 2});
     check_pooling<float>(engine, executor, {LoD::from_lengths({{0, 0}}), LoD::from_lengths({{0, 3}}), 2}, {1, 2});
-    const Batch batch{LoD::from_lengths({{2, 0, 1}}), LoD::from_lengths({{0, 3, 0}}), 2};
+    const ChannelBatch batch{LoD::from_lengths({{2, 0, 1}}), LoD::from_lengths({{0, 3, 0}}), 2};
     check_pooling<float>(engine, executor, batch, {1, 2});
     const LoDTensor<float> x(batch.lod(), {}), dy(batch.rows, {4});
     CHECK(same_bits(lod::sequence_topk_avg_pooling_grad(executor, dy, x, batch.rows, batch.columns, Numbers{1, 2}, 2),
@@ -171,7 +171,7 @@ TEST_CASE("sequence_topk_avg_pooling: NaN counts only where nothing else is left
 
 TEST_CASE("sequence_topk_avg_pooling_grad: agrees with differences; of equal numbers the first counts") {
   for_each_random_lod(8, 1, 2, [](Engine& engine, const Lengths& lengths) {
-    const Batch batch{LoD::from_lengths(lengths), random_columns(engine, lengths.back().size()), 2};
+    const ChannelBatch batch{LoD::from_lengths(lengths), random_columns(engine, lengths.back().size()), 2};
     auto x = real_numbers<double>(engine, batch.lod(), {});
     if (x.rows() > 200) return;
     for (const Numbers& topks : {Numbers{1}, Numbers{2, 3, 9}}) {
@@ -198,7 +198,7 @@ TEST_CASE("sequence_topk_avg_pooling_grad: agrees with differences; of equal num
 
 TEST_CASE("sequence_topk_avg_pooling: the bits do not depend on threads; a second call allocates nothing") {
   Engine engine(2);
-  const Batch batch{giant_among_short(engine, 2000, 400), giant_among_short(engine, 2000, 300), 3};
+  const ChannelBatch batch{giant_among_short(engine, 2000, 400), giant_among_short(engine, 2000, 300), 3};
   const auto x = real_numbers<float>(engine, batch.lod(), {});
   const Numbers topks = {1, 3, 10};
   const auto expected =

@@ -2,6 +2,7 @@
 /// @file
 /// Batches of many short sequences: back ends take several of them at once, whatever their lengths. What they give must
 /// be what each sequence gives alone.
+#include "support/close.hpp"
 #include "support/executors.hpp"
 #include "support/random_batch.hpp"
 #include <lod/lod.hpp>
@@ -24,7 +25,6 @@ using namespace lod_test;
 
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 struct NamedLengths {
@@ -77,7 +77,7 @@ void for_each_batch(const Body& body) {
 
 /// The same bits; of NaNs any two are the same.
 template <class T>
-bool same_number(const T& a, const T& b) {
+bool same_or_nan(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0 || (a != a && b != b);
 }
 
@@ -92,7 +92,7 @@ void check_each_alone(const LoDTensor<T>& x, const F& f) {
       const auto alone = f(working_alone(executor), LoDTensor<T>::copy_of(x.slice(i, i + 1)));
       REQUIRE(together.values().end() - next >= std::ssize(alone.values()));
       CHECK(std::ranges::equal(alone.values(), std::span(next, alone.values().size()),
-                               [](const auto& a, const auto& b) { return same_number(a, b); }));
+                               [](const auto& a, const auto& b) { return same_or_nan(a, b); }));
       next += std::ssize(alone.values());
     }
     CHECK(next == together.values().end());
@@ -124,7 +124,7 @@ TEST_CASE("sequence_max_pool: of many short sequences each has the row that it h
         const auto sequence = x.slice(i, i + 1);
         const auto alone = lod::sequence_max_pool(working_alone(executor), sequence);
         const std::int64_t row = alone.index.data()[0];
-        CHECK(same_number(top.values.data()[i], alone.values.data()[0]));
+        CHECK(same_or_nan(top.values.data()[i], alone.values.data()[0]));
         CHECK(top.index.data()[i] == (row < 0 ? -1 : sequence.first_row() + row));
       }
     });
@@ -143,7 +143,7 @@ TEST_CASE_TEMPLATE("sequence_softmax, sequence_log_softmax: of many short sequen
       auto in_place = x;
       lod::sequence_softmax_into(executor, in_place, in_place);
       CHECK(std::ranges::equal(y.values(), in_place.values(),
-                               [](const auto& a, const auto& b) { return same_number(a, b); }));
+                               [](const auto& a, const auto& b) { return same_or_nan(a, b); }));
     });
   });
 }
@@ -161,7 +161,7 @@ TEST_CASE("sequence_pad, sequence_unpad: many short sequences, from both sides, 
           const std::size_t before = side == lod::Side::LEFT ? block.size() - rows.size() : 0;
           for (std::size_t k = 0; k < block.size(); ++k) {
             const bool kept = k >= before && k < before + rows.size();
-            CHECK(same_number(block[k], kept ? rows[k - before] : 9.0F));
+            CHECK(same_or_nan(block[k], kept ? rows[k - before] : 9.0F));
           }
         }
         CHECK(same_bits(lod::sequence_unpad(executor, padded.dense, padded.lengths, {.side = side}), x));

@@ -8,6 +8,7 @@
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
+#include "support/same_bits.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
@@ -25,14 +26,6 @@ using Numbers = std::vector<std::int64_t>;
 
 namespace {
 
-Numbers numbers_of(const LoDTensor<std::int64_t>& x) { return {x.values().begin(), x.values().end()}; }
-
-Mask random_mask(Engine& engine, std::int64_t size) {
-  Mask mask;
-  for (std::int64_t i = 0; i < size; ++i) mask.push_back(random_number(engine, 0, 1) == 1);
-  return mask;
-}
-
 template <class T>
 Tree<T> part(const std::vector<Tree<T>>& sequences, const Mask& mask, bool kept) {
   Tree<T> chosen;
@@ -47,15 +40,15 @@ Tree<T> part(const std::vector<Tree<T>>& sequences, const Mask& mask, bool kept)
 TEST_CASE("split_lod_tensor: the worked examples of PaddlePaddle's tests") {
   const auto x = counted_rows({{3, 6, 1}});
   const auto [in_true, in_false] = lod::split_lod_tensor(x, {false, true, false});
-  CHECK(numbers_of(in_true) == Numbers{3, 4, 5, 6, 7, 8});
+  CHECK(values_of(in_true) == Numbers{3, 4, 5, 6, 7, 8});
   CHECK(in_true.lod() == LoD::from_lengths({{6}}));
-  CHECK(numbers_of(in_false) == Numbers{0, 1, 2, 9});
+  CHECK(values_of(in_false) == Numbers{0, 1, 2, 9});
   CHECK(in_false.lod() == LoD::from_lengths({{3, 1}}));
 
   const auto rows = counted_rows({}, 10);
   const auto branches = lod::split_lod_tensor(rows, Numbers{0, 0, 1, 1, 1, 1, 0, 0, 0, 0});
-  CHECK(numbers_of(branches.in_true) == Numbers{2, 3, 4, 5});
-  CHECK(numbers_of(branches.in_false) == Numbers{0, 1, 6, 7, 8, 9});
+  CHECK(values_of(branches.in_true) == Numbers{2, 3, 4, 5});
+  CHECK(values_of(branches.in_false) == Numbers{0, 1, 6, 7, 8, 9});
   CHECK(branches.in_true.levels() == 0);
 }
 
@@ -121,7 +114,7 @@ TEST_CASE("merge_lod_tensor: branches that changed what their sequences hold") {
   // Rows, one a sequence.
   const auto rows = lod::merge_lod_tensor(lod::sequence_pool(in_true, lod::PoolType::SUM),
                                           lod::sequence_pool(in_false, lod::PoolType::FIRST), mask);
-  CHECK(numbers_of(rows) == Numbers{0, 33, 0, 9});
+  CHECK(values_of(rows) == Numbers{0, 33, 0, 9});
   // Rows under the levels above them.
   CHECK(lod::merge_lod_tensor(rows.slice(1, 3), lod::select(rows, {0, 3}), mask,
                               {.level = 1, .lod = LoD::from_lengths({{1, 3}})})

@@ -60,13 +60,6 @@ std::vector<Tree<T>> reference_steps(const Tree<T>& batch, int level) {
   return steps;
 }
 
-/// A random tensor of these lengths; of up to six plain rows, where there is no level.
-template <class T>
-LoDTensor<T> random_tensor(Engine& engine, const Lengths& lengths, std::int64_t row_size) {
-  return lengths.empty() ? small_integers<T>(engine, {random_number(engine, 0, 6), row_size})
-                         : small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-}
-
 }  // namespace
 
 TEST_CASE("TensorArray: reads, writes, grows") {

@@ -7,6 +7,7 @@
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/reference.hpp"
+#include "support/same_bits.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
@@ -25,8 +26,6 @@ using Numbers = std::vector<std::int64_t>;
 
 namespace {
 
-Numbers numbers_of(const LoDTensor<std::int64_t>& x) { return {x.values().begin(), x.values().end()}; }
-
 /// Checks a result against comparing every sequence with all that came before.
 template <class T, class X>
 void check_unique(const lod::UniqueSequences<T>& y, const X& x) {
@@ -43,8 +42,8 @@ void check_unique(const lod::UniqueSequences<T>& y, const X& x) {
     ++counts[static_cast<std::size_t>(index.back())];
   }
   check_tree(y.values, x.levels(), expected);
-  CHECK(numbers_of(y.index) == index);
-  CHECK(numbers_of(y.counts) == counts);
+  CHECK(values_of(y.index) == index);
+  CHECK(values_of(y.counts) == counts);
   CHECK(same_bits(lod::select(y.values, y.index), x));
 }
 
@@ -54,8 +53,8 @@ TEST_CASE("unique_sequences: in the order of first occurrences, told apart by ev
   const auto x = LoDTensor<int>::from_nested(std::vector<std::vector<std::vector<int>>>{
       {{1, 2}, {3}}, {{1}, {2, 3}}, {}, {{1, 2}, {3}}, {{}}, {}, {{}, {}}, {{1, 2, 3}}});
   const auto y = lod::unique_sequences(x);
-  CHECK(numbers_of(y.index) == Numbers{0, 1, 2, 0, 3, 2, 4, 5});
-  CHECK(numbers_of(y.counts) == Numbers{2, 1, 2, 1, 1, 1});
+  CHECK(values_of(y.index) == Numbers{0, 1, 2, 0, 3, 2, 4, 5});
+  CHECK(values_of(y.counts) == Numbers{2, 1, 2, 1, 1, 1});
   check_unique(y, x);
   const auto rows = LoDTensor<int>::from_nested(std::vector<int>{7, 5, 7, 7});
   check_unique(lod::unique_sequences(rows), rows);
@@ -82,7 +81,7 @@ TEST_CASE("unique_sequences: agrees with comparing all with all, for slices of e
 TEST_CASE("unique_sequences: bits count, so that 0 and -0 differ and a NaN equals itself") {
   const float nan = std::nanf("");
   const auto x = LoDTensor<float>::from_nested(std::vector<float>{0, nan, -0.0f, 0, nan});
-  CHECK(numbers_of(lod::unique_sequences(x).index) == Numbers{0, 1, 2, 0, 1});
+  CHECK(values_of(lod::unique_sequences(x).index) == Numbers{0, 1, 2, 0, 1});
 }
 
 TEST_CASE("unique_sequences: no sequences, empty ones only, and rows without elements") {
@@ -93,7 +92,7 @@ TEST_CASE("unique_sequences: no sequences, empty ones only, and rows without ele
     CHECK(y.values.row_shape() == x.row_shape());
   }
   const LoDTensor<float> narrow(LoD::from_lengths({{2, 1, 2}}), {0});
-  CHECK(numbers_of(lod::unique_sequences(narrow).index) == Numbers{0, 1, 0});
+  CHECK(values_of(lod::unique_sequences(narrow).index) == Numbers{0, 1, 0});
   const LoDTensor<float> none({0, 2});
   CHECK(lod::unique_sequences(none).values.shape() == none.shape());
 }
@@ -159,8 +158,8 @@ TEST_CASE("unique_sequences: views as outputs must have the shape and the levels
       [&] { lod::unique_sequences_into(executor, x, values.view(), index.view(), three.view()); },
       "and the levels of the result", index);
   lod::unique_sequences_into(executor, x, values.view(), index.view(), counts.view());
-  CHECK(numbers_of(index) == Numbers{0, 1, 0});
-  CHECK(numbers_of(counts) == Numbers{2, 1});
+  CHECK(values_of(index) == Numbers{0, 1, 0});
+  CHECK(values_of(counts) == Numbers{2, 1});
   CHECK(same_bits(values, x.slice(0, 2)));
 }
 

@@ -56,6 +56,21 @@ lod::LoDTensor<T> small_integers(Engine& engine, const lod::Shape& shape) {
   return x;
 }
 
+/// A batch of these lengths; of up to six plain rows, where there is no level.
+template <class T>
+lod::LoDTensor<T> random_tensor(Engine& engine, const std::vector<std::vector<std::int64_t>>& lengths,
+                                std::int64_t row_size) {
+  return lengths.empty() ? small_integers<T>(engine, {random_number(engine, 0, 6), row_size})
+                         : small_integers<T>(engine, lod::LoD::from_lengths(lengths), {row_size});
+}
+
+/// As many bools.
+inline std::vector<bool> random_mask(Engine& engine, std::int64_t size) {
+  std::vector<bool> mask;
+  for (std::int64_t i = 0; i < size; ++i) mask.push_back(random_number(engine, 0, 1) == 1);
+  return mask;
+}
+
 /// Real numbers between -4 and 4.
 template <class T>
 void fill_real(Engine& engine, lod::LoDTensor<T>& x) {
@@ -72,6 +87,14 @@ template <class T>
 lod::LoDTensor<T> real_numbers(Engine& engine, const lod::Shape& shape) {
   lod::LoDTensor<T> x(shape);
   fill_real(engine, x);
+  return x;
+}
+
+/// Real numbers between -1 and 1, as weights are.
+template <class T>
+lod::LoDTensor<T> small_reals(Engine& engine, const lod::Shape& shape) {
+  auto x = real_numbers<T>(engine, shape);
+  for (T& number : x.values()) number = static_cast<T>(static_cast<double>(number) / 4);
   return x;
 }
 

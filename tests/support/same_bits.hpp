@@ -6,8 +6,16 @@
 #include <lod/any_tensor.hpp>
 
 #include <cstring>
+#include <vector>
 
 namespace lod_test {
+
+/// The values of a tensor or a view, row by row, to be compared with a list.
+template <class X>
+auto values_of(const X& x) {
+  const auto view = x.view();
+  return std::vector<typename X::value_type>(view.data(), view.data() + view.values().size());
+}
 
 /// The same bits, NaNs included, and the same levels.
 template <class A, class B>
