@@ -54,6 +54,10 @@ struct Block {
   std::int64_t term_stride;
 };
 
+#ifdef __CUDACC__  // it hands the pragma on, but says that it does not know it
+#  pragma nv_diagnostic push
+#  pragma nv_diag_suppress 1675
+#endif
 /// rows x (vectors * lanes) sums of `count` products each, in registers. The columns of b lie side by side.
 template <std::int64_t rows, std::int64_t vectors, class A>
 inline void multiply_registers(const Block<A>& a, const Block<A>& b, std::int64_t count, A* tile) noexcept {
@@ -82,6 +86,9 @@ inline void multiply_registers(const Block<A>& a, const Block<A>& b, std::int64_
     for (std::int64_t v = 0; v < vectors; ++v) sums[row][v].store_aligned(tile + (row * 2 + v) * width);
   }
 }
+#ifdef __CUDACC__
+#  pragma nv_diagnostic pop
+#endif
 
 /// The product of two operands, m x k and k x n, in numbers of type A.
 template <class A, class Left, class Right>

@@ -64,8 +64,15 @@ struct IdVectors {
         result |= std::uint64_t{static_cast<std::uint32_t>(_mm256_movemask_epi8(bytes))} << k;
       }
     } else {
+#  ifdef __CUDACC__  // it hands the pragma on, but says that it does not know it
+#    pragma nv_diagnostic push
+#    pragma nv_diag_suppress 1675
+#  endif
 #  pragma GCC unroll 16
       for (std::int64_t k = 0; k < mask_rows; k += ids) result |= std::uint64_t{bits(lanes(k))} << k;
+#  ifdef __CUDACC__
+#    pragma nv_diagnostic pop
+#  endif
     }
     return result;
   }
