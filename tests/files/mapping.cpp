@@ -239,6 +239,35 @@ TEST_CASE("File: a slice of a large file touches its own pages only") {
   CHECK(resident < 4096);  // KiB, of 100 MiB
 }
 
+TEST_CASE("File: large values, whose pages a second thread finds, are loaded the same, and what is wrong with them") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x";
+  // Neither the values nor the memory end at a page.
+  lod::LoDTensor<std::int64_t> x({(std::int64_t{5} << 19) + 3});
+  std::iota(x.values().begin(), x.values().end(), 0);
+  lod::save(path, {{"x", x}});
+  using X = lod::LoDTensor<std::int64_t>;
+  CHECK(same_bits(lod::load<X>(path, "x"), x));
+  CountingResource resource;
+  CHECK(same_bits(lod::load<X>(path, "x", &resource), x));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 3; ++t) threads.emplace_back([&] { wrong += !same_bits(lod::load<X>(path, "x"), x); });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+
+  const lod::File file = lod::File::open(path);
+  {
+    std::fstream damaged(path, std::ios::in | std::ios::out | std::ios::binary);
+    damaged.seekp(20000000);
+    damaged.put('\x55');
+  }
+  CHECK_THROWS_AS(file.load<X>("x", &resource), lod::ParseError);
+  std::filesystem::resize_file(path, 300000);
+  CHECK_THROWS_AS(file.load<X>("x", &resource), lod::ParseError);
+  CHECK(resource.live == 0);
+}
+
 TEST_CASE("File: threads read at the same time, from one file and from copies of it") {
   const TemporaryFolder folder;
   const auto x = counted();

@@ -52,6 +52,8 @@ class AtomicFile {
   /// Appends `size` bytes, all of them. Throws std::system_error.
   void write(const void* bytes, std::size_t size) {
     write_all(bytes, size, [this](const void* from, std::size_t left) { return ::write(file_, from, left); });
+    end_ += size;
+    start_transfer();
   }
   /// Writes over `size` bytes from byte `offset` on, which are there already. Throws std::system_error.
   void overwrite(std::uint64_t offset, const void* bytes, std::size_t size) {
@@ -130,6 +132,18 @@ class AtomicFile {
     }
   }
 
+  /// Has the system begin to bring to the disk what was written, a large piece at a time: `commit()` would else find
+  /// the disk idle and wait for all of it. An error here is one that `commit()` finds too.
+  void start_transfer() noexcept {
+#ifdef SYNC_FILE_RANGE_WRITE
+    constexpr std::uint64_t piece = std::uint64_t{4} << 20;
+    if (end_ - transferred_ < piece) return;
+    const auto size = static_cast<::off64_t>(end_ - transferred_);
+    ::sync_file_range(file_, static_cast<::off64_t>(transferred_), size, SYNC_FILE_RANGE_WRITE);
+    transferred_ = end_;
+#endif
+  }
+
   std::string next_name() const {
     static std::atomic<std::uint64_t> number = 0;
     // Not of the name of the file, which may be as long as names can be.
@@ -167,6 +181,8 @@ class AtomicFile {
   std::string path_;
   std::string temporary_;  // none, while the file has no name
   int file_ = -1;
+  std::uint64_t end_ = 0;
+  std::uint64_t transferred_ = 0;  // up to here, the system has been told to bring the bytes to the disk
 };
 
 }  // namespace lod::detail

@@ -135,8 +135,8 @@ class File {
   /// @}
 
   /// A variable in memory of its own, whose values come from `resource`; its checksums are verified on the way. One
-  /// pass. X is LoDTensor<T> or AnyLoDTensor, SelectedRows<T> or AnySelectedRows, std::vector<LoDTensor<T>> or
-  /// std::vector<AnyLoDTensor>.
+  /// pass, while a second thread has the system find the pages of values from 16 MiB on. X is LoDTensor<T> or
+  /// AnyLoDTensor, SelectedRows<T> or AnySelectedRows, std::vector<LoDTensor<T>> or std::vector<AnyLoDTensor>.
   template <class X>
   X load(std::string_view name, std::pmr::memory_resource* resource = Cpu::default_resource()) const {
     return load_as(detail::ElementType<X>(), name, resource);

@@ -12,6 +12,7 @@
 #include <lod/error.hpp>
 #include <lod/io/file_format.hpp>
 #include <lod/io/file_index.hpp>
+#include <lod/io/populated_memory.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/reference.hpp>
 #include <lod/shape.hpp>
@@ -265,7 +266,10 @@ inline AnyLoDTensor VariableReader::load(std::size_t i, std::pmr::memory_resourc
   }
   LoD lod = checked_lod(i, offsets, std::move(memory));
   AnyLoDTensor loaded(data_type(), std::move(lod), row_shape(i), uninitialized, rows(i), resource);
-  read(stored.values, {.tensor = i}, loaded.mutable_bytes());
+  {
+    const PopulatedMemory populated(loaded.mutable_bytes());
+    read(stored.values, {.tensor = i}, loaded.mutable_bytes());
+  }
   check_bools(i, loaded.bytes(), stored.values.begin);
   return loaded;
 }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup files
+/// New memory that is about to be filled from a file.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <system_error>
+#include <thread>
+
+namespace lod::detail {
+
+/// For as long as this lives, a thread of its own has the system find the pages of a large block of new memory, from
+/// front to back: the system clears each page at its first touch, which takes longer than to copy a file's bytes there.
+/// Whoever fills the block meanwhile need not wait for the thread, and finds the same bytes without it. Nothing for
+/// small blocks, on one processor, and where the system cannot do it.
+class PopulatedMemory {
+ public:
+  explicit PopulatedMemory([[maybe_unused]] std::span<std::byte> block) {
+#ifdef MADV_POPULATE_WRITE
+    constexpr std::size_t large = std::size_t{16} << 20;
+    if (block.size() < large || std::thread::hardware_concurrency() < 2) return;
+    try {
+      thread_ = std::thread([this, block] { populate(block); });
+    } catch (const std::system_error&) {
+      // No thread is to be had: who fills the block touches its pages first.
+    }
+#endif
+  }
+  PopulatedMemory(const PopulatedMemory&) = delete;
+  PopulatedMemory& operator=(const PopulatedMemory&) = delete;
+  ~PopulatedMemory() {
+    ends_.store(true, std::memory_order_relaxed);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+#ifdef MADV_POPULATE_WRITE
+  void populate(std::span<std::byte> block) const noexcept {
+    constexpr std::uintptr_t piece = std::uintptr_t{8} << 20;
+    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto first = reinterpret_cast<std::uintptr_t>(block.data());
+    // Whole pages alone: those at the ends are also others'.
+    const std::uintptr_t end = (first + block.size()) / page * page;
+    for (std::uintptr_t begin = (first + page - 1) / page * page; begin < end; begin += piece) {
+      if (ends_.load(std::memory_order_relaxed)) return;
+      const std::size_t size = std::min(piece, end - begin);
+      if (::madvise(reinterpret_cast<void*>(begin), size, MADV_POPULATE_WRITE) != 0) return;
+    }
+  }
+#endif
+
+  std::atomic<bool> ends_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lod::detail
