@@ -169,6 +169,22 @@ TEST_CASE("sequence_sort, sequence_topk: lengths at which the kernel takes anoth
   for_each_type(Types<bool, std::uint32_t, std::uint64_t, float, double>(), check);
 }
 
+TEST_CASE("sequence_sort, sequence_topk: sequences of every length up to those sorted by radix, most numbers equal") {
+  std::vector<std::int64_t> lengths(140);
+  std::iota(lengths.begin(), lengths.end(), 0);
+  for_each_type(Types<bool, std::int32_t, std::int64_t, float, double>(), [&]<class T>(std::type_identity<T>) {
+    Engine engine(7);
+    LoDTensor<T> x(LoD::from_lengths({lengths}), {});
+    // Also the greatest and the least key that there are.
+    constexpr T numbers[] = {0, 1, std::numeric_limits<T>::max(), std::numeric_limits<T>::lowest()};
+    for (T& number : x.values()) number = numbers[random_number(engine, 0, 3)];
+    for_each_executor([&](const auto& executor) {
+      for (const bool descending : {false, true}) check_sort(executor, x, {.descending = descending});
+      for (const std::int64_t k : {1, 8, 70}) check_topk(executor, x, k, 0);
+    });
+  });
+}
+
 TEST_CASE("sequence_sort, sequence_topk: batches without sequences, of empty ones only") {
   for_each_executor([](const auto& executor) {
     for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}}) {

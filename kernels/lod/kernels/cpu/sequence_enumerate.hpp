@@ -10,9 +10,10 @@
 #include <lod/ops/sequence_enumerate.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -29,8 +30,28 @@ struct SequenceEnumerate<InlineCpu> {
       if (begin == end) return;
       const Windows<T> windows{x, sequences, window, pad_value};
       cpu::LineWriter<T> to(output, y + begin * window);
+      switch (window) {
+        case 1:
+          return windows.write_short(Fixed<1>(), begin, end, to);
+        case 2:
+          return windows.write_short(Fixed<2>(), begin, end, to);
+        case 3:
+          return windows.write_short(Fixed<3>(), begin, end, to);
+        case 4:
+          return windows.write_short(Fixed<4>(), begin, end, to);
+        case 5:
+          return windows.write_short(Fixed<5>(), begin, end, to);
+        case 6:
+          return windows.write_short(Fixed<6>(), begin, end, to);
+        case 7:
+          return windows.write_short(Fixed<7>(), begin, end, to);
+        case 8:
+          return windows.write_short(Fixed<8>(), begin, end, to);
+        default:
+          break;
+      }
       if (window <= cpu::LineWriter<T>::room) {
-        windows.write_short(begin, end, to);
+        windows.write_short(window, begin, end, to);
       } else {
         windows.write_long(begin, end, to);
       }
@@ -38,31 +59,57 @@ struct SequenceEnumerate<InlineCpu> {
   }
 
  private:
-  /// Both functions write the windows of rows [begin, end), which are some.
+  /// A width of windows that is known when the loops over it are compiled.
+  template <std::int64_t width>
+  using Fixed = std::integral_constant<std::int64_t, width>;
+
+  /// The functions write the windows of rows [begin, end), which are some.
   template <class T>
   struct Windows {
-    /// As many windows at a time as there is room for: in whole blocks that run into the next window, and what is
-    /// behind the end of a sequence by a mask, so that nobody asks for a number of ids.
-    void write_short(std::int64_t begin, std::int64_t end, cpu::LineWriter<T>& to) const {
-      const std::int64_t rows = sequences.rows(), some = cpu::LineWriter<T>::room / window;
-      // Blocks of ids may be read from the rows before this one.
-      const std::int64_t readable = rows + 1 - (window + block - 1) / block * block;
-      for (std::int64_t i = cpu::sequence_of(sequences, begin), row = begin; row < end; ++i) {
-        const std::int64_t last = sequences.begin(i + 1);
-        for (std::int64_t stop = 0; row < std::min(last, end); row = stop) {
-          stop = std::min({row + some, last, end});
-          T* const out = to.place();
-          if (stop > readable) {
-            write_rows(row, stop, last, out);
-          } else if (stop + window - 1 <= last) {
-            for (std::int64_t k = row; k < stop; ++k) {
-              copy_blocks(k, out + (k - row) * window, [](const Block& ids, std::int64_t) { return ids; });
-            }
-          } else {
-            write_padded_blocks(row, stop, last, out);
-          }
-          to.advance((stop - row) * window);
+    /// As many windows at a time as there is room for: first as if there were one sequence, so that nobody asks where
+    /// a window ends, then what stands behind the end of each sequence.
+    template <std::int64_t width>
+    void write_short(Fixed<width>, std::int64_t begin, std::int64_t end, cpu::LineWriter<T>& to) const {
+      constexpr std::int64_t some = cpu::LineWriter<T>::room / width;
+      const std::int64_t rows = sequences.rows();
+      for (std::int64_t i = cpu::sequence_of(sequences, begin), row = begin; row < end;) {
+        const std::int64_t stop = std::min(row + some, end), whole = std::min(stop, rows - width + 1);
+        T* const out = to.place();
+        std::int64_t at = row;
+        for (; at < whole; ++at)
+          std::memcpy(out + (at - row) * width, x + at, sizeof(T) * static_cast<std::size_t>(width));
+        for (; at < stop; ++at) cpu::copy(x + at, rows - at, out + (at - row) * width);
+        for (;; ++i) {
+          write_pads<width>(i, row, stop, out);
+          if (sequences.begin(i + 1) >= stop) break;
         }
+        to.advance((stop - row) * width);
+        row = stop;
+      }
+    }
+    /// The same, in whole blocks that run into the next window.
+    void write_short(std::int64_t width, std::int64_t begin, std::int64_t end, cpu::LineWriter<T>& to) const {
+      const std::int64_t some = cpu::LineWriter<T>::room / width, rows = sequences.rows();
+      // Blocks of ids may be read from the rows before this one.
+      const std::int64_t readable = rows + 1 - (width + block - 1) / block * block;
+      T pads[static_cast<std::size_t>(block)];
+      std::fill_n(pads, block, pad_value);
+      for (std::int64_t i = cpu::sequence_of(sequences, begin), row = begin; row < end;) {
+        const std::int64_t first = row, stop = std::min(row + some, end);
+        T* out = to.place();
+        for (;; ++i) {
+          const std::int64_t last = sequences.begin(i + 1);
+          for (; row < std::min(last, stop); ++row, out += width) {
+            if (row < readable) {
+              for (std::int64_t at = 0; at < width; at += block) std::memcpy(out + at, x + row + at, sizeof pads);
+            } else {
+              cpu::copy(x + row, std::min(width, rows - row), out);
+            }
+            for (std::int64_t at = last - row; at < width; at += block) std::memcpy(out + at, pads, sizeof pads);
+          }
+          if (last >= stop) break;
+        }
+        to.advance((stop - first) * width);
       }
     }
 
@@ -89,47 +136,22 @@ struct SequenceEnumerate<InlineCpu> {
     T pad_value;
 
    private:
-    using Block = xsimd::batch<std::uint8_t>;
-    static constexpr auto block_bytes = static_cast<std::int64_t>(Block::size);
-    static constexpr auto sizeof_id = static_cast<std::int64_t>(sizeof(T));
-    static constexpr std::int64_t block = block_bytes / sizeof_id;
-
-    /// The ids from a row on; change(ids, at) gives what is written for those from number `at` on.
-    template <class Change>
-    void copy_blocks(std::int64_t row, T* out, const Change& change) const {
-      std::int64_t at = 0;
-      do {
-        const Block ids = Block::load_unaligned(reinterpret_cast<const std::uint8_t*>(x + row + at));
-        change(ids, at).store_unaligned(reinterpret_cast<std::uint8_t*>(out + at));
-        at += block;
-      } while (at < window);
-    }
-
-    void write_padded_blocks(std::int64_t row, std::int64_t stop, std::int64_t last, T* out) const {
-      // From byte block_bytes - n on, the mask of n bytes.
-      alignas(64) static constexpr auto masks = [] {
-        std::array<std::uint8_t, 2 * Block::size> bytes{};
-        for (std::size_t i = 0; i < Block::size; ++i) bytes[i] = 0xFF;
-        return bytes;
-      }();
-      alignas(64) T numbers[static_cast<std::size_t>(block)];
-      cpu::fill(numbers, block, pad_value);
-      const Block pads = Block::load_aligned(reinterpret_cast<const std::uint8_t*>(numbers));
-      for (; row < stop; ++row, out += window) {
-        copy_blocks(row, out, [&](const Block& ids, std::int64_t at) {
-          const std::int64_t left = std::clamp<std::int64_t>(last - row - at, 0, block) * sizeof_id;
-          return pads ^ ((pads ^ ids) & Block::load_unaligned(masks.data() + (block_bytes - left)));
-        });
+    /// What stands behind the end of sequence i in the windows of rows [row, stop).
+    template <std::int64_t width>
+    void write_pads(std::int64_t i, std::int64_t row, std::int64_t stop, T* out) const {
+      const std::int64_t last = sequences.begin(i + 1), first = std::max({last - width + 1, sequences.begin(i), row});
+      const auto write = [&](std::int64_t left) {  // in the window of the row from which so many are left
+        for (std::int64_t at = left; at < width; ++at) out[(last - left - row) * width + at] = pad_value;
+      };
+      if (first == last - width + 1 && last <= stop) {  // most sequences: loops without conditions
+        for (std::int64_t left = 1; left < width; ++left) write(left);
+      } else {
+        for (std::int64_t at = first; at < std::min(last, stop); ++at) write(last - at);
       }
     }
 
-    void write_rows(std::int64_t row, std::int64_t stop, std::int64_t last, T* out) const {
-      for (; row < stop; ++row, out += window) {
-        const std::int64_t left = std::min(window, last - row);
-        cpu::copy(x + row, left, out);
-        cpu::fill(out + left, window - left, pad_value);
-      }
-    }
+    /// Blocks are of 32 bytes.
+    static constexpr std::int64_t block = 32 / static_cast<std::int64_t>(sizeof(T));
   };
 };
 

@@ -52,9 +52,12 @@ inline std::int64_t sort_key(T number, bool descending) noexcept {
 class NarrowEntry {
  public:
   static constexpr int key_bits = 32;
+  static constexpr bool has_whole_order = true;
   NarrowEntry() = default;
   NarrowEntry(std::int64_t key, std::int64_t row) noexcept : number_(key * (std::int64_t{1} << 32) + row) {}
   std::int64_t row() const noexcept { return number_ & 0xffffffff; }
+  /// Orders entries as `<` does.
+  std::int64_t order() const noexcept { return number_; }
   std::uint64_t unsigned_key() const noexcept { return (static_cast<std::uint64_t>(number_) >> 32) ^ 0x80000000u; }
   friend bool operator<(NarrowEntry a, NarrowEntry b) noexcept { return a.number_ < b.number_; }
 
@@ -64,9 +67,12 @@ class NarrowEntry {
 class WideEntry {
  public:
   static constexpr int key_bits = 64;
+  static constexpr bool has_whole_order = false;
   WideEntry() = default;
   WideEntry(std::int64_t key, std::int64_t row) noexcept : key_(key), row_(row) {}
   std::int64_t row() const noexcept { return row_; }
+  /// Orders entries as `<` does, but for those of equal keys.
+  std::int64_t order() const noexcept { return key_; }
   std::uint64_t unsigned_key() const noexcept { return static_cast<std::uint64_t>(key_) ^ (std::uint64_t{1} << 63); }
   friend bool operator<(const WideEntry& a, const WideEntry& b) noexcept {
     return (a.key_ < b.key_) | ((a.key_ == b.key_) & (a.row_ < b.row_));
@@ -108,27 +114,94 @@ Entry* radix_sort(Entry* entries, Entry* scratch, std::int64_t count) noexcept {
   return entries;
 }
 
-/// Up to so many entries, counting how many are less than each is the quickest way to sort them: nothing to guess.
-inline constexpr std::int64_t counted_rows = 32;
+/// Up to so many entries, counting how many are less than each is the quickest way to sort them: nothing to guess, and
+/// vectors compare several at a time, where they have enough lanes.
+inline constexpr auto order_lanes = static_cast<std::int64_t>(xsimd::batch<std::int64_t>::size);
+inline constexpr bool counts_by_vectors = order_lanes >= 4;
+template <class Entry>
+inline constexpr std::int64_t counted_rows = counts_by_vectors
+                                                 ? std::min<std::int64_t>(127, (Entry::has_whole_order ? 32 : 16) *
+                                                                                   order_lanes)
+                                                 : 32;
 /// From so many on, radix sort is quicker than comparing; from so many on with long digits, which take fewer passes.
 inline constexpr std::int64_t radix_rows = 128;
 inline constexpr std::int64_t long_digit_rows = 8192;
 
+/// count + 1 in the lanes where `condition` holds.
+inline xsimd::batch<std::int64_t> count_where(const xsimd::batch<std::int64_t>::batch_bool_type& condition,
+                                              const xsimd::batch<std::int64_t>& count) noexcept {
+#ifdef __AVX512F__
+  return choose(condition, count + xsimd::batch<std::int64_t>(1), count);
+#else  // a lane that is true is -1
+  return count - __builtin_bit_cast(xsimd::batch<std::int64_t>, condition);
+#endif
+}
+/// ranks[i] = how many of `count` numbers are less than number i, or equal to it and before it, for the numbers of so
+/// many vectors from `first` on. Where no two are equal, `distinct`, that is asked less for.
+template <std::size_t vectors, bool distinct>
+inline void count_less(const std::int64_t* numbers, std::int64_t count, std::int64_t first,
+                       std::int64_t* ranks) noexcept {
+  using V = xsimd::batch<std::int64_t>;
+  alignas(64) static constexpr std::int64_t places[] = {0, 1, 2, 3, 4, 5, 6, 7};
+  V mine[vectors], place[vectors], rank[vectors];
+  for (std::size_t v = 0; v < vectors; ++v) {
+    const std::int64_t begin = first + static_cast<std::int64_t>(v) * order_lanes;
+    mine[v] = V::load_unaligned(numbers + begin);
+    place[v] = V::load_aligned(places) + V(begin);
+    rank[v] = V(0);
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    const V number(numbers[i]);
+    for (std::size_t v = 0; v < vectors; ++v) {
+      auto before = number < mine[v];
+      if constexpr (!distinct) before = before | ((number == mine[v]) & (V(i) < place[v]));
+      rank[v] = count_where(before, rank[v]);
+    }
+  }
+  for (std::size_t v = 0; v < vectors; ++v) {
+    rank[v].store_unaligned(ranks + first + static_cast<std::int64_t>(v) * order_lanes);
+  }
+}
+
+/// scratch[rank] = entry, for entries whose rows ascend.
+template <class Entry>
+void sort_by_ranks(const Entry* entries, Entry* scratch, std::int64_t count) noexcept {
+  if constexpr (counts_by_vectors) {
+    constexpr std::int64_t lanes = order_lanes, room = counted_rows<Entry> + 4 * lanes;
+    constexpr bool distinct = Entry::has_whole_order;
+    alignas(64) std::int64_t numbers[static_cast<std::size_t>(room)], ranks[static_cast<std::size_t>(room)];
+    for (std::int64_t i = 0; i < count; ++i) numbers[i] = entries[i].order();
+    // Few are counted with some that are not there, the greatest of all: so the steps are always as many.
+    constexpr std::int64_t few = 8;
+    if (count <= few) {
+      std::fill_n(numbers + count, few, std::numeric_limits<std::int64_t>::max());
+      count_less<few / lanes, distinct>(numbers, few, 0, ranks);
+    } else {
+      for (std::int64_t first = 0; first < count; first += 4 * lanes) {
+        count_less<4, distinct>(numbers, count, first, ranks);
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) scratch[ranks[i]] = entries[i];
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::int64_t rank = 0;
+      for (std::int64_t k = 0; k < count; ++k) rank += entries[k] < entries[i];
+      scratch[rank] = entries[i];
+    }
+  }
+}
+
 /// Sorts entries whose rows ascend. Returns where they are: in `entries`, or in `scratch`, which is for as many.
 template <class Entry>
 Entry* sort_entries(Entry* entries, Entry* scratch, std::int64_t count) noexcept {
+  if (count <= counted_rows<Entry>) {
+    sort_by_ranks(entries, scratch, count);
+    return scratch;
+  }
   if (count >= long_digit_rows) return radix_sort<11>(entries, scratch, count);
   if (count >= radix_rows) return radix_sort<8>(entries, scratch, count);
-  if (count > counted_rows) {
-    std::sort(entries, entries + count);
-    return entries;
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t rank = 0;
-    for (std::int64_t j = 0; j < count; ++j) rank += entries[j] < entries[i];
-    scratch[rank] = entries[i];
-  }
-  return scratch;
+  std::sort(entries, entries + count);
+  return entries;
 }
 
 /// Of two ascending arrays, how many of the first are among the least `count` of both.
@@ -178,13 +251,15 @@ Entry* sort_entries(const CpuExecutor& executor, Entry* entries, Entry* scratch,
   return entries;
 }
 
+/// Up to so many, all are sorted to select of them.
+inline constexpr std::int64_t selected_rows = 32;
 /// Keeps the least `count` of the entries that `entry(i)` gives for i in [0, size), in ascending order, at the start of
 /// `kept`, which is for `selection_size(count)`. Returns how many they are.
-constexpr std::int64_t selection_size(std::int64_t count) noexcept { return 2 * count + 2 * counted_rows; }
+constexpr std::int64_t selection_size(std::int64_t count) noexcept { return 2 * count + 2 * selected_rows; }
 template <class Entry, class EntryOf>
 std::int64_t select_entries(const EntryOf& entry, std::int64_t size, std::int64_t count, Entry* kept) noexcept {
   if (count == 0) return 0;
-  if (size <= counted_rows) {
+  if (size <= selected_rows) {
     for (std::int64_t i = 0; i < size; ++i) kept[i] = entry(i);
     const Entry* const sorted = sort_entries(kept, kept + size, size);
     const std::int64_t result = std::min(size, count);
@@ -217,10 +292,14 @@ std::int64_t select_entries(const EntryOf& entry, std::int64_t size, std::int64_
 template <class Entry, class T>
 void write_sorted(const Entry* entries, std::int64_t count, const T* x, std::int64_t first, T* y,
                   std::int64_t* index) noexcept {
-  if (y) {
+  if (y && index) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      index[i] = first + entries[i].row();
+      y[i] = x[index[i]];
+    }
+  } else if (y) {
     for (std::int64_t i = 0; i < count; ++i) y[i] = x[first + entries[i].row()];
-  }
-  if (index) {
+  } else if (index) {
     for (std::int64_t i = 0; i < count; ++i) index[i] = first + entries[i].row();
   }
 }
