@@ -138,8 +138,8 @@ class AtomicFile {
 #ifdef SYNC_FILE_RANGE_WRITE
     constexpr std::uint64_t piece = std::uint64_t{4} << 20;
     if (end_ - transferred_ < piece) return;
-    const auto size = static_cast<::off64_t>(end_ - transferred_);
-    ::sync_file_range(file_, static_cast<::off64_t>(transferred_), size, SYNC_FILE_RANGE_WRITE);
+    const auto size = static_cast<::off_t>(end_ - transferred_);
+    ::sync_file_range(file_, static_cast<::off_t>(transferred_), size, SYNC_FILE_RANGE_WRITE);
     transferred_ = end_;
 #endif
   }

@@ -175,8 +175,8 @@ class FileWriter {
   /// and element type. Throws std::invalid_argument where there is a variable of this name already, ShapeMismatch for
   /// an array of several element types and for row-sparse values with another number of rows than ids,
   /// std::system_error where the disk does not take it (full, mostly); after the latter nothing can be added or
-  /// committed any more. One pass over the values, and one system call for each 256 KiB; what is
-  /// written is on its way to the disk before `commit()` waits for it.
+  /// committed any more. One pass over the values, and one system call for each 256 KiB; what is written is
+  /// on its way to the disk before `commit()` waits for it.
   template <Storable X>
   void add(std::string name, const X& x) {
     VarDesc description;
