@@ -13,6 +13,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -122,6 +123,61 @@ TEST_CASE("sequence_softmax: neither large numbers nor small ones overflow") {
   CHECK(y[6] == 0);
   CHECK(y[7] == -std::numeric_limits<double>::infinity());  // -6e38 is no float
   CHECK(y[8] == 0);
+}
+
+TEST_CASE("sequence_softmax: numbers that are all large or all small, beside others, give results that are as exact") {
+  // The exponentials of some of these neither overflow nor vanish as they are, those of others only when shifted.
+  const std::vector<float> middles = {0, 0, 0, 5, -5, -18, -19, -30, 60, 69, 70, 89, 100, -200, 3e4F};
+  for (const std::int64_t row_size : {1, 3, 8, 17}) {
+    Engine engine(static_cast<std::uint64_t>(row_size));
+    std::vector<std::int64_t> lengths;
+    for (int i = 0; i < 400; ++i) lengths.push_back(random_number(engine, 0, 40));
+    lengths.insert(lengths.end(), {600, 17 * grain / 16 / row_size});
+    auto x = real_numbers<float>(engine, LoD::from_lengths({lengths}), {row_size});
+    for (auto&& sequence : x) {
+      for (std::size_t column = 0; column < static_cast<std::size_t>(row_size); ++column) {
+        const float middle = middles[static_cast<std::size_t>(random_number(engine, 0, std::ssize(middles) - 1))];
+        for (std::int64_t row = 0; row < sequence.rows(); ++row) sequence.row(row)[column] += middle;
+      }
+    }
+    const auto offsets = x.lod_view().absolute_offsets(0);
+    for_each_executor([&](const auto& executor) {
+      const auto y = lod::sequence_softmax(executor, x);
+      for (std::int64_t i = 0; i < x.size(); ++i) {
+        CHECK(same_bits(lod::sequence_softmax(executor, x.slice(i, i + 1)), y.slice(i, i + 1)));
+        const std::int64_t begin = offsets[static_cast<std::size_t>(i)], end = offsets[static_cast<std::size_t>(i) + 1];
+        for (std::size_t column = 0; column < static_cast<std::size_t>(row_size); ++column) {
+          std::vector<double> numbers;
+          for (std::int64_t row = begin; row < end; ++row) numbers.push_back(static_cast<double>(x.row(row)[column]));
+          const std::vector<double> expected = reference_softmax(numbers, false);
+          bool as_exact = true;
+          for (std::int64_t row = begin; row < end; ++row) {
+            const double wanted = expected[static_cast<std::size_t>(row - begin)];
+            as_exact = as_exact && std::abs(static_cast<double>(y.row(row)[column]) - wanted) <= 2e-6 * wanted;
+          }
+          INFO("sequence ", i, " of ", end - begin, " rows, column ", column, " of ", row_size);
+          CHECK(as_exact);
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("sequence_softmax: one row has all the weight, equal rows have equal parts of it") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    Engine engine(8);
+    for (const std::int64_t row_size : {1, 3, 8, 17}) {
+      for (const std::int64_t length : {1, 2, 4}) {
+        const auto rows = real_numbers<T>(engine, LoD::from_lengths({std::vector<std::int64_t>(100, 1)}), {row_size});
+        LoDTensor<T> x(LoD::from_lengths({std::vector<std::int64_t>(100, length)}), {row_size});
+        for (std::int64_t row = 0; row < x.rows(); ++row) std::ranges::copy(rows.row(row / length), x.row(row).begin());
+        const auto is_part = [&](T number) { return number == static_cast<T>(1.F / static_cast<float>(length)); };
+        for_each_executor([&](const auto& executor) {
+          CHECK(std::ranges::all_of(lod::sequence_softmax(executor, x).values(), is_part));
+        });
+      }
+    }
+  });
 }
 
 TEST_CASE("sequence_softmax: -inf is a masked row; a column of nothing else gives 0, or stays -inf") {

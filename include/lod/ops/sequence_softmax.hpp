@@ -75,14 +75,14 @@ void softmax_grad_into(const E& executor, const DY& dy, const Y& y, const Softma
 /// and LoD as x. The rows of a sequence sum to 1 in every column. Semantics: PaddlePaddle's sequence_softmax, with any
 /// row size and any level.
 ///
-/// The greatest of the column is subtracted first, so nothing overflows; results that are too small for a normal number
-/// of the type that is computed in (float for float, float16 and bfloat16) become 0. A column that is -inf throughout
-/// its sequence gives 0 there: a sequence that is masked out as a whole has no weight. NaN or +inf makes its column
-/// NaN, in its sequence only. Empty sequences have no rows. The sum follows one tree for each sequence, counted from
-/// its start: the bits depend neither on threads nor on the rest of the batch.
+/// Nothing overflows: where the exponentials of a column would, or would all but vanish, its greatest number is
+/// subtracted first. A result of less than 2^-100 (for double 2^-990) may become 0. The only row of a sequence has
+/// exactly 1. A column that is -inf throughout its sequence gives 0 there: a sequence that is masked out as a whole has
+/// no weight. NaN or +inf makes its column NaN, in its sequence only. Empty sequences have no rows. The sum follows one
+/// tree for each sequence, counted from its start: the bits depend neither on threads nor on the rest of the batch.
 ///
-/// Sequences of up to 64 Ki elements are read once, longer ones three times. `y` may be x's own tensor (or the view
-/// that x is), but overlap in no other way. Throws InvalidLoD where x has no level, OutOfRange for the level.
+/// Sequences of up to 64 Ki elements are read once, longer ones two to four times. `y` may be x's own tensor (or the
+/// view that x is), but overlap in no other way. Throws InvalidLoD where x has no level, OutOfRange for the level.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_softmax_into(const E& executor, const X& x, const SoftmaxOptions& options, Y&& y) {
   operation::softmax_into<false>(executor, x, options, y);

@@ -12,11 +12,18 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// e^x, wrong by two units in the last place at most: of doubles by xsimd. Of floats, what exceeds 2^127.5 is infinite,
-/// and what is less than the smallest normal number is 0. NaN stays NaN.
+/// e^x, wrong by two units in the last place at most: of doubles by xsimd. Of floats, what exceeds 2^127.5 is infinite
+/// (with AVX-512, what exceeds the greatest float), and what is less than the smallest normal number is 0. NaN stays
+/// NaN.
 inline xsimd::batch<double> exponential(const xsimd::batch<double>& x) { return xsimd::exp(x); }
-inline xsimd::batch<float> exponential(const xsimd::batch<float>& x) {
+inline xsimd::batch<float> exponential(const xsimd::batch<float>& number) {
   using V = xsimd::batch<float>;
+#ifdef __AVX512F__
+  // What is greater would be infinity - infinity below. A NaN stays: it is the second of the two.
+  const V x = _mm512_min_ps(_mm512_set1_ps(89.f), number);
+#else
+  const V& x = number;
+#endif
   // x = n log 2 + r. A number of this size has no bits behind the point: adding it rounds to the nearest integer.
   const V rounding(12582912.f);  // 1.5 * 2^23
   const V n = multiply_add(x, V(1.44269504f), rounding) - rounding;
@@ -27,9 +34,14 @@ inline xsimd::batch<float> exponential(const xsimd::batch<float>& x) {
   p = multiply_add(p, r, V(0x1.5558f2p-5f));
   p = multiply_add(p, r, V(0x1.555492p-3f));
   p = multiply_add(p, r, V(0x1.fffffcp-2f));
-  const V power = xsimd::ldexp(multiply_add(p, r * r, r) + V(1.f), xsimd::to_int(n));
-  const V finite = choose(x < V(-87.3365447f), V(0.f), power);
+  const V mantissa = multiply_add(p, r * r, r) + V(1.f);
+#ifdef __AVX512F__
+  const __mmask16 normal = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.3365447f), _CMP_NLT_UQ);
+  return _mm512_maskz_scalef_ps(normal, mantissa, n);
+#else
+  const V finite = choose(x < V(-87.3365447f), V(0.f), xsimd::ldexp(mantissa, xsimd::to_int(n)));
   return choose(x > V(88.3762626f), V(std::numeric_limits<float>::infinity()), finite);
+#endif
 }
 
 }  // namespace kernel::cpu

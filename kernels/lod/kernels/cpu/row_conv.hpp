@@ -4,10 +4,10 @@
 /// to it, the columns of all of them as one array.
 #pragma once
 
+#include <lod/kernels/cpu/column_numbers.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
-#include <lod/kernels/cpu/sequence_softmax.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/row_conv.hpp>
 
@@ -35,7 +35,7 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
   const auto weights_of = [&](std::int64_t w) { return ColumnNumbers<A>(weights.data() + w * weights_size, row_size); };
   for (std::int64_t w = 0; w < filter_rows; ++w) {
     widen(filter + w * row_size, row_size, filter_row.data());
-    weights_of(w).set(filter_row.data(), [](A weight) { return weight; });
+    weights_of(w).set(filter_row.data());
   }
   const std::int64_t block_rows = std::max<std::int64_t>(2048 / row_size, 1);
   const ThreadScratch<A> blocks(executor, 2 * block_rows * row_size);

@@ -3,17 +3,18 @@
 /// The logarithm of sums of exponentials on the CPU: the maxima and the sums of the softmax.
 #pragma once
 
+#include <lod/kernels/cpu/column_numbers.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
-#include <lod/kernels/cpu/sequence_softmax.hpp>
+#include <lod/kernels/cpu/softmax_terms.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -23,8 +24,9 @@ namespace cpu {
 /// What is subtracted from a column: its maximum, where that is a finite number. Else the exponentials are 0 or
 /// infinite, and so is their sum.
 template <class A>
-inline A logsumexp_shift(A maximum) noexcept {
-  return std::isfinite(maximum) ? maximum : A{};
+inline xsimd::batch<A> logsumexp_shift(const xsimd::batch<A>& maximum) noexcept {
+  using V = xsimd::batch<A>;
+  return choose(xsimd::abs(maximum) <= V(std::numeric_limits<A>::max()), maximum, V(A{}));
 }
 
 }  // namespace cpu
@@ -50,8 +52,12 @@ struct SequenceLogsumexp<InlineCpu> {
       };
       return cpu::ComputedRows{compute, block};
     };
+    const auto set_shift = [](const cpu::ColumnNumbers<A>& shift, const A* maxima) {
+      shift.set(maxima, [](const cpu::Vector<A>& maximum, std::int64_t) { return cpu::logsumexp_shift<A>(maximum); });
+    };
     const auto write = [&](int thread, const A* sum, T* to) {
-      for (std::int64_t i = 0; i < row_size; ++i) to[i] = static_cast<T>(columns(thread)[i] + std::log(sum[i]));
+      cpu::transform(columns(thread), sum, row_size, to,
+                     [](const cpu::Vector<A>& shift, const cpu::Vector<A>& all) { return shift + xsimd::log(all); });
     };
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       const cpu::ColumnNumbers<A> shift(columns(thread), row_size);
@@ -59,8 +65,7 @@ struct SequenceLogsumexp<InlineCpu> {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size;
         if (rows > step) continue;
-        cpu::column_maxima(x + before, rows, row_size, sum);
-        shift.set(sum, cpu::logsumexp_shift<A>);
+        set_shift(shift, cpu::column_maxima(x + before, rows, row_size, sum));
         const std::int64_t readable = sequences.rows() * row_size - before;
         write(thread, cpu::sum_rows<A>(terms(x + before, readable, shift, blocks(thread)), rows, row_size, sum),
               y + i * row_size);
@@ -78,8 +83,7 @@ struct SequenceLogsumexp<InlineCpu> {
         cpu::column_maxima(from + chunk * step * row_size, std::min(step, rows - chunk * step), row_size,
                            maxima.data() + chunk * row_size);
       });
-      cpu::column_maxima(maxima.data(), chunks, row_size, sums(0));
-      shift.set(sums(0), cpu::logsumexp_shift<A>);
+      set_shift(shift, cpu::column_maxima(maxima.data(), chunks, row_size, sums(0)));
       cpu::sum_rows<A>(
           executor, [&](int thread) { return terms(from, rows * row_size, shift, blocks(thread)); }, rows, row_size,
           rows * row_bytes, sums(0));
@@ -101,7 +105,7 @@ struct ScaleSequences<InlineCpu> {
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t, int thread) {
                          const cpu::ColumnNumbers<A> factor(columns(thread) + row_size, row_size);
                          cpu::widen(factors + i * row_size, row_size, columns(thread));
-                         factor.set(columns(thread), [](A number) { return number; });
+                         factor.set(columns(thread));
                          T* const to = y + (sequences.begin(i) + begin) * row_size;
                          cpu::for_each_vector<T>(
                              end - begin, row_size, [&](std::int64_t at, std::int64_t count, std::int64_t column) {

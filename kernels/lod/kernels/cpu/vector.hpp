@@ -38,6 +38,13 @@ inline xsimd::batch<A> multiply_add(const xsimd::batch<A>& x, const xsimd::batch
   return xsimd::fma(x, y, z);
 }
 
+/// Whether `multiply_add` rounds once.
+#if defined(__FMA__) || defined(__AVX512F__) || defined(__ARM_FEATURE_FMA)
+inline constexpr bool fuses_multiply_add = true;
+#else
+inline constexpr bool fuses_multiply_add = false;
+#endif
+
 /// The numbers of a in the lanes where `condition` holds, those of b elsewhere. xsimd 8.1's `select` of integers does
 /// not compile with AVX-512 and without optimisation, where g++ has macros in place of functions.
 template <class V>
