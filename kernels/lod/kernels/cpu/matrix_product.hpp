@@ -58,32 +58,34 @@ struct Block {
 #  pragma nv_diagnostic push
 #  pragma nv_diag_suppress 1675
 #endif
-/// rows x (vectors * lanes) sums of `count` products each, in registers. The columns of b lie side by side.
+/// rows x (vectors * lanes) sums of `count` products each, in registers. The columns of b lie side by side. The rows of
+/// `tile` are `vectors` vectors apart.
 template <std::int64_t rows, std::int64_t vectors, class A>
 inline void multiply_registers(const Block<A>& a, const Block<A>& b, std::int64_t count, A* tile) noexcept {
   constexpr std::int64_t width = lanes<A>;
   Vector<A> sums[static_cast<std::size_t>(rows)][static_cast<std::size_t>(vectors)];
 #pragma GCC unroll 16
   for (std::int64_t row = 0; row < rows; ++row) {
-#pragma GCC unroll 2
+#pragma GCC unroll 8
     for (std::int64_t v = 0; v < vectors; ++v) sums[row][v] = Vector<A>(A{});
   }
   for (std::int64_t term = 0; term < count; ++term) {
     Vector<A> right[static_cast<std::size_t>(vectors)];
-#pragma GCC unroll 2
-    for (std::int64_t v = 0; v < vectors; ++v)
+#pragma GCC unroll 8
+    for (std::int64_t v = 0; v < vectors; ++v) {
       right[v] = Vector<A>::load_unaligned(b.first + term * b.term_stride + v * width);
+    }
 #pragma GCC unroll 16
     for (std::int64_t row = 0; row < rows; ++row) {
       const Vector<A> left(a.first[row * a.stride + term * a.term_stride]);
-#pragma GCC unroll 2
+#pragma GCC unroll 8
       for (std::int64_t v = 0; v < vectors; ++v) sums[row][v] = multiply_add(left, right[v], sums[row][v]);
     }
   }
 #pragma GCC unroll 16
   for (std::int64_t row = 0; row < rows; ++row) {
-#pragma GCC unroll 2
-    for (std::int64_t v = 0; v < vectors; ++v) sums[row][v].store_aligned(tile + (row * 2 + v) * width);
+#pragma GCC unroll 8
+    for (std::int64_t v = 0; v < vectors; ++v) sums[row][v].store_aligned(tile + (row * vectors + v) * width);
   }
 }
 #ifdef __CUDACC__
@@ -96,6 +98,7 @@ class Product {
   /// Rows and columns of sums that the registers hold: three quarters of them.
   static constexpr std::int64_t register_rows = sizeof(Vector<A>) == 64 ? 12 : 6;
   static constexpr std::int64_t register_columns = 2 * lanes<A>;
+  static constexpr std::int64_t few_rows = register_rows / 3;
 
   static constexpr std::int64_t leaf_terms = 256;
   /// Rows and columns of a tile. Its part of the left operand and one leaf of the right one stay in the second-level
@@ -139,8 +142,11 @@ class Product {
   std::int64_t terms(std::int64_t leaf) const noexcept { return std::min(leaf_terms, k_ - leaf * leaf_terms); }
   std::int64_t column_tiles() const noexcept { return (n_ + tile_columns - 1) / tile_columns; }
   std::int64_t columns(std::int64_t tile) const noexcept { return std::min(tile_columns, n_ - tile * tile_columns); }
-  /// Stands for the memory that the work touches: waking another thread is worth a few hundred thousand products.
-  std::int64_t bytes() const noexcept { return m_ * n_ * std::max<std::int64_t>(k_ / 8, 1); }
+  /// The memory of the right operand, or what stands for it: waking another thread is worth a few hundred thousand
+  /// products.
+  std::int64_t bytes() const noexcept {
+    return std::max(m_ * n_ * std::max<std::int64_t>(k_ / 8, 1), n_ * k_ * static_cast<std::int64_t>(sizeof(A)));
+  }
 
   /// What a thread works in.
   struct Scratch {
@@ -232,9 +238,28 @@ class Product {
   void multiply(const Block<A>& left, std::int64_t rows, std::int64_t column_tile, std::int64_t leaf, const A* right,
                 A* tile, const Consume& consume) const noexcept {
     const std::int64_t count = terms(leaf), width = columns(column_tile);
-    for (std::int64_t first = 0; first < width; first += register_columns) {
+    std::int64_t first = 0;
+    if (rows <= register_rows / 2 && is_read_directly(register_columns)) {
+      constexpr std::int64_t wide = 2 * few_rows, half = register_rows / 2;
+      const auto runs = [&]<std::int64_t most_rows, std::int64_t vectors>() {
+        first = multiply_runs<most_rows, vectors>(left, rows, column_tile, leaf, tile, consume);
+      };
+      if (rows == 1) {
+        runs.template operator()<1, 8>();
+      } else if (rows == 2) {
+        runs.template operator()<2, wide>();
+      } else if (rows == 3) {
+        runs.template operator()<3, wide>();
+      } else if (rows == 4) {
+        runs.template operator()<std::min<std::int64_t>(half, 4), wide / 2>();
+      } else {
+        runs.template operator()<half, wide / 2>();
+      }
+    }
+    for (; first < width; first += register_columns) {
       const std::int64_t some = std::min(register_columns, width - first);
       const Block<A> b = panel(column_tile, leaf, first, some, right);
+      const std::int64_t tile_stride = some > lanes<A> ? register_columns : lanes<A>;
       for (std::int64_t row = 0; row < rows; row += register_rows) {
         const Block<A> a{left.first + row * left.stride, left.stride, left.term_stride};
         const std::int64_t few = std::min(register_rows, rows - row);
@@ -243,7 +268,7 @@ class Product {
         } else {
           multiply_rows<1>(few, a, b, count, tile);
         }
-        for (std::int64_t r = 0; r < few; ++r) consume(row + r, first, some, tile + r * register_columns);
+        for (std::int64_t r = 0; r < few; ++r) consume(row + r, first, some, tile + r * tile_stride);
       }
     }
   }
@@ -252,11 +277,29 @@ class Product {
                             A* tile) noexcept {
     if (rows == 1) {
       multiply_registers<1, vectors>(a, b, count, tile);
-    } else if (rows <= register_rows / 3) {
-      multiply_registers<register_rows / 3, vectors>(a, b, count, tile);
+    } else if (rows <= few_rows) {
+      multiply_registers<few_rows, vectors>(a, b, count, tile);
+    } else if (rows <= 2 * few_rows) {
+      multiply_registers<2 * few_rows, vectors>(a, b, count, tile);
     } else {
       multiply_registers<register_rows, vectors>(a, b, count, tile);
     }
+  }
+  /// The same for up to so many rows and for columns that are read where they lie, so many vectors side by side: the
+  /// lines of such a run come several times as fast as those of narrow panels, and few rows leave registers for them.
+  /// Returns how many columns are done.
+  template <std::int64_t most_rows, std::int64_t vectors, class Consume>
+  std::int64_t multiply_runs(const Block<A>& left, std::int64_t rows, std::int64_t column_tile, std::int64_t leaf,
+                             A* tile, const Consume& consume) const noexcept {
+    constexpr std::int64_t run = vectors * lanes<A>;
+    static_assert(most_rows * run <= register_size);
+    std::int64_t first = 0;
+    for (; first + run <= columns(column_tile); first += run) {
+      const Block<A> b = panel(column_tile, leaf, first, register_columns, nullptr);
+      multiply_registers<most_rows, vectors>(left, b, terms(leaf), tile);
+      for (std::int64_t r = 0; r < rows; ++r) consume(r, first, run, tile + r * run);
+    }
+    return first;
   }
 
   /// Adds the sums of a leaf to those of the leaves before it.

@@ -10,6 +10,7 @@
 #include <lod/target.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <concepts>
 #include <cstdint>
 
@@ -152,6 +153,31 @@ void parallel_sequences(const CpuExecutor& executor, const Segments& sequences, 
     }
   });
 }
+
+/// The sequences of more than `most` rows, which one thread leaves to all of them: noted by whoever meets one, and
+/// taken afterwards, so that nobody goes through millions of short ones to find them.
+class LongSequences {
+ public:
+  LongSequences(const CpuExecutor& executor, const Segments& sequences, std::int64_t most)
+      : most_(most), noted_(executor.workspace(), sequences.max_rows > most ? sequences.rows() / (most + 1) : 0) {}
+
+  /// Whether a sequence of so many rows is one of them. Each is asked for once, by any thread.
+  bool note(std::int64_t sequence, std::int64_t rows) noexcept {
+    if (rows <= most_) return false;
+    noted_[size_.fetch_add(1, std::memory_order_relaxed)] = sequence;
+    return true;
+  }
+  /// Calls body(i) for each, in any order.
+  template <class Body>
+  void for_each(const Body& body) const {
+    for (std::int64_t k = 0; k < size_.load(std::memory_order_relaxed); ++k) body(noted_[k]);
+  }
+
+ private:
+  std::int64_t most_;
+  Workspace::Loan<std::int64_t> noted_;
+  std::atomic<std::int64_t> size_ = 0;
+};
 
 /// Calls body(i, begin, end, room), or body(i, begin, end, room, thread), for rows [begin, end) of sequence i, counted
 /// from its start: together the calls cover all rows, in parts that weigh the same. Long sequences are cut; empty ones

@@ -368,17 +368,17 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
   const std::int64_t step = max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows;
   const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
   const ThreadScratch<A> scratch(executor, sum_scratch(row_size));
-  std::atomic<bool> any_long = false;  // who calls may not know how long the longest is
+  LongSequences long_ones(executor, sequences, step);
   parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
     A* const sum = scratch(thread);
     // Copies, so that the loop reads them without a detour by way of the captures.
     const Segments all = sequences;
     const RowsOf rows_at = rows_of;
     const Finish finish_one = finish;
-    const std::int64_t size = row_size, longest = step;
+    const std::int64_t size = row_size;
     const auto one = [&](std::int64_t i) {
       const std::int64_t length = all.length(i);
-      if (length > longest) return any_long.store(true, std::memory_order_relaxed);
+      if (long_ones.note(i, length)) return;
       if (length == 0) return finish_one(i, static_cast<const A*>(nullptr));
       const auto rows = rows_at(i, thread);
       if constexpr (scattered) {
@@ -399,14 +399,12 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
       for_each_short_sequence(begin, end, some, one);
     }
   });
-  if (!any_long.load(std::memory_order_relaxed)) return;
-  for (std::int64_t i = 0; i < sequences.size; ++i) {
+  long_ones.for_each([&](std::int64_t i) {
     const std::int64_t length = sequences.length(i);
-    if (length <= step) continue;
     const auto rows = [&](int thread) { return rows_of(i, thread); };
     sum_rows<T>(executor, rows, length, row_size, length * row_bytes, scratch(0));
     finish(i, static_cast<const A*>(scratch(0)));
-  }
+  });
   finish_large_output();
 }
 

@@ -187,12 +187,13 @@ struct SequenceCumsum<InlineCpu> {
     // The longest sequence that one thread takes.
     const std::int64_t step = cpu::max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows;
     const cpu::ThreadScratch<A> scratch(executor, 3 * row_size);
+    cpu::LongSequences long_ones(executor, sequences, step);
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       A* const totals = scratch(thread);
       const Base base{totals + row_size, totals + 2 * row_size};
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size;
-        if (rows > step) continue;
+        if (long_ones.note(i, rows)) continue;
         if (running.is_short(rows)) {
           running.short_sequence(x + before, rows, y + before);
           continue;
@@ -210,10 +211,8 @@ struct SequenceCumsum<InlineCpu> {
       }
     });
 
-    if (sequences.max_rows <= step) return;
-    for (std::int64_t i = 0; i < sequences.size; ++i) {
+    long_ones.for_each([&](std::int64_t i) {
       const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size, leaves = leaves_of(rows);
-      if (rows <= step) continue;
       // First the totals of all leaves, which then become what stands before them.
       const Workspace::Loan<A> bases(executor.workspace(), 2 * leaves * row_size);
       const auto base_of = [&](std::int64_t leaf) {
@@ -244,7 +243,7 @@ struct SequenceCumsum<InlineCpu> {
       for_each_leaf([&](const Base& here, std::int64_t at, std::int64_t count, A* leaf_totals) {
         running.leaf(x + at, count, here, leaf_totals, y + at);
       });
-    }
+    });
   }
 };
 

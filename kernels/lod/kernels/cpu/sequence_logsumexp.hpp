@@ -42,6 +42,7 @@ struct SequenceLogsumexp<InlineCpu> {
     const cpu::ThreadScratch<A> columns(executor, cpu::ColumnNumbers<A>::scratch(row_size));
     const cpu::ThreadScratch<A> sums(executor, cpu::sum_scratch(row_size));
     const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(row_size) + cpu::lanes<A>);
+    cpu::LongSequences long_ones(executor, sequences, step);
     const auto terms = [row_size](const T* first, std::int64_t readable, const cpu::ColumnNumbers<A>& shift, A* block) {
       const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
         const T* const from = first + row * row_size;
@@ -64,18 +65,16 @@ struct SequenceLogsumexp<InlineCpu> {
       A* const sum = sums(thread);
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size;
-        if (rows > step) continue;
+        if (long_ones.note(i, rows)) continue;
         set_shift(shift, cpu::column_maxima(x + before, rows, row_size, sum));
         const std::int64_t readable = sequences.rows() * row_size - before;
         write(thread, cpu::sum_rows<A>(terms(x + before, readable, shift, blocks(thread)), rows, row_size, sum),
               y + i * row_size);
       }
     });
-    if (sequences.max_rows <= step) return;
     const cpu::ColumnNumbers<A> shift(columns(0), row_size);
-    for (std::int64_t i = 0; i < sequences.size; ++i) {
+    long_ones.for_each([&](std::int64_t i) {
       const std::int64_t rows = sequences.length(i);
-      if (rows <= step) continue;
       const T* const from = x + sequences.begin(i) * row_size;
       const std::int64_t chunks = (rows + step - 1) / step;
       const Workspace::Loan<A> maxima(executor.workspace(), chunks * row_size);
@@ -88,7 +87,7 @@ struct SequenceLogsumexp<InlineCpu> {
           executor, [&](int thread) { return terms(from, rows * row_size, shift, blocks(thread)); }, rows, row_size,
           rows * row_bytes, sums(0));
       write(0, sums(0), y + i * row_size);
-    }
+    });
   }
 };
 

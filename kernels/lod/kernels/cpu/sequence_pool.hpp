@@ -243,6 +243,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
   const std::int64_t step =
       std::min(max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows, most_places);
   const ThreadScratch<Place<T>> places(executor, index ? row_size : 0);
+  LongSequences long_ones(executor, sequences, step);
   // Of `length` rows from `first` on.
   const auto pool = [=, &places](std::int64_t first, std::int64_t length, T* best, std::int64_t* rows, int thread) {
     const T* const from = x + first * row_size;
@@ -258,7 +259,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
   parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
     const auto one = [&](std::int64_t i) {
       const std::int64_t length = sequences.length(i);
-      if (length > step) return;
+      if (long_ones.note(i, length)) return;
       std::int64_t* const rows = index ? index + i * row_size : nullptr;
       if (length > 0) return pool(sequences.begin(i), length, y + i * row_size, rows, thread);
       fill(y + i * row_size, row_size, pad_value);
@@ -276,10 +277,8 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
     for (std::int64_t i = begin; i < end; ++i) one(i);
   });
 
-  if (sequences.max_rows <= step) return;
-  for (std::int64_t i = 0; i < sequences.size; ++i) {
+  long_ones.for_each([&](std::int64_t i) {
     const std::int64_t length = sequences.length(i), first = sequences.begin(i);
-    if (length <= step) continue;
     // The winners of the chunks, in order; the winner among them is the first of the sequence's.
     const std::int64_t chunks = (length + step - 1) / step;
     const Workspace::Loan<T> best(executor.workspace(), chunks * row_size);
@@ -291,14 +290,14 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
     T* const out = y + i * row_size;
     if (!index) {
       pool_extremes<minimum>(ContiguousRows<T>{best.data(), row_size, chunks * row_size}, chunks, row_size, out);
-      continue;
+      return;
     }
     Place<T>* const place = places(0);
     pool_extremes_and_places<minimum>(best.data(), chunks, row_size, out, place);
     for (std::int64_t column = 0; column < row_size; ++column) {
       index[i * row_size + column] = rows[place[column] * row_size + column];
     }
-  }
+  });
 }
 
 }  // namespace cpu

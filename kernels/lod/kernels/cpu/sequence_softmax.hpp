@@ -137,6 +137,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
   const ThreadScratch<A> sums(executor, sum_scratch(row_size));
   const ThreadScratch<A> blocks(executor, block_numbers);
   const ThreadScratch<A> scalar_blocks(executor, row_size == 1 ? ScalarSoftmax<logarithm, T>::scratch() : 0);
+  LongSequences long_ones(executor, sequences, step);
   const auto terms = [row_size](const Softmax<logarithm, T>& softmax, const T* first, std::int64_t room, A* block) {
     const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
       softmax.exponentials(first + row * row_size, count, room - row * row_size, to);
@@ -164,7 +165,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
         }
       }
       const std::int64_t rows = sequences.length(i);
-      if (rows == 0 || rows > step) continue;
+      if (rows == 0 || long_ones.note(i, rows)) continue;
       const bool kept = !logarithm && rows * row_size <= kept_numbers;
       const auto sum_exponentials = [&] {
         if (!kept) return sum_rows<A>(terms(softmax, from, room, block), rows, row_size, sum);
@@ -187,11 +188,9 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
     }
   });
 
-  if (sequences.max_rows <= step) return;
   Softmax<logarithm, T> softmax(columns(0), row_size);
-  for (std::int64_t i = 0; i < sequences.size; ++i) {
+  long_ones.for_each([&](std::int64_t i) {
     const std::int64_t rows = sequences.length(i);
-    if (rows <= step) continue;
     const T* const from = x + sequences.begin(i) * row_size;
     T* const to = y + sequences.begin(i) * row_size;
     const auto sum_exponentials = [&] {
@@ -213,7 +212,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
     parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
       softmax.normalise(from + begin * row_size, end - begin, to + begin * row_size, 0);
     });
-  }
+  });
 }
 
 /// What is summed for the gradient: dy * y for the softmax, dy for its logarithm.
@@ -257,6 +256,7 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
   const ThreadScratch<A> columns(executor, ColumnNumbers<A>::scratch(row_size));
   const ThreadScratch<A> sums(executor, sum_scratch(row_size));
   const ThreadScratch<A> blocks(executor, computed_scratch(row_size) + lanes<T>);
+  LongSequences long_ones(executor, sequences, step);
   // Rows from `first` on; `end` is the first number that must not be touched, where that is not an earlier one.
   const auto terms = [dy, y, row_size](std::int64_t first, std::int64_t end, A* block) {
     const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
@@ -282,7 +282,7 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
     const std::int64_t last = in_place ? 0 : sequences.begin(end) * row_size;
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t rows = sequences.length(i), first = sequences.begin(i);
-      if (rows == 0 || rows > step) continue;
+      if (rows == 0 || long_ones.note(i, rows)) continue;
       if (row_size == 1 && rows <= leaf_rows) {
         softmax_grad_scalars<logarithm>(dy + first, y + first, rows, dx + first, last - first);
         continue;
@@ -292,18 +292,16 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
     }
   });
 
-  if (sequences.max_rows <= step) return;
   const ColumnNumbers<A> column_sums(columns(0), row_size);
-  for (std::int64_t i = 0; i < sequences.size; ++i) {
+  long_ones.for_each([&](std::int64_t i) {
     const std::int64_t rows = sequences.length(i), first = sequences.begin(i);
-    if (rows <= step) continue;
     sum_rows<A>(
         executor, [&](int thread) { return terms(first, 0, blocks(thread)); }, rows, row_size, rows * row_bytes,
         sums(0));
     column_sums.set(sums(0));
     parallel_ranges(executor, rows, rows * row_bytes,
                     [&](std::int64_t begin, std::int64_t end) { write(first + begin, end - begin, 0, column_sums); });
-  }
+  });
 }
 
 }  // namespace cpu

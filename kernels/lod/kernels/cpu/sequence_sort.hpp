@@ -323,6 +323,7 @@ struct SequenceSort<InlineCpu> {
     // The longest sequence that one thread sorts.
     const std::int64_t step = cpu::max_threads(executor) > 1 ? std::min(sequences.max_rows, grain) : sequences.max_rows;
     const cpu::ThreadScratch<Entry> scratch(executor, 2 * step);
+    cpu::LongSequences long_ones(executor, sequences, step);
     const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
     const auto write = [=](const Entry* entries, std::int64_t count, std::int64_t first, std::int64_t at) {
       cpu::write_sorted(entries, count, x, first, y ? y + at : nullptr, index ? index + at : nullptr);
@@ -331,17 +332,15 @@ struct SequenceSort<InlineCpu> {
       Entry* const entries = scratch(thread);
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t first = sequences.begin(i), rows = sequences.length(i);
-        if (rows > step) continue;
+        if (long_ones.note(i, rows)) continue;
         for (std::int64_t row = 0; row < rows; ++row) {
           entries[row] = Entry(cpu::sort_key(x[first + row], descending), row);
         }
         write(cpu::sort_entries(entries, entries + step, rows), rows, first, first);
       }
     });
-    if (sequences.max_rows <= step) return;
-    for (std::int64_t i = 0; i < sequences.size; ++i) {
+    long_ones.for_each([&](std::int64_t i) {
       const std::int64_t first = sequences.begin(i), rows = sequences.length(i);
-      if (rows <= step) continue;
       const Workspace::Loan<Entry> memory(executor.workspace(), 2 * rows);
       Entry* const entries = memory.data();
       cpu::parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
@@ -353,7 +352,7 @@ struct SequenceSort<InlineCpu> {
       cpu::parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
         write(sorted + begin, end - begin, first, first + begin);
       });
-    }
+    });
   }
 };
 
@@ -372,9 +371,7 @@ struct SequenceTopK<InlineCpu> {
   static void select(const CpuExecutor& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
                      std::int64_t* index) {
     constexpr std::int64_t chunk = grain;
-    const auto is_shared = [&](std::int64_t i) {
-      return cpu::max_threads(executor) > 1 && sequences.length(i) > chunk && parts.length(i) <= chunk / 8;
-    };
+    cpu::LongSequences long_ones(executor, sequences, cpu::max_threads(executor) > 1 ? chunk : sequences.max_rows);
     const cpu::ThreadScratch<Entry> scratch(executor, cpu::selection_size(parts.max_rows));
     const auto entry_of = [x](std::int64_t first, std::int64_t row) {
       return Entry(cpu::sort_key(x[first + row], true), row);
@@ -382,15 +379,14 @@ struct SequenceTopK<InlineCpu> {
     const auto row_bytes = static_cast<std::int64_t>(sizeof(T));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t i = begin; i < end; ++i) {
-        if (is_shared(i)) continue;
+        if (parts.length(i) <= chunk / 8 && long_ones.note(i, sequences.length(i))) continue;
         const std::int64_t first = sequences.begin(i), at = parts.begin(i);
         const std::int64_t count = cpu::select_entries([&](std::int64_t row) { return entry_of(first, row); },
                                                        sequences.length(i), parts.length(i), scratch(thread));
         cpu::write_sorted(scratch(thread), count, x, first, y + at, index + at);
       }
     });
-    for (std::int64_t i = 0; i < sequences.size; ++i) {
-      if (!is_shared(i)) continue;
+    long_ones.for_each([&](std::int64_t i) {
       // The greatest of each chunk, and of them the greatest.
       const std::int64_t first = sequences.begin(i), rows = sequences.length(i), k = parts.length(i),
                          at = parts.begin(i);
@@ -410,7 +406,7 @@ struct SequenceTopK<InlineCpu> {
       const std::int64_t count =
           cpu::select_entries([&](std::int64_t n) { return best[n]; }, candidates, k, scratch(0));
       cpu::write_sorted(scratch(0), count, x, first, y + at, index + at);
-    }
+    });
   }
 };
 

@@ -170,28 +170,33 @@ class ShortSequences<float> {
     }
     return fold(parts, rule);
   }
-  /// The same where most are empty: as many are read as are not.
+  /// The same where at most four are not empty: four are read, whoever of them is missing as if empty.
   template <class Rule>
   [[gnu::noinline]] __m512 reduce_few(std::int64_t i, const Lengths& lengths, Rule& rule) const noexcept {
     alignas(64) std::uint32_t masks[short_sequences];
     _mm512_store_si512(masks, lengths.masks());
-    alignas(64) float results[short_sequences] = {};
-    for (unsigned left = ~lengths.empty & all_short_sequences; left != 0; left &= left - 1) {
-      const int k = std::countr_zero(left);
+    const unsigned not_empty = ~lengths.empty & all_short_sequences;
+    unsigned left = not_empty;
+    __m512 parts[4];
+    for (__m512& part : parts) {
+      const int k = std::countr_zero(left | 1U << (short_sequences - 1));
+      const std::uint32_t mask = left != 0 ? masks[k] : 0;
       const float* const x = start(i, k);
-      results[k] = fold_one(rule.join(rule.read(x, masks[k]), rule.read(x + 16, masks[k] >> 16)), rule);
+      part = rule.join(rule.read(x, mask), rule.read(x + 16, mask >> 16));
+      left &= left - 1;
     }
-    return _mm512_load_ps(results);
+    // As `fold`; a quarter of the result is one number for each.
+    const __m512 low =
+        Rule::join(_mm512_shuffle_f32x4(parts[0], parts[1], 0x44), _mm512_shuffle_f32x4(parts[0], parts[1], 0xEE));
+    const __m512 high =
+        Rule::join(_mm512_shuffle_f32x4(parts[2], parts[3], 0x44), _mm512_shuffle_f32x4(parts[2], parts[3], 0xEE));
+    const __m512 fours = Rule::join(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xDD));
+    const __m512 twos = Rule::join(fours, _mm512_permute_ps(fours, 0x4E));
+    const __m512 ones = Rule::join(twos, _mm512_permute_ps(twos, 0xB1));
+    const __m512i first_of_quarters = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
+    return _mm512_maskz_expand_ps(static_cast<__mmask16>(not_empty), _mm512_permutexvar_ps(first_of_quarters, ones));
   }
 
-  /// Lane j joined with lane j + 8, then with j + 4, j + 2 and j + 1.
-  template <class Rule>
-  static float fold_one(__m512 part, const Rule&) noexcept {
-    const __m512 eights = Rule::join(part, _mm512_shuffle_f32x4(part, part, 0x4E));
-    const __m512 fours = Rule::join(eights, _mm512_shuffle_f32x4(eights, eights, 0xB1));
-    const __m512 twos = Rule::join(fours, _mm512_permute_ps(fours, 0x4E));
-    return _mm512_cvtss_f32(Rule::join(twos, _mm512_permute_ps(twos, 0xB1)));
-  }
   /// The same for sixteen parts at once: lane k of the result is that of part k.
   template <class Rule>
   static __m512 fold(const __m512* parts, const Rule&) noexcept {
