@@ -16,6 +16,7 @@
 
 #include <lod/error.hpp>
 #include <lod/huge_pages.hpp>
+#include <lod/lifetime.hpp>
 #include <lod/reference.hpp>
 
 #include <cstddef>
@@ -408,7 +409,7 @@ class LoD {
   /// The number of sequences of `level`. Throws OutOfRange.
   std::int64_t size(int level) const { return entry(level).size; }
   /// size(level) + 1 numbers: they index the sequences of the next level, or the rows. Throws OutOfRange.
-  std::span<const std::int64_t> offsets(int level) const {
+  std::span<const std::int64_t> offsets(int level) const LOD_LIFETIMEBOUND {
     const detail::Level& found = entry(level);
     return {found.offsets, static_cast<std::size_t>(found.size + 1)};
   }
@@ -443,7 +444,9 @@ class LoD {
   }
 
   /// The whole, as a view.
-  LoDView view() const noexcept { return block_ ? LoDView(block_.get(), 0, 0, (*block_)[0].size) : LoDView(); }
+  LoDView view() const noexcept LOD_LIFETIMEBOUND {
+    return block_ ? LoDView(block_.get(), 0, 0, (*block_)[0].size) : LoDView();
+  }
 
   /// Sequences [begin, end) of `level` with all below them; the levels above are dropped. Throws OutOfRange.
   LoD slice(std::int64_t begin, std::int64_t end, int level = 0) const {

@@ -7,6 +7,7 @@
 #include <lod/buffer.hpp>
 #include <lod/device.hpp>
 #include <lod/error.hpp>
+#include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/reference.hpp>
@@ -251,24 +252,24 @@ class LoDTensor {
 
   /// @{
   /// The index and the shape: as those of a LoDTensorView.
-  const LoD& lod() const noexcept { return lod_; }
+  const LoD& lod() const noexcept LOD_LIFETIMEBOUND { return lod_; }
   int levels() const noexcept { return lod_.levels(); }
   std::vector<std::vector<std::int64_t>> absolute_lod() const { return view().absolute_lod(); }
   std::int64_t rows() const noexcept { return rows_; }
   std::int64_t first_row() const noexcept { return 0; }
   Shape shape() const { return Shape(rows_, row_shape()); }
-  const Shape& row_shape() const noexcept { return row_shape_ ? row_shape_->shape : scalar_row; }
+  const Shape& row_shape() const noexcept LOD_LIFETIMEBOUND { return row_shape_ ? row_shape_->shape : scalar_row; }
   std::int64_t row_size() const noexcept { return row_size_; }
   /// @}
 
   /// @{
   /// The values: as those of a LoDTensorView.
-  T* data() noexcept { return values_.data(); }
-  const T* data() const noexcept { return values_.data(); }
-  std::span<T> values() noexcept { return view().values(); }
-  std::span<const T> values() const noexcept { return view().values(); }
-  std::span<T> row(std::int64_t i) { return view().row(i); }
-  std::span<const T> row(std::int64_t i) const { return view().row(i); }
+  T* data() noexcept LOD_LIFETIMEBOUND { return values_.data(); }
+  const T* data() const noexcept LOD_LIFETIMEBOUND { return values_.data(); }
+  std::span<T> values() noexcept LOD_LIFETIMEBOUND { return view().values(); }
+  std::span<const T> values() const noexcept LOD_LIFETIMEBOUND { return view().values(); }
+  std::span<T> row(std::int64_t i) LOD_LIFETIMEBOUND { return view().row(i); }
+  std::span<const T> row(std::int64_t i) const LOD_LIFETIMEBOUND { return view().row(i); }
   /// @}
   /// Where memory comes from that it needs later.
   Resource* resource() const noexcept { return values_.resource(); }
@@ -276,25 +277,29 @@ class LoDTensor {
   /// @{
   /// The sequences, as views: as those of a LoDTensorView.
   std::int64_t size() const noexcept { return levels() > 0 ? view().size() : rows_; }
-  View view() noexcept { return {data(), lod_view(), &row_shape(), row_size_}; }
-  ConstView view() const noexcept { return {data(), lod_view(), &row_shape(), row_size_}; }
-  LoDView lod_view() const noexcept { return levels() > 0 ? lod_.view() : LoDView::plain(0, rows_); }
-  [[gnu::always_inline]] View slice(std::initializer_list<std::int64_t> branch) { return view().slice(branch); }
-  [[gnu::always_inline]] ConstView slice(std::initializer_list<std::int64_t> branch) const {
+  View view() noexcept LOD_LIFETIMEBOUND { return {data(), lod_view(), &row_shape(), row_size_}; }
+  ConstView view() const noexcept LOD_LIFETIMEBOUND { return {data(), lod_view(), &row_shape(), row_size_}; }
+  LoDView lod_view() const noexcept LOD_LIFETIMEBOUND { return levels() > 0 ? lod_.view() : LoDView::plain(0, rows_); }
+  [[gnu::always_inline]] View slice(std::initializer_list<std::int64_t> branch) LOD_LIFETIMEBOUND {
     return view().slice(branch);
   }
-  View slice(std::span<const std::int64_t> branch) { return view().slice(branch); }
-  ConstView slice(std::span<const std::int64_t> branch) const { return view().slice(branch); }
-  View slice(std::int64_t begin, std::int64_t end) { return view().slice(begin, end); }
-  ConstView slice(std::int64_t begin, std::int64_t end) const { return view().slice(begin, end); }
-  View operator[](std::int64_t i) { return view()[i]; }
-  ConstView operator[](std::int64_t i) const { return view()[i]; }
-  iterator begin() noexcept { return view().begin(); }
-  iterator end() noexcept { return view().end(); }
-  const_iterator begin() const noexcept { return view().begin(); }
-  const_iterator end() const noexcept { return view().end(); }
-  operator View() noexcept requires(!std::is_const_v<T>) { return view(); }
-  operator ConstView() const noexcept { return view(); }
+  [[gnu::always_inline]] ConstView slice(std::initializer_list<std::int64_t> branch) const LOD_LIFETIMEBOUND {
+    return view().slice(branch);
+  }
+  View slice(std::span<const std::int64_t> branch) LOD_LIFETIMEBOUND { return view().slice(branch); }
+  ConstView slice(std::span<const std::int64_t> branch) const LOD_LIFETIMEBOUND { return view().slice(branch); }
+  View slice(std::int64_t begin, std::int64_t end) LOD_LIFETIMEBOUND { return view().slice(begin, end); }
+  ConstView slice(std::int64_t begin, std::int64_t end) const LOD_LIFETIMEBOUND { return view().slice(begin, end); }
+  View operator[](std::int64_t i) LOD_LIFETIMEBOUND { return view()[i]; }
+  ConstView operator[](std::int64_t i) const LOD_LIFETIMEBOUND { return view()[i]; }
+  iterator begin() noexcept LOD_LIFETIMEBOUND { return view().begin(); }
+  iterator end() noexcept LOD_LIFETIMEBOUND { return view().end(); }
+  const_iterator begin() const noexcept LOD_LIFETIMEBOUND { return view().begin(); }
+  const_iterator end() const noexcept LOD_LIFETIMEBOUND { return view().end(); }
+  const_iterator cbegin() const noexcept LOD_LIFETIMEBOUND { return begin(); }
+  const_iterator cend() const noexcept LOD_LIFETIMEBOUND { return end(); }
+  operator View() noexcept LOD_LIFETIMEBOUND requires(!std::is_const_v<T>) { return view(); }
+  operator ConstView() const noexcept LOD_LIFETIMEBOUND { return view(); }
   /// @}
 
   /// The same values under another LoD. They are not copied: both tensors stand on the same memory and keep it alive,

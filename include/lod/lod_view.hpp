@@ -42,6 +42,11 @@ class SequenceIterator {
   /// Stands on `sequences.element(position)`.
   SequenceIterator(const value_type& sequences, difference_type position) noexcept
       : sequences_(sequences), position_(position) {}
+  /// An iterator through which one may write becomes one through which one may not.
+  template <std::same_as<std::remove_const_t<T>> U>
+    requires(std::is_const_v<T>)
+  SequenceIterator(const SequenceIterator<U, Device>& other)
+  noexcept : sequences_(other.sequences_), position_(other.position_) {}
 
   /// @{
   /// As of any random access iterator.
@@ -80,6 +85,9 @@ class SequenceIterator {
   /// @}
 
  private:
+  template <class, class>
+  friend class SequenceIterator;
+
   value_type sequences_;
   difference_type position_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include <lod/device.hpp>
 #include <lod/error.hpp>
+#include <lod/lifetime.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/shape.hpp>
 
@@ -121,15 +122,15 @@ class SelectedRows<T, Cpu> {
   ~SelectedRows() = default;
 
   /// The ids, one for each row of the value.
-  const std::vector<std::int64_t>& rows() const noexcept { return rows_; }
+  const std::vector<std::int64_t>& rows() const noexcept LOD_LIFETIMEBOUND { return rows_; }
   /// The number of rows of the dense tensor that this stands for.
   std::int64_t height() const noexcept { return height_; }
   /// The rows' values: a tensor with no level, {rows().size(), row shape...}. Another may be assigned if it has a row
   /// for each id, too: whatever takes the rows throws ShapeMismatch else.
-  LoDTensor<T, Cpu>& value() noexcept { return value_; }
-  const LoDTensor<T, Cpu>& value() const noexcept { return value_; }
+  LoDTensor<T, Cpu>& value() noexcept LOD_LIFETIMEBOUND { return value_; }
+  const LoDTensor<T, Cpu>& value() const noexcept LOD_LIFETIMEBOUND { return value_; }
   /// The dimensions of a row.
-  const Shape& row_shape() const noexcept { return value_.row_shape(); }
+  const Shape& row_shape() const noexcept LOD_LIFETIMEBOUND { return value_.row_shape(); }
   /// Elements in a row: the product of the row shape.
   std::int64_t row_size() const noexcept { return value_.row_size(); }
   /// {height, row shape...}: the shape of the dense tensor. Throws ShapeMismatch where that has more elements than 64

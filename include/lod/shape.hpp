@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/lifetime.hpp>
 
 #include <cstdint>
 #include <initializer_list>
@@ -40,11 +41,16 @@ class Shape {
   /// The dimensions, as a standard container has its elements.
   constexpr bool empty() const noexcept { return rank_ == 0; }
   constexpr std::int64_t operator[](std::size_t dim) const noexcept { return dims_[dim]; }
-  constexpr const std::int64_t* begin() const noexcept { return dims_; }
-  constexpr const std::int64_t* end() const noexcept { return dims_ + rank_; }
-  constexpr const std::int64_t* data() const noexcept { return dims_; }
+  constexpr const std::int64_t* begin() const& noexcept LOD_LIFETIMEBOUND { return dims_; }
+  constexpr const std::int64_t* end() const& noexcept LOD_LIFETIMEBOUND { return dims_ + rank_; }
+  constexpr const std::int64_t* data() const noexcept LOD_LIFETIMEBOUND { return dims_; }
   constexpr std::int64_t front() const noexcept { return dims_[0]; }
   constexpr std::int64_t back() const noexcept { return dims_[rank_ - 1]; }
+  /// @}
+  /// @{
+  /// A tensor makes its shape when it is asked for it: `x.shape().begin()` and `x.shape().end()` would be of two.
+  constexpr const std::int64_t* begin() const&& = delete;
+  constexpr const std::int64_t* end() const&& = delete;
   /// @}
 
   /// The product of the dimensions: 1 for a scalar's shape, which has none.

@@ -22,6 +22,8 @@ using Numbers = std::vector<std::int64_t>;
 
 static_assert(std::random_access_iterator<LoDTensor<float>::iterator>);
 static_assert(std::random_access_iterator<LoDTensor<float>::const_iterator>);
+static_assert(std::is_convertible_v<LoDTensor<float>::iterator, LoDTensor<float>::const_iterator>);
+static_assert(!std::is_convertible_v<LoDTensor<float>::const_iterator, LoDTensor<float>::iterator>);
 static_assert(std::is_trivially_copyable_v<lod::LoDTensorView<float>>);
 static_assert(std::is_nothrow_move_constructible_v<LoDTensor<float>>);
 static_assert(std::is_same_v<decltype(std::declval<const LoDTensor<float>&>()[0].data()), const float*>);
@@ -169,6 +171,11 @@ TEST_CASE("LoDTensor: the algorithms of the standard library work on sequences")
   CHECK((*from).first_row() == 9);
   CHECK((x.end() - 1)[0].rows() == 5);
   CHECK(x.begin()[2].data() == x[2].data());
+  const LoDTensor<int>::const_iterator last = x.end() - 1;
+  CHECK(last - x.cbegin() == 2);
+  CHECK(x.begin() + 2 == last);
+  CHECK(last < x.end());
+  CHECK(x.cend() == x.end());
 }
 
 TEST_CASE("LoDTensor: iteration covers every row once, in order, on random LoDs") {

@@ -443,7 +443,7 @@ TEST_CASE("dynamic_rnn: bad arguments and cells throw and change nothing") {
   CHECK(same_bits(fits, lod::dynamic_rnn(x, table, initial, Cell()).output));
 
   const auto grad = [&](const LoDTensor<double>& doutput, const LoDTensor<double>& dstate, const auto& of_cell) {
-    lod::dynamic_rnn_grad(executor, doutput, dstate, x, table, initial, Cell(), of_cell);
+    return lod::dynamic_rnn_grad(executor, doutput, dstate, x, table, initial, Cell(), of_cell);
   };
   CHECK_THROWS_WITH_AS(grad(two, initial, cell_grad),
                        "dynamic_rnn_grad: the levels of doutput are not those that the table ranks",
@@ -501,11 +501,12 @@ TEST_CASE("dynamic_rnn_grad: gradients that do not fit what dynamic_rnn gave thr
     const LoDTensor<double> other(LoD::from_lengths({{3, 0, 1}, {1, 1, 2, 1}}), {2});
     refuses(grad(x, initial, other, initial, one_each),
             "dynamic_rnn_grad: doutput at step 2 has shape {2, 2} with 1 levels, expected {1, 2}");
-    lod::dynamic_rnn_grad(executor, deep, initial, x, RankTable(x.lod()), initial, one_each,
-                          [](const States& before, const States& step, const States&, const States& doutput) {
-                            CHECK(doutput.levels() == 1);
-                            return std::pair(before, step);
-                          });
+    static_cast<void>(
+        lod::dynamic_rnn_grad(executor, deep, initial, x, RankTable(x.lod()), initial, one_each,
+                              [](const States& before, const States& step, const States&, const States& doutput) {
+                                CHECK(doutput.levels() == 1);
+                                return std::pair(before, step);
+                              }));
     refuses(grad(x, initial, x, initial,
                  [](const States& before, const States&) {
                    return std::pair(LoDTensor<double>({9, 2}), before);

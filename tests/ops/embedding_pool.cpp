@@ -293,9 +293,9 @@ TEST_CASE("embedding_pool: bad arguments throw and change nothing; a view may be
   check_throws<lod::OutOfRange>(
       [&] { lod::embedding_pool_weights_grad_into(executor, dy, table, ids, no_type, {}, y); },
       "embedding_pool_weights_grad: PoolType 99, expected SUM to LAST", y);
-  check_throws<lod::OutOfRange>([&] { lod::embedding_pool_grad(executor, dy, ids, 3, no_type); },
+  check_throws<lod::OutOfRange>([&] { return lod::embedding_pool_grad(executor, dy, ids, 3, no_type); },
                                 "embedding_pool_grad: PoolType 99, expected SUM to LAST", y);
-  check_throws<std::invalid_argument>([&] { lod::embedding_pool_grad(executor, dy, ids, 3, PoolType::MIN); },
+  check_throws<std::invalid_argument>([&] { return lod::embedding_pool_grad(executor, dy, ids, 3, PoolType::MIN); },
                                       "use embedding_max_pool_grad or embedding_min_pool_grad with the index", y);
   check_throws<lod::OutOfRange>(pool(ids, {.level = 1}), "level 1 of a LoD with 1 levels", y);
   check_throws<lod::ShapeMismatch>(pool(pairs), "embedding_pool: ids: rows of shape {2}, expected one id a row", y);

@@ -280,7 +280,7 @@ TEST_CASE("row-sparse operations: more or fewer rows of values than ids are refu
         CHECK(parts.empty());
       };
       refuses("merge_add", [&] { lod::merge_add_into(executor, torn, out); });
-      refuses("merge_add", [&] { lod::merge_add(executor, whole, torn); });
+      refuses("merge_add", [&] { return lod::merge_add(executor, whole, torn); });
       refuses("merge_average", [&] { lod::merge_average_into(executor, torn, out); });
       refuses("merge_add_grad", [&] { lod::merge_add_grad_into(executor, torn, {1, 0, 2}, out); });
       refuses("merge_average_grad", [&] { lod::merge_average_grad_into(executor, torn, {1, 0, 2}, out); });

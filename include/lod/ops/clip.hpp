@@ -166,14 +166,14 @@ void clip_into(const E& executor, const SelectedRows<T, typename E::device>& g, 
   kernel::Map<E>::run(executor, clipped, static_cast<const T*>(values), out.value().rows() * out.row_size(), values);
 }
 template <Executor E, class T>
-SelectedRows<T, typename E::device> clip(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least,
-                                         Scalar greatest) {
+[[nodiscard]] SelectedRows<T, typename E::device> clip(const E& executor, const SelectedRows<T, typename E::device>& g,
+                                                       Scalar least, Scalar greatest) {
   SelectedRows<T, typename E::device> out(executor.resource());
   clip_into(executor, g, least, greatest, out);
   return out;
 }
 template <class T, class Device>
-auto clip(const SelectedRows<T, Device>& g, Scalar least, Scalar greatest) {
+[[nodiscard]] auto clip(const SelectedRows<T, Device>& g, Scalar least, Scalar greatest) {
   return clip(default_executor<Device>(), g, least, greatest);
 }
 
@@ -191,15 +191,17 @@ void clip_grad_into(const E& executor, const SelectedRows<T, typename E::device>
   operation::merged_grad_into(executor, "clip_grad", dy, g, dg, change);
 }
 template <Executor E, class T>
-SelectedRows<T, typename E::device> clip_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
-                                              const SelectedRows<T, typename E::device>& g, Scalar least,
-                                              Scalar greatest) {
+[[nodiscard]] SelectedRows<T, typename E::device> clip_grad(const E& executor,
+                                                            const SelectedRows<T, typename E::device>& dy,
+                                                            const SelectedRows<T, typename E::device>& g, Scalar least,
+                                                            Scalar greatest) {
   SelectedRows<T, typename E::device> dg(executor.resource());
   clip_grad_into(executor, dy, g, least, greatest, dg);
   return dg;
 }
 template <class T, class Device>
-auto clip_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, Scalar least, Scalar greatest) {
+[[nodiscard]] auto clip_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, Scalar least,
+                             Scalar greatest) {
   return clip_grad(default_executor<Device>(), dy, g, least, greatest);
 }
 
@@ -217,14 +219,15 @@ void clip_by_norm_into(const E& executor, const SelectedRows<T, typename E::devi
   kernel::Shorten<E>::run(executor, out.value().data(), out.value().rows() * out.row_size(), norm);
 }
 template <Executor E, class T>
-SelectedRows<T, typename E::device> clip_by_norm(const E& executor, const SelectedRows<T, typename E::device>& g,
-                                                 double norm) {
+[[nodiscard]] SelectedRows<T, typename E::device> clip_by_norm(const E& executor,
+                                                               const SelectedRows<T, typename E::device>& g,
+                                                               double norm) {
   SelectedRows<T, typename E::device> out(executor.resource());
   clip_by_norm_into(executor, g, norm, out);
   return out;
 }
 template <class T, class Device>
-auto clip_by_norm(const SelectedRows<T, Device>& g, double norm) {
+[[nodiscard]] auto clip_by_norm(const SelectedRows<T, Device>& g, double norm) {
   return clip_by_norm(default_executor<Device>(), g, norm);
 }
 
@@ -243,14 +246,16 @@ void clip_by_norm_grad_into(const E& executor, const SelectedRows<T, typename E:
   operation::merged_grad_into(executor, "clip_by_norm_grad", dy, g, dg, change);
 }
 template <Executor E, class T>
-SelectedRows<T, typename E::device> clip_by_norm_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
-                                                      const SelectedRows<T, typename E::device>& g, double norm) {
+[[nodiscard]] SelectedRows<T, typename E::device> clip_by_norm_grad(const E& executor,
+                                                                    const SelectedRows<T, typename E::device>& dy,
+                                                                    const SelectedRows<T, typename E::device>& g,
+                                                                    double norm) {
   SelectedRows<T, typename E::device> dg(executor.resource());
   clip_by_norm_grad_into(executor, dy, g, norm, dg);
   return dg;
 }
 template <class T, class Device>
-auto clip_by_norm_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, double norm) {
+[[nodiscard]] auto clip_by_norm_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, double norm) {
   return clip_by_norm_grad(default_executor<Device>(), dy, g, norm);
 }
 

@@ -134,24 +134,24 @@ void concat_into(const E& executor, const X& x, More&&... more) requires(sizeof.
   (std::make_index_sequence<others>{});
 }
 template <Executor E, operation::TensorRange Xs>
-auto concat(const E& executor, const Xs& xs) {
+[[nodiscard]] auto concat(const E& executor, const Xs& xs) {
   using X = operation::element_t<Xs>;
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   concat_into(executor, xs, y);
   return y;
 }
 template <operation::TensorRange Xs>
-auto concat(const Xs& xs) {
+[[nodiscard]] auto concat(const Xs& xs) {
   return concat(default_executor<device_t<operation::element_t<Xs>>>(), xs);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike... More>
-LoDTensor<value_type_t<X>, device_t<X>> concat(const E& executor, const X& x, const More&... more) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> concat(const E& executor, const X& x, const More&... more) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   concat_into(executor, x, more..., y);
   return y;
 }
 template <LoDTensorLike X, LoDTensorLike... More>
-auto concat(const X& x, const More&... more) {
+[[nodiscard]] auto concat(const X& x, const More&... more) {
   return concat(default_executor<device_t<X>>(), x, more...);
 }
 
@@ -191,14 +191,14 @@ void concat_grad_into(const E& executor, const DY& dy, const Levels& x_levels, D
   }
 }
 template <Executor E, LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>>
-auto concat_grad(const E& executor, const DY& dy, const Levels& x_levels) {
+[[nodiscard]] auto concat_grad(const E& executor, const DY& dy, const Levels& x_levels) {
   auto dxs =
       operation::new_tensors<E, value_type_t<DY>, device_t<DY>>(executor, static_cast<std::int64_t>(x_levels.size()));
   concat_grad_into(executor, dy, x_levels, dxs);
   return dxs;
 }
 template <LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>>
-auto concat_grad(const DY& dy, const Levels& x_levels) {
+[[nodiscard]] auto concat_grad(const DY& dy, const Levels& x_levels) {
   return concat_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
 
@@ -214,14 +214,14 @@ void split_at_into(const E& executor, const X& x, const Boundaries& boundaries, 
   operation::cut_into(executor, x.view(), operation::ids_of(boundaries), parts, "split_at");
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer_list<std::int64_t>>
-auto split_at(const E& executor, const X& x, const Boundaries& boundaries) {
+[[nodiscard]] auto split_at(const E& executor, const X& x, const Boundaries& boundaries) {
   auto parts = operation::new_tensors<E, value_type_t<X>, device_t<X>>(
       executor, static_cast<std::int64_t>(operation::ids_of(boundaries).size()) + 1);
   split_at_into(executor, x, boundaries, parts);
   return parts;
 }
 template <LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer_list<std::int64_t>>
-auto split_at(const X& x, const Boundaries& boundaries) {
+[[nodiscard]] auto split_at(const X& x, const Boundaries& boundaries) {
   return split_at(default_executor<device_t<X>>(), x, boundaries);
 }
 
@@ -239,13 +239,13 @@ void split_into(const E& executor, const X& x, std::int64_t count, Parts&& parts
   operation::cut_into(executor, view, boundaries.span(), parts, "split");
 }
 template <Executor E, LoDTensorLike X>
-auto split(const E& executor, const X& x, std::int64_t count) {
+[[nodiscard]] auto split(const E& executor, const X& x, std::int64_t count) {
   auto parts = operation::new_tensors<E, value_type_t<X>, device_t<X>>(executor, count);
   split_into(executor, x, count, parts);
   return parts;
 }
 template <LoDTensorLike X>
-auto split(const X& x, std::int64_t count) {
+[[nodiscard]] auto split(const X& x, std::int64_t count) {
   return split(default_executor<device_t<X>>(), x, count);
 }
 
@@ -255,11 +255,11 @@ void split_grad_into(const E& executor, const DParts& dparts, DX&& dx) {
   concat_into(executor, dparts, dx);
 }
 template <Executor E, operation::TensorRange DParts>
-auto split_grad(const E& executor, const DParts& dparts) {
+[[nodiscard]] auto split_grad(const E& executor, const DParts& dparts) {
   return concat(executor, dparts);
 }
 template <operation::TensorRange DParts>
-auto split_grad(const DParts& dparts) {
+[[nodiscard]] auto split_grad(const DParts& dparts) {
   return concat(dparts);
 }
 

@@ -52,13 +52,14 @@ void ctc_align_into(const E& executor, const X& x, Y&& y) {
   ctc_align_into(executor, x, CtcAlignOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> ctc_align(const E& executor, const X& x, const CtcAlignOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> ctc_align(const E& executor, const X& x,
+                                                                const CtcAlignOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   ctc_align_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto ctc_align(const X& x, const CtcAlignOptions& options = {}) {
+[[nodiscard]] auto ctc_align(const X& x, const CtcAlignOptions& options = {}) {
   return ctc_align(default_executor<device_t<X>>(), x, options);
 }
 
@@ -73,14 +74,14 @@ void ctc_align_and_wait_into(const E& executor, const X& x, Y&& y) {
   ctc_align_and_wait_into(executor, x, CtcAlignOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> ctc_align_and_wait(const E& executor, const X& x,
-                                                           const CtcAlignOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> ctc_align_and_wait(const E& executor, const X& x,
+                                                                         const CtcAlignOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   ctc_align_and_wait_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto ctc_align_and_wait(const X& x, const CtcAlignOptions& options = {}) {
+[[nodiscard]] auto ctc_align_and_wait(const X& x, const CtcAlignOptions& options = {}) {
   return ctc_align_and_wait(default_executor<device_t<X>>(), x, options);
 }
 

@@ -276,7 +276,8 @@ void dynamic_rnn_into(const E& executor, const X& x, const RankTable& table, con
   run.write_states(state);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike State, class Cell>
-auto dynamic_rnn(const E& executor, const X& x, const RankTable& table, const State& initial_state, Cell&& cell) {
+[[nodiscard]] auto dynamic_rnn(const E& executor, const X& x, const RankTable& table, const State& initial_state,
+                               Cell&& cell) {
   using Device = typename E::device;
   using S = value_type_t<State>;
   using O = value_type_t<std::remove_reference_t<operation::cell_output_t<Cell, S, value_type_t<X>, Device>>>;
@@ -285,7 +286,7 @@ auto dynamic_rnn(const E& executor, const X& x, const RankTable& table, const St
   return y;
 }
 template <LoDTensorLike X, LoDTensorLike State, class Cell>
-auto dynamic_rnn(const X& x, const RankTable& table, const State& initial_state, Cell&& cell) {
+[[nodiscard]] auto dynamic_rnn(const X& x, const RankTable& table, const State& initial_state, Cell&& cell) {
   return dynamic_rnn(default_executor<device_t<X>>(), x, table, initial_state, cell);
 }
 
@@ -352,7 +353,7 @@ void dynamic_rnn_grad_into(const E& executor, const DOutput& doutput, const DSta
 }
 template <Executor E, LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTensorLike State, class Cell,
           class CellGrad>
-DynamicRnnGrad<value_type_t<X>, value_type_t<State>, device_t<X>> dynamic_rnn_grad(
+[[nodiscard]] DynamicRnnGrad<value_type_t<X>, value_type_t<State>, device_t<X>> dynamic_rnn_grad(
     const E& executor, const DOutput& doutput, const DState& dstate, const X& x, const RankTable& table,
     const State& initial_state, Cell&& cell, CellGrad&& cell_grad) {
   using Device = device_t<X>;
@@ -363,8 +364,8 @@ DynamicRnnGrad<value_type_t<X>, value_type_t<State>, device_t<X>> dynamic_rnn_gr
   return d;
 }
 template <LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTensorLike State, class Cell, class CellGrad>
-auto dynamic_rnn_grad(const DOutput& doutput, const DState& dstate, const X& x, const RankTable& table,
-                      const State& initial_state, Cell&& cell, CellGrad&& cell_grad) {
+[[nodiscard]] auto dynamic_rnn_grad(const DOutput& doutput, const DState& dstate, const X& x, const RankTable& table,
+                                    const State& initial_state, Cell&& cell, CellGrad&& cell_grad) {
   return dynamic_rnn_grad(default_executor<device_t<X>>(), doutput, dstate, x, table, initial_state, cell, cell_grad);
 }
 

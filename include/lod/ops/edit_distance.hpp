@@ -72,14 +72,14 @@ void edit_distance_into(const E& executor, const A& a, const B& b, Y&& y) {
   edit_distance_into(executor, a, b, EditDistanceOptions{}, y);
 }
 template <Executor E, LoDTensorLike A, LoDTensorLike B>
-LoDTensor<float, device_t<A>> edit_distance(const E& executor, const A& a, const B& b,
-                                            const EditDistanceOptions& options = {}) {
+[[nodiscard]] LoDTensor<float, device_t<A>> edit_distance(const E& executor, const A& a, const B& b,
+                                                          const EditDistanceOptions& options = {}) {
   LoDTensor<float, device_t<A>> y(executor.resource());
   edit_distance_into(executor, a, b, options, y);
   return y;
 }
 template <LoDTensorLike A, LoDTensorLike B>
-auto edit_distance(const A& a, const B& b, const EditDistanceOptions& options = {}) {
+[[nodiscard]] auto edit_distance(const A& a, const B& b, const EditDistanceOptions& options = {}) {
   return edit_distance(default_executor<device_t<A>>(), a, b, options);
 }
 

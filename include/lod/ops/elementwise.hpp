@@ -212,14 +212,14 @@ void add_into(const E& executor, const X& x, const Y& y, Z&& z) {
   add_into(executor, x, y, ElementwiseOptions{}, z);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Y>
-LoDTensor<value_type_t<X>, device_t<X>> add(const E& executor, const X& x, const Y& y,
-                                            const ElementwiseOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> add(const E& executor, const X& x, const Y& y,
+                                                          const ElementwiseOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
   add_into(executor, x, y, options, z);
   return z;
 }
 template <LoDTensorLike X, LoDTensorLike Y>
-auto add(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+[[nodiscard]] auto add(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
   return add(default_executor<device_t<X>>(), x, y, options);
 }
 
@@ -237,15 +237,16 @@ void add_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&&
   add_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
 }
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-ElementwiseGrad<value_type_t<X>, device_t<X>> add_grad(const E& executor, const DZ& dz, const X& x, const Y& y,
-                                                       const ElementwiseOptions& options = {}) {
+[[nodiscard]] ElementwiseGrad<value_type_t<X>, device_t<X>> add_grad(const E& executor, const DZ& dz, const X& x,
+                                                                     const Y& y,
+                                                                     const ElementwiseOptions& options = {}) {
   using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
   ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
   add_grad_into(executor, dz, x, y, options, d.x, d.y);
   return d;
 }
 template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-auto add_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+[[nodiscard]] auto add_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
   return add_grad(default_executor<device_t<X>>(), dz, x, y, options);
 }
 
@@ -259,14 +260,14 @@ void sub_into(const E& executor, const X& x, const Y& y, Z&& z) {
   sub_into(executor, x, y, ElementwiseOptions{}, z);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Y>
-LoDTensor<value_type_t<X>, device_t<X>> sub(const E& executor, const X& x, const Y& y,
-                                            const ElementwiseOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sub(const E& executor, const X& x, const Y& y,
+                                                          const ElementwiseOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
   sub_into(executor, x, y, options, z);
   return z;
 }
 template <LoDTensorLike X, LoDTensorLike Y>
-auto sub(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+[[nodiscard]] auto sub(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
   return sub(default_executor<device_t<X>>(), x, y, options);
 }
 
@@ -281,15 +282,16 @@ void sub_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&&
   sub_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
 }
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-ElementwiseGrad<value_type_t<X>, device_t<X>> sub_grad(const E& executor, const DZ& dz, const X& x, const Y& y,
-                                                       const ElementwiseOptions& options = {}) {
+[[nodiscard]] ElementwiseGrad<value_type_t<X>, device_t<X>> sub_grad(const E& executor, const DZ& dz, const X& x,
+                                                                     const Y& y,
+                                                                     const ElementwiseOptions& options = {}) {
   using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
   ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
   sub_grad_into(executor, dz, x, y, options, d.x, d.y);
   return d;
 }
 template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-auto sub_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+[[nodiscard]] auto sub_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
   return sub_grad(default_executor<device_t<X>>(), dz, x, y, options);
 }
 
@@ -303,14 +305,14 @@ void mul_into(const E& executor, const X& x, const Y& y, Z&& z) {
   mul_into(executor, x, y, ElementwiseOptions{}, z);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Y>
-LoDTensor<value_type_t<X>, device_t<X>> mul(const E& executor, const X& x, const Y& y,
-                                            const ElementwiseOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> mul(const E& executor, const X& x, const Y& y,
+                                                          const ElementwiseOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
   mul_into(executor, x, y, options, z);
   return z;
 }
 template <LoDTensorLike X, LoDTensorLike Y>
-auto mul(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+[[nodiscard]] auto mul(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
   return mul(default_executor<device_t<X>>(), x, y, options);
 }
 
@@ -325,15 +327,16 @@ void mul_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&&
   mul_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
 }
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-ElementwiseGrad<value_type_t<X>, device_t<X>> mul_grad(const E& executor, const DZ& dz, const X& x, const Y& y,
-                                                       const ElementwiseOptions& options = {}) {
+[[nodiscard]] ElementwiseGrad<value_type_t<X>, device_t<X>> mul_grad(const E& executor, const DZ& dz, const X& x,
+                                                                     const Y& y,
+                                                                     const ElementwiseOptions& options = {}) {
   using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
   ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
   mul_grad_into(executor, dz, x, y, options, d.x, d.y);
   return d;
 }
 template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-auto mul_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+[[nodiscard]] auto mul_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
   return mul_grad(default_executor<device_t<X>>(), dz, x, y, options);
 }
 
@@ -348,14 +351,14 @@ void div_into(const E& executor, const X& x, const Y& y, Z&& z) {
   div_into(executor, x, y, ElementwiseOptions{}, z);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Y>
-LoDTensor<value_type_t<X>, device_t<X>> div(const E& executor, const X& x, const Y& y,
-                                            const ElementwiseOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> div(const E& executor, const X& x, const Y& y,
+                                                          const ElementwiseOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
   div_into(executor, x, y, options, z);
   return z;
 }
 template <LoDTensorLike X, LoDTensorLike Y>
-auto div(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+[[nodiscard]] auto div(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
   return div(default_executor<device_t<X>>(), x, y, options);
 }
 
@@ -370,15 +373,16 @@ void div_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&&
   div_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
 }
 template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-ElementwiseGrad<value_type_t<X>, device_t<X>> div_grad(const E& executor, const DZ& dz, const X& x, const Y& y,
-                                                       const ElementwiseOptions& options = {}) {
+[[nodiscard]] ElementwiseGrad<value_type_t<X>, device_t<X>> div_grad(const E& executor, const DZ& dz, const X& x,
+                                                                     const Y& y,
+                                                                     const ElementwiseOptions& options = {}) {
   using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
   ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
   div_grad_into(executor, dz, x, y, options, d.x, d.y);
   return d;
 }
 template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-auto div_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+[[nodiscard]] auto div_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
   return div_grad(default_executor<device_t<X>>(), dz, x, y, options);
 }
 

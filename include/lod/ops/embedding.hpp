@@ -61,14 +61,15 @@ void embedding_into(const E& executor, const Table& table, const Ids& ids, Y&& y
   embedding_into(executor, table, ids, EmbeddingOptions{}, y);
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
-LoDTensor<value_type_t<Table>, device_t<Table>> embedding(const E& executor, const Table& table, const Ids& ids,
-                                                          const EmbeddingOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<Table>, device_t<Table>> embedding(const E& executor, const Table& table,
+                                                                        const Ids& ids,
+                                                                        const EmbeddingOptions& options = {}) {
   LoDTensor<value_type_t<Table>, device_t<Table>> y(executor.resource());
   embedding_into(executor, table, ids, options, y);
   return y;
 }
 template <LoDTensorLike Table, LoDTensorLike Ids>
-auto embedding(const Table& table, const Ids& ids, const EmbeddingOptions& options = {}) {
+[[nodiscard]] auto embedding(const Table& table, const Ids& ids, const EmbeddingOptions& options = {}) {
   return embedding(default_executor<device_t<Table>>(), table, ids, options);
 }
 
@@ -112,14 +113,16 @@ void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::in
   embedding_grad_into(executor, dy, ids, height, EmbeddingOptions{}, dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
-SelectedRows<value_type_t<X>, device_t<X>> embedding_grad(const E& executor, const X& dy, const Ids& ids,
-                                                          std::int64_t height, const EmbeddingOptions& options = {}) {
+[[nodiscard]] SelectedRows<value_type_t<X>, device_t<X>> embedding_grad(const E& executor, const X& dy, const Ids& ids,
+                                                                        std::int64_t height,
+                                                                        const EmbeddingOptions& options = {}) {
   SelectedRows<value_type_t<X>, device_t<X>> dtable(executor.resource());
   embedding_grad_into(executor, dy, ids, height, options, dtable);
   return dtable;
 }
 template <LoDTensorLike X, LoDTensorLike Ids>
-auto embedding_grad(const X& dy, const Ids& ids, std::int64_t height, const EmbeddingOptions& options = {}) {
+[[nodiscard]] auto embedding_grad(const X& dy, const Ids& ids, std::int64_t height,
+                                  const EmbeddingOptions& options = {}) {
   return embedding_grad(default_executor<device_t<X>>(), dy, ids, height, options);
 }
 

@@ -205,7 +205,7 @@ void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, 
   embedding_pool_into(executor, table, ids, type, {}, y);
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
-LoDTensor<value_type_t<Table>, device_t<Table>> embedding_pool(
+[[nodiscard]] LoDTensor<value_type_t<Table>, device_t<Table>> embedding_pool(
     const E& executor, const Table& table, const Ids& ids, PoolType type,
     const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
   LoDTensor<value_type_t<Table>, device_t<Table>> y(executor.resource());
@@ -213,8 +213,8 @@ LoDTensor<value_type_t<Table>, device_t<Table>> embedding_pool(
   return y;
 }
 template <LoDTensorLike Table, LoDTensorLike Ids>
-auto embedding_pool(const Table& table, const Ids& ids, PoolType type,
-                    const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
+[[nodiscard]] auto embedding_pool(const Table& table, const Ids& ids, PoolType type,
+                                  const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
   return embedding_pool(default_executor<device_t<Table>>(), table, ids, type, options);
 }
 
@@ -232,7 +232,7 @@ void embedding_max_pool_into(const E& executor, const Table& table, const Ids& i
   embedding_max_pool_into(executor, table, ids, {}, values, index);
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
-MaxPool<value_type_t<Table>, device_t<Table>> embedding_max_pool(
+[[nodiscard]] MaxPool<value_type_t<Table>, device_t<Table>> embedding_max_pool(
     const E& executor, const Table& table, const Ids& ids,
     const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
   MaxPool<value_type_t<Table>, device_t<Table>> y{LoDTensor<value_type_t<Table>, device_t<Table>>(executor.resource()),
@@ -241,8 +241,8 @@ MaxPool<value_type_t<Table>, device_t<Table>> embedding_max_pool(
   return y;
 }
 template <LoDTensorLike Table, LoDTensorLike Ids>
-auto embedding_max_pool(const Table& table, const Ids& ids,
-                        const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
+[[nodiscard]] auto embedding_max_pool(const Table& table, const Ids& ids,
+                                      const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
   return embedding_max_pool(default_executor<device_t<Table>>(), table, ids, options);
 }
 
@@ -259,7 +259,7 @@ void embedding_min_pool_into(const E& executor, const Table& table, const Ids& i
   embedding_min_pool_into(executor, table, ids, {}, values, index);
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
-MaxPool<value_type_t<Table>, device_t<Table>> embedding_min_pool(
+[[nodiscard]] MaxPool<value_type_t<Table>, device_t<Table>> embedding_min_pool(
     const E& executor, const Table& table, const Ids& ids,
     const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
   MaxPool<value_type_t<Table>, device_t<Table>> y{LoDTensor<value_type_t<Table>, device_t<Table>>(executor.resource()),
@@ -268,8 +268,8 @@ MaxPool<value_type_t<Table>, device_t<Table>> embedding_min_pool(
   return y;
 }
 template <LoDTensorLike Table, LoDTensorLike Ids>
-auto embedding_min_pool(const Table& table, const Ids& ids,
-                        const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
+[[nodiscard]] auto embedding_min_pool(const Table& table, const Ids& ids,
+                                      const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
   return embedding_min_pool(default_executor<device_t<Table>>(), table, ids, options);
 }
 
@@ -301,7 +301,7 @@ void embedding_pool_grad_into(const E& executor, const X& dy, const Ids& ids, st
   embedding_pool_grad_into(executor, dy, ids, height, type, {}, dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
-SelectedRows<value_type_t<X>, device_t<X>> embedding_pool_grad(
+[[nodiscard]] SelectedRows<value_type_t<X>, device_t<X>> embedding_pool_grad(
     const E& executor, const X& dy, const Ids& ids, std::int64_t height, PoolType type,
     const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
   SelectedRows<value_type_t<X>, device_t<X>> dtable(executor.resource());
@@ -309,8 +309,8 @@ SelectedRows<value_type_t<X>, device_t<X>> embedding_pool_grad(
   return dtable;
 }
 template <LoDTensorLike X, LoDTensorLike Ids>
-auto embedding_pool_grad(const X& dy, const Ids& ids, std::int64_t height, PoolType type,
-                         const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] auto embedding_pool_grad(const X& dy, const Ids& ids, std::int64_t height, PoolType type,
+                                       const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return embedding_pool_grad(default_executor<device_t<X>>(), dy, ids, height, type, options);
 }
 
@@ -341,7 +341,7 @@ void embedding_max_pool_grad_into(const E& executor, const X& dy, const Index& i
   embedding_max_pool_grad_into(executor, dy, index, ids, height, {}, dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
-SelectedRows<value_type_t<X>, device_t<X>> embedding_max_pool_grad(
+[[nodiscard]] SelectedRows<value_type_t<X>, device_t<X>> embedding_max_pool_grad(
     const E& executor, const X& dy, const Index& index, const Ids& ids, std::int64_t height,
     const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
   SelectedRows<value_type_t<X>, device_t<X>> dtable(executor.resource());
@@ -349,8 +349,8 @@ SelectedRows<value_type_t<X>, device_t<X>> embedding_max_pool_grad(
   return dtable;
 }
 template <LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
-auto embedding_max_pool_grad(const X& dy, const Index& index, const Ids& ids, std::int64_t height,
-                             const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] auto embedding_max_pool_grad(const X& dy, const Index& index, const Ids& ids, std::int64_t height,
+                                           const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return embedding_max_pool_grad(default_executor<device_t<X>>(), dy, index, ids, height, options);
 }
 
@@ -368,13 +368,14 @@ void embedding_min_pool_grad_into(const E& executor, const X& dy, const Index& i
   embedding_min_pool_grad_into(executor, dy, index, ids, height, {}, dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
-auto embedding_min_pool_grad(const E& executor, const X& dy, const Index& index, const Ids& ids, std::int64_t height,
-                             const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] auto embedding_min_pool_grad(const E& executor, const X& dy, const Index& index, const Ids& ids,
+                                           std::int64_t height,
+                                           const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return embedding_max_pool_grad(executor, dy, index, ids, height, options);
 }
 template <LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
-auto embedding_min_pool_grad(const X& dy, const Index& index, const Ids& ids, std::int64_t height,
-                             const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] auto embedding_min_pool_grad(const X& dy, const Index& index, const Ids& ids, std::int64_t height,
+                                           const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return embedding_max_pool_grad(dy, index, ids, height, options);
 }
 
@@ -419,7 +420,7 @@ void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Tabl
   embedding_pool_weights_grad_into(executor, dy, table, ids, type, {}, dweights);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids>
-LoDTensor<value_type_t<X>, device_t<X>> embedding_pool_weights_grad(
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> embedding_pool_weights_grad(
     const E& executor, const X& dy, const Table& table, const Ids& ids, PoolType type,
     const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> dweights(executor.resource());
@@ -427,8 +428,8 @@ LoDTensor<value_type_t<X>, device_t<X>> embedding_pool_weights_grad(
   return dweights;
 }
 template <LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids>
-auto embedding_pool_weights_grad(const X& dy, const Table& table, const Ids& ids, PoolType type,
-                                 const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] auto embedding_pool_weights_grad(const X& dy, const Table& table, const Ids& ids, PoolType type,
+                                               const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return embedding_pool_weights_grad(default_executor<device_t<X>>(), dy, table, ids, type, options);
 }
 

@@ -205,14 +205,14 @@ void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
   runs.copy(executor, sources, first.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, class F>
-auto map_sequences(const E& executor, const X& x, F&& f) {
+[[nodiscard]] auto map_sequences(const E& executor, const X& x, F&& f) {
   using Result = operation::mapped_t<F, LoDTensorView<const value_type_t<X>, device_t<X>>>;
   LoDTensor<value_type_t<Result>, device_t<Result>> y(executor.resource());
   map_sequences_into(executor, x, f, y);
   return y;
 }
 template <LoDTensorLike X, class F>
-auto map_sequences(const X& x, F&& f) {
+[[nodiscard]] auto map_sequences(const X& x, F&& f) {
   return map_sequences(default_executor<device_t<X>>(), x, f);
 }
 

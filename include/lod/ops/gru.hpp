@@ -201,17 +201,17 @@ void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, d
   gru_into(executor, x, weights, {}, hidden, last_hidden, trace);
 }
 template <Executor E, LoDTensorLike X>
-Gru<value_type_t<X>, device_t<X>> gru(const E& executor, const X& x,
-                                      const GruWeights<value_type_t<X>, device_t<X>>& weights,
-                                      const GruOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] Gru<value_type_t<X>, device_t<X>> gru(const E& executor, const X& x,
+                                                    const GruWeights<value_type_t<X>, device_t<X>>& weights,
+                                                    const GruOptions<value_type_t<X>, device_t<X>>& options = {}) {
   using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
   Gru<value_type_t<X>, device_t<X>> y{Tensor(executor.resource()), Tensor(executor.resource()), {}};
   gru_into(executor, x, weights, options, y.hidden, y.last_hidden, y.trace);
   return y;
 }
 template <LoDTensorLike X>
-auto gru(const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
-         const GruOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] auto gru(const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
+                       const GruOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return gru(default_executor<device_t<X>>(), x, weights, options);
 }
 
@@ -288,10 +288,10 @@ void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
   gru_grad_into(executor, dhidden, x, weights, trace, {}, dx, dweights, dinitial_hidden);
 }
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X>
-GruGrad<value_type_t<X>, device_t<X>> gru_grad(const E& executor, const DHidden& dhidden, const X& x,
-                                               const GruWeights<value_type_t<X>, device_t<X>>& weights,
-                                               const GruTrace<value_type_t<X>, device_t<X>>& trace,
-                                               const GruGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] GruGrad<value_type_t<X>, device_t<X>> gru_grad(
+    const E& executor, const DHidden& dhidden, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
+    const GruTrace<value_type_t<X>, device_t<X>>& trace,
+    const GruGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
   using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
   const auto tensor = [&] { return Tensor(executor.resource()); };
   GruGrad<value_type_t<X>, device_t<X>> d{tensor(), {tensor(), tensor(), tensor(), tensor()}, tensor()};
@@ -299,9 +299,9 @@ GruGrad<value_type_t<X>, device_t<X>> gru_grad(const E& executor, const DHidden&
   return d;
 }
 template <LoDTensorLike DHidden, LoDTensorLike X>
-auto gru_grad(const DHidden& dhidden, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
-              const GruTrace<value_type_t<X>, device_t<X>>& trace,
-              const GruGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] auto gru_grad(const DHidden& dhidden, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
+                            const GruTrace<value_type_t<X>, device_t<X>>& trace,
+                            const GruGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return gru_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
 }
 

@@ -198,14 +198,14 @@ void im2sequence_into(const E& executor, const Images& images, Y&& y) {
   im2sequence_into(executor, images, Im2SequenceOptions{}, y);
 }
 template <Executor E, LoDTensorLike Images>
-LoDTensor<value_type_t<Images>, device_t<Images>> im2sequence(const E& executor, const Images& images,
-                                                              const Im2SequenceOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<Images>, device_t<Images>> im2sequence(const E& executor, const Images& images,
+                                                                            const Im2SequenceOptions& options = {}) {
   LoDTensor<value_type_t<Images>, device_t<Images>> y(executor.resource());
   im2sequence_into(executor, images, options, y);
   return y;
 }
 template <LoDTensorLike Images>
-auto im2sequence(const Images& images, const Im2SequenceOptions& options = {}) {
+[[nodiscard]] auto im2sequence(const Images& images, const Im2SequenceOptions& options = {}) {
   return im2sequence(default_executor<device_t<Images>>(), images, options);
 }
 
@@ -230,14 +230,15 @@ void im2sequence_grad_into(const E& executor, const DY& dy, const Images& images
   im2sequence_grad_into(executor, dy, images, Im2SequenceOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Images>
-LoDTensor<value_type_t<DY>, device_t<DY>> im2sequence_grad(const E& executor, const DY& dy, const Images& images,
-                                                           const Im2SequenceOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> im2sequence_grad(const E& executor, const DY& dy,
+                                                                         const Images& images,
+                                                                         const Im2SequenceOptions& options = {}) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   im2sequence_grad_into(executor, dy, images, options, dx);
   return dx;
 }
 template <LoDTensorLike DY, LoDTensorLike Images>
-auto im2sequence_grad(const DY& dy, const Images& images, const Im2SequenceOptions& options = {}) {
+[[nodiscard]] auto im2sequence_grad(const DY& dy, const Images& images, const Im2SequenceOptions& options = {}) {
   return im2sequence_grad(default_executor<device_t<DY>>(), dy, images, options);
 }
 

@@ -191,13 +191,13 @@ void remove_level_into(const E& executor, const X& x, int level, Y&& y) {
   operation::copy_into(executor, view, levels, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> remove_level(const E& executor, const X& x, int level) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> remove_level(const E& executor, const X& x, int level) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   remove_level_into(executor, x, level, y);
   return y;
 }
 template <LoDTensorLike X>
-auto remove_level(const X& x, int level) {
+[[nodiscard]] auto remove_level(const X& x, int level) {
   return remove_level(default_executor<device_t<X>>(), x, level);
 }
 
@@ -238,13 +238,14 @@ void insert_level_into(const E& executor, const X& x, int level, const LoD& lod,
   operation::copy_into(executor, view, levels, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> insert_level(const E& executor, const X& x, int level, const LoD& lod) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> insert_level(const E& executor, const X& x, int level,
+                                                                   const LoD& lod) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   insert_level_into(executor, x, level, lod, y);
   return y;
 }
 template <LoDTensorLike X>
-auto insert_level(const X& x, int level, const LoD& lod) {
+[[nodiscard]] auto insert_level(const X& x, int level, const LoD& lod) {
   return insert_level(default_executor<device_t<X>>(), x, level, lod);
 }
 
@@ -268,13 +269,14 @@ void flatten_into(const E& executor, const X& x, Y&& y) {
   flatten_into(executor, x, FlattenOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> flatten(const E& executor, const X& x, const FlattenOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> flatten(const E& executor, const X& x,
+                                                              const FlattenOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   flatten_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto flatten(const X& x, const FlattenOptions& options = {}) {
+[[nodiscard]] auto flatten(const X& x, const FlattenOptions& options = {}) {
   return flatten(default_executor<device_t<X>>(), x, options);
 }
 
@@ -285,14 +287,14 @@ void remove_level_grad_into(const E& executor, const DY& dy, const BatchLevels& 
   operation::restore_levels_into(executor, dy, x_levels, "remove_level_grad: dy", dx);
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> remove_level_grad(const E& executor, const DY& dy,
-                                                            const BatchLevels& x_levels) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> remove_level_grad(const E& executor, const DY& dy,
+                                                                          const BatchLevels& x_levels) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   remove_level_grad_into(executor, dy, x_levels, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto remove_level_grad(const DY& dy, const BatchLevels& x_levels) {
+[[nodiscard]] auto remove_level_grad(const DY& dy, const BatchLevels& x_levels) {
   return remove_level_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
 /// The gradient of `insert_level`: the rows of dy under the levels of x, which are `x_levels`.
@@ -301,14 +303,14 @@ void insert_level_grad_into(const E& executor, const DY& dy, const BatchLevels& 
   operation::restore_levels_into(executor, dy, x_levels, "insert_level_grad: dy", dx);
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> insert_level_grad(const E& executor, const DY& dy,
-                                                            const BatchLevels& x_levels) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> insert_level_grad(const E& executor, const DY& dy,
+                                                                          const BatchLevels& x_levels) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   insert_level_grad_into(executor, dy, x_levels, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto insert_level_grad(const DY& dy, const BatchLevels& x_levels) {
+[[nodiscard]] auto insert_level_grad(const DY& dy, const BatchLevels& x_levels) {
   return insert_level_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
 /// The gradient of `flatten`: the rows of dy under the levels of x, which are `x_levels`.
@@ -317,13 +319,14 @@ void flatten_grad_into(const E& executor, const DY& dy, const BatchLevels& x_lev
   operation::restore_levels_into(executor, dy, x_levels, "flatten_grad: dy", dx);
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> flatten_grad(const E& executor, const DY& dy, const BatchLevels& x_levels) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> flatten_grad(const E& executor, const DY& dy,
+                                                                     const BatchLevels& x_levels) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   flatten_grad_into(executor, dy, x_levels, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto flatten_grad(const DY& dy, const BatchLevels& x_levels) {
+[[nodiscard]] auto flatten_grad(const DY& dy, const BatchLevels& x_levels) {
   return flatten_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
 
@@ -345,13 +348,13 @@ void transpose_levels_into(const E& executor, const X& x, Y&& y) {
       executor, view, order.starts(), [&](std::int64_t place) { return children[place]; }, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> transpose_levels(const E& executor, const X& x) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> transpose_levels(const E& executor, const X& x) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   transpose_levels_into(executor, x, y);
   return y;
 }
 template <LoDTensorLike X>
-auto transpose_levels(const X& x) {
+[[nodiscard]] auto transpose_levels(const X& x) {
   return transpose_levels(default_executor<device_t<X>>(), x);
 }
 
@@ -372,14 +375,14 @@ void transpose_levels_grad_into(const E& executor, const DY& dy, const BatchLeve
       executor, view, x_levels.view().offsets(0), [&](std::int64_t child) { return order.place(child); }, dx);
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> transpose_levels_grad(const E& executor, const DY& dy,
-                                                                const BatchLevels& x_levels) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> transpose_levels_grad(const E& executor, const DY& dy,
+                                                                              const BatchLevels& x_levels) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   transpose_levels_grad_into(executor, dy, x_levels, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto transpose_levels_grad(const DY& dy, const BatchLevels& x_levels) {
+[[nodiscard]] auto transpose_levels_grad(const DY& dy, const BatchLevels& x_levels) {
   return transpose_levels_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
 

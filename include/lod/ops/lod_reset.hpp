@@ -39,13 +39,13 @@ void lod_reset_into(const E& executor, const X& x, const LoD& lod, Y&& y) {
   operation::copy_into(executor, view, operation::SameLevels{view.lod_view()}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> lod_reset(const E& executor, const X& x, const LoD& lod) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> lod_reset(const E& executor, const X& x, const LoD& lod) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   lod_reset_into(executor, x, lod, y);
   return y;
 }
 template <LoDTensorLike X>
-auto lod_reset(const X& x, const LoD& lod) {
+[[nodiscard]] auto lod_reset(const X& x, const LoD& lod) {
   return lod_reset(default_executor<device_t<X>>(), x, lod);
 }
 
@@ -74,13 +74,14 @@ void lod_append_into(const E& executor, const X& x, const Offsets& offsets, Y&& 
   operation::copy_into(executor, view, levels, y);
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Offsets = std::initializer_list<std::int64_t>>
-LoDTensor<value_type_t<X>, device_t<X>> lod_append(const E& executor, const X& x, const Offsets& offsets) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> lod_append(const E& executor, const X& x,
+                                                                 const Offsets& offsets) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   lod_append_into(executor, x, offsets, y);
   return y;
 }
 template <LoDTensorLike X, operation::ArgumentList Offsets = std::initializer_list<std::int64_t>>
-auto lod_append(const X& x, const Offsets& offsets) {
+[[nodiscard]] auto lod_append(const X& x, const Offsets& offsets) {
   return lod_append(default_executor<device_t<X>>(), x, offsets);
 }
 
@@ -91,13 +92,14 @@ void lod_reset_grad_into(const E& executor, const DY& dy, const BatchLevels& x_l
   operation::restore_levels_into(executor, dy, x_levels, "lod_reset_grad: dy", dx);
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> lod_reset_grad(const E& executor, const DY& dy, const BatchLevels& x_levels) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> lod_reset_grad(const E& executor, const DY& dy,
+                                                                       const BatchLevels& x_levels) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   lod_reset_grad_into(executor, dy, x_levels, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto lod_reset_grad(const DY& dy, const BatchLevels& x_levels) {
+[[nodiscard]] auto lod_reset_grad(const DY& dy, const BatchLevels& x_levels) {
   return lod_reset_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
 /// The gradient of `lod_append`: the rows of dy under the levels of x, which are `x_levels`.
@@ -106,11 +108,11 @@ void lod_append_grad_into(const E& executor, const DY& dy, const BatchLevels& x_
   lod_reset_grad_into(executor, dy, x_levels, dx);
 }
 template <Executor E, LoDTensorLike DY>
-auto lod_append_grad(const E& executor, const DY& dy, const BatchLevels& x_levels) {
+[[nodiscard]] auto lod_append_grad(const E& executor, const DY& dy, const BatchLevels& x_levels) {
   return lod_reset_grad(executor, dy, x_levels);
 }
 template <LoDTensorLike DY>
-auto lod_append_grad(const DY& dy, const BatchLevels& x_levels) {
+[[nodiscard]] auto lod_append_grad(const DY& dy, const BatchLevels& x_levels) {
   return lod_reset_grad(dy, x_levels);
 }
 

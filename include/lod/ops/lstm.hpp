@@ -213,9 +213,9 @@ void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>,
   lstm_into(executor, x, weights, {}, hidden, last_hidden, last_cell, trace);
 }
 template <Executor E, LoDTensorLike X>
-Lstm<value_type_t<X>, device_t<X>> lstm(const E& executor, const X& x,
-                                        const LstmWeights<value_type_t<X>, device_t<X>>& weights,
-                                        const LstmOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] Lstm<value_type_t<X>, device_t<X>> lstm(const E& executor, const X& x,
+                                                      const LstmWeights<value_type_t<X>, device_t<X>>& weights,
+                                                      const LstmOptions<value_type_t<X>, device_t<X>>& options = {}) {
   using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
   Lstm<value_type_t<X>, device_t<X>> y{
       Tensor(executor.resource()), Tensor(executor.resource()), Tensor(executor.resource()), {}};
@@ -223,8 +223,8 @@ Lstm<value_type_t<X>, device_t<X>> lstm(const E& executor, const X& x,
   return y;
 }
 template <LoDTensorLike X>
-auto lstm(const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
-          const LstmOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] auto lstm(const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
+                        const LstmOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return lstm(default_executor<device_t<X>>(), x, weights, options);
 }
 
@@ -299,10 +299,10 @@ void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
   lstm_grad_into(executor, dhidden, x, weights, trace, {}, dx, dweights, dinitial_hidden, dinitial_cell);
 }
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X>
-LstmGrad<value_type_t<X>, device_t<X>> lstm_grad(const E& executor, const DHidden& dhidden, const X& x,
-                                                 const LstmWeights<value_type_t<X>, device_t<X>>& weights,
-                                                 const LstmTrace<value_type_t<X>, device_t<X>>& trace,
-                                                 const LstmGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] LstmGrad<value_type_t<X>, device_t<X>> lstm_grad(
+    const E& executor, const DHidden& dhidden, const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
+    const LstmTrace<value_type_t<X>, device_t<X>>& trace,
+    const LstmGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
   using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
   const auto tensor = [&] { return Tensor(executor.resource()); };
   LstmGrad<value_type_t<X>, device_t<X>> d{tensor(), {tensor(), tensor(), tensor()}, tensor(), tensor()};
@@ -310,9 +310,10 @@ LstmGrad<value_type_t<X>, device_t<X>> lstm_grad(const E& executor, const DHidde
   return d;
 }
 template <LoDTensorLike DHidden, LoDTensorLike X>
-auto lstm_grad(const DHidden& dhidden, const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
-               const LstmTrace<value_type_t<X>, device_t<X>>& trace,
-               const LstmGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] auto lstm_grad(const DHidden& dhidden, const X& x,
+                             const LstmWeights<value_type_t<X>, device_t<X>>& weights,
+                             const LstmTrace<value_type_t<X>, device_t<X>>& trace,
+                             const LstmGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return lstm_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
 }
 

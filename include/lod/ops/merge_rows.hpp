@@ -189,24 +189,25 @@ void merge_add_into(const E& executor, const SelectedRows<T, typename E::device>
   operation::with_sources_and_output(run, g, more...);
 }
 template <Executor E, operation::RowSparseRange Gs>
-auto merge_add(const E& executor, const Gs& gs) {
+[[nodiscard]] auto merge_add(const E& executor, const Gs& gs) {
   operation::element_t<Gs> out(executor.resource());
   merge_add_into(executor, gs, out);
   return out;
 }
 template <operation::RowSparseRange Gs>
-auto merge_add(const Gs& gs) {
+[[nodiscard]] auto merge_add(const Gs& gs) {
   return merge_add(default_executor<typename operation::element_t<Gs>::device>(), gs);
 }
 template <Executor E, class T, std::same_as<SelectedRows<T, typename E::device>>... More>
-SelectedRows<T, typename E::device> merge_add(const E& executor, const SelectedRows<T, typename E::device>& g,
-                                              const More&... more) {
+[[nodiscard]] SelectedRows<T, typename E::device> merge_add(const E& executor,
+                                                            const SelectedRows<T, typename E::device>& g,
+                                                            const More&... more) {
   SelectedRows<T, typename E::device> out(executor.resource());
   merge_add_into(executor, g, more..., out);
   return out;
 }
 template <class T, class Device, std::same_as<SelectedRows<T, Device>>... More>
-auto merge_add(const SelectedRows<T, Device>& g, const More&... more) {
+[[nodiscard]] auto merge_add(const SelectedRows<T, Device>& g, const More&... more) {
   return merge_add(default_executor<Device>(), g, more...);
 }
 
@@ -231,24 +232,25 @@ void merge_average_into(const E& executor, const SelectedRows<T, typename E::dev
   operation::with_sources_and_output(run, g, more...);
 }
 template <Executor E, operation::RowSparseRange Gs>
-auto merge_average(const E& executor, const Gs& gs) {
+[[nodiscard]] auto merge_average(const E& executor, const Gs& gs) {
   operation::element_t<Gs> out(executor.resource());
   merge_average_into(executor, gs, out);
   return out;
 }
 template <operation::RowSparseRange Gs>
-auto merge_average(const Gs& gs) {
+[[nodiscard]] auto merge_average(const Gs& gs) {
   return merge_average(default_executor<typename operation::element_t<Gs>::device>(), gs);
 }
 template <Executor E, class T, std::same_as<SelectedRows<T, typename E::device>>... More>
-SelectedRows<T, typename E::device> merge_average(const E& executor, const SelectedRows<T, typename E::device>& g,
-                                                  const More&... more) {
+[[nodiscard]] SelectedRows<T, typename E::device> merge_average(const E& executor,
+                                                                const SelectedRows<T, typename E::device>& g,
+                                                                const More&... more) {
   SelectedRows<T, typename E::device> out(executor.resource());
   merge_average_into(executor, g, more..., out);
   return out;
 }
 template <class T, class Device, std::same_as<SelectedRows<T, Device>>... More>
-auto merge_average(const SelectedRows<T, Device>& g, const More&... more) {
+[[nodiscard]] auto merge_average(const SelectedRows<T, Device>& g, const More&... more) {
   return merge_average(default_executor<Device>(), g, more...);
 }
 
@@ -263,14 +265,15 @@ void merge_add_grad_into(const E& executor, const SelectedRows<T, typename E::de
   operation::merge_grad_into<E, T>(executor, PoolType::SUM, "merge_add_grad", dy, operation::ids_of(rows), dg);
 }
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-SelectedRows<T, typename E::device> merge_add_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
-                                                   const Rows& rows) {
+[[nodiscard]] SelectedRows<T, typename E::device> merge_add_grad(const E& executor,
+                                                                 const SelectedRows<T, typename E::device>& dy,
+                                                                 const Rows& rows) {
   SelectedRows<T, typename E::device> dg(executor.resource());
   merge_add_grad_into(executor, dy, rows, dg);
   return dg;
 }
 template <class T, class Device, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-auto merge_add_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
+[[nodiscard]] auto merge_add_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
   return merge_add_grad(default_executor<Device>(), dy, rows);
 }
 
@@ -282,14 +285,15 @@ void merge_average_grad_into(const E& executor, const SelectedRows<T, typename E
   operation::merge_grad_into<E, T>(executor, PoolType::AVERAGE, "merge_average_grad", dy, operation::ids_of(rows), dg);
 }
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-SelectedRows<T, typename E::device> merge_average_grad(const E& executor, const SelectedRows<T, typename E::device>& dy,
-                                                       const Rows& rows) {
+[[nodiscard]] SelectedRows<T, typename E::device> merge_average_grad(const E& executor,
+                                                                     const SelectedRows<T, typename E::device>& dy,
+                                                                     const Rows& rows) {
   SelectedRows<T, typename E::device> dg(executor.resource());
   merge_average_grad_into(executor, dy, rows, dg);
   return dg;
 }
 template <class T, class Device, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-auto merge_average_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
+[[nodiscard]] auto merge_average_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
   return merge_average_grad(default_executor<Device>(), dy, rows);
 }
 
@@ -307,13 +311,14 @@ void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>&
                             groups.ids(), out.data());
 }
 template <Executor E, class T>
-LoDTensor<T, typename E::device> to_dense(const E& executor, const SelectedRows<T, typename E::device>& g) {
+[[nodiscard]] LoDTensor<T, typename E::device> to_dense(const E& executor,
+                                                        const SelectedRows<T, typename E::device>& g) {
   LoDTensor<T, typename E::device> y(executor.resource());
   to_dense_into(executor, g, y);
   return y;
 }
 template <class T, class Device>
-auto to_dense(const SelectedRows<T, Device>& g) {
+[[nodiscard]] auto to_dense(const SelectedRows<T, Device>& g) {
   return to_dense(default_executor<Device>(), g);
 }
 
@@ -337,13 +342,13 @@ void from_dense_into(const E& executor, const X& x, const Rows& rows, SelectedRo
                              g.value().data());
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-SelectedRows<value_type_t<X>, device_t<X>> from_dense(const E& executor, const X& x, const Rows& rows) {
+[[nodiscard]] SelectedRows<value_type_t<X>, device_t<X>> from_dense(const E& executor, const X& x, const Rows& rows) {
   SelectedRows<value_type_t<X>, device_t<X>> g(executor.resource());
   from_dense_into(executor, x, rows, g);
   return g;
 }
 template <LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-auto from_dense(const X& x, const Rows& rows) {
+[[nodiscard]] auto from_dense(const X& x, const Rows& rows) {
   return from_dense(default_executor<device_t<X>>(), x, rows);
 }
 
@@ -354,11 +359,11 @@ void to_dense_grad_into(const E& executor, const X& dy, const Rows& rows,
   from_dense_into(executor, dy, rows, dg);
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-auto to_dense_grad(const E& executor, const X& dy, const Rows& rows) {
+[[nodiscard]] auto to_dense_grad(const E& executor, const X& dy, const Rows& rows) {
   return from_dense(executor, dy, rows);
 }
 template <LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-auto to_dense_grad(const X& dy, const Rows& rows) {
+[[nodiscard]] auto to_dense_grad(const X& dy, const Rows& rows) {
   return from_dense(dy, rows);
 }
 

@@ -85,14 +85,14 @@ void row_conv_into(const E& executor, const X& x, const Filter& filter, Y&& y) {
   row_conv_into(executor, x, filter, RowConvOptions{}, y);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Filter>
-LoDTensor<value_type_t<X>, device_t<X>> row_conv(const E& executor, const X& x, const Filter& filter,
-                                                 const RowConvOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> row_conv(const E& executor, const X& x, const Filter& filter,
+                                                               const RowConvOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   row_conv_into(executor, x, filter, options, y);
   return y;
 }
 template <LoDTensorLike X, LoDTensorLike Filter>
-auto row_conv(const X& x, const Filter& filter, const RowConvOptions& options = {}) {
+[[nodiscard]] auto row_conv(const X& x, const Filter& filter, const RowConvOptions& options = {}) {
   return row_conv(default_executor<device_t<X>>(), x, filter, options);
 }
 
@@ -129,15 +129,16 @@ void row_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filte
   row_conv_grad_into(executor, dy, x, filter, RowConvOptions{}, dx, dfilter);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
-RowConvGrad<value_type_t<X>, device_t<X>> row_conv_grad(const E& executor, const DY& dy, const X& x,
-                                                        const Filter& filter, const RowConvOptions& options = {}) {
+[[nodiscard]] RowConvGrad<value_type_t<X>, device_t<X>> row_conv_grad(const E& executor, const DY& dy, const X& x,
+                                                                      const Filter& filter,
+                                                                      const RowConvOptions& options = {}) {
   using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
   RowConvGrad<value_type_t<X>, device_t<X>> gradients{Tensor(executor.resource()), Tensor(executor.resource())};
   row_conv_grad_into(executor, dy, x, filter, options, gradients.dx, gradients.dfilter);
   return gradients;
 }
 template <LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
-auto row_conv_grad(const DY& dy, const X& x, const Filter& filter, const RowConvOptions& options = {}) {
+[[nodiscard]] auto row_conv_grad(const DY& dy, const X& x, const Filter& filter, const RowConvOptions& options = {}) {
   return row_conv_grad(default_executor<device_t<X>>(), dy, x, filter, options);
 }
 

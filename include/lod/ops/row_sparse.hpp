@@ -201,16 +201,16 @@ void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, ty
   });
 }
 template <Executor E, LoDTensorLike DY, class T, LoDTensorLike Dense>
-ScatterGrad<T, typename E::device> scatter_grad(const E& executor, const DY& dy,
-                                                const SelectedRows<T, typename E::device>& g, ScatterOp op,
-                                                const Dense& dense) {
+[[nodiscard]] ScatterGrad<T, typename E::device> scatter_grad(const E& executor, const DY& dy,
+                                                              const SelectedRows<T, typename E::device>& g,
+                                                              ScatterOp op, const Dense& dense) {
   ScatterGrad<T, typename E::device> d{LoDTensor<T, typename E::device>(executor.resource()),
                                        SelectedRows<T, typename E::device>(executor.resource())};
   scatter_grad_into(executor, dy, g, op, dense, d.dense, d.g);
   return d;
 }
 template <LoDTensorLike DY, class T, class Device, LoDTensorLike Dense>
-auto scatter_grad(const DY& dy, const SelectedRows<T, Device>& g, ScatterOp op, const Dense& dense) {
+[[nodiscard]] auto scatter_grad(const DY& dy, const SelectedRows<T, Device>& g, ScatterOp op, const Dense& dense) {
   return scatter_grad(default_executor<Device>(), dy, g, op, dense);
 }
 
@@ -240,14 +240,14 @@ void add_into(const E& executor, const SelectedRows<T, typename E::device>& a,
   kernel::CopyValues<E>::run(executor, b.value().data(), second * row_size, values + first * row_size);
 }
 template <Executor E, class T>
-SelectedRows<T, typename E::device> add(const E& executor, const SelectedRows<T, typename E::device>& a,
-                                        const SelectedRows<T, typename E::device>& b) {
+[[nodiscard]] SelectedRows<T, typename E::device> add(const E& executor, const SelectedRows<T, typename E::device>& a,
+                                                      const SelectedRows<T, typename E::device>& b) {
   SelectedRows<T, typename E::device> out(executor.resource());
   add_into(executor, a, b, out);
   return out;
 }
 template <class T, class Device>
-auto add(const SelectedRows<T, Device>& a, const SelectedRows<T, Device>& b) {
+[[nodiscard]] auto add(const SelectedRows<T, Device>& a, const SelectedRows<T, Device>& b) {
   return add(default_executor<Device>(), a, b);
 }
 
@@ -265,13 +265,14 @@ void add_into(const E& executor, const SelectedRows<T, typename E::device>& g, c
   scatter(executor, g, ScatterOp::ADD, out);
 }
 template <Executor E, class T, LoDTensorLike X>
-LoDTensor<T, typename E::device> add(const E& executor, const SelectedRows<T, typename E::device>& g, const X& x) {
+[[nodiscard]] LoDTensor<T, typename E::device> add(const E& executor, const SelectedRows<T, typename E::device>& g,
+                                                   const X& x) {
   LoDTensor<T, typename E::device> y(executor.resource());
   add_into(executor, g, x, y);
   return y;
 }
 template <class T, class Device, LoDTensorLike X>
-auto add(const SelectedRows<T, Device>& g, const X& x) {
+[[nodiscard]] auto add(const SelectedRows<T, Device>& g, const X& x) {
   return add(default_executor<Device>(), g, x);
 }
 
@@ -287,14 +288,14 @@ void scale_into(const E& executor, const SelectedRows<T, typename E::device>& g,
                       out.value().data());
 }
 template <Executor E, class T>
-SelectedRows<T, typename E::device> scale(const E& executor, const SelectedRows<T, typename E::device>& g,
-                                          Scalar factor) {
+[[nodiscard]] SelectedRows<T, typename E::device> scale(const E& executor, const SelectedRows<T, typename E::device>& g,
+                                                        Scalar factor) {
   SelectedRows<T, typename E::device> out(executor.resource());
   scale_into(executor, g, factor, out);
   return out;
 }
 template <class T, class Device>
-auto scale(const SelectedRows<T, Device>& g, Scalar factor) {
+[[nodiscard]] auto scale(const SelectedRows<T, Device>& g, Scalar factor) {
   return scale(default_executor<Device>(), g, factor);
 }
 

@@ -103,13 +103,13 @@ void select_into(const E& executor, const X& x, const Ids& ids, Y&& y) {
       [&](std::int64_t i) { return list[static_cast<std::size_t>(i)]; }, y);
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
-LoDTensor<value_type_t<X>, device_t<X>> select(const E& executor, const X& x, const Ids& ids) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> select(const E& executor, const X& x, const Ids& ids) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   select_into(executor, x, ids, y);
   return y;
 }
 template <LoDTensorLike X, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
-auto select(const X& x, const Ids& ids) {
+[[nodiscard]] auto select(const X& x, const Ids& ids) {
   return select(default_executor<device_t<X>>(), x, ids);
 }
 
@@ -174,14 +174,14 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
                             to.on_device(), out.data());
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
-LoDTensor<value_type_t<DY>, device_t<DY>> select_grad(const E& executor, const DY& dy, const BatchLevels& x_levels,
-                                                      const Ids& ids) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> select_grad(const E& executor, const DY& dy,
+                                                                    const BatchLevels& x_levels, const Ids& ids) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   select_grad_into(executor, dy, x_levels, ids, dx);
   return dx;
 }
 template <LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
-auto select_grad(const DY& dy, const BatchLevels& x_levels, const Ids& ids) {
+[[nodiscard]] auto select_grad(const DY& dy, const BatchLevels& x_levels, const Ids& ids) {
   return select_grad(default_executor<device_t<DY>>(), dy, x_levels, ids);
 }
 
@@ -199,13 +199,13 @@ void filter_into(const E& executor, const X& x, const Mask& mask, Y&& y) {
       executor, view, kept.size(), [&](std::int64_t i) { return kept[i]; }, y);
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
-LoDTensor<value_type_t<X>, device_t<X>> filter(const E& executor, const X& x, const Mask& mask) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> filter(const E& executor, const X& x, const Mask& mask) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   filter_into(executor, x, mask, y);
   return y;
 }
 template <LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
-auto filter(const X& x, const Mask& mask) {
+[[nodiscard]] auto filter(const X& x, const Mask& mask) {
   return filter(default_executor<device_t<X>>(), x, mask);
 }
 
@@ -231,14 +231,14 @@ void filter_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
                              out.data());
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
-LoDTensor<value_type_t<DY>, device_t<DY>> filter_grad(const E& executor, const DY& dy, const BatchLevels& x_levels,
-                                                      const Mask& mask) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> filter_grad(const E& executor, const DY& dy,
+                                                                    const BatchLevels& x_levels, const Mask& mask) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   filter_grad_into(executor, dy, x_levels, mask, dx);
   return dx;
 }
 template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
-auto filter_grad(const DY& dy, const BatchLevels& x_levels, const Mask& mask) {
+[[nodiscard]] auto filter_grad(const DY& dy, const BatchLevels& x_levels, const Mask& mask) {
   return filter_grad(default_executor<device_t<DY>>(), dy, x_levels, mask);
 }
 
@@ -286,14 +286,14 @@ void remove_empty_into(const E& executor, const X& x, Y&& y) {
   remove_empty_into(executor, x, RemoveEmptyOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> remove_empty(const E& executor, const X& x,
-                                                     const RemoveEmptyOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> remove_empty(const E& executor, const X& x,
+                                                                   const RemoveEmptyOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   remove_empty_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto remove_empty(const X& x, const RemoveEmptyOptions& options = {}) {
+[[nodiscard]] auto remove_empty(const X& x, const RemoveEmptyOptions& options = {}) {
   return remove_empty(default_executor<device_t<X>>(), x, options);
 }
 
@@ -304,14 +304,14 @@ void remove_empty_grad_into(const E& executor, const DY& dy, const BatchLevels& 
   operation::restore_levels_into(executor, dy, x_levels, "remove_empty_grad: dy", dx);
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> remove_empty_grad(const E& executor, const DY& dy,
-                                                            const BatchLevels& x_levels) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> remove_empty_grad(const E& executor, const DY& dy,
+                                                                          const BatchLevels& x_levels) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   remove_empty_grad_into(executor, dy, x_levels, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto remove_empty_grad(const DY& dy, const BatchLevels& x_levels) {
+[[nodiscard]] auto remove_empty_grad(const DY& dy, const BatchLevels& x_levels) {
   return remove_empty_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
 

@@ -111,24 +111,25 @@ void sequence_concat_into(const E& executor, const X& x, More&&... more) require
   (std::make_index_sequence<others>{});
 }
 template <Executor E, operation::TensorRange Xs>
-auto sequence_concat(const E& executor, const Xs& xs) {
+[[nodiscard]] auto sequence_concat(const E& executor, const Xs& xs) {
   using X = operation::element_t<Xs>;
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_concat_into(executor, xs, y);
   return y;
 }
 template <operation::TensorRange Xs>
-auto sequence_concat(const Xs& xs) {
+[[nodiscard]] auto sequence_concat(const Xs& xs) {
   return sequence_concat(default_executor<device_t<operation::element_t<Xs>>>(), xs);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike... More>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_concat(const E& executor, const X& x, const More&... more) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_concat(const E& executor, const X& x,
+                                                                      const More&... more) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_concat_into(executor, x, more..., y);
   return y;
 }
 template <LoDTensorLike X, LoDTensorLike... More>
-auto sequence_concat(const X& x, const More&... more) {
+[[nodiscard]] auto sequence_concat(const X& x, const More&... more) {
   return sequence_concat(default_executor<device_t<X>>(), x, more...);
 }
 
@@ -191,15 +192,16 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods
   }
 }
 template <Executor E, LoDTensorLike DY, class LoDs = std::initializer_list<LoD>>
-std::vector<LoDTensor<value_type_t<DY>, device_t<DY>>> sequence_concat_grad(const E& executor, const DY& dy,
-                                                                            const LoDs& lods) {
+[[nodiscard]] std::vector<LoDTensor<value_type_t<DY>, device_t<DY>>> sequence_concat_grad(const E& executor,
+                                                                                          const DY& dy,
+                                                                                          const LoDs& lods) {
   std::vector<LoDTensor<value_type_t<DY>, device_t<DY>>> dxs;
   for (std::size_t i = 0; i < std::size(lods); ++i) dxs.emplace_back(executor.resource());
   sequence_concat_grad_into(executor, dy, lods, dxs);
   return dxs;
 }
 template <LoDTensorLike DY, class LoDs = std::initializer_list<LoD>>
-auto sequence_concat_grad(const DY& dy, const LoDs& lods) {
+[[nodiscard]] auto sequence_concat_grad(const DY& dy, const LoDs& lods) {
   return sequence_concat_grad(default_executor<device_t<DY>>(), dy, lods);
 }
 

@@ -146,14 +146,16 @@ void sequence_conv_into(const E& executor, const X& x, const Filter& filter, Y&&
   sequence_conv_into(executor, x, filter, ConvOptions<value_type_t<X>, device_t<X>>{}, y);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Filter>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_conv(const E& executor, const X& x, const Filter& filter,
-                                                      const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_conv(
+    const E& executor, const X& x, const Filter& filter,
+    const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_conv_into(executor, x, filter, options, y);
   return y;
 }
 template <LoDTensorLike X, LoDTensorLike Filter>
-auto sequence_conv(const X& x, const Filter& filter, const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] auto sequence_conv(const X& x, const Filter& filter,
+                                 const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return sequence_conv(default_executor<device_t<X>>(), x, filter, options);
 }
 
@@ -218,7 +220,7 @@ void sequence_conv_grad_into(const E& executor, const DY& dy, const X& x, const 
   sequence_conv_grad_into(executor, dy, x, filter, ConvOptions<value_type_t<X>, device_t<X>>{}, dx, dfilter);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
-ConvGrad<value_type_t<X>, device_t<X>> sequence_conv_grad(
+[[nodiscard]] ConvGrad<value_type_t<X>, device_t<X>> sequence_conv_grad(
     const E& executor, const DY& dy, const X& x, const Filter& filter,
     const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
   using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
@@ -229,8 +231,8 @@ ConvGrad<value_type_t<X>, device_t<X>> sequence_conv_grad(
   return gradients;
 }
 template <LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
-auto sequence_conv_grad(const DY& dy, const X& x, const Filter& filter,
-                        const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
+[[nodiscard]] auto sequence_conv_grad(const DY& dy, const X& x, const Filter& filter,
+                                      const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
   return sequence_conv_grad(default_executor<device_t<X>>(), dy, x, filter, options);
 }
 

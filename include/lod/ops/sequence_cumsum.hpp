@@ -63,14 +63,14 @@ void sequence_cumsum_into(const E& executor, const X& x, Y&& y) {
   sequence_cumsum_into(executor, x, CumsumOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_cumsum(const E& executor, const X& x,
-                                                        const CumsumOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_cumsum(const E& executor, const X& x,
+                                                                      const CumsumOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_cumsum_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_cumsum(const X& x, const CumsumOptions& options = {}) {
+[[nodiscard]] auto sequence_cumsum(const X& x, const CumsumOptions& options = {}) {
   return sequence_cumsum(default_executor<device_t<X>>(), x, options);
 }
 
@@ -87,14 +87,14 @@ void sequence_cumsum_grad_into(const E& executor, const DY& dy, DX&& dx) {
   sequence_cumsum_grad_into(executor, dy, CumsumOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> sequence_cumsum_grad(const E& executor, const DY& dy,
-                                                               const CumsumOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_cumsum_grad(const E& executor, const DY& dy,
+                                                                             const CumsumOptions& options = {}) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   sequence_cumsum_grad_into(executor, dy, options, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto sequence_cumsum_grad(const DY& dy, const CumsumOptions& options = {}) {
+[[nodiscard]] auto sequence_cumsum_grad(const DY& dy, const CumsumOptions& options = {}) {
   return sequence_cumsum_grad(default_executor<device_t<DY>>(), dy, options);
 }
 

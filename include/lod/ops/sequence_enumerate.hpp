@@ -76,14 +76,15 @@ void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window,
   sequence_enumerate_into(executor, x, window, EnumerateOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_enumerate(const E& executor, const X& x, std::int64_t window,
-                                                           const EnumerateOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_enumerate(const E& executor, const X& x,
+                                                                         std::int64_t window,
+                                                                         const EnumerateOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_enumerate_into(executor, x, window, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_enumerate(const X& x, std::int64_t window, const EnumerateOptions& options = {}) {
+[[nodiscard]] auto sequence_enumerate(const X& x, std::int64_t window, const EnumerateOptions& options = {}) {
   return sequence_enumerate(default_executor<device_t<X>>(), x, window, options);
 }
 

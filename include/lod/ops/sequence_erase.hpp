@@ -122,13 +122,14 @@ void sequence_erase_into(const E& executor, const X& x, const Tokens& tokens, Y&
   operation::erase_into<op::sequence_erase>(executor, x.view(), tokens, "sequence_erase", y);
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_erase(const E& executor, const X& x, const Tokens& tokens) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_erase(const E& executor, const X& x,
+                                                                     const Tokens& tokens) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_erase_into(executor, x, tokens, y);
   return y;
 }
 template <LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
-auto sequence_erase(const X& x, const Tokens& tokens) {
+[[nodiscard]] auto sequence_erase(const X& x, const Tokens& tokens) {
   return sequence_erase(default_executor<device_t<X>>(), x, tokens);
 }
 
@@ -140,13 +141,14 @@ void sequence_erase_and_wait_into(const E& executor, const X& x, const Tokens& t
   operation::erase_into<op::sequence_erase_and_wait>(executor, x.view(), tokens, "sequence_erase_and_wait", y);
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_erase_and_wait(const E& executor, const X& x, const Tokens& tokens) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_erase_and_wait(const E& executor, const X& x,
+                                                                              const Tokens& tokens) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_erase_and_wait_into(executor, x, tokens, y);
   return y;
 }
 template <LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
-auto sequence_erase_and_wait(const X& x, const Tokens& tokens) {
+[[nodiscard]] auto sequence_erase_and_wait(const X& x, const Tokens& tokens) {
   return sequence_erase_and_wait(default_executor<device_t<X>>(), x, tokens);
 }
 

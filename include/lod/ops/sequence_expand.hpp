@@ -95,14 +95,14 @@ void sequence_expand_into(const E& executor, const X& x, const LoD& y_lod, Y&& y
   sequence_expand_into(executor, x, y_lod, ExpandOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_expand(const E& executor, const X& x, const LoD& y_lod,
-                                                        const ExpandOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_expand(const E& executor, const X& x, const LoD& y_lod,
+                                                                      const ExpandOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_expand_into(executor, x, y_lod, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_expand(const X& x, const LoD& y_lod, const ExpandOptions& options = {}) {
+[[nodiscard]] auto sequence_expand(const X& x, const LoD& y_lod, const ExpandOptions& options = {}) {
   return sequence_expand(default_executor<device_t<X>>(), x, y_lod, options);
 }
 
@@ -151,14 +151,16 @@ void sequence_expand_grad_into(const E& executor, const DY& dy, const LoD& x_lod
   sequence_expand_grad_into(executor, dy, x_lod, y_lod, ExpandOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> sequence_expand_grad(const E& executor, const DY& dy, const LoD& x_lod,
-                                                               const LoD& y_lod, const ExpandOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_expand_grad(const E& executor, const DY& dy,
+                                                                             const LoD& x_lod, const LoD& y_lod,
+                                                                             const ExpandOptions& options = {}) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   sequence_expand_grad_into(executor, dy, x_lod, y_lod, options, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto sequence_expand_grad(const DY& dy, const LoD& x_lod, const LoD& y_lod, const ExpandOptions& options = {}) {
+[[nodiscard]] auto sequence_expand_grad(const DY& dy, const LoD& x_lod, const LoD& y_lod,
+                                        const ExpandOptions& options = {}) {
   return sequence_expand_grad(default_executor<device_t<DY>>(), dy, x_lod, y_lod, options);
 }
 
@@ -179,13 +181,14 @@ void sequence_expand_as_into(const E& executor, const X& x, const LoD& y_lod, Y&
                                    PoolType::SUM, out.data());
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_expand_as(const E& executor, const X& x, const LoD& y_lod) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_expand_as(const E& executor, const X& x,
+                                                                         const LoD& y_lod) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_expand_as_into(executor, x, y_lod, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_expand_as(const X& x, const LoD& y_lod) {
+[[nodiscard]] auto sequence_expand_as(const X& x, const LoD& y_lod) {
   return sequence_expand_as(default_executor<device_t<X>>(), x, y_lod);
 }
 
@@ -205,13 +208,14 @@ void sequence_expand_as_grad_into(const E& executor, const DY& dy, const LoD& y_
                                view.row_size(), PoolType::SUM, T{}, out.data());
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> sequence_expand_as_grad(const E& executor, const DY& dy, const LoD& y_lod) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_expand_as_grad(const E& executor, const DY& dy,
+                                                                                const LoD& y_lod) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   sequence_expand_as_grad_into(executor, dy, y_lod, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto sequence_expand_as_grad(const DY& dy, const LoD& y_lod) {
+[[nodiscard]] auto sequence_expand_as_grad(const DY& dy, const LoD& y_lod) {
   return sequence_expand_as_grad(default_executor<device_t<DY>>(), dy, y_lod);
 }
 

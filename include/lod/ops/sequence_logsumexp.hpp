@@ -61,14 +61,14 @@ void sequence_logsumexp_into(const E& executor, const X& x, Y&& y) {
   sequence_logsumexp_into(executor, x, LogsumexpOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_logsumexp(const E& executor, const X& x,
-                                                           const LogsumexpOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_logsumexp(const E& executor, const X& x,
+                                                                         const LogsumexpOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_logsumexp_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_logsumexp(const X& x, const LogsumexpOptions& options = {}) {
+[[nodiscard]] auto sequence_logsumexp(const X& x, const LogsumexpOptions& options = {}) {
   return sequence_logsumexp(default_executor<device_t<X>>(), x, options);
 }
 
@@ -99,14 +99,15 @@ void sequence_logsumexp_grad_into(const E& executor, const DY& dy, const X& x, D
   sequence_logsumexp_grad_into(executor, dy, x, LogsumexpOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_logsumexp_grad(const E& executor, const DY& dy, const X& x,
-                                                                const LogsumexpOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_logsumexp_grad(const E& executor, const DY& dy,
+                                                                              const X& x,
+                                                                              const LogsumexpOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
   sequence_logsumexp_grad_into(executor, dy, x, options, dx);
   return dx;
 }
 template <LoDTensorLike DY, LoDTensorLike X>
-auto sequence_logsumexp_grad(const DY& dy, const X& x, const LogsumexpOptions& options = {}) {
+[[nodiscard]] auto sequence_logsumexp_grad(const DY& dy, const X& x, const LogsumexpOptions& options = {}) {
   return sequence_logsumexp_grad(default_executor<device_t<X>>(), dy, x, options);
 }
 

@@ -96,14 +96,14 @@ void sequence_mask_into(const E& executor, const Lengths& lengths, Y&& y) {
   sequence_mask_into(executor, lengths, MaskOptions{}, y);
 }
 template <class U = std::int64_t, Executor E, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
-LoDTensor<U, typename E::device> sequence_mask(const E& executor, const Lengths& lengths,
-                                               const MaskOptions& options = {}) {
+[[nodiscard]] LoDTensor<U, typename E::device> sequence_mask(const E& executor, const Lengths& lengths,
+                                                             const MaskOptions& options = {}) {
   LoDTensor<U, typename E::device> y(executor.resource());
   sequence_mask_into(executor, lengths, options, y);
   return y;
 }
 template <class U = std::int64_t, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
-auto sequence_mask(const Lengths& lengths, const MaskOptions& options = {}) {
+[[nodiscard]] auto sequence_mask(const Lengths& lengths, const MaskOptions& options = {}) {
   if constexpr (LoDTensorLike<Lengths>) {
     return sequence_mask<U>(default_executor<device_t<Lengths>>(), lengths, options);
   } else {

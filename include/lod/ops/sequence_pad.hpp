@@ -165,14 +165,15 @@ void sequence_pad_into(const E& executor, const X& x, Dense&& dense, Lengths&& l
   sequence_pad_into(executor, x, PadOptions{}, dense, lengths);
 }
 template <Executor E, LoDTensorLike X>
-Padded<value_type_t<X>, device_t<X>> sequence_pad(const E& executor, const X& x, const PadOptions& options = {}) {
+[[nodiscard]] Padded<value_type_t<X>, device_t<X>> sequence_pad(const E& executor, const X& x,
+                                                                const PadOptions& options = {}) {
   Padded<value_type_t<X>, device_t<X>> y{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
                                          LoDTensor<std::int64_t, device_t<X>>(executor.resource())};
   sequence_pad_into(executor, x, options, y.dense, y.lengths);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_pad(const X& x, const PadOptions& options = {}) {
+[[nodiscard]] auto sequence_pad(const X& x, const PadOptions& options = {}) {
   return sequence_pad(default_executor<device_t<X>>(), x, options);
 }
 
@@ -201,14 +202,15 @@ void sequence_pad_grad_into(const E& executor, const DY& dy, const LoD& lod, DX&
   sequence_pad_grad_into(executor, dy, lod, PadOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> sequence_pad_grad(const E& executor, const DY& dy, const LoD& lod,
-                                                            const PadOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_pad_grad(const E& executor, const DY& dy,
+                                                                          const LoD& lod,
+                                                                          const PadOptions& options = {}) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   sequence_pad_grad_into(executor, dy, lod, options, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto sequence_pad_grad(const DY& dy, const LoD& lod, const PadOptions& options = {}) {
+[[nodiscard]] auto sequence_pad_grad(const DY& dy, const LoD& lod, const PadOptions& options = {}) {
   return sequence_pad_grad(default_executor<device_t<DY>>(), dy, lod, options);
 }
 
@@ -237,14 +239,15 @@ void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengt
   sequence_unpad_into(executor, dense, lengths, UnpadOptions{}, y);
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_unpad(const E& executor, const X& dense, const Lengths& lengths,
-                                                       const UnpadOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_unpad(const E& executor, const X& dense,
+                                                                     const Lengths& lengths,
+                                                                     const UnpadOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_unpad_into(executor, dense, lengths, options, y);
   return y;
 }
 template <LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
-auto sequence_unpad(const X& dense, const Lengths& lengths, const UnpadOptions& options = {}) {
+[[nodiscard]] auto sequence_unpad(const X& dense, const Lengths& lengths, const UnpadOptions& options = {}) {
   return sequence_unpad(default_executor<device_t<X>>(), dense, lengths, options);
 }
 
@@ -274,16 +277,17 @@ void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& le
   sequence_unpad_grad_into(executor, dy, lengths, padded_length, UnpadOptions{}, ddense);
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
-LoDTensor<value_type_t<DY>, device_t<DY>> sequence_unpad_grad(const E& executor, const DY& dy, const Lengths& lengths,
-                                                              std::int64_t padded_length,
-                                                              const UnpadOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_unpad_grad(const E& executor, const DY& dy,
+                                                                            const Lengths& lengths,
+                                                                            std::int64_t padded_length,
+                                                                            const UnpadOptions& options = {}) {
   LoDTensor<value_type_t<DY>, device_t<DY>> ddense(executor.resource());
   sequence_unpad_grad_into(executor, dy, lengths, padded_length, options, ddense);
   return ddense;
 }
 template <LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
-auto sequence_unpad_grad(const DY& dy, const Lengths& lengths, std::int64_t padded_length,
-                         const UnpadOptions& options = {}) {
+[[nodiscard]] auto sequence_unpad_grad(const DY& dy, const Lengths& lengths, std::int64_t padded_length,
+                                       const UnpadOptions& options = {}) {
   return sequence_unpad_grad(default_executor<device_t<DY>>(), dy, lengths, padded_length, options);
 }
 

@@ -127,14 +127,14 @@ void sequence_pool_into(const E& executor, const X& x, PoolType type, Y&& y) {
   sequence_pool_into(executor, x, type, PoolOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_pool(const E& executor, const X& x, PoolType type,
-                                                      const PoolOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_pool(const E& executor, const X& x, PoolType type,
+                                                                    const PoolOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_pool_into(executor, x, type, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_pool(const X& x, PoolType type, const PoolOptions& options = {}) {
+[[nodiscard]] auto sequence_pool(const X& x, PoolType type, const PoolOptions& options = {}) {
   return sequence_pool(default_executor<device_t<X>>(), x, type, options);
 }
 
@@ -148,14 +148,14 @@ void sequence_first_step_into(const E& executor, const X& x, Y&& y) {
   sequence_first_step_into(executor, x, PoolOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_first_step(const E& executor, const X& x,
-                                                            const PoolOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_first_step(const E& executor, const X& x,
+                                                                          const PoolOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_first_step_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_first_step(const X& x, const PoolOptions& options = {}) {
+[[nodiscard]] auto sequence_first_step(const X& x, const PoolOptions& options = {}) {
   return sequence_first_step(default_executor<device_t<X>>(), x, options);
 }
 /// The last row of each sequence: `sequence_pool` with LAST.
@@ -168,14 +168,14 @@ void sequence_last_step_into(const E& executor, const X& x, Y&& y) {
   sequence_last_step_into(executor, x, PoolOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_last_step(const E& executor, const X& x,
-                                                           const PoolOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_last_step(const E& executor, const X& x,
+                                                                         const PoolOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_last_step_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_last_step(const X& x, const PoolOptions& options = {}) {
+[[nodiscard]] auto sequence_last_step(const X& x, const PoolOptions& options = {}) {
   return sequence_last_step(default_executor<device_t<X>>(), x, options);
 }
 
@@ -208,15 +208,15 @@ void sequence_max_pool_into(const E& executor, const X& x, Y&& values, Index&& i
   operation::extreme_pool_into<false>(executor, x, PoolOptions{}, values, index);
 }
 template <Executor E, LoDTensorLike X>
-MaxPool<value_type_t<X>, device_t<X>> sequence_max_pool(const E& executor, const X& x,
-                                                        const PoolOptions& options = {}) {
+[[nodiscard]] MaxPool<value_type_t<X>, device_t<X>> sequence_max_pool(const E& executor, const X& x,
+                                                                      const PoolOptions& options = {}) {
   MaxPool<value_type_t<X>, device_t<X>> y{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
                                           LoDTensor<std::int64_t, device_t<X>>(executor.resource())};
   sequence_max_pool_into(executor, x, options, y.values, y.index);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_max_pool(const X& x, const PoolOptions& options = {}) {
+[[nodiscard]] auto sequence_max_pool(const X& x, const PoolOptions& options = {}) {
   return sequence_max_pool(default_executor<device_t<X>>(), x, options);
 }
 
@@ -230,15 +230,15 @@ void sequence_min_pool_into(const E& executor, const X& x, Y&& values, Index&& i
   operation::extreme_pool_into<true>(executor, x, PoolOptions{}, values, index);
 }
 template <Executor E, LoDTensorLike X>
-MaxPool<value_type_t<X>, device_t<X>> sequence_min_pool(const E& executor, const X& x,
-                                                        const PoolOptions& options = {}) {
+[[nodiscard]] MaxPool<value_type_t<X>, device_t<X>> sequence_min_pool(const E& executor, const X& x,
+                                                                      const PoolOptions& options = {}) {
   MaxPool<value_type_t<X>, device_t<X>> y{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
                                           LoDTensor<std::int64_t, device_t<X>>(executor.resource())};
   sequence_min_pool_into(executor, x, options, y.values, y.index);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_min_pool(const X& x, const PoolOptions& options = {}) {
+[[nodiscard]] auto sequence_min_pool(const X& x, const PoolOptions& options = {}) {
   return sequence_min_pool(default_executor<device_t<X>>(), x, options);
 }
 
@@ -268,14 +268,15 @@ void sequence_pool_grad_into(const E& executor, const X& dy, const LoD& lod, Poo
   sequence_pool_grad_into(executor, dy, lod, type, PoolOptions{}, dx);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_pool_grad(const E& executor, const X& dy, const LoD& lod,
-                                                           PoolType type, const PoolOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_pool_grad(const E& executor, const X& dy, const LoD& lod,
+                                                                         PoolType type,
+                                                                         const PoolOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
   sequence_pool_grad_into(executor, dy, lod, type, options, dx);
   return dx;
 }
 template <LoDTensorLike X>
-auto sequence_pool_grad(const X& dy, const LoD& lod, PoolType type, const PoolOptions& options = {}) {
+[[nodiscard]] auto sequence_pool_grad(const X& dy, const LoD& lod, PoolType type, const PoolOptions& options = {}) {
   return sequence_pool_grad(default_executor<device_t<X>>(), dy, lod, type, options);
 }
 
@@ -326,14 +327,16 @@ void sequence_max_pool_grad_into(const E& executor, const X& dy, const Index& in
   operation::extreme_pool_grad_into<false>(executor, dy, index, lod, PoolOptions{}, dx);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_max_pool_grad(const E& executor, const X& dy, const Index& index,
-                                                               const LoD& lod, const PoolOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_max_pool_grad(const E& executor, const X& dy,
+                                                                             const Index& index, const LoD& lod,
+                                                                             const PoolOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
   sequence_max_pool_grad_into(executor, dy, index, lod, options, dx);
   return dx;
 }
 template <LoDTensorLike X, LoDTensorLike Index>
-auto sequence_max_pool_grad(const X& dy, const Index& index, const LoD& lod, const PoolOptions& options = {}) {
+[[nodiscard]] auto sequence_max_pool_grad(const X& dy, const Index& index, const LoD& lod,
+                                          const PoolOptions& options = {}) {
   return sequence_max_pool_grad(default_executor<device_t<X>>(), dy, index, lod, options);
 }
 
@@ -348,14 +351,16 @@ void sequence_min_pool_grad_into(const E& executor, const X& dy, const Index& in
   operation::extreme_pool_grad_into<true>(executor, dy, index, lod, PoolOptions{}, dx);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_min_pool_grad(const E& executor, const X& dy, const Index& index,
-                                                               const LoD& lod, const PoolOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_min_pool_grad(const E& executor, const X& dy,
+                                                                             const Index& index, const LoD& lod,
+                                                                             const PoolOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
   sequence_min_pool_grad_into(executor, dy, index, lod, options, dx);
   return dx;
 }
 template <LoDTensorLike X, LoDTensorLike Index>
-auto sequence_min_pool_grad(const X& dy, const Index& index, const LoD& lod, const PoolOptions& options = {}) {
+[[nodiscard]] auto sequence_min_pool_grad(const X& dy, const Index& index, const LoD& lod,
+                                          const PoolOptions& options = {}) {
   return sequence_min_pool_grad(default_executor<device_t<X>>(), dy, index, lod, options);
 }
 

@@ -58,13 +58,14 @@ void sequence_reshape_into(const E& executor, const X& x, std::int64_t new_row_s
   operation::copy_rows(executor, view, out.data());
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_reshape(const E& executor, const X& x, std::int64_t new_row_size) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_reshape(const E& executor, const X& x,
+                                                                       std::int64_t new_row_size) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_reshape_into(executor, x, new_row_size, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_reshape(const X& x, std::int64_t new_row_size) {
+[[nodiscard]] auto sequence_reshape(const X& x, std::int64_t new_row_size) {
   return sequence_reshape(default_executor<device_t<X>>(), x, new_row_size);
 }
 
@@ -84,14 +85,14 @@ void sequence_reshape_grad_into(const E& executor, const DY& dy, const LoD& lod,
   operation::copy_rows(executor, view, out.data());
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> sequence_reshape_grad(const E& executor, const DY& dy, const LoD& lod,
-                                                                const Shape& row_shape) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_reshape_grad(const E& executor, const DY& dy,
+                                                                              const LoD& lod, const Shape& row_shape) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   sequence_reshape_grad_into(executor, dy, lod, row_shape, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto sequence_reshape_grad(const DY& dy, const LoD& lod, const Shape& row_shape) {
+[[nodiscard]] auto sequence_reshape_grad(const DY& dy, const LoD& lod, const Shape& row_shape) {
   return sequence_reshape_grad(default_executor<device_t<DY>>(), dy, lod, row_shape);
 }
 

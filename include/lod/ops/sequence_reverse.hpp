@@ -74,14 +74,14 @@ void sequence_reverse_into(const E& executor, const X& x, Y&& y) {
   sequence_reverse_into(executor, x, ReverseOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_reverse(const E& executor, const X& x,
-                                                         const ReverseOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_reverse(const E& executor, const X& x,
+                                                                       const ReverseOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_reverse_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_reverse(const X& x, const ReverseOptions& options = {}) {
+[[nodiscard]] auto sequence_reverse(const X& x, const ReverseOptions& options = {}) {
   return sequence_reverse(default_executor<device_t<X>>(), x, options);
 }
 
@@ -96,11 +96,11 @@ void sequence_reverse_grad_into(const E& executor, const DY& dy, DX&& dx) {
   sequence_reverse_into(executor, dy, ReverseOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY>
-auto sequence_reverse_grad(const E& executor, const DY& dy, const ReverseOptions& options = {}) {
+[[nodiscard]] auto sequence_reverse_grad(const E& executor, const DY& dy, const ReverseOptions& options = {}) {
   return sequence_reverse(executor, dy, options);
 }
 template <LoDTensorLike DY>
-auto sequence_reverse_grad(const DY& dy, const ReverseOptions& options = {}) {
+[[nodiscard]] auto sequence_reverse_grad(const DY& dy, const ReverseOptions& options = {}) {
   return sequence_reverse(dy, options);
 }
 

@@ -105,15 +105,16 @@ void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const 
   sequence_scatter_into(executor, x, ids, updates, SequenceScatterOptions{}, y);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_scatter(const E& executor, const X& x, const Ids& ids,
-                                                         const Updates& updates,
-                                                         const SequenceScatterOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_scatter(const E& executor, const X& x, const Ids& ids,
+                                                                       const Updates& updates,
+                                                                       const SequenceScatterOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_scatter_into(executor, x, ids, updates, options, y);
   return y;
 }
 template <LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates>
-auto sequence_scatter(const X& x, const Ids& ids, const Updates& updates, const SequenceScatterOptions& options = {}) {
+[[nodiscard]] auto sequence_scatter(const X& x, const Ids& ids, const Updates& updates,
+                                    const SequenceScatterOptions& options = {}) {
   return sequence_scatter(default_executor<device_t<X>>(), x, ids, updates, options);
 }
 
@@ -141,9 +142,8 @@ void sequence_scatter_grad_into(const E& executor, const DY& dy, const Ids& ids,
   sequence_scatter_grad_into(executor, dy, ids, SequenceScatterOptions{}, dx, dupdates);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Ids>
-SequenceScatterGrad<value_type_t<DY>, device_t<DY>> sequence_scatter_grad(const E& executor, const DY& dy,
-                                                                          const Ids& ids,
-                                                                          const SequenceScatterOptions& options = {}) {
+[[nodiscard]] SequenceScatterGrad<value_type_t<DY>, device_t<DY>> sequence_scatter_grad(
+    const E& executor, const DY& dy, const Ids& ids, const SequenceScatterOptions& options = {}) {
   using Tensor = LoDTensor<value_type_t<DY>, device_t<DY>>;
   SequenceScatterGrad<value_type_t<DY>, device_t<DY>> gradients{Tensor(executor.resource()),
                                                                 Tensor(executor.resource())};
@@ -151,7 +151,7 @@ SequenceScatterGrad<value_type_t<DY>, device_t<DY>> sequence_scatter_grad(const 
   return gradients;
 }
 template <LoDTensorLike DY, LoDTensorLike Ids>
-auto sequence_scatter_grad(const DY& dy, const Ids& ids, const SequenceScatterOptions& options = {}) {
+[[nodiscard]] auto sequence_scatter_grad(const DY& dy, const Ids& ids, const SequenceScatterOptions& options = {}) {
   return sequence_scatter_grad(default_executor<device_t<DY>>(), dy, ids, options);
 }
 

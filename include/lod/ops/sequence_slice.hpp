@@ -87,15 +87,15 @@ void sequence_slice_into(const E& executor, const X& x, const Offset& offset, co
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
           operation::ArgumentList Length = std::initializer_list<std::int64_t>>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_slice(const E& executor, const X& x, const Offset& offset,
-                                                       const Length& length) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_slice(const E& executor, const X& x,
+                                                                     const Offset& offset, const Length& length) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_slice_into(executor, x, offset, length, y);
   return y;
 }
 template <LoDTensorLike X, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
           operation::ArgumentList Length = std::initializer_list<std::int64_t>>
-auto sequence_slice(const X& x, const Offset& offset, const Length& length) {
+[[nodiscard]] auto sequence_slice(const X& x, const Offset& offset, const Length& length) {
   return sequence_slice(default_executor<device_t<X>>(), x, offset, length);
 }
 
@@ -135,15 +135,16 @@ void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, c
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
           operation::ArgumentList Length = std::initializer_list<std::int64_t>>
-LoDTensor<value_type_t<DY>, device_t<DY>> sequence_slice_grad(const E& executor, const DY& dy, const LoD& lod,
-                                                              const Offset& offset, const Length& length) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_slice_grad(const E& executor, const DY& dy,
+                                                                            const LoD& lod, const Offset& offset,
+                                                                            const Length& length) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   sequence_slice_grad_into(executor, dy, lod, offset, length, dx);
   return dx;
 }
 template <LoDTensorLike DY, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
           operation::ArgumentList Length = std::initializer_list<std::int64_t>>
-auto sequence_slice_grad(const DY& dy, const LoD& lod, const Offset& offset, const Length& length) {
+[[nodiscard]] auto sequence_slice_grad(const DY& dy, const LoD& lod, const Offset& offset, const Length& length) {
   return sequence_slice_grad(default_executor<device_t<DY>>(), dy, lod, offset, length);
 }
 

@@ -92,14 +92,14 @@ void sequence_softmax_into(const E& executor, const X& x, Y&& y) {
   operation::softmax_into<false>(executor, x, SoftmaxOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_softmax(const E& executor, const X& x,
-                                                         const SoftmaxOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_softmax(const E& executor, const X& x,
+                                                                       const SoftmaxOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_softmax_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_softmax(const X& x, const SoftmaxOptions& options = {}) {
+[[nodiscard]] auto sequence_softmax(const X& x, const SoftmaxOptions& options = {}) {
   return sequence_softmax(default_executor<device_t<X>>(), x, options);
 }
 
@@ -114,14 +114,14 @@ void sequence_log_softmax_into(const E& executor, const X& x, Y&& y) {
   operation::softmax_into<true>(executor, x, SoftmaxOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_log_softmax(const E& executor, const X& x,
-                                                             const SoftmaxOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_log_softmax(const E& executor, const X& x,
+                                                                           const SoftmaxOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_log_softmax_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_log_softmax(const X& x, const SoftmaxOptions& options = {}) {
+[[nodiscard]] auto sequence_log_softmax(const X& x, const SoftmaxOptions& options = {}) {
   return sequence_log_softmax(default_executor<device_t<X>>(), x, options);
 }
 
@@ -138,14 +138,14 @@ void sequence_softmax_grad_into(const E& executor, const DY& dy, const Y& y, DX&
   operation::softmax_grad_into<false>(executor, dy, y, SoftmaxOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Y>
-LoDTensor<value_type_t<Y>, device_t<Y>> sequence_softmax_grad(const E& executor, const DY& dy, const Y& y,
-                                                              const SoftmaxOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<Y>, device_t<Y>> sequence_softmax_grad(const E& executor, const DY& dy, const Y& y,
+                                                                            const SoftmaxOptions& options = {}) {
   LoDTensor<value_type_t<Y>, device_t<Y>> dx(executor.resource());
   sequence_softmax_grad_into(executor, dy, y, options, dx);
   return dx;
 }
 template <LoDTensorLike DY, LoDTensorLike Y>
-auto sequence_softmax_grad(const DY& dy, const Y& y, const SoftmaxOptions& options = {}) {
+[[nodiscard]] auto sequence_softmax_grad(const DY& dy, const Y& y, const SoftmaxOptions& options = {}) {
   return sequence_softmax_grad(default_executor<device_t<Y>>(), dy, y, options);
 }
 
@@ -161,14 +161,15 @@ void sequence_log_softmax_grad_into(const E& executor, const DY& dy, const Y& y,
   operation::softmax_grad_into<true>(executor, dy, y, SoftmaxOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Y>
-LoDTensor<value_type_t<Y>, device_t<Y>> sequence_log_softmax_grad(const E& executor, const DY& dy, const Y& y,
-                                                                  const SoftmaxOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<Y>, device_t<Y>> sequence_log_softmax_grad(const E& executor, const DY& dy,
+                                                                                const Y& y,
+                                                                                const SoftmaxOptions& options = {}) {
   LoDTensor<value_type_t<Y>, device_t<Y>> dx(executor.resource());
   sequence_log_softmax_grad_into(executor, dy, y, options, dx);
   return dx;
 }
 template <LoDTensorLike DY, LoDTensorLike Y>
-auto sequence_log_softmax_grad(const DY& dy, const Y& y, const SoftmaxOptions& options = {}) {
+[[nodiscard]] auto sequence_log_softmax_grad(const DY& dy, const Y& y, const SoftmaxOptions& options = {}) {
   return sequence_log_softmax_grad(default_executor<device_t<Y>>(), dy, y, options);
 }
 

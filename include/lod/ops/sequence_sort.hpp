@@ -157,13 +157,14 @@ void sequence_sort_into(const E& executor, const X& x, Y&& y) {
   sequence_sort_into(executor, x, SortOptions{}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_sort(const E& executor, const X& x, const SortOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_sort(const E& executor, const X& x,
+                                                                    const SortOptions& options = {}) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_sort_into(executor, x, options, y);
   return y;
 }
 template <LoDTensorLike X>
-auto sequence_sort(const X& x, const SortOptions& options = {}) {
+[[nodiscard]] auto sequence_sort(const X& x, const SortOptions& options = {}) {
   return sequence_sort(default_executor<device_t<X>>(), x, options);
 }
 
@@ -186,13 +187,14 @@ void sequence_argsort_into(const E& executor, const X& x, Index&& index) {
   sequence_argsort_into(executor, x, SortOptions{}, index);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<std::int64_t, device_t<X>> sequence_argsort(const E& executor, const X& x, const SortOptions& options = {}) {
+[[nodiscard]] LoDTensor<std::int64_t, device_t<X>> sequence_argsort(const E& executor, const X& x,
+                                                                    const SortOptions& options = {}) {
   LoDTensor<std::int64_t, device_t<X>> index(executor.resource());
   sequence_argsort_into(executor, x, options, index);
   return index;
 }
 template <LoDTensorLike X>
-auto sequence_argsort(const X& x, const SortOptions& options = {}) {
+[[nodiscard]] auto sequence_argsort(const X& x, const SortOptions& options = {}) {
   return sequence_argsort(default_executor<device_t<X>>(), x, options);
 }
 
@@ -216,14 +218,15 @@ void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index
   sequence_sort_grad_into(executor, dy, index, SortOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index>
-LoDTensor<value_type_t<DY>, device_t<DY>> sequence_sort_grad(const E& executor, const DY& dy, const Index& index,
-                                                             const SortOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_sort_grad(const E& executor, const DY& dy,
+                                                                           const Index& index,
+                                                                           const SortOptions& options = {}) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   sequence_sort_grad_into(executor, dy, index, options, dx);
   return dx;
 }
 template <LoDTensorLike DY, LoDTensorLike Index>
-auto sequence_sort_grad(const DY& dy, const Index& index, const SortOptions& options = {}) {
+[[nodiscard]] auto sequence_sort_grad(const DY& dy, const Index& index, const SortOptions& options = {}) {
   return sequence_sort_grad(default_executor<device_t<DY>>(), dy, index, options);
 }
 
@@ -280,15 +283,15 @@ void sequence_topk_into(const E& executor, const X& x, std::int64_t k, Values&& 
   sequence_topk_into(executor, x, k, TopKOptions{}, values, index);
 }
 template <Executor E, LoDTensorLike X>
-TopK<value_type_t<X>, device_t<X>> sequence_topk(const E& executor, const X& x, std::int64_t k,
-                                                 const TopKOptions& options = {}) {
+[[nodiscard]] TopK<value_type_t<X>, device_t<X>> sequence_topk(const E& executor, const X& x, std::int64_t k,
+                                                               const TopKOptions& options = {}) {
   TopK<value_type_t<X>, device_t<X>> top{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
                                          LoDTensor<std::int64_t, device_t<X>>(executor.resource())};
   sequence_topk_into(executor, x, k, options, top.values, top.index);
   return top;
 }
 template <LoDTensorLike X>
-auto sequence_topk(const X& x, std::int64_t k, const TopKOptions& options = {}) {
+[[nodiscard]] auto sequence_topk(const X& x, std::int64_t k, const TopKOptions& options = {}) {
   return sequence_topk(default_executor<device_t<X>>(), x, k, options);
 }
 
@@ -318,16 +321,17 @@ void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index
   sequence_topk_grad_into(executor, dy, index, lod, k, TopKOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index>
-LoDTensor<value_type_t<DY>, device_t<DY>> sequence_topk_grad(const E& executor, const DY& dy, const Index& index,
-                                                             const LoD& lod, std::int64_t k,
-                                                             const TopKOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_topk_grad(const E& executor, const DY& dy,
+                                                                           const Index& index, const LoD& lod,
+                                                                           std::int64_t k,
+                                                                           const TopKOptions& options = {}) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   sequence_topk_grad_into(executor, dy, index, lod, k, options, dx);
   return dx;
 }
 template <LoDTensorLike DY, LoDTensorLike Index>
-auto sequence_topk_grad(const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
-                        const TopKOptions& options = {}) {
+[[nodiscard]] auto sequence_topk_grad(const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
+                                      const TopKOptions& options = {}) {
   return sequence_topk_grad(default_executor<device_t<DY>>(), dy, index, lod, k, options);
 }
 

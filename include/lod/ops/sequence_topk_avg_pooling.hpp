@@ -114,16 +114,18 @@ void sequence_topk_avg_pooling_into(const E& executor, const X& x, const LoD& ro
                                          numbers, out.data());
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling(const E& executor, const X& x, const LoD& row_lod,
-                                                                  const LoD& column_lod, const Topks& topks,
-                                                                  std::int64_t channel_num) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling(const E& executor, const X& x,
+                                                                                const LoD& row_lod,
+                                                                                const LoD& column_lod,
+                                                                                const Topks& topks,
+                                                                                std::int64_t channel_num) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   sequence_topk_avg_pooling_into(executor, x, row_lod, column_lod, topks, channel_num, y);
   return y;
 }
 template <LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
-auto sequence_topk_avg_pooling(const X& x, const LoD& row_lod, const LoD& column_lod, const Topks& topks,
-                               std::int64_t channel_num) {
+[[nodiscard]] auto sequence_topk_avg_pooling(const X& x, const LoD& row_lod, const LoD& column_lod, const Topks& topks,
+                                             std::int64_t channel_num) {
   return sequence_topk_avg_pooling(default_executor<device_t<X>>(), x, row_lod, column_lod, topks, channel_num);
 }
 
@@ -151,16 +153,18 @@ void sequence_topk_avg_pooling_grad_into(const E& executor, const DY& dy, const 
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike X,
           operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
-LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling_grad(const E& executor, const DY& dy, const X& x,
-                                                                       const LoD& row_lod, const LoD& column_lod,
-                                                                       const Topks& topks, std::int64_t channel_num) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling_grad(const E& executor, const DY& dy,
+                                                                                     const X& x, const LoD& row_lod,
+                                                                                     const LoD& column_lod,
+                                                                                     const Topks& topks,
+                                                                                     std::int64_t channel_num) {
   LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
   sequence_topk_avg_pooling_grad_into(executor, dy, x, row_lod, column_lod, topks, channel_num, dx);
   return dx;
 }
 template <LoDTensorLike DY, LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
-auto sequence_topk_avg_pooling_grad(const DY& dy, const X& x, const LoD& row_lod, const LoD& column_lod,
-                                    const Topks& topks, std::int64_t channel_num) {
+[[nodiscard]] auto sequence_topk_avg_pooling_grad(const DY& dy, const X& x, const LoD& row_lod, const LoD& column_lod,
+                                                  const Topks& topks, std::int64_t channel_num) {
   return sequence_topk_avg_pooling_grad(default_executor<device_t<X>>(), dy, x, row_lod, column_lod, topks,
                                         channel_num);
 }

@@ -91,15 +91,15 @@ void split_lod_tensor_into(const E& executor, const X& x, const Mask& mask, True
   split_lod_tensor_into(executor, x, mask, SplitBranchOptions{}, in_true, in_false);
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
-Branches<value_type_t<X>, device_t<X>> split_lod_tensor(const E& executor, const X& x, const Mask& mask,
-                                                        const SplitBranchOptions& options = {}) {
+[[nodiscard]] Branches<value_type_t<X>, device_t<X>> split_lod_tensor(const E& executor, const X& x, const Mask& mask,
+                                                                      const SplitBranchOptions& options = {}) {
   using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
   Branches<value_type_t<X>, device_t<X>> y{Tensor(executor.resource()), Tensor(executor.resource())};
   split_lod_tensor_into(executor, x, mask, options, y.in_true, y.in_false);
   return y;
 }
 template <LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
-auto split_lod_tensor(const X& x, const Mask& mask, const SplitBranchOptions& options = {}) {
+[[nodiscard]] auto split_lod_tensor(const X& x, const Mask& mask, const SplitBranchOptions& options = {}) {
   return split_lod_tensor(default_executor<device_t<X>>(), x, mask, options);
 }
 
@@ -181,16 +181,16 @@ void merge_lod_tensor_into(const E& executor, const InTrue& in_true, const InFal
 }
 template <Executor E, LoDTensorLike InTrue, LoDTensorLike InFalse,
           operation::ArgumentList Mask = std::initializer_list<bool>>
-LoDTensor<value_type_t<InTrue>, device_t<InTrue>> merge_lod_tensor(const E& executor, const InTrue& in_true,
-                                                                   const InFalse& in_false, const Mask& mask,
-                                                                   const MergeBranchOptions& options = {}) {
+[[nodiscard]] LoDTensor<value_type_t<InTrue>, device_t<InTrue>> merge_lod_tensor(
+    const E& executor, const InTrue& in_true, const InFalse& in_false, const Mask& mask,
+    const MergeBranchOptions& options = {}) {
   LoDTensor<value_type_t<InTrue>, device_t<InTrue>> y(executor.resource());
   merge_lod_tensor_into(executor, in_true, in_false, mask, options, y);
   return y;
 }
 template <LoDTensorLike InTrue, LoDTensorLike InFalse, operation::ArgumentList Mask = std::initializer_list<bool>>
-auto merge_lod_tensor(const InTrue& in_true, const InFalse& in_false, const Mask& mask,
-                      const MergeBranchOptions& options = {}) {
+[[nodiscard]] auto merge_lod_tensor(const InTrue& in_true, const InFalse& in_false, const Mask& mask,
+                                    const MergeBranchOptions& options = {}) {
   return merge_lod_tensor(default_executor<device_t<InTrue>>(), in_true, in_false, mask, options);
 }
 
@@ -210,13 +210,13 @@ void split_lod_tensor_grad_into(const E& executor, const DTrue& dtrue, const DFa
 }
 template <Executor E, LoDTensorLike DTrue, LoDTensorLike DFalse,
           operation::ArgumentList Mask = std::initializer_list<bool>>
-auto split_lod_tensor_grad(const E& executor, const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
-                           const MergeBranchOptions& options = {}) {
+[[nodiscard]] auto split_lod_tensor_grad(const E& executor, const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
+                                         const MergeBranchOptions& options = {}) {
   return merge_lod_tensor(executor, dtrue, dfalse, mask, options);
 }
 template <LoDTensorLike DTrue, LoDTensorLike DFalse, operation::ArgumentList Mask = std::initializer_list<bool>>
-auto split_lod_tensor_grad(const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
-                           const MergeBranchOptions& options = {}) {
+[[nodiscard]] auto split_lod_tensor_grad(const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
+                                         const MergeBranchOptions& options = {}) {
   return merge_lod_tensor(dtrue, dfalse, mask, options);
 }
 /// The gradients of `merge_lod_tensor`: dy, split as `split_lod_tensor` does.
@@ -232,11 +232,12 @@ void merge_lod_tensor_grad_into(const E& executor, const DY& dy, const Mask& mas
   split_lod_tensor_into(executor, dy, mask, dtrue, dfalse);
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
-auto merge_lod_tensor_grad(const E& executor, const DY& dy, const Mask& mask, const SplitBranchOptions& options = {}) {
+[[nodiscard]] auto merge_lod_tensor_grad(const E& executor, const DY& dy, const Mask& mask,
+                                         const SplitBranchOptions& options = {}) {
   return split_lod_tensor(executor, dy, mask, options);
 }
 template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
-auto merge_lod_tensor_grad(const DY& dy, const Mask& mask, const SplitBranchOptions& options = {}) {
+[[nodiscard]] auto merge_lod_tensor_grad(const DY& dy, const Mask& mask, const SplitBranchOptions& options = {}) {
   return split_lod_tensor(dy, mask, options);
 }
 

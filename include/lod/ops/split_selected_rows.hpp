@@ -120,15 +120,14 @@ void split_selected_rows_into(const E& executor, const SelectedRows<T, typename 
   }
 }
 template <Executor E, class T, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
-std::vector<SelectedRows<T, typename E::device>> split_selected_rows(const E& executor,
-                                                                     const SelectedRows<T, typename E::device>& g,
-                                                                     const Sections& height_sections) {
+[[nodiscard]] std::vector<SelectedRows<T, typename E::device>> split_selected_rows(
+    const E& executor, const SelectedRows<T, typename E::device>& g, const Sections& height_sections) {
   std::vector<SelectedRows<T, typename E::device>> parts;
   split_selected_rows_into(executor, g, height_sections, parts);
   return parts;
 }
 template <class T, class Device, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
-auto split_selected_rows(const SelectedRows<T, Device>& g, const Sections& height_sections) {
+[[nodiscard]] auto split_selected_rows(const SelectedRows<T, Device>& g, const Sections& height_sections) {
   return split_selected_rows(default_executor<Device>(), g, height_sections);
 }
 
@@ -179,13 +178,13 @@ void split_selected_rows_grad_into(const E& executor, const DParts& dparts, oper
                           row_shape.elements(), dg.value().data());
 }
 template <Executor E, operation::RowSparseRange DParts>
-auto split_selected_rows_grad(const E& executor, const DParts& dparts) {
+[[nodiscard]] auto split_selected_rows_grad(const E& executor, const DParts& dparts) {
   operation::element_t<DParts> dg(executor.resource());
   split_selected_rows_grad_into(executor, dparts, dg);
   return dg;
 }
 template <operation::RowSparseRange DParts>
-auto split_selected_rows_grad(const DParts& dparts) {
+[[nodiscard]] auto split_selected_rows_grad(const DParts& dparts) {
   return split_selected_rows_grad(default_executor<typename operation::element_t<DParts>::device>(), dparts);
 }
 

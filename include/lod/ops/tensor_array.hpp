@@ -142,13 +142,14 @@ void lod_tensor_to_array_into(const E& executor, const X& x, const RankTable& ta
   }
 }
 template <Executor E, LoDTensorLike X>
-TensorArray<value_type_t<X>, device_t<X>> lod_tensor_to_array(const E& executor, const X& x, const RankTable& table) {
+[[nodiscard]] TensorArray<value_type_t<X>, device_t<X>> lod_tensor_to_array(const E& executor, const X& x,
+                                                                            const RankTable& table) {
   TensorArray<value_type_t<X>, device_t<X>> array;
   lod_tensor_to_array_into(executor, x, table, array);
   return array;
 }
 template <LoDTensorLike X>
-auto lod_tensor_to_array(const X& x, const RankTable& table) {
+[[nodiscard]] auto lod_tensor_to_array(const X& x, const RankTable& table) {
   return lod_tensor_to_array(default_executor<device_t<X>>(), x, table);
 }
 
@@ -223,14 +224,15 @@ void array_to_lod_tensor_into(const E& executor, const TensorArray<T, typename E
                         "array_to_lod_tensor: element ", y);
 }
 template <Executor E, class T>
-LoDTensor<T, typename E::device> array_to_lod_tensor(const E& executor, const TensorArray<T, typename E::device>& array,
-                                                     const RankTable& table) {
+[[nodiscard]] LoDTensor<T, typename E::device> array_to_lod_tensor(const E& executor,
+                                                                   const TensorArray<T, typename E::device>& array,
+                                                                   const RankTable& table) {
   LoDTensor<T, typename E::device> y(executor.resource());
   array_to_lod_tensor_into(executor, array, table, y);
   return y;
 }
 template <class T, class Device>
-auto array_to_lod_tensor(const TensorArray<T, Device>& array, const RankTable& table) {
+[[nodiscard]] auto array_to_lod_tensor(const TensorArray<T, Device>& array, const RankTable& table) {
   return array_to_lod_tensor(default_executor<Device>(), array, table);
 }
 
@@ -241,12 +243,12 @@ void lod_tensor_to_array_grad_into(const E& executor, const TensorArray<T, typen
   array_to_lod_tensor_into(executor, darray, table, dx);
 }
 template <Executor E, class T>
-auto lod_tensor_to_array_grad(const E& executor, const TensorArray<T, typename E::device>& darray,
-                              const RankTable& table) {
+[[nodiscard]] auto lod_tensor_to_array_grad(const E& executor, const TensorArray<T, typename E::device>& darray,
+                                            const RankTable& table) {
   return array_to_lod_tensor(executor, darray, table);
 }
 template <class T, class Device>
-auto lod_tensor_to_array_grad(const TensorArray<T, Device>& darray, const RankTable& table) {
+[[nodiscard]] auto lod_tensor_to_array_grad(const TensorArray<T, Device>& darray, const RankTable& table) {
   return array_to_lod_tensor(darray, table);
 }
 /// The gradient of `array_to_lod_tensor`: dy by steps, as `lod_tensor_to_array` has them.
@@ -256,11 +258,11 @@ void array_to_lod_tensor_grad_into(const E& executor, const DY& dy, const RankTa
   lod_tensor_to_array_into(executor, dy, table, darray);
 }
 template <Executor E, LoDTensorLike DY>
-auto array_to_lod_tensor_grad(const E& executor, const DY& dy, const RankTable& table) {
+[[nodiscard]] auto array_to_lod_tensor_grad(const E& executor, const DY& dy, const RankTable& table) {
   return lod_tensor_to_array(executor, dy, table);
 }
 template <LoDTensorLike DY>
-auto array_to_lod_tensor_grad(const DY& dy, const RankTable& table) {
+[[nodiscard]] auto array_to_lod_tensor_grad(const DY& dy, const RankTable& table) {
   return lod_tensor_to_array(dy, table);
 }
 
@@ -283,14 +285,14 @@ void shrink_rnn_memory_into(const E& executor, const X& x, const RankTable& tabl
   operation::copy_into(executor, part, operation::SameLevels{part.lod_view()}, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> shrink_rnn_memory(const E& executor, const X& x, const RankTable& table,
-                                                          std::int64_t t) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> shrink_rnn_memory(const E& executor, const X& x,
+                                                                        const RankTable& table, std::int64_t t) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   shrink_rnn_memory_into(executor, x, table, t, y);
   return y;
 }
 template <LoDTensorLike X>
-auto shrink_rnn_memory(const X& x, const RankTable& table, std::int64_t t) {
+[[nodiscard]] auto shrink_rnn_memory(const X& x, const RankTable& table, std::int64_t t) {
   return shrink_rnn_memory(default_executor<device_t<X>>(), x, table, t);
 }
 
@@ -315,15 +317,16 @@ void shrink_rnn_memory_grad_into(const E& executor, const DY& dy, const BatchLev
                           (out.rows() - view.rows()) * view.row_size());
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> shrink_rnn_memory_grad(const E& executor, const DY& dy,
-                                                                 const BatchLevels& x_levels, const RankTable& table,
-                                                                 std::int64_t t) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> shrink_rnn_memory_grad(const E& executor, const DY& dy,
+                                                                               const BatchLevels& x_levels,
+                                                                               const RankTable& table, std::int64_t t) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   shrink_rnn_memory_grad_into(executor, dy, x_levels, table, t, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto shrink_rnn_memory_grad(const DY& dy, const BatchLevels& x_levels, const RankTable& table, std::int64_t t) {
+[[nodiscard]] auto shrink_rnn_memory_grad(const DY& dy, const BatchLevels& x_levels, const RankTable& table,
+                                          std::int64_t t) {
   return shrink_rnn_memory_grad(default_executor<device_t<DY>>(), dy, x_levels, table, t);
 }
 
@@ -340,14 +343,14 @@ void reorder_lod_tensor_by_rank_into(const E& executor, const X& x, const RankTa
       executor, view, table.size(), [&](std::int64_t rank) { return table[rank].index; }, y);
 }
 template <Executor E, LoDTensorLike X>
-LoDTensor<value_type_t<X>, device_t<X>> reorder_lod_tensor_by_rank(const E& executor, const X& x,
-                                                                   const RankTable& table) {
+[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> reorder_lod_tensor_by_rank(const E& executor, const X& x,
+                                                                                 const RankTable& table) {
   LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
   reorder_lod_tensor_by_rank_into(executor, x, table, y);
   return y;
 }
 template <LoDTensorLike X>
-auto reorder_lod_tensor_by_rank(const X& x, const RankTable& table) {
+[[nodiscard]] auto reorder_lod_tensor_by_rank(const X& x, const RankTable& table) {
   return reorder_lod_tensor_by_rank(default_executor<device_t<X>>(), x, table);
 }
 
@@ -363,14 +366,14 @@ void reorder_lod_tensor_by_rank_grad_into(const E& executor, const DY& dy, const
       executor, view, table.size(), [&](std::int64_t i) { return ranks[i]; }, dx);
 }
 template <Executor E, LoDTensorLike DY>
-LoDTensor<value_type_t<DY>, device_t<DY>> reorder_lod_tensor_by_rank_grad(const E& executor, const DY& dy,
-                                                                          const RankTable& table) {
+[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> reorder_lod_tensor_by_rank_grad(const E& executor, const DY& dy,
+                                                                                        const RankTable& table) {
   LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
   reorder_lod_tensor_by_rank_grad_into(executor, dy, table, dx);
   return dx;
 }
 template <LoDTensorLike DY>
-auto reorder_lod_tensor_by_rank_grad(const DY& dy, const RankTable& table) {
+[[nodiscard]] auto reorder_lod_tensor_by_rank_grad(const DY& dy, const RankTable& table) {
   return reorder_lod_tensor_by_rank_grad(default_executor<device_t<DY>>(), dy, table);
 }
 

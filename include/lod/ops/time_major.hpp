@@ -167,13 +167,14 @@ void to_time_major_into(const E& executor, const X& x, const RankTable& table,
                              out.data());
 }
 template <Executor E, LoDTensorLike X>
-TimeMajor<value_type_t<X>, device_t<X>> to_time_major(const E& executor, const X& x, const RankTable& table) {
+[[nodiscard]] TimeMajor<value_type_t<X>, device_t<X>> to_time_major(const E& executor, const X& x,
+                                                                    const RankTable& table) {
   TimeMajor<value_type_t<X>, device_t<X>> z{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource())};
   to_time_major_into(executor, x, table, z);
   return z;
 }
 template <LoDTensorLike X>
-auto to_time_major(const X& x, const RankTable& table) {
+[[nodiscard]] auto to_time_major(const X& x, const RankTable& table) {
   return to_time_major(default_executor<device_t<X>>(), x, table);
 }
 
@@ -216,14 +217,15 @@ void from_time_major_into(const E& executor, const TimeMajor<T, typename E::devi
                              out.data());
 }
 template <Executor E, class T>
-LoDTensor<T, typename E::device> from_time_major(const E& executor, const TimeMajor<T, typename E::device>& z,
-                                                 const RankTable& table) {
+[[nodiscard]] LoDTensor<T, typename E::device> from_time_major(const E& executor,
+                                                               const TimeMajor<T, typename E::device>& z,
+                                                               const RankTable& table) {
   LoDTensor<T, typename E::device> y(executor.resource());
   from_time_major_into(executor, z, table, y);
   return y;
 }
 template <class T, class Device>
-auto from_time_major(const TimeMajor<T, Device>& z, const RankTable& table) {
+[[nodiscard]] auto from_time_major(const TimeMajor<T, Device>& z, const RankTable& table) {
   return from_time_major(default_executor<Device>(), z, table);
 }
 
@@ -234,11 +236,12 @@ void to_time_major_grad_into(const E& executor, const TimeMajor<T, typename E::d
   from_time_major_into(executor, dz, table, dx);
 }
 template <Executor E, class T>
-auto to_time_major_grad(const E& executor, const TimeMajor<T, typename E::device>& dz, const RankTable& table) {
+[[nodiscard]] auto to_time_major_grad(const E& executor, const TimeMajor<T, typename E::device>& dz,
+                                      const RankTable& table) {
   return from_time_major(executor, dz, table);
 }
 template <class T, class Device>
-auto to_time_major_grad(const TimeMajor<T, Device>& dz, const RankTable& table) {
+[[nodiscard]] auto to_time_major_grad(const TimeMajor<T, Device>& dz, const RankTable& table) {
   return from_time_major(dz, table);
 }
 /// The gradient of `from_time_major`: dy in time-major order.
@@ -248,11 +251,11 @@ void from_time_major_grad_into(const E& executor, const X& dy, const RankTable& 
   to_time_major_into(executor, dy, table, dz);
 }
 template <Executor E, LoDTensorLike X>
-auto from_time_major_grad(const E& executor, const X& dy, const RankTable& table) {
+[[nodiscard]] auto from_time_major_grad(const E& executor, const X& dy, const RankTable& table) {
   return to_time_major(executor, dy, table);
 }
 template <LoDTensorLike X>
-auto from_time_major_grad(const X& dy, const RankTable& table) {
+[[nodiscard]] auto from_time_major_grad(const X& dy, const RankTable& table) {
   return to_time_major(dy, table);
 }
 

@@ -151,13 +151,13 @@ void unique_sequences_into(const E& executor, const X& x, Values&& values, Index
   operation::unique_into<op::unique_sequences>(executor, x, values, index, counts);
 }
 template <Executor E, LoDTensorLike X>
-UniqueSequences<value_type_t<X>, device_t<X>> unique_sequences(const E& executor, const X& x) {
+[[nodiscard]] UniqueSequences<value_type_t<X>, device_t<X>> unique_sequences(const E& executor, const X& x) {
   auto y = operation::no_unique_sequences<E, X>(executor);
   unique_sequences_into(executor, x, y.values, y.index, y.counts);
   return y;
 }
 template <LoDTensorLike X>
-auto unique_sequences(const X& x) {
+[[nodiscard]] auto unique_sequences(const X& x) {
   return unique_sequences(default_executor<device_t<X>>(), x);
 }
 
@@ -169,13 +169,13 @@ void unique_sequences_and_wait_into(const E& executor, const X& x, Values&& valu
   operation::unique_into<op::unique_sequences_and_wait>(executor, x, values, index, counts);
 }
 template <Executor E, LoDTensorLike X>
-UniqueSequences<value_type_t<X>, device_t<X>> unique_sequences_and_wait(const E& executor, const X& x) {
+[[nodiscard]] UniqueSequences<value_type_t<X>, device_t<X>> unique_sequences_and_wait(const E& executor, const X& x) {
   auto y = operation::no_unique_sequences<E, X>(executor);
   unique_sequences_and_wait_into(executor, x, y.values, y.index, y.counts);
   return y;
 }
 template <LoDTensorLike X>
-auto unique_sequences_and_wait(const X& x) {
+[[nodiscard]] auto unique_sequences_and_wait(const X& x) {
   return unique_sequences_and_wait(default_executor<device_t<X>>(), x);
 }
 

@@ -57,8 +57,9 @@ struct SequenceLogsumexp<InlineCpu> {
       shift.set(maxima, [](const cpu::Vector<A>& maximum, std::int64_t) { return cpu::logsumexp_shift<A>(maximum); });
     };
     const auto write = [&](int thread, const A* sum, T* to) {
-      cpu::transform(columns(thread), sum, row_size, to,
-                     [](const cpu::Vector<A>& shift, const cpu::Vector<A>& all) { return shift + xsimd::log(all); });
+      cpu::transform(columns(thread), sum, row_size, to, [](const cpu::Vector<A>& shift, const cpu::Vector<A>& all) {
+        return shift + cpu::logarithm(all);
+      });
     };
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       const cpu::ColumnNumbers<A> shift(columns(thread), row_size);

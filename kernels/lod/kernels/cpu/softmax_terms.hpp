@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/kernels/cpu/column_numbers.hpp>
+#include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/target.hpp>
 
@@ -92,7 +93,7 @@ inline xsimd::batch<A> softmax_normaliser(const xsimd::batch<A>& sum) noexcept {
   using V = xsimd::batch<A>;
   const V some = choose(sum == V(A{}), V(A{1}), sum);
   if constexpr (logarithm) {
-    return xsimd::log(some);
+    return cpu::logarithm(some);
   } else {
     return some;
   }

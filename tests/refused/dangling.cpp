@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Views that would outlive what they show: one for each case, which must not compile without a warning.
+#include <lod/lod_tensor.hpp>
+#include <lod/selected_rows.hpp>
+
+#include <vector>
+
+lod::LoDTensor<float> result() { return lod::LoDTensor<float>(lod::LoD::from_lengths({{2, 1}}), {3}); }
+
+int main() {
+#if defined(SHAPE_ENDS)
+  const std::vector<std::int64_t> dims(result().shape().begin(), result().shape().end());
+#elif defined(SLICE)
+  const auto first = result().slice({0});
+  return static_cast<int>(first.rows());
+#elif defined(VALUES)
+  const auto values = result().values();
+  return static_cast<int>(values.size());
+#elif defined(OFFSETS)
+  const auto offsets = result().lod().offsets(0);
+  return static_cast<int>(offsets.size());
+#elif defined(ROWS)
+  const auto& rows = lod::SelectedRows<float>({1}, 2, {3}).rows();
+  return static_cast<int>(rows.size());
+#else
+  // What is asked of a temporary and used at once is none of these.
+  const lod::LoDTensor<float> x = result();
+  float sum = 0;
+  for (const auto& sequence : result()) sum += sequence.values()[0];
+  for (const std::int64_t dim : x.shape()) sum += static_cast<float>(dim);
+  const lod::LoDTensor<float> first = lod::LoDTensor<float>::copy_of(result().slice({0}));
+  return static_cast<int>(sum + first.slice({0}).values()[0] + static_cast<float>(result().slice({1}).rows()));
+#endif
+}
