@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -65,6 +66,13 @@ void check_large(std::int64_t row_size) {
     const auto firsts = lod::sequence_first_step(e, batch);
     return lod::sequence_expand_as(e, firsts, batch.lod());
   });
+  if constexpr (std::same_as<T, float>) {
+    check_parts("softmax", x, [](const auto& e, const auto& batch) { return lod::sequence_softmax(e, batch); });
+  }
+  for (const bool reverse : {false, true}) {
+    check_parts("cumsum", x,
+                [=](const auto& e, const auto& batch) { return lod::sequence_cumsum(e, batch, {.reverse = reverse}); });
+  }
   for (const lod::Side side : {lod::Side::RIGHT, lod::Side::LEFT}) {
     for (const std::int64_t padded_length : {std::int64_t{31}, std::int64_t{300}}) {
       CAPTURE(padded_length);
@@ -84,6 +92,8 @@ void check_large(std::int64_t row_size) {
 
 TEST_CASE("Large results are those of their parts: rows of less than a line, of lines, and of other sizes") {
   check_large<float>(1);
+  check_large<lod::bfloat16>(1);
+  check_large<double>(1);
   check_large<float>(16);
   check_large<float>(25);
   check_large<lod::float16>(3);

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <lod/kernels/cpu/group_sums.hpp>
+#include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
@@ -15,7 +17,9 @@
 #include <lod/ops/sequence_cumsum.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -83,10 +87,12 @@ class RunningSums {
     }
   }
 
-  /// All of a sequence of up to a group of scalar rows, the case in which every nanosecond counts. The bits are those
-  /// of `leaf` with nothing before it.
+  /// All of a sequence of up to a group of scalar rows, the case in which every nanosecond counts.
   bool is_short(std::int64_t rows) const noexcept { return row_size_ == 1 && rows <= group_rows; }
   void short_sequence(const T* x, std::int64_t rows, T* y) const noexcept {
+    if constexpr (masked<T>) {
+      return reverse_ ? sum_vectors<true>(x, rows, y) : sum_vectors<false>(x, rows, y);
+    }
     A sum{};
     const auto add = [&](std::int64_t row) {
       const A before = sum;
@@ -110,6 +116,53 @@ class RunningSums {
   }
 
  private:
+  /// Running sums by vectors: in log2(lanes) steps each lane gets the sum of those before it, and then of what is
+  /// before the vector. One after the other, each sum would wait for the one before it.
+  template <bool reverse>
+  void sum_vectors(const T* x, std::int64_t rows, T* y) const noexcept {
+    Vector<T> before(A{});  // in all lanes
+    const auto sum_some = [&](std::int64_t begin) {
+      // The last vector in the direction of the sums is the one that may not be full. Behind it there are fewer numbers
+      // than none.
+      const std::int64_t count = std::min(lanes<T>, rows - begin), first = reverse ? rows - begin - count : begin;
+      const Vector<T> sums = sum_lanes<reverse, 1>(load(x + first, count, A{}));
+      store(y + first, before + (exclusive_ ? move_lanes<reverse, 1>(sums) : sums), count);
+      before += all_lanes<reverse>(sums);
+    };
+    // So many that short sequences are all alike.
+    std::int64_t begin = 0;
+    for (; begin < 2 * lanes<T>; begin += lanes<T>) sum_some(begin);
+    for (; begin < rows; begin += lanes<T>) sum_some(begin);
+  }
+  template <bool reverse, std::size_t step>
+  static Vector<T> sum_lanes(const Vector<T>& numbers) noexcept {
+    if constexpr (step < Vector<T>::size) {
+      return sum_lanes<reverse, 2 * step>(numbers + move_lanes<reverse, step>(numbers));
+    } else {
+      return numbers;
+    }
+  }
+
+  typedef A Lanes __attribute__((vector_size(sizeof(Vector<T>))));
+  /// Each lane from the one that is so many before it in the direction of the sums; zeros where there is none.
+  template <bool reverse, std::size_t step>
+  static Vector<T> move_lanes(const Vector<T>& numbers) noexcept {
+    return move_lanes<reverse, step>(numbers, std::make_index_sequence<Vector<T>::size>());
+  }
+  template <bool reverse, std::size_t step, std::size_t... lane>
+  static Vector<T> move_lanes(const Vector<T>& numbers, std::index_sequence<lane...>) noexcept {
+    constexpr std::size_t size = Vector<T>::size;
+    const auto from = __builtin_bit_cast(Lanes, numbers);
+    return __builtin_bit_cast(Vector<T>, __builtin_shufflevector(from, Lanes{},
+                                                                 (reverse ? (lane + step < size ? lane + step : size)
+                                                                          : (lane >= step ? lane - step : size))...));
+  }
+  /// The last lane in the direction of the sums, in all lanes.
+  template <bool reverse>
+  static Vector<T> all_lanes(const Vector<T>& sums) noexcept {
+    return Vector<T>(__builtin_bit_cast(Lanes, sums)[reverse ? 0 : Vector<T>::size - 1]);
+  }
+
   /// So many vectors of columns from `first` on, the last of which has `width` numbers, of `count` rows: from x on, or
   /// back from there.
   template <std::size_t vectors>
@@ -188,16 +241,18 @@ struct SequenceCumsum<InlineCpu> {
     const std::int64_t step = cpu::max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows;
     const cpu::ThreadScratch<A> scratch(executor, 3 * row_size);
     cpu::LongSequences long_ones(executor, sequences, step);
+    // In place, the lines are in the cache already.
+    const cpu::LargeOutput output(x == y ? 0 : sequences.rows() * row_size * static_cast<std::int64_t>(sizeof(T)));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       A* const totals = scratch(thread);
       const Base base{totals + row_size, totals + 2 * row_size};
       for (std::int64_t i = begin; i < end; ++i) {
+        if (running.is_short(sequences.length(i))) {
+          i = short_sequences(running, output, x, sequences, i, end, y);
+          if (i == end) break;
+        }
         const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size;
         if (long_ones.note(i, rows)) continue;
-        if (running.is_short(rows)) {
-          running.short_sequence(x + before, rows, y + before);
-          continue;
-        }
         if (rows <= leaf_rows) {  // the bits of adding zeros
           running.leaf(x + before, rows, Base{}, totals, y + before);
           continue;
@@ -244,6 +299,29 @@ struct SequenceCumsum<InlineCpu> {
         running.leaf(x + at, count, here, leaf_totals, y + at);
       });
     });
+  }
+
+ private:
+  /// Sequence i and those behind it, before `end`, that are short. Returns the first that is not.
+  template <class T>
+  static std::int64_t short_sequences(const cpu::RunningSums<T>& running, const cpu::LargeOutput& output, const T* x,
+                                      const Segments& sequences, std::int64_t i, std::int64_t end, T* y) {
+    const auto is_short = [&] { return i < end && running.is_short(sequences.length(i)); };
+    if constexpr (cpu::fills_lines<T>) {
+      if (output.past_caches()) {
+        static_assert(cumsum_group_rows <= cpu::LineWriter<T>::room);
+        cpu::LineWriter<T> writer(output, y + sequences.begin(i));
+        for (; is_short(); ++i) {
+          running.short_sequence(x + sequences.begin(i), sequences.length(i), writer.place());
+          writer.advance(sequences.length(i));
+        }
+        return i;
+      }
+    }
+    for (; is_short(); ++i) {
+      running.short_sequence(x + sequences.begin(i), sequences.length(i), y + sequences.begin(i));
+    }
+    return i;
   }
 };
 

@@ -112,7 +112,10 @@ struct SequencePad<InlineCpu> {
       }
     });
     if (!lengths) return;
-    for (std::int64_t i = 0; i < sequences.size; ++i) lengths[i] = std::min(sequences.length(i), padded_length);
+    const std::int64_t length_bytes = 2 * sequences.size * static_cast<std::int64_t>(sizeof(std::int64_t));
+    cpu::parallel_ranges(executor, sequences.size, length_bytes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) lengths[i] = std::min(sequences.length(i), padded_length);
+    });
   }
 };
 
