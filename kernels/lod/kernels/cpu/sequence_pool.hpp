@@ -193,6 +193,38 @@ using Place = std::conditional_t<sizeof(Accumulator<T>) == 4, std::int32_t, std:
 /// No part of a sequence whose rows are counted is longer.
 inline constexpr std::int64_t most_places = std::int64_t{1} << 30;
 
+/// The bits of places; what they would mean as a T does not matter. Not by xsimd's bitwise_cast, which 8.1 calls by the
+/// vector that it makes, and 11 by the number in it.
+template <class T>
+inline Vector<T> bits_of_places(const xsimd::batch<Place<T>>& places) noexcept {
+  return std::bit_cast<Vector<T>>(places);
+}
+/// `count` rows of so many vectors, the first of which is row `first`: what wins against `y` takes its place, and the
+/// row's number that in `place`. Both stay in registers meanwhile.
+template <bool minimum, std::size_t vectors, class T>
+inline void keep_rows_and_places(const T* x, std::int64_t first, std::int64_t count, T* y, Place<T>* place) {
+  using Places = xsimd::batch<Place<T>>;
+  Vector<T> best[vectors], places[vectors];
+  for (std::size_t v = 0; v < vectors; ++v) {
+    best[v] = load(y + v * Vector<T>::size);
+    places[v] = bits_of_places<T>(Places::load_unaligned(place + v * Vector<T>::size));
+  }
+  for (std::int64_t row = 0; row < count; ++row) {
+    const T* const candidates = x + row * static_cast<std::int64_t>(vectors) * lanes<T>;
+    const Vector<T> here = bits_of_places<T>(Places(static_cast<Place<T>>(first + row)));
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const Vector<T> candidate = load(candidates + v * Vector<T>::size);
+      const auto won = minimum ? falls_below(candidate, best[v]) : exceeds(candidate, best[v]);
+      best[v] = choose(won, candidate, best[v]);
+      places[v] = choose(won, here, places[v]);
+    }
+  }
+  for (std::size_t v = 0; v < vectors; ++v) {
+    store<T>(y + v * Vector<T>::size, best[v]);
+    std::bit_cast<Places>(places[v]).store_unaligned(place + v * Vector<T>::size);
+  }
+}
+
 /// The greatest (least) of each column of `length` <= `most_places` rows one behind the other, and in which row it
 /// stands: `place`, one for each column.
 template <bool minimum, class T>
@@ -208,22 +240,17 @@ void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_
     *place = static_cast<Place<T>>(std::find_if(x, x + length, stands) - x);
     return;
   }
-  using Places = xsimd::batch<Place<T>>;
   copy(x, row_size, y);
   std::fill_n(place, row_size, Place<T>{});
+  if (row_size == 4 * lanes<T>) return keep_rows_and_places<minimum, 4>(x + row_size, 1, length - 1, y, place);
+  if (row_size == 2 * lanes<T>) return keep_rows_and_places<minimum, 2>(x + row_size, 1, length - 1, y, place);
+  if (row_size == lanes<T>) return keep_rows_and_places<minimum, 1>(x + row_size, 1, length - 1, y, place);
   for (std::int64_t row = 1; row < length; ++row) {
     const T* const candidates = x + row * row_size;
     const auto here = static_cast<Place<T>>(row);
     std::int64_t column = 0;
     for (; column + lanes<T> <= row_size; column += lanes<T>) {
-      const Vector<T> candidate = load(candidates + column), best = load(y + column);
-      const auto won = minimum ? falls_below(candidate, best) : exceeds(candidate, best);
-      store<T>(y + column, choose(won, candidate, best));
-      // The bits of both places; what they would mean as a T does not matter. Not by xsimd's bitwise_cast, which 8.1
-      // calls by the vector that it makes, and 11 by the number in it.
-      const auto bits = [](const Places& places) { return std::bit_cast<Vector<T>>(places); };
-      const Vector<T> chosen = choose(won, bits(Places(here)), bits(Places::load_unaligned(place + column)));
-      std::bit_cast<Places>(chosen).store_unaligned(place + column);
+      keep_rows_and_places<minimum, 1>(candidates + column, row, 1, y + column, place + column);
     }
     for (; column < row_size; ++column) {
       const bool won = wins<minimum>(candidates[column], y[column]);
