@@ -72,7 +72,7 @@ class ScalarSoftmax {
       sum(block, exponentials);
     }
     transform(sums_, block.size, sums_, softmax_normaliser<logarithm, A>);
-    transform(sums_, block.size, shifts_, [](const Vector<A>& sum) { return Vector<A>(A{1}) / sum; });
+    if (!logarithm) transform(sums_, block.size, shifts_, [](const Vector<A>& sum) { return Vector<A>(A{1}) / sum; });
     for_each_vector_of_sequences(
         block, [terms = terms_, results = others_, sums = sums_, reciprocals = shifts_](std::int64_t i) {
           const Vector<A> sum(sums[i]), reciprocal(reciprocals[i]);
