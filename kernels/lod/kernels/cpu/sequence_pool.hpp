@@ -175,7 +175,7 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
       return;
     }
   }
-  if (row_size >= lanes<T> || masked<T>) {
+  if (row_size >= lanes<T> || loads_parts<T>) {
     if (row_size <= lanes<T>) return keep_rows<1>(rows, length, row_size, y, keep);
     if (row_size <= 2 * lanes<T>) return keep_rows<2>(rows, length, row_size, y, keep);
     if (row_size <= 3 * lanes<T>) return keep_rows<3>(rows, length, row_size, y, keep);
@@ -225,6 +225,25 @@ inline void keep_rows_and_places(const T* x, std::int64_t first, std::int64_t co
   }
 }
 
+/// The same for rows of less than a vector, `rest` numbers, which are `row_size` apart.
+template <bool minimum, class T>
+inline void keep_rests_and_places(const T* x, std::int64_t first, std::int64_t count, std::int64_t row_size,
+                                  std::int64_t rest, T* y, Place<T>* place) {
+  using Places = xsimd::batch<Place<T>>;
+  alignas(64) Place<T> numbers[Vector<T>::size] = {};
+  std::copy_n(place, rest, numbers);
+  Vector<T> best = load(y, rest, Accumulator<T>{}), places = bits_of_places<T>(Places::load_aligned(numbers));
+  for (std::int64_t row = 0; row < count; ++row) {
+    const Vector<T> candidate = load(x + row * row_size, rest, Accumulator<T>{});
+    const auto won = minimum ? falls_below(candidate, best) : exceeds(candidate, best);
+    best = choose(won, candidate, best);
+    places = choose(won, bits_of_places<T>(Places(static_cast<Place<T>>(first + row))), places);
+  }
+  store(y, best, rest);
+  std::bit_cast<Places>(places).store_aligned(numbers);
+  std::copy_n(numbers, rest, place);
+}
+
 /// The greatest (least) of each column of `length` <= `most_places` rows one behind the other, and in which row it
 /// stands: `place`, one for each column.
 template <bool minimum, class T>
@@ -245,17 +264,30 @@ void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_
   if (row_size == 4 * lanes<T>) return keep_rows_and_places<minimum, 4>(x + row_size, 1, length - 1, y, place);
   if (row_size == 2 * lanes<T>) return keep_rows_and_places<minimum, 2>(x + row_size, 1, length - 1, y, place);
   if (row_size == lanes<T>) return keep_rows_and_places<minimum, 1>(x + row_size, 1, length - 1, y, place);
-  for (std::int64_t row = 1; row < length; ++row) {
-    const T* const candidates = x + row * row_size;
-    const auto here = static_cast<Place<T>>(row);
-    std::int64_t column = 0;
-    for (; column + lanes<T> <= row_size; column += lanes<T>) {
-      keep_rows_and_places<minimum, 1>(candidates + column, row, 1, y + column, place + column);
+  // A few rows at a time, which stay in the first-level cache until their last columns have been compared, too.
+  constexpr std::int64_t step = 16;
+  const std::int64_t full = row_size / lanes<T> * lanes<T>;
+  for (std::int64_t begin = 1; begin < length; begin += step) {
+    const std::int64_t end = std::min(begin + step, length);
+    for (std::int64_t row = begin; row < end; ++row) {
+      const T* const candidates = x + row * row_size;
+      for (std::int64_t column = 0; column < full; column += lanes<T>) {
+        keep_rows_and_places<minimum, 1>(candidates + column, row, 1, y + column, place + column);
+      }
     }
-    for (; column < row_size; ++column) {
-      const bool won = wins<minimum>(candidates[column], y[column]);
-      y[column] = won ? candidates[column] : y[column];
-      place[column] = won ? here : place[column];
+    if (full == row_size) continue;
+    if (masked<T> || (loads_parts<T> && full == 0)) {
+      keep_rests_and_places<minimum>(x + begin * row_size + full, begin, end - begin, row_size, row_size - full,
+                                     y + full, place + full);
+      continue;
+    }
+    for (std::int64_t row = begin; row < end; ++row) {
+      const T* const candidates = x + row * row_size;
+      for (std::int64_t column = full; column < row_size; ++column) {
+        const bool won = wins<minimum>(candidates[column], y[column]);
+        y[column] = won ? candidates[column] : y[column];
+        place[column] = won ? static_cast<Place<T>>(row) : place[column];
+      }
     }
   }
 }

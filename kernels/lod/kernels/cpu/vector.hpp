@@ -73,6 +73,15 @@ template <class T>
 inline constexpr bool masked = false;
 #endif
 
+/// Whether `load` takes a part of a vector by one instruction, be it slower than that for a whole one.
+#ifdef __AVX2__
+template <class T>
+inline constexpr bool loads_parts = masked<T> || std::same_as<T, Accumulator<T>>;
+#else
+template <class T>
+inline constexpr bool loads_parts = false;
+#endif
+
 #ifdef __AVX512F__
 /// The first `count` lanes, none where it is negative.
 template <class T>
