@@ -107,7 +107,7 @@ void keep_or_move(const Arguments<E, Copy, T>& a) {
   called(lod::sequence_pad_grad(e, lod::sequence_pad(e, x, {.level = 1}).dense, index, {.level = 1}));
   const std::vector<std::int64_t> lengths = {1, 0, 2};
   called(lod::sequence_unpad_grad(e, lod::sequence_unpad(e, a.dense({3, 2, 3}), lengths), lengths, 2));
-  lod::sequence_mask<T>(e, lengths);
+  called(lod::sequence_mask<T>(e, lengths));
   called(lod::sequence_reshape_grad(e, lod::sequence_reshape(e, x, 1), index, {3}));
   called(lod::sequence_enumerate(e, a.scalars(index), 2));
   const LoD repeats = LoD::from_lengths({{2, 0, 3}});
