@@ -19,7 +19,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -87,12 +86,10 @@ class RunningSums {
     }
   }
 
-  /// All of a sequence of up to a group of scalar rows, the case in which every nanosecond counts.
+  /// All of a sequence of up to a group of scalar rows, the case in which every nanosecond counts. The bits are those
+  /// of `leaf` with nothing before it.
   bool is_short(std::int64_t rows) const noexcept { return row_size_ == 1 && rows <= group_rows; }
   void short_sequence(const T* x, std::int64_t rows, T* y) const noexcept {
-    if constexpr (masked<T>) {
-      return reverse_ ? sum_vectors<true>(x, rows, y) : sum_vectors<false>(x, rows, y);
-    }
     A sum{};
     const auto add = [&](std::int64_t row) {
       const A before = sum;
@@ -116,53 +113,6 @@ class RunningSums {
   }
 
  private:
-  /// Running sums by vectors: in log2(lanes) steps each lane gets the sum of those before it, and then of what is
-  /// before the vector. One after the other, each sum would wait for the one before it.
-  template <bool reverse>
-  void sum_vectors(const T* x, std::int64_t rows, T* y) const noexcept {
-    Vector<T> before(A{});  // in all lanes
-    const auto sum_some = [&](std::int64_t begin) {
-      // The last vector in the direction of the sums is the one that may not be full. Behind it there are fewer numbers
-      // than none.
-      const std::int64_t count = std::min(lanes<T>, rows - begin), first = reverse ? rows - begin - count : begin;
-      const Vector<T> sums = sum_lanes<reverse, 1>(load(x + first, count, A{}));
-      store(y + first, before + (exclusive_ ? move_lanes<reverse, 1>(sums) : sums), count);
-      before += all_lanes<reverse>(sums);
-    };
-    // So many that short sequences are all alike.
-    std::int64_t begin = 0;
-    for (; begin < 2 * lanes<T>; begin += lanes<T>) sum_some(begin);
-    for (; begin < rows; begin += lanes<T>) sum_some(begin);
-  }
-  template <bool reverse, std::size_t step>
-  static Vector<T> sum_lanes(const Vector<T>& numbers) noexcept {
-    if constexpr (step < Vector<T>::size) {
-      return sum_lanes<reverse, 2 * step>(numbers + move_lanes<reverse, step>(numbers));
-    } else {
-      return numbers;
-    }
-  }
-
-  typedef A Lanes __attribute__((vector_size(sizeof(Vector<T>))));
-  /// Each lane from the one that is so many before it in the direction of the sums; zeros where there is none.
-  template <bool reverse, std::size_t step>
-  static Vector<T> move_lanes(const Vector<T>& numbers) noexcept {
-    return move_lanes<reverse, step>(numbers, std::make_index_sequence<Vector<T>::size>());
-  }
-  template <bool reverse, std::size_t step, std::size_t... lane>
-  static Vector<T> move_lanes(const Vector<T>& numbers, std::index_sequence<lane...>) noexcept {
-    constexpr std::size_t size = Vector<T>::size;
-    const auto from = __builtin_bit_cast(Lanes, numbers);
-    return __builtin_bit_cast(Vector<T>, __builtin_shufflevector(from, Lanes{},
-                                                                 (reverse ? (lane + step < size ? lane + step : size)
-                                                                          : (lane >= step ? lane - step : size))...));
-  }
-  /// The last lane in the direction of the sums, in all lanes.
-  template <bool reverse>
-  static Vector<T> all_lanes(const Vector<T>& sums) noexcept {
-    return Vector<T>(__builtin_bit_cast(Lanes, sums)[reverse ? 0 : Vector<T>::size - 1]);
-  }
-
   /// So many vectors of columns from `first` on, the last of which has `width` numbers, of `count` rows: from x on, or
   /// back from there.
   template <std::size_t vectors>
