@@ -44,9 +44,8 @@ class SequenceIterator {
       : sequences_(sequences), position_(position) {}
   /// An iterator through which one may write becomes one through which one may not.
   template <std::same_as<std::remove_const_t<T>> U>
-    requires(std::is_const_v<T>)
-  SequenceIterator(const SequenceIterator<U, Device>& other)
-  noexcept : sequences_(other.sequences_), position_(other.position_) {}
+  SequenceIterator(const SequenceIterator<U, Device>& other) noexcept
+      : sequences_(other.sequences_), position_(other.position_) {}
 
   /// @{
   /// As of any random access iterator.

@@ -81,8 +81,9 @@ void softmax_grad_into(const E& executor, const DY& dy, const Y& y, const Softma
 /// no weight. NaN or +inf makes its column NaN, in its sequence only. Empty sequences have no rows. The sum follows one
 /// tree for each sequence, counted from its start: the bits depend neither on threads nor on the rest of the batch.
 ///
-/// Sequences of up to 64 Ki elements are read once, longer ones two to four times. `y` may be x's own tensor (or the
-/// view that x is), but overlap in no other way. Throws InvalidLoD where x has no level, OutOfRange for the level.
+/// Sequences of up to 64 Ki elements are read once, longer ones twice; those with a column that is shifted, twice more.
+/// `y` may be x's own tensor (or the view that x is), but overlap in no other way. Throws InvalidLoD where x has no
+/// level, OutOfRange for the level.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_softmax_into(const E& executor, const X& x, const SoftmaxOptions& options, Y&& y) {
   operation::softmax_into<false>(executor, x, options, y);

@@ -169,7 +169,7 @@ inline void store(T* y, const Vector<T>& vector) {
     for (std::size_t i = 0; i < Vector<T>::size; ++i) y[i] = static_cast<T>(wide[i]);
   }
 }
-/// The first `count` <= `lanes<T>` numbers only, none where it is negative.
+/// The first `count` < `lanes<T>` numbers only.
 template <class T>
 inline void store(T* y, const Vector<T>& vector, std::int64_t count) {
 #ifdef __AVX512F__
@@ -181,7 +181,7 @@ inline void store(T* y, const Vector<T>& vector, std::int64_t count) {
   }
 #endif
   if constexpr (lod::detail::Half<T>) {
-    HalfVector::store(y, __builtin_bit_cast(HalfVector::Floats, vector), std::max<std::int64_t>(count, 0));
+    HalfVector::store(y, __builtin_bit_cast(HalfVector::Floats, vector), count);
   } else {
     alignas(64) Accumulator<T> wide[Vector<T>::size];
     vector.store_aligned(wide);
