@@ -185,6 +185,38 @@ TEST_CASE("sequence_sort, sequence_topk: sequences of every length up to those s
   });
 }
 
+TEST_CASE("sequence_sort, sequence_topk: many short sequences, long ones and strange numbers between them") {
+  for_each_type(
+      Types<bool, std::int8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, lod::float16, lod::bfloat16,
+            float, double>(),
+      [&]<class T>(std::type_identity<T>) {
+        Engine engine(8);
+        // From batches of the shortest to those of all lengths up to the longest that is short, and beyond.
+        for (const std::int64_t longest : {1, 7, 8, 9, 16, 17, 24, 32, 40}) {
+          INFO("up to ", longest, " rows");
+          std::vector<std::int64_t> lengths(150);
+          for (std::int64_t& length : lengths) length = random_number(engine, 0, longest);
+          lengths.front() = longest;
+          LoDTensor<T> x(LoD::from_lengths({lengths}), {});
+          for (T& number : x.values()) {
+            number = static_cast<T>(random_number(engine, std::is_unsigned_v<T> ? 0 : -60, 60));
+            if constexpr (!std::integral<T>) {
+              constexpr double strange[] = {-0., 0., infinity, -infinity, std::numeric_limits<double>::quiet_NaN()};
+              if (random_number(engine, 0, 99) == 0) number = static_cast<T>(strange[random_number(engine, 0, 4)]);
+            } else if (random_number(engine, 0, 9) == 0) {
+              number =
+                  random_number(engine, 0, 1) == 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
+            }
+          }
+          const auto slice = x.slice(1, x.size());
+          for_each_executor([&](const auto& executor) {
+            for (const bool descending : {false, true}) check_sort(executor, slice, {.descending = descending});
+            for (const std::int64_t k : {1, 8, 9, 50}) check_topk(executor, slice, k, 0);
+          });
+        }
+      });
+}
+
 TEST_CASE("sequence_sort, sequence_topk: batches without sequences, of empty ones only") {
   for_each_executor([](const auto& executor) {
     for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}}) {

@@ -117,8 +117,9 @@ void sort_grad_into(const E& executor, const View& dy, const Index& index, const
 /// their order, NaN comes last either way. LoD and row shape as x; sequences below `level` keep their lengths. Rows are
 /// of size 1. Where `index` is given, it becomes what `sequence_argsort` gives.
 ///
-/// The outputs must not overlap x. Time: a radix sort for long sequences, which several threads share. Throws
-/// InvalidLoD where x has no level, OutOfRange for the level, ShapeMismatch for another row size.
+/// The outputs must not overlap x. Time: a radix sort for long sequences, which several threads share; those of up to
+/// 32 rows are sorted many at a time. Throws InvalidLoD where x has no level, OutOfRange for the level, ShapeMismatch
+/// for another row size.
 template <Executor E, LoDTensorLike X, class Y, class Index>
 void sequence_sort_into(const E& executor, const X& x, const SortOptions& options, Y&& y, Index&& index) {
   detail::check_elements<op::sequence_sort, value_type_t<X>>();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/kernels/cpu/rows.hpp>
+#include <lod/kernels/cpu/transpose.hpp>
 #include <lod/ops/sequence_cumsum.hpp>
 #include <lod/target.hpp>
 
@@ -30,24 +31,6 @@ template <>
 struct EightNumbers<std::int64_t> {
   typedef std::uint64_t type __attribute__((vector_size(64)));
 };
-
-/// Row i becomes column i.
-template <class Eight>
-inline void transpose(Eight (&rows)[8]) noexcept {
-  Eight twos[8], fours[8];  // blocks of 2 x 2 numbers are in place; blocks of 4 x 4
-  for (int i = 0; i < 8; i += 2) {
-    twos[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-    twos[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
-  }
-  for (int i = 0; i < 8; i += i % 2 == 0 ? 1 : 3) {
-    fours[i] = __builtin_shufflevector(twos[i], twos[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-    fours[i + 2] = __builtin_shufflevector(twos[i], twos[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-  }
-  for (int i = 0; i < 4; ++i) {
-    rows[i] = __builtin_shufflevector(fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    rows[i + 4] = __builtin_shufflevector(fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-  }
-}
 
 /// Sums of up to eight groups of `cumsum_group_rows` numbers, counted in the direction of the sums.
 template <class A>

@@ -2,98 +2,31 @@
 /// @file
 /// Sorting the rows of sequences on the CPU.
 ///
-/// A row becomes an entry: an integer key that orders as the numbers do, and its place in the sequence. No two entries
-/// are equal, so every way to sort them gives the same: ranks are counted for short sequences, long ones are sorted by
+/// Short sequences go through a network of comparisons, many side by side (short_sort.hpp). Elsewhere, a row becomes an
+/// entry: an integer key that orders as the numbers do, and its place in the sequence. No two entries are equal, so
+/// every way to sort them gives the same: ranks are counted for some hundred rows, longer sequences are sorted by
 /// radix, and those that threads share are merged from sorted parts.
 #pragma once
 
+#include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/short_sort.hpp>
+#include <lod/kernels/cpu/sort_entry.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_sort.hpp>
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
-
-/// Whether keys of type T fit 32 bits.
-template <class T>
-inline constexpr bool has_narrow_key =
-    std::integral<T> ? sizeof(T) < 4 || (sizeof(T) == 4 && std::signed_integral<T>) : sizeof(T) <= 4;
-
-/// Ascending keys are ascending numbers, or descending ones, then NaN; -0 and 0 have the same.
-template <class T>
-inline std::int64_t sort_key(T number, bool descending) noexcept {
-  if constexpr (std::integral<T>) {
-    auto key = static_cast<std::int64_t>(number);
-    if constexpr (sizeof(T) == 8 && std::unsigned_integral<T>) key ^= std::numeric_limits<std::int64_t>::min();
-    return descending ? ~key : key;
-  } else {
-    using A = Accumulator<T>;
-    using Bits = std::conditional_t<sizeof(A) == 4, std::int32_t, std::int64_t>;
-    const auto wide = static_cast<A>(number);
-    if (wide != wide) return std::numeric_limits<Bits>::max();
-    const auto bits = std::bit_cast<Bits>(wide == A{} ? A{} : wide);
-    const Bits key = bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
-    return descending ? ~key : key;
-  }
-}
-
-/// A key of 32 bits and a row under 2^32 in one number.
-class NarrowEntry {
- public:
-  static constexpr int key_bits = 32;
-  static constexpr bool has_whole_order = true;
-  NarrowEntry() = default;
-  NarrowEntry(std::int64_t key, std::int64_t row) noexcept : number_(key * (std::int64_t{1} << 32) + row) {}
-  std::int64_t row() const noexcept { return number_ & 0xffffffff; }
-  /// Orders entries as `<` does.
-  std::int64_t order() const noexcept { return number_; }
-  std::uint64_t unsigned_key() const noexcept { return (static_cast<std::uint64_t>(number_) >> 32) ^ 0x80000000u; }
-  friend bool operator<(NarrowEntry a, NarrowEntry b) noexcept { return a.number_ < b.number_; }
-
- private:
-  std::int64_t number_;
-};
-class WideEntry {
- public:
-  static constexpr int key_bits = 64;
-  static constexpr bool has_whole_order = false;
-  WideEntry() = default;
-  WideEntry(std::int64_t key, std::int64_t row) noexcept : key_(key), row_(row) {}
-  std::int64_t row() const noexcept { return row_; }
-  /// Orders entries as `<` does, but for those of equal keys.
-  std::int64_t order() const noexcept { return key_; }
-  std::uint64_t unsigned_key() const noexcept { return static_cast<std::uint64_t>(key_) ^ (std::uint64_t{1} << 63); }
-  friend bool operator<(const WideEntry& a, const WideEntry& b) noexcept {
-    return (a.key_ < b.key_) | ((a.key_ == b.key_) & (a.row_ < b.row_));
-  }
-
- private:
-  std::int64_t key_;
-  std::int64_t row_;
-};
-
-/// Calls body(std::type_identity<Entry>()) with the entries for these sequences.
-template <class T, class Body>
-void with_entries(const Segments& sequences, const Body& body) {
-  if constexpr (has_narrow_key<T>) {
-    if (sequences.max_rows <= std::int64_t{0xffffffff}) {
-      body(std::type_identity<NarrowEntry>());
-      return;
-    }
-  }
-  body(std::type_identity<WideEntry>());
-}
 
 /// Sorts entries whose rows ascend, by way of `scratch` for as many. Returns where they are: one of the two.
 template <int digit_bits, class Entry>
@@ -325,18 +258,35 @@ struct SequenceSort<InlineCpu> {
     const cpu::ThreadScratch<Entry> scratch(executor, 2 * step);
     cpu::LongSequences long_ones(executor, sequences, step);
     const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
-    const auto write = [=](const Entry* entries, std::int64_t count, std::int64_t first, std::int64_t at) {
-      cpu::write_sorted(entries, count, x, first, y ? y + at : nullptr, index ? index + at : nullptr);
-    };
+    const cpu::LargeOutput output(sequences.rows() * static_cast<std::int64_t>(index ? sizeof(*index) : sizeof(T)));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       Entry* const entries = scratch(thread);
-      for (std::int64_t i = begin; i < end; ++i) {
+      const auto sort_one = [=](std::int64_t i, T* to, std::int64_t* places) {
         const std::int64_t first = sequences.begin(i), rows = sequences.length(i);
-        if (long_ones.note(i, rows)) continue;
         for (std::int64_t row = 0; row < rows; ++row) {
           entries[row] = Entry(cpu::sort_key(x[first + row], descending), row);
         }
-        write(cpu::sort_entries(entries, entries + step, rows), rows, first, first);
+        cpu::write_sorted(cpu::sort_entries(entries, entries + step, rows), rows, x, first, to, places);
+      };
+      for (std::int64_t i = begin; i < end; ++i) {
+        if (sequences.length(i) <= cpu::tile_rows) {
+          if constexpr (cpu::sorts_tiles<T>) {
+            if (!index) {
+              const auto to_y = [&](std::int64_t one, T* to) { sort_one(one, to, nullptr); };
+              i = cpu::sort_tiles(x, sequences, i, end, descending, output, y, to_y);
+            }
+          }
+          if constexpr (cpu::has_narrow_key<T>) {
+            const std::int64_t first = sequences.begin(i);
+            if (index || !cpu::sorts_tiles<T>) {
+              i = cpu::sort_tiles_of_entries<cpu::tile_rows>(x, sequences, i, end, descending, cpu::tile_rows, output,
+                                                             y ? y + first : nullptr, index ? index + first : nullptr);
+            }
+          }
+          if (i == end) break;
+        }
+        if (long_ones.note(i, sequences.length(i))) continue;
+        sort_one(i, y ? y + sequences.begin(i) : nullptr, index ? index + sequences.begin(i) : nullptr);
       }
     });
     long_ones.for_each([&](std::int64_t i) {
@@ -350,7 +300,8 @@ struct SequenceSort<InlineCpu> {
       });
       const Entry* const sorted = cpu::sort_entries(executor, entries, entries + rows, rows);
       cpu::parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
-        write(sorted + begin, end - begin, first, first + begin);
+        cpu::write_sorted(sorted + begin, end - begin, x, first, y ? y + first + begin : nullptr,
+                          index ? index + first + begin : nullptr);
       });
     });
   }
@@ -377,8 +328,19 @@ struct SequenceTopK<InlineCpu> {
       return Entry(cpu::sort_key(x[first + row], true), row);
     };
     const auto row_bytes = static_cast<std::int64_t>(sizeof(T));
+    const cpu::LargeOutput output(parts.rows() * static_cast<std::int64_t>(sizeof(*index)));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t i = begin; i < end; ++i) {
+        if constexpr (cpu::has_narrow_key<T>) {
+          if (sequences.length(i) <= cpu::tile_rows) {
+            const std::int64_t k = parts.max_rows, at = parts.begin(i);
+            // Less is to be done for the first few.
+            i = k <= 8 ? cpu::sort_tiles_of_entries<8>(x, sequences, i, end, true, k, output, y + at, index + at)
+                       : cpu::sort_tiles_of_entries<cpu::tile_rows>(x, sequences, i, end, true, k, output, y + at,
+                                                                    index + at);
+            if (i == end) break;
+          }
+        }
         if (parts.length(i) <= chunk / 8 && long_ones.note(i, sequences.length(i))) continue;
         const std::int64_t first = sequences.begin(i), at = parts.begin(i);
         const std::int64_t count = cpu::select_entries([&](std::int64_t row) { return entry_of(first, row); },

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Sorting short sequences, many at a time, by a network of comparisons.
+#pragma once
+
+#include <lod/kernel.hpp>
+#include <lod/kernels/cpu/half_vector.hpp>
+#include <lod/kernels/cpu/intrinsics.hpp>
+#include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/line_writer.hpp>
+#include <lod/kernels/cpu/sequence_tile.hpp>
+#include <lod/kernels/cpu/sort_entry.hpp>
+#include <lod/kernels/cpu/sorting_network.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// Whether there has been a NaN or a negative zero among numbers that were shown.
+template <class A>
+class StrangeNumbers {
+ public:
+  void look_at(const xsimd::batch<A>& numbers) noexcept {
+#ifdef __AVX512DQ__
+    constexpr int quiet = 0x01, negative_zero = 0x04, signalling = 0x80, strange = quiet | negative_zero | signalling;
+    if constexpr (std::same_as<A, float>) seen_ |= _mm512_fpclass_ps_mask(numbers, strange);
+    if constexpr (std::same_as<A, double>) seen_ |= _mm512_fpclass_pd_mask(numbers, strange);
+#else
+    using Bit = std::conditional_t<std::same_as<A, float>, std::int32_t, std::int64_t>;
+    constexpr auto infinity = __builtin_bit_cast(Bit, std::numeric_limits<A>::infinity());
+    const auto bits = __builtin_bit_cast(Bits, numbers);
+    seen_ |= (bits == std::numeric_limits<Bit>::min()) | ((bits & std::numeric_limits<Bit>::max()) > infinity);
+#endif
+  }
+  bool any() const noexcept {
+#ifdef __AVX512DQ__
+    return seen_ != 0;
+#else
+    bool result = false;
+    for (std::size_t i = 0; i < xsimd::batch<A>::size; ++i) result |= seen_[i] != 0;
+    return result;
+#endif
+  }
+
+ private:
+#ifdef __AVX512DQ__
+  unsigned seen_ = 0;
+#else
+  using Bits = std::conditional_t<std::same_as<A, float>, HalfVector::Numbers, CompilerVector<std::int64_t>::type>;
+  Bits seen_{};
+#endif
+};
+
+/// Of two vectors of numbers, none of them a NaN, the lesser ones and the greater ones.
+template <class A>
+struct VectorOrder {
+  using Row = typename CompilerVector<A>::type;
+  Row lesser(const Row& a, const Row& b) const noexcept {
+    return __builtin_bit_cast(Row, xsimd::min(batch(a), batch(b)));
+  }
+  Row greater(const Row& a, const Row& b) const noexcept {
+    return __builtin_bit_cast(Row, xsimd::max(batch(a), batch(b)));
+  }
+
+ private:
+  static xsimd::batch<A> batch(const Row& row) noexcept { return __builtin_bit_cast(xsimd::batch<A>, row); }
+};
+
+/// Sorts the rows of each sequence of a tile, up or down; the first `kept` are there in the end. It refuses tiles with
+/// a NaN or a negative zero, and returns false, as numbers that are equal, but not the same, would not keep their
+/// order; where it is known that there are none, they need not be `looked_for`.
+template <std::size_t kept = static_cast<std::size_t>(tile_rows), bool looked_for = true, class T>
+bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descending, SequenceTile<T>& tile) noexcept {
+  using A = Accumulator<T>;
+  using V = Vector<T>;
+  using Row = typename SequenceTile<T>::Row;
+  // `turn` makes an ascending key of a number, and a number of a key; `last` is the number behind all others.
+  V turn, last;
+  if constexpr (std::floating_point<A>) {
+    turn = V(descending ? -A{} : A{});
+    last = V(descending ? -std::numeric_limits<A>::infinity() : std::numeric_limits<A>::infinity());
+  } else {
+    const A sign = std::same_as<T, std::uint64_t> ? std::numeric_limits<A>::min() : A{};
+    turn = V((descending ? ~A{} : A{}) ^ sign);
+    last = turn ^ V(std::numeric_limits<A>::max());
+  }
+  alignas(64) A lengths[V::size];
+  for (std::size_t k = 0; k < V::size; ++k) {
+    lengths[k] = static_cast<A>(sequences.length(static_cast<std::int64_t>(k)));
+  }
+  const V end = V::load_aligned(lengths);
+  Row* const rows = tile.data();
+  StrangeNumbers<A> strange;
+  for (std::int64_t row = 0; row < tile.rows(); ++row) {
+    const V numbers = choose(V(static_cast<A>(row)) < end, __builtin_bit_cast(V, rows[row]), last);
+    if constexpr (looked_for) strange.look_at(numbers);
+    rows[row] = __builtin_bit_cast(Row, numbers ^ turn);
+  }
+  if (looked_for && strange.any()) return false;
+  const VectorOrder<A> order;
+  switch (tile.rows()) {
+    case 8:
+      sort_by_network<8, kept>(rows, order);
+      break;
+    case 16:
+      sort_by_network<16, kept>(rows, order);
+      break;
+    default:
+      sort_by_network<32, kept>(rows, order);
+  }
+  const bool is_turned = descending || std::same_as<T, std::uint64_t>;
+  for (std::int64_t row = 0; is_turned && row < std::min(tile.rows(), static_cast<std::int64_t>(kept)); ++row) {
+    rows[row] = __builtin_bit_cast(Row, __builtin_bit_cast(V, rows[row]) ^ turn);
+  }
+  return true;
+}
+
+/// Whether `sort_tiles` is for T: narrow integers have it better as entries, and comparing integers of 64 bits takes
+/// more than one instruction where vectors are short.
+template <class T>
+inline constexpr bool sorts_tiles = std::floating_point<Accumulator<T>> || (!has_narrow_key<T> && lanes<T> >= 4);
+
+/// Sorts sequences from i on, before `end`, up to the first that is too long for a tile, which it returns. one(i, y)
+/// sorts one to y.
+template <class T, class One>
+std::int64_t sort_tiles(const T* x, const Segments& sequences, std::int64_t i, std::int64_t end, bool descending,
+                        const LargeOutput& output, T* y, const One& one) {
+  constexpr auto all = static_cast<std::size_t>(tile_rows);
+  static_assert(tile_rows <= LineWriter<T>::room);
+  LineWriter<T> writer(output, y + sequences.begin(i));
+  while (true) {
+    const typename SequenceTile<T>::Sequences some(sequences, i, end);
+    if (some.size() == 0) return i;
+    const std::int64_t first = sequences.begin(i);
+    SequenceTile<T> tile(some, x + first, sequences.rows() - first);
+    if (sort_tile<all, std::floating_point<Accumulator<T>>>(some, descending, tile)) {
+      tile.write(some, tile_rows, writer, [](std::int64_t length) { return length; });
+    } else {
+      for (std::int64_t k = 0; k < some.size(); ++k) {
+        one(i + k, writer.place());
+        writer.advance(some.length(k));
+      }
+    }
+    i += some.size();
+  }
+}
+
+/// What stands for a row of a tile whose key has 32 bits: a double of at least 1 and less than 2, whose first bits are
+/// those of the key and whose last ones say which row it is. All processors have the less of two doubles, and these
+/// order as their bits do.
+struct TileEntry {
+  static constexpr int place_bits = 16;
+  /// The bits of the entry with the key 0 and the place 0.
+  static constexpr std::int64_t zero = (std::int64_t{0x3FF} << 52) + (std::int64_t{1} << (31 + place_bits));
+  static std::int64_t place(double entry) noexcept {
+    return __builtin_bit_cast(std::int64_t, entry) & ((std::int64_t{1} << place_bits) - 1);
+  }
+};
+
+/// `sort_key` of the floats with these bits.
+inline HalfVector::Numbers sort_keys(const HalfVector::Numbers& bits, bool descending) noexcept {
+  constexpr std::int32_t greatest = std::numeric_limits<std::int32_t>::max();
+  constexpr auto infinity = __builtin_bit_cast(std::int32_t, std::numeric_limits<float>::infinity());
+  HalfVector::Numbers keys = bits ^ ((bits >> 31) & greatest);
+  keys -= keys == -1;  // the key of -0 is that of 0
+  if (descending) keys = ~keys;
+  return (bits & greatest) > infinity ? HalfVector::Numbers{} + greatest : keys;
+}
+/// entries[k] = that of sort_key(x[k], descending) and place k, for k < count, and anything for some behind them: there
+/// is room for a vector.
+template <class T>
+inline void make_entries(const T* x, std::int64_t count, std::int64_t readable, bool descending,
+                         double* entries) noexcept {
+  using Bits = CompilerVector<std::int64_t>::type;
+  alignas(64) static constexpr std::int64_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
+  Bits zeros;
+  std::memcpy(&zeros, numbers, sizeof zeros);
+  zeros += TileEntry::zero;
+  const auto write = [&](const Bits& keys, std::int64_t k) __attribute__((always_inline)) {
+    const Bits some = (keys << TileEntry::place_bits) + zeros + k;
+    std::memcpy(entries + k, &some, sizeof some);
+  };
+  for (std::int64_t k = 0; k < count; k += lanes<T>) {
+    const Vector<T> some = load_vector(x + k, std::min(lanes<T>, count - k), Accumulator<T>{}, readable - k);
+    if constexpr (std::integral<T>) {
+      const auto keys = __builtin_bit_cast(Bits, some);
+      write(descending ? ~keys : keys, k);
+    } else {
+      const HalfVector::Numbers keys = sort_keys(__builtin_bit_cast(HalfVector::Numbers, some), descending);
+      [&]<std::size_t... lane>(std::index_sequence<lane...>) __attribute__((always_inline)) {
+        write(__builtin_convertvector(__builtin_shufflevector(keys, keys, lane...), Bits), k);
+        write(__builtin_convertvector(__builtin_shufflevector(keys, keys, (lane + sizeof...(lane))...), Bits),
+              k + lanes<std::int64_t>);
+      }
+      (std::make_index_sequence<static_cast<std::size_t>(lanes<std::int64_t>)>());
+    }
+  }
+}
+
+/// Writes f(0), f(1), ..., f(count - 1).
+template <class T, class F>
+inline void append(LineWriter<T>& writer, std::int64_t count, const F& f) {
+  for (std::int64_t k = 0; k < count;) {
+    const std::int64_t some = std::min(LineWriter<T>::room, count - k);
+    T* const to = writer.place();
+    for (std::int64_t n = 0; n < some; ++n) to[n] = f(k + n);
+    writer.advance(some);
+    k += some;
+  }
+}
+
+/// As `sort_tiles`, by entries: of each sequence up to `count` rows, the first ones of the order, one behind the other
+/// from y and from index on, either of which may be null. No more than `kept` are asked for.
+template <std::size_t kept, class T>
+std::int64_t sort_tiles_of_entries(const T* x, const Segments& sequences, std::int64_t i, std::int64_t end,
+                                   bool descending, std::int64_t count, const LargeOutput& output, T* y,
+                                   std::int64_t* index) {
+  static_assert(has_narrow_key<T>);
+  using Tile = SequenceTile<double>;
+  constexpr std::int64_t most = lanes<double> * tile_rows, room = most + 2 * tile_rows;
+  static_assert(most <= std::int64_t{1} << TileEntry::place_bits);
+  alignas(64) double entries[static_cast<std::size_t>(room)], sorted[static_cast<std::size_t>(room)];
+  LineWriter<T> values(output, y);
+  LineWriter<std::int64_t> places(output, index);
+  struct Writer {
+    double* place() const noexcept { return at; }
+    void advance(std::int64_t rows) noexcept { at += rows; }
+    double* at;
+  };
+  while (true) {
+    const typename Tile::Sequences some(sequences, i, end);
+    if (some.size() == 0) return i;
+    const std::int64_t first = sequences.begin(i);
+    make_entries(x + first, some.rows(), sequences.rows() - first, descending, entries);
+    Writer writer{sorted};
+    Tile tile(some, entries, room);
+    sort_tile<kept, false>(some, false, tile);
+    tile.write(some, kept, writer, [count](std::int64_t length) { return std::min(length, count); });
+    const auto row = [&](std::int64_t k) { return first + TileEntry::place(sorted[k]); };
+    if (index) append(places, writer.at - sorted, row);
+    if (y) append(values, writer.at - sorted, [&](std::int64_t k) { return x[row(k)]; });
+    i += some.size();
+  }
+}
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET

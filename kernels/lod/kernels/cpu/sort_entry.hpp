@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// What sorting on the CPU puts in order in place of rows: integer keys that order as the numbers do, each with the
+/// place of its row.
+#pragma once
+
+#include <lod/kernel.hpp>
+#include <lod/target.hpp>
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// Whether keys of type T fit 32 bits.
+template <class T>
+inline constexpr bool has_narrow_key =
+    std::integral<T> ? sizeof(T) < 4 || (sizeof(T) == 4 && std::signed_integral<T>) : sizeof(T) <= 4;
+
+/// Ascending keys are ascending numbers, or descending ones, then NaN; -0 and 0 have the same.
+template <class T>
+inline std::int64_t sort_key(T number, bool descending) noexcept {
+  if constexpr (std::integral<T>) {
+    auto key = static_cast<std::int64_t>(number);
+    if constexpr (sizeof(T) == 8 && std::unsigned_integral<T>) key ^= std::numeric_limits<std::int64_t>::min();
+    return descending ? ~key : key;
+  } else {
+    using A = Accumulator<T>;
+    using Bits = std::conditional_t<sizeof(A) == 4, std::int32_t, std::int64_t>;
+    const auto wide = static_cast<A>(number);
+    if (wide != wide) return std::numeric_limits<Bits>::max();
+    const auto bits = std::bit_cast<Bits>(wide == A{} ? A{} : wide);
+    const Bits key = bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
+    return descending ? ~key : key;
+  }
+}
+
+/// A key of 32 bits and a row under 2^32 in one number.
+class NarrowEntry {
+ public:
+  static constexpr int key_bits = 32;
+  static constexpr bool has_whole_order = true;
+  NarrowEntry() = default;
+  NarrowEntry(std::int64_t key, std::int64_t row) noexcept : number_(key * (std::int64_t{1} << 32) + row) {}
+  std::int64_t row() const noexcept { return number_ & 0xffffffff; }
+  /// Orders entries as `<` does.
+  std::int64_t order() const noexcept { return number_; }
+  std::uint64_t unsigned_key() const noexcept { return (static_cast<std::uint64_t>(number_) >> 32) ^ 0x80000000u; }
+  friend bool operator<(NarrowEntry a, NarrowEntry b) noexcept { return a.number_ < b.number_; }
+
+ private:
+  std::int64_t number_;
+};
+class WideEntry {
+ public:
+  static constexpr int key_bits = 64;
+  static constexpr bool has_whole_order = false;
+  WideEntry() = default;
+  WideEntry(std::int64_t key, std::int64_t row) noexcept : key_(key), row_(row) {}
+  std::int64_t row() const noexcept { return row_; }
+  /// Orders entries as `<` does, but for those of equal keys.
+  std::int64_t order() const noexcept { return key_; }
+  std::uint64_t unsigned_key() const noexcept { return static_cast<std::uint64_t>(key_) ^ (std::uint64_t{1} << 63); }
+  friend bool operator<(const WideEntry& a, const WideEntry& b) noexcept {
+    return (a.key_ < b.key_) | ((a.key_ == b.key_) & (a.row_ < b.row_));
+  }
+
+ private:
+  std::int64_t key_;
+  std::int64_t row_;
+};
+
+/// Calls body(std::type_identity<Entry>()) with the entries for these sequences.
+template <class T, class Body>
+void with_entries(const Segments& sequences, const Body& body) {
+  if constexpr (has_narrow_key<T>) {
+    if (sequences.max_rows <= std::int64_t{0xffffffff}) {
+      body(std::type_identity<NarrowEntry>());
+      return;
+    }
+  }
+  body(std::type_identity<WideEntry>());
+}
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET

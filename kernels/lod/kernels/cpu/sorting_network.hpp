@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Sorting without asking: the same comparisons in the same order, whatever the numbers.
+#pragma once
+
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// Batcher's merge exchange for `size` numbers: pairs of places, the lower one first. One comparison after another,
+/// each with the less of the two numbers going to the lower place, leave them in ascending order.
+template <std::size_t size>
+class SortingNetwork {
+  static constexpr std::size_t half() noexcept {
+    std::size_t power = 1;
+    while (2 * power < size) power *= 2;
+    return power;
+  }
+  template <class Body>
+  static constexpr void for_each_comparison(const Body& body) noexcept {
+    for (std::size_t p = half(); p > 0; p /= 2) {
+      std::size_t q = half(), r = 0, distance = p;
+      while (true) {
+        for (std::size_t i = 0; i + distance < size; ++i) {
+          if ((i & p) == r) body(i, i + distance);
+        }
+        if (q == p) break;
+        distance = q - p;
+        q /= 2;
+        r = p;
+      }
+    }
+  }
+  static constexpr std::size_t count() noexcept {
+    std::size_t result = 0;
+    for_each_comparison([&](std::size_t, std::size_t) { ++result; });
+    return result;
+  }
+
+ public:
+  struct Comparison {
+    std::size_t lower, higher;
+  };
+  static constexpr auto comparisons = [] {
+    std::array<Comparison, count()> all{};
+    std::size_t next = 0;
+    for_each_comparison([&](std::size_t lower, std::size_t higher) { all[next++] = {lower, higher}; });
+    return all;
+  }();
+};
+
+template <std::size_t size, class V, class Order, std::size_t... i, std::size_t... kept, std::size_t... comparison>
+[[gnu::noinline]] inline void sort_by_network(V* numbers, const Order& order, std::index_sequence<i...>,
+                                              std::index_sequence<kept...>,
+                                              std::index_sequence<comparison...>) noexcept {
+  constexpr auto& pairs = SortingNetwork<size>::comparisons;
+  // One expression, without functions of our own: whatever the compiler is told to check or to leave as it is written,
+  // it gets through it soon.
+  V all[size], less;
+  ((all[i] = numbers[i]), ...);
+  ((less = order.lesser(all[pairs[comparison].lower], all[pairs[comparison].higher]),
+    all[pairs[comparison].higher] = order.greater(all[pairs[comparison].lower], all[pairs[comparison].higher]),
+    all[pairs[comparison].lower] = less),
+   ...);
+  ((numbers[kept] = all[kept]), ...);
+}
+/// Sorts `size` numbers, of which there are the first `kept` in the end: what leads only to others is left out. They
+/// may be vectors, which stay in registers. order.lesser(a, b) is one of the two, order.greater(a, b) the other.
+template <std::size_t size, std::size_t kept = size, class V, class Order>
+inline void sort_by_network(V* numbers, const Order& order) noexcept {
+  sort_by_network<size>(numbers, order, std::make_index_sequence<size>(),
+                        std::make_index_sequence<std::min(kept, size)>(),
+                        std::make_index_sequence<SortingNetwork<size>::comparisons.size()>());
+}
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Square blocks of numbers in vectors, turned over.
+#pragma once
+
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <utility>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// Of two rows so far apart, the blocks of as many columns that lie off the diagonal change places.
+template <std::size_t distance, std::size_t row, class V, std::size_t size, std::size_t... column>
+[[gnu::always_inline]] inline void swap_blocks(V (&rows)[size], std::index_sequence<column...>) noexcept {
+  if constexpr ((row & distance) == 0) {
+    const V upper = rows[row], lower = rows[row + distance];
+    rows[row] = __builtin_shufflevector(upper, lower, (column & distance ? column - distance + size : column)...);
+    rows[row + distance] =
+        __builtin_shufflevector(upper, lower, (column & distance ? column + size : column + distance)...);
+  }
+}
+/// Blocks of `distance` rows are in place.
+template <std::size_t distance, class V, std::size_t size, std::size_t... row>
+[[gnu::always_inline]] inline void transpose_from(V (&rows)[size], std::index_sequence<row...> all) noexcept {
+  if constexpr (distance < size) {
+    (swap_blocks<distance, row>(rows, all), ...);
+    transpose_from<2 * distance>(rows, all);
+  }
+}
+
+/// Row i becomes column i: of as many of the compiler's own vectors as each has numbers, which is a power of two.
+/// Always inline, and written out for each row: rows stay in registers.
+template <class V, std::size_t size>
+[[gnu::always_inline]] inline void transpose(V (&rows)[size]) noexcept {
+  static_assert(sizeof(V) == size * sizeof(rows[0][0]) && (size & (size - 1)) == 0);
+  transpose_from<1>(rows, std::make_index_sequence<size>());
+}
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET
