@@ -223,6 +223,24 @@ TEST_CASE("save: a process that is killed at any moment leaves one whole file or
   }
 }
 
+TEST_CASE("save: without waiting for the disk, files are the same, and whole whenever the program stops") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x", waited = folder / "y";
+  const lod::SaveOptions options{.wait_for_disk = false};
+  lod::save(waited, {{"x", filled({300000}, 1)}});
+  write_bytes(path, "no file of ours");
+  in_a_process_that_is_killed([&] {
+    lod::FileWriter writer(path, options);
+    writer.add("x", filled({300000}, 2));
+    ::raise(SIGKILL);
+  });
+  CHECK(read_bytes(path) == "no file of ours");
+  CHECK(folder.size() == 2);
+  in_a_process_that_is_killed([&] { lod::save(path, {{"x", filled({300000}, 1)}}, options); });
+  CHECK(read_bytes(path) == read_bytes(waited));
+  CHECK(folder.size() == 2);
+}
+
 TEST_CASE("save: what a program writes while others read is never seen in part") {
   const TemporaryFolder folder;
   const std::string path = folder / "x";

@@ -28,6 +28,9 @@ namespace lod::detail {
 /// it goes to "lodtensor-<process>-<number>.tmp" in the same folder, which the destructor removes where nothing was
 /// committed.
 ///
+/// Where the caller does not `wait_for_disk`, all this holds when the program stops, not when the machine does: the
+/// system has the bytes, and brings them to the disk when it likes.
+///
 /// The new file has the permissions of the old one, so that what was private stays so; a symbolic link at `path` is
 /// replaced, not followed, and the permissions are those of the file that it led to. Nothing is gathered: each `write`
 /// is a call of the system, so small pieces are best put together.
@@ -35,7 +38,8 @@ class AtomicFile {
  public:
   /// Opens the temporary file. Throws std::system_error, also where something is at `path` that is neither a regular
   /// file nor a symbolic link: it is not replaced.
-  explicit AtomicFile(std::string path) : path_(std::move(path)) {
+  explicit AtomicFile(std::string path, bool wait_for_disk = true)
+      : path_(std::move(path)), wait_for_disk_(wait_for_disk) {
     const std::optional<::mode_t> permissions = old_permissions();
     create(permissions.value_or(0666));
     try {
@@ -53,7 +57,7 @@ class AtomicFile {
   void write(const void* bytes, std::size_t size) {
     write_all(bytes, size, [this](const void* from, std::size_t left) { return ::write(file_, from, left); });
     end_ += size;
-    start_transfer();
+    if (wait_for_disk_) start_transfer();
   }
   /// Writes over `size` bytes from byte `offset` on, which are there already. Throws std::system_error.
   void overwrite(std::uint64_t offset, const void* bytes, std::size_t size) {
@@ -64,16 +68,16 @@ class AtomicFile {
     });
   }
 
-  /// Waits until the bytes are on the disk, then puts the file in its place, and waits for that too. Nothing may be
-  /// written afterwards. Throws std::system_error; then the old file is still there, unless the text says "sync
-  /// folder".
+  /// Puts the file in its place: where it is to wait, when its bytes are on the disk, and waits for the place too.
+  /// Nothing may be written afterwards. Throws std::system_error; then the old file is still there, unless the text
+  /// says "sync folder".
   void commit() {
-    if (::fsync(file_) != 0) throw_file_error("sync", path_);
+    if (wait_for_disk_ && ::fsync(file_) != 0) throw_file_error("sync", path_);
     if (temporary_.empty()) give_name();
     if (::close(std::exchange(file_, -1)) != 0 && errno != EINTR) throw_file_error("close", path_);
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0) throw_file_error("rename to", path_);
     temporary_.clear();
-    sync_folder();
+    if (wait_for_disk_) sync_folder();
   }
 
  private:
@@ -179,6 +183,7 @@ class AtomicFile {
   }
 
   std::string path_;
+  bool wait_for_disk_;
   std::string temporary_;  // none, while the file has no name
   int file_ = -1;
   std::uint64_t end_ = 0;

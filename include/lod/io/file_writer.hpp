@@ -145,13 +145,22 @@ concept Storable = requires(const X& x) {
   detail::value_to_store(x);
 };
 
+/// The options of `FileWriter` and `save`.
+struct SaveOptions {
+  /// Whether `commit()` returns when all is on the disk. If not, it returns as `cp` does, when the system has the
+  /// bytes: several times sooner, and good enough for what can be made again. Whoever opens the file still finds all of
+  /// it or what was there before, whenever the program stops; but if the machine stops soon after, what is at the path
+  /// may be neither, which `File` finds out as it does any damage.
+  bool wait_for_disk = true;
+};
+
 }  // namespace lod
 
 namespace lod::inline LOD_TARGET {
 
 /// Writes a file of named variables. What is added goes to the disk at once, to a file beside `path` that takes its
 /// name in `commit()`. So whoever opens `path` finds either all of it or what was there before, whenever the program,
-/// the system or the machine stops.
+/// the system or the machine stops; SaveOptions can do without the last.
 ///
 /// A file that was there gives the new one its permissions. A symbolic link at `path` is replaced, not followed; what
 /// is neither a file nor a link (a folder, a pipe, a device) is a std::system_error.
@@ -161,7 +170,8 @@ namespace lod::inline LOD_TARGET {
 class FileWriter {
  public:
   /// Writes to a new file in the folder of `path`, which must exist. Throws std::system_error.
-  explicit FileWriter(std::string path) : file_(std::move(path)) {
+  explicit FileWriter(std::string path, const SaveOptions& options = {})
+      : file_(std::move(path), options.wait_for_disk) {
     staged_.reserve(detail::file_chunk);
     const detail::FilePreamble preamble;
     put(&preamble, sizeof(preamble));
@@ -196,8 +206,8 @@ class FileWriter {
     add_value(std::move(description), value);
   }
 
-  /// Puts the file in its place, when all its bytes are on the disk. Nothing can be added afterwards. Throws
-  /// std::system_error; the file that was there is then still there, unless the text says "sync folder".
+  /// Puts the file in its place, when all its bytes are on the disk (see SaveOptions). Nothing can be added afterwards.
+  /// Throws std::system_error; the file that was there is then still there, unless the text says "sync folder".
   /// std::length_error where what the footer says of the variables takes more than 2 GiB.
   void commit();
 
@@ -255,8 +265,8 @@ class NamedValue {
 
 /// Writes a file of these variables: `lod::save(path, {{"x", x}, {"g", g}})`. What is at `path` already is treated as
 /// by FileWriter. If this throws, as FileWriter does, the file that was there is still there.
-inline void save(std::string path, std::initializer_list<NamedValue> variables) {
-  FileWriter writer(std::move(path));
+inline void save(std::string path, std::initializer_list<NamedValue> variables, const SaveOptions& options = {}) {
+  FileWriter writer(std::move(path), options);
   for (const NamedValue& variable : variables) variable.add_to(writer);
   writer.commit();
 }
