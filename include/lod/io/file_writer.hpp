@@ -148,9 +148,9 @@ concept Storable = requires(const X& x) {
 /// The options of `FileWriter` and `save`.
 struct SaveOptions {
   /// Whether `commit()` returns when all is on the disk. If not, it returns as `cp` does, when the system has the
-  /// bytes: several times sooner, and good enough for what can be made again. Whoever opens the file still finds all of
-  /// it or what was there before, whenever the program stops; but if the machine stops soon after, what is at the path
-  /// may be neither, which `File` finds out as it does any damage.
+  /// bytes: sooner, and good enough for what can be made again. Whoever opens the file still finds all of it or what
+  /// was there before, whenever the program stops; but if the machine stops soon after, what is at the path may be
+  /// neither, which `File` finds out as it does any damage.
   bool wait_for_disk = true;
 };
 
