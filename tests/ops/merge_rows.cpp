@@ -243,6 +243,26 @@ TEST_CASE_TEMPLATE("merge_add: the sums of a column do not depend on how wide it
   }
 }
 
+TEST_CASE_TEMPLATE("merge_add: the bits of sequence_pool, whatever the row size", T, float, double, std::int64_t) {
+  lod_test::Engine engine(6);
+  for (const std::int64_t row_size : {1, 2, 3, 4, 7, 8, 16, 17, 32, 64, 128}) {
+    CAPTURE(row_size);
+    // One row, a few, some that fill a leaf and one that needs more, in turns.
+    std::vector<std::int64_t> lengths;
+    for (int round = 0; round < 6; ++round) lengths.insert(lengths.end(), {1, 2, 3, 4, 5, 1, 1, 7, 512, 513, 1, 30});
+    const auto x = lod_test::real_numbers<T>(engine, lod::LoD::from_lengths({lengths}), {row_size});
+    Numbers ids;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      ids.insert(ids.end(), static_cast<std::size_t>(lengths[i]), static_cast<std::int64_t>(3 * i));
+    }
+    const SelectedRows<T> g(ids, 1000, LoDTensor<T>(x));
+    lod_test::for_each_executor([&](const auto& executor) {
+      const auto sums = lod::sequence_pool(executor, x, lod::PoolType::SUM);
+      CHECK(lod_test::same_bits(lod::merge_add(executor, g).value(), sums));
+    });
+  }
+}
+
 TEST_CASE("merge_add: a large result of rows that are alone, from one and from two sources") {
   for (const std::int64_t row_size : {64, 72}) {
     const std::int64_t count = 256 * lod_test::grain / (4 * row_size) + 3;  // more than the caches are taken to hold

@@ -11,6 +11,7 @@
 #include <lod/target.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -46,6 +47,27 @@ inline void write_line(const std::byte* x, std::byte* y) noexcept {
 #else
   std::memcpy(y, x, 64);
 #endif
+}
+
+/// Writes a vector past the caches, to a multiple of its size; where there is no instruction for it, as any other.
+template <class T>
+[[gnu::always_inline]] inline void write_vector(T* y, const Vector<T>& numbers) noexcept {
+  [[maybe_unused]] constexpr std::size_t bytes = Vector<T>::size * sizeof(T);
+#ifdef __AVX512F__
+  if constexpr (bytes == 64) {
+    if constexpr (std::same_as<T, float>) return _mm512_stream_ps(y, numbers);
+    if constexpr (std::same_as<T, double>) return _mm512_stream_pd(y, numbers);
+    if constexpr (std::integral<T>) return _mm512_stream_si512(reinterpret_cast<__m512i*>(y), numbers);
+  }
+#endif
+#ifdef __AVX__
+  if constexpr (bytes == 32) {
+    if constexpr (std::same_as<T, float>) return _mm256_stream_ps(y, numbers);
+    if constexpr (std::same_as<T, double>) return _mm256_stream_pd(y, numbers);
+    if constexpr (std::integral<T>) return _mm256_stream_si256(reinterpret_cast<__m256i*>(y), numbers);
+  }
+#endif
+  store<T>(y, numbers);
 }
 
 /// Whether a line holds a whole number of T and begins with a whole one: other types may lie across its borders.

@@ -8,10 +8,12 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/sequence_pool.hpp>
+#include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/merge_rows.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -37,16 +39,25 @@ struct OrderedRows {
   }
 };
 
+/// The rows of groups, in order of the groups.
+template <class T>
+struct GroupedRows {
+  NumberedRows<T> rows;
+  const std::int64_t* order;
+  Segments groups;
+  std::int64_t row_size;
+
+  OrderedRows<T> operator()(std::int64_t group, int) const noexcept {
+    const std::int64_t first = groups.begin(group);
+    return {rows, order + first, groups.rows() - first, row_size};
+  }
+};
+
 /// Calls finish(g, sums) with the sums of the rows of each group.
 template <class T, class Finish>
 void for_each_group_sum(const CpuExecutor& executor, const NumberedRows<T>& rows, const std::int64_t* order,
                         const Segments& groups, std::int64_t row_size, const Finish& finish) {
-  const std::int64_t count = groups.rows();
-  const auto rows_of = [=](std::int64_t group, int) {
-    const std::int64_t first = groups.begin(group);
-    return OrderedRows<T>{rows, order + first, count - first, row_size};
-  };
-  sum_sequences<T>(executor, groups, row_size, rows_of, finish);
+  sum_sequences<T>(executor, groups, row_size, GroupedRows<T>{rows, order, groups, row_size}, finish);
 }
 
 /// Writes the pooled rows of groups.
@@ -70,6 +81,7 @@ class PooledGroups {
     }
     finish_sum(type_, groups_.length(group), sums, row_size_, out);
   }
+  bool past_caches() const noexcept { return output_.past_caches(); }
 
  private:
   PoolType type_;
@@ -80,6 +92,38 @@ class PooledGroups {
   LargeOutput output_;
 };
 
+/// Writes the sums of groups of at most a leaf of rows, which are so many vectors, from the registers in which they add
+/// up: of the `short_sequences` groups from `first` on. Returns the others, one bit each. `past_caches`: y is a
+/// multiple of a vector, and written past the caches.
+template <std::size_t vectors, class T>
+unsigned write_vector_sums(GroupedRows<T> grouped, std::int64_t first, const std::int64_t* to, bool past_caches, T* y) {
+  constexpr std::int64_t row_size = static_cast<std::int64_t>(vectors) * lanes<T>;
+  grouped.row_size = grouped.rows.row_size = row_size;  // known to the compiler from here on
+  unsigned others = 0;
+  for (std::int64_t k = 0; k < short_sequences; ++k) {
+    const std::int64_t group = first + k, length = grouped.groups.length(group);
+    if (length < 1 || length > leaf_rows) {
+      others |= 1U << k;
+      continue;
+    }
+    const OrderedRows<T> rows = grouped(group, 0);
+    VectorRow<vectors, T> sums;
+    if (length == 1) {  // as the row is: the sum of a negative zero and zero is not
+      const T* const row = rows(0);
+      for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(row + v * Vector<T>::size);
+    } else {
+      for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(T{});
+      add_vector_rows<vectors, T>(rows, 0, length, sums);
+    }
+    T* const out = y + (to ? to[group] : group) * row_size;
+    for (std::size_t v = 0; v < vectors; ++v) {
+      T* const part = out + v * Vector<T>::size;
+      past_caches ? write_vector(part, sums[v]) : store<T>(part, sums[v]);
+    }
+  }
+  return others;
+}
+
 }  // namespace cpu
 
 template <>
@@ -87,8 +131,23 @@ struct SumGroups<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
-    cpu::for_each_group_sum(executor, rows, order, groups, row_size,
-                            cpu::PooledGroups<T>(type, groups, row_size, to, y));
+    const cpu::PooledGroups<T> finish(type, groups, row_size, to, y);
+    if constexpr (std::same_as<T, Accumulator<T>>) {
+      // The sums of narrow rows follow another tree.
+      const bool whole = row_size > narrow_row_size && row_size % cpu::lanes<T> == 0;
+      const std::int64_t vectors = whole ? row_size / cpu::lanes<T> : 0;
+      if (type == PoolType::SUM && (vectors == 1 || vectors == 2 || vectors == 4 || vectors == 8)) {
+        const cpu::GroupedRows<T> grouped{rows, order, groups, row_size};
+        const bool past_caches = finish.past_caches() && reinterpret_cast<std::uintptr_t>(y) % 64 == 0;
+        return cpu::sum_sequences<T>(executor, groups, row_size, grouped, finish, [=](std::int64_t first) {
+          if (vectors == 1) return cpu::write_vector_sums<1>(grouped, first, to, past_caches, y);
+          if (vectors == 2) return cpu::write_vector_sums<2>(grouped, first, to, past_caches, y);
+          if (vectors == 4) return cpu::write_vector_sums<4>(grouped, first, to, past_caches, y);
+          return cpu::write_vector_sums<8>(grouped, first, to, past_caches, y);
+        });
+      }
+    }
+    cpu::for_each_group_sum(executor, rows, order, groups, row_size, finish);
   }
 };
 

@@ -154,29 +154,44 @@ template <class T, class Rows>
   }
 }
 
-/// The sum of rows that are so many vectors; it stays in registers until all are added. The additions are those of
-/// `add_wide_rows`.
-template <SumFrom from, std::size_t vectors, class T, class Rows>
-inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t count, T* sum) {
-  constexpr std::size_t some = std::min(vectors, vectors_of_four), parts = vectors / some;
+/// A row of sums in registers.
+template <std::size_t vectors, class T>
+struct VectorRow {
+  static constexpr std::size_t some = std::min(vectors, vectors_of_four), parts = vectors / some;
+  Vector<T> part[parts][some];
+
+  [[gnu::always_inline]] Vector<T>& operator[](std::size_t v) { return part[v / some][v % some]; }
+};
+
+/// Adds rows that are so many vectors to `sums`, which stay in registers until all are added: always inline. The
+/// additions are those of `add_wide_rows`.
+template <std::size_t vectors, class T, class Rows>
+[[gnu::always_inline]] inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t count,
+                                                   VectorRow<vectors, T>& sums) {
+  constexpr std::size_t some = VectorRow<vectors, T>::some, parts = VectorRow<vectors, T>::parts;
   constexpr std::int64_t part_size = static_cast<std::int64_t>(some) * lanes<T>;
-  Vector<T> sums[parts][some];
-  for (std::size_t v = 0; v < vectors; ++v) {
-    sums[v / some][v % some] = from == SumFrom::GIVEN ? load(sum + v * Vector<T>::size) : Vector<T>(T{});
-  }
   std::int64_t row = 0;
   for (; row + 4 <= count; row += 4) {
     prefetch_after<T>(rows, first + row, static_cast<std::int64_t>(vectors) * lanes<T>);
     const T *a = rows(first + row), *b = rows(first + row + 1), *c = rows(first + row + 2), *d = rows(first + row + 3);
     for (std::size_t part = 0; part < parts; ++part, a += part_size, b += part_size, c += part_size, d += part_size) {
-      add_four_rows<some, T>(a, b, c, d, sums[part]);
+      add_four_rows<some, T>(a, b, c, d, sums.part[part]);
     }
   }
   for (; row < count; ++row) {
     const T* a = rows(first + row);
-    for (std::size_t v = 0; v < vectors; ++v) sums[v / some][v % some] += load(a + v * Vector<T>::size);
+    for (std::size_t v = 0; v < vectors; ++v) sums[v] += load(a + v * Vector<T>::size);
   }
-  for (std::size_t v = 0; v < vectors; ++v) store<T>(sum + v * Vector<T>::size, sums[v / some][v % some]);
+}
+/// The same for sums in memory, which begin as zeros where they are not GIVEN.
+template <SumFrom from, std::size_t vectors, class T, class Rows>
+inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t count, T* sum) {
+  VectorRow<vectors, T> sums;
+  for (std::size_t v = 0; v < vectors; ++v) {
+    sums[v] = from == SumFrom::GIVEN ? load(sum + v * Vector<T>::size) : Vector<T>(T{});
+  }
+  add_vector_rows<vectors, T>(rows, first, count, sums);
+  for (std::size_t v = 0; v < vectors; ++v) store<T>(sum + v * Vector<T>::size, sums[v]);
 }
 
 /// sum = the sum of rows of 8 columns or more, and of what `sum` is where it is GIVEN: four rows at a time.
