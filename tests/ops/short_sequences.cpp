@@ -49,6 +49,15 @@ std::vector<NamedLengths> batches() {
   all.push_back({"growing", growing});
   all.push_back({"long ones between", mixed});
   all.push_back({"mostly empty", sparse});
+  // Runs of hundreds; those that are not empty are short and long, and at both ends of a run.
+  std::vector<std::int64_t> nearly_empty(700, 0);
+  for (std::size_t i = 0; i < nearly_empty.size(); i += i % 50 == 0 ? 1 : 7) {
+    nearly_empty[i] = i % 11 == 0 ? 33 + static_cast<std::int64_t>(i % 5) : static_cast<std::int64_t>(i % 33);
+  }
+  all.push_back({"nearly all empty", nearly_empty});
+  nearly_empty.erase(nearly_empty.begin(), nearly_empty.begin() + 5);
+  nearly_empty.back() = 3;
+  all.push_back({"nearly all empty, an odd number of them", nearly_empty});
   return all;
 }
 

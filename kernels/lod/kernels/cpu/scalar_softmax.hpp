@@ -98,9 +98,11 @@ class ScalarSoftmax {
       if (block.length(i) == 0) sums_[i] = A{1};
     };
     if constexpr (ShortSequences<A>::available) {
-      const ShortSequences<A> some(terms, block, readable);
-      for_each_short_sequence(
-          0, block.size, [&](std::int64_t i) { return some.pool_sums(i, PoolType::SUM, A{1}, sums_ + i); }, one);
+      const auto pool = [](const ShortSequences<A>& some, std::int64_t i, A* sums) {
+        return some.pool_sums(i, PoolType::SUM, A{1}, sums);
+      };
+      const PooledShortSequences some(ShortSequences<A>(terms, block, readable), pool, A{1}, sums_);
+      for_each_short_sequence(0, block.size, some, one);
     } else {
       for (std::int64_t i = 0; i < block.size; ++i) one(i);
     }
@@ -112,9 +114,11 @@ class ScalarSoftmax {
       if (block.length(i) > 0) shifts_[i] = greatest_number(x + block.begin(i), block.length(i));
     };
     if constexpr (ShortSequences<T>::available) {
-      const ShortSequences<T> some(x, block, readable);
-      for_each_short_sequence(
-          0, block.size, [&](std::int64_t i) { return some.pool_greatest(i, shifts_ + i); }, maximum);
+      const auto pool = [](const ShortSequences<T>& some, std::int64_t i, A* greatest) {
+        return some.pool_greatest(i, greatest);
+      };
+      const PooledShortSequences some(ShortSequences<T>(x, block, readable), pool, A{}, shifts_);
+      for_each_short_sequence(0, block.size, some, maximum);
     } else {
       for (std::int64_t i = 0; i < block.size; ++i) maximum(i);
     }

@@ -71,9 +71,11 @@ void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequence
   };
   if constexpr (ShortSequences<T>::available) {
     if (row_size == 1) {
-      const ShortSequences<T> some(x, sequences, sequences.rows());
+      const auto pool = [=](const ShortSequences<T>& some, std::int64_t i, T* pooled) {
+        return some.pool_sums(i, type, pad_value, pooled);
+      };
       sum_sequences<T>(executor, sequences, row_size, rows_of, finish,
-                       [=](std::int64_t i) { return some.pool_sums(i, type, pad_value, y + i); });
+                       PooledShortSequences(ShortSequences<T>(x, sequences, sequences.rows()), pool, pad_value, y));
       return;
     }
   }
@@ -326,11 +328,11 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
     };
     if constexpr (ShortSequences<T>::available) {
       if (row_size == 1 && !index) {
-        const ShortSequences<T> some(x, sequences, sequences.rows());
-        const auto pool_some = [=](std::int64_t i) {
-          return some.template pool_extremes<minimum>(i, pad_value, y + i);
+        const auto pool_some = [=](const ShortSequences<T>& some, std::int64_t i, T* pooled) {
+          return some.template pool_extremes<minimum>(i, pad_value, pooled);
         };
-        return for_each_short_sequence(begin, end, pool_some, one);
+        const PooledShortSequences some(ShortSequences<T>(x, sequences, sequences.rows()), pool_some, pad_value, y);
+        return for_each_short_sequence(begin, end, some, one);
       }
     }
     for (std::int64_t i = begin; i < end; ++i) one(i);

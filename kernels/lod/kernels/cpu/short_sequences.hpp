@@ -8,9 +8,11 @@
 
 #include <lod/kernel.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
+#include <lod/kernels/cpu/nonempty_sequences.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -28,17 +30,6 @@ namespace kernel::cpu {
 inline constexpr std::int64_t short_sequences = LOD_SHORT_SEQUENCES_BY_AVX512 ? 16 : 8;
 /// One bit for each of them.
 inline constexpr unsigned all_short_sequences = (1U << short_sequences) - 1;
-
-/// Calls some(i), which pools of the `short_sequences` sequences from i on those that it can and returns the others,
-/// one bit each; and one(i) for those, and for the last ones.
-template <class Some, class One>
-inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const Some& some, const One& one) {
-  std::int64_t i = begin;
-  for (; i + short_sequences <= end; i += short_sequences) {
-    for (unsigned others = some(i); others != 0; others &= others - 1) one(i + std::countr_zero(others));
-  }
-  for (; i < end; ++i) one(i);
-}
 
 /// Pools short sequences of T; not `available` for types and processors without such code.
 template <class T>
@@ -58,6 +49,14 @@ class ShortSequences<float> {
   /// What is masked is not read: it does not matter how far numbers are readable.
   ShortSequences(const float* x, const Segments& sequences, std::int64_t) noexcept
       : x_(x - sequences.first), offsets_(sequences.offsets) {}
+
+  const std::int64_t* offsets() const noexcept { return offsets_; }
+  ShortSequences at(const std::int64_t* offsets) const noexcept {
+    ShortSequences others = *this;
+    others.offsets_ = offsets;
+    return others;
+  }
+  bool nearly_all_empty(std::int64_t i) const noexcept { return std::popcount(Lengths(offsets_ + i).empty) >= 12; }
 
   unsigned pool_sums(std::int64_t i, PoolType type, float pad_value, float* y) const noexcept {
     const Lengths lengths(offsets_ + i);
@@ -155,7 +154,6 @@ class ShortSequences<float> {
   /// Lane k of the result: the numbers of sequence i + k joined.
   template <class Rule>
   __m512 reduce(std::int64_t i, const Lengths& lengths, Rule& rule) const noexcept {
-    if (std::popcount(lengths.empty) >= 12) return reduce_few(i, lengths, rule);
     alignas(64) std::uint32_t masks[short_sequences];
     _mm512_store_si512(masks, lengths.masks());
     __m512 parts[short_sequences];
@@ -170,34 +168,7 @@ class ShortSequences<float> {
     }
     return fold(parts, rule);
   }
-  /// The same where at most four are not empty: four are read, whoever of them is missing as if empty.
-  template <class Rule>
-  [[gnu::noinline]] __m512 reduce_few(std::int64_t i, const Lengths& lengths, Rule& rule) const noexcept {
-    alignas(64) std::uint32_t masks[short_sequences];
-    _mm512_store_si512(masks, lengths.masks());
-    const unsigned not_empty = ~lengths.empty & all_short_sequences;
-    unsigned left = not_empty;
-    __m512 parts[4];
-    for (__m512& part : parts) {
-      const int k = std::countr_zero(left | 1U << (short_sequences - 1));
-      const std::uint32_t mask = left != 0 ? masks[k] : 0;
-      const float* const x = start(i, k);
-      part = rule.join(rule.read(x, mask), rule.read(x + 16, mask >> 16));
-      left &= left - 1;
-    }
-    // As `fold`; a quarter of the result is one number for each.
-    const __m512 low =
-        Rule::join(_mm512_shuffle_f32x4(parts[0], parts[1], 0x44), _mm512_shuffle_f32x4(parts[0], parts[1], 0xEE));
-    const __m512 high =
-        Rule::join(_mm512_shuffle_f32x4(parts[2], parts[3], 0x44), _mm512_shuffle_f32x4(parts[2], parts[3], 0xEE));
-    const __m512 fours = Rule::join(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xDD));
-    const __m512 twos = Rule::join(fours, _mm512_permute_ps(fours, 0x4E));
-    const __m512 ones = Rule::join(twos, _mm512_permute_ps(twos, 0xB1));
-    const __m512i first_of_quarters = _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12);
-    return _mm512_maskz_expand_ps(static_cast<__mmask16>(not_empty), _mm512_permutexvar_ps(first_of_quarters, ones));
-  }
-
-  /// The same for sixteen parts at once: lane k of the result is that of part k.
+  /// Joins the lanes of sixteen parts, each by the tree of sum_tree.hpp: lane k of the result is that of part k.
   template <class Rule>
   static __m512 fold(const __m512* parts, const Rule&) noexcept {
     __m512 eights[8], fours[4], twos[2];  // of parts k and k + 8; of four parts; of eight
@@ -234,6 +205,16 @@ class ShortSequences<float> {
   /// From x on, `readable` numbers may be read.
   ShortSequences(const float* x, const Segments& sequences, std::int64_t readable) noexcept
       : x_(x - sequences.first), offsets_(sequences.offsets), last_(sequences.first + readable - reach) {}
+
+  const std::int64_t* offsets() const noexcept { return offsets_; }
+  /// Others of the same numbers.
+  ShortSequences at(const std::int64_t* offsets) const noexcept {
+    ShortSequences others = *this;
+    others.offsets_ = offsets;
+    return others;
+  }
+  /// Whether at least three of four sequences from i on are empty, of as many as are pooled at once.
+  bool nearly_all_empty(std::int64_t i) const noexcept { return std::popcount(Lengths(offsets_ + i).not_empty) <= 2; }
 
   /// y[k] = the sum of sequence i + k by the tree of sum_tree.hpp, divided as `type` says, or `pad_value` for an empty
   /// one. Returns the sequences that it leaves, one bit each.
@@ -374,14 +355,6 @@ class ShortSequences<float> {
       const __m256 even = rule.join(rule.read(from, 0), rule.read(from, 2));
       return rule.join(even, rule.join(rule.read(from, 1), rule.read(from, 3)));
     };
-    if (std::popcount(lengths.not_empty) <= 2) {  // where most are empty, as many as are not
-      alignas(32) float results[short_sequences] = {};
-      for (unsigned left = lengths.not_empty; left != 0; left &= left - 1) {
-        const int k = std::countr_zero(left);
-        results[k] = fold_one(read(at(k)), rule);
-      }
-      return _mm256_load_ps(results);
-    }
     __m256 parts[short_sequences];
     if (lengths.within_a_vector()) {
       for (std::int64_t k = 0; k < short_sequences; ++k) parts[k] = rule.read(at(k), 0);
@@ -391,14 +364,7 @@ class ShortSequences<float> {
     return fold(parts, rule);
   }
 
-  /// Lane j joined with lane j + 4, then with j + 2, then with j + 1.
-  template <class Rule>
-  static float fold_one(__m256 part, const Rule&) noexcept {
-    const __m256 fours = Rule::join(part, _mm256_permute2f128_ps(part, part, 0x01));
-    const __m256 twos = Rule::join(fours, _mm256_permute_ps(fours, 0x4E));
-    return _mm256_cvtss_f32(Rule::join(twos, _mm256_permute_ps(twos, 0xB1)));
-  }
-  /// The same for eight parts at once: lane k of the result is that of part k.
+  /// Lane k of the result: of part k, lane j joined with lane j + 4, then with j + 2, then with j + 1.
   template <class Rule>
   static __m256 fold(const __m256* parts, const Rule&) noexcept {
     __m256 fours[4], twos[2];  // four lanes each of parts k and k + 4; two lanes each of four parts
@@ -419,6 +385,68 @@ class ShortSequences<float> {
 };
 #endif
 #undef LOD_SHORT_SEQUENCES_BY_AVX512
+
+/// Calls some(i), which pools of the `short_sequences` sequences from i on those that it can and returns the others,
+/// one bit each; and one(i) for those, and for the last ones. `some` may be a `PooledShortSequences`.
+template <class Some, class One>
+inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const Some& some, const One& one) {
+  std::int64_t i = begin;
+  while (i + short_sequences <= end) {
+    const std::int64_t stop = std::min(i + NonemptySequences::most, end);
+    if constexpr (requires { some.pool_nonempty(i, stop, one); }) {
+      if (some.nearly_all_empty(i, stop)) {
+        some.pool_nonempty(i, stop, one);
+        i = stop;
+        continue;
+      }
+    }
+    for (; i + short_sequences <= stop; i += short_sequences) {
+      for (unsigned others = some(i); others != 0; others &= others - 1) one(i + std::countr_zero(others));
+    }
+  }
+  for (; i < end; ++i) one(i);
+}
+
+/// What `for_each_short_sequence` takes: y[i] for each sequence by pool(sequences, i, y + i), a function of
+/// `ShortSequences`. Where most are empty, only the others are pooled.
+template <class T, class Pool>
+class PooledShortSequences {
+ public:
+  PooledShortSequences(const ShortSequences<T>& sequences, const Pool& pool, T pad_value, T* y) noexcept
+      : sequences_(sequences), pool_(pool), pad_value_(pad_value), y_(y) {}
+
+  unsigned operator()(std::int64_t i) const noexcept { return pool_(sequences_, i, y_ + i); }
+
+  /// Whether that looks to be worth it for sequences [begin, end).
+  bool nearly_all_empty(std::int64_t begin, std::int64_t end) const noexcept {
+    const std::int64_t* const offsets = sequences_.offsets();
+    return offsets[end] - offsets[begin] <= 8 * (end - begin) && sequences_.nearly_all_empty(begin);
+  }
+  /// Sequences [begin, end), at most `NonemptySequences::most`, with one(i) for those that `pool` leaves.
+  template <class One>
+  void pool_nonempty(std::int64_t begin, std::int64_t end, const One& one) const {
+    const NonemptySequences some(sequences_.offsets() + begin, end - begin);
+    const ShortSequences<T> gathered = sequences_.at(some.offsets());
+    T pooled[NonemptySequences::most + NonemptySequences::slack];
+    std::uint32_t others[NonemptySequences::most / short_sequences];
+    for (std::int64_t k = 0; k < some.size(); k += short_sequences) {
+      others[k / short_sequences] = pool_(gathered, k, pooled + k);
+    }
+    some.spread(pooled, pad_value_, y_ + begin);
+    for (std::int64_t k = 0; k < some.size(); k += short_sequences) {
+      for (unsigned left = others[k / short_sequences]; left != 0; left &= left - 1) {
+        const std::int64_t other = k + std::countr_zero(left);
+        if (other < some.size()) one(begin + some.place(other));
+      }
+    }
+  }
+
+ private:
+  ShortSequences<T> sequences_;
+  Pool pool_;
+  T pad_value_;
+  T* y_;
+};
 
 }  // namespace kernel::cpu
 }  // namespace lod::inline LOD_TARGET
