@@ -18,7 +18,7 @@ namespace lod {
 /// The batches one after the other: the sequences of every level of the first, then those of the second, and so on.
 /// All have the same number of levels. Throws InvalidLoD where they do not, or where nothing is given. What has no
 /// level gives no level.
-inline LoD concat(std::span<const LoD> lods) {
+[[nodiscard]] inline LoD concat(std::span<const LoD> lods) {
   if (lods.empty()) throw InvalidLoD("concat: no LoD given, expected at least one");
   std::vector<std::vector<std::int64_t>> lengths(static_cast<std::size_t>(lods[0].levels()));
   for (std::size_t i = 0; i < lods.size(); ++i) {
@@ -34,7 +34,7 @@ inline LoD concat(std::span<const LoD> lods) {
   return LoD::from_lengths(lengths);
 }
 template <class... More>
-LoD concat(const LoD& first, const More&... more) requires(std::same_as<More, LoD>&&...) {
+[[nodiscard]] LoD concat(const LoD& first, const More&... more) requires(std::same_as<More, LoD>&&...) {
   const LoD all[] = {first, more...};
   return concat(std::span<const LoD>{all, 1 + sizeof...(More)});
 }
@@ -42,14 +42,14 @@ LoD concat(const LoD& first, const More&... more) requires(std::same_as<More, Lo
 /// The batch `lod` followed by one sequence more for each length of level 0 of `lengths`, with the lengths of its
 /// parts below. A LoD without a level takes the levels of `lengths`. Throws InvalidLoD where the numbers of levels
 /// differ, and as `LoD::from_lengths` does.
-inline LoD append(const LoD& lod, const std::vector<std::vector<std::int64_t>>& lengths) {
+[[nodiscard]] inline LoD append(const LoD& lod, const std::vector<std::vector<std::int64_t>>& lengths) {
   const LoD more = LoD::from_lengths(lengths);
   return lod.levels() == 0 ? more : concat(lod, more);
 }
 
 /// The batch cut before the given top-level sequences: `boundaries.size() + 1` parts, some perhaps without sequences.
 /// Throws OutOfRange unless the boundaries ascend from 0 to the number of sequences, and for a LoD without a level.
-inline std::vector<LoD> split_at(const LoD& lod, std::span<const std::int64_t> boundaries) {
+[[nodiscard]] inline std::vector<LoD> split_at(const LoD& lod, std::span<const std::int64_t> boundaries) {
   const std::int64_t size = lod.size(0);
   std::vector<LoD> parts;
   std::int64_t begin = 0;
@@ -89,7 +89,7 @@ void even_cuts(std::int64_t size, std::int64_t count, const RowsBefore& rows_bef
 /// The batch cut along its top level into `count` parts, always that many, as even in *rows* as whole sequences allow:
 /// each cut is at the boundary nearest to its even share, the earlier one of two. Throws OutOfRange for a count under
 /// 1 and for a LoD without a level.
-inline std::vector<LoD> split(const LoD& lod, std::int64_t count) {
+[[nodiscard]] inline std::vector<LoD> split(const LoD& lod, std::int64_t count) {
   const auto rows = lod.view().absolute_offsets(0);
   std::vector<std::int64_t> boundaries;
   detail::even_cuts(

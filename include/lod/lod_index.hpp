@@ -456,13 +456,13 @@ class LoD {
   /// Levels [first, last), the last kept one turned to index rows: what remains of the cut when the finer levels are
   /// forgotten and the rows stay. No level where first == last. Throws OutOfRange, also for a negative number: here
   /// none counts from the last.
-  LoD slice_levels(int first, int last) const;
+  [[nodiscard]] LoD slice_levels(int first, int last) const;
   /// Levels [0, level), unchanged: they index the sequences of `level`, so this is the LoD of one row for each of
   /// them. All, for level == levels(). Throws OutOfRange.
-  LoD levels_above(int level) const;
+  [[nodiscard]] LoD levels_above(int level) const;
   /// One more level, below the last: `offsets` cut what were rows into shorter sequences. The rows so far become the
   /// sequences of the new level. Throws InvalidLoD where the offsets are none or are not for `rows()` sequences.
-  LoD append_level(std::span<const std::int64_t> offsets) const;
+  [[nodiscard]] LoD append_level(std::span<const std::int64_t> offsets) const;
 
   friend bool operator==(const LoD& a, const LoD& b) noexcept { return a.view() == b.view(); }
 

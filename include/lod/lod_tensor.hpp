@@ -305,12 +305,14 @@ class LoDTensor {
   /// The same values under another LoD. They are not copied: both tensors stand on the same memory and keep it alive,
   /// and what is written through one is seen in the other; from a const tensor the result is read-only. A temporary
   /// gives its memory away. Throws ShapeMismatch unless `lod` is for as many rows; one without a level fits any number.
-  LoDTensor with_lod(LoD lod) & { return LoDTensor(checked(std::move(lod)), rows_, row_shape_, row_size_, values_); }
-  LoDTensor<const value_type, Device> with_lod(LoD lod) const& {
+  [[nodiscard]] LoDTensor with_lod(LoD lod) & {
+    return LoDTensor(checked(std::move(lod)), rows_, row_shape_, row_size_, values_);
+  }
+  [[nodiscard]] LoDTensor<const value_type, Device> with_lod(LoD lod) const& {
     return LoDTensor<const value_type, Device>(checked(std::move(lod)), rows_, row_shape_, row_size_,
                                                values_.as_const());
   }
-  LoDTensor with_lod(LoD lod) && {
+  [[nodiscard]] LoDTensor with_lod(LoD lod) && {
     lod_ = checked(std::move(lod));
     return std::move(*this);
   }

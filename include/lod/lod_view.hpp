@@ -172,7 +172,7 @@ class LoDTensorView {
 
   /// The same rows under other levels, which `levels` must keep alive. Throws ShapeMismatch unless it is for as many
   /// rows; a LoD without a level fits any number.
-  LoDTensorView with_lod(const LoD& levels) const;
+  [[nodiscard]] LoDTensorView with_lod(const LoD& levels) const;
 
   /// Itself, read-only: what the operations take.
   LoDTensorView<const value_type, Device> view() const noexcept { return *this; }
