@@ -154,6 +154,13 @@ void parallel_sequences(const CpuExecutor& executor, const Segments& sequences, 
   });
 }
 
+/// The rows of the longest sequence that one thread takes by itself: a piece's share of all, so that the others do not
+/// wait for its end. To share a shorter one gains nothing, and costs that all threads meet. `chunk` at least.
+inline std::int64_t longest_alone(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
+                                  std::int64_t chunk) {
+  return std::max(sequences.rows() / pieces(executor, sequences.rows() * row_bytes), chunk);
+}
+
 /// The sequences of more than `most` rows, which one thread leaves to all of them: noted by whoever meets one, and
 /// taken afterwards, so that nobody goes through millions of short ones to find them.
 class LongSequences {

@@ -372,7 +372,7 @@ inline const Accumulator<T>* single_row(const T* row, std::int64_t row_size, Acc
 inline constexpr auto one_by_one = [](std::int64_t) { return all_short_sequences; };
 
 /// Calls finish(i, sums) with the sums of each sequence i, whose rows, as many as it has, are rows_of(i, thread); null
-/// for an empty sequence. Sequences that are longer than a chunk are shared by all threads. `some` is that of
+/// for an empty sequence. Sequences that are too long for one thread are shared by all. `some` is that of
 /// `for_each_short_sequence`: it may have finished what it does not return.
 template <class T, class RowsOf, class Finish, class Some = decltype(one_by_one)>
 void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size, const RowsOf& rows_of,
@@ -380,10 +380,9 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
   using A = Accumulator<T>;
   constexpr bool computed = requires { rows_of(0, 0).compute; };
   constexpr bool scattered = !computed && !std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>;
-  const std::int64_t step = max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows;
   const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
   const ThreadScratch<A> scratch(executor, sum_scratch(row_size));
-  LongSequences long_ones(executor, sequences, step);
+  LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
   parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
     A* const sum = scratch(thread);
     // Copies, so that the loop reads them without a detour by way of the captures.

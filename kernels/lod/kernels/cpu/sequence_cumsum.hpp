@@ -187,10 +187,9 @@ struct SequenceCumsum<InlineCpu> {
     const cpu::RunningSums<T> running(row_size, exclusive, reverse);
     const auto leaves_of = [](std::int64_t rows) { return (rows + leaf_rows - 1) / leaf_rows; };
     const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
-    // The longest sequence that one thread takes.
-    const std::int64_t step = cpu::max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows;
     const cpu::ThreadScratch<A> scratch(executor, 3 * row_size);
-    cpu::LongSequences long_ones(executor, sequences, step);
+    cpu::LongSequences long_ones(executor, sequences,
+                                 cpu::longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
     // In place, the lines are in the cache already.
     const cpu::LargeOutput output(x == y ? 0 : sequences.rows() * row_size * static_cast<std::int64_t>(sizeof(T)));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {

@@ -301,10 +301,10 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
                             T pad_value, T* y, std::int64_t* index) {
   const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t numbers = sequences.rows() * row_size;
-  const std::int64_t step =
-      std::min(max_threads(executor) > 1 ? chunk_rows(row_size) : sequences.max_rows, most_places);
+  const std::int64_t step = chunk_rows(row_size);
   const ThreadScratch<Place<T>> places(executor, index ? row_size : 0);
-  LongSequences long_ones(executor, sequences, step);
+  LongSequences long_ones(executor, sequences,
+                          std::min(longest_alone(executor, sequences, row_bytes, step), most_places));
   // Of `length` rows from `first` on.
   const auto pool = [=, &places](std::int64_t first, std::int64_t length, T* best, std::int64_t* rows, int thread) {
     const T* const from = x + first * row_size;

@@ -83,7 +83,8 @@ class Softmax {
       store_first(y + i, normalised(Vector<T>::load_unaligned(terms + i), column), count, room - i);
     });
   }
-  void normalise(const T* x, std::int64_t rows, T* y, std::int64_t room) const noexcept {
+  // Not inline: inside of its callers, g++ would call what is done for each vector.
+  [[gnu::noinline]] void normalise(const T* x, std::int64_t rows, T* y, std::int64_t room) const noexcept {
     for_each_shifted(
         x, rows, room, [&](std::int64_t i, std::int64_t count, std::int64_t column, const Vector<T>& number) {
           store_first(y + i, normalised(logarithm ? number : exponential(number), column), count, room - i);
@@ -129,7 +130,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
                        T* y) {
   using A = Accumulator<T>;
   const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t step = chunk_rows(row_size);  // the longest sequence that one thread takes
+  const std::int64_t step = chunk_rows(row_size);
   const std::int64_t block_numbers =
       std::max(computed_scratch(row_size), std::min(sequences.max_rows * row_size, kept_numbers)) + lanes<T>;
   const LargeOutput output(sequences.rows() * row_size * static_cast<std::int64_t>(sizeof(T)));
@@ -137,7 +138,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
   const ThreadScratch<A> sums(executor, sum_scratch(row_size));
   const ThreadScratch<A> blocks(executor, block_numbers);
   const ThreadScratch<A> scalar_blocks(executor, row_size == 1 ? ScalarSoftmax<logarithm, T>::scratch() : 0);
-  LongSequences long_ones(executor, sequences, step);
+  LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
   const auto terms = [row_size](const Softmax<logarithm, T>& softmax, const T* first, std::int64_t room, A* block) {
     const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
       softmax.exponentials(first + row * row_size, count, room - row * row_size, to);
@@ -251,12 +252,12 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
                             std::int64_t row_size, T* dx) {
   using A = Accumulator<T>;
   const std::int64_t row_bytes = 3 * row_size * static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t step = chunk_rows(row_size);  // the longest sequence that one thread takes
+  const std::int64_t step = chunk_rows(row_size);
   const bool in_place = dx == dy || dx == y;
   const ThreadScratch<A> columns(executor, ColumnNumbers<A>::scratch(row_size));
   const ThreadScratch<A> sums(executor, sum_scratch(row_size));
   const ThreadScratch<A> blocks(executor, computed_scratch(row_size) + lanes<T>);
-  LongSequences long_ones(executor, sequences, step);
+  LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
   // Rows from `first` on; `end` is the first number that must not be touched, where that is not an earlier one.
   const auto terms = [dy, y, row_size](std::int64_t first, std::int64_t end, A* block) {
     const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {

@@ -253,11 +253,10 @@ struct SequenceSort<InlineCpu> {
   template <class Entry, class T>
   static void sort(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
                    std::int64_t* index) {
-    // The longest sequence that one thread sorts.
-    const std::int64_t step = cpu::max_threads(executor) > 1 ? std::min(sequences.max_rows, grain) : sequences.max_rows;
+    const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
+    const std::int64_t step = std::min(sequences.max_rows, cpu::longest_alone(executor, sequences, row_bytes, grain));
     const cpu::ThreadScratch<Entry> scratch(executor, 2 * step);
     cpu::LongSequences long_ones(executor, sequences, step);
-    const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
     const cpu::LargeOutput output(sequences.rows() * static_cast<std::int64_t>(index ? sizeof(*index) : sizeof(T)));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       Entry* const entries = scratch(thread);
@@ -322,12 +321,12 @@ struct SequenceTopK<InlineCpu> {
   static void select(const CpuExecutor& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
                      std::int64_t* index) {
     constexpr std::int64_t chunk = grain;
-    cpu::LongSequences long_ones(executor, sequences, cpu::max_threads(executor) > 1 ? chunk : sequences.max_rows);
+    const auto row_bytes = static_cast<std::int64_t>(sizeof(T));
+    cpu::LongSequences long_ones(executor, sequences, cpu::longest_alone(executor, sequences, row_bytes, chunk));
     const cpu::ThreadScratch<Entry> scratch(executor, cpu::selection_size(parts.max_rows));
     const auto entry_of = [x](std::int64_t first, std::int64_t row) {
       return Entry(cpu::sort_key(x[first + row], true), row);
     };
-    const auto row_bytes = static_cast<std::int64_t>(sizeof(T));
     const cpu::LargeOutput output(parts.rows() * static_cast<std::int64_t>(sizeof(*index)));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t i = begin; i < end; ++i) {
