@@ -157,6 +157,13 @@ TEST_CASE_TEMPLATE("sequence_softmax, sequence_log_softmax: of many short sequen
   });
 }
 
+TEST_CASE_TEMPLATE("sequence_logsumexp: of many short sequences each has what it has alone", T, float, double,
+                   lod::bfloat16) {
+  for_each_batch<T>([](const auto& x) {
+    check_each_alone(x, [](const auto& e, const auto& batch) { return lod::sequence_logsumexp(e, batch); });
+  });
+}
+
 TEST_CASE("sequence_pad, sequence_unpad: many short sequences, from both sides, and back") {
   for_each_batch<float>([](const auto& x) {
     for (const lod::Side side : {lod::Side::RIGHT, lod::Side::LEFT}) {

@@ -8,6 +8,7 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
+#include <lod/kernels/cpu/scalar_exponentials.hpp>
 #include <lod/kernels/cpu/softmax_terms.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>
@@ -29,6 +30,30 @@ inline xsimd::batch<A> logsumexp_shift(const xsimd::batch<A>& maximum) noexcept 
   return choose(xsimd::abs(maximum) <= V(std::numeric_limits<A>::max()), maximum, V(A{}));
 }
 
+/// See `ScalarExponentials`.
+template <class T>
+class ScalarLogsumexp : public ScalarExponentials<T> {
+  using Base = ScalarExponentials<T>;
+  using Base::others_, Base::shifts_, Base::sums_;
+  using typename Base::A;
+
+ public:
+  using Base::Base;
+
+  /// y[i] for each sequence of a block. `readable` numbers may be read from x on.
+  void run(const T* x, const Segments& block, std::int64_t readable, T* y) const noexcept {
+    this->subtract_shifts(x, block, readable,
+                          [](const Vector<A>& greatest, const Vector<A>&) { return logsumexp_shift<A>(greatest); });
+    this->exponentials(block.rows(), others_);
+    this->sum(block, others_);
+    for (std::int64_t i = 0; i < block.size; ++i) {
+      if (block.length(i) == 0) shifts_[i] = sums_[i] = A{};
+    }
+    transform(shifts_, sums_, block.size, y,
+              [](const Vector<A>& shift, const Vector<A>& all) { return shift + logarithm(all); });
+  }
+};
+
 }  // namespace cpu
 
 template <>
@@ -38,11 +63,12 @@ struct SequenceLogsumexp<InlineCpu> {
     using A = Accumulator<T>;
     if (row_size == 0) return;
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
-    const std::int64_t step = chunk_rows(row_size);  // the longest sequence that one thread takes
+    const std::int64_t step = chunk_rows(row_size);
     const cpu::ThreadScratch<A> columns(executor, cpu::ColumnNumbers<A>::scratch(row_size));
     const cpu::ThreadScratch<A> sums(executor, cpu::sum_scratch(row_size));
     const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(row_size) + cpu::lanes<A>);
-    cpu::LongSequences long_ones(executor, sequences, step);
+    const cpu::ThreadScratch<A> scalars(executor, row_size == 1 ? cpu::ScalarLogsumexp<T>::scratch() : 0);
+    cpu::LongSequences long_ones(executor, sequences, cpu::longest_alone(executor, sequences, row_bytes, step));
     const auto terms = [row_size](const T* first, std::int64_t readable, const cpu::ColumnNumbers<A>& shift, A* block) {
       const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
         const T* const from = first + row * row_size;
@@ -66,9 +92,18 @@ struct SequenceLogsumexp<InlineCpu> {
       A* const sum = sums(thread);
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size;
+        const std::int64_t readable = sequences.rows() * row_size - before;
+        if (row_size == 1) {
+          const cpu::ScalarLogsumexp<T> block(scalars(thread));
+          const std::int64_t last = block.block_end(sequences, i, end);
+          if (last > i) {
+            block.run(x + before, {sequences.offsets + i, last - i, leaf_rows}, readable, y + i);
+            i = last - 1;
+            continue;
+          }
+        }
         if (long_ones.note(i, rows)) continue;
         set_shift(shift, cpu::column_maxima(x + before, rows, row_size, sum));
-        const std::int64_t readable = sequences.rows() * row_size - before;
         write(thread, cpu::sum_rows<A>(terms(x + before, readable, shift, blocks(thread)), rows, row_size, sum),
               y + i * row_size);
       }
