@@ -192,17 +192,20 @@ TEST_CASE("sequence_sort, sequence_topk: many short sequences, long ones and str
       [&]<class T>(std::type_identity<T>) {
         Engine engine(8);
         // From batches of the shortest to those of all lengths up to the longest that is short, and beyond.
-        for (const std::int64_t longest : {1, 7, 8, 9, 16, 17, 24, 32, 40}) {
+        for (const std::int64_t longest : {1, 7, 8, 9, 16, 17, 24, 32, 40, 64, 65, 100, 129, 256, 300}) {
           INFO("up to ", longest, " rows");
-          std::vector<std::int64_t> lengths(150);
-          for (std::int64_t& length : lengths) length = random_number(engine, 0, longest);
+          std::vector<std::int64_t> lengths(longest > 40 ? 70 : 150);
+          // The longer ones stand together, so that many are taken at a time, and some with few others.
+          for (std::int64_t& length : lengths) length = random_number(engine, longest > 40 ? longest / 3 : 0, longest);
+          if (longest > 40) std::fill_n(lengths.begin() + 30, 5, 3);
           lengths.front() = longest;
           LoDTensor<T> x(LoD::from_lengths({lengths}), {});
           for (T& number : x.values()) {
             number = static_cast<T>(random_number(engine, std::is_unsigned_v<T> ? 0 : -60, 60));
             if constexpr (!std::integral<T>) {
               constexpr double strange[] = {-0., 0., infinity, -infinity, std::numeric_limits<double>::quiet_NaN()};
-              if (random_number(engine, 0, 99) == 0) number = static_cast<T>(strange[random_number(engine, 0, 4)]);
+              const bool is_strange = random_number(engine, 0, longest > 40 ? 1999 : 99) == 0;
+              if (is_strange) number = static_cast<T>(strange[random_number(engine, 0, 4)]);
             } else if (random_number(engine, 0, 9) == 0) {
               number =
                   random_number(engine, 0, 1) == 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();

@@ -46,6 +46,28 @@ bool sorts_everything() {
   return true;
 }
 
+/// Two ascending sequences of zeros and ones, with every number of ones in each of them.
+template <std::size_t size>
+bool merges_everything() {
+  for (std::size_t a = 0; a <= size; ++a) {
+    for (std::size_t b = 0; b <= size; ++b) {
+      std::uint64_t numbers[2 * size], lesser[2 * size];
+      for (std::size_t i = 0; i < size; ++i) {
+        numbers[i] = i < a ? 0 : 1;
+        numbers[size + i] = i < b ? 0 : 1;
+      }
+      std::copy_n(numbers, 2 * size, lesser);
+      lod::kernel::cpu::merge_ascending<false>(numbers, numbers + size, size, BitOrder());
+      lod::kernel::cpu::merge_ascending<true>(lesser, lesser + size, size, BitOrder());
+      for (std::size_t i = 0; i < 2 * size; ++i) {
+        if (numbers[i] != (i < a + b ? 0 : 1)) return false;
+      }
+      if (!std::equal(lesser, lesser + size, numbers)) return false;
+    }
+  }
+  return true;
+}
+
 template <class Number, std::size_t size>
 bool transposes() {
   typedef Number Row __attribute__((vector_size(size * sizeof(Number))));
@@ -83,6 +105,14 @@ TEST_CASE("sorting network: sorts all sequences of zeros and ones") {
     sorts = sorts && leaves_ones_behind(numbers);
   }
   CHECK(sorts);
+}
+
+TEST_CASE("merge_ascending: merges all sequences of zeros and ones") {
+  CHECK(merges_everything<1>());
+  CHECK(merges_everything<2>());
+  CHECK(merges_everything<8>());
+  CHECK(merges_everything<32>());
+  CHECK(merges_everything<128>());
 }
 
 TEST_CASE("transpose: row i becomes column i") {

@@ -30,11 +30,11 @@ template <class T>
 class LineWriter {
   static_assert(fills_lines<T>);
   static constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(T));
-  static constexpr std::int64_t stage = 32 * line;
+  static constexpr std::int64_t stage = 64 * line;
 
  public:
   /// Numbers that may be written at `place()`.
-  static constexpr std::int64_t room = 16 * line;
+  static constexpr std::int64_t room = 32 * line;
 
   /// The first number goes to *y; what is written is `output` or a part of it.
   LineWriter(const LargeOutput& output, T* y) noexcept : y_(y), past_caches_(output.past_caches()) {

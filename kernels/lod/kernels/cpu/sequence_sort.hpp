@@ -2,7 +2,8 @@
 /// @file
 /// Sorting the rows of sequences on the CPU.
 ///
-/// Short sequences go through a network of comparisons, many side by side (short_sort.hpp). Elsewhere, a row becomes an
+/// Sequences of up to some hundred rows go through a network of comparisons, many side by side (short_sort.hpp). Where
+/// few stand together, in longer ones, and where a key and a row do not fit a number of 64 bits, a row becomes an
 /// entry: an integer key that orders as the numbers do, and its place in the sequence. No two entries are equal, so
 /// every way to sort them gives the same: ranks are counted for some hundred rows, longer sequences are sorted by
 /// radix, and those that threads share are merged from sorted parts.

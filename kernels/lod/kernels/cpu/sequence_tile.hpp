@@ -10,6 +10,7 @@
 #include <lod/target.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,25 +21,31 @@ namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Sequences of more rows have no place in a tile.
-inline constexpr std::int64_t tile_rows = 32;
+inline constexpr std::int64_t tile_rows = 256;
+/// Those that are as long would make a tall tile of one that begins with a shorter one.
+inline constexpr std::int64_t low_tile_rows = 32;
 
 /// The sequences of a tile of vectors with so many lanes.
 template <std::int64_t lanes>
 class TileSequences {
  public:
-  /// Those from sequence `begin` on, before `end`, of at most `tile_rows` rows: up to the first that is longer, none
-  /// where that is the first of all, and as many as there are lanes.
+  /// Those from sequence `begin` on, before `end`, of at most `tile_rows` rows, or `low_tile_rows` where the first is
+  /// no longer: up to the first that is, none where that is the first of all, and as many as there are lanes.
   TileSequences(const Segments& sequences, std::int64_t begin, std::int64_t end) noexcept {
     const std::int64_t most = std::min(lanes, end - begin);
+    const bool low = most > 0 && sequences.length(begin) <= low_tile_rows;
+    const std::int64_t most_rows = low ? low_tile_rows : tile_rows;
     while (size_ < most) {
       const std::int64_t length = sequences.length(begin + size_);
-      if (length > tile_rows) break;
+      if (length > most_rows) break;
       starts_[size_] = rows_;
       lengths_[size_] = length;
       rows_ += length;
       longest_ = std::max(longest_, length);
       ++size_;
     }
+    // Lanes that are empty, and rows that are missing, take as long as others.
+    if (!low && 4 * rows_ < lanes * longest_) size_ = 0;
     for (std::int64_t k = size_; k < lanes; ++k) starts_[k] = lengths_[k] = 0;
   }
 
@@ -83,9 +90,8 @@ class SequenceTile {
 
   /// Of the sequences, the first of which begins at x. From there, `readable` numbers may be read.
   SequenceTile(const Sequences& sequences, const T* x, std::int64_t readable) noexcept
-      : rows_(sequences.longest() <= 8    ? 8
-              : sequences.longest() <= 16 ? 16
-                                          : tile_rows) {
+      : rows_(std::max(std::int64_t{8},
+                       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(sequences.longest()))))) {
     if constexpr (std::same_as<T, A>) {
       if (sequences.rows() + tile_rows <= readable) {
         load(sequences, x);
@@ -100,7 +106,7 @@ class SequenceTile {
     load(sequences, numbers);
   }
 
-  /// The height of the tile: 8, 16 or 32, and no less than the longest sequence has rows.
+  /// The height of the tile: a power of two from 8 on, no less than the longest sequence has rows.
   std::int64_t rows() const noexcept { return rows_; }
   /// Lane k of vector r is row r of sequence k, or anything where it has none.
   Row* data() noexcept { return numbers_; }

@@ -76,6 +76,23 @@ struct VectorOrder {
   static xsimd::batch<A> batch(const Row& row) noexcept { return __builtin_bit_cast(xsimd::batch<A>, row); }
 };
 
+/// Sorts `size` numbers, 32 or a greater power of two, of which there are the first `kept` in the end: 32 at a time by
+/// a network, which are then merged.
+template <std::size_t kept, class V, class Order>
+inline void sort_tall(V* numbers, std::size_t size, const Order& order) noexcept {
+  constexpr std::size_t step = 32;
+  for (std::size_t begin = 0; begin < size; begin += step) sort_by_network<step, kept>(numbers + begin, order);
+  for (std::size_t sorted = step; sorted < size; sorted *= 2) {
+    for (std::size_t begin = 0; begin < size; begin += 2 * sorted) {
+      if constexpr (kept < step) {
+        merge_ascending<true>(numbers + begin, numbers + begin + sorted, kept, order);
+      } else {
+        merge_ascending<false>(numbers + begin, numbers + begin + sorted, sorted, order);
+      }
+    }
+  }
+}
+
 /// Sorts the rows of each sequence of a tile, up or down; the first `kept` are there in the end. It refuses tiles with
 /// a NaN or a negative zero, and returns false, as numbers that are equal, but not the same, would not keep their
 /// order; where it is known that there are none, they need not be `looked_for`.
@@ -116,7 +133,7 @@ bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descen
       sort_by_network<16, kept>(rows, order);
       break;
     default:
-      sort_by_network<32, kept>(rows, order);
+      sort_tall<kept>(rows, static_cast<std::size_t>(tile.rows()), order);
   }
   const bool is_turned = descending || std::same_as<T, std::uint64_t>;
   for (std::int64_t row = 0; is_turned && row < std::min(tile.rows(), static_cast<std::int64_t>(kept)); ++row) {

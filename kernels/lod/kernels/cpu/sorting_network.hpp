@@ -79,5 +79,34 @@ inline void sort_by_network(V* numbers, const Order& order) noexcept {
                         std::make_index_sequence<SortingNetwork<size>::comparisons.size()>());
 }
 
+/// Sorts numbers that ascend and then descend, or that are so when their end is taken for what stands before their
+/// start: as two ascending halves are, of which each number has been compared with one of the other half. `size` is a
+/// power of two.
+template <class V, class Order>
+inline void sort_bitonic(V* numbers, std::size_t size, const Order& order) noexcept {
+  for (std::size_t distance = size / 2; distance > 0; distance /= 2) {
+    for (std::size_t begin = 0; begin < size; begin += 2 * distance) {
+      for (std::size_t i = begin; i < begin + distance; ++i) {
+        const V a = numbers[i], b = numbers[i + distance];
+        numbers[i] = order.lesser(a, b);
+        numbers[i + distance] = order.greater(a, b);
+      }
+    }
+  }
+}
+/// Merges numbers[0 .. size) and other[0 .. size), both ascending: the lesser half of them ascends from `numbers` on in
+/// the end, and the greater one from `other` on, unless it is `dropped`. `size` is a power of two.
+template <bool dropped, class V, class Order>
+inline void merge_ascending(V* numbers, V* other, std::size_t size, const Order& order) noexcept {
+  // The least of one against the greatest of the other.
+  for (std::size_t i = 0; i < size; ++i) {
+    const V a = numbers[i], b = other[size - 1 - i];
+    numbers[i] = order.lesser(a, b);
+    if constexpr (!dropped) other[size - 1 - i] = order.greater(a, b);
+  }
+  sort_bitonic(numbers, size, order);
+  if constexpr (!dropped) sort_bitonic(other, size, order);
+}
+
 }  // namespace kernel::cpu
 }  // namespace lod::inline LOD_TARGET
