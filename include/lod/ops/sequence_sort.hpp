@@ -118,7 +118,7 @@ void sort_grad_into(const E& executor, const View& dy, const Index& index, const
 /// of size 1. Where `index` is given, it becomes what `sequence_argsort` gives.
 ///
 /// The outputs must not overlap x. Time: a radix sort for long sequences, which several threads share; those of up to
-/// 32 rows are sorted many at a time. Throws InvalidLoD where x has no level, OutOfRange for the level, ShapeMismatch
+/// 256 rows are sorted many at a time. Throws InvalidLoD where x has no level, OutOfRange for the level, ShapeMismatch
 /// for another row size.
 template <Executor E, LoDTensorLike X, class Y, class Index>
 void sequence_sort_into(const E& executor, const X& x, const SortOptions& options, Y&& y, Index&& index) {

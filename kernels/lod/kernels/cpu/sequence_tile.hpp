@@ -22,7 +22,7 @@ namespace kernel::cpu {
 
 /// Sequences of more rows have no place in a tile.
 inline constexpr std::int64_t tile_rows = 256;
-/// Those that are as long would make a tall tile of one that begins with a shorter one.
+/// A tile that begins with a sequence of so many rows, or fewer, takes no longer ones: it would become tall for them.
 inline constexpr std::int64_t low_tile_rows = 32;
 
 /// The sequences of a tile of vectors with so many lanes.
@@ -30,7 +30,8 @@ template <std::int64_t lanes>
 class TileSequences {
  public:
   /// Those from sequence `begin` on, before `end`, of at most `tile_rows` rows, or `low_tile_rows` where the first is
-  /// no longer: up to the first that is, none where that is the first of all, and as many as there are lanes.
+  /// no longer: up to the first that is, and as many as there are lanes. None where the first of all is too long, or
+  /// longer than `low_tile_rows` with so few beside it that each is better taken alone.
   TileSequences(const Segments& sequences, std::int64_t begin, std::int64_t end) noexcept {
     const std::int64_t most = std::min(lanes, end - begin);
     const bool low = most > 0 && sequences.length(begin) <= low_tile_rows;

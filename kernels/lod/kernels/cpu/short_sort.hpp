@@ -15,6 +15,7 @@
 #include <lod/target.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -81,6 +82,7 @@ struct VectorOrder {
 template <std::size_t kept, class V, class Order>
 inline void sort_tall(V* numbers, std::size_t size, const Order& order) noexcept {
   constexpr std::size_t step = 32;
+  static_assert(std::has_single_bit(kept));
   for (std::size_t begin = 0; begin < size; begin += step) sort_by_network<step, kept>(numbers + begin, order);
   for (std::size_t sorted = step; sorted < size; sorted *= 2) {
     for (std::size_t begin = 0; begin < size; begin += 2 * sorted) {
