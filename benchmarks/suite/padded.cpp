@@ -3,12 +3,21 @@
 
 #include <lod/lod.hpp>
 
-#include <xtensor/xmath.hpp>
-#include <xtensor/xnoalias.hpp>
-#include <xtensor/xreducer.hpp>
-#include <xtensor/xtensor.hpp>
-#include <xtensor/xtensor_config.hpp>
-#include <xtensor/xview.hpp>
+#if __has_include(<xtensor/containers/xtensor.hpp>)  // from 0.26 on
+#  include <xtensor/containers/xtensor.hpp>
+#  include <xtensor/core/xmath.hpp>
+#  include <xtensor/core/xnoalias.hpp>
+#  include <xtensor/core/xtensor_config.hpp>
+#  include <xtensor/reducers/xreducer.hpp>
+#  include <xtensor/views/xview.hpp>
+#else
+#  include <xtensor/xmath.hpp>
+#  include <xtensor/xnoalias.hpp>
+#  include <xtensor/xreducer.hpp>
+#  include <xtensor/xtensor.hpp>
+#  include <xtensor/xtensor_config.hpp>
+#  include <xtensor/xview.hpp>
+#endif
 
 #include <limits>
 

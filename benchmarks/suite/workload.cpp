@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload.hpp"
 
-#include <xtensor/xadapt.hpp>
-#include <xtensor/xnpy.hpp>
+#if __has_include(<xtensor/containers/xadapt.hpp>)  // from 0.26 on
+#  include <xtensor/containers/xadapt.hpp>
+#  include <xtensor/io/xnpy.hpp>
+#else
+#  include <xtensor/xadapt.hpp>
+#  include <xtensor/xnpy.hpp>
+#endif
 
 #include <array>
 #include <charconv>

@@ -300,7 +300,7 @@ void update(const E& executor, const Rule& rule, Sparse mode,
   } else {
     check(names[0], gradient.view().rows(), gradient.view().row_shape());
   }
-  std::size_t name = 0;
+  [[maybe_unused]] std::size_t name = 0;  // without states
   (check(names[++name], states.rows(), states.row_shape()), ...);
 
   const std::array<S*, sizeof...(States)> pointers = {states.data()...};
