@@ -4,6 +4,7 @@
 /// languages, measures the roofs, the contenders of this process, the roofs again. `tools/bench` is what people use.
 #include "roofs.hpp"
 #include "workload.hpp"
+#include <lod/executor.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/version.hpp>
 
@@ -21,7 +22,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -38,7 +38,7 @@ constexpr const char* usage =
 
 struct Arguments {
   bool list = false, roofs = false, long_form = false;
-  int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  int threads = lod::CpuExecutor().threads();
   std::string workload, inputs, out;
 };
 

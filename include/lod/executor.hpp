@@ -7,6 +7,7 @@
 #include <lod/buffer.hpp>
 #include <lod/device.hpp>
 #include <lod/error.hpp>
+#include <lod/processors.hpp>
 #include <lod/reference.hpp>
 
 #include <concepts>
@@ -15,7 +16,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -225,10 +225,10 @@ class CpuExecutor {
   /// The memory that its tensors are in.
   using device = Cpu;
 
-  /// As many threads as std::thread::hardware_concurrency() says that the machine has.
-  CpuExecutor()
-      : CpuExecutor(
-            static_cast<int>(std::thread::hardware_concurrency() > 0 ? std::thread::hardware_concurrency() : 1)) {}
+  /// As many threads as there are processors that the process may use: those that the calling thread is bound to (by
+  /// taskset, a cpuset, a cluster's scheduler; not by OMP_PROC_BIND), and no more than the whole ones among the quota
+  /// of its control group (version 2), which containers are limited by. The quota is read once.
+  CpuExecutor() : CpuExecutor(detail::usable_processors()) {}
   /// Throws OutOfRange for fewer than one thread. Results and scratch memory come from `resource`.
   explicit CpuExecutor(int threads, std::pmr::memory_resource* resource = Cpu::default_resource())
       : threads_(threads), resource_(resource) {
@@ -256,9 +256,9 @@ class CpuExecutor {
   detail::Reference<detail::SharedWorkspace> shared_;
 };
 
-/// The executor of operations that are called without one, shared by the program: all threads of the machine, memory
-/// from the resource that is the default one when it is first asked for, which must outlive all later calls. There is
-/// none for GPUs, which always take one with a stream.
+/// The executor of operations that are called without one, shared by the program: as many threads as `CpuExecutor()`
+/// has, memory from the resource that is the default one when it is first asked for, which must outlive all later
+/// calls. There is none for GPUs, which always take one with a stream.
 template <class Device>
 const auto& default_executor() {
   static_assert(std::same_as<Device, Cpu>, "tensors on this device always take an executor as the first argument");

@@ -4,6 +4,8 @@
 /// New memory that is about to be filled from a file.
 #pragma once
 
+#include <lod/processors.hpp>
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -26,7 +28,7 @@ class PopulatedMemory {
   explicit PopulatedMemory([[maybe_unused]] std::span<std::byte> block) {
 #ifdef MADV_POPULATE_WRITE
     constexpr std::size_t large = std::size_t{16} << 20;
-    if (block.size() < large || std::thread::hardware_concurrency() < 2) return;
+    if (block.size() < large || usable_processors() < 2) return;
     try {
       thread_ = std::thread([this, block] { populate(block); });
     } catch (const std::system_error&) {

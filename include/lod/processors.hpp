@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup core
+/// How many processors a process may use, which is fewer than the machine has where a job of a cluster or a container
+/// is given some of them.
+#pragma once
+
+#include <unistd.h>
+#ifdef __linux__
+#  include <sched.h>
+#endif
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <limits>
+#include <string>
+
+namespace lod::detail {
+
+#ifdef __linux__
+/// The runtime's omp_get_num_procs, null in a program without OpenMP. Not by <omp.h>: a program's files have the same
+/// answer, those that are compiled without OpenMP too.
+extern "C" [[gnu::weak]] int lod_omp_get_num_procs() __asm__("omp_get_num_procs");
+#endif
+
+/// The processors that the calling thread is bound to: by taskset, by a cpuset, by a cluster's scheduler.
+inline int processors_bound_to() {
+#ifdef __linux__
+  // OpenMP itself may have bound this thread to fewer (OMP_PROC_BIND); its runtime knows how many there were before.
+  if (lod_omp_get_num_procs) return std::max(1, lod_omp_get_num_procs());
+  cpu_set_t processors;
+  if (sched_getaffinity(0, sizeof processors, &processors) == 0) return CPU_COUNT(&processors);
+#endif
+  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+/// The beginning of a file, empty where it cannot be read.
+inline std::string beginning_of(const std::string& path) {
+  std::string text;
+  if (std::FILE* const file = std::fopen(path.c_str(), "re")) {
+    char bytes[4096];
+    text.assign(bytes, std::fread(bytes, 1, sizeof bytes, file));
+    std::fclose(file);
+  }
+  return text;
+}
+
+/// How many processors' time the process's control group (version 2) and those around it let it have: the least of
+/// their quotas in whole processors, 1 where that is less; the greatest int without a quota. `root` stands before /proc
+/// and /sys.
+inline int processors_by_quota(const std::string& root = {}) {
+  constexpr int unlimited = std::numeric_limits<int>::max();
+  int least = unlimited;
+  const std::string key = "\n0::";
+  std::string groups = "\n";
+  groups += beginning_of(root + "/proc/self/cgroup");
+  std::size_t begin = groups.find(key);
+  if (begin == std::string::npos) return unlimited;
+  begin += key.size();
+  std::string group = groups.substr(begin, groups.find('\n', begin) - begin);
+  // In a container the group may be named as the machine sees it: what is not found under that name is at the top.
+  for (std::size_t end = group.size(); end != std::string::npos; end = group.rfind('/')) {
+    group.resize(end);
+    const std::string limit = beginning_of(root + "/sys/fs/cgroup" + group + "/cpu.max");
+    // Microseconds of processors' time in so many microseconds; "max" in place of the first is no limit.
+    long long quota = 0, period = 0;
+    if (std::sscanf(limit.c_str(), "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0) {
+      least = static_cast<int>(std::clamp<long long>(quota / period, 1, least));
+    }
+  }
+  return least;
+}
+
+/// How many processors this process may use: more threads than that would wait for each other. At least 1.
+inline int usable_processors() {
+  static const int quota = processors_by_quota();
+  return std::min(quota, processors_bound_to());
+}
+
+}  // namespace lod::detail
