@@ -187,8 +187,8 @@ TEST_CASE("sequence_sort, sequence_topk: sequences of every length up to those s
 
 TEST_CASE("sequence_sort, sequence_topk: many short sequences, long ones and strange numbers between them") {
   for_each_type(
-      Types<bool, std::int8_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t, lod::float16, lod::bfloat16,
-            float, double>(),
+      Types<bool, std::int8_t, std::int32_t, std::uint32_t, std::int64_t, unsigned long, unsigned long long,
+            lod::float16, lod::bfloat16, float, double>(),
       [&]<class T>(std::type_identity<T>) {
         Engine engine(8);
         // From batches of the shortest to those of all lengths up to the longest that is short, and beyond.

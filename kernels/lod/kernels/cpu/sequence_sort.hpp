@@ -3,10 +3,11 @@
 /// Sorting the rows of sequences on the CPU.
 ///
 /// Sequences of up to some hundred rows go through a network of comparisons, many side by side (short_sort.hpp). Where
-/// few stand together, in longer ones, and where a key and a row do not fit a number of 64 bits, a row becomes an
-/// entry: an integer key that orders as the numbers do, and its place in the sequence. No two entries are equal, so
-/// every way to sort them gives the same: ranks are counted for some hundred rows, longer sequences are sorted by
-/// radix, and those that threads share are merged from sorted parts.
+/// few stand together, in longer ones, where numbers that are equal can differ in their bits, and where an index is
+/// asked for and a key and a row do not fit 64 bits, a row becomes an entry: an integer key that orders as the numbers
+/// do, and its place in the sequence. No two entries are equal, so every way to sort them gives the same: ranks are
+/// counted for few rows, longer sequences are sorted by radix, and those that threads share are merged from sorted
+/// parts.
 #pragma once
 
 #include <lod/kernels/cpu/large_output.hpp>
@@ -255,7 +256,9 @@ struct SequenceSort<InlineCpu> {
   static void sort(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
                    std::int64_t* index) {
     const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
-    const std::int64_t step = std::min(sequences.max_rows, cpu::longest_alone(executor, sequences, row_bytes, grain));
+    // A tile that cannot be sorted as one leaves its sequences to a thread, however short a piece of the work is.
+    const std::int64_t step = std::min(
+        sequences.max_rows, std::max(cpu::tile_rows, cpu::longest_alone(executor, sequences, row_bytes, grain)));
     const cpu::ThreadScratch<Entry> scratch(executor, 2 * step);
     cpu::LongSequences long_ones(executor, sequences, step);
     const cpu::LargeOutput output(sequences.rows() * static_cast<std::int64_t>(index ? sizeof(*index) : sizeof(T)));

@@ -68,7 +68,7 @@ template <class A>
 struct CompilerVector;
 template <>
 struct CompilerVector<float> {
-  typedef float type __attribute__((vector_size(sizeof(xsimd::batch<float>))));
+  using type = HalfVector::Floats;
 };
 template <>
 struct CompilerVector<double> {
@@ -76,7 +76,7 @@ struct CompilerVector<double> {
 };
 template <>
 struct CompilerVector<std::int64_t> {
-  typedef std::int64_t type __attribute__((vector_size(sizeof(xsimd::batch<std::int64_t>))));
+  using type = Int64Vector;
 };
 
 /// A tile of numbers in which T is computed.
@@ -101,6 +101,7 @@ class SequenceTile {
     }
     // In another type, or followed by numbers that are not there to be read.
     A numbers[static_cast<std::size_t>(width * tile_rows + tile_rows)];
+    // No more can they be; so the compiler need not warn.
     const std::int64_t rows = std::min(sequences.rows(), width * tile_rows);
     convert(x, rows, numbers);
     fill(numbers + rows, tile_rows, A{});

@@ -394,7 +394,7 @@ inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const 
   while (i + short_sequences <= end) {
     const std::int64_t stop = std::min(i + NonemptySequences::most, end);
     if constexpr (requires { some.pool_nonempty(i, stop, one); }) {
-      if (some.nearly_all_empty(i, stop)) {
+      if (some.looks_nearly_empty(i, stop)) {
         some.pool_nonempty(i, stop, one);
         i = stop;
         continue;
@@ -418,7 +418,7 @@ class PooledShortSequences {
   unsigned operator()(std::int64_t i) const noexcept { return pool_(sequences_, i, y_ + i); }
 
   /// Whether that looks to be worth it for sequences [begin, end).
-  bool nearly_all_empty(std::int64_t begin, std::int64_t end) const noexcept {
+  bool looks_nearly_empty(std::int64_t begin, std::int64_t end) const noexcept {
     const std::int64_t* const offsets = sequences_.offsets();
     return offsets[end] - offsets[begin] <= 8 * (end - begin) && sequences_.nearly_all_empty(begin);
   }

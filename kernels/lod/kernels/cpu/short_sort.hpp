@@ -103,13 +103,15 @@ bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descen
   using A = Accumulator<T>;
   using V = Vector<T>;
   using Row = typename SequenceTile<T>::Row;
+  // Its numbers are computed with as signed ones.
+  constexpr bool is_wide_unsigned = std::unsigned_integral<T> && sizeof(T) == sizeof(A);
   // `turn` makes an ascending key of a number, and a number of a key; `last` is the number behind all others.
   V turn, last;
   if constexpr (std::floating_point<A>) {
     turn = V(descending ? -A{} : A{});
     last = V(descending ? -std::numeric_limits<A>::infinity() : std::numeric_limits<A>::infinity());
   } else {
-    const A sign = std::same_as<T, std::uint64_t> ? std::numeric_limits<A>::min() : A{};
+    const A sign = is_wide_unsigned ? std::numeric_limits<A>::min() : A{};
     turn = V((descending ? ~A{} : A{}) ^ sign);
     last = turn ^ V(std::numeric_limits<A>::max());
   }
@@ -137,7 +139,7 @@ bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descen
     default:
       sort_tall<kept>(rows, static_cast<std::size_t>(tile.rows()), order);
   }
-  const bool is_turned = descending || std::same_as<T, std::uint64_t>;
+  const bool is_turned = descending || is_wide_unsigned;
   for (std::int64_t row = 0; is_turned && row < std::min(tile.rows(), static_cast<std::int64_t>(kept)); ++row) {
     rows[row] = __builtin_bit_cast(Row, __builtin_bit_cast(V, rows[row]) ^ turn);
   }
@@ -174,10 +176,10 @@ std::int64_t sort_tiles(const T* x, const Segments& sequences, std::int64_t i, s
   }
 }
 
-/// What stands for a row of a tile whose key has 32 bits: a double of at least 1 and less than 2, whose first bits are
-/// those of the key and whose last ones say which row it is. All processors have the less of two doubles, and these
-/// order as their bits do.
-struct TileEntry {
+/// How a double stands for a row of a tile whose key has 32 bits: it is between 1 and 2, has the key above
+/// `place_bits`, and below it says which row it is. All processors have the less of two doubles, and these order as
+/// their bits do.
+struct TileEntryLayout {
   static constexpr int place_bits = 16;
   /// The bits of the entry with the key 0 and the place 0.
   static constexpr std::int64_t zero = (std::int64_t{0x3FF} << 52) + (std::int64_t{1} << (31 + place_bits));
@@ -204,9 +206,9 @@ inline void make_entries(const T* x, std::int64_t count, std::int64_t readable, 
   alignas(64) static constexpr std::int64_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
   Bits zeros;
   std::memcpy(&zeros, numbers, sizeof zeros);
-  zeros += TileEntry::zero;
+  zeros += TileEntryLayout::zero;
   const auto write = [&](const Bits& keys, std::int64_t k) __attribute__((always_inline)) {
-    const Bits some = (keys << TileEntry::place_bits) + zeros + k;
+    const Bits some = (keys << TileEntryLayout::place_bits) + zeros + k;
     std::memcpy(entries + k, &some, sizeof some);
   };
   for (std::int64_t k = 0; k < count; k += lanes<T>) {
@@ -247,7 +249,7 @@ std::int64_t sort_tiles_of_entries(const T* x, const Segments& sequences, std::i
   static_assert(has_narrow_key<T>);
   using Tile = SequenceTile<double>;
   constexpr std::int64_t most = lanes<double> * tile_rows, room = most + 2 * tile_rows;
-  static_assert(most <= std::int64_t{1} << TileEntry::place_bits);
+  static_assert(most <= std::int64_t{1} << TileEntryLayout::place_bits);
   alignas(64) double entries[static_cast<std::size_t>(room)], sorted[static_cast<std::size_t>(room)];
   LineWriter<T> values(output, y);
   LineWriter<std::int64_t> places(output, index);
@@ -265,7 +267,7 @@ std::int64_t sort_tiles_of_entries(const T* x, const Segments& sequences, std::i
     Tile tile(some, entries, room);
     sort_tile<kept, false>(some, false, tile);
     tile.write(some, kept, writer, [count](std::int64_t length) { return std::min(length, count); });
-    const auto row = [&](std::int64_t k) { return first + TileEntry::place(sorted[k]); };
+    const auto row = [&](std::int64_t k) { return first + TileEntryLayout::place(sorted[k]); };
     if (index) append(places, writer.at - sorted, row);
     if (y) append(values, writer.at - sorted, [&](std::int64_t k) { return x[row(k)]; });
     i += some.size();
