@@ -317,8 +317,10 @@ class NpzFile {
   /// What is known of a variable without its values: whether it is a tensor or row-sparse, its element type, shape and
   /// number of levels. Throws OutOfRange where there is none of this name, ParseError.
   VarDesc describe(std::string_view name) const {
-    const auto& [found, members] = variable(name);
-    return detail::read_at(path_, [&, &found = found, &members = members] {
+    const auto& entry = variable(name);
+    const std::string& found = entry.first;
+    const Members& members = entry.second;
+    return detail::read_at(path_, [&] {
       detail::ZipMember member(archive_.get(), members.values, found, max_bytes_);
       const detail::NpyHeader header = detail::read_npy_header(member);
       TensorDesc tensor{header.data_type, {header.shape.begin(), header.shape.end()}};
@@ -338,13 +340,15 @@ class NpzFile {
   /// type of integers.
   template <class X>
   X load(std::string_view name) const {
-    const auto& [found, members] = variable(name);
+    const auto& entry = variable(name);
+    const std::string& found = entry.first;
+    [[maybe_unused]] const Members& members = entry.second;
     if constexpr (std::is_same_v<X, AnyLoDTensor>) {
       check_kind(found, members, false);
-      return detail::read_at(path_, [&, &found = found, &members = members] { return tensor(found, members); });
+      return detail::read_at(path_, [&] { return tensor(found, members); });
     } else if constexpr (std::is_same_v<X, AnySelectedRows>) {
       check_kind(found, members, true);
-      return detail::read_at(path_, [&, &found = found, &members = members] { return selected_rows(found, members); });
+      return detail::read_at(path_, [&] { return selected_rows(found, members); });
     } else if constexpr (requires { typename X::element_type; }) {
       auto any = load<AnyLoDTensor>(name);
       check_elements<typename X::element_type>(found, any.data_type());

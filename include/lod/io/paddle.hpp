@@ -168,8 +168,9 @@ inline std::vector<Stream> streams_of(const Parameters& values, const std::vecto
     streams.push_back(stream_of(x.data_type(), x.lod().view(), shape, x.bytes(), Layout::CURRENT));
   }
   if (streams.size() < values.size()) {
-    for (const auto& [name, value] : values) {
-      const auto is_it = [&name = name](const Parameter& parameter) { return parameter.name == name; };
+    for (const auto& value : values) {
+      const std::string& name = value.first;
+      const auto is_it = [&](const Parameter& parameter) { return parameter.name == name; };
       if (std::none_of(parameters.begin(), parameters.end(), is_it)) {
         throw std::invalid_argument(text({"'", name, "' has a value, but is none of the parameters"}));
       }
