@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DLIST=<cmake/operations.cmake> [-DTABLE=<the program print_type_table>] -P every_operation.cmake
 # Every operation has a tag, every tag an operation, and the table of types a row for each; every operation that gives a
-# tensor has a twin on descriptions, but for gradients (see <lod/infer.hpp>), and an `_into` form, which occurs in a test
-# case that says in its name that a second call allocates nothing. Those that there are for GPUs are called by the
-# programs that link the compiled libraries for every type of elements. Options, results and what else users name stand
-# where the flags of a file are no part of names (see <lod/target.hpp>).
+# tensor has a twin on descriptions, but for gradients (see <lod/infer.hpp>), and an `_into` form, which occurs in a
+# test case that says in its name that a second call allocates nothing. Those that there are for GPUs are called by the
+# programs that link the compiled libraries for every type of elements, and by cases with random batches, whose results
+# on a GPU are compared with those of the CPU; their gradients by cases that hold them to differences. Options, results
+# and what else users name stand where the flags of a file are no part of names (see <lod/target.hpp>).
 cmake_minimum_required(VERSION 3.25)
 include("${LIST}")
 set(give_no_tensor sgd momentum adagrad rmsprop adam ftrl scatter for_each_sequence)
@@ -75,5 +76,24 @@ endforeach()
 foreach(tag IN LISTS tags)
   if(NOT headers MATCHES "\nstruct ${tag} : [^\n]*OnCpu" AND NOT calls MATCHES "lod::${tag}[<(]")
     message(SEND_ERROR "tests/support/every_operation.hpp does not call lod::${tag}")
+  endif()
+endforeach()
+
+set(random_calls)
+file(GLOB test_files "${CMAKE_CURRENT_LIST_DIR}/cuda/random_*.cpp")
+foreach(test_file IN LISTS test_files)
+  file(READ "${test_file}" text)
+  string(APPEND random_calls "${text}")
+endforeach()
+file(READ "${CMAKE_CURRENT_LIST_DIR}/cuda/gradients.cpp" gradients)
+foreach(tag IN LISTS tags)
+  if(headers MATCHES "\nstruct ${tag} : [^\n]*OnCpu")
+    continue()
+  endif()
+  if(NOT random_calls MATCHES "lod::${tag}(_into)?[<(]")
+    message(SEND_ERROR "no file tests/cuda/random_*.cpp calls lod::${tag} on random batches")
+  endif()
+  if(tag MATCHES "_grad$" AND NOT gradients MATCHES "lod::${tag}[<(]")
+    message(SEND_ERROR "tests/cuda/gradients.cpp does not hold lod::${tag} to differences")
   endif()
 endforeach()

@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,13 +44,13 @@ class CountingCudaResource final : public lod::CudaMemoryResource {
   lod::CudaMemoryResource* resource_ = lod::default_cuda_resource(0);
 };
 
-/// f(call) calls an operation with the executor, the arguments and the results of a DeviceCall.
-template <class F>
-void check_on_gpu(const std::string& name, const F& f) {
+/// The check of a call that is given for both executors. It is compiled once, and not for each of the calls.
+inline void check_on_gpu(const std::string& name, const std::function<void(DeviceCall<ThrustExecutor>&)>& f_on_cpu,
+                         const std::function<void(DeviceCall<lod::CudaExecutor>&)>& f) {
   CAPTURE(name);
   const ThrustExecutor on_cpu;
   DeviceCall<ThrustExecutor> there(on_cpu);
-  there.make(f);
+  there.make(f_on_cpu);
   const std::vector<Result> expected = there.results();
 
   CountingCudaResource resource;
@@ -90,6 +91,13 @@ void check_on_gpu(const std::string& name, const F& f) {
   }
   CHECK(cudaGraphExecDestroy(executable) == cudaSuccess);
   CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+}
+
+/// f(call) calls an operation with the executor, the arguments and the results of a DeviceCall.
+template <class F>
+void check_on_gpu(const std::string& name, const F& f) {
+  check_on_gpu(name, std::function<void(DeviceCall<ThrustExecutor>&)>(std::cref(f)),
+               std::function<void(DeviceCall<lod::CudaExecutor>&)>(std::cref(f)));
 }
 
 }  // namespace lod_test

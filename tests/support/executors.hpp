@@ -3,6 +3,7 @@
 /// The executors that every case runs on.
 #pragma once
 
+#include "support/grain.hpp"
 #include "support/same_bits.hpp"
 #include <lod/lod.hpp>
 
@@ -12,16 +13,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdint>
 #include <iterator>
 #include <vector>
 
 namespace lod_test {
-
-/// A sequence of more elements is shared by threads.
-inline constexpr std::int64_t grain = lod::kernel::grain;
-/// Under tools that make all slow, small inputs are shared by threads too.
-inline constexpr bool slow = grain < 65536;
 
 /// The numbers of threads that cases are run with; where all is slow, that which shares most.
 inline const std::vector<int> thread_counts = slow ? std::vector{7} : std::vector{1, 2, 7};

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Numeric gradients: the judge of every `_grad`.
+/// Numeric gradients: the judge of every `_grad`, whatever executor works it out.
 #pragma once
 
-#include "support/executors.hpp"
+#include "support/grain.hpp"
 #include <lod/lod_tensor.hpp>
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <random>
 
 namespace lod_test {
 
 /// Checks `grad(dy)`, the gradient of y = f(x) for x, against central differences of sum(dy * f(x)) in double, for a
-/// random dy. f takes a tensor and gives one; x is moved and put back. Where all is slow, against differences for every
-/// seventh element.
+/// random dy. f takes a tensor and gives one; x is moved and put back. Against differences for every `stride`th
+/// element, where all is slow for every seventh.
 template <class F, class Grad>
-void check_gradient(std::mt19937_64& random, lod::LoDTensor<double>& x, const F& f, const Grad& grad) {
+void check_gradient(std::mt19937_64& random, lod::LoDTensor<double>& x, const F& f, const Grad& grad,
+                    std::size_t stride = slow ? 7 : 1) {
   constexpr double step = 1e-5;
   lod::LoDTensor<double> dy = f(x);
   std::normal_distribution<double> number;
@@ -31,7 +33,6 @@ void check_gradient(std::mt19937_64& random, lod::LoDTensor<double>& x, const F&
     for (std::size_t i = 0; i < y.values().size(); ++i) sum += y.values()[i] * dy.values()[i];
     return sum;
   };
-  constexpr std::size_t stride = slow ? 7 : 1;
   for (std::size_t i = random() % stride; i < x.values().size(); i += stride) {
     const double at = x.values()[i];
     x.values()[i] = at + step;
