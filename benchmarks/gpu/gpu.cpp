@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Times operations on a GPU, beside what CUB and Thrust do, against a copy of as many bytes on the same GPU in the
-/// same run:
-///   benchmark_gpu [mebibytes of values (256)]
+/// Times operations on a GPU, beside what CUB, Thrust and atomic additions do, against a copy of as many bytes on the
+/// same GPU in the same run:
+///   benchmark_gpu [mebibytes of values (256)] [--output FOLDER] [--quick]
 /// Prints a table in Markdown. What a call takes is the median of several rounds of calls, timed by events of the GPU;
-/// its bytes are those that it must read and write at least, each once.
+/// its bytes are those that it must read and write at least, each once. Into the folder it writes results.json, in the
+/// form that tools/bench has for CPUs, and the offsets and ids, for peers that are programs of their own: they make the
+/// same numbers as `numbers` does, and find there what came of ours. --quick makes one call a round, which says that
+/// all of it works.
 #include "peers.hpp"
 #include "suite/distributions.hpp"
 #include <lod/cuda.hpp>
@@ -13,11 +16,19 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <numeric>
 #include <span>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,50 +44,184 @@ using lod::SelectedRows;
 template <class T>
 using Tensor = LoDTensor<T, Cuda>;
 
+/// The default memory of a GPU, and how often it was asked.
+class CountingResource final : public lod::CudaMemoryResource {
+ public:
+  void* allocate(std::size_t bytes, std::size_t boundary, cudaStream_t stream) override {
+    ++allocations;
+    return resource_->allocate(bytes, boundary, stream);
+  }
+  void deallocate(void* memory, std::size_t bytes, std::size_t boundary, cudaStream_t stream) noexcept override {
+    resource_->deallocate(memory, bytes, boundary, stream);
+  }
+  std::int64_t allocations = 0;
+
+ private:
+  lod::CudaMemoryResource* resource_ = lod::default_cuda_resource(0);
+};
+
+/// What is timed, and on what.
+struct Workload {
+  std::string op = {};
+  std::string variant = {};
+  std::string data = {};  ///< the lengths, or the distribution of ids
+  std::int64_t row_size = 1;
+  std::int64_t rows = 0;
+  std::int64_t sequences = 0;
+  std::int64_t bytes = 0;
+  std::string offsets = {};  ///< files of the output's folder; none where they are not written
+  std::string ids = {};
+  std::int64_t height = 0;  ///< of the table that is looked up or updated
+  std::int64_t length = 0;  ///< of padded sequences
+  bool in_place = false;    ///< a call changes what it is given, so that the next one gives something else
+
+  std::string id() const {
+    std::string text = op;
+    for (const std::string& part : {variant, data, std::to_string(row_size)}) text += part.empty() ? "" : "/" + part;
+    return text;
+  }
+};
+
+/// What another does for the same result.
+struct Peer {
+  const char* by = "";
+  std::function<void()> call = [] {};
+};
+
+/// A result on the CPU: what others compare theirs with.
+class Summary {
+ public:
+  explicit Summary(std::span<const float> values) {
+    for (const float value : values) {
+      checksum += static_cast<double>(value);
+      magnitude += std::fabs(static_cast<double>(value));
+    }
+    const std::size_t size = values.size(), count = std::min<std::size_t>(size, 64);
+    for (std::size_t i = 0; i < count; ++i) sample.push_back(values[count > 1 ? i * (size - 1) / (count - 1) : 0]);
+  }
+  double checksum = 0;
+  double magnitude = 0;
+  std::vector<float> sample;  ///< spread over the whole, the first and the last among them
+};
+
 class Table {
  public:
-  explicit Table(const lod::CudaExecutor& executor) : executor_(executor) {
-    std::printf("| workload | ms | GB/s | of the copy | beside | its ms | ratio |\n|---|---|---|---|---|---|---|\n");
+  Table(const lod::CudaExecutor& executor, const CountingResource& resource, std::string folder, bool quick)
+      : executor_(executor), resource_(resource), folder_(std::move(folder)), quick_(quick) {
+    std::printf(
+        "| workload | ms | GB/s | of the copy | allocations, waits, launches | beside | its ms | ratio |\n"
+        "|---|---|---|---|---|---|---|---|\n");
   }
 
   /// The copy that others are compared with.
   void roof(std::int64_t bytes) {
     const lod::kernel::Scratch<lod::CudaExecutor, char> from(executor_, bytes), to(executor_, bytes);
-    const double time = milliseconds([&] { executor_.resource()->copy(to.data(), from.data(), std::size_t(bytes)); });
-    roof_ = speed(2 * bytes, time);
-    std::printf("| copy of %.0f MiB | %.3f | %.0f | 100%% | | | |\n", static_cast<double>(bytes) / (1 << 20), time,
-                roof_);
+    const double time =
+        median(milliseconds([&] { executor_.resource()->copy(to.data(), from.data(), std::size_t(bytes)); }));
+    roofs_.push_back(speed(2 * bytes, time));
+    std::printf("| copy of %.0f MiB | %.3f | %.0f | 100%% | | | | |\n", static_cast<double>(bytes) / (1 << 20), time,
+                roofs_.back());
   }
-  template <class Call>
-  void row(const std::string& name, std::int64_t bytes, const Call& call) {
-    row(name, bytes, call, "", [] {});
+
+  /// The name of the file with these numbers, which others read; none where there is no folder.
+  std::string file(const std::string& name, std::span<const std::int64_t> numbers) const {
+    if (folder_.empty()) return "";
+    std::ofstream out(folder_ + "/" + name, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(numbers.data()), static_cast<std::streamsize>(numbers.size_bytes()));
+    if (!out) throw std::runtime_error(folder_ + "/" + name + " could not be written");
+    return name;
   }
-  /// The same with a peer.
-  template <class Call, class Peer>
-  void row(const std::string& name, std::int64_t bytes, const Call& call, const char* peer_name, const Peer& peer) {
-    const double time = milliseconds(call), reached = speed(bytes, time);
-    std::printf("| %s | %.3f | %.0f | %.0f%% |", name.c_str(), time, reached, 100 * reached / roof_);
-    if (*peer_name) {
-      const double other = milliseconds(peer);
-      std::printf(" %s | %.3f | %.2f |\n", peer_name, other, other / time);
+
+  /// `result` brings what a call has given to the CPU. Others compare theirs with that of the first call.
+  void row(const Workload& work, const std::function<void()>& call, const std::function<LoDTensor<float>()>& result,
+           const Peer& peer = {}) {
+    std::ostringstream json;
+    json.precision(17);
+    call();
+    const LoDTensor<float> first = result();
+    const std::vector<double> times = milliseconds(call);
+    const Cost cost = cost_of(call);
+    const double time = median(times), reached = speed(work.bytes, time);
+    std::printf("| %s | %.4f | %.0f | %.0f%% | %lld, %lld, %lld |", work.id().c_str(), time, reached,
+                100 * reached / roofs_.back(), static_cast<long long>(cost.allocations),
+                static_cast<long long>(cost.synchronisations), static_cast<long long>(cost.launches));
+    json << "{\"workload\":{\"id\":\"" << work.id() << "\",\"op\":\"" << work.op << "\",\"variant\":\"" << work.variant
+         << "\",\"lengths\":\"" << work.data << "\",\"row_size\":" << work.row_size
+         << ",\"dtype\":\"float32\",\"rows\":" << work.rows << ",\"sequences\":" << work.sequences
+         << ",\"bytes\":" << work.bytes << ",\"roof\":\"copy\""
+         << ",\"offsets\":\"" << work.offsets << "\",\"ids\":\"" << work.ids << "\",\"height\":" << work.height
+         << ",\"length\":" << work.length << "},\"results\":[{\"by\":\"lodtensor\",\"seconds\":";
+    seconds(json, times);
+    json << ",\"allocations\":" << cost.allocations << ",\"synchronisations\":" << cost.synchronisations
+         << ",\"launches\":" << cost.launches;
+    if (!work.in_place) json << ",\"different_bits\":" << differing(first, result());
+    const Summary summary(first.values());
+    json << ",\"checksum\":" << summary.checksum << ",\"magnitude\":" << summary.magnitude << ",\"sample\":[";
+    for (std::size_t i = 0; i < summary.sample.size(); ++i) json << (i ? "," : "") << summary.sample[i];
+    json << "]";
+    json << "}";
+    if (*peer.by) {
+      const std::vector<double> others = milliseconds(peer.call);
+      std::printf(" %s | %.4f | %.2f |\n", peer.by, median(others), median(others) / time);
+      json << ",{\"by\":\"" << peer.by << "\",\"seconds\":";
+      seconds(json, others);
+      json << "}";
     } else {
       std::printf(" | | |\n");
     }
     std::fflush(stdout);
+    json << "]";
+    workloads_.push_back(json.str());
+  }
+
+  /// Writes results.json, if there is a folder.
+  void write(const char* gpu, std::int64_t bytes) const {
+    if (folder_.empty()) return;
+    std::ofstream out(folder_ + "/results.json");
+    out << "{\"format\":1,\"gpu\":\"" << gpu << "\",\"bytes\":" << bytes << ",\"quick\":" << (quick_ ? "true" : "false")
+        << ",\"workloads\":[";
+    for (std::size_t i = 0; i < workloads_.size(); ++i) {
+      out << (i ? ",\n" : "\n") << workloads_[i] << ",\"roofs_before\":{\"copy\":" << roofs_.front() * 1e9
+          << "},\"roofs_after\":{\"copy\":" << roofs_.back() * 1e9 << "}}";
+    }
+    out << "\n]}\n";
+    if (!out) throw std::runtime_error(folder_ + "/results.json could not be written");
   }
 
  private:
-  static double speed(std::int64_t bytes, double time) { return static_cast<double>(bytes) / time / 1e6; }
+  struct Cost {
+    std::int64_t allocations = 0;
+    std::int64_t synchronisations = 0;
+    std::int64_t launches = 0;  ///< kernels, copies and fills
+  };
 
-  /// What a call takes.
+  static double speed(std::int64_t bytes, double time) { return static_cast<double>(bytes) / time / 1e6; }
+  static double median(std::vector<double> rounds) {
+    std::nth_element(rounds.begin(), rounds.begin() + static_cast<std::ptrdiff_t>(rounds.size() / 2), rounds.end());
+    return rounds[rounds.size() / 2];
+  }
+  static void seconds(std::ostream& json, const std::vector<double>& times) {
+    for (std::size_t i = 0; i < times.size(); ++i) json << (i ? "," : "[") << times[i] / 1e3;
+    json << "]";
+  }
+  /// How many numbers have other bits.
+  static std::int64_t differing(const LoDTensor<float>& a, const LoDTensor<float>& b) {
+    if (a.shape() != b.shape()) return std::max(a.rows(), b.rows());
+    std::int64_t count = 0;
+    for (std::size_t i = 0; i < a.values().size(); ++i) {
+      count += std::memcmp(&a.values()[i], &b.values()[i], sizeof(float)) != 0 ? 1 : 0;
+    }
+    return count;
+  }
+
+  /// What a call takes, in several rounds.
   template <class Call>
-  double milliseconds(const Call& call) const {
-    for (int warm = 0; warm < 3; ++warm) call();
-    const int calls = static_cast<int>(std::clamp(20 / std::max(timed(call, 1), 1e-3), 1.0, 1000.0));
+  std::vector<double> milliseconds(const Call& call) const {
+    for (int warm = 0; warm < 3 && !quick_; ++warm) call();
+    const int calls = quick_ ? 1 : static_cast<int>(std::clamp(20 / timed(call, 1), 1.0, 1000.0));
     std::vector<double> rounds;
     for (int round = 0; round < 7; ++round) rounds.push_back(timed(call, calls) / calls);
-    std::nth_element(rounds.begin(), rounds.begin() + 3, rounds.end());
-    return rounds[3];
+    return rounds;
   }
   template <class Call>
   double timed(const Call& call, int calls) const {
@@ -91,12 +236,102 @@ class Table {
     check(cudaEventElapsedTime(&time, begin, end));
     check(cudaEventDestroy(begin));
     check(cudaEventDestroy(end));
-    return static_cast<double>(time);
+    // Events tell no shorter times apart.
+    return std::max(static_cast<double>(time), 5e-4);
   }
-  static void check(cudaError_t error) { lod::detail::check_cuda(error, "an event"); }
+
+  /// What a call that is not the first asks of the machine: of the memory; and, since a stream that is recorded takes
+  /// no call that waits, of the GPU.
+  template <class Call>
+  Cost cost_of(const Call& call) const {
+    Cost cost;
+    executor_.synchronize();
+    const std::int64_t before = resource_.allocations;
+    call();
+    cost.allocations = resource_.allocations - before;
+    executor_.synchronize();
+    check(cudaStreamBeginCapture(executor_.stream(), cudaStreamCaptureModeThreadLocal));
+    try {
+      call();
+    } catch (const lod::CudaError&) {
+      cost.synchronisations = 1;
+    }
+    cudaGraph_t graph = nullptr;
+    if (cudaStreamEndCapture(executor_.stream(), &graph) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      cost.synchronisations = 1;
+      return cost;
+    }
+    std::size_t size = 0;
+    check(cudaGraphGetNodes(graph, nullptr, &size));
+    std::vector<cudaGraphNode_t> nodes(size);
+    check(cudaGraphGetNodes(graph, nodes.data(), &size));
+    for (const cudaGraphNode_t node : nodes) {
+      cudaGraphNodeType type{};
+      check(cudaGraphNodeGetType(node, &type));
+      if (type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemcpy || type == cudaGraphNodeTypeMemset) {
+        ++cost.launches;
+      }
+    }
+    check(cudaGraphDestroy(graph));
+    return cost;
+  }
+  static void check(cudaError_t error) { lod::detail::check_cuda(error, "a call of the benchmark's"); }
 
   const lod::CudaExecutor& executor_;
-  double roof_ = 1;
+  const CountingResource& resource_;
+  std::string folder_;
+  bool quick_;
+  std::vector<double> roofs_;
+  std::vector<std::string> workloads_;
+};
+
+/// What brings a tensor to the CPU when it is called.
+template <class T>
+std::function<LoDTensor<float>()> of(const lod::CudaExecutor& executor, const Tensor<T>& y) {
+  return [&executor, &y] { return lod::to<lod::Cpu>(executor, y); };
+}
+
+/// Copies of many pieces of memory, as cub::DeviceMemcpy::Batched makes them.
+class Copies {
+ public:
+  explicit Copies(const lod::CudaExecutor& executor) : executor_(executor) {}
+
+  /// `rows` rows of `row_size` numbers, beginning with these.
+  void add(const Tensor<float>& to, std::int64_t to_row, const Tensor<float>& from, std::int64_t from_row,
+           std::int64_t rows) {
+    const std::int64_t size = from.row_size();
+    from_.push_back(reinterpret_cast<std::intptr_t>(from.data() + from_row * size));
+    to_.push_back(reinterpret_cast<std::intptr_t>(to.data() + to_row * size));
+    bytes_.push_back(rows * size * std::int64_t{sizeof(float)});
+  }
+  Peer peer() {
+    lists_ = {uploaded(from_), uploaded(to_), uploaded(bytes_)};
+    const auto* const from = reinterpret_cast<const void* const*>(lists_[0].data());
+    auto* const to = reinterpret_cast<void* const*>(lists_[1].data());
+    const std::int64_t *const bytes = lists_[2].data(), count = lists_[2].rows();
+    std::size_t needed = 0;
+    benchmarks::copies(nullptr, needed, from, to, bytes, count, executor_.stream());
+    scratch_.resize(LoD(), {}, static_cast<std::int64_t>(needed + 7) / 8);
+    return {"cub::DeviceMemcpy::Batched", [=, this] {
+              std::size_t given = needed;
+              benchmarks::copies(scratch_.data(), given, from, to, bytes, count, executor_.stream());
+            }};
+  }
+
+ private:
+  Tensor<std::int64_t> uploaded(const std::vector<std::int64_t>& list) const {
+    LoDTensor<std::int64_t> x({static_cast<std::int64_t>(list.size())});
+    std::ranges::copy(list, x.values().begin());
+    return lod::to<Cuda>(executor_, x);
+  }
+
+  const lod::CudaExecutor& executor_;
+  std::vector<std::int64_t> from_;  // addresses
+  std::vector<std::int64_t> to_;
+  std::vector<std::int64_t> bytes_;
+  std::vector<Tensor<std::int64_t>> lists_;
+  Tensor<std::int64_t> scratch_{executor_.resource()};
 };
 
 LoD batch_of(std::string_view distribution, std::int64_t rows) {
@@ -111,11 +346,11 @@ Tensor<float> numbers(const lod::CudaExecutor& executor, LoDTensor<float> x) {
   }
   return lod::to<Cuda>(executor, x);
 }
-Tensor<std::int64_t> id_batch(const lod::CudaExecutor& executor, std::string_view distribution, const LoD& index,
-                              std::int64_t height) {
-  LoDTensor<std::int64_t> ids(index, {});
-  std::ranges::copy(benchmarks::ids(distribution, index.rows(), height), ids.values().begin());
-  return lod::to<Cuda>(executor, ids);
+/// The number of its sequence, for each row, on the GPU.
+auto row_numbers(const lod::CudaExecutor& executor, const LoD& index) {
+  std::vector<std::int32_t> ids;
+  for (const std::int64_t id : index.row_ids(-1)) ids.push_back(static_cast<std::int32_t>(id));
+  return executor.upload(ids.data(), ids.size() * sizeof(std::int32_t));
 }
 
 void scalar_rows(const lod::CudaExecutor& executor, Table& table, std::int64_t bytes) {
@@ -132,106 +367,233 @@ void scalar_rows(const lod::CudaExecutor& executor, Table& table, std::int64_t b
     benchmarks::segmented_sums(nullptr, needed, x.data(), sequences.size, sequences.offsets, peer.data(),
                                executor.stream());
     const lod::kernel::Scratch<lod::CudaExecutor, char> memory(executor, static_cast<std::int64_t>(needed));
+    Workload work{.data = name, .rows = rows, .sequences = index.size(-1)};
+    if (name == "u16") work.offsets = table.file("offsets-u16-1.int64", index.offsets(-1));
+    const auto with = [&](const char* op, const char* variant, std::int64_t moved) {
+      work.op = op;
+      work.variant = variant;
+      work.bytes = moved;
+      return work;
+    };
+    table.row(with("sequence_pool", "SUM", 4 * rows + per_sequence),
+              [&] { lod::sequence_pool_into(executor, x, PoolType::SUM, sums); }, of(executor, sums),
+              {"cub::DeviceSegmentedReduce", [&] {
+                 benchmarks::segmented_sums(memory.data(), needed, x.data(), sequences.size, sequences.offsets,
+                                            peer.data(), executor.stream());
+               }});
     table.row(
-        "sequence_pool SUM, row size 1, " + name, 4 * rows + per_sequence,
-        [&] { lod::sequence_pool_into(executor, x, PoolType::SUM, sums); }, "cub::DeviceSegmentedReduce",
-        [&] {
-          benchmarks::segmented_sums(memory.data(), needed, x.data(), sequences.size, sequences.offsets, peer.data(),
-                                     executor.stream());
-        });
-    table.row("sequence_softmax, row size 1, " + name, 8 * rows + per_sequence,
-              [&] { lod::sequence_softmax_into(executor, x, y); });
-    table.row("sequence_reverse, row size 1, " + name, 8 * rows + per_sequence,
-              [&] { lod::sequence_reverse_into(executor, x, y); });
+        with("sequence_softmax", "", 8 * rows + per_sequence), [&] { lod::sequence_softmax_into(executor, x, y); },
+        of(executor, y));
+    table.row(
+        with("sequence_reverse", "", 8 * rows + per_sequence), [&] { lod::sequence_reverse_into(executor, x, y); },
+        of(executor, y));
+    if (name != "u16") continue;
+    Tensor<std::int64_t> lengths(executor.resource());
+    Tensor<float> z(executor.resource());
+    const std::vector<std::int64_t> host_lengths = index.lengths(-1);
+    work.length = index.max_length(-1);
+    table.row(
+        with("sequence_pad", "", 4 * rows + 4 * index.size(-1) * work.length),
+        [&] { lod::sequence_pad_into(executor, x, {}, y, lengths); }, of(executor, y));
+    table.row(
+        with("sequence_unpad", "", 8 * rows), [&] { lod::sequence_unpad_into(executor, y, host_lengths, z); },
+        of(executor, z));
+    const auto keys = row_numbers(executor, index);
+    table.row(with("sequence_cumsum", "", 8 * rows), [&] { lod::sequence_cumsum_into(executor, x, z); },
+              of(executor, z), {"thrust::inclusive_scan_by_key", [&] {
+                                  benchmarks::running_sums(static_cast<const std::int32_t*>(keys.data()), x.data(),
+                                                           rows, y.data(), executor.stream());
+                                }});
   }
-  const LoD index = batch_of("u16", rows);
-  const auto x = numbers(executor, LoDTensor<float>(index, {}));
-  Tensor<float> y(executor.resource());
-  std::vector<std::int32_t> ids;
-  for (const std::int64_t id : index.row_ids(-1)) ids.push_back(static_cast<std::int32_t>(id));
-  const auto keys = executor.upload(ids.data(), ids.size() * sizeof(std::int32_t));
-  table.row(
-      "sequence_cumsum, row size 1, u16", 8 * rows, [&] { lod::sequence_cumsum_into(executor, x, y); },
-      "thrust::inclusive_scan_by_key",
-      [&] {
-        benchmarks::running_sums(static_cast<const std::int32_t*>(keys.data()), x.data(), rows, y.data(),
-                                 executor.stream());
-      });
 }
 
 void wide_rows(const lod::CudaExecutor& executor, Table& table, std::int64_t bytes) {
   const LoD index = batch_of("u16", bytes / 256);
   const std::int64_t read = 256 * index.rows(), pooled = 256 * index.size(-1);
   const auto x = numbers(executor, LoDTensor<float>(index, {64}));
-  Tensor<float> y(executor.resource()), z(executor.resource());
+  Tensor<float> y(executor.resource()), z(executor.resource()), copied(executor.resource());
   Tensor<std::int64_t> winners(executor.resource()), lengths(executor.resource());
-  table.row("sequence_pool SUM, row size 64, u16", read + pooled,
-            [&] { lod::sequence_pool_into(executor, x, PoolType::SUM, y); });
-  table.row("sequence_max_pool, row size 64, u16", read + 3 * pooled,
-            [&] { lod::sequence_max_pool_into(executor, x, {}, y, winners); });
-  table.row("sequence_softmax, row size 64, u16", 2 * read, [&] { lod::sequence_softmax_into(executor, x, y); });
-  table.row("sequence_reverse, row size 64, u16", 2 * read, [&] { lod::sequence_reverse_into(executor, x, y); });
-  table.row("sequence_concat with itself, row size 64, u16", 4 * read,
-            [&] { lod::sequence_concat_into(executor, x, x, y); });
-  std::vector<std::int64_t> every(static_cast<std::size_t>(index.size(0)));
-  std::iota(every.rbegin(), every.rend(), std::int64_t{0});
-  table.row("select, all backwards, row size 64, u16", 2 * read, [&] { lod::select_into(executor, x, every, y); });
-  const std::int64_t padded = 256 * index.size(-1) * index.max_length(-1);
-  table.row("sequence_pad, row size 64, u16", read + padded,
-            [&] { lod::sequence_pad_into(executor, x, {}, y, lengths); });
+  Workload work{.data = "u16",
+                .row_size = 64,
+                .rows = index.rows(),
+                .sequences = index.size(-1),
+                .offsets = table.file("offsets-u16-64.int64", index.offsets(-1)),
+                .length = index.max_length(-1)};
+  const auto with = [&](const char* op, const char* variant, std::int64_t moved) {
+    work.op = op;
+    work.variant = variant;
+    work.bytes = moved;
+    return work;
+  };
+  table.row(
+      with("sequence_pool", "SUM", read + pooled), [&] { lod::sequence_pool_into(executor, x, PoolType::SUM, y); },
+      of(executor, y));
+  table.row(
+      with("sequence_max_pool", "", read + 3 * pooled),
+      [&] { lod::sequence_max_pool_into(executor, x, {}, y, winners); }, of(executor, y));
+  table.row(
+      with("sequence_softmax", "", 2 * read), [&] { lod::sequence_softmax_into(executor, x, y); }, of(executor, y));
+
+  const std::span<const std::int64_t> offsets = index.offsets(-1);
   const std::vector<std::int64_t> host_lengths = index.lengths(-1);
-  table.row("sequence_unpad, row size 64, u16", 2 * read,
-            [&] { lod::sequence_unpad_into(executor, y, host_lengths, z); });
+  // The peer writes to another place, as much as the operation.
+  const auto moved = [&](const Workload& of_work, const auto& call, const auto& add) {
+    call();
+    copied.resize(LoD(), {64}, y.rows());
+    Copies copies(executor);
+    add(copies);
+    table.row(of_work, call, of(executor, y), copies.peer());
+  };
+  moved(
+      with("sequence_reverse", "", 2 * read), [&] { lod::sequence_reverse_into(executor, x, y); },
+      [&](Copies& copies) {
+        for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+          for (std::int64_t row = offsets[i]; row < offsets[i + 1]; ++row) {
+            copies.add(copied, row, x, offsets[i] + offsets[i + 1] - 1 - row, 1);
+          }
+        }
+      });
+  moved(
+      with("sequence_concat", "", 4 * read), [&] { lod::sequence_concat_into(executor, x, x, y); },
+      [&](Copies& copies) {
+        for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+          const std::int64_t length = offsets[i + 1] - offsets[i];
+          copies.add(copied, 2 * offsets[i], x, offsets[i], length);
+          copies.add(copied, 2 * offsets[i] + length, x, offsets[i], length);
+        }
+      });
+  std::vector<std::int64_t> every(host_lengths.size());
+  std::iota(every.rbegin(), every.rend(), std::int64_t{0});
+  moved(
+      with("select", "", 2 * read), [&] { lod::select_into(executor, x, every, y); },
+      [&](Copies& copies) {
+        std::int64_t to = 0;
+        for (const std::int64_t id : every) {
+          const auto i = static_cast<std::size_t>(id);
+          copies.add(copied, to, x, offsets[i], host_lengths[i]);
+          to += host_lengths[i];
+        }
+      });
+  // The middle of each.
+  std::vector<std::int64_t> first, counts;
+  for (const std::int64_t length : host_lengths) {
+    first.push_back(length / 4);
+    counts.push_back((length + 1) / 2);
+  }
+  const std::int64_t kept = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  moved(
+      with("sequence_slice", "", 2 * 256 * kept), [&] { lod::sequence_slice_into(executor, x, first, counts, y); },
+      [&](Copies& copies) {
+        std::int64_t to = 0;
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+          copies.add(copied, to, x, offsets[i] + first[i], counts[i]);
+          to += counts[i];
+        }
+      });
+
+  table.row(
+      with("sequence_pad", "", read + 256 * index.size(-1) * work.length),
+      [&] { lod::sequence_pad_into(executor, x, {}, y, lengths); }, of(executor, y));
+  table.row(
+      with("sequence_unpad", "", 2 * read), [&] { lod::sequence_unpad_into(executor, y, host_lengths, z); },
+      of(executor, z));
   lod::sequence_pool_into(executor, x, PoolType::SUM, y);
-  table.row("sequence_expand_as, row size 64, u16", read + pooled,
-            [&] { lod::sequence_expand_as_into(executor, y, index, z); });
-  table.row("sequence_expand_as_grad, row size 64, u16", read + pooled,
-            [&] { lod::sequence_expand_as_grad_into(executor, x, index, y); });
+  table.row(
+      with("sequence_expand_as", "", read + pooled), [&] { lod::sequence_expand_as_into(executor, y, index, z); },
+      of(executor, z));
+  const auto ids = row_numbers(executor, index);
+  copied.resize(LoD(), {64}, index.size(-1));
+  table.row(with("sequence_expand_as_grad", "", read + pooled),
+            [&] { lod::sequence_expand_as_grad_into(executor, x, index, y); }, of(executor, y),
+            {"atomicAdd", [&] {
+               benchmarks::added_atomically(static_cast<const std::int32_t*>(ids.data()), x.data(), index.rows(), 64,
+                                            copied.data(), index.size(-1), executor.stream());
+             }});
 }
 
-void rows_by_id(const lod::CudaExecutor& executor, Table& table) {
-  constexpr std::int64_t height = 4'000'000, listed = 2'000'000, row_size = 64;
+void rows_by_id(const lod::CudaExecutor& executor, Table& table, std::int64_t bytes) {
+  const std::int64_t height = std::min<std::int64_t>(4'000'000, bytes / 64), listed = height / 2, row_size = 64;
   const auto parameter = numbers(executor, LoDTensor<float>({height, row_size}));
+  Workload work{.row_size = row_size, .rows = listed, .height = height};
+  const std::int64_t read = listed * (4 * row_size + 8);
   for (const char* const distribution : {"uniform", "zipf", "same"}) {
-    const std::string name(distribution);
-    SelectedRows<float> on_cpu(benchmarks::ids(distribution, listed, height), height, {row_size});
+    work.data = distribution;
+    const std::vector<std::int64_t> rows = benchmarks::ids(distribution, listed, height);
+    work.ids = table.file("ids-" + work.data + ".int64", rows);
+    SelectedRows<float> on_cpu(rows, height, {row_size});
     for (float& number : on_cpu.value().values()) number = 1;
     const auto g = lod::to<Cuda>(executor, on_cpu);
     SelectedRows<float, Cuda> merged(executor.resource());
-    const std::int64_t read = listed * (4 * row_size + 8);
-    table.row("merge_add, 2 M ids, " + name, 2 * read, [&] { lod::merge_add_into(executor, g, merged); });
+    work.op = "merge_add";
+    work.bytes = 2 * read;
+    table.row(
+        work, [&] { lod::merge_add_into(executor, g, merged); },
+        [&] { return lod::to<lod::Cpu>(executor, merged).value(); });
+    work.op = "adam";
+    work.variant = "LAZY";
+    work.bytes = 7 * read;
+    work.in_place = true;
     auto weights = parameter;
-    Tensor<float> mean = parameter, squares = parameter;
-    table.row("adam, LAZY, 2 M ids, " + name, 7 * read,
-              [&] { lod::adam(executor, weights, mean, squares, g, {.step = 1, .mode = lod::Sparse::LAZY}); });
+    Tensor<float> mean = lod::to<Cuda>(executor, LoDTensor<float>({height, row_size})), squares = mean;
+    table.row(
+        work, [&] { lod::adam(executor, weights, mean, squares, g, {.step = 1, .mode = lod::Sparse::LAZY}); },
+        of(executor, weights));
+    work.in_place = false;
+    work.variant = "";
   }
   const LoD index = batch_of("u16", listed);
+  work.sequences = index.size(-1);
+  work.offsets = table.file("offsets-ids.int64", index.offsets(-1));
+  work.op = "embedding_pool";
+  work.variant = "SUM";
+  work.bytes = read + index.size(-1) * 4 * row_size;
   for (const char* const distribution : {"uniform", "zipf"}) {
-    const auto ids = id_batch(executor, distribution, index, height);
+    work.data = distribution;
+    LoDTensor<std::int64_t> on_cpu(index, {});
+    std::ranges::copy(benchmarks::ids(distribution, listed, height), on_cpu.values().begin());
+    work.ids = table.file("ids-" + work.data + ".int64", on_cpu.values());
+    const auto ids = lod::to<Cuda>(executor, on_cpu);
     Tensor<float> y(executor.resource());
-    table.row("embedding_pool SUM, 4 M rows of 64, " + std::string(distribution),
-              listed * (4 * row_size + 8) + index.size(-1) * 4 * row_size,
-              [&] { lod::embedding_pool_into(executor, parameter, ids, PoolType::SUM, {}, y); });
+    table.row(
+        work, [&] { lod::embedding_pool_into(executor, parameter, ids, PoolType::SUM, {}, y); }, of(executor, y));
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::int64_t bytes = (argc > 1 ? std::atoll(argv[1]) : 256) << 20;
+  std::int64_t bytes = std::int64_t{256} << 20;
+  std::string folder;
+  bool quick = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument(argv[i]);
+    if (argument == "--quick") {
+      quick = true;
+    } else if (argument == "--output" && i + 1 < argc) {
+      folder = argv[++i];
+    } else if (const std::int64_t mebibytes = std::atoll(argv[i]); mebibytes > 0) {
+      bytes = mebibytes << 20;
+    } else {
+      std::fprintf(stderr, "usage: benchmark_gpu [mebibytes] [--output FOLDER] [--quick]\n");
+      return 2;
+    }
+  }
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) {
     std::puts("skipped: there is no GPU");
     return 77;
   }
+  if (!folder.empty()) std::filesystem::create_directories(folder);
   cudaDeviceProp properties{};
   lod::detail::check_cuda(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
   std::printf("%s, float32\n\n", properties.name);
-  const lod::CudaExecutor executor;
-  Table table(executor);
+  CountingResource resource;
+  const lod::CudaExecutor executor(&resource);
+  Table table(executor, resource, folder, quick);
   table.roof(bytes);
   scalar_rows(executor, table, bytes);
   wide_rows(executor, table, bytes);
-  rows_by_id(executor, table);
+  rows_by_id(executor, table, bytes);
   table.roof(bytes);
+  table.write(properties.name, bytes);
 }

@@ -103,6 +103,7 @@ struct Recording {
   ~Recording();
 
   std::vector<Work> works;
+  std::vector<cudaGraphNodeType> types;  ///< for each of them; their addresses are the nodes
   std::vector<std::uintptr_t> allocations;
 };
 
@@ -300,10 +301,11 @@ cudaError_t state_of(const std::shared_ptr<CUstream_st>& stream) {
   return stream->capture && stream->capture->invalidated ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
 }
 
-void enqueue(CUstream_st& stream, Work work) {
+void enqueue(CUstream_st& stream, Work work, cudaGraphNodeType type = cudaGraphNodeTypeEmpty) {
   if (stream.capture) {
     std::vector<Work>& works = stream.capture->recording->works;
     works.push_back(std::move(work));
+    stream.capture->recording->types.push_back(type);
     stream.dependencies[&stream] = works.size();
   } else {
     stream.queue.push_back(std::move(work));
@@ -961,7 +963,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
       });
       return cudaSuccess;
     }
-    enqueue(*stream, copy_work(Place(to), Place(from), bytes));
+    enqueue(*stream, copy_work(Place(to), Place(from), bytes), cudaGraphNodeTypeMemcpy);
     const bool waits = target == Memory::pageable || (on_host(target) && on_host(source));
     if (!capturing && waits) {
       ++runtime().counters.synchronisations;
@@ -992,7 +994,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
     if (const cudaError_t error = state_of(stream); error != cudaSuccess || bytes == 0) return error;
     if (memory_of(to, bytes) != Memory::device) return cudaErrorInvalidValue;
     ++runtime().counters.fills;
-    enqueue(*stream, fill_work(Place(to), value, bytes));
+    enqueue(*stream, fill_work(Place(to), value, bytes), cudaGraphNodeTypeMemset);
     return cudaSuccess;
   });
 }
@@ -1305,6 +1307,26 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream_handle) 
   });
 }
 
+cudaError_t cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t* nodes, std::size_t* size) {
+  return call(__func__, Needs::device, [&](Lock&) {
+    const auto graph = find(runtime().graphs, handle);
+    if (!graph) return cudaErrorInvalidValue;
+    std::vector<cudaGraphNodeType>& types = graph->recording->types;
+    for (std::size_t i = 0; nodes && i < std::min(*size, types.size()); ++i) {
+      nodes[i] = reinterpret_cast<cudaGraphNode_t>(&types[i]);
+    }
+    *size = types.size();
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
+  return call(__func__, Needs::device, [&](Lock&) {
+    *type = *reinterpret_cast<const cudaGraphNodeType*>(node);
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t handle) {
   return call(__func__, Needs::device,
               [&](Lock&) { return runtime().executables.erase(handle) == 0 ? cudaErrorInvalidValue : cudaSuccess; });
@@ -1436,10 +1458,11 @@ void enqueue_kernel(cudaStream_t handle, std::function<void()> kernel) {
     if (const cudaError_t error = state_of(stream); error != cudaSuccess) return error;
     if (stream->device != current_device) return cudaErrorInvalidResourceHandle;
     ++runtime().counters.launches;
-    enqueue(*stream, [kernel = std::move(kernel)](Lock& lock) {
+    const auto run = [kernel = std::move(kernel)](Lock& lock) {
       const Unlocked unlocked(lock);
       kernel();
-    });
+    };
+    enqueue(*stream, run, cudaGraphNodeTypeKernel);
     return cudaSuccess;
   });
 }
