@@ -8,9 +8,10 @@ A goal has a `measure`, which says what is compared with `at_least` or `at_most`
                           pattern `forms` is found
     time a byte, time     our time by that of the workload which differs only in what `reference` says
     seconds an operation  our time by the workload's parameter `operations`
-    allocations           what our result says of them
+    allocations           what our result says of them; the same of synchronisations, launches, different_bits
 
-`workloads` has a pattern for each field that matters; it must match the whole field. Unless the goal says otherwise,
+`workloads` has a pattern for each field that matters; it must match the whole field. `against` says what is compared
+with, where the measure does not say it well enough. Unless the goal says otherwise,
 float32, all threads, past the cache (`sizes` and `threads` widen that). The worst of the workloads is what counts.
 """
 
@@ -36,6 +37,8 @@ from results import (
 )
 
 FILE = Path(__file__).with_name("goals.json")
+# Whole numbers of which our result says how many there were.
+COUNTS = ("allocations", "synchronisations", "launches", "different_bits")
 
 
 def load(path: Path = FILE) -> dict[str, Any]:
@@ -58,6 +61,8 @@ class Verdict:
     worst: str
     held: bool | None
     note: str
+    value: float | None = None  # `measured`, and what ours took there
+    seconds: float | None = None
 
 
 def judge(run: Run, goals: list[Mapping[str, Any]]) -> list[Verdict]:
@@ -69,7 +74,7 @@ def _judge(run: Run, goal: Mapping[str, Any]) -> Verdict:
     patterns = dict(goal["workloads"])
     if goal.get("threads") != "any":
         patterns.setdefault("threads", str(threads))
-    if goal["measure"] != "allocations":
+    if goal["measure"] not in COUNTS:
         patterns.setdefault("dtype", "float32|int64")
     records = [record for record in run.records if record.ours and matches(record, patterns)]
     if goal.get("sizes") != "all":
@@ -104,7 +109,10 @@ def _judge(run: Run, goal: Mapping[str, Any]) -> Verdict:
     note = f"{held} of {len(figures)} workloads" if len(figures) > 1 else ""
     if isinstance(goal.get("at_least"), str):
         note = f"wanted there: {text(wanted)}" + (f"; {note}" if note else "")
-    return Verdict(goal["work"], goal["what"], against, goal_text, text(value), worst.id, margin >= 1, note)
+    seconds = None if worst.ours is None else median(worst.ours)
+    return Verdict(
+        goal["work"], goal["what"], against, goal_text, text(value), worst.id, margin >= 1, note, value, seconds
+    )
 
 
 def _measure(run: Run, record: Record, goal: Mapping[str, Any]) -> float | None:
@@ -124,8 +132,8 @@ def _measure(run: Run, record: Record, goal: Mapping[str, Any]) -> float | None:
             return ratio
         case "seconds an operation":
             return median(record.ours) / record.workload.get("parameters", {}).get("operations", 1)
-        case "allocations":
-            count = record.ours.get("allocations")
+        case count_of if count_of in COUNTS:
+            count = record.ours.get(count_of)
             return None if count is None else float(count)
     raise ValueError(f"goals.json: unknown measure {goal['measure']}")
 
@@ -173,12 +181,14 @@ def _format(measure: str) -> Any:
         return lambda part: f"{part * 100:.3g} %"  # 84.6 % is not 85 %
     if measure == "seconds an operation":
         return format_seconds
-    if measure == "allocations":
+    if measure in COUNTS:
         return lambda count: f"{count:g}"
     return format_times
 
 
 def _against(goal: Mapping[str, Any]) -> str:
+    if "against" in goal:
+        return str(goal["against"])
     match goal["measure"]:
         case "roof":
             return f"the {goal['roof']} roof" if "roof" in goal else "its roof"
