@@ -480,7 +480,7 @@ TEST_CASE("on a GPU, gradients against differences: networks") {
   });
 }
 
-TEST_CASE("on a GPU, gradients against differences: row-sparse") {
+TEST_CASE("on a GPU, gradients against differences: listed rows") {
   const Numbers ids = {1, 0, 2, 5, 5, 3, 5}, merged = {0, 1, 2, 3, 5, -1, -1};
   for (const std::int64_t row_size : gpu_row_sizes) {
     INFO("row size ", row_size);

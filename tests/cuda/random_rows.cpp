@@ -99,7 +99,7 @@ TEST_CASE("on a GPU, random ids: scattered, and the gradients") {
   });
 }
 
-TEST_CASE("on a GPU, random ids: every optimizer, with dense and with row-sparse gradients") {
+TEST_CASE("on a GPU, random ids: every optimizer, with dense gradients and with listed rows") {
   for_each_list([](Engine& engine, const SelectedRows<float>& g) {
     const auto weights = real_numbers<float>(engine, {height, g.value().row_size()});
     const auto gradient = real_numbers<float>(engine, {height, g.value().row_size()});
