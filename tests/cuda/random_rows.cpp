@@ -59,14 +59,16 @@ TEST_CASE("on a GPU, random ids: merged, made dense, scaled, clipped, cut, and t
       lod::add_into(call.executor(), call.on(g), call.on(dense), call.template out<float>());
       lod::scale_into(call.executor(), call.on(g), 0.5, call.template out_rows<float>());
     });
+    // Other values in the same rows: a gradient along g itself would be what rounding leaves of 0.
+    const SelectedRows<float> other(g.rows(), height, real_numbers<float>(engine, g.value().shape()));
     check_on_gpu("clip, clip_by_norm and their gradients", [&](auto& call) {
-      auto& clipped = call.template out_rows<float>();
-      lod::clip_into(call.executor(), call.on(g), -3, 3, clipped);
-      lod::clip_grad_into(call.executor(), clipped, call.on(g), -3, 3, call.template out_rows<float>());
+      auto& dy = call.template out_rows<float>();
+      lod::merge_add_into(call.executor(), call.on(other), dy);
+      lod::clip_into(call.executor(), call.on(g), -3, 3, call.template out_rows<float>());
+      lod::clip_grad_into(call.executor(), dy, call.on(g), -3, 3, call.template out_rows<float>());
       for (const double norm : {0.5, 1e6}) {
-        auto& shorter = call.template out_rows<float>();
-        lod::clip_by_norm_into(call.executor(), call.on(g), norm, shorter);
-        lod::clip_by_norm_grad_into(call.executor(), shorter, call.on(g), norm, call.template out_rows<float>());
+        lod::clip_by_norm_into(call.executor(), call.on(g), norm, call.template out_rows<float>());
+        lod::clip_by_norm_grad_into(call.executor(), dy, call.on(g), norm, call.template out_rows<float>());
       }
     });
     check_on_gpu("split_selected_rows and its gradient", [&](auto& call) {
