@@ -7,7 +7,8 @@
 Calls are timed as benchmark_gpu times its own: by events of the GPU, in several rounds after a warm-up. Before that
 their results are compared with ours, whose sums and samples are in FOLDER/results.json. Outputs into which PyTorch can
 write are allocated before the clock starts; what depends on the offsets alone is worked out before it, too. Where there
-is no PyTorch, or no GPU for it, this says so, ends with 77 and changes nothing. On the CPU it shows that all of it works.
+is no PyTorch, or no GPU for it, this says so, ends with 77 and changes nothing. On the CPU it shows that all of it
+works.
 """
 
 from __future__ import annotations
@@ -298,7 +299,7 @@ def measured(prepare: Callable[[Work], Form], work: Work, ours: dict[str, Any], 
         if problem:
             result |= {"disagrees": True, "note": problem}
         return result
-    except (RuntimeError, AttributeError, TypeError, NotImplementedError, ValueError) as error:
+    except Exception as error:
         # Another version has another name for it, or the memory is too small: the others are measured all the same.
         return {"by": by, "seconds": [], "note": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmark_gpu writes, on an emulated GPU where the tests were built; what is made of it, and PyTorch beside it on
-the CPU where some Python has it: python3 tests/tools/gpu_bench_test.py"""
+"""What benchmark_gpu writes, on an emulated GPU where the tests were built; what is made of it, and PyTorch beside it
+on the CPU where some Python has it: python3 tests/tools/gpu_bench_test.py"""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def python_with_torch() -> str | None:
 
 def entry(op: str, seconds: float, others: dict[str, float] | None = None, **changes: Any) -> dict[str, Any]:
     """A workload of results.json, which copies at 2 TB/s."""
-    workload = {"id": op, "op": op, "variant": "", "lengths": "u16", "row_size": 64, "dtype": "float32", "rows": 1 << 20,
+    workload = {"op": op, "variant": "", "lengths": "u16", "row_size": 64, "dtype": "float32", "rows": 1 << 20,
                 "sequences": 1 << 16, "bytes": 1 << 28, "roof": "copy"} | changes  # fmt: skip
     workload["id"] = f"{op}/{workload['lengths']}/{workload['row_size']}"
-    ours = {"by": "lodtensor", "seconds": [seconds] * 7, "allocations": 0, "synchronisations": 0, "launches": 2,
-            "different_bits": 0}  # fmt: skip
+    counts = {"allocations": 0, "synchronisations": 0, "launches": 2, "different_bits": 0}
+    ours = {"by": "lodtensor", "seconds": [seconds] * 7} | counts
     results = [ours] + [{"by": by, "seconds": [time] * 7} for by, time in (others or {}).items()]
     roofs = {"copy": 2e12}
     return {"workload": workload, "results": results, "roofs_before": roofs, "roofs_after": roofs}
@@ -109,7 +109,8 @@ class WithoutTorch(unittest.TestCase):
             results.write_text("{}")
             done = subprocess.run([sys.executable, "-B", str(TORCH_PEERS), folder], env={"PYTHONPATH": folder},
                                   capture_output=True, text=True)  # fmt: skip
-            self.assertEqual((done.returncode, done.stdout), (SKIPPED, "skipped: PyTorch is not there: no torch here\n"))
+            self.assertEqual(done.returncode, SKIPPED)
+            self.assertEqual(done.stdout, "skipped: PyTorch is not there: no torch here\n")
             self.assertEqual(results.read_text(), "{}")
 
 
@@ -119,8 +120,8 @@ class Emulated(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.kept = tempfile.TemporaryDirectory()
         cls.folder = Path(cls.kept.name) / "benchmark"
-        done = subprocess.run([PROGRAM, "1", "--quick", "--output", cls.folder], check=True, capture_output=True, text=True)
-        cls.printed = done.stdout
+        command = [PROGRAM, "1", "--quick", "--output", cls.folder]
+        cls.printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         cls.python = python_with_torch()
 
     @classmethod
@@ -147,7 +148,8 @@ class Emulated(unittest.TestCase):
         for record in self.data()["workloads"]:
             ours = record["results"][0]
             with self.subTest(record["workload"]["id"]):
-                self.assertEqual((ours["allocations"], ours["synchronisations"], ours.get("different_bits", 0)), (0, 0, 0))
+                self.assertEqual((ours["allocations"], ours["synchronisations"]), (0, 0))
+                self.assertEqual(ours.get("different_bits", 0), 0)
                 self.assertGreater(ours["launches"], 0)
                 self.assertGreater(len(ours["sample"]), 0)
 
