@@ -60,7 +60,7 @@ bool same(const paddle::Parameters& a, const paddle::Parameters& b) {
 }
 
 template <class Error, class Call>
-void check_refused(const Call& call, const std::string& text) {
+void check_file_refused(const Call& call, const std::string& text) {
   CHECK_THROWS_WITH_AS(call(), text.c_str(), Error);
 }
 
@@ -181,17 +181,17 @@ TEST_CASE("load_tensor, load_selected_rows: what save_tensor and save_selected_r
 TEST_CASE("load_tensor: what is wrong with a file, or where there is none, is told with its name") {
   const TemporaryFolder folder;
   const std::string path = folder / "x";
-  check_refused<std::system_error>([&] { paddle::load_tensor(path); },
-                                   "open '" + path + "': No such file or directory");
-  check_refused<std::system_error>([&] { paddle::load_tensor(folder.path()); },
-                                   "open '" + folder.path() + "': Is a directory");
+  check_file_refused<std::system_error>([&] { paddle::load_tensor(path); },
+                                        "open '" + path + "': No such file or directory");
+  check_file_refused<std::system_error>([&] { paddle::load_tensor(folder.path()); },
+                                        "open '" + folder.path() + "': Is a directory");
   const std::string bytes = paddle::encode_tensor(LoDTensor<float>({2}));
   write_bytes(path, bytes + "more");
-  check_refused<lod::ParseError>([&] { paddle::load_tensor(path); },
-                                 path + ": 4 bytes are left, expected the end (at byte 32)");
+  check_file_refused<lod::ParseError>([&] { paddle::load_tensor(path); },
+                                      path + ": 4 bytes are left, expected the end (at byte 32)");
   write_bytes(path, bytes.substr(0, 30));
-  check_refused<lod::ParseError>([&] { paddle::load_tensor(path); },
-                                 path + ": values: 8 bytes expected, 6 are left (at byte 24)");
+  check_file_refused<lod::ParseError>([&] { paddle::load_tensor(path); },
+                                      path + ": values: 8 bytes expected, 6 are left (at byte 24)");
 }
 
 // ---- Parameters ----
@@ -227,27 +227,27 @@ TEST_CASE("decode_parameters: what is wrong is told with the name of the variabl
     return [&, part] { paddle::decode_parameters(part, program); };
   };
   const std::string_view whole = bytes;
-  check_refused<lod::ParseError>(decode(two_parameters(), whole.substr(0, whole.size() - 1)),
-                                 "'b': values: 72 bytes expected, 71 are left (at byte 98)");
-  check_refused<lod::ParseError>(decode(two_parameters(), whole.substr(0, 32)),
-                                 "'b': version: 4 bytes expected, 0 are left (at byte 32)");
-  check_refused<lod::ParseError>(decode(two_parameters(), bytes + "!"),
-                                 "1 bytes are left, expected the end (at byte 170)");
+  check_file_refused<lod::ParseError>(decode(two_parameters(), whole.substr(0, whole.size() - 1)),
+                                      "'b': values: 72 bytes expected, 71 are left (at byte 98)");
+  check_file_refused<lod::ParseError>(decode(two_parameters(), whole.substr(0, 32)),
+                                      "'b': version: 4 bytes expected, 0 are left (at byte 32)");
+  check_file_refused<lod::ParseError>(decode(two_parameters(), bytes + "!"),
+                                      "1 bytes are left, expected the end (at byte 170)");
 
   const auto expected = [&](const lod::TensorDesc& a) {
     return program_of({VarDesc::lod_tensor("a", a), VarDesc::lod_tensor("b", {DataType::INT64, {-1, 3}})});
   };
-  check_refused<lod::ParseError>(decode(expected({DataType::FP64, {2}}), whole),
-                                 "'a': description: data type: expected FP64, found FP32 (at byte 20)");
-  check_refused<lod::ParseError>(decode(expected({DataType::FP32, {3}}), whole),
-                                 "'a': description: dim 0: expected 3, found 2 (at byte 20)");
-  check_refused<lod::ParseError>(decode(expected({DataType::FP32, {2, 1}}), whole),
-                                 "'a': description: rank: expected 2, found 1 (at byte 20)");
+  check_file_refused<lod::ParseError>(decode(expected({DataType::FP64, {2}}), whole),
+                                      "'a': description: data type: expected FP64, found FP32 (at byte 20)");
+  check_file_refused<lod::ParseError>(decode(expected({DataType::FP32, {3}}), whole),
+                                      "'a': description: dim 0: expected 3, found 2 (at byte 20)");
+  check_file_refused<lod::ParseError>(decode(expected({DataType::FP32, {2, 1}}), whole),
+                                      "'a': description: rank: expected 2, found 1 (at byte 20)");
   CHECK_NOTHROW(paddle::decode_parameters(whole, expected({DataType::FP32, {-1}})));
 
   const std::vector<std::string> twice{"a", "b", "a"};
-  check_refused<std::invalid_argument>([&] { paddle::decode_parameters(whole, twice); },
-                                       "parameter 'a' is named twice");
+  check_file_refused<std::invalid_argument>([&] { paddle::decode_parameters(whole, twice); },
+                                            "parameter 'a' is named twice");
 }
 
 TEST_CASE("decode_parameters: a variable without a description is of any kind") {
@@ -294,16 +294,16 @@ TEST_CASE("encode_parameters: keeps a parameter without dimensions, where the pr
 TEST_CASE("encode_parameters: values and parameters must be the same, and as the program says") {
   paddle::Parameters values = two_values();
   values.erase("b");
-  check_refused<std::invalid_argument>([&] { paddle::encode_parameters(values, two_parameters()); },
-                                       "parameter 'b' has no value");
+  check_file_refused<std::invalid_argument>([&] { paddle::encode_parameters(values, two_parameters()); },
+                                            "parameter 'b' has no value");
   values = two_values();
   values["c"] = LoDTensor<float>({1});
-  check_refused<std::invalid_argument>([&] { paddle::encode_parameters(values, two_parameters()); },
-                                       "'c' has a value, but is none of the parameters");
+  check_file_refused<std::invalid_argument>([&] { paddle::encode_parameters(values, two_parameters()); },
+                                            "'c' has a value, but is none of the parameters");
   values = two_values();
   values["b"] = LoDTensor<std::int64_t>({5, 2});
-  check_refused<lod::ShapeMismatch>([&] { paddle::encode_parameters(values, two_parameters()); },
-                                    "'b': dim 1: expected 3, found 2");
+  check_file_refused<lod::ShapeMismatch>([&] { paddle::encode_parameters(values, two_parameters()); },
+                                         "'b': dim 1: expected 3, found 2");
   CHECK_NOTHROW(paddle::encode_parameters(values, std::vector<std::string>{"a", "b"}));
 }
 
@@ -338,16 +338,16 @@ TEST_CASE("load_parameters: what is wrong is told with file and variable") {
   const std::string all = folder / "all";
   const std::string bytes = paddle::encode_parameters(two_values(), two_parameters());
   write_bytes(all, bytes.substr(0, 100));
-  check_refused<lod::ParseError>([&] { paddle::load_parameters(all, two_parameters()); },
-                                 all + ": 'b': values: 72 bytes expected, 2 are left (at byte 98)");
+  check_file_refused<lod::ParseError>([&] { paddle::load_parameters(all, two_parameters()); },
+                                      all + ": 'b': values: 72 bytes expected, 2 are left (at byte 98)");
 
   paddle::save_tensor(folder / "a", LoDTensor<double>({2}));
-  check_refused<lod::ParseError>(
+  check_file_refused<lod::ParseError>(
       [&] { paddle::load_parameters(folder.path(), two_parameters()); },
       folder.path() + "/a: 'a': description: data type: expected FP32, found FP64 (at byte 20)");
   paddle::save_tensor(folder / "a", two_values().at("a"));
-  check_refused<std::system_error>([&] { paddle::load_parameters(folder.path(), two_parameters()); },
-                                   "open '" + folder.path() + "/b': No such file or directory");
+  check_file_refused<std::system_error>([&] { paddle::load_parameters(folder.path(), two_parameters()); },
+                                        "open '" + folder.path() + "/b': No such file or directory");
 }
 
 TEST_CASE("load_parameters: names are refused that lead out of a folder, or by a detour into it") {

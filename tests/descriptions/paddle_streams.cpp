@@ -58,7 +58,8 @@ AnySelectedRows decode_rows(std::string_view bytes) {
 
 /// Checks that decoding throws a ParseError about the byte at `position`, with this text, and leaves the bytes.
 template <class Decode>
-void check_refused(const Decode& decode_from, const std::string& bytes, std::size_t position, const std::string& text) {
+void check_stream_refused(const Decode& decode_from, const std::string& bytes, std::size_t position,
+                          const std::string& text) {
   INFO("expected: ", text);
   std::string_view rest = bytes;
   try {
@@ -70,11 +71,11 @@ void check_refused(const Decode& decode_from, const std::string& bytes, std::siz
   }
   CHECK(rest.size() == bytes.size());
 }
-void check_refused(const std::string& bytes, std::size_t position, const std::string& text) {
-  check_refused([](std::string_view& rest) { paddle::decode_tensor(rest); }, bytes, position, text);
+void check_stream_refused(const std::string& bytes, std::size_t position, const std::string& text) {
+  check_stream_refused([](std::string_view& rest) { paddle::decode_tensor(rest); }, bytes, position, text);
 }
 void check_rows_refused(const std::string& bytes, std::size_t position, const std::string& text) {
-  check_refused([](std::string_view& rest) { paddle::decode_selected_rows(rest); }, bytes, position, text);
+  check_stream_refused([](std::string_view& rest) { paddle::decode_selected_rows(rest); }, bytes, position, text);
 }
 
 /// Calls read(part) for each beginning of `bytes` and for each flip of a bit in them. It must throw a ParseError or
@@ -282,62 +283,67 @@ TEST_CASE("decode_selected_rows: without rows") {
 // ---- What is refused ----
 
 TEST_CASE("ParseError: versions that are not 0") {
-  check_refused(raw(std::uint32_t{1}) + no_levels + raw(u32) + two_floats, 0, "version 1, expected 0");
-  check_refused(raw(u32) + no_levels + raw(std::uint32_t{7}) + two_floats, 12, "version 7, expected 0");
-  check_refused(raw(std::uint32_t{1}) + two_floats + no_levels, 0, "version 1, expected 0");
+  check_stream_refused(raw(std::uint32_t{1}) + no_levels + raw(u32) + two_floats, 0, "version 1, expected 0");
+  check_stream_refused(raw(u32) + no_levels + raw(std::uint32_t{7}) + two_floats, 12, "version 7, expected 0");
+  check_stream_refused(raw(std::uint32_t{1}) + two_floats + no_levels, 0, "version 1, expected 0");
   check_rows_refused(raw(std::uint32_t{1}, u64(0), i64(0)), 0, "version 1, expected 0");
   check_rows_refused(raw(u32, u64(0), i64(0), std::uint32_t{9}), 20, "version 9, expected 0");
 }
 
 TEST_CASE("ParseError: a LoD that is none, or of another number of rows") {
   const std::string rest = raw(u32) + two_floats;
-  check_refused(raw(u32, u64(1), u64(0)) + rest, 12, "size of level 0: 0 bytes, expected one or more numbers of 8");
-  check_refused(raw(u32, u64(1), u64(12), i64(0), u32) + rest, 12,
-                "size of level 0: 12 bytes, expected one or more numbers of 8");
-  check_refused(raw(u32, u64(1), u64(16), i64(1), i64(2)) + rest, 4,
-                "LoD: level 0, position 0: the first offset is 1, expected 0");
-  check_refused(raw(u32, u64(1), u64(24), i64(0), i64(3), i64(2)) + rest, 4,
-                "LoD: level 0, position 2: offset 2 follows 3, expected offsets that never descend");
-  check_refused(raw(u32, u64(1), u64(16), i64(0), ~u64(0)) + rest, 4,
-                "LoD: level 0, position 1: offset -1 follows 0, expected offsets that never descend");
-  check_refused(raw(u32, u64(2), u64(16), i64(0), i64(2), u64(16), i64(0), i64(2)) + rest, 4,
-                "LoD: level 0 covers 2 sequences of the next level, but level 1 has 1");
-  check_refused(raw(u32, u64(1), u64(16), i64(0), i64(3)) + raw(u32) + two_floats, 48,
-                "LoD: of 3 rows, but dim 0 of the description is 2");
-  check_refused(raw(u32) + two_floats + raw(u64(1), u64(16), i64(0), i64(3)), 52,
-                "LoD: of 3 rows, but dim 0 of the description is 2");
+  check_stream_refused(raw(u32, u64(1), u64(0)) + rest, 12,
+                       "size of level 0: 0 bytes, expected one or more numbers of 8");
+  check_stream_refused(raw(u32, u64(1), u64(12), i64(0), u32) + rest, 12,
+                       "size of level 0: 12 bytes, expected one or more numbers of 8");
+  check_stream_refused(raw(u32, u64(1), u64(16), i64(1), i64(2)) + rest, 4,
+                       "LoD: level 0, position 0: the first offset is 1, expected 0");
+  check_stream_refused(raw(u32, u64(1), u64(24), i64(0), i64(3), i64(2)) + rest, 4,
+                       "LoD: level 0, position 2: offset 2 follows 3, expected offsets that never descend");
+  check_stream_refused(raw(u32, u64(1), u64(16), i64(0), ~u64(0)) + rest, 4,
+                       "LoD: level 0, position 1: offset -1 follows 0, expected offsets that never descend");
+  check_stream_refused(raw(u32, u64(2), u64(16), i64(0), i64(2), u64(16), i64(0), i64(2)) + rest, 4,
+                       "LoD: level 0 covers 2 sequences of the next level, but level 1 has 1");
+  check_stream_refused(raw(u32, u64(1), u64(16), i64(0), i64(3)) + raw(u32) + two_floats, 48,
+                       "LoD: of 3 rows, but dim 0 of the description is 2");
+  check_stream_refused(raw(u32) + two_floats + raw(u64(1), u64(16), i64(0), i64(3)), 52,
+                       "LoD: of 3 rows, but dim 0 of the description is 2");
   // A description without dimensions is of one row.
-  check_refused(raw(u32, u64(1), u64(16), i64(0), i64(3), u32) + description("\x08\x05") + raw(1.0f), 46,
-                "LoD: of 3 rows, but dim 0 of the description is 1");
+  check_stream_refused(raw(u32, u64(1), u64(16), i64(0), i64(3), u32) + description("\x08\x05") + raw(1.0f), 46,
+                       "LoD: of 3 rows, but dim 0 of the description is 1");
 }
 
 TEST_CASE("ParseError: a description that is none") {
   const std::string head = raw(u32) + no_levels + raw(u32);
-  check_refused(head + raw(std::int32_t{-1}), 16, "size of the description: -1, expected 0 or more");
-  check_refused(head + raw(std::numeric_limits<std::int32_t>::min()), 16,
-                "size of the description: -2147483648, expected 0 or more");
-  check_refused(head + raw(std::int32_t{5}) + "\x08\x05\x10\x02", 20, "description: 5 bytes expected, 4 are left");
-  check_refused(head + description(""), 20, "description: TensorDesc.data_type: required, but missing");
-  check_refused(head + description("\x08\x07"), 21, "description: TensorDesc.data_type: 7 is no DataType");
-  check_refused(head + description("\x08\x05\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), 20,
-                "description: shape: dimension 0 is -1, expected 0 or more");
-  check_refused(head + description("\x08\x05\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01"),
-                20, "description: shape: more than 8 dimensions");
+  check_stream_refused(head + raw(std::int32_t{-1}), 16, "size of the description: -1, expected 0 or more");
+  check_stream_refused(head + raw(std::numeric_limits<std::int32_t>::min()), 16,
+                       "size of the description: -2147483648, expected 0 or more");
+  check_stream_refused(head + raw(std::int32_t{5}) + "\x08\x05\x10\x02", 20,
+                       "description: 5 bytes expected, 4 are left");
+  check_stream_refused(head + description(""), 20, "description: TensorDesc.data_type: required, but missing");
+  check_stream_refused(head + description("\x08\x07"), 21, "description: TensorDesc.data_type: 7 is no DataType");
+  check_stream_refused(head + description("\x08\x05\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), 20,
+                       "description: shape: dimension 0 is -1, expected 0 or more");
+  check_stream_refused(
+      head + description("\x08\x05\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01\x10\x01"), 20,
+      "description: shape: more than 8 dimensions");
 }
 
 TEST_CASE("ParseError: the bytes end too early") {
-  check_refused("", 0, "version: 4 bytes expected, 0 are left");
-  check_refused(raw(u32) + std::string(3, '\0'), 4, "number of levels: 8 bytes expected, 3 are left");
-  check_refused(raw(u32, u64(1), u64(24), i64(0), i64(1)), 20, "offsets of a level: 24 bytes expected, 16 are left");
-  check_refused(raw(u32) + no_levels, 12, "version: 4 bytes expected, 0 are left");
+  check_stream_refused("", 0, "version: 4 bytes expected, 0 are left");
+  check_stream_refused(raw(u32) + std::string(3, '\0'), 4, "number of levels: 8 bytes expected, 3 are left");
+  check_stream_refused(raw(u32, u64(1), u64(24), i64(0), i64(1)), 20,
+                       "offsets of a level: 24 bytes expected, 16 are left");
+  check_stream_refused(raw(u32) + no_levels, 12, "version: 4 bytes expected, 0 are left");
   const std::string whole = raw(u32) + no_levels + raw(u32) + two_floats;
-  check_refused(whole.substr(0, whole.size() - 1), 24, "values: 8 bytes expected, 7 are left");
+  check_stream_refused(whole.substr(0, whole.size() - 1), 24, "values: 8 bytes expected, 7 are left");
   check_rows_refused(raw(u32, u64(2), i64(0), i64(1)), 28, "height: 8 bytes expected, 0 are left");
 }
 
 TEST_CASE("ParseError: a BOOL that is neither 0 nor 1") {
-  check_refused(raw(u32) + no_levels + raw(u32) + description(std::string_view("\x08\x00\x10\x03", 4)) + "\x01\x02\x01",
-                25, "values: 2 is no BOOL, expected 0 or 1");
+  check_stream_refused(
+      raw(u32) + no_levels + raw(u32) + description(std::string_view("\x08\x00\x10\x03", 4)) + "\x01\x02\x01", 25,
+      "values: 2 is no BOOL, expected 0 or 1");
 }
 
 TEST_CASE("ParseError: selected rows that do not agree") {

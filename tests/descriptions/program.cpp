@@ -69,7 +69,7 @@ OpDesc with_attr(OpDesc::Attr attr) {
 }
 
 template <class T>
-void check_refused(const OpDesc& op, const char* text) {
+void check_attribute_refused(const OpDesc& op, const char* text) {
   CHECK_THROWS_WITH_AS(op.attr<T>("a"), text, lod::InvalidProgram);
 }
 void check_invalid(const ProgramDesc& program, const char* text) {
@@ -265,19 +265,19 @@ TEST_CASE("OpDesc::attr: the value of each type of attribute, and wider numbers 
 }
 
 TEST_CASE("OpDesc::attr: what is missing or of another type is named") {
-  check_refused<bool>({.type = "op"}, "operator 'op' has no attribute 'a'");
+  check_attribute_refused<bool>({.type = "op"}, "operator 'op' has no attribute 'a'");
   const OpDesc wide = with_attr({.type = AttrType::LONG, .l = 1});
-  check_refused<std::int32_t>(wide, "operator 'op', attribute 'a': of type LONG, expected INT or BLOCK");
-  check_refused<double>(wide, "operator 'op', attribute 'a': of type LONG, expected FLOAT or FLOAT64");
-  check_refused<std::vector<std::int64_t>>(
+  check_attribute_refused<std::int32_t>(wide, "operator 'op', attribute 'a': of type LONG, expected INT or BLOCK");
+  check_attribute_refused<double>(wide, "operator 'op', attribute 'a': of type LONG, expected FLOAT or FLOAT64");
+  check_attribute_refused<std::vector<std::int64_t>>(
       wide, "operator 'op', attribute 'a': of type LONG, expected INTS or BLOCKS or LONGS");
-  check_refused<std::int64_t>(with_attr({.type = AttrType::INTS, .ints = {1}}),
-                              "operator 'op', attribute 'a': of type INTS, expected INT or BLOCK or LONG");
+  check_attribute_refused<std::int64_t>(with_attr({.type = AttrType::INTS, .ints = {1}}),
+                                        "operator 'op', attribute 'a': of type INTS, expected INT or BLOCK or LONG");
   // The field of another type counts for nothing.
-  check_refused<std::int32_t>(with_attr({.type = AttrType::INT, .l = 1}),
-                              "operator 'op', attribute 'a': of type INT, expected a value");
-  check_refused<std::string>(with_attr({.type = static_cast<AttrType>(99)}),
-                             "operator 'op', attribute 'a': of type ?, expected STRING or VAR");
+  check_attribute_refused<std::int32_t>(with_attr({.type = AttrType::INT, .l = 1}),
+                                        "operator 'op', attribute 'a': of type INT, expected a value");
+  check_attribute_refused<std::string>(with_attr({.type = static_cast<AttrType>(99)}),
+                                       "operator 'op', attribute 'a': of type ?, expected STRING or VAR");
 }
 
 TEST_CASE("ProgramDesc: blocks by number, variables by name through the blocks around") {

@@ -38,7 +38,7 @@ const std::string minus_one = std::string(9, '\xff') + '\x01';
 
 /// Checks that decoding M throws a ParseError about the byte at `position`, with this text.
 template <class M = VarDesc>
-void check_refused(const std::string& bytes, std::size_t position, const std::string& text) {
+void check_message_refused(const std::string& bytes, std::size_t position, const std::string& text) {
   INFO("expected: ", text);
   try {
     lod::decode<M>(bytes);
@@ -138,8 +138,8 @@ TEST_CASE("decode: the parts of a message that comes more than once are merged")
 TEST_CASE("decode: repeated messages are not merged, each must be complete") {
   const std::string attr = bytes_of({0x3a, 5, 0x0a, 1, 'a', 0x10, 0});
   CHECK(lod::decode<VarDesc>(small + attr + attr).attrs.size() == 2);
-  check_refused(small + bytes_of({0x3a, 3, 0x0a, 1, 'a', 0x3a, 2, 0x10, 0}), 12,
-                "VarDesc.attrs.type: required, but missing");
+  check_message_refused(small + bytes_of({0x3a, 3, 0x0a, 1, 'a', 0x3a, 2, 0x10, 0}), 12,
+                        "VarDesc.attrs.type: required, but missing");
 }
 
 TEST_CASE("decode: repeated numbers may be packed or not, however they are declared") {
@@ -164,9 +164,10 @@ TEST_CASE("decode: repeated numbers may be packed or not, however they are decla
       bytes_of({0x08, 5, 0x20, 7, 0x20}) + minus_one +
       bytes_of({0x3d, 0, 0, 0xc0, 0x3f, 0x3d, 0, 0, 0, 0xc0, 0x41, 0, 0, 0, 0, 0, 0, 0xe0, 0x3f, 0x48, 1, 0x48, 0});
   CHECK(lod::decode<r1::LoDTensorDesc>(not_packed) == packed);
-  check_refused<r1::LoDTensorDesc>(bytes_of({0x08, 5, 0x3a, 6, 0, 0, 0xc0, 0x3f, 0, 0}), 8,
-                                   "LoDTensorDesc.float_val: 4 bytes expected, 2 are left");
-  check_refused<TensorDesc>(bytes_of({0x08, 5, 0x12, 2, 1, 0x80}), 5, "TensorDesc.dims: the bytes end inside a number");
+  check_message_refused<r1::LoDTensorDesc>(bytes_of({0x08, 5, 0x3a, 6, 0, 0, 0xc0, 0x3f, 0, 0}), 8,
+                                           "LoDTensorDesc.float_val: 4 bytes expected, 2 are left");
+  check_message_refused<TensorDesc>(bytes_of({0x08, 5, 0x12, 2, 1, 0x80}), 5,
+                                    "TensorDesc.dims: the bytes end inside a number");
 }
 
 TEST_CASE("decode: a number may be longer than it must be, and loses the bits that its type does not hold") {
@@ -208,100 +209,108 @@ TEST_CASE("decode: into a struct that has the memory already, allocates nothing"
 // ---- What is refused ----
 
 TEST_CASE("ParseError: a required field is missing") {
-  check_refused("", 0, "VarDesc.name: required, but missing");
-  check_refused(bytes_of({0x12, 2, 0x08, 7}), 4, "VarDesc.name: required, but missing");
-  check_refused(bytes_of({0x0a, 1, 'x'}), 3, "VarDesc.type: required, but missing");
-  check_refused(bytes_of({0x0a, 1, 'x', 0x12, 0}), 5, "VarDesc.type.type: required, but missing");
-  check_refused(with_type_fields(bytes_of({0x1a, 0})) + bytes_of({0x18, 1}), 9,
-                "VarDesc.type.lod_tensor.tensor: required, but missing");
-  check_refused(with_type_fields(bytes_of({0x1a, 4, 0x0a, 2, 0x10, 3})), 13,
-                "VarDesc.type.lod_tensor.tensor.data_type: required, but missing");
-  check_refused(with_type_fields(bytes_of({0x2a, 2, 0x0a, 0})), 11,
-                "VarDesc.type.reader.lod_tensor.tensor: required, but missing");
+  check_message_refused("", 0, "VarDesc.name: required, but missing");
+  check_message_refused(bytes_of({0x12, 2, 0x08, 7}), 4, "VarDesc.name: required, but missing");
+  check_message_refused(bytes_of({0x0a, 1, 'x'}), 3, "VarDesc.type: required, but missing");
+  check_message_refused(bytes_of({0x0a, 1, 'x', 0x12, 0}), 5, "VarDesc.type.type: required, but missing");
+  check_message_refused(with_type_fields(bytes_of({0x1a, 0})) + bytes_of({0x18, 1}), 9,
+                        "VarDesc.type.lod_tensor.tensor: required, but missing");
+  check_message_refused(with_type_fields(bytes_of({0x1a, 4, 0x0a, 2, 0x10, 3})), 13,
+                        "VarDesc.type.lod_tensor.tensor.data_type: required, but missing");
+  check_message_refused(with_type_fields(bytes_of({0x2a, 2, 0x0a, 0})), 11,
+                        "VarDesc.type.reader.lod_tensor.tensor: required, but missing");
 }
 
 TEST_CASE("ParseError: a wire type that is not the field's") {
-  check_refused(bytes_of({0x08, 1}), 0, "VarDesc.name: wire type 0, expected 2");
-  check_refused(bytes_of({0x0a, 1, 'x', 0x12, 5, 0x0d, 0, 0, 0, 0}), 5, "VarDesc.type.type: wire type 5, expected 0");
-  check_refused(small + bytes_of({0x1a, 0}), 7, "VarDesc.persistable: wire type 2, expected 0");
-  check_refused(small + bytes_of({0x1f}), 7, "VarDesc.persistable: wire type 7, expected 0");
-  check_refused(bytes_of({0x0b, 0x0c}), 0, "VarDesc.name: wire type 3, expected 2");
-  check_refused<TensorDesc>(bytes_of({0x08, 5, 0x15, 0, 0, 0, 0}), 2, "TensorDesc.dims: wire type 5, expected 0");
-  check_refused<r1::LoDTensorDesc>(bytes_of({0x08, 5, 0x38, 1}), 2, "LoDTensorDesc.float_val: wire type 0, expected 2");
-  check_refused(bytes_of({0x7e}), 0, "VarDesc: wire type 6, expected 0 to 5");
-  check_refused(bytes_of({0x7f}), 0, "VarDesc: wire type 7, expected 0 to 5");
+  check_message_refused(bytes_of({0x08, 1}), 0, "VarDesc.name: wire type 0, expected 2");
+  check_message_refused(bytes_of({0x0a, 1, 'x', 0x12, 5, 0x0d, 0, 0, 0, 0}), 5,
+                        "VarDesc.type.type: wire type 5, expected 0");
+  check_message_refused(small + bytes_of({0x1a, 0}), 7, "VarDesc.persistable: wire type 2, expected 0");
+  check_message_refused(small + bytes_of({0x1f}), 7, "VarDesc.persistable: wire type 7, expected 0");
+  check_message_refused(bytes_of({0x0b, 0x0c}), 0, "VarDesc.name: wire type 3, expected 2");
+  check_message_refused<TensorDesc>(bytes_of({0x08, 5, 0x15, 0, 0, 0, 0}), 2,
+                                    "TensorDesc.dims: wire type 5, expected 0");
+  check_message_refused<r1::LoDTensorDesc>(bytes_of({0x08, 5, 0x38, 1}), 2,
+                                           "LoDTensorDesc.float_val: wire type 0, expected 2");
+  check_message_refused(bytes_of({0x7e}), 0, "VarDesc: wire type 6, expected 0 to 5");
+  check_message_refused(bytes_of({0x7f}), 0, "VarDesc: wire type 7, expected 0 to 5");
 }
 
 TEST_CASE("ParseError: an enum's value that does not exist") {
-  check_refused(bytes_of({0x0a, 1, 'x', 0x12, 2, 0x08, 39}), 6, "VarDesc.type.type: 39 is no VarType::Type");
-  check_refused(bytes_of({0x0a, 1, 'x', 0x12, 11, 0x08}) + minus_one, 6, "VarDesc.type.type: -1 is no VarType::Type");
+  check_message_refused(bytes_of({0x0a, 1, 'x', 0x12, 2, 0x08, 39}), 6, "VarDesc.type.type: 39 is no VarType::Type");
+  check_message_refused(bytes_of({0x0a, 1, 'x', 0x12, 11, 0x08}) + minus_one, 6,
+                        "VarDesc.type.type: -1 is no VarType::Type");
   // Kinds of variables are no element types.
-  check_refused(with_type_fields(bytes_of({0x1a, 4, 0x0a, 2, 0x08, 7})), 12,
-                "VarDesc.type.lod_tensor.tensor.data_type: 7 is no DataType");
-  check_refused(small + bytes_of({0x3a, 5, 0x0a, 1, 'a', 0x10, 18}), 13, "VarDesc.attrs.type: 18 is no AttrType");
-  check_refused<VarType::Tuple>(bytes_of({0x0a, 3, 7, 8, 39}), 4, "Tuple.element_type: 39 is no VarType::Type");
-  check_refused<r1::LoDTensorDesc>(bytes_of({0x08, 0}), 1, "LoDTensorDesc.element_type: 0 is no LoDTensorDesc::Type");
-  check_refused<r1::VarDesc>(bytes_of({0x10, 7}), 1, "VarDesc.type: 7 is no VarDesc::Type");
-  check_refused<lod::proto::r2::LoDTensorDesc>(bytes_of({0x08, 7}), 1, "LoDTensorDesc.data_type: 7 is no DataType");
-  check_refused<lod::proto::r3::VarDesc>(bytes_of({0x10, 2}), 1, "VarDesc.type: 2 is no VarDesc::VarType");
+  check_message_refused(with_type_fields(bytes_of({0x1a, 4, 0x0a, 2, 0x08, 7})), 12,
+                        "VarDesc.type.lod_tensor.tensor.data_type: 7 is no DataType");
+  check_message_refused(small + bytes_of({0x3a, 5, 0x0a, 1, 'a', 0x10, 18}), 13,
+                        "VarDesc.attrs.type: 18 is no AttrType");
+  check_message_refused<VarType::Tuple>(bytes_of({0x0a, 3, 7, 8, 39}), 4, "Tuple.element_type: 39 is no VarType::Type");
+  check_message_refused<r1::LoDTensorDesc>(bytes_of({0x08, 0}), 1,
+                                           "LoDTensorDesc.element_type: 0 is no LoDTensorDesc::Type");
+  check_message_refused<r1::VarDesc>(bytes_of({0x10, 7}), 1, "VarDesc.type: 7 is no VarDesc::Type");
+  check_message_refused<lod::proto::r2::LoDTensorDesc>(bytes_of({0x08, 7}), 1,
+                                                       "LoDTensorDesc.data_type: 7 is no DataType");
+  check_message_refused<lod::proto::r3::VarDesc>(bytes_of({0x10, 2}), 1, "VarDesc.type: 2 is no VarDesc::VarType");
 }
 
 TEST_CASE("ParseError: the bytes end too early") {
-  check_refused(small + bytes_of({0x98}), 7, "VarDesc: the bytes end inside a number");
-  check_refused(small + bytes_of({0x18}), 8, "VarDesc.persistable: the bytes end inside a number");
-  check_refused(small + bytes_of({0x18, 0x80}), 8, "VarDesc.persistable: the bytes end inside a number");
-  check_refused(bytes_of({0x0a}), 1, "VarDesc.name: the bytes end inside a number");
-  check_refused(bytes_of({0x0a, 5, 'x'}), 1, "VarDesc.name: 5 bytes expected, 1 are left");
-  check_refused(bytes_of({0x0a, 1, 'x', 0x12, 2, 0x08}), 4, "VarDesc.type: 2 bytes expected, 1 are left");
+  check_message_refused(small + bytes_of({0x98}), 7, "VarDesc: the bytes end inside a number");
+  check_message_refused(small + bytes_of({0x18}), 8, "VarDesc.persistable: the bytes end inside a number");
+  check_message_refused(small + bytes_of({0x18, 0x80}), 8, "VarDesc.persistable: the bytes end inside a number");
+  check_message_refused(bytes_of({0x0a}), 1, "VarDesc.name: the bytes end inside a number");
+  check_message_refused(bytes_of({0x0a, 5, 'x'}), 1, "VarDesc.name: 5 bytes expected, 1 are left");
+  check_message_refused(bytes_of({0x0a, 1, 'x', 0x12, 2, 0x08}), 4, "VarDesc.type: 2 bytes expected, 1 are left");
   // Bytes enough, but they belong to the message outside.
-  check_refused(with_type_fields(bytes_of({0x1a, 5})) + small, 8,
-                "VarDesc.type.lod_tensor: 5 bytes expected, 0 are left");
-  check_refused(small + bytes_of({0x7d, 0, 0, 0}), 8, "VarDesc: 4 bytes expected, 3 are left");
-  check_refused(small + bytes_of({0x79, 0, 0, 0, 0}), 8, "VarDesc: 8 bytes expected, 4 are left");
-  check_refused(small + bytes_of({0x7a, 9, 0}), 8, "VarDesc: 9 bytes expected, 1 are left");
-  check_refused(small + bytes_of({0x78}), 8, "VarDesc: the bytes end inside a number");
+  check_message_refused(with_type_fields(bytes_of({0x1a, 5})) + small, 8,
+                        "VarDesc.type.lod_tensor: 5 bytes expected, 0 are left");
+  check_message_refused(small + bytes_of({0x7d, 0, 0, 0}), 8, "VarDesc: 4 bytes expected, 3 are left");
+  check_message_refused(small + bytes_of({0x79, 0, 0, 0, 0}), 8, "VarDesc: 8 bytes expected, 4 are left");
+  check_message_refused(small + bytes_of({0x7a, 9, 0}), 8, "VarDesc: 9 bytes expected, 1 are left");
+  check_message_refused(small + bytes_of({0x78}), 8, "VarDesc: the bytes end inside a number");
 }
 
 TEST_CASE("ParseError: lengths, numbers and tags that are too long") {
-  check_refused(bytes_of({0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 'x'}), 1,
-                "VarDesc.name: 4294967295 bytes expected, 1 are left");
-  check_refused('\x0a' + minus_one, 1, "VarDesc.name: 18446744073709551615 bytes expected, 0 are left");
-  check_refused(bytes_of({0x0a, 0x81, 0x80, 0x80, 0x80, 0x80, 0, 'x'}), 1,
-                "VarDesc.name: a length of more than 32 bits");
-  check_refused(small + '\x18' + std::string(10, '\xff') + '\x01', 8,
-                "VarDesc.persistable: a number of more than 10 bytes");
-  check_refused(small + '\x78' + std::string(11, '\xff'), 8, "VarDesc: a number of more than 10 bytes");
-  check_refused(bytes_of({0xff, 0xff, 0xff, 0xff, 0x1f}), 0, "VarDesc: a tag of more than 32 bits");
-  check_refused(bytes_of({0x8a, 0x80, 0x80, 0x80, 0x80, 0}), 0, "VarDesc: a tag of more than 32 bits");
-  check_refused<r1::LoDTensorDesc>(bytes_of({0x08, 5, 0x42, 0xf8, 0xff, 0xff, 0xff, 7, 0}), 3,
-                                   "LoDTensorDesc.double_val: 2147483640 bytes expected, 1 are left");
+  check_message_refused(bytes_of({0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 'x'}), 1,
+                        "VarDesc.name: 4294967295 bytes expected, 1 are left");
+  check_message_refused('\x0a' + minus_one, 1, "VarDesc.name: 18446744073709551615 bytes expected, 0 are left");
+  check_message_refused(bytes_of({0x0a, 0x81, 0x80, 0x80, 0x80, 0x80, 0, 'x'}), 1,
+                        "VarDesc.name: a length of more than 32 bits");
+  check_message_refused(small + '\x18' + std::string(10, '\xff') + '\x01', 8,
+                        "VarDesc.persistable: a number of more than 10 bytes");
+  check_message_refused(small + '\x78' + std::string(11, '\xff'), 8, "VarDesc: a number of more than 10 bytes");
+  check_message_refused(bytes_of({0xff, 0xff, 0xff, 0xff, 0x1f}), 0, "VarDesc: a tag of more than 32 bits");
+  check_message_refused(bytes_of({0x8a, 0x80, 0x80, 0x80, 0x80, 0}), 0, "VarDesc: a tag of more than 32 bits");
+  check_message_refused<r1::LoDTensorDesc>(bytes_of({0x08, 5, 0x42, 0xf8, 0xff, 0xff, 0xff, 7, 0}), 3,
+                                           "LoDTensorDesc.double_val: 2147483640 bytes expected, 1 are left");
   const std::string_view beyond("", std::size_t{1} << 31);  // refused before a byte is read
   CHECK_THROWS_WITH_AS(lod::decode<VarDesc>(beyond),
                        "VarDesc: 2147483648 bytes, expected 2147483647 at most (at byte 0)", lod::ParseError);
 }
 
 TEST_CASE("ParseError: field number 0") {
-  check_refused(bytes_of({0}), 0, "VarDesc: field number 0, expected 1 or more");
-  check_refused(small + bytes_of({0x02, 0}), 7, "VarDesc: field number 0, expected 1 or more");
-  check_refused(with_type_fields(bytes_of({0x05, 0, 0, 0, 0})), 7, "VarDesc.type: field number 0, expected 1 or more");
-  check_refused(small + bytes_of({0x7b, 0x00, 0, 0x7c}), 8, "VarDesc: field number 0, expected 1 or more");
+  check_message_refused(bytes_of({0}), 0, "VarDesc: field number 0, expected 1 or more");
+  check_message_refused(small + bytes_of({0x02, 0}), 7, "VarDesc: field number 0, expected 1 or more");
+  check_message_refused(with_type_fields(bytes_of({0x05, 0, 0, 0, 0})), 7,
+                        "VarDesc.type: field number 0, expected 1 or more");
+  check_message_refused(small + bytes_of({0x7b, 0x00, 0, 0x7c}), 8, "VarDesc: field number 0, expected 1 or more");
 }
 
 TEST_CASE("ParseError: groups that do not end, do not begin or lie too deep") {
-  check_refused(small + bytes_of({0x7b}), 8, "VarDesc: the bytes end inside group 15");
-  check_refused(small + bytes_of({0x7b, 0x84, 1}), 8, "VarDesc: group 16 ends, but did not begin");
-  check_refused(small + bytes_of({0x7c}), 7, "VarDesc: group 15 ends, but did not begin");
-  check_refused(with_type_fields(bytes_of({0x7b})) + bytes_of({0x7c}), 8,
-                "VarDesc.type: the bytes end inside group 15");
+  check_message_refused(small + bytes_of({0x7b}), 8, "VarDesc: the bytes end inside group 15");
+  check_message_refused(small + bytes_of({0x7b, 0x84, 1}), 8, "VarDesc: group 16 ends, but did not begin");
+  check_message_refused(small + bytes_of({0x7c}), 7, "VarDesc: group 15 ends, but did not begin");
+  check_message_refused(with_type_fields(bytes_of({0x7b})) + bytes_of({0x7c}), 8,
+                        "VarDesc.type: the bytes end inside group 15");
 
   CHECK(lod::decode<VarDesc>(small + nested_groups(100)).unknown_fields == nested_groups(100));
-  check_refused(small + nested_groups(101), 107, "VarDesc: messages and groups more than 100 deep");
+  check_message_refused(small + nested_groups(101), 107, "VarDesc: messages and groups more than 100 deep");
   // The message that they lie in counts.
   CHECK(
       lod::decode<VarDesc>(bytes_of({0x0a, 1, 'x', 0x12, 0xc8, 1, 0x08, 7}) + nested_groups(99)).type.unknown_fields ==
       nested_groups(99));
-  check_refused(bytes_of({0x0a, 1, 'x', 0x12, 0xca, 1, 0x08, 7}) + nested_groups(100), 107,
-                "VarDesc.type: messages and groups more than 100 deep");
+  check_message_refused(bytes_of({0x0a, 1, 'x', 0x12, 0xca, 1, 0x08, 7}) + nested_groups(100), 107,
+                        "VarDesc.type: messages and groups more than 100 deep");
 }
 
 TEST_CASE("ParseError: leaves the struct that was to be replaced as it was") {

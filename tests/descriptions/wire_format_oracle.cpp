@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wire format against libprotobuf and the code that protoc makes of the schemas: schemas and valid messages.
 #include "random_message.hpp"
+#include "support/slow.hpp"
 
 #include <doctest/doctest.h>
 
@@ -109,8 +110,9 @@ TEST_CASE("Schema: the structs have the fields, rules, types, defaults and enume
 }
 
 TEST_CASE("encode, decode: the same bytes and the same messages as libprotobuf's, both ways") {
-  std::size_t with_unknown_fields = 0;
-  for_each_random_message(3000, [&](auto schema, Engine& engine, const auto& message) {
+  const int count = slow ? 600 : 3000;  // for each schema
+  int with_unknown_fields = 0;
+  for_each_random_message(count, [&](auto schema, Engine& engine, const auto& message) {
     using M = typename decltype(schema)::Struct;
     typename decltype(schema)::Generated theirs;
     copy(message, theirs);
@@ -133,5 +135,5 @@ TEST_CASE("encode, decode: the same bytes and the same messages as libprotobuf's
     REQUIRE(parsed.SerializeAsString() == expected);
     with_unknown_fields += !message.unknown_fields.empty();
   });
-  CHECK(with_unknown_fields > 1000);
+  CHECK(with_unknown_fields > count / 3);
 }

@@ -4,6 +4,7 @@
 #include "support/count_allocations.hpp"
 #include "support/random_lod.hpp"
 #include "support/same_bits.hpp"
+#include "support/slow.hpp"
 #include "support/temporary_folder.hpp"
 #include <lod/io/file.hpp>
 
@@ -125,7 +126,7 @@ TEST_CASE("File: a bit that flipped, whichever, is found, or is one that says no
       for (std::size_t i = 0; i < buffer.size; ++i) is_padding[buffer.begin + i] = false;
     });
   }
-  for (std::size_t i = 0; i < intact.size() * 8; ++i) {
+  for (std::size_t i = 0; i < intact.size() * 8; i += slow ? 7 : 1) {
     CAPTURE(i);
     std::string damaged = intact;
     damaged[i / 8] = static_cast<char>(damaged[i / 8] ^ 1 << i % 8);
