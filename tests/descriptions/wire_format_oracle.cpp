@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wire format against libprotobuf and the code that protoc makes of the schemas: schemas and valid messages.
 #include "random_message.hpp"
-#include "support/slow.hpp"
+#include "support/grain.hpp"
 
 #include <doctest/doctest.h>
 

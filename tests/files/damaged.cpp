@@ -2,9 +2,9 @@
 // Files that are damaged, and files that are meant to do harm.
 #include "files/file_parts.hpp"
 #include "support/count_allocations.hpp"
+#include "support/grain.hpp"
 #include "support/random_lod.hpp"
 #include "support/same_bits.hpp"
-#include "support/slow.hpp"
 #include "support/temporary_folder.hpp"
 #include <lod/io/file.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exponentials and logarithms of the CPU's kernels against those of double precision.
 #include "support/close.hpp"
-#include "support/slow.hpp"
+#include "support/grain.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>

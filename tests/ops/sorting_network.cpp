@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Networks of comparisons, and blocks of numbers that are turned over: what short sequences are sorted by.
+#include "support/grain.hpp"
 #include "support/random_batch.hpp"
-#include "support/slow.hpp"
 #include <lod/kernels/cpu/sorting_network.hpp>
 #include <lod/kernels/cpu/transpose.hpp>
 

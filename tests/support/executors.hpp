@@ -5,7 +5,6 @@
 
 #include "support/grain.hpp"
 #include "support/same_bits.hpp"
-#include "support/slow.hpp"
 #include <lod/lod.hpp>
 
 #ifdef LOD_TEST_THRUST
