@@ -220,19 +220,25 @@ void clear(M& message) {
   message.unknown_fields.clear();
 }
 
+/// How often bytes are read. What may throw must leave the struct as it was: where that has something to lose, a first
+/// pass looks at what is wrong, and a second one stores what by then is known to be right.
+enum class Pass { FIRST, SECOND, ONLY };
+constexpr bool is_checked(Pass pass) noexcept { return pass != Pass::SECOND; }
+constexpr bool is_stored(Pass pass) noexcept { return pass != Pass::FIRST; }
+
 /// A value that is no message; the bytes of a string. Numbers that do not fit T lose their upper bits, as the format
 /// has it.
-template <class T>
+template <class T, bool checked>
 auto read_value(const char* at, const char* end, const Place& place, const char* field) {
   if constexpr (wire_type<T>() == WireType::LENGTH) {
-    return read_bytes(at, end, place, field);
+    return read_bytes<checked>(at, end, place, field);
   } else if constexpr (wire_type<T>() != WireType::VARINT) {
     return read_fixed<T>(at, end, place, field);
   } else {
-    const auto [number, next] = read_varint(at, end, place, field);
+    const auto [number, next] = read_varint<checked>(at, end, place, field);
     if constexpr (std::is_enum_v<T>) {
       const auto value = static_cast<std::int32_t>(number);
-      if (!EnumSchema<T>::contains(value)) fail_enum(at, place, field, value, EnumSchema<T>::name);
+      if (checked && !EnumSchema<T>::contains(value)) fail_enum(at, place, field, value, EnumSchema<T>::name);
       return ReadResult<T>{static_cast<T>(value), next};
     } else {
       return ReadResult<T>{static_cast<T>(number), next};
@@ -240,10 +246,12 @@ auto read_value(const char* at, const char* end, const Place& place, const char*
   }
 }
 
-/// Reads one message. With Store, merges it into `out`: a value takes the place of an earlier one, repeated ones are
-/// added, messages are merged. Without, `out` is null, and only what is wrong comes of it.
-template <bool Store, Message M>
+/// Reads one message, and merges it into `out`: a value takes the place of an earlier one, repeated ones are added,
+/// messages are merged. In the first of two passes `out` is null, and only what is wrong comes of it.
+template <Pass pass, Message M>
 class MessageReader {
+  static constexpr bool checked = is_checked(pass), stored = is_stored(pass);
+
  public:
   MessageReader(M* out, Seen<M>& seen, const Place& place) noexcept : out_(out), seen_(seen), place_(place) {}
 
@@ -259,7 +267,7 @@ class MessageReader {
     std::uint32_t fields = seen_.fields;
     while (at != end) {
       const char* const tag_at = at;
-      const auto [tag, value_at] = read_tag(at, end, place_);
+      const auto [tag, value_at] = read_tag<checked>(at, end, place_);
       const bool is_read = ((tag == tag_of<FieldOf<M, I>> &&
                              (at = field<I>(value_at, end, (fields & 1u << I) == 0), fields |= 1u << I)) ||
                             ...);
@@ -267,12 +275,12 @@ class MessageReader {
       const bool is_known = ((number_of(tag) == FieldOf<M, I>::number &&
                               (at = otherwise_packed<I>(tag, tag_at, value_at, end), fields |= 1u << I)) ||
                              ...);
-      if (!is_known) at = read_unknown(tag, tag_at, value_at, end, place_, Store ? &out_->unknown_fields : nullptr);
+      if (!is_known) at = read_unknown(tag, tag_at, value_at, end, place_, stored ? &out_->unknown_fields : nullptr);
     }
     constexpr std::uint32_t required = ((std::uint32_t{FieldOf<M, I>::rule == Rule::REQUIRED} << I) | ... | 0u);
-    if ((fields & required) != required) seen_.is_complete = false;
+    if (checked && (fields & required) != required) seen_.is_complete = false;
     seen_.fields = fields;
-    if constexpr (Store) (drop_unless_seen<I>(fields), ...);
+    if constexpr (stored) (drop_unless_seen<I>(fields), ...);
   }
 
   /// What comes after the tag of field I; returns where it ends.
@@ -305,8 +313,8 @@ class MessageReader {
   template <std::size_t I>
   const char* packed(const char* at, const char* end) {
     using F = FieldOf<M, I>;
-    const auto [bytes, next] = read_bytes(at, end, place_, field_name<M, I>());
-    if constexpr (Store && wire_type<typename F::Element>() != WireType::VARINT) {
+    const auto [bytes, next] = read_bytes<checked>(at, end, place_, field_name<M, I>());
+    if constexpr (stored && wire_type<typename F::Element>() != WireType::VARINT) {
       // The values of a tensor, perhaps. Of a second part the number is not reserved: many small ones would each move
       // all that came before.
       auto& values = out_->*F::member;
@@ -319,12 +327,12 @@ class MessageReader {
   template <std::size_t I>
   const char* value(const char* at, const char* end) {
     using F = FieldOf<M, I>;
-    const auto [read, next] = read_value<typename F::Element>(at, end, place_, field_name<M, I>());
-    if constexpr (Store && F::rule == Rule::REPEATED) {
+    const auto [read, next] = read_value<typename F::Element, checked>(at, end, place_, field_name<M, I>());
+    if constexpr (stored && F::rule == Rule::REPEATED) {
       auto& values = out_->*F::member;
       if (values.capacity() == 0) values.reserve(4);  // a shape, most often: one allocation instead of three
       values.emplace_back(read);
-    } else if constexpr (Store) {
+    } else if constexpr (stored) {
       out_->*F::member = read;
     }
     return next;
@@ -334,21 +342,21 @@ class MessageReader {
   const char* message(const char* at, const char* end, [[maybe_unused]] bool is_first) {
     using F = FieldOf<M, I>;
     using Inner = typename F::Element;
-    const auto [bytes, next] = read_bytes(at, end, place_, field_name<M, I>());
+    const auto [bytes, next] = read_bytes<checked>(at, end, place_, field_name<M, I>());
     const Place place(place_, field_name<M, I>());
     Inner* inner = nullptr;
     if constexpr (F::rule == Rule::REPEATED) {
-      if constexpr (Store) inner = &(out_->*F::member).emplace_back();
+      if constexpr (stored) inner = &(out_->*F::member).emplace_back();
       Seen<Inner> seen;
-      MessageReader<Store, Inner>(inner, seen, place).read(bytes.data(), next);
+      MessageReader<pass, Inner>(inner, seen, place).read(bytes.data(), next);
       if (!seen.is_complete) check_required(seen, place);
     } else {
-      if constexpr (Store) {
+      if constexpr (stored) {
         inner = existing(out_->*F::member);
         if (is_first) clear(*inner);
       }
       Seen<Inner>& seen = std::get<I>(seen_.inner);
-      MessageReader<Store, Inner>(inner, seen, place).read(bytes.data(), next);
+      MessageReader<pass, Inner>(inner, seen, place).read(bytes.data(), next);
       if (!seen.is_complete) seen_.is_complete = false;
     }
     return next;
@@ -377,14 +385,14 @@ class MessageReader {
   const Place& place_;
 };
 
-template <bool Store, Message M>
+template <Pass pass, Message M>
 void read_message(std::string_view bytes, M* out) {
   const Place place(Schema<M>::name, bytes.data());
-  if (bytes.size() > max_size) {
+  if (is_checked(pass) && bytes.size() > max_size) {
     fail(bytes.data(), place, nullptr, {bytes.size(), " bytes, expected ", max_size, " at most"});
   }
   Seen<M> seen;
-  MessageReader<Store, M>(out, seen, place).read(bytes.data(), bytes.data() + bytes.size());
+  MessageReader<pass, M>(out, seen, place).read(bytes.data(), bytes.data() + bytes.size());
   if (!seen.is_complete) check_required(seen, place);
 }
 
@@ -420,17 +428,18 @@ std::string encode(const M& message) {
 template <proto::Message M>
 M decode(std::string_view bytes) {
   M message;
-  proto::detail::read_message<true>(bytes, &message);
+  proto::detail::read_message<proto::detail::Pass::ONLY>(bytes, &message);
   return message;
 }
 
 /// Replaces `message` by the one in `bytes`, and reuses its memory. Throws ParseError and then leaves `message` as it
-/// was; for that, the bytes are read twice.
+/// was; for that, the bytes are read twice, and checked the first time: they are no part of `message`, and do not change
+/// meanwhile.
 template <proto::Message M>
 void decode(std::string_view bytes, M& message) {
-  proto::detail::read_message<false, M>(bytes, nullptr);
+  proto::detail::read_message<proto::detail::Pass::FIRST, M>(bytes, nullptr);
   proto::detail::clear(message);
-  proto::detail::read_message<true>(bytes, &message);
+  proto::detail::read_message<proto::detail::Pass::SECOND>(bytes, &message);
 }
 
 }  // namespace lod
