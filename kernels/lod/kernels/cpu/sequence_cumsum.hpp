@@ -13,6 +13,7 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
+#include <lod/kernels/cpu/sequence_tile.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_cumsum.hpp>
 
@@ -100,6 +101,18 @@ class RunningSums {
       for (std::int64_t row = rows; row-- > 0;) add(row);
     } else {
       for (std::int64_t row = 0; row < rows; ++row) add(row);
+    }
+  }
+
+  /// The same for the sequences of a tile, forwards: all of them at once, each with the bits that it has alone.
+  void short_sequences(SequenceTile<T>& tile) const noexcept {
+    using Row = typename SequenceTile<T>::Row;
+    Row* const rows = tile.data();
+    Vector<T> sum(A{});
+    for (std::int64_t row = 0; row < tile.rows(); ++row) {
+      const Vector<T> before = sum;
+      sum = before + __builtin_bit_cast(Vector<T>, rows[row]);
+      rows[row] = __builtin_bit_cast(Row, exclusive_ ? before : sum);
     }
   }
 
@@ -197,7 +210,7 @@ struct SequenceCumsum<InlineCpu> {
       const Base base{totals + row_size, totals + 2 * row_size};
       for (std::int64_t i = begin; i < end; ++i) {
         if (running.is_short(sequences.length(i))) {
-          i = short_sequences(running, output, x, sequences, i, end, y);
+          i = short_sequences(running, output, x, sequences, i, end, reverse, y);
           if (i == end) break;
         }
         const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size;
@@ -254,7 +267,24 @@ struct SequenceCumsum<InlineCpu> {
   /// Sequence i and those behind it, before `end`, that are short. Returns the first that is not.
   template <class T>
   static std::int64_t short_sequences(const cpu::RunningSums<T>& running, const cpu::LargeOutput& output, const T* x,
-                                      const Segments& sequences, std::int64_t i, std::int64_t end, T* y) {
+                                      const Segments& sequences, std::int64_t i, std::int64_t end, bool reverse, T* y) {
+    if constexpr (cpu::fills_lines<T> && cpu::lanes<T> >= 8) {
+      while (!reverse) {
+        i = sum_tiles(running, output, x, sequences, i, end, y);
+        // Where a tile does not pay, the next ones hardly will.
+        const std::int64_t behind = std::min(i + 64 * cpu::lanes<T>, end);
+        i = sum_one_by_one(running, output, x, sequences, i, behind, y);
+        if (i < behind || i == end) return i;
+      }
+    }
+    return sum_one_by_one(running, output, x, sequences, i, end, y);
+  }
+
+  template <class T>
+  [[gnu::noinline]] static std::int64_t sum_one_by_one(const cpu::RunningSums<T>& running,
+                                                       const cpu::LargeOutput& output, const T* x,
+                                                       const Segments& sequences, std::int64_t i, std::int64_t end,
+                                                       T* y) {
     const auto is_short = [&] { return i < end && running.is_short(sequences.length(i)); };
     if constexpr (cpu::fills_lines<T>) {
       if (output.past_caches()) {
@@ -271,6 +301,25 @@ struct SequenceCumsum<InlineCpu> {
       running.short_sequence(x + sequences.begin(i), sequences.length(i), y + sequences.begin(i));
     }
     return i;
+  }
+
+  /// The same by tiles, for as long as they pay.
+  template <class T>
+  static std::int64_t sum_tiles(const cpu::RunningSums<T>& running, const cpu::LargeOutput& output, const T* x,
+                                const Segments& sequences, std::int64_t i, std::int64_t end, T* y) {
+    static_assert(cpu::low_tile_rows <= cumsum_group_rows && cpu::tile_rows <= cpu::LineWriter<T>::room);
+    cpu::LineWriter<T> writer(output, y + sequences.begin(i));
+    while (true) {
+      const typename cpu::SequenceTile<T>::Sequences some(sequences, i, end);
+      // A tile takes as long as a third of its places one by one; it has eight rows at least.
+      const std::int64_t places = cpu::lanes<T> * std::max<std::int64_t>(some.longest(), 8);
+      if (some.longest() > cpu::low_tile_rows || 3 * some.rows() < places) return i;
+      const std::int64_t first = sequences.begin(i);
+      cpu::SequenceTile<T> tile(some, x + first, sequences.rows() - first);
+      running.short_sequences(tile);
+      tile.write(some, cpu::low_tile_rows, writer, [](std::int64_t rows) { return rows; });
+      i += some.size();
+    }
   }
 };
 
