@@ -7,6 +7,7 @@
 #pragma once
 
 #include <lod/float16.hpp>
+#include <lod/row_marks.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
@@ -51,6 +52,7 @@ struct Segments {
   std::int64_t max_rows = 0;  ///< no sequence is longer
   std::int64_t first = 0;     ///< offsets[0]
   std::int64_t row_count = 0;
+  detail::RowMarks marks = {};  ///< on a GPU, if they are the sequences of a LoD's level
 
   Segments() = default;
   /// `sequences` of them, whose offsets the caller can read.
@@ -59,10 +61,11 @@ struct Segments {
   Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest, std::int64_t begin,
            std::int64_t rows) noexcept
       : offsets(from), size(sequences), max_rows(longest), first(begin), row_count(rows) {}
-  /// The same, with their offsets at another address.
-  Segments at(const std::int64_t* address) const noexcept {
+  /// The same, with their offsets, and marks if there are any, at other addresses.
+  Segments at(const std::int64_t* address, const detail::RowMarks& with = {}) const noexcept {
     Segments copy = *this;
     copy.offsets = address;
+    copy.marks = with;
     return copy;
   }
 

@@ -89,14 +89,15 @@ class Array {
   mutable std::optional<OnDevice<E, T>> copy_;
 };
 
-/// Sequences whose offsets are among the numbers of a LoD, for a kernel. On a GPU, the numbers of a LoD are copied
-/// there once, for all tensors that share it and all operations on them.
+/// Sequences whose offsets are among the numbers of a LoD, for a kernel. On a GPU, the numbers of a LoD and the marks
+/// among its rows are copied there once, for all tensors that share it and all operations on them.
 template <Executor E>
 kernel::Segments on_device(const E& executor, const LoDView& lod, const kernel::Segments& sequences) {
   if constexpr (on_cpu<E>) {
     return sequences;
   } else {
-    return sequences.at(executor.offsets(lod, sequences.offsets));
+    const auto found = executor.offsets(lod, sequences.offsets);
+    return sequences.at(found.numbers, found.marks);
   }
 }
 /// The sequences of `level` of x, for the CPU: operations look at them before they enqueue anything.

@@ -27,7 +27,7 @@ SelectedRows<float> random_rows(Engine& engine, std::int64_t count, std::int64_t
 
 TEST_CASE("on a GPU: row-sparse tensors merged, added, scaled, made dense") {
   Engine engine(20);
-  for (const std::int64_t row_size : {1, 3}) {
+  for (const std::int64_t row_size : {1, 3, 8}) {
     const auto g = random_rows(engine, 40, 15, row_size), h = random_rows(engine, 7, 15, row_size);
     const SelectedRows<float> none({}, 15, {row_size});
     const auto dense = real_numbers<float>(engine, {15, row_size});

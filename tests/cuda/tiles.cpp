@@ -61,6 +61,74 @@ TEST_CASE("the sequence of a row: by halves, and by many that vote") {
   }
 }
 
+TEST_CASE("the sequence of a row: by marks, in parts of a level too") {
+  Engine engine(42);
+  for (int round = 0; round < 40; ++round) {
+    std::vector<std::int64_t> offsets = {0};
+    const std::int64_t size = random_number(engine, 0, 300);
+    for (std::int64_t i = 0; i < size; ++i) {
+      const bool is_long = random_number(engine, 0, 20) == 0, is_empty = random_number(engine, 0, 2) == 0;
+      offsets.push_back(offsets.back() + (is_long ? 256 * random_number(engine, 1, 5) + random_number(engine, -1, 1)
+                                                  : (is_empty ? 0 : random_number(engine, 1, 9))));
+    }
+    std::vector<std::int64_t> marks;
+    lod::detail::RowMarks::for_each(offsets.data(), size, [&](std::int64_t mark) { marks.push_back(mark); });
+    REQUIRE(static_cast<std::int64_t>(marks.size()) == lod::detail::RowMarks::count(offsets.back()));
+    for (int part = 0; part < 4; ++part) {
+      const std::int64_t begin = part == 0 ? 0 : random_number(engine, 0, size);
+      const std::int64_t end = part == 0 ? size : random_number(engine, begin, size);
+      const std::int64_t* const from = offsets.data() + begin;
+      const lod::kernel::Segments unmarked(from, end - begin, offsets.back());
+      const lod::kernel::Segments marked = unmarked.at(from, {marks.data(), begin});
+      bool same = true;
+      for (std::int64_t row = 0; row <= unmarked.rows(); ++row) {
+        same = same && bulk::sequence_of(marked, row) == bulk::sequence_of(unmarked, row);
+      }
+      REQUIRE(same);
+      for (const std::int64_t row_size : {1, 3}) {
+        std::int64_t called = 0;
+        for (std::int64_t first = 0; first < marked.rows(); first += 64) {
+          const bulk::Tile tile(marked, static_cast<std::uint32_t>(row_size), first, 64);
+          REQUIRE(!tile.is_unmarked());
+          for (std::uint32_t at = 0; at < tile.elements(); ++at) {
+            tile.call(at, {}, [&](std::int64_t i, std::int64_t row, std::int64_t column) {
+              same = same && i == bulk::sequence_of(unmarked, row) && row * row_size + column == called++;
+            });
+          }
+        }
+        REQUIRE(same);
+        REQUIRE(called == marked.rows() * row_size);
+      }
+    }
+  }
+}
+
+TEST_CASE("elements are gone through in blocks, each of them once, however few fit a block") {
+  for (const std::int64_t rows : {1, 2, 7}) {
+    for (const std::int64_t row_size : {1, 3, 10}) {
+      for (const std::int64_t most : {1, 2, 3, 4, 9, 10, 25, 1000}) {
+        CAPTURE(rows);
+        CAPTURE(row_size);
+        CAPTURE(most);
+        std::vector<int> calls(static_cast<std::size_t>(rows * row_size));
+        std::int64_t blocks = 0;
+        bulk::for_each_block(rows, row_size, most, [&](const bulk::ElementBlock& block) {
+          ++blocks;
+          REQUIRE(block.count <= most);
+          for (std::uint32_t at = 0; at < block.count; ++at) {
+            block.call(at, [&](std::int64_t row, std::int64_t column) {
+              REQUIRE(column < row_size);
+              ++calls[static_cast<std::size_t>(row * row_size + column)];
+            });
+          }
+        });
+        CHECK(calls == std::vector<int>(calls.size(), 1));
+        if (rows * row_size <= most) CHECK(blocks == 1);
+      }
+    }
+  }
+}
+
 TEST_CASE("rows are moved by pieces of 16 bytes, or by numbers where they are not aligned") {
   alignas(16) float from[20], to[20];
   for (int i = 0; i < 20; ++i) from[i] = static_cast<float>(i);

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace lod::inline LOD_TARGET {
@@ -32,7 +33,12 @@ class System<CudaExecutor> {
   }
   template <class Body>
   void for_each_element(std::int64_t rows, std::int64_t row_size, const Body& body) const {
-    for_each(rows * row_size, OfElement<Body>{body, row_size});
+    for_each_block(rows, row_size, std::numeric_limits<std::int32_t>::max(), [&](const ElementBlock& elements) {
+      const auto call_all = [](const OnCpu&, const ElementBlock& all, const Body& each) {
+        for (std::uint32_t at = 0; at < all.count; ++at) all.call(at, each);
+      };
+      enqueue(call_all, elements, body);
+    });
   }
   template <class Body>
   void for_each_in_sequences(const Segments& sequences, std::int64_t row_size, const Body& body) const {
@@ -50,15 +56,16 @@ class System<CudaExecutor> {
       };
       for (std::int64_t first = 0; first < all.rows(); first += rows) {
         const Tile tile(all, size, first, rows);
-        const std::int64_t low = sequence(tile.first_row()), high = sequence(tile.last_row());
-        for (std::uint32_t at = 0; at < tile.elements(); ++at) tile.call(at, low, high, each);
+        SequenceRange ends{};
+        if (tile.is_unmarked()) ends = {sequence(tile.first_row()), sequence(tile.last_row())};
+        for (std::uint32_t at = 0; at < tile.elements(); ++at) tile.call(at, ends, each);
       }
     };
     enqueue(call_tile, sequences, static_cast<std::uint32_t>(row_size), tile_rows, body);
   }
   template <class Body>
-  void for_each_by_lanes(std::int64_t count, const Body& body) const {
-    for_each(count, OfLanes<Body>{body});
+  void for_each_by_lanes(std::int64_t count, std::int64_t row_size, const Body& body) const {
+    for_each_element(count, row_size, OfLanes<Body>{body});
   }
   template <class Key, class Value>
   void sort_by_key(Key* keys, std::int64_t count, Value* values, int bits = 64) const {

@@ -50,7 +50,7 @@ ArrowHandle<ArrowDeviceArray> give_arrow(const CudaExecutor& executor, LoDTensor
   const ArrowOwner owner = share_owner(LentToArrow<T>{std::move(x), std::move(values), std::move(offsets)});
   const auto& kept = static_cast<const OwnerBlock<LentToArrow<T>>*>(owner.get())->owner.tensor;
   const LoDView levels = kept.lod_view();
-  const auto on_gpu = [&](const std::int64_t* numbers) { return executor.offsets(levels, numbers); };
+  const auto on_gpu = [&](const std::int64_t* numbers) { return executor.offsets(levels, numbers).numbers; };
   auto array = arrow_of(data_type_v<T>, levels, kept.row_shape(), kept.data(), nullptr, owner, on_gpu);
   order_streams(executor.ordinal(), home->get(), consumer);
   return arrow_on<ArrowDeviceArray>(std::move(array), ARROW_DEVICE_CUDA, executor.ordinal());

@@ -10,11 +10,13 @@
 #include <lod/executor.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/reference.hpp>
+#include <lod/row_marks.hpp>
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -36,21 +38,37 @@ inline CudaStream& offsets_stream(int device) {
   return *streams.emplace_back(CudaStream::make(device, nullptr, nullptr));
 }
 
-/// The numbers of a LoD on a GPU.
+/// Offsets of a LoD on a GPU, and marks among its rows if they count rows.
+struct MarkedOffsets {
+  const std::int64_t* numbers;
+  RowMarks marks;
+};
+
+/// The numbers of a LoD on a GPU, and behind them the marks among the rows of each of its levels.
 class CudaOffsets final : public LoDBlock::DeviceCopy {
  public:
   /// Enqueues the copy. Throws CudaError.
   CudaOffsets(const LoDBlock& block, int device)
       : DeviceCopy([](DeviceCopy* copy) noexcept { delete static_cast<CudaOffsets*>(copy); }),
         home_(offsets_stream(device)),
-        numbers_(static_cast<std::int64_t>(block.number_count()), &home_) {
+        mark_place_(static_cast<std::int64_t>(block.number_count())),
+        mark_count_(RowMarks::count(rows_of(block))),
+        numbers_(mark_place_ + block.levels * mark_count_, &home_) {
     const CurrentDevice current(device);
     const BesideCapture beside;
     std::int64_t* to = numbers_.data();
-    block.for_each_piece([&](std::span<const std::int64_t> numbers) {
+    const auto add = [&](std::span<const std::int64_t> numbers) {
       home_.upload(to, numbers.data(), numbers.size_bytes());
       to += numbers.size();
-    });
+    };
+    block.for_each_piece(add);
+    std::vector<std::int64_t> marks;
+    marks.reserve(static_cast<std::size_t>(mark_count_));
+    for (int level = 0; level < block.levels; ++level) {
+      marks.clear();
+      RowMarks::for_each(block[level].absolute, block[level].size, [&](std::int64_t mark) { marks.push_back(mark); });
+      add(marks);
+    }
     check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     const cudaError_t error = cudaEventRecord(event_, home_.get());
     if (error != cudaSuccess) ignore_cuda(cudaEventDestroy(event_));
@@ -77,6 +95,17 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
   }
 
   int device() const noexcept { return home_.device(); }
+  /// Offsets of the block, whose numbers are at `numbers` on the GPU.
+  MarkedOffsets offsets(const LoDBlock& block, const std::int64_t* numbers,
+                        const std::int64_t* offsets) const noexcept {
+    MarkedOffsets found{numbers + block.position_of(offsets), {}};
+    for (int level = 0; level < block.levels; ++level) {
+      const std::int64_t* const rows = block[level].absolute;
+      if (std::less<>()(offsets, rows) || std::less<>()(rows + block[level].size, offsets)) continue;
+      found.marks = {numbers + mark_place_ + level * mark_count_, offsets - rows};
+    }
+    return found;
+  }
   /// The numbers, for what is enqueued in `stream` from now on. Throws CudaError.
   const std::int64_t* numbers(const CudaStream& stream) {
     const bool capturing = stream.capturing();
@@ -113,7 +142,14 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
     of_graph = true;
   }
 
+  static std::int64_t rows_of(const LoDBlock& block) noexcept {
+    const Level& last = block[block.levels - 1];
+    return last.offsets[last.size];
+  }
+
   CudaStream& home_;
+  std::int64_t mark_place_;
+  std::int64_t mark_count_;  // of a level
   Buffer<std::int64_t, Cuda> numbers_;
   cudaEvent_t event_ = nullptr;  // the numbers have arrived
   std::mutex mutex_;
@@ -219,17 +255,16 @@ class CudaExecutor {
 
   /// For operations: `offsets`, which are among the numbers of the LoD, on the GPU. The numbers of a LoD are copied
   /// once for all tensors that share it and for all executors of a GPU. Throws CudaError.
-  const std::int64_t* offsets(const LoDView& lod, const std::int64_t* offsets) const {
+  detail::MarkedOffsets offsets(const LoDView& lod, const std::int64_t* offsets) const {
     const detail::LoDBlock& block = *lod.block();
-    const std::ptrdiff_t position = block.position_of(offsets);
     for (auto* copy = block.copies(); copy; copy = copy->next) {
       auto* const found = static_cast<detail::CudaOffsets*>(copy);
-      if (found->device() == ordinal()) return found->numbers(*shared_->stream) + position;
+      if (found->device() == ordinal()) return found->offsets(block, found->numbers(*shared_->stream), offsets);
     }
     auto made = std::make_unique<detail::CudaOffsets>(block, ordinal());
-    const std::int64_t* const numbers = made->numbers(*shared_->stream);
+    const detail::MarkedOffsets found = made->offsets(block, made->numbers(*shared_->stream), offsets);
     block.add(made.release());
-    return numbers + position;
+    return found;
   }
 
  private:

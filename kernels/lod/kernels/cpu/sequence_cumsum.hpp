@@ -2,9 +2,10 @@
 /// @file
 /// Running sums on the CPU.
 ///
-/// A leaf of rows, counted in the direction of the sums, has running sums of its own; what stands before the leaf is
-/// added with compensation, leaf by leaf, and joins when a sum is written. Scalar rows are cut once more, into groups,
-/// whose sums go side by side.
+/// A leaf of rows, counted in the direction of the sums, has running sums of its own; what stands before the leaf joins
+/// when a sum is written. It is added with compensation: leaf by leaf from the start of its chunk, where the sums of
+/// whole chunks stand. So what stands before leaves can be found out for many chunks at a time. Scalar rows are cut
+/// once more, into groups, whose sums go side by side.
 #pragma once
 
 #include <lod/kernels/cpu/group_sums.hpp>
@@ -44,6 +45,14 @@ class RunningSums {
     void add(const A* totals, std::int64_t row_size) const noexcept {
       for (std::int64_t i = 0; i < row_size; ++i) add_compensated(sums[i], errors[i], totals[i]);
     }
+    void add(const Base& chunk, std::int64_t row_size) const noexcept {
+      add(chunk.sums, row_size);
+      for (std::int64_t i = 0; i < row_size; ++i) errors[i] = plus(errors[i], chunk.errors[i]);
+    }
+    void set(const Base& other, std::int64_t row_size) const noexcept {
+      copy(other.sums, row_size, sums);
+      copy(other.errors, row_size, errors);
+    }
     /// The sum of all rows so far, those of the leaf being `sum`.
     T operator()(std::int64_t column, A sum) const noexcept {
       return static_cast<T>(sums ? plus(sums[column], plus(sum, errors[column])) : sum);
@@ -53,6 +62,37 @@ class RunningSums {
       if (!sums) return sum;
       return load_vector(sums + first, count) + (sum + load_vector(errors + first, count));
     }
+  };
+
+  /// What stands before the leaves of a sequence, one after the other.
+  class Bases {
+   public:
+    /// `numbers` is scratch for 6 * row_size of them.
+    Bases(A* numbers, std::int64_t row_size) noexcept
+        : row_size_(row_size),
+          here_{numbers, numbers + row_size},
+          chunk_{numbers + 2 * row_size, numbers + 3 * row_size},
+          before_chunk_{numbers + 4 * row_size, numbers + 5 * row_size} {}
+    /// Before the first leaf.
+    void reset() noexcept {
+      leaves_ = 0;
+      for (const Base& base : {here_, chunk_, before_chunk_}) base.reset(row_size_);
+    }
+    const Base& here() const noexcept { return here_; }
+    /// Goes on behind a leaf.
+    void add(const A* totals) noexcept {
+      here_.add(totals, row_size_);
+      chunk_.add(totals, row_size_);
+      if (++leaves_ % (chunk_rows(row_size_) / leaf_rows) != 0) return;
+      before_chunk_.add(chunk_, row_size_);
+      here_.set(before_chunk_, row_size_);
+      chunk_.reset(row_size_);
+    }
+
+   private:
+    std::int64_t row_size_;
+    std::int64_t leaves_ = 0;
+    Base here_, chunk_, before_chunk_;
   };
 
   RunningSums(std::int64_t row_size, bool exclusive, bool reverse) noexcept
@@ -200,14 +240,14 @@ struct SequenceCumsum<InlineCpu> {
     const cpu::RunningSums<T> running(row_size, exclusive, reverse);
     const auto leaves_of = [](std::int64_t rows) { return (rows + leaf_rows - 1) / leaf_rows; };
     const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
-    const cpu::ThreadScratch<A> scratch(executor, 3 * row_size);
+    const cpu::ThreadScratch<A> scratch(executor, 7 * row_size);
     cpu::LongSequences long_ones(executor, sequences,
                                  cpu::longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
     // In place, the lines are in the cache already.
     const cpu::LargeOutput output(x == y ? 0 : sequences.rows() * row_size * static_cast<std::int64_t>(sizeof(T)));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       A* const totals = scratch(thread);
-      const Base base{totals + row_size, totals + 2 * row_size};
+      typename cpu::RunningSums<T>::Bases bases(totals + row_size, row_size);
       for (std::int64_t i = begin; i < end; ++i) {
         if (running.is_short(sequences.length(i))) {
           i = short_sequences(running, output, x, sequences, i, end, reverse, y);
@@ -219,11 +259,11 @@ struct SequenceCumsum<InlineCpu> {
           running.leaf(x + before, rows, Base{}, totals, y + before);
           continue;
         }
-        base.reset(row_size);
+        bases.reset();
         running.for_each_leaf(rows, 0, leaves_of(rows), [&](std::int64_t first, std::int64_t count) {
           const std::int64_t at = before + first * row_size;
-          running.leaf(x + at, count, base, totals, y + at);
-          base.add(totals, row_size);
+          running.leaf(x + at, count, bases.here(), totals, y + at);
+          bases.add(totals);
         });
       }
     });
@@ -231,9 +271,9 @@ struct SequenceCumsum<InlineCpu> {
     long_ones.for_each([&](std::int64_t i) {
       const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size, leaves = leaves_of(rows);
       // First the totals of all leaves, which then become what stands before them.
-      const Workspace::Loan<A> bases(executor.workspace(), 2 * leaves * row_size);
+      const Workspace::Loan<A> numbers(executor.workspace(), 2 * leaves * row_size);
       const auto base_of = [&](std::int64_t leaf) {
-        A* const sums = bases.data() + 2 * leaf * row_size;
+        A* const sums = numbers.data() + 2 * leaf * row_size;
         return Base{sums, sums + row_size};
       };
       const auto for_each_leaf = [&](const auto& body) {
@@ -248,14 +288,13 @@ struct SequenceCumsum<InlineCpu> {
         running.leaf(x + at, count, base, base.sums, static_cast<T*>(nullptr));
       });
       A* const totals = scratch(0);
-      const Base base{totals + row_size, totals + 2 * row_size};
-      base.reset(row_size);
+      typename cpu::RunningSums<T>::Bases bases(totals + row_size, row_size);
+      bases.reset();
       for (std::int64_t leaf = 0; leaf < leaves; ++leaf) {
         const Base here = base_of(leaf);
         cpu::copy(here.sums, row_size, totals);
-        cpu::copy(base.sums, row_size, here.sums);
-        cpu::copy(base.errors, row_size, here.errors);
-        base.add(totals, row_size);
+        here.set(bases.here(), row_size);
+        bases.add(totals);
       }
       for_each_leaf([&](const Base& here, std::int64_t at, std::int64_t count, A* leaf_totals) {
         running.leaf(x + at, count, here, leaf_totals, y + at);

@@ -11,6 +11,7 @@
 #include <lod/buffer.hpp>
 #include <lod/cuda/executor.hpp>
 #include <lod/error.hpp>
+#include <lod/kernels/cuda/thread_lanes.hpp>
 #include <lod/kernels/cuda/tile.hpp>
 #include <lod/kernels/thrust/system.hpp>
 #include <lod/staging.hpp>
@@ -41,11 +42,11 @@ __global__ void __launch_bounds__(threads_per_block) call_body(std::int64_t coun
   }
 }
 
-template <class Index, class Body>
-__global__ void __launch_bounds__(threads_per_block) call_element_body(Index count, Index row_size, Body body) {
-  const Index step = static_cast<Index>(gridDim.x) * threads_per_block;
-  for (Index at = static_cast<Index>(blockIdx.x) * threads_per_block + threadIdx.x; at < count; at += step) {
-    body(static_cast<std::int64_t>(at / row_size), static_cast<std::int64_t>(at % row_size));
+template <class Body>
+__global__ void __launch_bounds__(threads_per_block) call_element_body(ElementBlock elements, Body body) {
+  const std::uint32_t step = gridDim.x * threads_per_block;
+  for (std::uint32_t at = blockIdx.x * threads_per_block + threadIdx.x; at < elements.count; at += step) {
+    elements.call(at, body);
   }
 }
 
@@ -62,6 +63,13 @@ __global__ void __launch_bounds__(threads_per_block)
   for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * tile_rows; first < sequences.rows();
        first += step) {
     const Tile tile(sequences, row_size, first, tile_rows);
+    const auto call_all = [&](const SequenceRange& found) {
+      for (std::uint32_t at = threadIdx.x; at < tile.elements(); at += threads_per_block) tile.call(at, found, body);
+    };
+    if (!tile.is_unmarked()) {
+      call_all({});
+      continue;
+    }
     if (warp < 2) {
       const auto vote = [&](const auto& holds) { return __popc(__ballot_sync(0xffffffffu, holds(lane))); };
       const std::int64_t row = warp == 0 ? tile.first_row() : tile.last_row();
@@ -69,36 +77,30 @@ __global__ void __launch_bounds__(threads_per_block)
       if (lane == 0) ends[warp] = found;
     }
     __syncthreads();
-    const std::int64_t low = ends[0], high = ends[1];
-    for (std::uint32_t at = threadIdx.x; at < tile.elements(); at += threads_per_block) tile.call(at, low, high, body);
+    call_all({ends[0], ends[1]});
     __syncthreads();  // before `ends` is written again
   }
 }
 
-/// Neighbouring threads of a warp as the lanes of a body.
-struct ThreadLanes {
-  int lane;
-  std::uint32_t together;  ///< the threads of the warp that these are
-
-  template <class A, class Of, class Join>
-  __device__ A fold(const Of& of, const Join& join) const {
-    A number = of(lane);
-    for (int folded = lanes_at_a_time / 2; folded > 0; folded /= 2) {
-      number = join(number, __shfl_down_sync(together, number, folded, lanes_at_a_time));
-    }
-    return number;
+/// Words of the threads of a warp that share a column.
+struct WarpExchange {
+  std::uint32_t together;  ///< which threads these are
+  __device__ std::uint32_t down(std::uint32_t word, int distance) const {
+    return __shfl_down_sync(together, word, static_cast<unsigned>(distance), threads_of_column);
   }
-  __device__ bool is_first() const noexcept { return lane == 0; }
+  __device__ std::uint32_t first(std::uint32_t word) const { return __shfl_sync(together, word, 0, threads_of_column); }
 };
 
 template <class Body>
-__global__ void __launch_bounds__(threads_per_block) call_lanes_body(std::int64_t count, Body body) {
-  constexpr int at_a_time = threads_per_block / lanes_at_a_time;
-  const int lane = static_cast<int>(threadIdx.x) % lanes_at_a_time;
-  const std::uint32_t together = ((1u << lanes_at_a_time) - 1) << (threadIdx.x % 32 - static_cast<unsigned>(lane));
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * at_a_time;
-  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * at_a_time + threadIdx.x / lanes_at_a_time;
-  for (; i < count; i += step) body(i, ThreadLanes{lane, together});
+__global__ void __launch_bounds__(threads_per_block) call_lanes_body(ElementBlock columns, Body body) {
+  constexpr std::uint32_t at_a_time = threads_per_block / threads_of_column;
+  const int thread = static_cast<int>(threadIdx.x) % threads_of_column;
+  const std::uint32_t together = ((1u << threads_of_column) - 1) << (threadIdx.x % 32 - static_cast<unsigned>(thread));
+  const ThreadLanes<WarpExchange> lanes(thread, WarpExchange{together});
+  const std::uint32_t step = gridDim.x * at_a_time;
+  for (std::uint32_t at = blockIdx.x * at_a_time + threadIdx.x / threads_of_column; at < columns.count; at += step) {
+    columns.call(at, body, lanes);
+  }
 }
 
 template <>
@@ -148,16 +150,11 @@ class System<CudaExecutor> {
   }
   template <class Body>
   void for_each_element(std::int64_t rows, std::int64_t row_size, const Body& body) const {
-    const std::int64_t count = rows * row_size;
-    const unsigned grid = blocks(count, threads_per_block);
-    // Divisions of 32 bits take a fraction of the time; the greatest index and a step must fit.
-    if (count <= std::numeric_limits<std::int32_t>::max()) {
-      call_element_body<<<grid, threads_per_block, 0, executor_.stream()>>>(static_cast<std::uint32_t>(count),
-                                                                            static_cast<std::uint32_t>(row_size), body);
-    } else {
-      call_element_body<<<grid, threads_per_block, 0, executor_.stream()>>>(count, row_size, body);
-    }
-    check_launch();
+    for_each_block(rows, row_size, most_elements, [&](const ElementBlock& elements) {
+      call_element_body<<<blocks(elements.count, threads_per_block), threads_per_block, 0, executor_.stream()>>>(
+          elements, body);
+      check_launch();
+    });
   }
   template <class Body>
   void for_each_in_sequences(const Segments& sequences, std::int64_t row_size, const Body& body) const {
@@ -170,10 +167,12 @@ class System<CudaExecutor> {
     check_launch();
   }
   template <class Body>
-  void for_each_by_lanes(std::int64_t count, const Body& body) const {
-    call_lanes_body<<<blocks(count, threads_per_block / lanes_at_a_time), threads_per_block, 0, executor_.stream()>>>(
-        count, body);
-    check_launch();
+  void for_each_by_lanes(std::int64_t size, std::int64_t row_size, const Body& body) const {
+    for_each_block(size, row_size, most_elements, [&](const ElementBlock& columns) {
+      const unsigned grid = blocks(columns.count, threads_per_block / threads_of_column);
+      call_lanes_body<<<grid, threads_per_block, 0, executor_.stream()>>>(columns, body);
+      check_launch();
+    });
   }
   // Where a library has them, they are not compiled in each file again: see kernels/instantiate.
   template <class Key, class Value>
@@ -187,6 +186,8 @@ class System<CudaExecutor> {
   static unsigned blocks(std::int64_t count, std::int64_t at_a_time) noexcept {
     return static_cast<unsigned>(std::min<std::int64_t>((count + at_a_time - 1) / at_a_time, 1 << 20));
   }
+  /// The greatest number of an element and a step of all threads must fit 32 bits.
+  static constexpr std::int64_t most_elements = std::numeric_limits<std::int32_t>::max();
   static void check_launch() { detail::check_cuda(cudaPeekAtLastError(), "the launch of a kernel"); }
 
   detail::CurrentDevice current_;

@@ -43,31 +43,12 @@ void for_each_in_sequences(const E& executor, const Segments& sequences, std::in
   if (sequences.rows() > 0 && row_size > 0) System<E>(executor).for_each_in_sequences(sequences, row_size, body);
 }
 
-/// How many lanes share a body.
-inline constexpr int lanes_at_a_time = 16;
-
-/// Calls body(i, lanes) for each i in [0, count), in any order; `lanes` is `OneLane`, or is to each of several threads
-/// what it is to one.
+/// Calls body(i, column, lanes) for each column of each i in [0, count), in any order; `lanes` is `OneThread`
+/// of lanes.hpp, or is to each of several threads what that is to one.
 template <class E, class Body>
-void for_each_by_lanes(const E& executor, std::int64_t count, const Body& body) {
-  if (count > 0) System<E>(executor).for_each_by_lanes(count, body);
+void for_each_by_lanes(const E& executor, std::int64_t count, std::int64_t row_size, const Body& body) {
+  if (count > 0 && row_size > 0) System<E>(executor).for_each_by_lanes(count, row_size, body);
 }
-
-/// All lanes, one after the other.
-struct OneLane {
-  /// The numbers of all lanes, of(lane), as one: those of the second half are joined to those of the first, and so on.
-  /// Only where `is_first` is the result that.
-  template <class A, class Of, class Join>
-  LOD_HOST_DEVICE A fold(const Of& of, const Join& join) const {
-    A numbers[lanes_at_a_time];
-    for (int lane = 0; lane < lanes_at_a_time; ++lane) numbers[lane] = of(lane);
-    for (int folded = lanes_at_a_time / 2; folded > 0; folded /= 2) {
-      for (int lane = 0; lane < folded; ++lane) numbers[lane] = join(numbers[lane], numbers[folded + lane]);
-    }
-    return numbers[0];
-  }
-  LOD_HOST_DEVICE bool is_first() const noexcept { return true; }
-};
 
 /// How many bits the numbers in [0, greatest] have at most; one where there is none.
 inline int bits_up_to(std::int64_t greatest) noexcept {
@@ -96,9 +77,27 @@ LOD_HOST_DEVICE inline std::int64_t sequence_between(const Segments& sequences, 
   }
   return low;
 }
+/// Where the sequence of a row is to be looked for: the first one that may hold it, and the last one. Among all, or,
+/// where there are marks, between two of these.
+struct SequenceRange {
+  std::int64_t low, high;
+};
+LOD_HOST_DEVICE inline SequenceRange sequences_around(const Segments& sequences, std::int64_t row) noexcept {
+  const detail::RowMarks& marks = sequences.marks;
+  if (marks.sequences == nullptr) return {0, sequences.size};
+  const std::int64_t in_level = sequences.first + row, mark = in_level / detail::RowMarks::distance;
+  // A mark before a part of the level, or behind it, may be in a sequence that the part does not have.
+  const auto in_part = [&](std::int64_t i) {
+    return least(greatest<std::int64_t>(i - marks.before, 0), sequences.size);
+  };
+  const std::int64_t low = in_part(marks.sequences[mark]);
+  if (in_level % detail::RowMarks::distance == 0) return {low, low};
+  return {low, in_part(marks.sequences[mark + 1])};
+}
 /// The sequence that holds a row; `sequences.size` for a row behind the last.
 LOD_HOST_DEVICE inline std::int64_t sequence_of(const Segments& sequences, std::int64_t row) noexcept {
-  return sequence_between(sequences, 0, sequences.size, row);
+  const SequenceRange range = sequences_around(sequences, row);
+  return sequence_between(sequences, range.low, range.high, row);
 }
 /// The same for `voters` that look at one sequence each at a time: vote(f) is how many of f(0), ..., f(voters - 1)
 /// hold.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/lane.hpp>
 #include <lod/kernels/thrust/merge_rows.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
@@ -12,7 +13,9 @@
 #include <lod/thrust_executor.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -30,6 +33,19 @@ LOD_HOST_DEVICE T weighed(T x, T weight) {
   }
 }
 
+/// The numbers of the table's row that row k names, in a column of `count` of them.
+template <class T, std::size_t count>
+LOD_HOST_DEVICE Few<T, count> looked_up_numbers(const LookUp<T>& rows, std::int64_t k, std::int64_t column) {
+  const std::int64_t id = rows.ids[k];
+  Few<T, count> numbers{};
+  if (id >= 0 && id != rows.skipped) {
+    numbers = read_few<count>(rows.table + id * rows.row_size + column * static_cast<std::int64_t>(count));
+  }
+  if (rows.weights != nullptr) {
+    for (T& number : numbers.number) number = weighed(number, rows.weights[k]);
+  }
+  return numbers;
+}
 /// A number of the table's row that row k names, without its weight.
 template <class T>
 LOD_HOST_DEVICE T listed_number(const LookUp<T>& rows, std::int64_t k, std::int64_t column) {
@@ -51,53 +67,47 @@ LOD_HOST_DEVICE T look_up_grad(const LookUpGrad<T>& rows, std::int64_t j, std::i
   return rows.weights != nullptr ? weighed(number, rows.weights[k]) : number;
 }
 
-/// The row, of `length` rows from `first` on, that wins column `column`, and its number.
-template <class T>
-struct LookedUpWinner {
-  std::int64_t row;
-  T number;
-};
-template <class T>
-LOD_HOST_DEVICE LookedUpWinner<T> looked_up_winner(bool minimum, const LookUp<T>& rows, std::int64_t first,
-                                                   std::int64_t length, std::int64_t column) {
-  LookedUpWinner<T> best{first, looked_up(rows, first, column)};
-  for (std::int64_t k = first + 1; k < first + length; ++k) {
-    const T candidate = looked_up(rows, k, column);
-    if (wins(minimum, candidate, best.number)) best = {k, candidate};
+/// What a row of a sequence has in a column of `count` numbers.
+template <class T, std::size_t count>
+struct LookedUpNumbers {
+  LookUp<T> rows;
+  Segments sequences;
+  LOD_HOST_DEVICE Few<T, count> operator()(std::int64_t i, std::int64_t row, std::int64_t column) const {
+    return looked_up_numbers<T, count>(rows, sequences.begin(i) + row, column);
   }
-  return best;
-}
+};
 
 struct EmbeddingPool {
   template <class E, class T>
   static void run(const E& executor, const LookUp<T>& rows, const Segments& sequences, PoolType type, T pad_value,
                   T* y) {
-    using A = Accumulator<T>;
     const std::int64_t row_size = rows.row_size;
-    if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
-      sum_sequences<A>(
-          executor, sequences, sequences.rows(), row_size,
-          [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-            return static_cast<A>(looked_up(rows, sequences.begin(i) + row, column));
-          },
-          [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column, A sum) {
-            const std::int64_t length = sequences.length(i);
-            const PoolType by = length == 1 ? PoolType::SUM : type;
-            y[i * row_size + column] = length > 0 ? pooled<T>(by, length, sum) : pad_value;
-          });
-      return;
+    if (type == PoolType::FIRST || type == PoolType::LAST) {
+      for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
+        const std::int64_t first = sequences.begin(i), length = sequences.length(i);
+        const std::int64_t row = type == PoolType::FIRST ? first : first + length - 1;
+        y[i * row_size + column] = length > 0 ? looked_up(rows, row, column) : pad_value;
+      });
+    } else if (takes_several(row_size, rows.table, y)) {
+      reduce<numbers_at_a_time<T>>(executor, rows, sequences, type, pad_value, y);
+    } else {
+      reduce<1>(executor, rows, sequences, type, pad_value, y);
     }
-    for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = at / row_size, column = at % row_size;
-      const std::int64_t first = sequences.begin(i), length = sequences.length(i);
-      if (length == 0) {
-        y[at] = pad_value;
-      } else if (type == PoolType::FIRST || type == PoolType::LAST) {
-        y[at] = looked_up(rows, type == PoolType::FIRST ? first : first + length - 1, column);
-      } else {
-        y[at] = looked_up_winner(type == PoolType::MIN, rows, first, length, column).number;
-      }
-    });
+  }
+
+ private:
+  template <std::size_t count, class E, class T>
+  static void reduce(const E& executor, const LookUp<T>& rows, const Segments& sequences, PoolType type, T pad_value,
+                     T* y) {
+    const std::int64_t row_size = rows.row_size;
+    const LookedUpNumbers<T, count> numbers{rows, sequences};
+    if (type == PoolType::MAX || type == PoolType::MIN) {
+      find_winners<T, count>(executor, sequences, row_size, type == PoolType::MIN, numbers,
+                             WriteWinners<T, count>{sequences, row_size, pad_value, y, nullptr});
+    } else {
+      sum_few<Accumulator<T>, count>(executor, sequences, row_size, Terms<T, count, LookedUpNumbers<T, count>>{numbers},
+                                     WritePooled<T, count>{sequences, row_size, type, true, pad_value, y});
+    }
   }
 };
 
@@ -105,18 +115,15 @@ struct EmbeddingMaxPool {
   template <class E, class T>
   static void run(const E& executor, const LookUp<T>& rows, const Segments& sequences, bool minimum, T pad_value, T* y,
                   std::int64_t* index) {
-    const std::int64_t row_size = rows.row_size;
-    for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = at / row_size, length = sequences.length(i);
-      if (length == 0) {
-        y[at] = pad_value;
-        index[at] = -1;
-      } else {
-        const LookedUpWinner<T> best = looked_up_winner(minimum, rows, sequences.begin(i), length, at % row_size);
-        y[at] = best.number;
-        index[at] = best.row;
-      }
-    });
+    const auto find = [&]<std::size_t count>(std::integral_constant<std::size_t, count>) {
+      find_winners<T, count>(executor, sequences, rows.row_size, minimum, LookedUpNumbers<T, count>{rows, sequences},
+                             WriteWinners<T, count>{sequences, rows.row_size, pad_value, y, index});
+    };
+    if (takes_several(rows.row_size, rows.table, y)) {
+      find(std::integral_constant<std::size_t, numbers_at_a_time<T>>());
+    } else {
+      find(std::integral_constant<std::size_t, 1>());
+    }
   }
 };
 
@@ -143,7 +150,7 @@ struct SumLookUpGrads {
     const std::int64_t row_size = rows.row_size;
     const bool whole = rows.weights == nullptr && rows.winners == nullptr;
     sum_sequences<A>(
-        executor, groups, groups.rows(), row_size,
+        executor, groups, row_size,
         [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t row, std::int64_t column) {
           return static_cast<A>(look_up_grad(rows, order[groups.begin(group) + row], column));
         },

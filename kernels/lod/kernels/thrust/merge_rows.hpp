@@ -4,12 +4,14 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/kernels/thrust/sequence_pool.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -29,7 +31,7 @@ void sum_groups(const E& executor, const NumberedRows<T>& rows, const std::int64
                 std::int64_t row_size, const Finish& finish) {
   using A = Accumulator<T>;
   sum_sequences<A>(
-      executor, groups, groups.rows(), row_size,
+      executor, groups, row_size,
       [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t row, std::int64_t column) {
         return static_cast<A>(rows[order[groups.begin(group) + row]][column]);
       },
@@ -136,18 +138,60 @@ struct NameRows {
   }
 };
 
+/// What a row of a group has in a column of `count` numbers.
+template <class T, std::size_t count>
+struct NumbersOfGroup {
+  NumberedRows<T> rows;
+  const std::int64_t* order;
+  Segments groups;
+  LOD_HOST_DEVICE Few<Accumulator<T>, count> operator()(std::int64_t group, std::int64_t row,
+                                                        std::int64_t column) const {
+    const T* const from = rows[order[groups.begin(group) + row]] + column * static_cast<std::int64_t>(count);
+    return converted<Accumulator<T>>(read_few_anywhere<count>(from));
+  }
+};
+/// What the sums of a group become.
+template <class T, std::size_t count>
+struct WriteGroup {
+  NumbersOfGroup<T, count> numbers;
+  PoolType type;
+  std::int64_t row_size;
+  const std::int64_t* to;
+  T* y;
+
+  LOD_HOST_DEVICE void operator()(std::int64_t group, std::int64_t column,
+                                  const Few<Accumulator<T>, count>& sums) const {
+    const std::int64_t length = numbers.groups.length(group);
+    if (length == 0 && to != nullptr) return;
+    // A row that is alone is its own sum: a -0 stays, which a sum from 0 on has not.
+    const Few<Accumulator<T>, count> all = length == 1 ? numbers(group, 0, column) : sums;
+    Few<T, count> results;
+    for (std::size_t n = 0; n < count; ++n) {
+      results.number[n] = length > 0 ? pooled<T>(type, length, all.number[n]) : T{};
+    }
+    const std::int64_t row = to != nullptr ? to[group] : group;
+    write_few(y + row * row_size + column * static_cast<std::int64_t>(count), results);
+  }
+};
+
 struct SumGroups {
   template <class E, class T>
   static void run(const E& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
-    using A = Accumulator<T>;
-    sum_groups(executor, rows, order, groups, row_size,
-               [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t column, A sum) {
-                 const std::int64_t length = groups.length(group);
-                 if (length == 0 && to != nullptr) return;
-                 const std::int64_t row = to != nullptr ? to[group] : group;
-                 y[row * row_size + column] = length > 0 ? pooled<T>(type, length, sum) : T{};
-               });
+    if (takes_several(row_size, y)) {
+      sum<numbers_at_a_time<T>>(executor, type, rows, order, groups, row_size, to, y);
+    } else {
+      sum<1>(executor, type, rows, order, groups, row_size, to, y);
+    }
+  }
+
+ private:
+  template <std::size_t count, class E, class T>
+  static void sum(const E& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
+                  const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
+    const NumbersOfGroup<T, count> numbers{rows, order, groups};
+    sum_few<Accumulator<T>, count>(executor, groups, row_size, numbers,
+                                   WriteGroup<T, count>{numbers, type, row_size, to, y});
   }
 };
 

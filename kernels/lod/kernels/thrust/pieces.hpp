@@ -5,9 +5,9 @@
 #pragma once
 
 #include <lod/kernel.hpp>
+#include <lod/kernels/thrust/few.hpp>
 #include <lod/target.hpp>
 
-#include <cstddef>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -17,7 +17,7 @@ namespace kernel::bulk {
 template <class T>
 class Pieces {
  public:
-  static constexpr std::int64_t most = sizeof(T) < 16 && 16 % sizeof(T) == 0 ? 16 / sizeof(T) : 1;
+  static constexpr auto most = static_cast<std::int64_t>(in_sixteen_bytes<T>);
 
   /// For rows of `row_size` numbers that go to `to`.
   Pieces(const T* to, std::int64_t row_size) noexcept
@@ -49,10 +49,6 @@ class Pieces {
   }
 
  private:
-  struct [[gnu::may_alias]] alignas(16) Sixteen {
-    std::uint64_t words[2];
-  };
-
   std::int64_t width_;  ///< numbers of a piece
   std::int64_t in_row_;
 };

@@ -57,15 +57,14 @@ struct RowConvFilterGrad {
                   std::int64_t filter_rows, T* dfilter) {
     using A = Accumulator<T>;
     const std::int64_t rows = sequences.rows();
-    const Scratch<E, std::int64_t> left_loan(executor, rows), offset_loan(executor, 2);
+    const Scratch<E, std::int64_t> left_loan(executor, rows);
     std::int64_t* const left = left_loan.data();  // rows of the sequence from here on
-    std::int64_t* const offsets = offset_loan.data();
     for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t row) {
       left[row] = sequences.begin(sequence_of(sequences, row) + 1) - row;
     });
-    for_each(executor, 2, [=] LOD_HOST_DEVICE(std::int64_t i) { offsets[i] = i * rows; });
+    const OneSequence<E> all(executor, rows);
     sum_sequences<A>(
-        executor, Segments(offsets, 1, rows, 0, rows), rows, filter_rows * row_size,
+        executor, all.segments(), filter_rows * row_size,
         [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t row, std::int64_t at) {
           const std::int64_t gradient = row * row_size + at % row_size;
           if (at / row_size >= left[row]) return A{};

@@ -5,160 +5,211 @@
 
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/few.hpp>
+#include <lod/kernels/thrust/lanes.hpp>
+#include <lod/kernels/thrust/leaves.hpp>
 #include <lod/staging.hpp>
+#include <lod/target.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// One column of at most a leaf of narrow rows: term(row), row in [first, first + count).
+/// One column of at most a leaf of rows: term(row), row in [first, first + count).
 template <class A, class Lanes, class Term>
-LOD_HOST_DEVICE A sum_narrow_leaf(const Lanes& lanes, const Term& term, std::int64_t first, std::int64_t count) {
-  static_assert(lanes_at_a_time == 16, "the tree of a leaf has so many");
-  return lanes.template fold<A>(
-      [&](int lane) {
-        A sum = {};
-        for (std::int64_t row = lane; row < count; row += lanes_at_a_time) sum = plus<A>(sum, term(first + row));
-        return sum;
-      },
-      [](A a, A b) { return plus(a, b); });
+LOD_HOST_DEVICE A sum_leaf(const Lanes& lanes, const Term& term, std::int64_t first, std::int64_t count) {
+  if constexpr (Lanes::count > 1) {
+    static_assert(Lanes::count == 16, "the tree of a leaf of narrow rows has so many");
+    return lanes.template fold_rows<0>(
+        count, A{}, [&](A& sum, std::int64_t row, int) { sum = plus<A>(sum, term(first + row)); },
+        [](A a, A b) { return plus(a, b); });
+  } else {
+    A sum = {};
+    std::int64_t row = first;
+    const std::int64_t end = first + count;
+    for (; row + 4 <= end; row += 4) {
+      sum = plus(sum, plus(plus<A>(term(row), term(row + 1)), plus<A>(term(row + 2), term(row + 3))));
+    }
+    for (; row < end; ++row) sum = plus<A>(sum, term(row));
+    return sum;
+  }
 }
-
-/// The same for rows of any size.
+/// The same by one thread.
 template <class A, class Term>
 LOD_HOST_DEVICE A sum_leaf(const Term& term, std::int64_t first, std::int64_t count, bool narrow) {
-  if (narrow) return sum_narrow_leaf<A>(OneLane(), term, first, count);
+  return narrow ? sum_leaf<A>(OneThread(), term, first, count) : sum_leaf<A>(LaneAlone(), term, first, count);
+}
+
+/// Calls add(read(k)) for k = 0, ..., count - 1. Several numbers are read before the first of them is added: additions
+/// wait for each other, memory need not.
+template <class A, class Read, class Add>
+LOD_HOST_DEVICE void add_in_order(std::int64_t count, const Read& read, const Add& add) {
+  constexpr int ahead = 8;
+  std::int64_t k = 0;
+  for (; k + ahead <= count; k += ahead) {
+    A numbers[ahead];
+    for (int i = 0; i < ahead; ++i) numbers[i] = read(k + i);
+    for (int i = 0; i < ahead; ++i) add(numbers[i]);
+  }
+  for (; k < count; ++k) add(read(k));
+}
+
+/// A sum, and what was rounded away.
+template <class A>
+struct CompensatedSum {
   A sum = {};
-  std::int64_t row = first;
-  const std::int64_t end = first + count;
-  for (; row + 4 <= end; row += 4) {
-    sum = plus(sum, plus(plus<A>(term(row), term(row + 1)), plus<A>(term(row + 2), term(row + 3))));
+  A error = {};
+  LOD_HOST_DEVICE void add(const A& term) noexcept { add_rounded(sum, error, term); }
+  /// The sum of a chunk.
+  LOD_HOST_DEVICE void add(const CompensatedSum& chunk) noexcept {
+    add(chunk.sum);
+    error = plus(error, chunk.error);
   }
-  for (; row < end; ++row) sum = plus<A>(sum, term(row));
-  return sum;
-}
-
-/// The sequence that a number of `leaves` belongs to: the last one whose leaves begin there or before.
-template <class AnyLeaves>
-LOD_HOST_DEVICE std::int64_t sequence_of_leaf(const AnyLeaves& leaves, std::int64_t leaf) noexcept {
-  std::int64_t low = 0, high = leaves.sequences.size - 1;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low + 1) / 2;
-    if (leaves.first(middle) <= leaf) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
-}
-
-/// The leaves of all sequences, numbered. Sequence i has those from first(i) on; some numbers are no leaf's. No table
-/// is needed to go from a sequence to its leaves and back.
-struct Leaves {
-  Segments sequences;
-
-  static std::int64_t count(std::int64_t size, std::int64_t rows) noexcept { return rows / leaf_rows + size; }
-  LOD_HOST_DEVICE std::int64_t first(std::int64_t i) const noexcept { return sequences.begin(i) / leaf_rows + i; }
+  LOD_HOST_DEVICE A total() const noexcept { return plus(sum, error); }
 };
 
-/// Joins the sums of the leaves of `rows` rows, leaf(k) being the k-th.
-template <class A, class Leaf>
-LOD_HOST_DEVICE A join_leaves(const Leaf& leaf, std::int64_t rows, std::int64_t row_size) {
-  const std::int64_t leaves = (rows + leaf_rows - 1) / leaf_rows, step = chunk_rows(row_size) / leaf_rows;
-  A sum = {}, error = {};
-  for (std::int64_t begin = 0; begin < leaves; begin += step) {
-    const std::int64_t end = least(begin + step, leaves);
-    A chunk = leaf(begin), chunk_error = {};
-    for (std::int64_t k = begin + 1; k < end; ++k) add_compensated(chunk, chunk_error, leaf(k));
-    if (begin == 0) {
-      sum = chunk;
-      error = chunk_error;
-    } else {
-      add_compensated(sum, error, chunk);
-      error = plus(error, chunk_error);
-    }
+/// The leaves of a chunk.
+LOD_HOST_DEVICE constexpr std::int64_t chunk_leaves(std::int64_t row_size) noexcept {
+  return chunk_rows(row_size) / leaf_rows;
+}
+/// Joins the sums of the leaves of a chunk, or of what is there of one: leaf(k), k in [begin, end).
+template <class A, class ReadLeaf>
+LOD_HOST_DEVICE CompensatedSum<A> join_chunk(const ReadLeaf& leaf, std::int64_t begin, std::int64_t end) {
+  CompensatedSum<A> chunk{leaf(begin), A{}};
+  add_in_order<A>(
+      end - begin - 1, [&](std::int64_t k) { return leaf(begin + 1 + k); }, [&](A number) { chunk.add(number); });
+  return chunk;
+}
+/// Joins the sums of the leaves of `rows` rows, leaf(k) being the k-th, chunk by chunk.
+template <class A, class ReadLeaf>
+LOD_HOST_DEVICE A join_leaves(const ReadLeaf& leaf, std::int64_t rows, std::int64_t row_size) {
+  const std::int64_t leaves = (rows + leaf_rows - 1) / leaf_rows, step = chunk_leaves(row_size);
+  if (leaves == 0) return A{};
+  CompensatedSum<A> all = join_chunk<A>(leaf, 0, least(step, leaves));
+  for (std::int64_t begin = step; begin < leaves; begin += step) {
+    all.add(join_chunk<A>(leaf, begin, least(begin + step, leaves)));
   }
-  return plus(sum, error);
+  return all.total();
 }
 
-/// The sums of narrow rows, sequence by sequence: `number` counts their columns.
+/// The sums of short sequences.
 template <class A, class Term, class Finish>
-struct NarrowSums {
+struct SumShort {
   Segments sequences;
-  std::int64_t row_size;
   Term term;
   Finish finish;
 
   template <class Lanes>
-  LOD_HOST_DEVICE void operator()(std::int64_t number, const Lanes& lanes) const {
-    const std::int64_t i = number / row_size, column = number % row_size;
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
     const auto of_row = [&](std::int64_t row) { return term(i, row, column); };
-    const A sum = sum_narrow_leaf<A>(lanes, of_row, 0, sequences.length(i));
+    const A sum = sum_leaf<A>(lanes, of_row, 0, sequences.length(i));
     if (lanes.is_first()) finish(i, column, sum);
   }
 };
-/// The same, leaf by leaf, to `sums`.
+/// The sums of the leaves of long ones.
 template <class A, class Term>
-struct NarrowLeafSums {
-  Leaves leaves;
+struct SumLeaf {
   std::int64_t row_size;
   Term term;
-  A* sums;
+  CompensatedSum<A>* sums;
 
   template <class Lanes>
-  LOD_HOST_DEVICE void operator()(std::int64_t number, const Lanes& lanes) const {
-    const std::int64_t leaf = number / row_size, column = number % row_size;
-    const std::int64_t i = sequence_of_leaf(leaves, leaf), first = (leaf - leaves.first(i)) * leaf_rows;
-    const std::int64_t length = leaves.sequences.length(i);
-    if (first >= length) return;
-    const auto of_row = [&](std::int64_t row) { return term(i, row, column); };
-    const A sum = sum_narrow_leaf<A>(lanes, of_row, first, least(length - first, leaf_rows));
-    if (lanes.is_first()) sums[number] = sum;
+  LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
+    const auto of_row = [&](std::int64_t row) { return term(leaf.sequence, row, column); };
+    const A sum = sum_leaf<A>(lanes, of_row, leaf.first, leaf.rows);
+    if (lanes.is_first()) sums[place * row_size + column].sum = sum;
   }
 };
 
-/// Calls finish(i, column, sum) for each sequence i and each column, sum being that of term(i, row, column) over the
-/// sequence's rows, `row` counted from its start: 0 for an empty one. `rows` are those of all sequences.
-template <class A, class E, class Term, class Finish>
-void sum_sequences(const E& executor, const Segments& sequences, std::int64_t rows, std::int64_t row_size,
-                   const Term& term, const Finish& finish) {
-  const bool narrow = row_size <= narrow_row_size;
-  if (sequences.max_rows <= leaf_rows) {
-    if (narrow) {
-      for_each_by_lanes(executor, sequences.size * row_size,
-                        NarrowSums<A, Term, Finish>{sequences, row_size, term, finish});
-      return;
+/// Calls finish(i, column, sum) for each long sequence i and each column; `sums` has the sums of its leaves, of which
+/// `step` are a chunk. Additions
+/// keep the order of the tree: a thread adds up a chunk, and one the chunks of a sequence.
+template <class A, class E, class Finish>
+void join_sums(const E& executor, const Leaves& leaves, std::int64_t row_size, std::int64_t step,
+               CompensatedSum<A>* sums, const Finish& finish) {
+  const bool in_chunks = leaves.most() > step;
+  if (in_chunks) {
+    for_each_element(executor, leaves.places(), row_size, [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
+      const Leaf leaf = leaves.at(place);
+      if (leaf.rows == 0 || leaf.number % step != 0) return;
+      const std::int64_t count = leaves.count(leaf.sequence);
+      CompensatedSum<A>* const own = sums + place * row_size + column;
+      const auto read = [&](std::int64_t k) { return own[k * row_size].sum; };
+      *own = join_chunk<A>(read, 0, least(step, count - leaf.number));
+    });
+  }
+  for_each_element(executor, leaves.places(), row_size, [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
+    const Leaf leaf = leaves.at(place);
+    if (leaf.rows == 0 || leaf.number != 0) return;
+    const std::int64_t count = leaves.count(leaf.sequence);
+    const CompensatedSum<A>* const own = sums + place * row_size + column;
+    CompensatedSum<A> all;
+    if (in_chunks) {
+      all = *own;
+      add_in_order<CompensatedSum<A>>((count - 1) / step,
+                                      [&](std::int64_t chunk) { return own[(chunk + 1) * step * row_size]; },
+                                      [&](const CompensatedSum<A>& chunk) { all.add(chunk); });
+    } else {
+      all = join_chunk<A>([&](std::int64_t k) { return own[k * row_size].sum; }, 0, count);
     }
-    for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
-      const auto of_row = [&](std::int64_t row) { return term(i, row, column); };
-      finish(i, column, sum_leaf<A>(of_row, 0, sequences.length(i), false));
-    });
-    return;
-  }
-  const std::int64_t count = Leaves::count(sequences.size, rows);
-  const Scratch<E, A> loan(executor, count * row_size);
-  A* const sums = loan.data();
-  const Leaves leaves{sequences};
-  if (narrow) {
-    for_each_by_lanes(executor, count * row_size, NarrowLeafSums<A, Term>{leaves, row_size, term, sums});
-  } else {
-    for_each_element(executor, count, row_size, [=] LOD_HOST_DEVICE(std::int64_t leaf, std::int64_t column) {
-      const std::int64_t i = sequence_of_leaf(leaves, leaf), first = (leaf - leaves.first(i)) * leaf_rows;
-      const std::int64_t length = sequences.length(i);
-      if (first >= length) return;
-      const auto of_row = [&](std::int64_t row) { return term(i, row, column); };
-      sums[leaf * row_size + column] = sum_leaf<A>(of_row, first, least(length - first, leaf_rows), false);
-    });
-  }
-  for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
-    const std::int64_t length = sequences.length(i);
-    const A* const own = sums + leaves.first(i) * row_size + column;
-    const auto leaf = [&](std::int64_t k) { return own[k * row_size]; };
-    finish(i, column, length > leaf_rows ? join_leaves<A>(leaf, length, row_size) : length > 0 ? own[0] : A{});
+    finish(leaf.sequence, column, all.total());
   });
 }
+
+/// Of each sequence i and each of `columns` columns, the sum of term(i, row, column) over the rows of the sequence,
+/// `row` counted from its start: calls of_short(i, column, lanes) for those that are not long, which may add up their
+/// own, and finish(i, column, sum) for the others. `step` leaves are a chunk.
+template <class A, Columns sharing, class E, class Short, class Term, class Finish>
+void sum_columns(const E& executor, const Segments& sequences, std::int64_t columns, std::int64_t step,
+                 const Short& of_short, const Term& term, const Finish& finish) {
+  const Leaves leaves{sequences};
+  const Scratch<E, CompensatedSum<A>> loan(executor, leaves.places() * columns);
+  for_each_short_and_leaf<sharing>(executor, sequences, columns, of_short,
+                                   SumLeaf<A, Term>{columns, term, loan.data()});
+  if (leaves.any()) join_sums<A>(executor, leaves, columns, step, loan.data(), finish);
+}
+/// The same where a column is a number of a row.
+template <class A, class E, class Short, class Term, class Finish>
+void sum_sequences(const E& executor, const Segments& sequences, std::int64_t row_size, const Short& of_short,
+                   const Term& term, const Finish& finish) {
+  sum_columns<A, Columns::shared>(executor, sequences, row_size, chunk_leaves(row_size), of_short, term, finish);
+}
+/// Calls finish(i, column, sum) for all of them; the sum of an empty one is 0.
+template <class A, class E, class Term, class Finish>
+void sum_sequences(const E& executor, const Segments& sequences, std::int64_t row_size, const Term& term,
+                   const Finish& finish) {
+  sum_sequences<A>(executor, sequences, row_size, SumShort<A, Term, Finish>{sequences, term, finish}, term, finish);
+}
+/// The same where a column is `count` numbers of a row, side by side: of wide rows, where they are several.
+template <class A, std::size_t count, class E, class Term, class Finish>
+void sum_few(const E& executor, const Segments& sequences, std::int64_t row_size, const Term& term,
+             const Finish& finish) {
+  using Numbers = Few<A, count>;
+  sum_columns<Numbers, count == 1 ? Columns::shared : Columns::own>(
+      executor, sequences, row_size / static_cast<std::int64_t>(count), chunk_leaves(row_size),
+      SumShort<Numbers, Term, Finish>{sequences, term, finish}, term, finish);
+}
+
+struct WriteOffset {
+  std::int64_t rows;
+  std::int64_t* offsets;
+  LOD_HOST_DEVICE void operator()(std::int64_t i) const { offsets[i] = i * rows; }
+};
+/// So many rows as one sequence, whose offsets kernels write.
+template <class E>
+class OneSequence {
+ public:
+  OneSequence(const E& executor, std::int64_t rows) : rows_(rows), offsets_(executor, 2) {
+    for_each(executor, 2, WriteOffset{rows, offsets_.data()});
+  }
+  Segments segments() const noexcept { return Segments(offsets_.data(), 1, rows_, 0, rows_); }
+
+ private:
+  std::int64_t rows_;
+  Scratch<E, std::int64_t> offsets_;
+};
 
 }  // namespace kernel::bulk
 }  // namespace lod::inline LOD_TARGET

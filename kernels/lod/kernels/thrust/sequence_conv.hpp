@@ -124,7 +124,7 @@ struct SequenceConvPaddingGrad {
     // What is summed for a place has a row for each sequence: zeros where none of it stands there.
     for_each(executor, places + 1, [=] LOD_HOST_DEVICE(std::int64_t place) { offsets[place] = place * size; });
     sum_sequences<A>(
-        executor, Segments(offsets, places, size, 0, places * size), places * size, columns,
+        executor, Segments(offsets, places, size, 0, places * size), columns,
         [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t i, std::int64_t column) {
           const std::int64_t row = place / length, length_here = sequences.length(i);
           const std::int64_t t = (row < before ? 0 : length_here) + row - before - start - place % length;

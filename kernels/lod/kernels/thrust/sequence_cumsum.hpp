@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/leaves.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/ops/sequence_cumsum.hpp>
 #include <lod/staging.hpp>
@@ -16,89 +17,144 @@ namespace kernel {
 
 namespace bulk {
 
-/// One column of at most a leaf of rows, counted in the direction of the sums; the order of the additions is that of
-/// the CPU, where scalar rows are cut into groups.
+/// The rows of at most a leaf in the direction of the sums, column by column; the order of the additions is that of the
+/// CPU, where scalar rows are cut into groups.
 template <class T>
 struct RunningSums {
   using A = Accumulator<T>;
 
-  bool is_scalar;
+  const T* x;
+  Segments sequences;
+  std::int64_t row_size;
   bool exclusive;
+  bool reverse;
+  T* y;
 
-  /// Calls write(k, sum) for each row k of a leaf and returns their total. x[k * step] is the number of row k.
+  /// Calls write(place, sum) for each of `count` rows of sequence i from `begin` on, counted in the direction, and
+  /// returns their total.
   template <class Write>
-  LOD_HOST_DEVICE A run(const T* x, std::int64_t step, std::int64_t count, const Write& write) const {
+  LOD_HOST_DEVICE A run(std::int64_t i, std::int64_t begin, std::int64_t count, std::int64_t column,
+                        const Write& write) const {
+    const std::int64_t row = sequences.begin(i) + (reverse ? sequences.length(i) - 1 - begin : begin);
+    const std::int64_t step = reverse ? -row_size : row_size;
+    std::int64_t at = row * row_size + column;
     A total{};
-    for (std::int64_t begin = 0; begin < count;) {
-      const std::int64_t end = is_scalar ? least(begin + cumsum_group_rows, count) : count;
+    for (std::int64_t first = 0; first < count;) {
+      const std::int64_t end = row_size == 1 ? least(first + cumsum_group_rows, count) : count;
       A group{};
-      for (std::int64_t k = begin; k < end; ++k) {
+      for (; first < end; ++first, at += step) {
         const A before = group;
-        group = plus(before, static_cast<A>(x[k * step]));
-        write(k, plus(total, exclusive ? before : group));
+        group = plus(before, static_cast<A>(x[at]));
+        write(at, plus(total, exclusive ? before : group));
       }
       total = plus(total, group);
-      begin = end;
     }
     return total;
   }
 };
+
+/// The running sums of short sequences.
+template <class T>
+struct SumUpShort {
+  RunningSums<T> running;
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes&) const {
+    T* const y = running.y;
+    running.run(i, 0, running.sequences.length(i), column,
+                [&](std::int64_t at, Accumulator<T> sum) { y[at] = static_cast<T>(sum); });
+  }
+};
+/// The totals of the leaves of long ones.
+template <class T>
+struct TotalOfLeaf {
+  RunningSums<T> running;
+  CompensatedSum<Accumulator<T>>* totals;
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes&) const {
+    const Accumulator<T> total =
+        running.run(leaf.sequence, leaf.first, leaf.rows, column, [](std::int64_t, Accumulator<T>) {});
+    totals[place * running.row_size + column].sum = total;
+  }
+};
+/// The running sums of the leaves of long ones, `before` being what stands before each.
+template <class T>
+struct SumUpLeaf {
+  RunningSums<T> running;
+  const CompensatedSum<Accumulator<T>>* before;
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes&) const {
+    using A = Accumulator<T>;
+    const CompensatedSum<A> base = before[place * running.row_size + column];
+    T* const y = running.y;
+    running.run(leaf.sequence, leaf.first, leaf.rows, column,
+                [&](std::int64_t at, A sum) { y[at] = static_cast<T>(plus(base.sum, plus(sum, base.error))); });
+  }
+};
+
+/// Of `count` sums, `step` places from each other, each becomes what stands before it: `before` and those in front of
+/// it. added(sum) is what is added of one.
+template <class A, class Added>
+LOD_HOST_DEVICE void put_what_stands_before(std::int64_t count, std::int64_t step, CompensatedSum<A> before,
+                                            CompensatedSum<A>* sums, const Added& added) {
+  using Number = decltype(added(*sums));
+  CompensatedSum<A>* next = sums;
+  add_in_order<Number>(
+      count, [&](std::int64_t k) { return added(sums[k * step]); },
+      [&](const Number& number) {
+        *next = before;
+        next += step;
+        before.add(number);
+      });
+}
 
 struct SequenceCumsum {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool exclusive,
                   bool reverse, T* y) {
     using A = Accumulator<T>;
-    const RunningSums<T> running{row_size == 1, exclusive};
-    const std::int64_t step = reverse ? -row_size : row_size;
-    if (sequences.max_rows <= leaf_rows) {
-      for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-        const std::int64_t i = at / row_size, length = sequences.length(i);
-        if (length == 0) return;  // there may be no row at all, and x be null
-        const std::int64_t first = (sequences.begin(i) + (reverse ? length - 1 : 0)) * row_size + at % row_size;
-        T* const to = y + first;
-        running.run(x + first, step, length, [&](std::int64_t k, A sum) { to[k * step] = static_cast<T>(sum); });
-      });
-      return;
-    }
-
+    const RunningSums<T> running{x, sequences, row_size, exclusive, reverse, y};
     const Leaves leaves{sequences};
-    const std::int64_t count = Leaves::count(sequences.size, sequences.rows()) * row_size;
-    // The totals of all leaves, which then become what stands before them, with what was rounded away.
-    const Scratch<E, A> sum_loan(executor, count), error_loan(executor, count);
-    A* const sums = sum_loan.data();
-    A* const errors = error_loan.data();
-    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t leaf = at / row_size, i = sequence_of_leaf(leaves, leaf), length = sequences.length(i);
-      const std::int64_t begin = (leaf - leaves.first(i)) * leaf_rows;
-      if (begin >= length) return;
-      const std::int64_t row = sequences.begin(i) + (reverse ? length - 1 - begin : begin);
-      const T* const from = x + row * row_size + at % row_size;
-      sums[at] = running.run(from, step, least(length - begin, leaf_rows), [](std::int64_t, A) {});
+    const Scratch<E, CompensatedSum<A>> loan(executor, leaves.places() * row_size);
+    CompensatedSum<A>* const sums = loan.data();
+    // A column is one thread's: each of its sums waits for the one before it.
+    for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, SumUpShort<T>{running},
+                                          TotalOfLeaf<T>{running, sums});
+    if (!leaves.any()) return;
+    const std::int64_t step = chunk_leaves(row_size);
+    const bool in_chunks = leaves.most() > step;
+    const Scratch<E, CompensatedSum<A>> chunk_loan(executor, in_chunks ? leaves.places() * row_size : 0);
+    CompensatedSum<A>* const chunks = chunk_loan.data();
+    if (in_chunks) {  // the sums of chunks, which become what stands before them
+      for_each_element(
+          executor, leaves.places(), row_size, [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
+            const Leaf leaf = leaves.at(place);
+            if (leaf.rows == 0 || leaf.number % step != 0) return;
+            const std::int64_t at = place * row_size + column;
+            CompensatedSum<A> all;
+            add_in_order<A>(
+                least(step, leaves.count(leaf.sequence) - leaf.number),
+                [&](std::int64_t k) { return sums[at + k * row_size].sum; }, [&](A total) { all.add(total); });
+            chunks[at] = all;
+          });
+      for_each_element(executor, leaves.places(), row_size,
+                       [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
+                         const Leaf leaf = leaves.at(place);
+                         if (leaf.rows == 0 || leaf.number != 0) return;
+                         put_what_stands_before((leaves.count(leaf.sequence) + step - 1) / step, step * row_size,
+                                                CompensatedSum<A>(), chunks + place * row_size + column,
+                                                [](const CompensatedSum<A>& chunk) { return chunk; });
+                       });
+    }
+    // The totals become what stands before the leaves.
+    for_each_element(executor, leaves.places(), row_size, [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
+      const Leaf leaf = leaves.at(place);
+      if (leaf.rows == 0 || leaf.number % step != 0) return;
+      const std::int64_t at = place * row_size + column;
+      put_what_stands_before(least(step, leaves.count(leaf.sequence) - leaf.number), row_size,
+                             in_chunks ? chunks[at] : CompensatedSum<A>(), sums + at,
+                             [](const CompensatedSum<A>& total) { return total.sum; });
     });
-    for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = at / row_size, column = at % row_size;
-      const std::int64_t end = leaves.first(i) + (sequences.length(i) + leaf_rows - 1) / leaf_rows;
-      A sum{}, error{};
-      for (std::int64_t leaf = leaves.first(i); leaf < end; ++leaf) {
-        const std::int64_t here = leaf * row_size + column;
-        const A total = sums[here];
-        sums[here] = sum;
-        errors[here] = error;
-        add_compensated(sum, error, total);
-      }
-    });
-    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t leaf = at / row_size, i = sequence_of_leaf(leaves, leaf), length = sequences.length(i);
-      const std::int64_t begin = (leaf - leaves.first(i)) * leaf_rows;
-      if (begin >= length) return;
-      const std::int64_t row = sequences.begin(i) + (reverse ? length - 1 - begin : begin);
-      const std::int64_t first = row * row_size + at % row_size;
-      const A base = sums[at], error = errors[at];
-      T* const to = y + first;
-      running.run(x + first, step, least(length - begin, leaf_rows),
-                  [&](std::int64_t k, A sum) { to[k * step] = static_cast<T>(plus(base, plus(sum, error))); });
-    });
+    for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, LeaveOut(), SumUpLeaf<T>{running, sums});
   }
 };
 

@@ -52,6 +52,19 @@ struct CopyLeaves {
   LOD_HOST_DEVICE std::int64_t first(std::int64_t i) const noexcept {
     return blocks.begin(i) / leaf_rows + sequences.begin(i);
   }
+  /// The sequence that a number belongs to: the last one whose leaves begin there or before.
+  LOD_HOST_DEVICE std::int64_t sequence_of(std::int64_t leaf) const noexcept {
+    std::int64_t low = 0, high = sequences.size - 1;
+    while (low < high) {
+      const std::int64_t middle = low + (high - low + 1) / 2;
+      if (first(middle) <= leaf) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  }
 };
 
 struct SequenceExpandGrad {
@@ -73,7 +86,7 @@ struct SequenceExpandGrad {
     A* const sums = loan.data();
     const CopyLeaves leaves{blocks, sequences};
     for_each(executor, count * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t leaf = at / row_size, i = sequence_of_leaf(leaves, leaf), length = sequences.length(i);
+      const std::int64_t leaf = at / row_size, i = leaves.sequence_of(leaf), length = sequences.length(i);
       const std::int64_t place = leaf - leaves.first(i), number = place % length * row_size + at % row_size;
       const Copies<T> copies(dy, blocks, sequences, i, number, row_size);
       if (place / length < copies.leaves()) sums[at] = copies.leaf(place / length);

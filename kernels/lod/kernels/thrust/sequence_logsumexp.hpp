@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/leaves.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/kernels/thrust/sequence_softmax.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>
@@ -25,22 +26,48 @@ LOD_HOST_DEVICE A logsumexp_shift(A maximum) {
   return maximum - maximum == A{} ? maximum : A{};
 }
 
+/// Those of short sequences, which are read once.
+template <class T>
+struct LogsumexpOfShort {
+  using A = Accumulator<T>;
+
+  const T* x;
+  Segments sequences;
+  std::int64_t row_size;
+  T* y;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
+    const std::int64_t rows = sequences.length(i);
+    // There may be no row at all, and x be null.
+    const T* const first = rows == 0 ? x : x + sequences.begin(i) * row_size + column;
+    with_column(lanes, first, rows, row_size, [&](const auto& numbers) {
+      const A shift = logsumexp_shift(lanes.shared(numbers.maximum()));
+      const A sum = numbers.sum([&](std::int64_t, A number) { return exponential(number - shift); });
+      if (lanes.is_first()) y[i * row_size + column] = static_cast<T>(shift + std::log(sum));
+    });
+  }
+};
+
 struct SequenceLogsumexp {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     using A = Accumulator<T>;
-    const Scratch<E, A> loan(executor, sequences.size * row_size);
+    const Leaves leaves{sequences};
+    const Scratch<E, A> loan(executor, leaves.places() * row_size);
     A* const maxima = loan.data();
-    column_maxima(executor, x, sequences, row_size, maxima);
+    find_maxima(executor, x, leaves, row_size, LogsumexpOfShort<T>{x, sequences, row_size, y}, maxima);
+    if (!leaves.any()) return;
+    const auto shift = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
+      return logsumexp_shift(maxima[leaves.first(i) * row_size + column]);
+    };
     sum_sequences<A>(
-        executor, sequences, sequences.rows(), row_size,
+        executor, sequences, row_size, LeaveOut(),
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-          const A number = static_cast<A>(x[(sequences.begin(i) + row) * row_size + column]);
-          return exponential(number - logsumexp_shift(maxima[i * row_size + column]));
+          return exponential(static_cast<A>(x[(sequences.begin(i) + row) * row_size + column]) - shift(i, column));
         },
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column, A sum) {
-          const std::int64_t at = i * row_size + column;
-          y[at] = static_cast<T>(logsumexp_shift(maxima[at]) + std::log(sum));
+          y[i * row_size + column] = static_cast<T>(shift(i, column) + std::log(sum));
         });
   }
 };

@@ -4,13 +4,18 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/few.hpp>
+#include <lod/kernels/thrust/leaves.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/ops/sequence_pool.hpp>
+#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -36,50 +41,205 @@ LOD_HOST_DEVICE T pooled(PoolType type, std::int64_t length, Sum sum) {
 /// Whether `candidate` takes the place of `best`, which stands before it.
 template <class T>
 LOD_HOST_DEVICE bool wins(bool minimum, const T& candidate, const T& best) {
-  const auto a = static_cast<Accumulator<T>>(candidate), b = static_cast<Accumulator<T>>(best);
-  return (minimum ? a < b : a > b) || (a != a && b == b);
+  if constexpr (std::integral<T>) {
+    return minimum ? candidate < best : candidate > best;
+  } else {
+    const auto a = static_cast<Accumulator<T>>(candidate), b = static_cast<Accumulator<T>>(best);
+    return (minimum ? a < b : a > b) || (a != a && b == b);
+  }
 }
 
-/// The row, counted from the sequence's start, that wins the column that begins at x. At least one row.
-template <class T>
-LOD_HOST_DEVICE std::int64_t winner(bool minimum, const T* x, std::int64_t length, std::int64_t row_size) {
-  std::int64_t best = 0;
-  for (std::int64_t row = 1; row < length; ++row) {
-    if (wins(minimum, x[row * row_size], x[best * row_size])) best = row;
+/// The rows that win the numbers of a column among some rows, and these numbers; row -1 where there is no row.
+template <class T, std::size_t count>
+struct Winners {
+  std::int64_t row[count];
+  T number[count];
+};
+/// Which they are among the rows of both.
+template <class T, std::size_t count>
+struct JoinWinners {
+  bool minimum;
+  LOD_HOST_DEVICE Winners<T, count> nothing() const {
+    Winners<T, count> none{};
+    for (std::int64_t& row : none.row) row = -1;
+    return none;
   }
-  return best;
+  LOD_HOST_DEVICE Winners<T, count> operator()(const Winners<T, count>& a, const Winners<T, count>& b) const {
+    Winners<T, count> both;
+    for (std::size_t n = 0; n < count; ++n) {
+      const bool b_is_second = b.row[n] > a.row[n];
+      const bool b_wins = b_is_second ? wins(minimum, b.number[n], a.number[n])
+                                      : b.row[n] >= 0 && !wins(minimum, a.number[n], b.number[n]);
+      const bool takes_b = a.row[n] < 0 || b_wins;
+      both.row[n] = takes_b ? b.row[n] : a.row[n];
+      both.number[n] = takes_b ? b.number[n] : a.number[n];
+    }
+    return both;
+  }
+};
+/// The rows among [first, first + rows) of a sequence that win a column; numbers(row) is what a row has there.
+template <class T, std::size_t count, class Lanes, class Numbers>
+LOD_HOST_DEVICE Winners<T, count> winners(const Lanes& lanes, bool minimum, const Numbers& numbers, std::int64_t first,
+                                          std::int64_t rows) {
+  const JoinWinners<T, count> join{minimum};
+  const auto take = [&](Winners<T, count>& best, std::int64_t row, int) {
+    const Few<T, count> candidates = numbers(first + row);
+    for (std::size_t n = 0; n < count; ++n) {
+      const bool takes = best.row[n] < 0 || wins(minimum, candidates.number[n], best.number[n]);
+      best.row[n] = takes ? first + row : best.row[n];
+      best.number[n] = takes ? candidates.number[n] : best.number[n];
+    }
+  };
+  return lanes.template fold_rows<0>(rows, join.nothing(), take, join);
 }
+
+/// The winners of short sequences.
+template <class T, std::size_t count, class Numbers, class Finish>
+struct WinnersOfShort {
+  Segments sequences;
+  bool minimum;
+  Numbers numbers;
+  Finish finish;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
+    const auto of_row = [&](std::int64_t row) { return numbers(i, row, column); };
+    const auto best = winners<T, count>(lanes, minimum, of_row, 0, sequences.length(i));
+    if (lanes.is_first()) finish(i, column, best);
+  }
+};
+/// The winners of the leaves of long ones.
+template <class T, std::size_t count, class Numbers>
+struct WinnersOfLeaf {
+  std::int64_t columns;
+  bool minimum;
+  Numbers numbers;
+  Winners<T, count>* all;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
+    const auto of_row = [&](std::int64_t row) { return numbers(leaf.sequence, row, column); };
+    const auto best = winners<T, count>(lanes, minimum, of_row, leaf.first, leaf.rows);
+    if (lanes.is_first()) all[place * columns + column] = best;
+  }
+};
+/// finish(i, column, winners) without the place.
+template <class Found, class Finish>
+struct FinishWinners {
+  Finish finish;
+  LOD_HOST_DEVICE void operator()(std::int64_t, std::int64_t i, std::int64_t column, const Found& best) const {
+    finish(i, column, best);
+  }
+};
+
+/// Calls finish(i, column, winners) for each sequence i and each column of `count` numbers side by side; numbers(i,
+/// row, column) are what is compared, and rows are counted from the start of the sequence.
+template <class T, std::size_t count, class E, class Numbers, class Finish>
+void find_winners(const E& executor, const Segments& sequences, std::int64_t row_size, bool minimum,
+                  const Numbers& numbers, const Finish& finish) {
+  using Found = Winners<T, count>;
+  constexpr Columns sharing = count == 1 ? Columns::shared : Columns::own;
+  const std::int64_t columns = row_size / static_cast<std::int64_t>(count);
+  const Leaves leaves{sequences};
+  const Scratch<E, Found> loan(executor, leaves.places() * columns);
+  for_each_short_and_leaf<sharing>(executor, sequences, columns,
+                                   WinnersOfShort<T, count, Numbers, Finish>{sequences, minimum, numbers, finish},
+                                   WinnersOfLeaf<T, count, Numbers>{columns, minimum, numbers, loan.data()});
+  if (!leaves.any()) return;
+  join_parts<sharing>(executor, leaves, columns, loan.data(), JoinWinners<T, count>{minimum},
+                      FinishWinners<Found, Finish>{finish});
+}
+
+/// Where winners go: the numbers to y, and their rows, counted from the start of the batch, to `index` if it is not
+/// null.
+template <class T, std::size_t count>
+struct WriteWinners {
+  Segments sequences;
+  std::int64_t row_size;
+  T pad_value;
+  T* y;
+  std::int64_t* index;
+
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Winners<T, count>& best) const {
+    const std::int64_t at = i * row_size + column * static_cast<std::int64_t>(count);
+    Few<T, count> numbers;
+    for (std::size_t n = 0; n < count; ++n) numbers.number[n] = best.row[n] < 0 ? pad_value : best.number[n];
+    write_few(y + at, numbers);
+    if (index == nullptr) return;
+    for (std::size_t n = 0; n < count; ++n) {
+      index[at + static_cast<std::int64_t>(n)] = best.row[n] < 0 ? -1 : sequences.begin(i) + best.row[n];
+    }
+  }
+};
+
+/// What a row of a sequence has in a column of `count` numbers.
+template <class T, std::size_t count>
+struct NumbersOfRow {
+  const T* x;
+  Segments sequences;
+  std::int64_t row_size;
+  LOD_HOST_DEVICE Few<T, count> operator()(std::int64_t i, std::int64_t row, std::int64_t column) const noexcept {
+    return read_few<count>(x + (sequences.begin(i) + row) * row_size + column * static_cast<std::int64_t>(count));
+  }
+};
+/// The same, as sums are computed in.
+template <class T, std::size_t count, class Numbers>
+struct Terms {
+  Numbers numbers;
+  LOD_HOST_DEVICE Few<Accumulator<T>, count> operator()(std::int64_t i, std::int64_t row, std::int64_t column) const {
+    return converted<Accumulator<T>>(numbers(i, row, column));
+  }
+};
+/// What the sums of a sequence become.
+template <class T, std::size_t count>
+struct WritePooled {
+  Segments sequences;
+  std::int64_t row_size;
+  PoolType type;
+  bool keeps_single;  ///< a row that is alone is what it becomes
+  T pad_value;
+  T* y;
+
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Few<Accumulator<T>, count>& sums) const {
+    const std::int64_t length = sequences.length(i);
+    const PoolType by = keeps_single && length == 1 ? PoolType::SUM : type;
+    Few<T, count> numbers;
+    for (std::size_t n = 0; n < count; ++n) {
+      numbers.number[n] = length > 0 ? pooled<T>(by, length, sums.number[n]) : pad_value;
+    }
+    write_few(y + i * row_size + column * static_cast<std::int64_t>(count), numbers);
+  }
+};
 
 struct SequencePool {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, PoolType type,
                   T pad_value, T* y) {
-    using A = Accumulator<T>;
-    if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
-      sum_sequences<A>(
-          executor, sequences, sequences.rows(), row_size,
-          [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-            return static_cast<A>(x[(sequences.begin(i) + row) * row_size + column]);
-          },
-          [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column, A sum) {
-            const std::int64_t length = sequences.length(i);
-            y[i * row_size + column] = length > 0 ? pooled<T>(type, length, sum) : pad_value;
-          });
-      return;
+    if (type == PoolType::FIRST || type == PoolType::LAST) {
+      for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
+        const std::int64_t length = sequences.length(i), row = type == PoolType::FIRST ? 0 : length - 1;
+        // There may be no row at all, and x be null.
+        y[i * row_size + column] = length > 0 ? x[(sequences.begin(i) + row) * row_size + column] : pad_value;
+      });
+    } else if (takes_several(row_size, x, y)) {
+      reduce<numbers_at_a_time<T>>(executor, x, sequences, row_size, type, pad_value, y);
+    } else {
+      reduce<1>(executor, x, sequences, row_size, type, pad_value, y);
     }
-    for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = at / row_size, length = sequences.length(i);
-      if (length == 0) {  // there may be no row at all, and x be null
-        y[at] = pad_value;
-        return;
-      }
-      const T* const column = x + sequences.begin(i) * row_size + at % row_size;
-      if (type == PoolType::FIRST || type == PoolType::LAST) {
-        y[at] = column[type == PoolType::FIRST ? 0 : (length - 1) * row_size];
-      } else {
-        y[at] = column[winner(type == PoolType::MIN, column, length, row_size) * row_size];
-      }
-    });
+  }
+
+ private:
+  template <std::size_t count, class E, class T>
+  static void reduce(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, PoolType type,
+                     T pad_value, T* y) {
+    const NumbersOfRow<T, count> numbers{x, sequences, row_size};
+    if (type == PoolType::MAX || type == PoolType::MIN) {
+      find_winners<T, count>(executor, sequences, row_size, type == PoolType::MIN, numbers,
+                             WriteWinners<T, count>{sequences, row_size, pad_value, y, nullptr});
+    } else {
+      sum_few<Accumulator<T>, count>(executor, sequences, row_size, Terms<T, count, NumbersOfRow<T, count>>{numbers},
+                                     WritePooled<T, count>{sequences, row_size, type, false, pad_value, y});
+    }
   }
 };
 
@@ -87,18 +247,15 @@ struct SequenceMaxPool {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool minimum,
                   T pad_value, T* y, std::int64_t* index) {
-    for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t i = at / row_size, first = sequences.begin(i), length = sequences.length(i);
-      if (length == 0) {
-        y[at] = pad_value;
-        index[at] = -1;
-        return;
-      }
-      const T* const column = x + first * row_size + at % row_size;
-      const std::int64_t best = winner(minimum, column, length, row_size);
-      y[at] = column[best * row_size];
-      index[at] = first + best;
-    });
+    const auto find = [&]<std::size_t count>(std::integral_constant<std::size_t, count>) {
+      find_winners<T, count>(executor, sequences, row_size, minimum, NumbersOfRow<T, count>{x, sequences, row_size},
+                             WriteWinners<T, count>{sequences, row_size, pad_value, y, index});
+    };
+    if (takes_several(row_size, x, y)) {
+      find(std::integral_constant<std::size_t, numbers_at_a_time<T>>());
+    } else {
+      find(std::integral_constant<std::size_t, 1>());
+    }
   }
 };
 
@@ -135,8 +292,8 @@ struct DividePooled {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& sequences, std::int64_t row_size, PoolType type,
                   T* y) {
-    for_each(executor, sequences.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t length = sequences.length(at / row_size);
+    for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
+      const std::int64_t length = sequences.length(i), at = i * row_size + column;
       if (length > 0) y[at] = pooled<T>(type, length, dy[at]);
     });
   }

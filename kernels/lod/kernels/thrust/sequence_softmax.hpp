@@ -4,6 +4,9 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/lane.hpp>
+#include <lod/kernels/thrust/lanes.hpp>
+#include <lod/kernels/thrust/leaves.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 #include <lod/staging.hpp>
@@ -31,103 +34,104 @@ LOD_HOST_DEVICE A exponential(A x) {
   return y < least_normal<A> ? A{} : y;
 }
 
-/// The greatest number of one column of `count` rows; -inf where there is none. NaN is passed over: it makes the sum of
-/// the exponentials NaN.
-template <class T>
-LOD_HOST_DEVICE Accumulator<T> column_maximum(const T* x, std::int64_t count, std::int64_t row_size) {
-  Accumulator<T> maximum = negative_infinity<Accumulator<T>>;
-  for (std::int64_t row = 0; row < count; ++row) {
-    maximum = greatest(maximum, static_cast<Accumulator<T>>(x[row * row_size]));
+/// The greater of two numbers; -inf where there is none. NaN is passed over: it makes sums of exponentials NaN.
+template <class A>
+struct Greatest {
+  LOD_HOST_DEVICE A nothing() const { return negative_infinity<A>; }
+  LOD_HOST_DEVICE A operator()(A a, A b) const { return greatest(a, b); }
+};
+
+/// A column of some rows, as lanes go through it. If there are `kept` at most, they are read once and stay in
+/// registers; else they are read again and again, from a cache.
+template <class T, class Lanes, int kept>
+class ColumnRows {
+  using A = Accumulator<T>;
+
+ public:
+  /// x[row * row_size] is the number of a row.
+  LOD_HOST_DEVICE ColumnRows(const Lanes& lanes, const T* x, std::int64_t rows, std::int64_t row_size)
+      : lanes_(lanes), x_(x), rows_(rows), row_size_(row_size) {
+    if constexpr (kept > 0) {
+      lanes.template for_each_row<kept>(
+          rows, [&](std::int64_t row, int k) { kept_.of(k) = static_cast<A>(x[row * row_size]); });
+    }
   }
-  return maximum;
+
+  /// Calls f(row, number) for each row.
+  template <class F>
+  LOD_HOST_DEVICE void for_each(const F& f) const {
+    lanes_.template for_each_row<kept>(rows_, [&](std::int64_t row, int k) { f(row, number(row, k)); });
+  }
+  /// The greatest number, for the first lane.
+  LOD_HOST_DEVICE A maximum() const {
+    const Greatest<A> greater;
+    const auto take = [&](A& most, std::int64_t row, int k) { most = greater(most, number(row, k)); };
+    return lanes_.template fold_rows<kept>(rows_, greater.nothing(), take, greater);
+  }
+  /// The sum of term(row, number) by the tree of a leaf, for the first lane.
+  template <class Term>
+  LOD_HOST_DEVICE A sum(const Term& term) const {
+    if constexpr (kept > 0) {
+      const auto add = [&](A& sum, std::int64_t row, int k) { sum = plus(sum, term(row, number(row, k))); };
+      return lanes_.template fold_rows<kept>(rows_, A{}, add, [](A a, A b) { return plus(a, b); });
+    } else {
+      return sum_leaf<A>(
+          lanes_, [&](std::int64_t row) { return term(row, number(row, 0)); }, 0, rows_);
+    }
+  }
+
+ private:
+  LOD_HOST_DEVICE A number(std::int64_t row, int k) const {
+    if constexpr (kept > 0) {
+      return kept_.of(k);
+    } else {
+      return static_cast<A>(x_[row * row_size_]);
+    }
+  }
+
+  const Lanes& lanes_;
+  const T* x_;
+  std::int64_t rows_;
+  std::int64_t row_size_;
+  typename Lanes::template Kept<A, (kept > 0 ? kept : lanes_at_a_time)> kept_;
+};
+
+/// Calls f(column) with the ColumnRows of some rows.
+template <class T, class Lanes, class F>
+LOD_HOST_DEVICE void with_column(const Lanes& lanes, const T* x, std::int64_t rows, std::int64_t row_size, const F& f) {
+  constexpr int kept = 4 * lanes_at_a_time;
+  if constexpr (Lanes::count > 1) {
+    if (rows <= kept) return f(ColumnRows<T, Lanes, kept>(lanes, x, rows, row_size));
+  }
+  f(ColumnRows<T, Lanes, 0>(lanes, x, rows, row_size));
 }
 
-/// The maxima of narrow rows by lanes: of `count` sequences, or leaves of them, number `number` being column
-/// number % row_size of one; `rows_of` says where it begins and how many rows it has, `maxima` is where they go.
-template <class T, class RowsOf>
-struct NarrowMaxima {
+/// The maxima of leaves.
+template <class T>
+struct MaximumOfLeaf {
   using A = Accumulator<T>;
+
   const T* x;
+  Segments sequences;
   std::int64_t row_size;
-  RowsOf rows_of;
   A* maxima;
 
   template <class Lanes>
-  LOD_HOST_DEVICE void operator()(std::int64_t number, const Lanes& lanes) const {
-    const auto [first, count] = rows_of(number / row_size);
-    const std::int64_t begin = first * row_size + number % row_size, rows = count;
-    const A maximum = lanes.template fold<A>(
-        [&](int lane) {
-          A most = negative_infinity<A>;
-          for (std::int64_t row = lane; row < rows; row += lanes_at_a_time) {
-            most = greatest(most, static_cast<A>(x[begin + row * row_size]));
-          }
-          return most;
-        },
-        [](A a, A b) { return greatest(a, b); });
-    if (lanes.is_first()) maxima[number] = maximum;
+  LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
+    const T* const first = x + (sequences.begin(leaf.sequence) + leaf.first) * row_size + column;
+    const A maximum = ColumnRows<T, Lanes, 0>(lanes, first, leaf.rows, row_size).maximum();
+    if (lanes.is_first()) maxima[place * row_size + column] = maximum;
   }
 };
-/// Rows of a batch, side by side.
-struct RowRange {
-  std::int64_t first, count;
-};
-struct RowsOfSequence {
-  Segments sequences;
-  LOD_HOST_DEVICE RowRange operator()(std::int64_t i) const noexcept {
-    return {sequences.begin(i), sequences.length(i)};
-  }
-};
-/// None for a number that is no leaf's.
-struct RowsOfLeaf {
-  Leaves leaves;
-  LOD_HOST_DEVICE RowRange operator()(std::int64_t leaf) const noexcept {
-    const Segments& sequences = leaves.sequences;
-    const std::int64_t i = sequence_of_leaf(leaves, leaf), first = (leaf - leaves.first(i)) * leaf_rows;
-    return {sequences.begin(i) + first, greatest<std::int64_t>(least(sequences.length(i) - first, leaf_rows), 0)};
-  }
-};
-
-/// The maximum of each column of each sequence: maxima[i * row_size + column].
-template <class E, class T>
-void column_maxima(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size,
-                   Accumulator<T>* maxima) {
+/// Calls of_short(i, column, lanes) for each column of each sequence that is not long; of the others the maxima are
+/// then at the places of their first leaves.
+template <class E, class T, class Short>
+void find_maxima(const E& executor, const T* x, const Leaves& leaves, std::int64_t row_size, const Short& of_short,
+                 Accumulator<T>* maxima) {
   using A = Accumulator<T>;
-  const bool narrow = row_size <= narrow_row_size;
-  if (sequences.max_rows <= leaf_rows) {
-    const RowsOfSequence rows_of{sequences};
-    if (narrow) {
-      for_each_by_lanes(executor, sequences.size * row_size,
-                        NarrowMaxima<T, RowsOfSequence>{x, row_size, rows_of, maxima});
-      return;
-    }
-    for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
-      const RowRange rows = rows_of(i);
-      // Where there is no row at all, x may be null.
-      maxima[i * row_size + column] = rows.count == 0
-                                          ? negative_infinity<A>
-                                          : column_maximum(x + rows.first * row_size + column, rows.count, row_size);
-    });
-    return;
-  }
-  const std::int64_t count = Leaves::count(sequences.size, sequences.rows());
-  const Scratch<E, A> loan(executor, count * row_size);
-  A* const of_leaves = loan.data();
-  const Leaves leaves{sequences};
-  const RowsOfLeaf rows_of{leaves};
-  if (narrow) {
-    for_each_by_lanes(executor, count * row_size, NarrowMaxima<T, RowsOfLeaf>{x, row_size, rows_of, of_leaves});
-  } else {
-    for_each_element(executor, count, row_size, [=] LOD_HOST_DEVICE(std::int64_t leaf, std::int64_t column) {
-      const RowRange rows = rows_of(leaf);
-      if (rows.count == 0) return;
-      of_leaves[leaf * row_size + column] = column_maximum(x + rows.first * row_size + column, rows.count, row_size);
-    });
-  }
-  for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
-    const A* const leaf = of_leaves + leaves.first(i) * row_size + column;
-    maxima[i * row_size + column] = column_maximum(leaf, (sequences.length(i) + leaf_rows - 1) / leaf_rows, row_size);
-  });
+  for_each_short_and_leaf(executor, leaves.sequences, row_size, of_short,
+                          MaximumOfLeaf<T>{x, leaves.sequences, row_size, maxima});
+  if (leaves.any()) join_parts(executor, leaves, row_size, maxima, Greatest<A>(), KeepJoined<A>{row_size, maxima});
 }
 
 /// What is subtracted from a column: its maximum; 0 for a column of -inf, so that its exponentials are 0.
@@ -135,35 +139,113 @@ template <class A>
 LOD_HOST_DEVICE A softmax_shift(A maximum) {
   return maximum == negative_infinity<A> ? A{} : maximum;
 }
+/// What exponentials are divided by, or what is subtracted from logarithms; the sum is 0 for a column of -inf only.
+template <class A>
+LOD_HOST_DEVICE A softmax_normaliser(bool logarithm, A sum) {
+  return logarithm ? (sum == A{} ? A{} : std::log(sum)) : (sum == A{} ? A{1} : sum);
+}
+template <class T, class A>
+LOD_HOST_DEVICE T softmax(bool logarithm, A shifted, A normaliser) {
+  return static_cast<T>(logarithm ? shifted - normaliser : exponential(shifted) / normaliser);
+}
+
+/// The softmax of short sequences, which are read once.
+template <class T>
+struct SoftmaxOfShort {
+  using A = Accumulator<T>;
+
+  const T* x;
+  Segments sequences;
+  std::int64_t row_size;
+  bool logarithm;
+  T* y;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
+    const std::int64_t first = sequences.begin(i) * row_size + column, rows = sequences.length(i);
+    if (rows == 0) return;  // there may be no row at all, and x be null
+    with_column(lanes, x + first, rows, row_size, [&](const auto& numbers) {
+      const A shift = softmax_shift(lanes.shared(numbers.maximum()));
+      const A sum = numbers.sum([&](std::int64_t, A number) { return exponential(number - shift); });
+      const A normaliser = softmax_normaliser(logarithm, lanes.shared(sum));
+      numbers.for_each([&](std::int64_t row, A number) {
+        y[first + row * row_size] = softmax<T>(logarithm, number - shift, normaliser);
+      });
+    });
+  }
+};
+/// Calls write(i, row, column) for the rows of leaves, counted from the start of the batch.
+template <class Write>
+struct WriteLeaf {
+  Segments sequences;
+  Write write;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
+    const std::int64_t first = sequences.begin(leaf.sequence) + leaf.first;
+    lanes.template for_each_row<0>(leaf.rows,
+                                   [&](std::int64_t row, int) { write(leaf.sequence, first + row, column); });
+  }
+};
 
 struct SequenceSoftmax {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool logarithm,
                   T* y) {
     using A = Accumulator<T>;
-    const std::int64_t rows = sequences.rows();
-    const Scratch<E, A> shift_loan(executor, sequences.size * row_size);
-    const Scratch<E, A> normaliser_loan(executor, sequences.size * row_size);
-    A* const shifts = shift_loan.data();
+    const Leaves leaves{sequences};
+    const Scratch<E, A> maximum_loan(executor, leaves.places() * row_size);
+    const Scratch<E, A> normaliser_loan(executor, leaves.places() * row_size);
+    A* const maxima = maximum_loan.data();
     A* const normalisers = normaliser_loan.data();
-    column_maxima(executor, x, sequences, row_size, shifts);
+    find_maxima(executor, x, leaves, row_size, SoftmaxOfShort<T>{x, sequences, row_size, logarithm, y}, maxima);
+    if (!leaves.any()) return;
     sum_sequences<A>(
-        executor, sequences, rows, row_size,
+        executor, sequences, row_size, LeaveOut(),
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
           const A number = static_cast<A>(x[(sequences.begin(i) + row) * row_size + column]);
-          return exponential(number - softmax_shift(shifts[i * row_size + column]));
+          return exponential(number - softmax_shift(maxima[leaves.first(i) * row_size + column]));
         },
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column, A sum) {
-          // The sum is 0 for a column of -inf only.
-          const A normaliser = logarithm ? (sum == A{} ? A{} : std::log(sum)) : (sum == A{} ? A{1} : sum);
-          normalisers[i * row_size + column] = normaliser;
+          normalisers[leaves.first(i) * row_size + column] = softmax_normaliser(logarithm, sum);
         });
     const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-      const std::int64_t at = row * row_size + column, of = i * row_size + column;
-      const A shifted = static_cast<A>(x[at]) - softmax_shift(shifts[of]), normaliser = normalisers[of];
-      y[at] = static_cast<T>(logarithm ? shifted - normaliser : exponential(shifted) / normaliser);
+      const std::int64_t at = row * row_size + column, of = leaves.first(i) * row_size + column;
+      y[at] = softmax<T>(logarithm, static_cast<A>(x[at]) - softmax_shift(maxima[of]), normalisers[of]);
     };
-    for_each_in_sequences(executor, sequences, row_size, write);
+    for_each_short_and_leaf(executor, sequences, row_size, LeaveOut(), WriteLeaf<decltype(write)>{sequences, write});
+  }
+};
+
+template <class T, class A>
+LOD_HOST_DEVICE T softmax_grad(bool logarithm, A gradient, A result, A sum) {
+  return static_cast<T>(logarithm ? gradient - exponential(result) * sum : (gradient - sum) * result);
+}
+
+/// The gradients of short sequences, which are read once.
+template <class T>
+struct SoftmaxGradOfShort {
+  using A = Accumulator<T>;
+
+  const T* dy;
+  const T* y;
+  Segments sequences;
+  std::int64_t row_size;
+  bool logarithm;
+  T* dx;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
+    const std::int64_t first = sequences.begin(i) * row_size + column, rows = sequences.length(i);
+    if (rows == 0) return;
+    const auto result = [&](std::int64_t row) { return static_cast<A>(y[first + row * row_size]); };
+    with_column(lanes, dy + first, rows, row_size, [&](const auto& gradients) {
+      const A sum = lanes.shared(gradients.sum(
+          [&](std::int64_t row, A gradient) { return logarithm ? gradient : product(gradient, result(row)); }));
+      gradients.for_each([&](std::int64_t row, A gradient) {
+        dx[first + row * row_size] = softmax_grad<T>(logarithm, gradient, result(row), sum);
+      });
+    });
   }
 };
 
@@ -172,23 +254,25 @@ struct SequenceSoftmaxGrad {
   static void run(const E& executor, const T* dy, const T* y, const Segments& sequences, std::int64_t row_size,
                   bool logarithm, T* dx) {
     using A = Accumulator<T>;
-    const std::int64_t rows = sequences.rows();
-    const Scratch<E, A> loan(executor, sequences.size * row_size);
+    const Leaves leaves{sequences};
+    const Scratch<E, A> loan(executor, leaves.places() * row_size);
     A* const sums = loan.data();
     sum_sequences<A>(
-        executor, sequences, rows, row_size,
+        executor, sequences, row_size, SoftmaxGradOfShort<T>{dy, y, sequences, row_size, logarithm, dx},
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
           const std::int64_t at = (sequences.begin(i) + row) * row_size + column;
-          return logarithm ? static_cast<A>(dy[at]) : static_cast<A>(dy[at]) * static_cast<A>(y[at]);
+          return logarithm ? static_cast<A>(dy[at]) : product(static_cast<A>(dy[at]), static_cast<A>(y[at]));
         },
-        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column, A sum) { sums[i * row_size + column] = sum; });
+        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column, A sum) {
+          sums[leaves.first(i) * row_size + column] = sum;
+        });
+    if (!leaves.any()) return;
     const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
       const std::int64_t at = row * row_size + column;
-      const A sum = sums[i * row_size + column];
-      const A gradient = static_cast<A>(dy[at]), result = static_cast<A>(y[at]);
-      dx[at] = static_cast<T>(logarithm ? gradient - exponential(result) * sum : (gradient - sum) * result);
+      const A sum = sums[leaves.first(i) * row_size + column];
+      dx[at] = softmax_grad<T>(logarithm, static_cast<A>(dy[at]), static_cast<A>(y[at]), sum);
     };
-    for_each_in_sequences(executor, sequences, row_size, write);
+    for_each_short_and_leaf(executor, sequences, row_size, LeaveOut(), WriteLeaf<decltype(write)>{sequences, write});
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include <lod/kernel.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/lanes.hpp>
 #include <lod/target.hpp>
 
 #include <thrust/execution_policy.h>
@@ -41,11 +42,11 @@ struct OfSequences {
     body(sequence_of(sequences, row), row, at % row_size);
   }
 };
-/// body(i, lanes) by i.
+/// body(i, column, lanes) by i and column.
 template <class Body>
 struct OfLanes {
   Body body;
-  LOD_HOST_DEVICE void operator()(std::int64_t i) const { body(i, OneLane()); }
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column) const { body(i, column, OneThread()); }
 };
 
 /// Algorithms by a Thrust policy. Bodies are lambdas that capture plain values and raw pointers by copy and read
@@ -71,8 +72,8 @@ class Algorithms {
     for_each(sequences.rows() * row_size, OfSequences<Body>{body, sequences, row_size});
   }
   template <class Body>
-  void for_each_by_lanes(std::int64_t count, const Body& body) const {
-    for_each(count, OfLanes<Body>{body});
+  void for_each_by_lanes(std::int64_t count, std::int64_t row_size, const Body& body) const {
+    for_each_element(count, row_size, OfLanes<Body>{body});
   }
   /// @}
   /// Sorts keys in ascending order and their values along with them; equal ones stay in their order. Where `bits` is

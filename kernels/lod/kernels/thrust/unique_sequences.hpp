@@ -57,7 +57,7 @@ struct NumberSequences {
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
     // The sum of a number for each row, which knows its place: rows may be added in any order.
     sum_sequences<std::int64_t>(
-        executor, sequences, sequences.rows(), 1,
+        executor, sequences, 1,
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t) {
           const std::uint64_t number = number_of(bytes + (sequences.begin(i) + row) * row_bytes, row_bytes);
           return static_cast<std::int64_t>(mixed(number, static_cast<std::uint64_t>(row)));
@@ -95,7 +95,7 @@ struct FindTwins {
       twins[left[k]] = left[low];
     });
     sum_sequences<std::int64_t>(
-        executor, sequences, sequences.rows(), 1,
+        executor, sequences, 1,
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t) -> std::int64_t {
           const std::int64_t twin = twins[i];
           if (twin == i || sequences.length(twin) != sequences.length(i)) return 0;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Marks among the rows of a LoD's level: who looks for the sequence of a row finds those of the marks around it, and
+/// looks among few sequences, or at none where a long one holds both. GPUs, whose threads begin at any row, have them
+/// with their copy of a LoD.
+#pragma once
+
+#include <cstdint>
+
+namespace lod::detail {
+
+/// Mark k is the number of the sequence that holds row k * distance, and the number of sequences where that row is
+/// behind the last. Rows and sequences are counted from the start of the level, of which a part may be in use.
+struct RowMarks {
+  static constexpr std::int64_t distance = 256;
+
+  const std::int64_t* sequences = nullptr;  ///< null where there are none
+  std::int64_t before = 0;                  ///< the sequences before the part in use
+
+  /// How many a level of so many rows has: one at least behind any of them.
+  static constexpr std::int64_t count(std::int64_t rows) noexcept { return rows / distance + 2; }
+  /// Calls put(mark) for one after the other of a level of `size` sequences with these offsets in rows.
+  template <class Put>
+  static void for_each(const std::int64_t* offsets, std::int64_t size, const Put& put) {
+    const std::int64_t marks = count(offsets[size]);
+    std::int64_t i = 0;
+    for (std::int64_t mark = 0; mark < marks; ++mark) {
+      while (i < size && offsets[i + 1] <= mark * distance) ++i;
+      put(i);
+    }
+  }
+};
+
+}  // namespace lod::detail

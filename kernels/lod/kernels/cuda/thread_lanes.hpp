@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The lanes of a column as neighbouring threads of a warp.
+#pragma once
+
+#include <lod/float16.hpp>
+#include <lod/kernels/thrust/lanes.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::bulk {
+
+/// How many threads share a column: with fewer, more of what they do is for rows, and with more, a warp reads more of a
+/// column side by side.
+inline constexpr int threads_of_column = 4;
+
+/// One of the threads, which is the lanes `thread`, `thread` + threads_of_column, and so on. An Exchange brings words
+/// of the other threads, all of which ask for one at the same time: down(word, distance) is that of the thread so far
+/// behind, first(word) that of the first.
+template <class Exchange>
+class ThreadLanes {
+ public:
+  static constexpr int count = lanes_at_a_time;
+
+  template <class A, std::size_t rows>
+  struct Kept {
+    static_assert(rows % threads_of_column == 0);
+    A number[rows / threads_of_column];
+    LOD_HOST_DEVICE A& of(int k) noexcept { return number[k]; }
+    LOD_HOST_DEVICE const A& of(int k) const noexcept { return number[k]; }
+  };
+
+  LOD_HOST_DEVICE ThreadLanes(int thread, const Exchange& exchange) : thread_(thread), exchange_(exchange) {}
+
+  template <int most, class F>
+  LOD_HOST_DEVICE void for_each_row(std::int64_t rows, const F& f) const {
+    if constexpr (most > 0) {
+      // By a number of steps that the compiler knows, so that what is kept stays in registers.
+      for (int k = 0; k < most / threads_of_column; ++k) {
+        const std::int64_t row = thread_ + k * threads_of_column;
+        if (row < rows) f(row, k);
+      }
+    } else {
+      for (std::int64_t row = thread_; row < rows; row += threads_of_column) f(row, 0);
+    }
+  }
+  template <int most, class A, class Add, class Join>
+  LOD_HOST_DEVICE A fold_rows(std::int64_t rows, const A& start, const Add& add, const Join& join) const {
+    A numbers[own_lanes];
+    for (A& number : numbers) number = start;
+    if constexpr (most > 0) {
+      for_each_row<most>(rows, [&](std::int64_t row, int k) { add(numbers[k % own_lanes], row, k); });
+    } else {
+      std::int64_t first = thread_;
+      // Rows of all lanes, that need not be counted one by one: they are read side by side.
+      for (; first - thread_ + count <= rows; first += count) {
+        for (int lane = 0; lane < own_lanes; ++lane) add(numbers[lane], first + lane * threads_of_column, 0);
+      }
+      for (int lane = 0; lane < own_lanes; ++lane) {
+        const std::int64_t row = first + lane * threads_of_column;
+        if (row < rows) add(numbers[lane], row, 0);
+      }
+    }
+    for (int folded = own_lanes / 2; folded > 0; folded /= 2) {
+      for (int lane = 0; lane < folded; ++lane) numbers[lane] = join(numbers[lane], numbers[folded + lane]);
+    }
+    A number = numbers[0];
+    for (int distance = threads_of_column / 2; distance > 0; distance /= 2) {
+      number = join(number, exchanged(number, [&](std::uint32_t word) { return exchange_.down(word, distance); }));
+    }
+    return number;
+  }
+  template <class A>
+  LOD_HOST_DEVICE A shared(const A& number) const {
+    return exchanged(number, [&](std::uint32_t word) { return exchange_.first(word); });
+  }
+  LOD_HOST_DEVICE bool is_first() const noexcept { return thread_ == 0; }
+
+ private:
+  static constexpr int own_lanes = lanes_at_a_time / threads_of_column;
+
+  /// A number of another thread, which bring(word) brings word by word.
+  template <class A, class Bring>
+  static LOD_HOST_DEVICE A exchanged(const A& number, const Bring& bring) {
+    std::uint32_t words[(sizeof(A) + 3) / 4] = {};
+    std::memcpy(words, &number, sizeof(A));
+    for (std::uint32_t& word : words) word = bring(word);
+    A other;
+    std::memcpy(&other, words, sizeof(A));
+    return other;
+  }
+
+  int thread_;
+  Exchange exchange_;
+};
+
+}  // namespace kernel::bulk
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// A few numbers that lie side by side, where a thread takes 16 bytes of a row at a time: memory of a GPU is as fast as
+/// it can be then.
+#pragma once
+
+#include <lod/kernel.hpp>
+#include <lod/kernels/sum_tree.hpp>
+#include <lod/kernels/thrust/bulk.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::bulk {
+
+/// Sixteen bytes, of whatever type.
+struct [[gnu::may_alias]] alignas(16) Sixteen {
+  std::uint64_t words[2];
+};
+
+/// How many numbers of type T are 16 bytes; 1 where none are.
+template <class T>
+inline constexpr std::size_t in_sixteen_bytes = sizeof(T) < 16 && 16 % sizeof(T) == 0 ? 16 / sizeof(T) : 1;
+
+/// How many numbers of wide rows a thread computes with. Those of one byte would be too many for its registers.
+template <class T>
+inline constexpr std::size_t numbers_at_a_time = sizeof(T) > 1 ? in_sixteen_bytes<T> : 1;
+/// Whether rows of `row_size` numbers, from each of these addresses on, are wide and can be read and written so many at
+/// a time.
+template <class T, class... More>
+bool takes_several(std::int64_t row_size, const T* first, const More*... more) noexcept {
+  constexpr auto most = static_cast<std::int64_t>(numbers_at_a_time<T>);
+  const auto is_aligned = [](const T* x) { return reinterpret_cast<std::uintptr_t>(x) % 16 == 0; };
+  return most > 1 && row_size > narrow_row_size && row_size % most == 0 && is_aligned(first) &&
+         (is_aligned(more) && ...);
+}
+
+/// The numbers of a row that are one thread's.
+template <class A, std::size_t count>
+struct Few {
+  A number[count];
+
+  friend LOD_HOST_DEVICE Few operator+(const Few& a, const Few& b) noexcept {
+    Few sums;
+    for (std::size_t n = 0; n < count; ++n) sums.number[n] = plus(a.number[n], b.number[n]);
+    return sums;
+  }
+};
+
+/// The numbers at an address, which is one of `Sixteen` where they are several.
+template <std::size_t count, class T>
+LOD_HOST_DEVICE Few<T, count> read_few(const T* from) noexcept {
+  if constexpr (count == 1) {
+    return {{*from}};
+  } else {
+    static_assert(sizeof(Few<T, count>) == sizeof(Sixteen));
+    const Sixteen bytes = *reinterpret_cast<const Sixteen*>(from);
+    Few<T, count> numbers;
+    std::memcpy(&numbers, &bytes, sizeof(bytes));
+    return numbers;
+  }
+}
+/// The same for rows of which nobody knows where they begin.
+template <std::size_t count, class T>
+LOD_HOST_DEVICE Few<T, count> read_few_anywhere(const T* from) noexcept {
+  if constexpr (count > 1) {
+    if (reinterpret_cast<std::uintptr_t>(from) % sizeof(Sixteen) != 0) {
+      Few<T, count> numbers;
+      for (std::size_t n = 0; n < count; ++n) numbers.number[n] = from[n];
+      return numbers;
+    }
+  }
+  return read_few<count>(from);
+}
+template <class T, std::size_t count>
+LOD_HOST_DEVICE void write_few(T* to, const Few<T, count>& numbers) noexcept {
+  if constexpr (count == 1) {
+    *to = numbers.number[0];
+  } else {
+    static_assert(sizeof(Few<T, count>) == sizeof(Sixteen));
+    Sixteen bytes;
+    std::memcpy(&bytes, &numbers, sizeof(bytes));
+    *reinterpret_cast<Sixteen*>(to) = bytes;
+  }
+}
+/// Each number as a B.
+template <class B, class T, std::size_t count>
+LOD_HOST_DEVICE Few<B, count> converted(const Few<T, count>& numbers) noexcept {
+  Few<B, count> all;
+  for (std::size_t n = 0; n < count; ++n) all.number[n] = static_cast<B>(numbers.number[n]);
+  return all;
+}
+
+/// sum += term, and what was rounded away is added to `error`; each number by itself.
+template <class A>
+LOD_HOST_DEVICE void add_rounded(A& sum, A& error, const A& term) noexcept {
+  add_compensated(sum, error, term);
+}
+template <class A, std::size_t count>
+LOD_HOST_DEVICE void add_rounded(Few<A, count>& sum, Few<A, count>& error, const Few<A, count>& term) noexcept {
+  for (std::size_t n = 0; n < count; ++n) add_compensated(sum.number[n], error.number[n], term.number[n]);
+}
+
+}  // namespace kernel::bulk
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The lanes that share a column of rows: row k is lane k mod `lanes_at_a_time`'s, as the tree of narrow rows has it.
+/// Threads of a GPU that work side by side are some of the lanes each; on a CPU one thread is all of them.
+#pragma once
+
+#include <lod/float16.hpp>
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::bulk {
+
+/// How many lanes share a column.
+inline constexpr int lanes_at_a_time = 16;
+
+/// Lanes that one thread is. What it has for each of its rows, several threads have together.
+template <std::size_t lanes>
+struct LanesInTurn {
+  static constexpr int count = static_cast<int>(lanes);
+
+  /// Numbers of `rows` rows, `of(k)` being that of the thread's k-th.
+  template <class A, std::size_t rows>
+  struct Kept {
+    A number[rows];
+    LOD_HOST_DEVICE A& of(int k) noexcept { return number[k]; }
+    LOD_HOST_DEVICE const A& of(int k) const noexcept { return number[k]; }
+  };
+
+  /// Calls f(row, k) for each of `rows` rows, the k-th of its thread. There are at most `most`; if that is 0, there may
+  /// be any number, and k is 0.
+  template <int most, class F>
+  LOD_HOST_DEVICE void for_each_row(std::int64_t rows, const F& f) const {
+    for (std::int64_t row = 0; row < rows; ++row) f(row, most > 0 ? static_cast<int>(row) : 0);
+  }
+  /// Each lane begins with `start`, and add(number, row, k) does with it what is to be done for each of the lane's
+  /// rows, in their order. The numbers of all lanes then become one: those of the second half are joined to those of
+  /// the first, and so on. Only where `is_first` is the result that.
+  template <int most, class A, class Add, class Join>
+  LOD_HOST_DEVICE A fold_rows(std::int64_t rows, const A& start, const Add& add, const Join& join) const {
+    A numbers[lanes];
+    for (A& number : numbers) number = start;
+    for_each_row<most>(rows, [&](std::int64_t row, int k) { add(numbers[row % count], row, k); });
+    for (int folded = count / 2; folded > 0; folded /= 2) {
+      for (int lane = 0; lane < folded; ++lane) numbers[lane] = join(numbers[lane], numbers[folded + lane]);
+    }
+    return numbers[0];
+  }
+  /// What the first thread has, for all of them.
+  template <class A>
+  LOD_HOST_DEVICE A shared(const A& number) const {
+    return number;
+  }
+  LOD_HOST_DEVICE bool is_first() const noexcept { return true; }
+};
+/// All lanes of a column.
+using OneThread = LanesInTurn<lanes_at_a_time>;
+/// The lane of a column that is not shared.
+using LaneAlone = LanesInTurn<1>;
+
+}  // namespace kernel::bulk
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// How the rows of a batch are shared where each column of a sequence becomes something: a sequence of at most a leaf
+/// of rows at a time, and longer ones leaf by leaf. So nothing takes longer for a batch with a giant in it.
+#pragma once
+
+#include <lod/kernel.hpp>
+#include <lod/kernels/sum_tree.hpp>
+#include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/lanes.hpp>
+#include <lod/target.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::bulk {
+
+/// A leaf of a sequence that has several.
+struct Leaf {
+  std::int64_t sequence;
+  std::int64_t number;  ///< of those of its sequence
+  std::int64_t first;   ///< its first row, counted from the start of its sequence
+  std::int64_t rows;    ///< 0 where a place is no leaf's
+};
+
+/// Places of the leaves of long sequences, those with more than a leaf: one at every `place_rows`-th row of the batch.
+/// A long sequence has at least as many places as leaves, since a place is half a leaf; places of other rows are no
+/// leaf's. So no table is needed to go from a sequence to its leaves, and the marks of a LoD lead back.
+struct Leaves {
+  static constexpr std::int64_t place_rows = leaf_rows / 2;
+
+  Segments sequences;
+
+  /// False if no sequence is long.
+  bool any() const noexcept { return sequences.max_rows > leaf_rows; }
+  std::int64_t places() const noexcept { return any() ? (sequences.rows() + place_rows - 1) / place_rows : 0; }
+  /// No sequence has more leaves.
+  std::int64_t most() const noexcept { return (sequences.max_rows + leaf_rows - 1) / leaf_rows; }
+
+  /// The leaves of a sequence.
+  LOD_HOST_DEVICE std::int64_t count(std::int64_t i) const noexcept {
+    return (sequences.length(i) + leaf_rows - 1) / leaf_rows;
+  }
+  LOD_HOST_DEVICE bool is_long(std::int64_t i) const noexcept { return sequences.length(i) > leaf_rows; }
+  /// The place of the first leaf of a long sequence; those of the others follow.
+  LOD_HOST_DEVICE std::int64_t first(std::int64_t i) const noexcept {
+    return (sequences.begin(i) + place_rows - 1) / place_rows;
+  }
+  LOD_HOST_DEVICE Leaf at(std::int64_t place) const noexcept {
+    const std::int64_t i = sequence_of(sequences, place * place_rows);
+    if (i >= sequences.size || !is_long(i)) return {};  // rows may be no sequence's
+    const std::int64_t number = place - first(i), row = number * leaf_rows, length = sequences.length(i);
+    if (row >= length) return {};
+    return {i, number, row, least(length - row, leaf_rows)};
+  }
+};
+
+/// Who goes through a column: lanes share those of narrow rows, or a thread has any for itself. Columns of wide rows
+/// lie side by side for the threads anyway.
+enum class Columns { shared, own };
+/// body(i, column, lanes) by i and column, where nobody shares a column.
+template <class Body>
+struct OfLaneAlone {
+  Body body;
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column) const { body(i, column, LaneAlone()); }
+};
+/// Calls body(i, column, lanes) for each column of each i in [0, count), in any order.
+template <Columns columns = Columns::shared, class E, class Body>
+void for_each_column(const E& executor, std::int64_t count, std::int64_t row_size, const Body& body) {
+  if constexpr (columns == Columns::shared) {
+    if (row_size <= narrow_row_size) return for_each_by_lanes(executor, count, row_size, body);
+  }
+  for_each_element(executor, count, row_size, OfLaneAlone<Body>{body});
+}
+
+/// In place of what is done with short sequences: nothing is.
+struct LeaveOut {};
+
+/// The leaves of long sequences, and short sequences behind them.
+template <class Short, class Long>
+struct LeavesAndShort {
+  Leaves leaves;
+  std::int64_t places;
+  Short of_sequence;
+  Long of_leaf;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t number, std::int64_t column, const Lanes& lanes) const {
+    if (number < places) {
+      const Leaf leaf = leaves.at(number);
+      if (leaf.rows > 0) of_leaf(number, leaf, column, lanes);
+    } else if constexpr (!std::is_same_v<Short, LeaveOut>) {
+      const std::int64_t i = number - places;
+      if (!leaves.is_long(i)) of_sequence(i, column, lanes);
+    }
+  }
+};
+/// Calls of_sequence(i, column, lanes) for each column of each sequence that is not long, and of_leaf(place, leaf,
+/// column, lanes) for each column of each leaf of those that are, in any order, all at once.
+template <Columns columns = Columns::shared, class E, class Short, class Long>
+void for_each_short_and_leaf(const E& executor, const Segments& sequences, std::int64_t row_size,
+                             const Short& of_sequence, const Long& of_leaf) {
+  const Leaves leaves{sequences};
+  if (!leaves.any()) {
+    if constexpr (!std::is_same_v<Short, LeaveOut>) {
+      for_each_column<columns>(executor, sequences.size, row_size, of_sequence);
+    }
+    return;
+  }
+  const std::int64_t places = leaves.places(), others = std::is_same_v<Short, LeaveOut> ? 0 : sequences.size;
+  for_each_column<columns>(executor, places + others, row_size,
+                           LeavesAndShort<Short, Long>{leaves, places, of_sequence, of_leaf});
+}
+
+/// Joins what leaves became, some of them at a time: those `step` places from each other.
+template <class Joined, class Join, class Finish>
+struct JoinSome {
+  static constexpr std::int64_t at_a_time = 256;
+
+  Leaves leaves;
+  std::int64_t row_size;
+  std::int64_t step;
+  Joined* parts;
+  Join join;
+  Finish finish;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t place, std::int64_t column, const Lanes& lanes) const {
+    const Leaf leaf = leaves.at(place);
+    if (leaf.rows == 0 || leaf.number % (step * at_a_time) != 0) return;
+    const std::int64_t count = leaves.count(leaf.sequence);
+    const std::int64_t end = least(leaf.number + step * at_a_time, count);
+    const Joined* const own = parts + (place - leaf.number) * row_size + column;
+    const Joined joined = lanes.template fold_rows<0>(
+        (end - leaf.number + step - 1) / step, join.nothing(),
+        [&](Joined& all, std::int64_t k, int) { all = join(all, own[(leaf.number + k * step) * row_size]); }, join);
+    if (lanes.is_first()) finish(place, leaf.sequence, column, joined);
+  }
+};
+/// Keeps what some leaves became together at the place of the first of them.
+template <class Joined>
+struct KeepJoined {
+  std::int64_t row_size;
+  Joined* parts;
+  LOD_HOST_DEVICE void operator()(std::int64_t place, std::int64_t, std::int64_t column, const Joined& joined) const {
+    parts[place * row_size + column] = joined;
+  }
+};
+/// Calls finish(place, i, column, joined) for each column of each long sequence i, `place` being that of its first
+/// leaf; its leaves became the numbers of `parts` at their places. The order in which they are joined must not matter.
+template <Columns columns = Columns::shared, class Joined, class E, class Join, class Finish>
+void join_parts(const E& executor, const Leaves& leaves, std::int64_t row_size, Joined* parts, const Join& join,
+                const Finish& finish) {
+  constexpr std::int64_t at_a_time = JoinSome<Joined, Join, Finish>::at_a_time;
+  std::int64_t step = 1;
+  for (; step * at_a_time < leaves.most(); step *= at_a_time) {
+    const KeepJoined<Joined> keep{row_size, parts};
+    for_each_column<columns>(executor, leaves.places(), row_size,
+                             JoinSome<Joined, Join, KeepJoined<Joined>>{leaves, row_size, step, parts, join, keep});
+  }
+  for_each_column<columns>(executor, leaves.places(), row_size,
+                           JoinSome<Joined, Join, Finish>{leaves, row_size, step, parts, join, finish});
+}
+
+}  // namespace kernel::bulk
+}  // namespace lod::inline LOD_TARGET

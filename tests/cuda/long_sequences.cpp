@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Long sequences among short ones on a GPU, whose LoDs have marks, and slices of such batches.
+#include "support/long_sequences.hpp"
+
+#include "support/check_on_gpu.hpp"
+#include "support/random_batch.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+using lod::LoDTensor;
+using lod::PoolType;
+using namespace lod_test;
+
+#ifdef LOD_TEST_EMULATED_GPU
+
+namespace {
+
+/// How many kernels the second of two equal calls launches.
+template <class F>
+std::int64_t launches_of(const lod::CudaExecutor& executor, const F& call) {
+  call();
+  executor.synchronize();
+  const emulated_cuda::Counters before = emulated_cuda::counters();
+  call();
+  return (emulated_cuda::counters() - before).launches;
+}
+
+}  // namespace
+
+TEST_CASE("on a GPU: how many kernels are launched for short sequences, for longer ones and for giants") {
+  const std::int64_t leaf = lod::kernel::leaf_rows, chunk = lod::kernel::chunk_rows(1);
+  Engine engine(62);
+  const lod::CudaExecutor executor;
+  struct Expected {
+    std::int64_t longest, sums, maxima, softmax, softmax_grad, logsumexp, cumsum;
+  };
+  const Expected all[] = {{leaf, 1, 1, 1, 1, 1, 1}, {chunk, 2, 2, 5, 3, 4, 3}, {257 * leaf, 3, 3, 7, 4, 6, 5}};
+  for (const auto& expected : all) {
+    CAPTURE(expected.longest);
+    const auto index = giant_among_short(engine, 100, expected.longest);
+    const auto x = lod::to<lod::Cuda>(executor, real_numbers<float>(engine, index, {}));
+    lod::LoDTensor<float, lod::Cuda> y(executor.resource()), dx(executor.resource());
+    const auto launches = [&](const auto& call) { return launches_of(executor, call); };
+    CHECK(launches([&] { lod::sequence_pool_into(executor, x, PoolType::SUM, y); }) == expected.sums);
+    CHECK(launches([&] { lod::sequence_pool_into(executor, x, PoolType::MAX, y); }) == expected.maxima);
+    CHECK(launches([&] { lod::sequence_logsumexp_into(executor, x, y); }) == expected.logsumexp);
+    CHECK(launches([&] { lod::sequence_cumsum_into(executor, x, y); }) == expected.cumsum);
+    CHECK(launches([&] { lod::sequence_softmax_into(executor, x, y); }) == expected.softmax);
+    CHECK(launches([&] { lod::sequence_softmax_grad_into(executor, x, y, dx); }) == expected.softmax_grad);
+  }
+}
+
+#endif
+
+TEST_CASE("on a GPU: long sequences among short ones") {
+  for (const std::int64_t row_size : {1, 3, 8, 12}) {
+    CAPTURE(row_size);
+    Engine engine(61);
+    const lod::LoD index = long_among_short(engine, row_size);
+    const auto x = real_numbers<float>(engine, index, {row_size}), dy = real_numbers<float>(engine, index, {row_size});
+    const auto ties = many_ties<float>(engine, index, row_size);
+    const auto ids = random_ids(engine, index, 900);
+    const auto reals = real_numbers<float>(engine, {900, row_size});
+    const auto table = many_ties<float>(engine, lod::LoD::from_lengths({{900}}), row_size);
+    check_on_gpu("embedding_pool and embedding_max_pool", [&](auto& call) {
+      for (const PoolType type : {PoolType::MAX, PoolType::LAST}) {
+        lod::embedding_pool_into(call.executor(), call.on(table), call.on(ids), type, call.template out<float>());
+      }
+      lod::embedding_pool_into(call.executor(), call.on(reals), call.on(ids), PoolType::SUM,
+                               call.template out<float>());
+      auto& most = call.template out<float>();
+      lod::embedding_max_pool_into(call.executor(), call.on(table), call.on(ids).slice(1, 4), {}, most,
+                                   call.template out<std::int64_t>());
+    });
+    std::vector<std::int64_t> repeated(3000, 7);
+    for (int i = 0; i < 90; ++i) repeated.push_back(i % 40);
+    const lod::SelectedRows<float> g(repeated, 41, real_numbers<float>(engine, {3090, row_size}));
+    check_on_gpu("merge_add of a row that is repeated many times", [&](auto& call) {
+      lod::merge_add_into(call.executor(), call.on(g), call.template out_rows<float>());
+    });
+    for (const int level : {0, 1}) {
+      check_on_gpu("sequence_pool", [&](auto& call) {
+        for (const PoolType type : {PoolType::MAX, PoolType::MIN, PoolType::LAST}) {
+          lod::sequence_pool_into(call.executor(), call.on(ties).slice(1, 4), type, {.level = level},
+                                  call.template out<float>());
+        }
+        lod::sequence_pool_into(call.executor(), call.on(x).slice(1, 4), PoolType::SUM, {.level = level},
+                                call.template out<float>());
+        lod::sequence_pool_into(call.executor(), call.on(x), PoolType::AVERAGE, {.level = level},
+                                call.template out<float>());
+      });
+      check_on_gpu("sequence_max_pool", [&](auto& call) {
+        auto& values = call.template out<float>();
+        lod::sequence_max_pool_into(call.executor(), call.on(ties), {.level = level}, values,
+                                    call.template out<std::int64_t>());
+      });
+      check_on_gpu("sequence_softmax and its gradient", [&](auto& call) {
+        auto& y = call.template out<float>();
+        lod::sequence_softmax_into(call.executor(), call.on(x), {.level = level}, y);
+        lod::sequence_softmax_grad_into(call.executor(), call.on(dy), y, {.level = level}, call.template out<float>());
+        lod::sequence_softmax_into(call.executor(), call.on(x).slice(2, 4), {.level = level},
+                                   call.template out<float>());
+      });
+      check_on_gpu("sequence_logsumexp, sequence_cumsum, sequence_reverse", [&](auto& call) {
+        const auto slice = call.on(x).slice(1, 4);
+        lod::sequence_logsumexp_into(call.executor(), slice, {.level = level}, call.template out<float>());
+        lod::sequence_cumsum_into(call.executor(), slice, {.reverse = true, .level = level},
+                                  call.template out<float>());
+        lod::sequence_reverse_into(call.executor(), slice, {.level = level}, call.template out<float>());
+      });
+    }
+  }
+}
