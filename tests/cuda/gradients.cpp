@@ -490,11 +490,11 @@ TEST_CASE("on a GPU, gradients against differences: listed rows") {
     auto value = real_numbers<double>(engine, {7, row_size}), dense = real_numbers<double>(engine, {6, row_size});
     const auto rows = [&](const Numbers& of, const Gpu& values) { return on.there(Rows(of, 6, on.here(values))); };
     // As what was merged on a GPU: with places that name no row, whose values do not count.
-    const auto in_places = [&](const Gpu& values, double unnamed = std::numeric_limits<double>::quiet_NaN()) {
+    const auto in_places = [&](const Gpu& values) {
       LoDTensor<std::int64_t> places({7});
       std::copy(merged.begin(), merged.end(), places.values().begin());
       Batch rest({2, row_size});
-      std::fill(rest.values().begin(), rest.values().end(), unnamed);
+      std::fill(rest.values().begin(), rest.values().end(), std::numeric_limits<double>::quiet_NaN());
       return GpuRows(on.there(places), 6, lod::concat(e, values, on.there(rest)));
     };
     const auto values_of = [&](const GpuRows& g) { return on.there(of_rows(on, g)); };
@@ -517,7 +517,7 @@ TEST_CASE("on a GPU, gradients against differences: listed rows") {
           "clip_by_norm_grad", value,
           [&](const Gpu& at) { return values_of(lod::clip_by_norm(e, rows(ids, at), norm)); },
           [&](const Gpu& dy) {
-            return values_of(lod::clip_by_norm_grad(e, in_places(dy, 0), rows(ids, on.there(value)), norm));
+            return values_of(lod::clip_by_norm_grad(e, in_places(dy), rows(ids, on.there(value)), norm));
           });
     }
     on.check(

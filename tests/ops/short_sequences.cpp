@@ -164,6 +164,22 @@ TEST_CASE_TEMPLATE("sequence_logsumexp: of many short sequences each has what it
   });
 }
 
+TEST_CASE_TEMPLATE("sequence_cumsum: of many short sequences each has what it has alone, in place too", T, float,
+                   double, lod::bfloat16) {
+  for_each_batch<T>([](const auto& x) {
+    for (const lod::CumsumOptions& options : {lod::CumsumOptions{}, {.exclusive = true}, {.reverse = true}}) {
+      CAPTURE(options.exclusive);
+      CAPTURE(options.reverse);
+      check_each_alone(x, [&](const auto& e, const auto& batch) { return lod::sequence_cumsum(e, batch, options); });
+      check_each_alone(x, [&](const auto& e, const auto& batch) {
+        auto y = LoDTensor<T>::copy_of(batch.view());
+        lod::sequence_cumsum_into(e, y, options, y);
+        return y;
+      });
+    }
+  });
+}
+
 TEST_CASE("sequence_pad, sequence_unpad: many short sequences, from both sides, and back") {
   for_each_batch<float>([](const auto& x) {
     for (const lod::Side side : {lod::Side::RIGHT, lod::Side::LEFT}) {

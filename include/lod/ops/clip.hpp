@@ -38,7 +38,8 @@ namespace kernel {
 /// `norm`, x[i] *= norm / length.
 template <class Executor>
 struct Shorten : Missing<Executor> {};
-/// run(executor, dy, x, count, norm, d): its gradient. d may be dy.
+/// run(executor, dy, x, groups, row_size, norm, d): its gradient, for x of so many rows as there are groups. The rows
+/// of dy whose groups are empty do not count. d may be dy.
 template <class Executor>
 struct ShortenGrad : Missing<Executor> {};
 }  // namespace kernel
@@ -143,7 +144,7 @@ void merged_grad_into(const E& executor, const char* what, const SelectedRows<T,
   const kernel::Scratch<E, T> x(executor, count), d(executor, count);
   kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), merged, g.row_size(),
                             static_cast<const std::int64_t*>(nullptr), x.data());
-  change(static_cast<const T*>(x.data()), dy.value().data(), count, d.data());
+  change(static_cast<const T*>(x.data()), dy.value().data(), merged, d.data());
   resize_like(executor, g, dg);
   spread_groups(executor, static_cast<const T*>(d.data()), groups.order(), merged, dy.row_size(), dg.value().data());
 }
@@ -185,8 +186,9 @@ void clip_grad_into(const E& executor, const SelectedRows<T, typename E::device>
                     SelectedRows<T, typename E::device>& dg) {
   detail::check_elements<op::clip_grad, T>();
   const operation::Clipped clipped = operation::clipped<T>(least, greatest, "clip_grad");
-  const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
-    kernel::Combine<E>::run(executor, operation::ClippedGrad{clipped.least, clipped.greatest}, values, x, count, d);
+  const auto change = [&](const T* x, const T* values, const kernel::Segments& groups, T* d) {
+    kernel::Combine<E>::run(executor, operation::ClippedGrad{clipped.least, clipped.greatest}, values, x,
+                            groups.size * dy.row_size(), d);
   };
   operation::merged_grad_into(executor, "clip_grad", dy, g, dg, change);
 }
@@ -240,8 +242,8 @@ void clip_by_norm_grad_into(const E& executor, const SelectedRows<T, typename E:
                             SelectedRows<T, typename E::device>& dg) {
   detail::check_elements<op::clip_by_norm_grad, T>();
   operation::check_norm(norm, "clip_by_norm_grad");
-  const auto change = [&](const T* x, const T* values, std::int64_t count, T* d) {
-    kernel::ShortenGrad<E>::run(executor, values, x, count, norm, d);
+  const auto change = [&](const T* x, const T* values, const kernel::Segments& groups, T* d) {
+    kernel::ShortenGrad<E>::run(executor, values, x, groups, dy.row_size(), norm, d);
   };
   operation::merged_grad_into(executor, "clip_by_norm_grad", dy, g, dg, change);
 }

@@ -52,7 +52,9 @@ struct Shorten<InlineCpu> {
 template <>
 struct ShortenGrad<InlineCpu> {
   template <class T>
-  static void run(const CpuExecutor& executor, const T* dy, const T* x, std::int64_t count, double norm, T* d) {
+  static void run(const CpuExecutor& executor, const T* dy, const T* x, const Segments& groups, std::int64_t row_size,
+                  double norm, T* d) {
+    const std::int64_t count = groups.size * row_size;  // on a CPU, no group is empty
     const double length = std::sqrt(cpu::sum_products(executor, x, x, count));
     if (!(length > norm)) return CopyValues<InlineCpu>::run(executor, dy, count, d);
     const double product = cpu::sum_products(executor, x, dy, count);

@@ -19,16 +19,27 @@ namespace kernel {
 
 namespace bulk {
 
-/// sum[0] becomes the sum of x[i] * y[i], in double, of as many numbers as there are rows in `all`.
-template <class E, class T>
-void sum_products(const E& executor, const T* x, const T* y, const Segments& all, double* sum) {
+/// sum[0] becomes the sum of x[i] * y[i], in double, of as many numbers as there are rows in `all`; of those that
+/// counts(i).
+template <class E, class T, class Counts>
+void sum_products(const E& executor, const T* x, const T* y, const Segments& all, const Counts& counts, double* sum) {
   sum_sequences<double>(
       executor, all, 1,
       [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t at, std::int64_t) {
-        return product(static_cast<double>(x[at]), static_cast<double>(y[at]));
+        return counts(at) ? product(static_cast<double>(x[at]), static_cast<double>(y[at])) : 0;
       },
       [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t, double total) { *sum = total; });
 }
+
+struct EachCounts {
+  LOD_HOST_DEVICE bool operator()(std::int64_t) const noexcept { return true; }
+};
+/// The numbers of rows whose groups are not empty.
+struct CountsInGroups {
+  Segments groups;
+  std::int64_t row_size;
+  LOD_HOST_DEVICE bool operator()(std::int64_t at) const noexcept { return groups.length(at / row_size) > 0; }
+};
 
 struct Shorten {
   template <class E, class T>
@@ -36,7 +47,7 @@ struct Shorten {
     const Scratch<E, double> loan(executor, 1);
     double* const squared = loan.data();
     const OneSequence<E> all(executor, count);
-    sum_products(executor, static_cast<const T*>(x), static_cast<const T*>(x), all.segments(), squared);
+    sum_products(executor, static_cast<const T*>(x), static_cast<const T*>(x), all.segments(), EachCounts(), squared);
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
       const double length = std::sqrt(*squared);
       if (length > norm) x[at] = mapped(operation::Scaled{Scalar(norm / length)}, x[at]);
@@ -46,12 +57,14 @@ struct Shorten {
 
 struct ShortenGrad {
   template <class E, class T>
-  static void run(const E& executor, const T* dy, const T* x, std::int64_t count, double norm, T* d) {
+  static void run(const E& executor, const T* dy, const T* x, const Segments& groups, std::int64_t row_size,
+                  double norm, T* d) {
+    const std::int64_t count = groups.size * row_size;
     const Scratch<E, double> loan(executor, 2);
     double* const sums = loan.data();  // x . x, x . dy
     const OneSequence<E> all(executor, count);
-    sum_products(executor, x, x, all.segments(), sums);
-    sum_products(executor, x, dy, all.segments(), sums + 1);
+    sum_products(executor, x, x, all.segments(), EachCounts(), sums);
+    sum_products(executor, x, dy, all.segments(), CountsInGroups{groups, row_size}, sums + 1);
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
       const double length = std::sqrt(sums[0]);
       d[at] =
