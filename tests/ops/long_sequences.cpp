@@ -4,6 +4,7 @@
 /// but sums is computed.
 #include "support/long_sequences.hpp"
 
+#include "support/close.hpp"
 #include "support/executors.hpp"
 #include "support/random_batch.hpp"
 #include <lod/lod.hpp>
@@ -11,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -131,6 +133,63 @@ TEST_CASE("long sequences among short ones: a softmax and its gradient are what 
       check("log_softmax_grad",
             [&](const auto& v, const auto& d) { return lod::sequence_log_softmax_grad(executor, d, v); });
       check("logsumexp", [&](const auto& v, const auto&) { return lod::sequence_logsumexp(executor, v); });
+    });
+  }
+}
+
+TEST_CASE("long sequences: leaves of infinities, NaN, very large and very small numbers beside others") {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::int64_t leaf = lod::kernel::leaf_rows, rows = 3 * leaf + 5;
+  struct Numbers {
+    const char* name;
+    float in_leaf[3];  ///< of all rows of the leaf
+    float last;        ///< of the last row
+  };
+  const Numbers cases[] = {{"nothing but -inf", {-infinity, -infinity, -infinity}, -infinity},
+                           {"leaves of -inf", {-infinity, -1000, -infinity}, -1001},
+                           {"-inf but for the last row", {-infinity, -infinity, -infinity}, -1e30F},
+                           {"large ones", {80, 1e30F, 1e30F}, 1e30F},
+                           {"small ones", {-1e30F, -80, -81}, 0},
+                           {"+inf", {1, 2, 3}, infinity},
+                           {"NaN among -inf", {-infinity, -infinity, -infinity}, nan},
+                           {"NaN", {1, nan, 3}, 2}};
+  for (const Numbers& numbers : cases) {
+    INFO(numbers.name);
+    LoDTensor<float> x(lod::LoD::from_lengths({{3, rows, 0, 2}}), {});
+    float* const sequence = x.data() + 3;
+    for (std::int64_t row = 0; row < rows; ++row)
+      sequence[row] = numbers.in_leaf[std::min(row / leaf, std::int64_t{2})];
+    sequence[rows - 1] = numbers.last;
+
+    double maximum = -infinity, sum = 0;
+    bool is_nan = false;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      maximum = std::max(maximum, static_cast<double>(sequence[row]));
+      is_nan = is_nan || std::isnan(sequence[row]);
+    }
+    const double shift = std::isfinite(maximum) ? maximum : 0;
+    for (std::int64_t row = 0; row < rows; ++row) sum += std::exp(static_cast<double>(sequence[row]) - shift);
+    for_each_executor([&](const auto& executor) {
+      const auto y = lod::sequence_softmax(executor, x), logarithms = lod::sequence_log_softmax(executor, x);
+      const float logsumexp = lod::sequence_logsumexp(executor, x).values()[1];
+      if (is_nan) {
+        CHECK(std::isnan(logsumexp));
+      } else {
+        CHECK(close(logsumexp, shift + std::log(sum)));
+      }
+      for (const std::int64_t row : {std::int64_t{0}, leaf, 2 * leaf, rows - 1}) {
+        CAPTURE(row);
+        const auto at = static_cast<std::size_t>(3 + row);
+        if (is_nan || maximum == infinity) {
+          CHECK(std::isnan(y.values()[at]));
+          CHECK(std::isnan(logarithms.values()[at]));
+          continue;
+        }
+        const double shifted = static_cast<double>(sequence[row]) - shift;
+        const bool all_masked = maximum == -infinity;
+        CHECK(close(y.values()[at], all_masked ? 0 : std::exp(shifted) / sum));
+        CHECK(close(logarithms.values()[at], all_masked ? maximum : shifted - std::log(sum)));
+      }
     });
   }
 }

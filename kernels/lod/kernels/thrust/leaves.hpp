@@ -148,7 +148,8 @@ struct KeepJoined {
   }
 };
 /// Calls finish(place, i, column, joined) for each column of each long sequence i, `place` being that of its first
-/// leaf; its leaves became the numbers of `parts` at their places. The order in which they are joined must not matter.
+/// leaf; its leaves became the numbers of `parts` at their places. They are joined in an order that follows from how
+/// many there are.
 template <Columns columns = Columns::shared, class Joined, class E, class Join, class Finish>
 void join_parts(const E& executor, const Leaves& leaves, std::int64_t row_size, Joined* parts, const Join& join,
                 const Finish& finish) {

@@ -19,13 +19,6 @@ namespace kernel {
 
 namespace bulk {
 
-/// What is subtracted from a column: its maximum, where that is a finite number. Else the exponentials are 0 or
-/// infinite, and so is their sum.
-template <class A>
-LOD_HOST_DEVICE A logsumexp_shift(A maximum) {
-  return maximum - maximum == A{} ? maximum : A{};
-}
-
 /// Those of short sequences, which are read once.
 template <class T>
 struct LogsumexpOfShort {
@@ -42,7 +35,7 @@ struct LogsumexpOfShort {
     // There may be no row at all, and x be null.
     const T* const first = rows == 0 ? x : x + sequences.begin(i) * row_size + column;
     with_column(lanes, first, rows, row_size, [&](const auto& numbers) {
-      const A shift = logsumexp_shift(lanes.shared(numbers.maximum()));
+      const A shift = finite_shift(lanes.shared(numbers.maximum()));
       const A sum = numbers.sum([&](std::int64_t, A number) { return exponential(number - shift); });
       if (lanes.is_first()) y[i * row_size + column] = static_cast<T>(shift + std::log(sum));
     });
@@ -53,21 +46,10 @@ struct SequenceLogsumexp {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     using A = Accumulator<T>;
-    const Leaves leaves{sequences};
-    const Scratch<E, A> loan(executor, leaves.places() * row_size);
-    A* const maxima = loan.data();
-    find_maxima(executor, x, leaves, row_size, LogsumexpOfShort<T>{x, sequences, row_size, y}, maxima);
-    if (!leaves.any()) return;
-    const auto shift = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
-      return logsumexp_shift(maxima[leaves.first(i) * row_size + column]);
-    };
-    sum_sequences<A>(
-        executor, sequences, row_size, LeaveOut(),
-        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-          return exponential(static_cast<A>(x[(sequences.begin(i) + row) * row_size + column]) - shift(i, column));
-        },
-        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column, A sum) {
-          y[i * row_size + column] = static_cast<T>(shift(i, column) + std::log(sum));
+    sum_exponentials(
+        executor, x, Leaves{sequences}, row_size, LogsumexpOfShort<T>{x, sequences, row_size, y},
+        [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t i, std::int64_t column, const ExponentialSum<A>& total) {
+          y[i * row_size + column] = static_cast<T>(finite_shift(total.maximum) + std::log(total.sum));
         });
   }
 };

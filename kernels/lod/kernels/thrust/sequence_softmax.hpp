@@ -106,32 +106,65 @@ LOD_HOST_DEVICE void with_column(const Lanes& lanes, const T* x, std::int64_t ro
   f(ColumnRows<T, Lanes, 0>(lanes, x, rows, row_size));
 }
 
-/// The maxima of leaves.
+/// What some rows of a column are to a sum of exponentials: their maximum, and the sum of their exponentials, shifted
+/// by the maximum where that is a finite number.
+template <class A>
+struct ExponentialSum {
+  A maximum;
+  A sum;
+};
+/// What is subtracted from a column before its exponentials are added up: its maximum, where that is a finite number.
+/// Else the exponentials are 0 or infinite, and so is their sum.
+template <class A>
+LOD_HOST_DEVICE A finite_shift(A maximum) {
+  return maximum - maximum == A{} ? maximum : A{};
+}
+template <class A>
+struct JoinExponentials {
+  LOD_HOST_DEVICE ExponentialSum<A> nothing() const { return {negative_infinity<A>, A{}}; }
+  LOD_HOST_DEVICE ExponentialSum<A> operator()(const ExponentialSum<A>& a, const ExponentialSum<A>& b) const {
+    const A maximum = greatest(a.maximum, b.maximum);
+    return {maximum, plus(shifted(a, maximum), shifted(b, maximum))};
+  }
+
+ private:
+  /// The sum, shifted by `maximum`. It is 0 or NaN where there is nothing but -inf and NaN.
+  static LOD_HOST_DEVICE A shifted(const ExponentialSum<A>& part, A maximum) {
+    if (part.maximum == negative_infinity<A> || maximum - maximum != A{}) return part.sum;
+    return product(part.sum, exponential(part.maximum - maximum));
+  }
+};
+
+/// The exponential sums of leaves.
 template <class T>
-struct MaximumOfLeaf {
+struct ExponentialsOfLeaf {
   using A = Accumulator<T>;
 
   const T* x;
   Segments sequences;
   std::int64_t row_size;
-  A* maxima;
+  ExponentialSum<A>* parts;
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
     const T* const first = x + (sequences.begin(leaf.sequence) + leaf.first) * row_size + column;
-    const A maximum = ColumnRows<T, Lanes, 0>(lanes, first, leaf.rows, row_size).maximum();
-    if (lanes.is_first()) maxima[place * row_size + column] = maximum;
+    const ColumnRows<T, Lanes, 0> numbers(lanes, first, leaf.rows, row_size);
+    const A maximum = lanes.shared(numbers.maximum()), shift = finite_shift(maximum);
+    const A sum = numbers.sum([&](std::int64_t, A number) { return exponential(number - shift); });
+    if (lanes.is_first()) parts[place * row_size + column] = {maximum, sum};
   }
 };
-/// Calls of_short(i, column, lanes) for each column of each sequence that is not long; of the others the maxima are
-/// then at the places of their first leaves.
-template <class E, class T, class Short>
-void find_maxima(const E& executor, const T* x, const Leaves& leaves, std::int64_t row_size, const Short& of_short,
-                 Accumulator<T>* maxima) {
+/// Calls of_short(i, column, lanes) for each column of each sequence that is not long, and finish(place, i, column,
+/// total) for each column of each of the others, `place` being that of its first leaf. Reads x once, but for a leaf
+/// that is in a cache.
+template <class E, class T, class Short, class Finish>
+void sum_exponentials(const E& executor, const T* x, const Leaves& leaves, std::int64_t row_size, const Short& of_short,
+                      const Finish& finish) {
   using A = Accumulator<T>;
+  const Scratch<E, ExponentialSum<A>> loan(executor, leaves.places() * row_size);
   for_each_short_and_leaf(executor, leaves.sequences, row_size, of_short,
-                          MaximumOfLeaf<T>{x, leaves.sequences, row_size, maxima});
-  if (leaves.any()) join_parts(executor, leaves, row_size, maxima, Greatest<A>(), KeepJoined<A>{row_size, maxima});
+                          ExponentialsOfLeaf<T>{x, leaves.sequences, row_size, loan.data()});
+  if (leaves.any()) join_parts(executor, leaves, row_size, loan.data(), JoinExponentials<A>(), finish);
 }
 
 /// What is subtracted from a column: its maximum; 0 for a column of -inf, so that its exponentials are 0.
@@ -144,6 +177,11 @@ template <class A>
 LOD_HOST_DEVICE A softmax_normaliser(bool logarithm, A sum) {
   return logarithm ? (sum == A{} ? A{} : std::log(sum)) : (sum == A{} ? A{1} : sum);
 }
+template <class A>
+struct SoftmaxScale {
+  A shift;
+  A normaliser;
+};
 template <class T, class A>
 LOD_HOST_DEVICE T softmax(bool logarithm, A shifted, A normaliser) {
   return static_cast<T>(logarithm ? shifted - normaliser : exponential(shifted) / normaliser);
@@ -194,24 +232,21 @@ struct SequenceSoftmax {
                   T* y) {
     using A = Accumulator<T>;
     const Leaves leaves{sequences};
-    const Scratch<E, A> maximum_loan(executor, leaves.places() * row_size);
-    const Scratch<E, A> normaliser_loan(executor, leaves.places() * row_size);
-    A* const maxima = maximum_loan.data();
-    A* const normalisers = normaliser_loan.data();
-    find_maxima(executor, x, leaves, row_size, SoftmaxOfShort<T>{x, sequences, row_size, logarithm, y}, maxima);
-    if (!leaves.any()) return;
-    sum_sequences<A>(
-        executor, sequences, row_size, LeaveOut(),
-        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-          const A number = static_cast<A>(x[(sequences.begin(i) + row) * row_size + column]);
-          return exponential(number - softmax_shift(maxima[leaves.first(i) * row_size + column]));
-        },
-        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column, A sum) {
-          normalisers[leaves.first(i) * row_size + column] = softmax_normaliser(logarithm, sum);
+    // Of a long sequence, at the place of its first leaf.
+    const Scratch<E, SoftmaxScale<A>> loan(executor, leaves.places() * row_size);
+    SoftmaxScale<A>* const scales = loan.data();
+    sum_exponentials(
+        executor, x, leaves, row_size, SoftmaxOfShort<T>{x, sequences, row_size, logarithm, y},
+        [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t, std::int64_t column, const ExponentialSum<A>& total) {
+          const A shift = softmax_shift(total.maximum);
+          // With an infinite number, all of the softmax is NaN.
+          scales[place * row_size + column] = {shift, softmax_normaliser(logarithm, plus(total.sum, shift - shift))};
         });
+    if (!leaves.any()) return;
     const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-      const std::int64_t at = row * row_size + column, of = leaves.first(i) * row_size + column;
-      y[at] = softmax<T>(logarithm, static_cast<A>(x[at]) - softmax_shift(maxima[of]), normalisers[of]);
+      const std::int64_t at = row * row_size + column;
+      const SoftmaxScale<A> scale = scales[leaves.first(i) * row_size + column];
+      y[at] = softmax<T>(logarithm, static_cast<A>(x[at]) - scale.shift, scale.normaliser);
     };
     for_each_short_and_leaf(executor, sequences, row_size, LeaveOut(), WriteLeaf<decltype(write)>{sequences, write});
   }
