@@ -433,8 +433,8 @@ M decode(std::string_view bytes) {
 }
 
 /// Replaces `message` by the one in `bytes`, and reuses its memory. Throws ParseError and then leaves `message` as it
-/// was; for that, the bytes are read twice, and checked the first time: they are no part of `message`, and do not change
-/// meanwhile.
+/// was; for that, the bytes are read twice, and checked the first time. They are no part of `message`, and do not
+/// change meanwhile.
 template <proto::Message M>
 void decode(std::string_view bytes, M& message) {
   proto::detail::read_message<proto::detail::Pass::FIRST, M>(bytes, nullptr);
