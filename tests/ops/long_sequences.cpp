@@ -140,20 +140,20 @@ TEST_CASE("long sequences among short ones: a softmax and its gradient are what 
 TEST_CASE("long sequences: leaves of infinities, NaN, very large and very small numbers beside others") {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   const std::int64_t leaf = lod::kernel::leaf_rows, rows = 3 * leaf + 5;
-  struct Numbers {
+  struct NamedNumbers {
     const char* name;
     float in_leaf[3];  ///< of all rows of the leaf
     float last;        ///< of the last row
   };
-  const Numbers cases[] = {{"nothing but -inf", {-infinity, -infinity, -infinity}, -infinity},
-                           {"leaves of -inf", {-infinity, -1000, -infinity}, -1001},
-                           {"-inf but for the last row", {-infinity, -infinity, -infinity}, -1e30F},
-                           {"large ones", {80, 1e30F, 1e30F}, 1e30F},
-                           {"small ones", {-1e30F, -80, -81}, 0},
-                           {"+inf", {1, 2, 3}, infinity},
-                           {"NaN among -inf", {-infinity, -infinity, -infinity}, nan},
-                           {"NaN", {1, nan, 3}, 2}};
-  for (const Numbers& numbers : cases) {
+  const NamedNumbers cases[] = {{"nothing but -inf", {-infinity, -infinity, -infinity}, -infinity},
+                                {"leaves of -inf", {-infinity, -1000, -infinity}, -1001},
+                                {"-inf but for the last row", {-infinity, -infinity, -infinity}, -1e30F},
+                                {"large ones", {80, 1e30F, 1e30F}, 1e30F},
+                                {"small ones", {-1e30F, -80, -81}, 0},
+                                {"+inf", {1, 2, 3}, infinity},
+                                {"NaN among -inf", {-infinity, -infinity, -infinity}, nan},
+                                {"NaN", {1, nan, 3}, 2}};
+  for (const NamedNumbers& numbers : cases) {
     INFO(numbers.name);
     LoDTensor<float> x(lod::LoD::from_lengths({{3, rows, 0, 2}}), {});
     float* const sequence = x.data() + 3;
