@@ -5,10 +5,8 @@
 
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/leaves.hpp>
-#include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/kernels/thrust/sequence_softmax.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>
-#include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cmath>
