@@ -79,7 +79,7 @@ kernel::Segments check_embedding_pool(const E& executor, const Ids& ids, const E
 template <class E, class Table, class T, class Device>
 kernel::LookUp<T> look_up(const Table& table, const CheckedIds<E>& ids,
                           const EmbeddingPoolOptions<T, Device>& options) {
-  return {table.data(), ids.data(), options.weights.data(), table.row_size(), options.padding_idx};
+  return {table.data(), ids.data(), options.weights.data(), table.row_size(), options.padding_idx, table.rows()};
 }
 
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class T, class Device, class Y, class Index>

@@ -21,6 +21,7 @@ struct LookUp {
   const T* weights;
   std::int64_t row_size;
   std::int64_t skipped;
+  std::int64_t height;  ///< rows of the table
 };
 
 /// The gradients of rows that were looked up. Number j is that of row k = occurrences[j], which is in sequence[j]:

@@ -4,9 +4,9 @@
 /// has them.
 #pragma once
 
+#include <lod/kernels/cpu/caches.hpp>
 #include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/embedding.hpp>
-#include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
@@ -37,25 +37,23 @@ inline void weigh(const T* x, T weight, std::int64_t row_size, T* y) {
   }
 }
 
-/// The rows of a sequence as the table has them, without their weights.
+/// Where the rows are that ids name.
 template <class T>
-struct LookedUpRows {
+struct LookedUpPlaces {
   const T* table;
-  const std::int64_t* ids;  // from the first of the sequence on
-  std::int64_t left;        // so many ids are there, of this sequence and of those behind it
+  const std::int64_t* ids;
   std::int64_t row_size;
   std::int64_t skipped;
   const T* zeros;
 
-  // Inline: a call would have the sums of rows leave their registers.
-  [[gnu::always_inline]] const T* operator()(std::int64_t row) const noexcept {
-    if (row + prefetch_distance < left) prefetch(at(row + prefetch_distance), row_size);
-    return at(row);
+  void set_row_size(std::int64_t size) noexcept { row_size = size; }
+  [[gnu::always_inline]] const T* operator()(std::int64_t k) const noexcept {
+    return ids[k] == skipped ? zeros : table + ids[k] * row_size;
   }
-
- private:
-  const T* at(std::int64_t row) const noexcept { return ids[row] == skipped ? zeros : table + ids[row] * row_size; }
 };
+/// The rows of a sequence as the table has them, without their weights.
+template <class T>
+using LookedUpRows = ScatteredRows<T, LookedUpPlaces<T>>;
 
 /// The same times their weights, one at a time: the next call overwrites what the last one returned.
 template <class T>
@@ -93,6 +91,7 @@ class LookedUpSequences {
   LookedUpSequences(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences)
       : rows_(rows),
         sequences_(sequences),
+        whereabouts_(whereabouts(rows.height * rows.row_size * static_cast<std::int64_t>(sizeof(T)))),
         zeros_(executor.workspace(), rows.row_size),
         scratch_(executor, rows.weights ? rows.row_size : 0) {
     fill(zeros_.data(), rows.row_size, T{});
@@ -100,7 +99,10 @@ class LookedUpSequences {
 
   LookedUpRows<T> plain(std::int64_t i) const noexcept {
     const std::int64_t first = sequences_.begin(i);
-    return {rows_.table, rows_.ids + first, sequences_.rows() - first, rows_.row_size, rows_.skipped, zeros_.data()};
+    return {{rows_.table, rows_.ids + first, rows_.row_size, rows_.skipped, zeros_.data()},
+            sequences_.rows() - first,
+            rows_.row_size,
+            whereabouts_};
   }
   WeightedRows<T> weighted(std::int64_t i, int thread) const noexcept {
     return {plain(i), rows_.weights + sequences_.begin(i), scratch_(thread)};
@@ -109,63 +111,26 @@ class LookedUpSequences {
  private:
   LookUp<T> rows_;
   Segments sequences_;
+  Whereabouts whereabouts_;
   Workspace::Loan<T> zeros_;
   ThreadScratch<T> scratch_;
 };
 
-/// Writes the pooled sums of sequences.
+/// Where the gradients of the rows of a group are: `order` are its places among the occurrences.
 template <class T>
-class PooledLookUps {
-  using A = Accumulator<T>;
-
- public:
-  PooledLookUps(PoolType type, const Segments& sequences, std::int64_t row_size, T pad_value, T* y) noexcept
-      : type_(type),
-        sequences_(sequences),
-        row_size_(row_size),
-        pad_value_(pad_value),
-        y_(y),
-        output_(sequences.size * row_size * static_cast<std::int64_t>(sizeof(T))) {}
-
-  void operator()(std::int64_t i, const A* sums) const {
-    T* const out = y_ + i * row_size_;
-    if (!sums) return fill(out, row_size_, pad_value_);
-    if (sequences_.length(i) == 1) {
-      // Such a row may be its own sum, in which a -0 stays; a sum from 0 on has none.
-      return convert(sums, row_size_, out, [](const auto& sum) { return sum + A{}; });
-    }
-    if constexpr (std::same_as<T, A>) {
-      if (type_ == PoolType::SUM) return output_.copy(sums, row_size_, out);
-    }
-    finish_sum(type_, sequences_.length(i), sums, row_size_, out);
-  }
-
- private:
-  PoolType type_;
-  Segments sequences_;
-  std::int64_t row_size_;
-  T pad_value_;
-  T* y_;
-  LargeOutput output_;
-};
-
-/// The gradients of the rows of a group: `order` are its places among the occurrences.
-template <class T>
-struct LookedUpGrads {
+struct LookedUpGradPlaces {
   LookUpGrad<T> grads;
   const std::int64_t* order;
-  std::int64_t left;
 
-  const T* operator()(std::int64_t row) const noexcept {
-    if (row + prefetch_distance < left) prefetch(at(row + prefetch_distance), grads.row_size);
-    return at(row);
+  void set_row_size(std::int64_t size) noexcept { grads.row_size = size; }
+  [[gnu::always_inline]] const T* operator()(std::int64_t k) const noexcept {
+    return grads.dy + sequence(k) * grads.row_size;
   }
-  std::int64_t occurrence(std::int64_t row) const noexcept { return grads.occurrences[order[row]]; }
-  std::int64_t sequence(std::int64_t row) const noexcept { return grads.sequence[order[row]]; }
-
- private:
-  const T* at(std::int64_t row) const noexcept { return grads.dy + sequence(row) * grads.row_size; }
+  std::int64_t occurrence(std::int64_t k) const noexcept { return grads.occurrences[order[k]]; }
+  std::int64_t sequence(std::int64_t k) const noexcept { return grads.sequence[order[k]]; }
 };
+template <class T>
+using LookedUpGrads = ScatteredRows<T, LookedUpGradPlaces<T>>;
 
 /// The same in the columns that the row won, times its weight.
 template <class T>
@@ -178,11 +143,11 @@ struct PartialGrads {
     return scratch;
   }
   void write(std::int64_t row, T* to) const noexcept {
-    const LookUpGrad<T>& grads = rows.grads;
-    const std::int64_t k = rows.occurrence(row);
+    const LookUpGrad<T>& grads = rows.at.grads;
+    const std::int64_t k = rows.at.occurrence(row);
     const T* const from = rows(row);
     if (grads.winners) {
-      const std::int64_t* const winners = grads.winners + rows.sequence(row) * grads.row_size;
+      const std::int64_t* const winners = grads.winners + rows.at.sequence(row) * grads.row_size;
       for (std::int64_t i = 0; i < grads.row_size; ++i) to[i] = winners[i] == k ? from[i] : T{};
     }
     if (grads.weights) {
@@ -213,7 +178,8 @@ struct EmbeddingPool<InlineCpu> {
     }
     const cpu::LookedUpSequences<T> looked_up(executor, rows, sequences);
     if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
-      const cpu::PooledLookUps<T> finish(type, sequences, row_size, pad_value, y);
+      constexpr auto single = cpu::SingleRow::ADDED_TO_ZERO;
+      const cpu::PooledSums<single, T> finish(type, sequences, row_size, pad_value, nullptr, y);
       if (rows.weights) {
         const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(row_size));
         const auto terms = [&](std::int64_t i, int thread) {
@@ -221,8 +187,8 @@ struct EmbeddingPool<InlineCpu> {
         };
         cpu::sum_sequences<A>(executor, sequences, row_size, terms, finish);
       } else {
-        cpu::sum_sequences<T>(
-            executor, sequences, row_size, [&](std::int64_t i, int) { return looked_up.plain(i); }, finish);
+        const auto plain = [&](std::int64_t i, int) { return looked_up.plain(i); };
+        cpu::sum_sequences_by_vectors<single, T>(executor, sequences, row_size, plain, finish);
       }
       return;
     }
@@ -296,7 +262,7 @@ struct SumLookUpGrads<InlineCpu> {
     };
     const auto whole = [=](std::int64_t group, int) {
       const std::int64_t first = groups.begin(group);
-      return cpu::LookedUpGrads<T>{rows, order + first, count - first};
+      return cpu::LookedUpGrads<T>{{rows, order + first}, count - first, row_size};
     };
     if (!rows.weights && !rows.winners) {
       cpu::sum_sequences<T>(executor, groups, row_size, whole, finish);

@@ -38,13 +38,13 @@ struct ScatterRows<InlineCpu> {
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
-    cpu::parallel_sequences(executor, groups, row_bytes, [&](std::int64_t begin, std::int64_t end) {
+    const cpu::GroupedRows<T> grouped{rows, order, groups, row_size};
+    cpu::parallel_sequences(executor, groups, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t group = begin; group < end; ++group) {
         if (group + cpu::prefetch_distance < groups.size) {
           cpu::prefetch(y + to[group + cpu::prefetch_distance] * row_size, row_size);
         }
-        const std::int64_t first = groups.begin(group);
-        const cpu::OrderedRows<T> listed{rows, order + first, groups.rows() - first, row_size};
+        const auto listed = grouped(group, thread);
         T* const row = y + to[group] * row_size;
         for (std::int64_t k = 0; k < groups.length(group); ++k) cpu::combine(f, row, listed(k), row_size, row);
       }

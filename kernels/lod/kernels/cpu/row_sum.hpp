@@ -29,6 +29,7 @@ struct ContiguousRows {
   std::int64_t readable = 0;
   bool far = false;
   const T* operator()(std::int64_t row) const noexcept { return first + row * row_size; }
+  void set_row_size(std::int64_t size) noexcept { row_size = size; }
 };
 /// Reads the rows of a table that a list names.
 template <class T>
@@ -38,6 +39,51 @@ struct ListedRows {
   const std::int64_t* list;
   const T* operator()(std::int64_t row) const noexcept { return table + list[row] * row_size; }
 };
+
+/// Reads rows that lie anywhere, and asks for them ahead of time: at(k) is where row k is, whose size is that of
+/// at.set_row_size(size). `left` rows are there, those of the sequence and those of the ones behind it. Where the
+/// places themselves lie anywhere, at.ask_for_place(k) asks for the one of row k.
+template <class T, class At>
+struct ScatteredRows {
+  At at;
+  std::int64_t left;
+  std::int64_t row_size;
+  Whereabouts whereabouts = Whereabouts::MEMORY;
+
+  void set_row_size(std::int64_t size) noexcept {
+    row_size = size;
+    at.set_row_size(size);
+  }
+  // Inline: a call would have the sums of rows leave their registers.
+  [[gnu::always_inline]] const T* operator()(std::int64_t row) const noexcept {
+    ask_after<1>(row, row_size);
+    return at(row);
+  }
+  /// Asks for what will be read after rows [row, row + count).
+  template <std::int64_t count>
+  [[gnu::always_inline]] void ask_after(std::int64_t row, std::int64_t size) const noexcept {
+    if constexpr (requires { at.ask_for_place(row); }) {
+      for (std::int64_t k = row; k < row + count; ++k) at.ask_for_place(there(k + 2 * prefetch_distance));
+    }
+    if (whereabouts == Whereabouts::CACHE) {
+      for (std::int64_t k = row; k < row + count; ++k) {
+        prefetch(at(there(k + prefetch_distance)), size, Whereabouts::CACHE);
+      }
+    } else {
+      for (std::int64_t k = row; k < row + count; ++k) {
+        prefetch(at(there(k + prefetch_distance)), size, Whereabouts::MEMORY);
+      }
+    }
+  }
+
+ private:
+  /// Without a jump at the end of the rows: there, the last one is asked for again.
+  std::int64_t there(std::int64_t row) const noexcept { return std::min(row, left - 1); }
+};
+template <class Rows>
+inline constexpr bool is_scattered = false;
+template <class T, class At>
+inline constexpr bool is_scattered<ScatteredRows<T, At>> = true;
 
 /// Rows of terms that are computed when their turn comes: compute(first, count, to) writes rows [first, first + count)
 /// of them to `to`, at most `computed_rows(row_size)` at a time. `block` is scratch for `computed_scratch(row_size)`
@@ -141,16 +187,27 @@ template <std::size_t vectors, class T>
 /// Vectors of each row that are read at a time: beside 8 vectors of sums, two rows of them fit the registers.
 inline constexpr std::size_t vectors_of_four = sizeof(Vector<float>) == 64 ? 4 : 2;
 
-/// Asks for what will be read after rows [row, row + 4), where these lie one behind the other and far away: by itself
-/// the machine takes the reading of four short rows at a time for no stream. On a Zen 4, rows of 64 floats come twice
-/// as fast; those of a line or less come faster without.
-template <class T, class Rows>
+/// Asks for what will be read after rows [row, row + count), 4 or 1. Rows one behind the other are asked for where they
+/// are far away: by itself the machine takes the reading of four short rows at a time for no stream. On a Zen 4, rows
+/// of 64 floats come twice as fast; those of a line or less come faster without.
+template <std::int64_t count, class T, class Rows>
 [[gnu::always_inline]] inline void prefetch_after(const Rows& rows, std::int64_t row, std::int64_t row_size) {
-  if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
+  if constexpr (is_scattered<Rows>) {
+    rows.template ask_after<count>(row, row_size);
+  } else if constexpr (std::same_as<Rows, ContiguousRows<T>> && count == 4) {
     constexpr auto page = static_cast<std::int64_t>(4096 / sizeof(T)), line = static_cast<std::int64_t>(64 / sizeof(T));
     if (!rows.far || row_size < 2 * line) return;
     const T* const ahead = rows(row) + std::max(page, 4 * row_size);
     for (std::int64_t i = 0; i < 4 * row_size; i += line) __builtin_prefetch(ahead + i, 0, 2);
+  }
+}
+/// Row `row`, which has been asked for.
+template <class T, class Rows>
+[[gnu::always_inline]] inline const T* row_at(const Rows& rows, std::int64_t row) {
+  if constexpr (is_scattered<Rows>) {
+    return rows.at(row);
+  } else {
+    return rows(row);
   }
 }
 
@@ -170,16 +227,19 @@ template <std::size_t vectors, class T, class Rows>
                                                    VectorRow<vectors, T>& sums) {
   constexpr std::size_t some = VectorRow<vectors, T>::some, parts = VectorRow<vectors, T>::parts;
   constexpr std::int64_t part_size = static_cast<std::int64_t>(some) * lanes<T>;
+  constexpr std::int64_t row_size = static_cast<std::int64_t>(vectors) * lanes<T>;
   std::int64_t row = 0;
   for (; row + 4 <= count; row += 4) {
-    prefetch_after<T>(rows, first + row, static_cast<std::int64_t>(vectors) * lanes<T>);
-    const T *a = rows(first + row), *b = rows(first + row + 1), *c = rows(first + row + 2), *d = rows(first + row + 3);
+    prefetch_after<4, T>(rows, first + row, row_size);
+    const T *a = row_at<T>(rows, first + row), *b = row_at<T>(rows, first + row + 1);
+    const T *c = row_at<T>(rows, first + row + 2), *d = row_at<T>(rows, first + row + 3);
     for (std::size_t part = 0; part < parts; ++part, a += part_size, b += part_size, c += part_size, d += part_size) {
       add_four_rows<some, T>(a, b, c, d, sums.part[part]);
     }
   }
   for (; row < count; ++row) {
-    const T* a = rows(first + row);
+    prefetch_after<1, T>(rows, first + row, row_size);
+    const T* const a = row_at<T>(rows, first + row);
     for (std::size_t v = 0; v < vectors; ++v) sums[v] += load(a + v * Vector<T>::size);
   }
 }
@@ -208,11 +268,9 @@ inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t cou
   if (from == SumFrom::ZERO) std::fill_n(sum, row_size, A{});
   std::int64_t row = 0;
   for (; row + 4 <= count; row += 4) {
-    prefetch_after<T>(rows, first + row, row_size);
-    const T* a = rows(first + row);
-    const T* b = rows(first + row + 1);
-    const T* c = rows(first + row + 2);
-    const T* d = rows(first + row + 3);
+    prefetch_after<4, T>(rows, first + row, row_size);
+    const T *a = row_at<T>(rows, first + row), *b = row_at<T>(rows, first + row + 1);
+    const T *c = row_at<T>(rows, first + row + 2), *d = row_at<T>(rows, first + row + 3);
     std::int64_t i = 0;
     for (; i + lanes<T> <= row_size; i += lanes<T>) {
       const Vector<T> four = (load<T>(a + i) + load<T>(b + i)) + (load<T>(c + i) + load<T>(d + i));
@@ -371,6 +429,40 @@ inline const Accumulator<T>* single_row(const T* row, std::int64_t row_size, Acc
 /// Nobody sums several sequences at once.
 inline constexpr auto one_by_one = [](std::int64_t) { return all_short_sequences; };
 
+/// How the sum of a single row begins: as the row, in which a -0 stays, or as 0 and the row.
+enum class SingleRow { ITSELF, ADDED_TO_ZERO };
+
+/// Calls write(i, sums) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows,
+/// which are so many vectors: the sums are a `VectorRow`, the registers in which they add up. Returns the others, one
+/// bit each. Sequence i has the rows rows_of(i, thread), of whatever thread.
+template <std::size_t vectors, SingleRow single, class T, class RowsOf, class Write>
+unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
+  // Copies, as in `sum_sequences`.
+  const Segments sequences = all;
+  const RowsOf rows_of = rows_at;
+  const Write write = write_one;
+  unsigned others = 0;
+  for (std::int64_t k = 0; k < short_sequences; ++k) {
+    const std::int64_t i = first + k, length = sequences.length(i);
+    if (length < 1 || length > leaf_rows) {
+      others |= 1U << k;
+      continue;
+    }
+    auto rows = rows_of(i, 0);
+    rows.set_row_size(static_cast<std::int64_t>(vectors) * lanes<T>);  // known to the compiler from here on
+    VectorRow<vectors, T> sums;
+    if (single == SingleRow::ITSELF && length == 1) {
+      const T* const row = rows(0);
+      for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(row + v * Vector<T>::size);
+    } else {
+      for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(T{});
+      add_vector_rows<vectors, T>(rows, 0, length, sums);
+    }
+    write(i, sums);
+  }
+  return others;
+}
+
 /// Calls finish(i, sums) with the sums of each sequence i, whose rows, as many as it has, are rows_of(i, thread); null
 /// for an empty sequence. Sequences that are too long for one thread are shared by all. `some` is that of
 /// `for_each_short_sequence`: it may have finished what it does not return.
@@ -420,6 +512,27 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
     finish(i, static_cast<const A*>(scratch(0)));
   });
   finish_large_output();
+}
+
+/// The same. Sums of at most `leaf_rows` rows that are 1, 2, 4 or 8 vectors go to finish(i, VectorRow) instead, from
+/// the registers in which they add up.
+template <SingleRow single, class T, class RowsOf, class Finish>
+void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size,
+                              const RowsOf& rows_of, const Finish& finish) {
+  if constexpr (std::same_as<T, Accumulator<T>>) {
+    // The sums of narrow rows follow another tree.
+    const bool whole = row_size > narrow_row_size && row_size % lanes<T> == 0;
+    const std::int64_t vectors = whole ? row_size / lanes<T> : 0;
+    if (vectors == 1 || vectors == 2 || vectors == 4 || vectors == 8) {
+      return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, [&](std::int64_t first) {
+        if (vectors == 1) return sum_vector_rows<1, single, T>(sequences, first, rows_of, finish);
+        if (vectors == 2) return sum_vector_rows<2, single, T>(sequences, first, rows_of, finish);
+        if (vectors == 4) return sum_vector_rows<4, single, T>(sequences, first, rows_of, finish);
+        return sum_vector_rows<8, single, T>(sequences, first, rows_of, finish);
+      });
+    }
+  }
+  sum_sequences<T>(executor, sequences, row_size, rows_of, finish);
 }
 
 }  // namespace kernel::cpu
