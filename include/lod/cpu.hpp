@@ -16,6 +16,7 @@
 #include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/embedding.hpp>
 #include <lod/kernels/cpu/embedding_pool.hpp>
+#include <lod/kernels/cpu/for_each_range.hpp>
 #include <lod/kernels/cpu/for_each_sequence.hpp>
 #include <lod/kernels/cpu/gru.hpp>
 #include <lod/kernels/cpu/im2sequence.hpp>

@@ -62,12 +62,34 @@ void check_large(std::int64_t row_size) {
   const auto x = large_batch<T>(row_size);
   check_parts("reverse", x, [](const auto& e, const auto& batch) { return lod::sequence_reverse(e, batch); });
   check_parts("concat", x, [](const auto& e, const auto& batch) { return lod::sequence_concat(e, batch, batch); });
+  check_parts("slice", x, [](const auto& e, const auto& batch) {
+    const auto lengths = batch.lod().lengths(0);
+    std::vector<std::int64_t> offsets, counts;
+    for (const std::int64_t length : lengths) {
+      offsets.push_back(length / 4);
+      counts.push_back((length + 1) / 2);
+    }
+    return lod::sequence_slice(e, batch, offsets, counts);
+  });
+  check_parts("select", x, [](const auto& e, const auto& batch) {
+    // Each up to twice, which its length says, for parts begin with other numbers.
+    const auto lengths = batch.lod().lengths(0);
+    std::vector<std::int64_t> ids;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      ids.insert(ids.end(), static_cast<std::size_t>(lengths[i] % 3), static_cast<std::int64_t>(i));
+    }
+    return lod::select(e, batch, ids);
+  });
   check_parts("expand_as", x, [](const auto& e, const auto& batch) {
     const auto firsts = lod::sequence_first_step(e, batch);
     return lod::sequence_expand_as(e, firsts, batch.lod());
   });
   if constexpr (std::same_as<T, float>) {
     check_parts("softmax", x, [](const auto& e, const auto& batch) { return lod::sequence_softmax(e, batch); });
+    check_parts("pool_grad", x, [](const auto& e, const auto& batch) {
+      const auto firsts = lod::sequence_first_step(e, batch);
+      return lod::sequence_pool_grad(e, firsts, batch.lod(), lod::PoolType::AVERAGE);
+    });
   }
   for (const bool reverse : {false, true}) {
     check_parts("cumsum", x,

@@ -106,6 +106,14 @@ class Rearrangement {
 
 template <Executor E, class View, class Element, class Y>
 void rearrange_into(const E& executor, const View& x, std::int64_t count, const Element& element, Y&& y) {
+  if (x.levels() == 1) {
+    const std::int64_t* const offsets = x.lod_view().offsets(0).data();
+    const auto run_of = [&](std::int64_t i) {
+      const std::int64_t sequence = element(i), first = offsets[sequence];
+      return RowRun<value_type_t<View>>{x.data() + (first - offsets[0]) * x.row_size(), offsets[sequence + 1] - first};
+    };
+    return copy_row_runs_into(executor, x, count, run_of, y);
+  }
   Rearrangement(executor, x, count, element).write(y);
 }
 

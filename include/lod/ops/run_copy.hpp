@@ -7,6 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/executor.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/new_offsets.hpp>
 #include <lod/output.hpp>
 #include <lod/target.hpp>
 
@@ -137,6 +138,48 @@ class Runs {
   std::int64_t size_ = 0;
   Workspace::Loan<const std::int64_t*> offsets_;
 };
+
+/// Runs of rows, each from `first` on: what the runs of sequences of batches with one level are from the start. They
+/// are not kept beside their offsets and addresses, and threads share the work.
+template <class T>
+struct RowRun {
+  const T* first;
+  std::int64_t rows;
+};
+template <Executor E, class T>
+class RowRuns {
+ public:
+  /// run_of(i) says which the i-th of `count` runs is; it is called once for each, by any thread. Throws ShapeMismatch
+  /// where the rows exceed 64 bits.
+  template <class RunOf>
+  RowRuns(const E& executor, std::int64_t count, const RunOf& run_of)
+      : executor_(executor), sources_(executor, count), offsets_(executor, count, [&](std::int64_t i) {
+          const RowRun<T> run = run_of(i);
+          sources_[i] = run.first;
+          return run.rows;
+        }) {}
+
+  /// Where each run begins in the result.
+  std::span<const std::int64_t> offsets() const noexcept { return offsets_.span(); }
+  /// The rows of the runs one behind the other to y.
+  void copy(std::int64_t row_size, T* y) const {
+    kernel::RunCopy<E>::run(executor_, sources_.on_device(), offsets_.segments(), row_size, y);
+  }
+
+ private:
+  const E& executor_;
+  Array<E, const T*> sources_;
+  NewOffsets<E> offsets_;
+};
+
+/// The same as a batch, whose sequences the runs are.
+template <Executor E, class View, class RunOf, class Y>
+void copy_row_runs_into(const E& executor, const View& x, std::int64_t count, const RunOf& run_of, Y&& y) {
+  using T = value_type_t<View>;
+  const RowRuns<E, T> runs(executor, count, run_of);
+  const auto out = prepare<T>(executor, y, OneLevel<E>{executor, runs.offsets()}, x.row_shape());
+  runs.copy(x.row_size(), out.data());
+}
 
 /// Adds a level of an argument to the levels of a result, unchanged.
 inline void add_level(NewLevels& levels, std::span<const std::int64_t> offsets) {

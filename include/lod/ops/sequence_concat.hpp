@@ -54,6 +54,26 @@ void check_concat(std::span<const View> views) {
   }
 }
 
+/// For views with one level, whose offsets `children` are.
+template <class E, class View, class Y>
+void concat_rows_into(const E& executor, std::span<const View> views, std::span<const std::int64_t* const> children,
+                      Y&& y) {
+  using T = value_type_t<View>;
+  const std::int64_t size = views[0].size(), sources = static_cast<std::int64_t>(views.size());
+  const std::int64_t row_size = views[0].row_size();
+  // Number k: sequence k / sources of each argument in turn.
+  const RowRuns<E, T> runs(executor, size * sources, [&](std::int64_t k) {
+    const auto source = static_cast<std::size_t>(k % sources);
+    const std::int64_t* const offsets = children[source] + k / sources;
+    return RowRun<T>{views[source].data() + (offsets[0] - children[source][0]) * row_size, offsets[1] - offsets[0]};
+  });
+  const NewOffsets<E> offsets(executor, size, [&, at = runs.offsets().data()](std::int64_t i) {
+    return at[(i + 1) * sources] - at[i * sources];
+  });
+  const auto out = prepare<T>(executor, y, OneLevel<E>{executor, offsets.span()}, views[0].row_shape());
+  runs.copy(row_size, out.data());
+}
+
 template <class E, class View, class Y>
 void concat_into(const E& executor, std::span<const View> views, Y&& y) {
   check_concat(views);
@@ -62,6 +82,7 @@ void concat_into(const E& executor, std::span<const View> views, Y&& y) {
   for (std::int64_t source = 0; source < sources; ++source) {
     children[source] = views[static_cast<std::size_t>(source)].lod_view().offsets(0).data();
   }
+  if (views[0].levels() == 1) return concat_rows_into(executor, views, children.span(), y);
   // What sequence i of the result holds is a run of each argument, one level below.
   Runs runs(executor.workspace(), views, 1, size * sources);
   for (std::int64_t i = 0; i < size; ++i) {

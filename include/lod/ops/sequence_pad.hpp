@@ -9,6 +9,7 @@
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
+#include <lod/ops/new_offsets.hpp>
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/shape.hpp>
@@ -108,25 +109,23 @@ inline void check_dense(const Shape& row_shape, const char* what) {
   }
 }
 
-/// Makes the lengths the one level of `levels`. Throws ShapeMismatch unless there are `size` of them, OutOfRange for
-/// one that is not from 0 to `max_length`.
-inline kernel::Segments add_lengths(NewLevels& levels, std::span<const std::int64_t> lengths, std::int64_t size,
-                                    std::int64_t max_length, const char* what) {
+/// The offsets of sequences of so many rows. Throws ShapeMismatch unless there are `size` of them, OutOfRange for a
+/// length that is not from 0 to `max_length`.
+template <Executor E>
+NewOffsets<E> offsets_of_lengths(const E& executor, std::span<const std::int64_t> lengths, std::int64_t size,
+                                 std::int64_t max_length, const char* what) {
   if (static_cast<std::int64_t>(lengths.size()) != size) {
     throw ShapeMismatch(detail::text({what, ": ", lengths.size(), " lengths, expected ", size}));
   }
-  const auto offsets = levels.add(size);
-  std::int64_t longest = 0;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    if (lengths[i] < 0 || lengths[i] > max_length) {
-      throw OutOfRange(detail::text({what, ": length ", i, " is ", lengths[i], ", expected 0 to ", max_length}));
+  const std::int64_t* const given = lengths.data();
+  const auto fits = [=](std::int64_t i) { return (given[i] >= 0) & (given[i] <= max_length); };
+  if (!all_hold(executor, size, fits)) {
+    for (std::int64_t i = 0; i < size; ++i) {
+      if (fits(i)) continue;
+      throw OutOfRange(detail::text({what, ": length ", i, " is ", given[i], ", expected 0 to ", max_length}));
     }
-    if (__builtin_add_overflow(offsets[i], lengths[i], &offsets[i + 1])) {
-      throw ShapeMismatch(detail::text({what, ": the sum of the lengths exceeds 64 bits"}));
-    }
-    if (lengths[i] > longest) longest = lengths[i];
   }
-  return {offsets.data(), size, longest};
+  return NewOffsets<E>(executor, size, [=](std::int64_t i) { return given[i]; });
 }
 
 }  // namespace operation
@@ -228,9 +227,10 @@ void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengt
   operation::check_dense(view.row_shape(), "sequence_unpad: dense");
   const std::int64_t length = view.row_shape().front();
   const Shape row_shape = view.row_shape().without_first();
-  operation::NewLevels levels(executor.workspace(), 1, view.rows());
-  operation::add_lengths(levels, operation::ids_of(lengths), view.rows(), length, "sequence_unpad");
-  const auto out = operation::prepare<value_type_t<X>>(executor, y, levels, row_shape);
+  const auto offsets =
+      operation::offsets_of_lengths(executor, operation::ids_of(lengths), view.rows(), length, "sequence_unpad");
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, y, operation::OneLevel<E>{executor, offsets.span()}, row_shape);
   kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side, operation::segments(executor, out, 0),
                                 row_shape.elements(), out.data());
 }
@@ -263,13 +263,11 @@ void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& le
   const auto given = operation::ids_of(lengths);
   const std::int64_t size = static_cast<std::int64_t>(given.size());
   const Shape row_shape(padded_length, view.row_shape());
-  operation::NewLevels levels(executor.workspace(), 1, size);
-  const kernel::Segments sequences = operation::add_lengths(levels, given, size, padded_length, "sequence_unpad_grad");
-  operation::check_row_count(view.rows(), sequences.rows(), "sequence_unpad_grad: dy");
+  const auto offsets = operation::offsets_of_lengths(executor, given, size, padded_length, "sequence_unpad_grad");
+  operation::check_row_count(view.rows(), offsets.rows(), "sequence_unpad_grad: dy");
   const auto out = operation::prepare<T>(executor, ddense, operation::PlainRows{size}, row_shape);
-  const operation::OnDevice<E, std::int64_t> offsets(executor, {sequences.offsets, given.size() + 1});
-  kernel::SequencePad<E>::run(executor, view.data(), sequences.at(offsets.data()), view.row_size(), padded_length,
-                              options.side, T{}, out.data(), static_cast<std::int64_t*>(nullptr));
+  kernel::SequencePad<E>::run(executor, view.data(), offsets.segments(), view.row_size(), padded_length, options.side,
+                              T{}, out.data(), static_cast<std::int64_t*>(nullptr));
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class DX>
 void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& lengths, std::int64_t padded_length,

@@ -37,20 +37,26 @@ struct SequenceSliceGrad : Missing<Executor> {};
 namespace operation {
 
 /// Throws unless there is an offset and a length for each sequence of the outermost level, which holds that part.
-inline void check_slices(const LoDView& lod, std::span<const std::int64_t> offset, std::span<const std::int64_t> length,
-                         const char* what) {
+template <Executor E>
+void check_slices(const E& executor, const LoDView& lod, std::span<const std::int64_t> offset,
+                  std::span<const std::int64_t> length, const char* what) {
   const auto size = static_cast<std::size_t>(lod.size());
   if (offset.size() != size || length.size() != size) {
     throw ShapeMismatch(detail::text({what, ": ", offset.size(), " offsets and ", length.size(), " lengths, expected ",
                                       size, " of each, one for each sequence"}));
   }
-  const auto children = lod.offsets(0);
-  for (std::size_t i = 0; i < size; ++i) {
+  const std::int64_t *const children = lod.offsets(0).data(), *const begins = offset.data(),
+                            *const counts = length.data();
+  const auto is_part = [=](std::int64_t i) {
     const std::int64_t count = children[i + 1] - children[i];
-    if (offset[i] < 0 || length[i] < 0 || offset[i] > count || length[i] > count - offset[i]) {
-      throw OutOfRange(detail::text({what, ": sequence ", i, " of length ", count, ", offset ", offset[i], ", length ",
-                                     length[i], ": expected a part of it"}));
-    }
+    return (begins[i] >= 0) & (counts[i] >= 0) & (begins[i] <= count) &
+           (counts[i] <= count - std::max<std::int64_t>(begins[i], 0));
+  };
+  if (all_hold(executor, lod.size(), is_part)) return;
+  for (std::int64_t i = 0; i < lod.size(); ++i) {
+    if (is_part(i)) continue;
+    throw OutOfRange(detail::text({what, ": sequence ", i, " of length ", children[i + 1] - children[i], ", offset ",
+                                   begins[i], ", length ", counts[i], ": expected a part of it"}));
   }
 }
 
@@ -70,9 +76,17 @@ void sequence_slice_into(const E& executor, const X& x, const Offset& offset, co
   operation::check_has_level(view, "sequence_slice");
   const LoDView lod = view.lod_view();
   const auto first = operation::ids_of(offset), counts = operation::ids_of(length);
-  operation::check_slices(lod, first, counts, "sequence_slice");
-  const std::span views(&view, 1);
+  operation::check_slices(executor, lod, first, counts, "sequence_slice");
   const auto children = lod.offsets(0);
+  if (lod.levels() == 1) {
+    const auto run_of = [&](std::int64_t i) {
+      const auto at = static_cast<std::size_t>(i);
+      const std::int64_t row = children[at] - children[0] + first[at];
+      return operation::RowRun<value_type_t<X>>{view.data() + row * view.row_size(), counts[at]};
+    };
+    return operation::copy_row_runs_into(executor, view, lod.size(), run_of, y);
+  }
+  const std::span views(&view, 1);
   operation::Runs runs(executor.workspace(), views, 1, lod.size());
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const std::int64_t begin = children[i] - children[0] + first[i];
@@ -110,7 +124,7 @@ void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, c
   operation::check_has_level(lod, "sequence_slice_grad: lod");
   const LoDView levels = lod.view();
   const auto first = operation::ids_of(offset), counts = operation::ids_of(length);
-  operation::check_slices(levels, first, counts, "sequence_slice_grad");
+  operation::check_slices(executor, levels, first, counts, "sequence_slice_grad");
   // What is kept of a sequence are rows one behind the other, at any number of levels.
   const auto children = levels.offsets(0), rows = levels.absolute_offsets(0);
   const auto row_of = [&](std::int64_t child) {

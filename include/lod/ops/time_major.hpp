@@ -10,11 +10,14 @@
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/ops/new_offsets.hpp>
 #include <lod/output.hpp>
 #include <lod/rank_table.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -73,19 +76,39 @@ namespace lod::inline LOD_TARGET {
 
 namespace operation {
 
-/// A reordering of the elements (sequences, or rows where there is no level) of `from`, each with all below it: calls
-/// element(i) for the i-th element of the result, i in [0, count), to learn which it is. Adds the reordered levels to
-/// `levels` and writes the reordered rows to `rows`, counted from the first of `from`.
-template <class Element>
-void reorder_elements(const LoDView& from, std::int64_t count, const Element& element, NewLevels& levels,
-                      std::int64_t* rows) {
-  for (int level = 0; level < from.levels(); ++level) {
+/// A reordering of the elements (sequences, or rows where there is no level) of `from`, each with all below it.
+template <Executor E>
+class ElementOrder {
+ public:
+  ElementOrder(const E& executor, const LoDView& from)
+      : from_(from),
+        elements_(executor.workspace(), from.levels() > 0 ? from.size() : 0),
+        rows_(executor, from.rows()) {}
+
+  /// Which element is the i-th of the result: to be written for all of them.
+  std::int64_t& operator[](std::int64_t i) const noexcept { return from_.levels() > 0 ? elements_[i] : rows_[i]; }
+
+  /// Adds the reordered levels to `levels`, and returns the reordered rows, counted from the first of `from`.
+  const Array<E, std::int64_t>& rows(NewLevels& levels) const {
+    if (from_.levels() == 0) return rows_;
+    for (int level = 0; level < from_.levels(); ++level) add_level(level, levels);
+    const auto absolute = from_.absolute_offsets(0);
+    std::int64_t* next = rows_.data();
+    for (const std::int64_t element : elements_.span()) {
+      const auto at = static_cast<std::size_t>(element);
+      for (std::int64_t row = absolute[at]; row < absolute[at + 1]; ++row) *next++ = row - absolute[0];
+    }
+    return rows_;
+  }
+
+ private:
+  void add_level(int level, NewLevels& levels) const {
     // The sequences of this level that each element holds: their number, then their lengths.
     const auto visit = [&](const auto& f) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        std::int64_t begin = element(i), end = begin + 1;
+      for (std::int64_t begin : elements_.span()) {
+        std::int64_t end = begin + 1;
         for (int above = 0; above < level; ++above) {
-          const auto offsets = from.offsets(above);
+          const auto offsets = from_.offsets(above);
           begin = offsets[static_cast<std::size_t>(begin)] - offsets[0];
           end = offsets[static_cast<std::size_t>(end)] - offsets[0];
         }
@@ -95,7 +118,7 @@ void reorder_elements(const LoDView& from, std::int64_t count, const Element& el
     std::int64_t size = 0;
     visit([&](std::int64_t begin, std::int64_t end) { size += end - begin; });
     const auto out = levels.add(size);
-    const auto offsets = from.offsets(level);
+    const auto offsets = from_.offsets(level);
     std::size_t position = 0;
     visit([&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i, ++position) {
@@ -104,16 +127,11 @@ void reorder_elements(const LoDView& from, std::int64_t count, const Element& el
       }
     });
   }
-  if (from.levels() == 0) {
-    for (std::int64_t i = 0; i < count; ++i) rows[i] = element(i);
-    return;
-  }
-  const auto absolute = from.absolute_offsets(0);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<std::size_t>(element(i));
-    for (std::int64_t row = absolute[at]; row < absolute[at + 1]; ++row) *rows++ = row - absolute[0];
-  }
-}
+
+  LoDView from_;
+  Workspace::Loan<std::int64_t> elements_;
+  Array<E, std::int64_t> rows_;
+};
 
 /// Throws ShapeMismatch unless x, which the text calls `name`, has the levels of the table's LoD down to the ranked
 /// one; those below do not count.
@@ -146,22 +164,21 @@ void to_time_major_into(const E& executor, const X& x, const RankTable& table,
   const int level = table.level();
   const LoDView elements = operation::levels_below(view.lod_view(), level);
   const auto offsets = view.lod_view().offsets(level);
-  const std::int64_t count = elements.size();
   std::int64_t sequences = table.steps();
   for (int below = 0; below < elements.levels(); ++below) sequences += elements.size(below);
   operation::NewLevels levels(executor.workspace(), elements.levels() + 1, sequences);
-  detail::write_step_offsets(table, levels.add(table.steps()));
-  // Which element is the i-th of the result.
-  const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
-  std::int64_t next = 0;
-  for (std::int64_t t = 0; t < table.steps(); ++t) {
-    for (std::int64_t rank = 0; rank < table.active(t); ++rank) {
-      order[next++] = offsets[static_cast<std::size_t>(table[rank].index)] - offsets[0] + t;
+  const std::span<std::int64_t> steps = levels.add(table.steps());
+  detail::write_step_offsets(table, steps);
+  operation::ElementOrder<E> order(executor, elements);
+  kernel::ForEachRange<E>::run(executor, elements.size(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    std::int64_t t = std::upper_bound(steps.begin(), steps.end(), begin) - steps.begin() - 1;
+    for (std::int64_t i = begin; i < end; ++t) {
+      const std::int64_t first = steps[static_cast<std::size_t>(t)];
+      const std::int64_t stop = std::min(end, steps[static_cast<std::size_t>(t) + 1]);
+      for (; i < stop; ++i) order[i] = offsets[static_cast<std::size_t>(table[i - first].index)] - offsets[0] + t;
     }
-  }
-  const operation::Array<E, std::int64_t> rows(executor, view.rows());
-  operation::reorder_elements(
-      elements, count, [&](std::int64_t i) { return order[i]; }, levels, rows.data());
+  });
+  const operation::Array<E, std::int64_t>& rows = order.rows(levels);
   const auto out = operation::prepare<value_type_t<X>>(executor, z.values(), levels, view.row_shape());
   kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
                              out.data());
@@ -194,7 +211,6 @@ void from_time_major_into(const E& executor, const TimeMajor<T, typename E::devi
 
   const LoDView whole = table.lod().view();
   const LoDView elements = operation::levels_below(view.lod_view(), 0);
-  const std::int64_t count = elements.size();
   std::int64_t sequences = 0;
   for (int level = 0; level <= table.level(); ++level) sequences += whole.size(level);
   for (int below = 0; below < elements.levels(); ++below) sequences += elements.size(below);
@@ -204,14 +220,14 @@ void from_time_major_into(const E& executor, const TimeMajor<T, typename E::devi
     std::copy(from.begin(), from.end(), levels.add(whole.size(level)).begin());
   }
   const auto offsets = whole.offsets(table.level());
-  const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
-  for (std::int64_t rank = 0; rank < table.size(); ++rank) {
-    const std::int64_t first = offsets[static_cast<std::size_t>(table[rank].index)];
-    for (std::int64_t t = 0; t < table[rank].length; ++t) order[first + t] = steps[t] + rank;
-  }
-  const operation::Array<E, std::int64_t> rows(executor, view.rows());
-  operation::reorder_elements(
-      elements, count, [&](std::int64_t i) { return order[i]; }, levels, rows.data());
+  operation::ElementOrder<E> order(executor, elements);
+  kernel::ForEachRange<E>::run(executor, table.size(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t rank = begin; rank < end; ++rank) {
+      const std::int64_t first = offsets[static_cast<std::size_t>(table[rank].index)];
+      for (std::int64_t t = 0; t < table[rank].length; ++t) order[first + t] = steps[t] + rank;
+    }
+  });
+  const operation::Array<E, std::int64_t>& rows = order.rows(levels);
   const auto out = operation::prepare<T>(executor, y, levels, view.row_shape());
   kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
                              out.data());

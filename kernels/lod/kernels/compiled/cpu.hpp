@@ -7,6 +7,7 @@
 #include <lod/kernel.hpp>
 #include <lod/kernels/compiled/boundary.hpp>
 #include <lod/kernels/compiled/kernels.hpp>
+#include <lod/kernels/cpu/for_each_range.hpp>
 #include <lod/kernels/cpu/for_each_sequence.hpp>
 #include <lod/kernels/cpu/unique_sequences.hpp>
 #include <lod/target.hpp>

@@ -87,6 +87,7 @@
 
 // For CPUs, and out of no library: they call a function of the caller's.
 #define LOD_INLINE_KERNELS(of) \
+  of(ForEachRange) \
   of(ForEachSequence) \
   of(UniqueSequences)
 // clang-format on

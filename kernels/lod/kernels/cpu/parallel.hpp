@@ -186,28 +186,45 @@ class LongSequences {
   std::atomic<std::int64_t> size_ = 0;
 };
 
+/// Calls body(from, to, thread), of `MergePath::Position`s, for parts of all rows that weigh the same. Long sequences
+/// are cut.
+template <class Body>
+void parallel_row_parts(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
+                        const Body& body) {
+  const MergePath path(sequences, row_bytes);
+  const std::int64_t parts = pieces(executor, path.weight());
+  parallel_for(executor, parts, path.weight(),
+               [&](std::int64_t part, int thread) { body(path.cut(part, parts), path.cut(part + 1, parts), thread); });
+}
+/// Calls body(i, begin, end) for rows [begin, end) of sequence i, counted from its start: for all rows of a part, in
+/// order. Empty sequences get no call.
+template <class Body>
+inline void for_each_row_range(const Segments& sequences, const MergePath::Position& from,
+                               const MergePath::Position& to, const Body& body) {
+  for (std::int64_t i = from.sequence; i <= to.sequence; ++i) {
+    const std::int64_t begin = i == from.sequence ? from.row : 0;
+    const std::int64_t end = i == to.sequence ? to.row : sequences.length(i);
+    if (begin < end) body(i, begin, end);
+  }
+}
+
 /// Calls body(i, begin, end, room), or body(i, begin, end, room, thread), for rows [begin, end) of sequence i, counted
 /// from its start: together the calls cover all rows, in parts that weigh the same. Long sequences are cut; empty ones
 /// get no call. A thread goes through the rows of a part in order, and has `room` of them before it, those of the call
 /// among them.
 template <class Body>
 void parallel_rows(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes, const Body& body) {
-  const MergePath path(sequences, row_bytes);
-  const std::int64_t parts = pieces(executor, path.weight());
-  parallel_for(executor, parts, path.weight(), [&](std::int64_t part, int thread) {
-    const MergePath::Position from = path.cut(part, parts), to = path.cut(part + 1, parts);
+  using Position = MergePath::Position;
+  parallel_row_parts(executor, sequences, row_bytes, [&](const Position& from, const Position& to, int thread) {
     const std::int64_t last_row = sequences.begin(to.sequence) + to.row;
-    for (std::int64_t i = from.sequence; i <= to.sequence; ++i) {
-      const std::int64_t begin = i == from.sequence ? from.row : 0;
-      const std::int64_t end = i == to.sequence ? to.row : sequences.length(i);
-      if (begin == end) continue;
+    for_each_row_range(sequences, from, to, [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
       const std::int64_t room = last_row - sequences.begin(i) - begin;
       if constexpr (std::invocable<const Body&, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int>) {
         body(i, begin, end, room, thread);
       } else {
         body(i, begin, end, room);
       }
-    }
+    });
   });
 }
 

@@ -10,7 +10,6 @@
 #include <lod/kernels/sum_tree.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -164,9 +163,6 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
 
 /// What sums of rows begin with.
 enum class SumFrom { ZERO, GIVEN };
-
-/// The compiler moves no read from after this to before it.
-[[gnu::always_inline]] inline void keep_order() noexcept { std::atomic_signal_fence(std::memory_order_acq_rel); }
 
 /// sums[v] += (a + b) + (c + d), for `vectors` vectors of four rows. The rows are read one after the other: machines
 /// read ahead of one stream better than of four. Always inline: the sums stay in registers.

@@ -3,15 +3,91 @@
 /// Runs of rows, copied on the CPU by all threads: cut by rows, not by runs.
 #pragma once
 
+#include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/run_copy.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
+
+#ifdef __AVX512BW__
+namespace cpu {
+
+/// Runs of a few dozen bytes: what is behind the end of one is not read, but written, and then overwritten by the next.
+/// So there is no end to be guessed.
+class ShortRuns {
+ public:
+  /// Whether they are worth it: short on average, and none so long that threads should share it.
+  static bool are(const Segments& runs, std::int64_t row_bytes) noexcept {
+    return runs.rows() * row_bytes <= runs.size * most_bytes && runs.max_rows * row_bytes <= grain;
+  }
+
+  /// Run i are the bytes from sources[i] on.
+  template <class T>
+  static void copy(const CpuExecutor& executor, const T* const* sources, const Segments& runs, std::int64_t row_bytes,
+                   const LargeOutput& output, std::byte* y) {
+    parallel_sequences(executor, runs, 2 * row_bytes, [&](std::int64_t begin, std::int64_t end) {
+      const auto source = [=](std::int64_t i) { return reinterpret_cast<const std::byte*>(sources[i]); };
+      const auto bytes = [=](std::int64_t i) { return runs.length(i) * row_bytes; };
+      // They may lie anywhere.
+      const auto ask_after = [=](std::int64_t i) __attribute__((always_inline)) {
+        prefetch(source(std::min(i + prefetch_distance, end - 1)), 1);
+      };
+      std::byte* to = y + runs.begin(begin) * row_bytes;
+      if (output.past_caches()) {
+        LineWriter<std::byte> writer(output, to);
+        for (std::int64_t i = begin; i < end; ++i) {
+          ask_after(i);
+          const std::byte* from = source(i);
+          std::int64_t left = bytes(i);
+          for (; left > most_bytes; left -= most_bytes, from += most_bytes) {
+            std::memcpy(writer.place(), from, most_bytes);
+            writer.advance(most_bytes);
+          }
+          copy_one(from, left, writer.place());
+          writer.advance(left);
+        }
+        return;
+      }
+      const std::byte* const last = y + runs.begin(end) * row_bytes;
+      for (std::int64_t i = begin; i < end; ++i) {
+        ask_after(i);
+        const std::int64_t count = bytes(i);
+        if (count <= most_bytes && last - to >= most_bytes) {
+          copy_one(source(i), count, to);
+        } else {
+          cpu::copy(source(i), count, to);
+        }
+        to += count;
+      }
+    });
+  }
+
+ private:
+  static constexpr std::int64_t most_bytes = 128;
+
+  /// Of `most_bytes` from y on, the first `count` become those from x on, the others anything.
+  static void copy_one(const std::byte* x, std::int64_t count, std::byte* y) noexcept {
+    const auto all = ~std::uint64_t{0};
+    const auto bits = static_cast<unsigned>(std::min<std::int64_t>(count, 64));
+    const auto more = static_cast<unsigned>(std::max<std::int64_t>(count - 64, 0));
+    const __m512i low = _mm512_maskz_loadu_epi8(bits == 64 ? all : ~(all << bits), x);
+    const __m512i high = _mm512_maskz_loadu_epi8(more == 64 ? all : ~(all << more), x + 64);
+    _mm512_storeu_si512(y, low);
+    _mm512_storeu_si512(y + 64, high);
+  }
+};
+
+}  // namespace cpu
+#endif
 
 template <>
 struct RunCopy<InlineCpu> {
@@ -20,6 +96,11 @@ struct RunCopy<InlineCpu> {
                   std::int64_t row_size, T* y) {
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
     const cpu::LargeOutput output(destination.rows() * row_bytes);
+#ifdef __AVX512BW__
+    if (cpu::ShortRuns::are(destination, row_bytes)) {
+      return cpu::ShortRuns::copy(executor, sources, destination, row_bytes, output, reinterpret_cast<std::byte*>(y));
+    }
+#endif
     cpu::parallel_rows(executor, destination, 2 * row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
                          output.copy(sources[i] + begin * row_size, (end - begin) * row_size,

@@ -163,7 +163,10 @@ struct SequenceUnpad<InlineCpu> {
     };
     const auto copy_block = [=](std::int64_t i, T* to) {
       const T* const from = dense + source(i);
-      for (std::int64_t j = 0; j < numbers; j += step) std::memcpy(static_cast<void*>(to + j), from + j, 32);
+      for (std::int64_t j = 0; j < numbers; j += step) {
+        std::memcpy(static_cast<void*>(to + j), from + j, 32);
+        cpu::keep_order();  // or the compiler calls memcpy once, which guesses
+      }
     };
     // The last blocks, behind which not so much may be read or written.
     const auto copy_rest = [=](std::int64_t i) {

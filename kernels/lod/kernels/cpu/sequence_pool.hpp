@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/short_sequences.hpp>
@@ -476,6 +477,12 @@ struct SequencePoolGrad<InlineCpu> {
                   PoolType type, T* dx) {
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
     const cpu::LargeOutput output(sequences.rows() * row_bytes);
+    if constexpr (cpu::fills_lines<T>) {
+      const bool repeats = type != PoolType::FIRST && type != PoolType::LAST;
+      if (row_size == 1 && repeats && output.past_caches()) {
+        return repeat_scalars(executor, dy, sequences, type, output, dx);
+      }
+    }
     cpu::parallel_rows(executor, sequences, row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
                          const std::int64_t length = sequences.length(i);
@@ -493,6 +500,27 @@ struct SequencePoolGrad<InlineCpu> {
                            output.repeat_row(first, row_size, end - begin - 1, first + row_size, room - 1);
                          }
                        });
+  }
+
+ private:
+  /// Of scalar rows, past the caches: the lines are put together in one of them.
+  template <class T>
+  static void repeat_scalars(const CpuExecutor& executor, const T* dy, const Segments& sequences, PoolType type,
+                             const cpu::LargeOutput& output, T* dx) {
+    using Position = cpu::MergePath::Position;
+    constexpr std::int64_t most = cpu::LineWriter<T>::room / 2;
+    cpu::parallel_row_parts(executor, sequences, sizeof(T), [&](const Position& from, const Position& to, int) {
+      cpu::LineWriter<T> writer(output, dx + sequences.begin(from.sequence) + from.row);
+      cpu::for_each_row_range(sequences, from, to, [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
+        T value;
+        cpu::finish_sum(type, sequences.length(i), dy + i, 1, &value);
+        for (std::int64_t row = begin; row < end; row += most) {
+          const std::int64_t count = std::min(end - row, most);
+          cpu::fill(writer.place(), count, value, writer.room);
+          writer.advance(count);
+        }
+      });
+    });
   }
 };
 

@@ -4,14 +4,61 @@
 #pragma once
 
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_reverse.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
+
+namespace cpu {
+
+/// Scalars are reversed by blocks of a vector, whatever their type, as bits.
+template <class T>
+inline constexpr bool reversed_by_blocks = fills_lines<T> && sizeof(T) <= 8;
+template <class T>
+inline constexpr std::int64_t reversed_block = static_cast<std::int64_t>(sizeof(Vector<float>) / sizeof(T));
+
+/// y[i] = x[reversed_block - 1 - i].
+template <class T>
+[[gnu::always_inline]] inline void reverse_block(const T* x, T* y) noexcept {
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                                  std::conditional_t<sizeof(T) == 4, std::uint32_t,
+                                                     std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
+  typedef Bits Block __attribute__((vector_size(sizeof(Vector<float>))));
+  Block block;
+  std::memcpy(&block, x, sizeof block);
+  [&]<int... i>(std::integer_sequence<int, i...>) {
+    block = __builtin_shufflevector(block, block, (static_cast<int>(reversed_block<T>) - 1 - i)...);
+  }
+  (std::make_integer_sequence<int, static_cast<int>(reversed_block<T>)>());
+  std::memcpy(static_cast<void*>(y), &block, sizeof block);
+}
+
+/// y[i] = last[-i] for i in [0, count), `last` in an array that begins at x. Two blocks at a time: then short sequences
+/// have no end to be guessed. From y on `room` numbers may be written; those behind the reversed ones are written
+/// later.
+template <class T>
+inline void reverse_scalars(const T* x, const T* last, std::int64_t count, T* y, std::int64_t room) noexcept {
+  constexpr std::int64_t block = reversed_block<T>, step = 2 * block;
+  const std::int64_t readable = last - x + 1;
+  std::int64_t i = 0;
+  for (; i < count && i + step <= std::min(room, readable); i += step) {
+    reverse_block(last - i - block + 1, y + i);
+    reverse_block(last - i - step + 1, y + i + block);
+  }
+  for (; i < count; ++i) y[i] = last[-i];
+}
+
+}  // namespace cpu
 
 template <>
 struct SequenceReverse<InlineCpu> {
@@ -19,20 +66,48 @@ struct SequenceReverse<InlineCpu> {
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
     const cpu::LargeOutput output(sequences.rows() * row_bytes);
+    if constexpr (cpu::reversed_by_blocks<T>) {
+      if (row_size == 1) return reverse_scalars(executor, x, sequences, output, y);
+    }
     cpu::parallel_rows(executor, sequences, 2 * row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
                          const T* last = x + (sequences.begin(i) + sequences.length(i) - 1) * row_size;
                          T* out = y + sequences.begin(i) * row_size;
-                         if (row_size == 1) {
-                           for (std::int64_t row = begin; row < end; ++row) out[row] = last[-row];
-                           return;
-                         }
                          // In the order of what is read: the machine reads ahead upwards, from one sequence to the
                          // next.
                          for (std::int64_t row = end - 1; row >= begin; --row) {
                            output.copy(last - row * row_size, row_size, out + row * row_size);
                          }
                        });
+  }
+
+ private:
+  template <class T>
+  static void reverse_scalars(const CpuExecutor& executor, const T* x, const Segments& sequences,
+                              const cpu::LargeOutput& output, T* y) {
+    using Position = cpu::MergePath::Position;
+    constexpr auto bytes = 2 * static_cast<std::int64_t>(sizeof(T));
+    const auto row_of = [&](const Position& position) { return sequences.begin(position.sequence) + position.row; };
+    cpu::parallel_row_parts(executor, sequences, bytes, [&](const Position& from, const Position& to, int) {
+      const auto last_of = [&](std::int64_t i) { return x + (sequences.begin(i) + sequences.length(i) - 1); };
+      if (output.past_caches()) {
+        cpu::LineWriter<T> writer(output, y + row_of(from));
+        constexpr std::int64_t room = writer.room, most = room - 2 * cpu::reversed_block<T>;
+        cpu::for_each_row_range(sequences, from, to, [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
+          for (std::int64_t row = begin; row < end; row += most) {
+            const std::int64_t count = std::min(end - row, most);
+            cpu::reverse_scalars(x, last_of(i) - row, count, writer.place(), room);
+            writer.advance(count);
+          }
+        });
+        return;
+      }
+      const std::int64_t behind = row_of(to);
+      cpu::for_each_row_range(sequences, from, to, [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
+        const std::int64_t at = sequences.begin(i) + begin;
+        cpu::reverse_scalars(x, last_of(i) - begin, end - begin, y + at, behind - at);
+      });
+    });
   }
 };
 

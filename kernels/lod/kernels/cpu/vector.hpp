@@ -13,6 +13,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -275,6 +276,9 @@ template <class T>
 /// Rows that lie anywhere are asked for when so many others are still before them.
 inline constexpr std::int64_t prefetch_distance = 32;
 
+/// The compiler moves no read from after this to before it.
+[[gnu::always_inline]] inline void keep_order() noexcept { std::atomic_signal_fence(std::memory_order_acq_rel); }
+
 /// y[i] = value.
 template <class T>
 inline void fill(T* y, std::int64_t count, T value) {
@@ -294,15 +298,22 @@ inline void copy(const T* x, std::int64_t count, T* y) {
 template <class T, std::size_t bytes = 32>
 inline constexpr bool fits_blocks = bytes % sizeof(T) == 0;
 
+/// So many at a time first: two vectors hold most short sequences of scalars.
+inline constexpr std::int64_t short_bytes = 2 * static_cast<std::int64_t>(sizeof(Vector<float>));
+
 /// y[i] = value.
 template <class T>
 inline void fill(T* y, std::int64_t count, T value, std::int64_t room) {
   std::int64_t i = 0;
   if constexpr (fits_blocks<T>) {
-    constexpr std::int64_t step = 32 / static_cast<std::int64_t>(sizeof(T));
-    for (; i < count && i + step <= room; i += step) {
-      for (std::int64_t lane = 0; lane < step; ++lane) y[i + lane] = value;
-    }
+    const auto fill_blocks = [&](auto bytes) {
+      constexpr std::int64_t step = bytes / static_cast<std::int64_t>(sizeof(T));
+      for (; i < count && i + step <= room; i += step) {
+        for (std::int64_t lane = 0; lane < step; ++lane) y[i + lane] = value;
+      }
+    };
+    fill_blocks(std::integral_constant<std::int64_t, short_bytes>());
+    fill_blocks(std::integral_constant<std::int64_t, 32>());
   }
   for (; i < count; ++i) y[i] = value;
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// A level that an operation makes: its offsets, worked out from lengths on the CPU, by several threads where there are
+/// millions of sequences. Where rows are short, that takes as long as their copies.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/executor.hpp>
+#include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
+#include <lod/lod_view.hpp>
+#include <lod/staging.hpp>
+#include <lod/target.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace lod::inline LOD_TARGET {
+
+namespace kernel {
+/// What the CPU works out about sequences, whatever device the values are on. run(executor, count, body): body(part,
+/// begin, end) for parts [begin, end) that cover [0, count), parts(executor, count) of them. Here by the calling
+/// thread; by all of a `CpuExecutor` where that is specialised.
+template <class Executor>
+struct ForEachRange {
+  static std::int64_t parts(const Executor&, std::int64_t) noexcept { return 1; }
+  template <class Body>
+  static void run(const Executor&, std::int64_t count, const Body& body) {
+    body(std::int64_t{0}, std::int64_t{0}, count);
+  }
+};
+}  // namespace kernel
+
+namespace operation {
+
+/// Whether holds(i) is true for each i in [0, count). All are asked, by any thread.
+template <Executor E, class Holds>
+bool all_hold(const E& executor, std::int64_t count, const Holds& holds) {
+  std::atomic<bool> all = true;
+  kernel::ForEachRange<E>::run(executor, count, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    bool held = true;
+    for (std::int64_t i = begin; i < end; ++i) held &= static_cast<bool>(holds(i));
+    if (!held) all.store(false, std::memory_order_relaxed);
+  });
+  return all.load(std::memory_order_relaxed);
+}
+
+/// The offsets of `count` sequences, of which sequence i is length(i) >= 0 long.
+template <Executor E>
+class NewOffsets {
+  using Ranges = kernel::ForEachRange<E>;
+
+ public:
+  /// length(i) is called once for each i, by any thread. Throws ShapeMismatch where the sum exceeds 64 bits.
+  template <class Length>
+  NewOffsets(const E& executor, std::int64_t count, const Length& length)
+      : count_(count), offsets_(executor, count + 1) {
+    const Workspace::Loan<Sum> sums(executor.workspace(), Ranges::parts(executor, count));
+    offsets_[0] = 0;
+    // Each part from 0 on, and then from where those before it end.
+    Ranges::run(executor, count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+      std::int64_t* const offsets = offsets_.data();
+      Sum sum;
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t rows = length(i);
+        sum.exceeds |= __builtin_add_overflow(sum.rows, rows, &sum.rows);
+        sum.longest = std::max(sum.longest, rows);
+        offsets[i + 1] = sum.rows;
+      }
+      sums[part] = sum;
+    });
+    std::int64_t before = 0;
+    bool exceeds = false;
+    for (Sum& sum : sums.span()) {
+      std::int64_t after = 0;
+      exceeds |= sum.exceeds || __builtin_add_overflow(before, sum.rows, &after);
+      sum.rows = before;
+      before = after;
+      longest_ = std::max(longest_, sum.longest);
+    }
+    if (exceeds) throw ShapeMismatch("the result has more rows than 64 bits count");
+    if (sums.span().size() == 1) return;
+    Ranges::run(executor, count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+      std::int64_t* const offsets = offsets_.data();
+      const std::int64_t first = sums[part].rows;
+      for (std::int64_t i = begin; i < end; ++i) offsets[i + 1] += first;
+    });
+  }
+
+  std::int64_t rows() const noexcept { return offsets_[count_]; }
+  std::span<const std::int64_t> span() const noexcept { return offsets_.span(); }
+  /// For kernels that are enqueued as long as this exists.
+  kernel::Segments segments() const { return operation::segments(offsets_, count_, longest_); }
+
+ private:
+  struct Sum {
+    std::int64_t rows = 0;
+    std::int64_t longest = 0;
+    bool exceeds = false;
+  };
+
+  std::int64_t count_;
+  Array<E, std::int64_t> offsets_;
+  std::int64_t longest_ = 0;
+};
+
+/// The structure of a result with one level: see <lod/output.hpp>. The offsets begin with 0.
+template <Executor E>
+struct OneLevel {
+  const E& executor;
+  std::span<const std::int64_t> offsets;
+
+  std::int64_t rows() const noexcept { return offsets.back(); }
+  bool is(const LoDView& other) const {
+    if (other.levels() != 1 || other.offsets(0).size() != offsets.size()) return false;
+    const std::int64_t* const theirs = other.offsets(0).data();
+    const std::int64_t* const ours = offsets.data();
+    return all_hold(executor, static_cast<std::int64_t>(offsets.size()),
+                    [=](std::int64_t i) { return theirs[i] - theirs[0] == ours[i]; });
+  }
+  LoD make() const { return LoD::from_offsets({&offsets, 1}); }
+};
+
+}  // namespace operation
+
+}  // namespace lod::inline LOD_TARGET
