@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <new>
 #include <span>
 #include <string>
@@ -384,6 +385,8 @@ class LoD {
   static LoD from_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
   /// The same, from spans.
   static LoD from_offsets(std::span<const std::span<const std::int64_t>> offsets);
+  /// The same, from a list in braces, which without a level, {}, would be of either kind.
+  static LoD from_offsets(std::initializer_list<std::vector<std::int64_t>> offsets);
   /// The same, but the LoD stands on the offsets given, without a copy of them, and keeps them alive by keeping `owner`
   /// (a shared pointer, a mapped file, ...). They must not change. Takes memory for the row numbers of all levels but
   /// the last.

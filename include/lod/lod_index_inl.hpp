@@ -136,6 +136,13 @@ inline LoD LoD::from_offsets(const std::vector<std::vector<std::int64_t>>& offse
   });
 }
 
+inline LoD LoD::from_offsets(std::initializer_list<std::vector<std::int64_t>> offsets) {
+  return build_checked(static_cast<int>(offsets.size()), [&](int level) {
+    const auto& found = offsets.begin()[level];
+    return std::span<const std::int64_t>{found.data(), found.size()};
+  });
+}
+
 inline LoD LoD::from_absolute_offsets(const std::vector<std::vector<std::int64_t>>& offsets) {
   std::vector<std::vector<std::int64_t>> relative(offsets.size());
   for (std::size_t level = offsets.size(); level-- > 0;) {

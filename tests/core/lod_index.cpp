@@ -63,6 +63,14 @@ TEST_CASE("LoD: offsets that descend, that begin elsewhere, that are none") {
   CHECK_THROWS_AS(LoD::from_offsets({{0, 2}, {0, 1, 3, 5}}), lod::InvalidLoD);
 }
 
+TEST_CASE("LoD: lists in braces are offsets of levels, and an empty one is no level") {
+  CHECK(LoD::from_offsets({}) == LoD());
+  const std::vector<std::int64_t> level{0, 2, 3};
+  CHECK(LoD::from_offsets({level}) == LoD::from_offsets({{0, 2, 3}}));
+  const std::vector<std::vector<std::int64_t>> levels{{0, 2}, level};
+  CHECK(LoD::from_offsets({levels}) == LoD::from_offsets({{0, 2}, {0, 2, 3}}));
+}
+
 TEST_CASE("LoD: no sequences and empty sequences are ordinary at every level") {
   CHECK(LoD::from_offsets({{0}}).size(0) == 0);
   CHECK(LoD::from_offsets({{0}}).rows() == 0);
