@@ -203,10 +203,14 @@ class Buffer {
       size_ = size;
       return;
     }
-    if (wrapped_) {
+    check_room(size);
+    *this = Buffer(size, resource_);
+  }
+  /// Throws ShapeMismatch where `resize` finds no room: memory of the user's for fewer values.
+  void check_room(std::int64_t size) const {
+    if (wrapped_ && size > capacity_) {
       throw ShapeMismatch(detail::text({"buffer: the wrapped memory holds ", capacity_, " values, expected ", size}));
     }
-    *this = Buffer(size, resource_);
   }
 
  private:

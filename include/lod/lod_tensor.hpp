@@ -330,6 +330,8 @@ class LoDTensor {
     rows_ = rows;
     row_size_ = row_shape.elements();
   }
+  /// Throws ShapeMismatch where `resize` to so many elements finds no room: wrapped memory is too small for them.
+  void check_room(std::int64_t elements) const { values_.check_room(elements); }
 
  private:
   template <class, class>

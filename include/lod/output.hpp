@@ -124,10 +124,13 @@ class NewLevels {
   int levels_ = 0;
 };
 
-/// Throws ShapeMismatch where `y` is a view that does not have the structure and the row shape; a tensor can take them.
-/// For operations with several outputs, which are to be checked before the first is changed.
+/// Throws ShapeMismatch where `y` is a view that does not have the structure and the row shape, or a tensor on memory
+/// of the user's that is too small; another tensor can take them. For operations with several outputs, which are to be
+/// checked before the first is changed.
 template <class T, class Device, class Structure>
-void check_output(const LoDTensor<T, Device>&, const Structure&, const Shape&) noexcept {}
+void check_output(const LoDTensor<T, Device>& y, const Structure& structure, const Shape& row_shape) {
+  y.check_room(Shape(structure.rows(), row_shape).elements());
+}
 template <class T, class Device, class Structure>
 void check_output(const LoDTensorView<T, Device>& y, const Structure& structure, const Shape& row_shape) {
   if (!structure.is(y.lod_view()) || y.row_shape() != row_shape) {

@@ -377,6 +377,15 @@ TEST_CASE("gru: bad arguments throw and change nothing") {
   check_throws<lod::ShapeMismatch>(
       [&] { lod::gru_grad_into(executor, y.hidden, x, weights, y.trace, {}, right.view(), dweights, wrong.view()); },
       "and the levels of the result", right);
+  float few[1] = {};
+  for (auto member : {&lod::GruWeights<float>::input, &lod::GruWeights<float>::recurrent, &lod::GruWeights<float>::bias,
+                      &lod::GruWeights<float>::recurrent_bias}) {
+    lod::GruWeights<float> wrapped;
+    wrapped.*member = LoDTensor<float>::wrap(few, LoD(), {});
+    check_throws<lod::ShapeMismatch>(
+        [&] { lod::gru_grad_into(executor, y.hidden, x, weights, y.trace, {}, dx, wrapped, dh); },
+        "the wrapped memory holds 1 values", dx);
+  }
 }
 
 TEST_CASE("infer_gru: allows what the operations give, and refuses what they do") {

@@ -386,6 +386,15 @@ TEST_CASE("lstm: bad arguments throw and change nothing") {
                             wrong.view());
       },
       "and the levels of the result", right);
+  float few[1] = {};
+  for (auto member :
+       {&lod::LstmWeights<float>::input, &lod::LstmWeights<float>::recurrent, &lod::LstmWeights<float>::bias}) {
+    lod::LstmWeights<float> wrapped;
+    wrapped.*member = LoDTensor<float>::wrap(few, LoD(), {});
+    check_throws<lod::ShapeMismatch>(
+        [&] { lod::lstm_grad_into(executor, y.hidden, x, weights, y.trace, {}, dx, wrapped, states, cells); },
+        "the wrapped memory holds 1 values", dx);
+  }
 }
 
 TEST_CASE("infer_lstm: allows what the operations give, and refuses what they do") {

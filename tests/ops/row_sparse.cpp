@@ -257,6 +257,15 @@ TEST_CASE("scatter: what does not fit, or would divide integers by 0, throws and
   CHECK_THROWS_WITH_AS(lod::add(a, SelectedRows<float>({1}, 10, {2})), "add: rows of shape {2}, expected {3}",
                        lod::ShapeMismatch);
   CHECK_THROWS_WITH_AS(lod::add(a, LoDTensor<float>({9, 3})), "add: height 9, expected 10", lod::ShapeMismatch);
+
+  const LoDTensor<float> dy({10, 3});
+  LoDTensor<float> ddense({1});
+  float few[1] = {};
+  SelectedRows<float> dg;
+  dg.value() = LoDTensor<float>::wrap(few, lod::LoD(), {});
+  check_throws<lod::ShapeMismatch>(
+      [&] { lod::scatter_grad_into(lod::CpuExecutor(1), dy, a, ScatterOp::MUL, dy, ddense, dg); },
+      "the wrapped memory holds 1 values", ddense);
 }
 
 TEST_CASE("row-sparse operations: more or fewer rows of values than ids are refused, and nothing changes") {

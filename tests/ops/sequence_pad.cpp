@@ -309,6 +309,11 @@ TEST_CASE("sequence_pad: views as outputs must have the shapes of the results; a
                                    "output: a view of shape {3} with 0 levels, expected shape {2}", untouched);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_pad_into(executor, x, dense.view(), lengths.slice(0, 2)); },
                                    "output: a view of shape {3, 2, 2}", dense);
+  std::int64_t memory[1];
+  auto too_small = LoDTensor<std::int64_t>::wrap(memory, LoD(), {});
+  LoDTensor<float> another({1});
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_pad_into(executor, x, another, too_small); },
+                                   "the wrapped memory holds 1 values, expected 2", another);
 }
 
 TEST_CASE("infer_sequence_pad: allows what the operations give, and refuses what they do") {

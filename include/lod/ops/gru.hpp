@@ -241,6 +241,10 @@ void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
   const operation::SameLevels as_x{view.lod_view()};
   const operation::LevelsAbove above{view.lod_view(), trace.level};
   operation::check_output(dx, as_x, view.row_shape());
+  operation::check_weights_grad(dweights.input, weights.input);
+  operation::check_weights_grad(dweights.recurrent, weights.recurrent);
+  operation::check_weights_grad(dweights.bias, weights.bias);
+  operation::check_weights_grad(dweights.recurrent_bias, weights.recurrent_bias);
   operation::check_output(dinitial_hidden, above, {size});
 
   const operation::StepOrder<E> order(executor, trace.table, trace.reverse);

@@ -256,6 +256,9 @@ void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
   const operation::SameLevels as_x{view.lod_view()};
   const operation::LevelsAbove above{view.lod_view(), trace.level};
   operation::check_output(dx, as_x, view.row_shape());
+  operation::check_weights_grad(dweights.input, weights.input);
+  operation::check_weights_grad(dweights.recurrent, weights.recurrent);
+  operation::check_weights_grad(dweights.bias, weights.bias);
   operation::check_output(dinitial_hidden, above, {size});
   operation::check_output(dinitial_cell, above, {size});
 

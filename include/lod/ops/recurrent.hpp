@@ -245,6 +245,11 @@ void check_bias(const LoDTensor<T, Device>& found, std::int64_t size, const char
     throw ShapeMismatch(detail::text({what, ": ", which, " of ", numbers, " numbers, expected ", size, " or none"}));
   }
 }
+/// Throws ShapeMismatch where a gradient by weights stands on memory of the user's that is too small for it.
+template <class Tensor>
+void check_weights_grad(const Tensor& dweights, const Tensor& weights) {
+  check_output(dweights, SameLevels{weights.lod_view()}, weights.row_shape());
+}
 /// Throws ShapeMismatch unless there is a row of `size` numbers for each sequence, or no row, which stands for zeros.
 template <class View>
 void check_states(const View& found, std::int64_t sequences, std::int64_t size, const char* what) {

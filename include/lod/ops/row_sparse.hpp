@@ -191,10 +191,11 @@ void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, ty
   operation::check_same_rows(x.rows(), x.row_shape(), g, "scatter_grad: the dense tensor");
   const std::array sources{&g};
   const operation::RowGroups<E, T> groups(executor, sources);
-  const auto d =
-      operation::prepare<value_type_t<DY>>(executor, ddense, operation::SameLevels{view.lod_view()}, view.row_shape());
-  if (d.data() != view.data()) operation::copy_rows(executor, view, d.data());
+  const operation::SameLevels as_dy{view.lod_view()};
+  operation::check_output(ddense, as_dy, view.row_shape());
   operation::resize_like(executor, g, dg);
+  const auto d = operation::prepare<value_type_t<DY>>(executor, ddense, as_dy, view.row_shape());
+  if (d.data() != view.data()) operation::copy_rows(executor, view, d.data());
   operation::with_scattered(op, [&](const auto& f) {
     kernel::ScatterRowsGrad<E>::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(),
                                     groups.ids(), x.data(), d.data(), dg.value().data());
