@@ -37,6 +37,12 @@ class SequenceIterator {
   using reference = value_type;
   using difference_type = std::ptrdiff_t;
   /// @}
+  /// What `->` goes through: an element, which no memory holds.
+  struct Pointer {
+    value_type element;                                                 ///< the element
+    const value_type* operator->() const noexcept { return &element; }  ///< its members
+  };
+  using pointer = Pointer;  ///< as of any iterator
 
   SequenceIterator() = default;
   /// Stands on `sequences.element(position)`.
@@ -50,6 +56,7 @@ class SequenceIterator {
   /// @{
   /// As of any random access iterator.
   reference operator*() const { return sequences_.element(position_); }
+  Pointer operator->() const { return {**this}; }
   reference operator[](difference_type distance) const { return sequences_.element(position_ + distance); }
 
   SequenceIterator& operator+=(difference_type distance) noexcept {

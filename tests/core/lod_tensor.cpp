@@ -166,9 +166,10 @@ TEST_CASE("LoDTensor: the algorithms of the standard library work on sequences")
   for (std::size_t i = 0; i < 15; ++i) x.values()[i] = static_cast<int>(i);
   const auto longest = std::ranges::max_element(x, {}, [](const auto& article) { return article.rows(); });
   CHECK(longest - x.begin() == 0);
+  CHECK(longest->rows() == 9);
   CHECK(std::ranges::count_if(x[0], [](const auto& sentence) { return sentence.rows() > 2; }) == 2);
   const auto from = std::ranges::lower_bound(x, 9, {}, [](const auto& article) { return article.first_row(); });
-  CHECK((*from).first_row() == 9);
+  CHECK(from->first_row() == 9);
   CHECK((x.end() - 1)[0].rows() == 5);
   CHECK(x.begin()[2].data() == x[2].data());
   const LoDTensor<int>::const_iterator last = x.end() - 1;
