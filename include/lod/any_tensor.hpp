@@ -10,6 +10,7 @@
 #include <lod/desc.hpp>
 #include <lod/device.hpp>
 #include <lod/error.hpp>
+#include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/selected_rows.hpp>
@@ -151,18 +152,20 @@ class AnyLoDTensor {
   }
   /// @{
   /// The index and the shape: as those of a LoDTensor.
-  const LoD& lod() const noexcept { return lod_; }
+  const LoD& lod() const noexcept LOD_LIFETIMEBOUND { return lod_; }
   int levels() const noexcept { return lod_.levels(); }
   std::int64_t rows() const noexcept { return rows_; }
   Shape shape() const { return Shape(rows_, row_shape()); }
-  const Shape& row_shape() const noexcept { return row_shape_ ? row_shape_->shape : scalar_row; }
+  const Shape& row_shape() const noexcept LOD_LIFETIMEBOUND { return row_shape_ ? row_shape_->shape : scalar_row; }
   std::int64_t row_size() const noexcept { return row_size_; }
   /// @}
 
   /// All values, row-major, as the memory has them.
-  std::span<const std::byte> bytes() const noexcept { return {bytes_.data(), static_cast<std::size_t>(bytes_.size())}; }
+  std::span<const std::byte> bytes() const noexcept LOD_LIFETIMEBOUND {
+    return {bytes_.data(), static_cast<std::size_t>(bytes_.size())};
+  }
   /// The same, to be written to. Throws std::logic_error where the memory is read-only.
-  std::span<std::byte> mutable_bytes() {
+  std::span<std::byte> mutable_bytes() LOD_LIFETIMEBOUND {
     if (read_only_) throw std::logic_error("AnyLoDTensor: the values are read-only; copy<T>() gives some to write to");
     return {bytes_.data(), static_cast<std::size_t>(bytes_.size())};
   }
@@ -172,7 +175,7 @@ class AnyLoDTensor {
   /// The values and levels, borrowed: valid for as long as a sharer of the memory and this object are. Throws
   /// ShapeMismatch unless the elements are of type T.
   template <class T>
-  LoDTensorView<const T, Cpu> view() const {
+  LoDTensorView<const T, Cpu> view() const LOD_LIFETIMEBOUND {
     detail::check_element_type<T>(data_type_, "AnyLoDTensor");
     return unchecked_view<T>();
   }
@@ -310,11 +313,11 @@ class AnySelectedRows {
   }
 
   /// The ids, one for each row of the value.
-  const std::vector<std::int64_t>& rows() const noexcept { return rows_; }
+  const std::vector<std::int64_t>& rows() const noexcept LOD_LIFETIMEBOUND { return rows_; }
   /// The number of rows of the dense tensor that this stands for.
   std::int64_t height() const noexcept { return height_; }
   /// The rows' values: a tensor with no level.
-  const AnyLoDTensor& value() const noexcept { return value_; }
+  const AnyLoDTensor& value() const noexcept LOD_LIFETIMEBOUND { return value_; }
   /// {height, row shape...}: the shape of the dense tensor. Throws ShapeMismatch where that has more elements than 64
   /// bits count.
   Shape dense_shape() const { return Shape(height_, value_.row_shape()); }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 
 #include <algorithm>
@@ -60,7 +61,7 @@ class RankTable {
   }
 
   /// Longest first.
-  std::span<const Item> items() const noexcept { return {items_.data(), items_.size()}; }
+  std::span<const Item> items() const noexcept LOD_LIFETIMEBOUND { return {items_.data(), items_.size()}; }
   /// The number of sequences.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(items_.size()); }
   /// The sequence of this rank, which there is.
@@ -74,7 +75,7 @@ class RankTable {
     return t < steps() ? active_[static_cast<std::size_t>(t)] : 0;
   }
   /// The LoD that it ranks.
-  const LoD& lod() const noexcept { return lod_; }
+  const LoD& lod() const noexcept LOD_LIFETIMEBOUND { return lod_; }
   /// The level that it ranks, counted from 0.
   int level() const noexcept { return level_; }
 

@@ -6,6 +6,7 @@
 
 #include <lod/device.hpp>
 #include <lod/error.hpp>
+#include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
@@ -119,11 +120,11 @@ class SparseTable<T, Cpu, Initialize> {
   /// How many elements a row has.
   std::int64_t row_size() const noexcept { return rows_.row_size(); }
   /// The ids in the order in which they appeared: ids()[i] has row i of `value()`.
-  const std::vector<std::int64_t>& ids() const noexcept { return ids_; }
+  const std::vector<std::int64_t>& ids() const noexcept LOD_LIFETIMEBOUND { return ids_; }
   /// The rows that are there, {size(), row shape...}: a view, valid until `reserve`, and until the table ends or is
   /// assigned to.
-  LoDTensorView<T, Cpu> value() noexcept { return rows_.view().slice(0, size()); }
-  LoDTensorView<const T, Cpu> value() const noexcept { return rows_.view().slice(0, size()); }
+  LoDTensorView<T, Cpu> value() noexcept LOD_LIFETIMEBOUND { return rows_.view().slice(0, size()); }
+  LoDTensorView<const T, Cpu> value() const noexcept LOD_LIFETIMEBOUND { return rows_.view().slice(0, size()); }
 
   /// The row of an id, or -1.
   std::int64_t find(std::int64_t id) const noexcept { return index_.find(id); }

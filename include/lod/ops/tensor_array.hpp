@@ -9,6 +9,7 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/merge_rows.hpp>
@@ -59,8 +60,8 @@ class TensorArray {
   /// The number of elements.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(elements_.size()); }
   /// Element t. Throws OutOfRange.
-  Tensor& operator[](std::int64_t t) { return elements_[checked(t)]; }
-  const Tensor& operator[](std::int64_t t) const { return elements_[checked(t)]; }
+  Tensor& operator[](std::int64_t t) LOD_LIFETIMEBOUND { return elements_[checked(t)]; }
+  const Tensor& operator[](std::int64_t t) const LOD_LIFETIMEBOUND { return elements_[checked(t)]; }
   /// @{
   /// Walks the elements.
   auto begin() noexcept { return elements_.begin(); }
@@ -86,7 +87,7 @@ class TensorArray {
   /// A tensor with no sequences (no rows) that has the row shape and the levels of the elements. It says what they
   /// would be like where there are none: the steps of a batch whose sequences are all empty.
   Tensor& like() noexcept { return like_; }
-  const Tensor& like() const noexcept { return like_; }
+  const Tensor& like() const noexcept LOD_LIFETIMEBOUND { return like_; }
 
  private:
   std::size_t checked(std::int64_t t) const {

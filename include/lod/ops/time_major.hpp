@@ -8,6 +8,7 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/new_offsets.hpp>
@@ -60,11 +61,11 @@ class TimeMajor {
   /// The number of steps.
   std::int64_t steps() const noexcept { return values_.levels() > 0 ? values_.size() : 0; }
   /// What step t has, as a view. Throws OutOfRange.
-  LoDTensorView<T, Device> step(std::int64_t t) { return values_[t]; }
-  LoDTensorView<const T, Device> step(std::int64_t t) const { return values_[t]; }
+  LoDTensorView<T, Device> step(std::int64_t t) LOD_LIFETIMEBOUND { return values_[t]; }
+  LoDTensorView<const T, Device> step(std::int64_t t) const LOD_LIFETIMEBOUND { return values_[t]; }
   /// The rows of all steps; level 0 are the steps.
-  LoDTensor<T, Device>& values() noexcept { return values_; }
-  const LoDTensor<T, Device>& values() const noexcept { return values_; }
+  LoDTensor<T, Device>& values() noexcept LOD_LIFETIMEBOUND { return values_; }
+  const LoDTensor<T, Device>& values() const noexcept LOD_LIFETIMEBOUND { return values_; }
 
  private:
   LoDTensor<T, Device> values_;
