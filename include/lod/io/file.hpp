@@ -109,7 +109,8 @@ class File {
   /// @}
 
   /// @{
-  /// Row-sparse values: the value stands on the file, the ids are copied.
+  /// Row-sparse values, to be read: the value stands on the file, the ids are copied. Operations take SelectedRows of
+  /// T, not of const T: `load` gives them.
   template <class T>
   SelectedRows<const T> selected_rows(std::string_view name) const {
     const auto found = typed<T>(name, VarType::SELECTED_ROWS);
