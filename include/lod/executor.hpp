@@ -217,9 +217,8 @@ concept Executor = requires(const E& executor) {
 /// with one. OMP_NUM_THREADS does not count; what may leave an operation with fewer is little work, OMP_THREAD_LIMIT,
 /// or that it is called in a parallel region. Results do not depend on the number of threads, to the last bit.
 ///
-/// Copies share one workspace, whose memory is kept until the last of them is gone; the resource must outlive it. An
-/// executor that was moved from may only be assigned to or destroyed. An executor may be used by several threads at a
-/// time.
+/// Copies share one workspace, whose memory is kept until the last of them is gone; the resource must outlive it. Moves
+/// are copies. An executor may be used by several threads at a time.
 class CpuExecutor {
  public:
   /// The memory that its tensors are in.

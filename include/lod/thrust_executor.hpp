@@ -14,8 +14,8 @@
 namespace lod {
 
 /// Works on the CPU as a Thrust execution policy says: `thrust::cpp::par`, `thrust::omp::par`, `thrust::tbb::par`.
-/// Results depend neither on the policy nor on its threads. Copies share one workspace. An executor may be used by
-/// several threads at a time.
+/// Results depend neither on the policy nor on its threads. Copies share one workspace; moves are copies. An executor
+/// may be used by several threads at a time.
 template <class Policy>
 class ThrustExecutor {
  public:
@@ -26,6 +26,11 @@ class ThrustExecutor {
   explicit ThrustExecutor(const Policy& policy = Policy(),
                           std::pmr::memory_resource* resource = Cpu::default_resource())
       : policy_(policy), resource_(resource), shared_(detail::SharedWorkspace::make(resource)) {}
+
+  // No moves: what is left of an executor works, too.
+  ThrustExecutor(const ThrustExecutor&) = default;
+  ThrustExecutor& operator=(const ThrustExecutor&) = default;
+  ~ThrustExecutor() = default;
 
   /// The policy.
   const Policy& policy() const noexcept { return policy_; }

@@ -64,6 +64,14 @@ TEST_CASE("what is copied to the GPU may change as soon as the call has returned
   CHECK(same(lod::to<Cpu>(executor, there), before));
 }
 
+TEST_CASE("CudaExecutor: one that was moved from works on") {
+  CudaExecutor executor;
+  const CudaExecutor moved = std::move(executor);
+  CHECK(executor.stream() == moved.stream());
+  const auto x = batch(1);
+  CHECK(same(lod::to<Cpu>(executor, lod::to<Cuda>(moved, x)), x));
+}
+
 TEST_CASE("large tensors go in parts, and so they come back") {
   const CudaExecutor executor;
   Engine engine(2);

@@ -13,6 +13,7 @@
 #  include <thrust/system/cpp/execution_policy.h>
 
 #  include <cstdint>
+#  include <utility>
 #  ifdef _OPENMP
 #    include <thrust/system/omp/execution_policy.h>
 #  endif
@@ -69,6 +70,14 @@ TEST_CASE("ThrustExecutor: results and scratch memory come from its resource; co
       check_no_allocation(resource, [&] { lod::sequence_pool_into(copy, x, PoolType::SUM, y); });
     }
     CHECK(resource.live == 0);
+  });
+}
+
+TEST_CASE("ThrustExecutor: one that was moved from works on") {
+  for_each_policy([](const auto& policy) {
+    lod::ThrustExecutor executor(policy);
+    const lod::ThrustExecutor moved = std::move(executor);
+    CHECK(&executor.workspace() == &moved.workspace());
   });
 }
 

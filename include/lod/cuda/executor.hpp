@@ -179,9 +179,9 @@ struct CudaShared final : Shared {
 
 /// Enqueues operations in a stream of a GPU, and returns without waiting for them: they have happened after
 /// `synchronize()`. Tensors that an executor makes keep its stream alive. What one executor computes is read by another
-/// one after `wait_for`. Copies share one stream and its scratch memory. An executor may be used by several threads at
-/// a time; what they enqueue happens in the order of their calls. On a GPU, scratch memory stands for the stream that
-/// it was lent for: graphs that were captured with an executor run in its stream.
+/// one after `wait_for`. Copies share one stream and its scratch memory; moves are copies. An executor may be used by
+/// several threads at a time; what they enqueue happens in the order of their calls. On a GPU, scratch memory stands
+/// for the stream that it was lent for: graphs that were captured with an executor run in its stream.
 class CudaExecutor {
  public:
   /// The memory that its tensors are in.
@@ -196,6 +196,11 @@ class CudaExecutor {
   /// that of all others: throws std::invalid_argument for it.
   explicit CudaExecutor(cudaStream_t stream, CudaMemoryResource* memory = nullptr)
       : CudaExecutor(current_device(), given(stream), memory) {}
+
+  // No moves: what is left of an executor works, too.
+  CudaExecutor(const CudaExecutor&) noexcept = default;
+  CudaExecutor& operator=(const CudaExecutor&) noexcept = default;
+  ~CudaExecutor() = default;
 
   /// The number of the GPU.
   int ordinal() const noexcept { return shared_->stream->device(); }
