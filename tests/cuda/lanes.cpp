@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The threads that share a column on a GPU, as threads of the CPU: together they are what one thread is alone.
+/// Lanes that are threads of a warp on a GPU, as threads of the CPU: together they are what one thread is alone.
 #include "support/random_batch.hpp"
 #include <lod/kernels/cuda/thread_lanes.hpp>
+#include <lod/kernels/thrust/edit_distance.hpp>
 #include <lod/kernels/thrust/lanes.hpp>
 
 #include <doctest/doctest.h>
 
-#include <array>
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
@@ -19,29 +19,44 @@ namespace bulk = lod::kernel::bulk;
 
 namespace {
 
-constexpr int threads = bulk::threads_of_column;
-
 /// Where the threads meet to exchange words.
+template <int threads>
 struct Meeting {
   std::barrier<> barrier{threads};
-  std::array<std::uint32_t, threads> words{};
+  std::vector<std::uint32_t> words = std::vector<std::uint32_t>(std::size_t{threads});
 };
+template <int threads>
 struct MeetingExchange {
-  Meeting* meeting;
+  Meeting<threads>* meeting;
   int thread;
   std::uint32_t of(std::uint32_t word, int other) const {
     meeting->words[static_cast<std::size_t>(thread)] = word;
-    meeting->barrier.arrive_and_wait();
+    meet();
     const std::uint32_t brought = meeting->words[static_cast<std::size_t>(other)];
-    meeting->barrier.arrive_and_wait();
+    meet();
     return brought;
   }
   std::uint32_t down(std::uint32_t word, int distance) const {
     return of(word, thread + distance < threads ? thread + distance : thread);
   }
+  std::uint32_t up(std::uint32_t word) const { return of(word, thread > 0 ? thread - 1 : thread); }
   std::uint32_t first(std::uint32_t word) const { return of(word, 0); }
+  void meet() const { meeting->barrier.arrive_and_wait(); }
 };
-using Lanes = bulk::ThreadLanes<MeetingExchange>;
+
+/// Calls f(lanes, thread) for each of the threads, side by side.
+template <int threads, class F>
+void for_each_thread(const F& f) {
+  Meeting<threads> meeting;
+  std::vector<std::thread> all;
+  for (int thread = 0; thread < threads; ++thread) {
+    all.emplace_back([&, thread] {
+      f(bulk::ThreadLanes<MeetingExchange<threads>, threads>(thread, {&meeting, thread}),
+        static_cast<std::size_t>(thread));
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+}
 
 /// Of more than a word, and such that the order of what is joined shows.
 struct Sum {
@@ -56,7 +71,7 @@ struct JoinSums {
 template <int most, class AnyLanes>
 Sum sum_of(const AnyLanes& lanes, const std::vector<float>& x) {
   const auto rows = static_cast<std::int64_t>(x.size());
-  typename AnyLanes::template Kept<float, most == 0 ? bulk::lanes_at_a_time : most> kept{};
+  typename AnyLanes::template Kept<float, most == 0 ? AnyLanes::count : most> kept{};
   const auto read = [&](std::int64_t row) { return x[static_cast<std::size_t>(row)]; };
   if constexpr (most > 0) {
     lanes.template for_each_row<most>(rows, [&](std::int64_t row, int k) { kept.of(k) = read(row); });
@@ -68,30 +83,55 @@ Sum sum_of(const AnyLanes& lanes, const std::vector<float>& x) {
   return lanes.shared(lanes.template fold_rows<most>(rows, Sum{}, add, JoinSums()));
 }
 
-template <int most>
+template <int most, int threads, class OneThread>
 void check(const std::vector<float>& x) {
-  const Sum expected = sum_of<most>(bulk::OneThread(), x);
-  Meeting meeting;
-  std::array<Sum, threads> found{};
-  std::array<std::vector<std::int64_t>, threads> rows;
-  std::vector<std::thread> all;
-  for (int thread = 0; thread < threads; ++thread) {
-    all.emplace_back([&, thread] {
-      const Lanes lanes(thread, MeetingExchange{&meeting, thread});
-      found[static_cast<std::size_t>(thread)] = sum_of<most>(lanes, x);
-      lanes.for_each_row<most>(static_cast<std::int64_t>(x.size()),
-                               [&](std::int64_t row, int) { rows[static_cast<std::size_t>(thread)].push_back(row); });
-    });
-  }
-  for (std::thread& thread : all) thread.join();
+  const Sum expected = sum_of<most>(OneThread(), x);
+  std::vector<Sum> found(std::size_t{threads});
+  std::vector<std::vector<std::int64_t>> rows(std::size_t{threads});
+  for_each_thread<threads>([&](const auto& lanes, std::size_t thread) {
+    found[thread] = sum_of<most>(lanes, x);
+    lanes.template for_each_row<most>(static_cast<std::int64_t>(x.size()),
+                                      [&](std::int64_t row, int) { rows[thread].push_back(row); });
+  });
   std::size_t visited = 0;
-  for (int thread = 0; thread < threads; ++thread) {
-    const Sum& sum = found[static_cast<std::size_t>(thread)];
-    CHECK(sum.sum == expected.sum);
-    CHECK(sum.weighed == expected.weighed);
-    visited += rows[static_cast<std::size_t>(thread)].size();
+  for (std::size_t thread = 0; thread < found.size(); ++thread) {
+    CHECK(found[thread].sum == expected.sum);
+    CHECK(found[thread].weighed == expected.weighed);
+    visited += rows[thread].size();
   }
   CHECK(visited == x.size());
+}
+
+/// What a lane has of the words that came by.
+struct Runner {
+  int lane;
+  std::int64_t last;
+  std::uint32_t sum;
+};
+/// What the last of the lanes that are used passes on, where each of them changes a word by all it has seen. The words
+/// that it passes on first are where the first lane reads in a second relay.
+template <class AnyLanes>
+void relay(const AnyLanes& lanes, int used, std::vector<std::uint32_t>& words) {
+  for (int round = 0; round < 2; ++round) {
+    const auto start = [&](int lane) { return Runner{lane, -1, static_cast<std::uint32_t>(5 * lane + round)}; };
+    const auto pass = [&](Runner& runner, int lane, std::int64_t k, std::uint32_t word) {
+      std::uint32_t& stored = words[static_cast<std::size_t>(k)];
+      if (lane == 0) word = word + stored;
+      // Lanes get all words, in order.
+      runner.sum = 31 * runner.sum + (lane == runner.lane && k == runner.last + 1 ? word : 0);
+      runner.last = k;
+      if (lane + 1 == used) stored = runner.sum;
+      return runner.sum;
+    };
+    lanes.relay(used, static_cast<std::int64_t>(words.size()), start, pass);
+  }
+}
+template <int threads, class OneThread>
+void check_relay(int used, std::size_t words) {
+  std::vector<std::uint32_t> expected(words, 17), found(words, 17);
+  relay(OneThread(), used, expected);
+  for_each_thread<threads>([&](const auto& lanes, std::size_t) { relay(lanes, used, found); });
+  CHECK(found == expected);
 }
 
 }  // namespace
@@ -102,7 +142,57 @@ TEST_CASE("threads that share a column have what one thread has for it") {
     CAPTURE(rows);
     std::vector<float> x(rows);
     for (float& number : x) number = static_cast<float>(random_number(engine, -1000, 1000)) / 7;
-    check<0>(x);
-    if (rows <= 64) check<64>(x);
+    check<0, bulk::threads_of_column, bulk::OneThread>(x);
+    check<0, 32, bulk::OneWarp>(x);
+    if (rows <= 64) check<64, bulk::threads_of_column, bulk::OneThread>(x);
+  }
+}
+
+TEST_CASE("threads pass on words as one thread does for all of them") {
+  for (const std::size_t words : {0U, 1U, 2U, 3U, 5U, 40U}) {
+    CAPTURE(words);
+    for (const int used : {1, 2, 4}) check_relay<4, bulk::LanesInTurn<4>>(used, words);
+    for (const int used : {1, 7, 32}) check_relay<32, bulk::OneWarp>(used, words);
+  }
+}
+
+TEST_CASE("threads that share a pair of sequences find the edits that one thread finds") {
+  Engine engine(72);
+  for (const std::int64_t longest : {3, 33, 200, 1100}) {
+    CAPTURE(longest);
+    // The longer one is a's or b's; some begin and end alike.
+    std::vector<std::int64_t> a_offsets{0}, b_offsets{0};
+    std::vector<std::int16_t> a, b;
+    for (const std::int64_t length : {longest, std::int64_t{0}, std::int64_t{20}, std::int64_t{1}, longest - 1}) {
+      for (std::int64_t k = 0; k < length; ++k) a.push_back(static_cast<std::int16_t>(random_number(engine, 0, 3)));
+      a_offsets.push_back(static_cast<std::int64_t>(a.size()));
+      const std::int64_t other = length == 20 ? longest : random_number(engine, 0, 30);
+      for (std::int64_t k = 0; k < other; ++k) {
+        const bool alike = (k < 5 || k + 2 > other) && k < length;
+        b.push_back(alike ? a[a.size() - static_cast<std::size_t>(length - k)]
+                          : static_cast<std::int16_t>(random_number(engine, 0, 3)));
+      }
+      b_offsets.push_back(static_cast<std::int64_t>(b.size()));
+    }
+    const auto size = static_cast<std::int64_t>(a_offsets.size()) - 1;
+    const lod::kernel::Segments a_sequences(a_offsets.data(), size, longest),
+        b_sequences(b_offsets.data(), size, longest);
+    std::vector<std::uint8_t> changes(b.size());
+    const auto distances = [&](std::vector<std::int64_t>& found) {
+      const auto finish = [&found](std::int64_t i, std::int64_t edits) { found[static_cast<std::size_t>(i)] = edits; };
+      return bulk::DistanceOfPair<std::int16_t, decltype(finish)>{a.data(),    a_sequences,    b.data(),
+                                                                  b_sequences, changes.data(), finish};
+    };
+    std::vector<std::int64_t> expected(static_cast<std::size_t>(size), -1), few = expected, many = expected;
+    const auto by_one = distances(expected), by_few = distances(few), by_many = distances(many);
+    for (std::int64_t i = 0; i < size; ++i) by_one(i, bulk::LaneAlone());
+    for_each_thread<4>([&](const auto& lanes, std::size_t) {
+      for (std::int64_t i = 0; i < size; ++i) by_few(i, lanes);
+    });
+    for_each_thread<32>([&](const auto& lanes, std::size_t) {
+      for (std::int64_t i = 0; i < size; ++i) by_many(i, lanes);
+    });
+    CHECK(few == expected);
+    CHECK(many == expected);
   }
 }

@@ -218,6 +218,11 @@ TEST_CASE("on a GPU: restructuring") {
     lod::edit_distance_into(call.executor(), call.on(ids), call.on(others), {.normalized = true},
                             call.template out<float>());
   });
+  const auto novels = random_ids(engine, LoD::from_lengths({{1500, 3, 0, 40, 1100}}), 20);
+  const auto copies = random_ids(engine, LoD::from_lengths({{1100, 0, 2, 1600, 1200}}), 20);
+  check_on_gpu("edit_distance of long sequences", [&](auto& call) {
+    lod::edit_distance_into(call.executor(), call.on(novels), call.on(copies), call.template out<float>());
+  });
   check_on_gpu("lod_reset, lod_append and their gradients", [&](auto& call) {
     auto& y = call.template out<float>();
     lod::lod_reset_into(call.executor(), call.on(x), LoD::from_lengths({{80, 1}}), y);

@@ -92,9 +92,11 @@ TEST_CASE("edit_distance: agrees with the whole table for slices of every type, 
       const auto a = small_integers<T>(engine, LoD::from_lengths(lengths), {});
       const auto b = small_integers<T>(engine, LoD::from_lengths(others), {1});
       const std::int64_t begin = random_number(engine, 0, a.size() > 0);
-      for (int level = 0; level < a.levels(); ++level) {
-        check_distance(lod::CpuExecutor(2), a.slice(begin, a.size()), b.slice(begin, b.size()), level);
-      }
+      for_each_executor([&](const auto& executor) {
+        for (int level = 0; level < a.levels(); ++level) {
+          check_distance(executor, a.slice(begin, a.size()), b.slice(begin, b.size()), level);
+        }
+      });
     });
   });
 }
@@ -102,7 +104,32 @@ TEST_CASE("edit_distance: agrees with the whole table for slices of every type, 
 TEST_CASE("edit_distance: batches without sequences, of empty ones only") {
   for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}}) {
     const LoDTensor<int> x(LoD::from_lengths(lengths), {});
-    check_distance(lod::CpuExecutor(2), x, x, 0);
+    for_each_executor([&](const auto& executor) { check_distance(executor, x, x, 0); });
+  }
+}
+
+TEST_CASE("edit_distance: long sequences among short ones, alike and not") {
+  // Over Thrust a lane has 32 columns, and there are 16 lanes where all are short, else 32.
+  for (const std::int64_t most : {33, 128, 130, 1100}) {
+    CAPTURE(most);
+    Engine engine(static_cast<Engine::result_type>(most));
+    std::vector<std::int64_t> lengths, others;
+    for (const std::int64_t length : {most, most - 1, most / 2, most, std::int64_t{31}, std::int64_t{32}, most}) {
+      lengths.push_back(length);
+      others.push_back(length > 32 ? random_number(engine, 0, 1) * length + random_number(engine, -1, 0) : length + 1);
+      if (others.back() < 0) others.back() = 0;
+    }
+    auto a = small_integers<int>(engine, LoD::from_lengths({lengths}), {});
+    auto b = small_integers<int>(engine, LoD::from_lengths({others}), {});
+    // All but a few are the same in the last pair, and what stands before them in the first.
+    std::copy_n(a.data(), std::min(lengths[0], others[0]) / 2, b.data());
+    const std::int64_t same = std::min(lengths.back(), others.back());
+    std::copy_n(a.data() + a.rows() - same, same, b.data() + b.rows() - same);
+    if (same > 2) b.data()[b.rows() - same / 2] ^= 1;
+    for_each_executor([&](const auto& executor) {
+      check_distance(executor, a, b, 0);
+      check_distance(executor, b, a, 0);
+    });
   }
 }
 

@@ -67,6 +67,10 @@ class System<CudaExecutor> {
   void for_each_by_lanes(std::int64_t count, std::int64_t row_size, const Body& body) const {
     for_each_element(count, row_size, OfLanes<Body>{body});
   }
+  template <class Body>
+  void for_each_by_warps(std::int64_t count, const Body& body) const {
+    for_each(count, OfWarp<Body>{body});
+  }
   template <class Key, class Value>
   void sort_by_key(Key* keys, std::int64_t count, Value* values, int bits = 64) const {
     const auto sort = [](const OnCpu& cpu, Key* by, std::int64_t size, Value* with, int looked_at) {

@@ -33,6 +33,7 @@ namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
 inline constexpr int threads_per_block = 256;
+inline constexpr int warp_threads = 32;
 
 template <class Body>
 __global__ void __launch_bounds__(threads_per_block) call_body(std::int64_t count, Body body) {
@@ -56,7 +57,6 @@ inline constexpr std::int64_t tile_elements = 8 * threads_per_block;
 template <class Body>
 __global__ void __launch_bounds__(threads_per_block)
     call_sequence_body(Segments sequences, std::uint32_t row_size, std::int64_t tile_rows, Body body) {
-  constexpr int warp_threads = 32;
   __shared__ std::int64_t ends[2];
   const int thread = static_cast<int>(threadIdx.x), warp = thread / warp_threads, lane = thread % warp_threads;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * tile_rows;
@@ -82,24 +82,40 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
-/// Words of the threads of a warp that share a column.
+/// Words of neighbouring threads of a warp.
+template <int threads>
 struct WarpExchange {
   std::uint32_t together;  ///< which threads these are
   __device__ std::uint32_t down(std::uint32_t word, int distance) const {
-    return __shfl_down_sync(together, word, static_cast<unsigned>(distance), threads_of_column);
+    return __shfl_down_sync(together, word, static_cast<unsigned>(distance), threads);
   }
-  __device__ std::uint32_t first(std::uint32_t word) const { return __shfl_sync(together, word, 0, threads_of_column); }
+  __device__ std::uint32_t up(std::uint32_t word) const { return __shfl_up_sync(together, word, 1, threads); }
+  __device__ std::uint32_t first(std::uint32_t word) const { return __shfl_sync(together, word, 0, threads); }
+  __device__ void meet() const { __syncwarp(together); }
 };
 
 template <class Body>
 __global__ void __launch_bounds__(threads_per_block) call_lanes_body(ElementBlock columns, Body body) {
   constexpr std::uint32_t at_a_time = threads_per_block / threads_of_column;
   const int thread = static_cast<int>(threadIdx.x) % threads_of_column;
-  const std::uint32_t together = ((1u << threads_of_column) - 1) << (threadIdx.x % 32 - static_cast<unsigned>(thread));
-  const ThreadLanes<WarpExchange> lanes(thread, WarpExchange{together});
+  const std::uint32_t together = ((1u << threads_of_column) - 1)
+                                 << (threadIdx.x % warp_threads - static_cast<unsigned>(thread));
+  const ThreadLanes<WarpExchange<threads_of_column>> lanes(thread, {together});
   const std::uint32_t step = gridDim.x * at_a_time;
   for (std::uint32_t at = blockIdx.x * at_a_time + threadIdx.x / threads_of_column; at < columns.count; at += step) {
     columns.call(at, body, lanes);
+  }
+}
+
+template <class Body>
+__global__ void __launch_bounds__(threads_per_block) call_warp_body(std::int64_t count, Body body) {
+  constexpr int at_a_time = threads_per_block / warp_threads;
+  const int thread = static_cast<int>(threadIdx.x);
+  const ThreadLanes<WarpExchange<warp_threads>, warp_threads> lanes(thread % warp_threads, {0xffffffffu});
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * at_a_time;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * at_a_time + thread / warp_threads; i < count;
+       i += step) {
+    body(i, lanes);
   }
 }
 
@@ -173,6 +189,12 @@ class System<CudaExecutor> {
       call_lanes_body<<<grid, threads_per_block, 0, executor_.stream()>>>(columns, body);
       check_launch();
     });
+  }
+  template <class Body>
+  void for_each_by_warps(std::int64_t count, const Body& body) const {
+    const unsigned grid = blocks(count, threads_per_block / warp_threads);
+    call_warp_body<<<grid, threads_per_block, 0, executor_.stream()>>>(count, body);
+    check_launch();
   }
   // Where a library has them, they are not compiled in each file again: see kernels/instantiate.
   template <class Key, class Value>

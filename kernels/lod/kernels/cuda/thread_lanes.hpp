@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The lanes of a column as neighbouring threads of a warp.
+/// Lanes as neighbouring threads of a warp.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -18,18 +18,19 @@ namespace kernel::bulk {
 /// column side by side.
 inline constexpr int threads_of_column = 4;
 
-/// One of the threads, which is the lanes `thread`, `thread` + threads_of_column, and so on. An Exchange brings words
-/// of the other threads, all of which ask for one at the same time: down(word, distance) is that of the thread so far
-/// behind, first(word) that of the first.
-template <class Exchange>
+/// One of `threads` threads, which is the lanes `thread`, `thread` + threads, and so on. An Exchange brings words of
+/// the other threads, all of which ask for one at the same time: down(word, distance) is that of the thread so far
+/// behind, up(word) that of the thread before, first(word) that of the first. meet() lets each read what the others
+/// wrote.
+template <class Exchange, int threads = threads_of_column>
 class ThreadLanes {
  public:
-  static constexpr int count = lanes_at_a_time;
+  static constexpr int count = threads > lanes_at_a_time ? threads : lanes_at_a_time;
 
   template <class A, std::size_t rows>
   struct Kept {
-    static_assert(rows % threads_of_column == 0);
-    A number[rows / threads_of_column];
+    static_assert(rows % threads == 0);
+    A number[rows / threads];
     LOD_HOST_DEVICE A& of(int k) noexcept { return number[k]; }
     LOD_HOST_DEVICE const A& of(int k) const noexcept { return number[k]; }
   };
@@ -40,17 +41,17 @@ class ThreadLanes {
   LOD_HOST_DEVICE void for_each_row(std::int64_t rows, const F& f) const {
     if constexpr (most > 0) {
       // By a number of steps that the compiler knows, so that what is kept stays in registers.
-      for (int k = 0; k < most / threads_of_column; ++k) {
-        const std::int64_t row = thread_ + k * threads_of_column;
+      for (int k = 0; k < most / threads; ++k) {
+        const std::int64_t row = thread_ + k * threads;
         if (row < rows) f(row, k);
       }
     } else {
-      for (std::int64_t row = thread_; row < rows; row += threads_of_column) f(row, 0);
+      for (std::int64_t row = thread_; row < rows; row += threads) f(row, 0);
     }
   }
   template <int most, class A, class Add, class Join>
   LOD_HOST_DEVICE A fold_rows(std::int64_t rows, const A& start, const Add& add, const Join& join) const {
-    A numbers[own_lanes];
+    A numbers[static_cast<std::size_t>(own_lanes)];
     for (A& number : numbers) number = start;
     if constexpr (most > 0) {
       for_each_row<most>(rows, [&](std::int64_t row, int k) { add(numbers[k % own_lanes], row, k); });
@@ -58,10 +59,10 @@ class ThreadLanes {
       std::int64_t first = thread_;
       // Rows of all lanes, that need not be counted one by one: they are read side by side.
       for (; first - thread_ + count <= rows; first += count) {
-        for (int lane = 0; lane < own_lanes; ++lane) add(numbers[lane], first + lane * threads_of_column, 0);
+        for (int lane = 0; lane < own_lanes; ++lane) add(numbers[lane], first + lane * threads, 0);
       }
       for (int lane = 0; lane < own_lanes; ++lane) {
-        const std::int64_t row = first + lane * threads_of_column;
+        const std::int64_t row = first + lane * threads;
         if (row < rows) add(numbers[lane], row, 0);
       }
     }
@@ -69,7 +70,7 @@ class ThreadLanes {
       for (int lane = 0; lane < folded; ++lane) numbers[lane] = join(numbers[lane], numbers[folded + lane]);
     }
     A number = numbers[0];
-    for (int distance = threads_of_column / 2; distance > 0; distance /= 2) {
+    for (int distance = threads / 2; distance > 0; distance /= 2) {
       number = join(number, exchanged(number, [&](std::uint32_t word) { return exchange_.down(word, distance); }));
     }
     return number;
@@ -80,8 +81,21 @@ class ThreadLanes {
   }
   LOD_HOST_DEVICE bool is_first() const noexcept { return thread_ == 0; }
 
+  static constexpr int runners = threads;
+  template <class Start, class Pass>
+  LOD_HOST_DEVICE void relay(int used, std::int64_t words, const Start& start, const Pass& pass) const {
+    exchange_.meet();
+    auto state = start(thread_);
+    std::uint32_t word = 0;
+    // All threads take all steps, since each of them is asked for its word.
+    for (std::int64_t k = -thread_; k < words + used - 1 - thread_; ++k) {
+      const std::uint32_t passed_on = exchange_.up(word);
+      if (thread_ < used && k >= 0 && k < words) word = pass(state, thread_, k, is_first() ? 0 : passed_on);
+    }
+  }
+
  private:
-  static constexpr int own_lanes = lanes_at_a_time / threads_of_column;
+  static constexpr int own_lanes = count / threads;
 
   /// A number of another thread, which bring(word) brings word by word.
   template <class A, class Bring>

@@ -50,6 +50,13 @@ void for_each_by_lanes(const E& executor, std::int64_t count, std::int64_t row_s
   if (count > 0 && row_size > 0) System<E>(executor).for_each_by_lanes(count, row_size, body);
 }
 
+/// Calls body(i, lanes) for each i in [0, count), in any order; `lanes` is `OneWarp` of lanes.hpp, or is to each of as
+/// many threads what that is to one.
+template <class E, class Body>
+void for_each_by_warps(const E& executor, std::int64_t count, const Body& body) {
+  if (count > 0) System<E>(executor).for_each_by_warps(count, body);
+}
+
 /// How many bits the numbers in [0, greatest] have at most; one where there is none.
 inline int bits_up_to(std::int64_t greatest) noexcept {
   return greatest > 0 ? static_cast<int>(std::bit_width(static_cast<std::uint64_t>(greatest))) : 1;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Edit distances over Thrust: one row of the table at a time, a body for each sequence.
+/// Edit distances over Thrust: lanes share the table of a pair of sequences, many columns each.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/lanes.hpp>
 #include <lod/ops/edit_distance.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -15,56 +17,174 @@ namespace kernel {
 
 namespace bulk {
 
-/// The edits from the `a_length` ids of a to the `b_length` of b. `row` is for b_length + 1 numbers.
+/// The ids of a sequence, or some of them.
 template <class T>
-LOD_HOST_DEVICE std::int64_t distance(const T* a, std::int64_t a_length, const T* b, std::int64_t b_length,
-                                      std::int64_t* row) {
-  // What both begin and end with costs no edit.
-  while (a_length > 0 && b_length > 0 && *a == *b) {
-    ++a;
-    ++b;
-    --a_length;
-    --b_length;
+struct Ids {
+  const T* first;
+  std::int64_t count;
+};
+
+/// By how much a number of the table differs from the one above it.
+struct Change {
+  static constexpr std::uint32_t increase = 1, decrease = 2;
+  static LOD_HOST_DEVICE std::int64_t number(std::uint32_t change) noexcept {
+    return change == increase ? 1 : (change == decrease ? -1 : 0);
   }
-  while (a_length > 0 && b_length > 0 && a[a_length - 1] == b[b_length - 1]) {
-    --a_length;
-    --b_length;
+};
+
+/// Neighbouring columns of the table, of which the numbers of a row become those of the next all at once: a number
+/// differs from the one before it by 1, 0 or -1, which is kept as bits. G. Myers, A fast bit-vector algorithm for
+/// approximate string matching based on dynamic programming (1999).
+template <class T>
+class Strip {
+ public:
+  static constexpr int width = 32;
+
+  Strip() = default;
+  /// The columns of the ids from `first` on, `width` of them at most, in the row of no id.
+  LOD_HOST_DEVICE Strip(const T* first, std::int64_t columns)
+      : last_(static_cast<int>(least<std::int64_t>(columns, width)) - 1) {
+    for (int n = 0; n < width; ++n) ids_[n] = n <= last_ ? first[n] : T{};
   }
-  // row[n] is the distance between what has been seen of a and the first n rows of b.
-  for (std::int64_t n = 0; n <= b_length; ++n) row[n] = n;
-  for (std::int64_t k = 0; k < a_length; ++k) {
-    const T id = a[k];
-    std::int64_t replaced = k, here = k + 1;  // above row[n] to the left, and to the left of it
-    row[0] = here;
-    for (std::int64_t n = 0; n < b_length; ++n) {
-      const std::int64_t above = row[n + 1];
-      here = least(replaced + (b[n] != id ? 1 : 0), least(here, above) + 1);
-      row[n + 1] = here;
-      replaced = above;
-    }
+
+  /// Goes on to the row of an id. From the change of the column before the first to that of the last column; columns
+  /// behind that one have no influence on it.
+  LOD_HOST_DEVICE std::uint32_t next_row(T id, std::uint32_t change) noexcept {
+    std::uint32_t equal = 0;
+    for (int n = 0; n < width; ++n) equal |= (ids_[n] == id ? 1U : 0U) << n;
+    const std::uint32_t increased = change & Change::increase, decreased = change >> 1;
+    const std::uint32_t kept = equal | decreases_;
+    equal |= decreased;
+    const std::uint32_t diagonal = (((equal & increases_) + increases_) ^ increases_) | equal;
+    // Which columns are more in this row than in the one above, and which are less.
+    std::uint32_t more = decreases_ | ~(diagonal | increases_), less = increases_ & diagonal;
+    const std::uint32_t result = (more >> last_ & 1U) | (less >> last_ & 1U) << 1;
+    more = more << 1 | increased;
+    less = less << 1 | decreased;
+    increases_ = less | ~(kept | more);
+    decreases_ = more & kept;
+    return result;
   }
-  return row[b_length];
+
+ private:
+  T ids_[width];
+  int last_;                       ///< of the columns
+  std::uint32_t increases_ = ~0U;  ///< a bit for each column that is one more than the column before it
+  std::uint32_t decreases_ = 0;    ///< ... and one less
+};
+/// What a lane of the table has.
+template <class T>
+struct DistanceLane {
+  Strip<T> strip;
+  std::int64_t total;  ///< of the changes of its last column
+};
+
+/// The first k in [0, count) for which holds(k); `count` where there is none.
+template <class Lanes, class Holds>
+LOD_HOST_DEVICE std::int64_t first_of(const Lanes& lanes, std::int64_t count, const Holds& holds) {
+  const auto take = [&](std::int64_t& first, std::int64_t k, int) { first = holds(k) ? least(first, k) : first; };
+  const auto join = [](std::int64_t a, std::int64_t b) { return least(a, b); };
+  return lanes.shared(lanes.template fold_rows<0>(count, count, take, join));
 }
 
+/// finish(i, distance) with the edits from sequence i of a to that of b.
+template <class T, class Finish>
+struct DistanceOfPair {
+  const T* a;
+  Segments a_sequences;
+  const T* b;
+  Segments b_sequences;
+  std::uint8_t* changes;  ///< for each row of b
+  Finish finish;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t, const Lanes& lanes) const {
+    (*this)(i, lanes);
+  }
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, const Lanes& lanes) const {
+    constexpr std::int64_t at_a_time = std::int64_t{Lanes::runners} * Strip<T>::width;
+    // The distance is the same both ways: lanes share the longer sequence.
+    Ids<T> columns{a + a_sequences.begin(i), a_sequences.length(i)};
+    Ids<T> rows{b + b_sequences.begin(i), b_sequences.length(i)};
+    if (columns.count < rows.count) {
+      const Ids<T> longer = rows;
+      rows = columns;
+      columns = longer;
+    }
+    // What both begin and end with costs no edit.
+    const std::int64_t begin =
+        first_of(lanes, rows.count, [&](std::int64_t k) { return rows.first[k] != columns.first[k]; });
+    const std::int64_t end = first_of(lanes, rows.count - begin, [&](std::int64_t k) {
+      return rows.first[rows.count - 1 - k] != columns.first[columns.count - 1 - k];
+    });
+    rows = {rows.first + begin, rows.count - begin - end};
+    columns = {columns.first + begin, columns.count - begin - end};
+    if (rows.count == 0) {
+      if (lanes.is_first()) finish(i, columns.count);
+      return;
+    }
+    // Of the last column of all lanes, in each row: what they go on with when they are at the columns behind it.
+    std::uint8_t* const last_changes = changes + b_sequences.begin(i);
+    for (std::int64_t done = 0; done < columns.count; done += at_a_time) {
+      const std::int64_t left = columns.count - done;
+      const int used = static_cast<int>((least(left, at_a_time) + Strip<T>::width - 1) / Strip<T>::width);
+      const auto start = [&](int lane) {
+        const std::int64_t before = std::int64_t{lane} * Strip<T>::width;
+        return DistanceLane<T>{Strip<T>(columns.first + done + before, left - before), 0};
+      };
+      const auto pass = [&](DistanceLane<T>& own, int lane, std::int64_t row, std::uint32_t change) {
+        // Each row begins with one more than the one above.
+        if (lane == 0) change = done == 0 ? Change::increase : last_changes[row];
+        change = own.strip.next_row(rows.first[row], change);
+        own.total += Change::number(change);
+        if (lane + 1 < used) return change;
+        if (left > at_a_time) {
+          last_changes[row] = static_cast<std::uint8_t>(change);
+        } else if (row + 1 == rows.count) {
+          finish(i, columns.count + own.total);
+        }
+        return change;
+      };
+      lanes.relay(used, rows.count, start, pass);
+    }
+  }
+};
+
+/// What a distance becomes.
+struct WriteDistance {
+  Segments b_sequences;
+  bool normalized;
+  float* y;
+
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t edits) const {
+    const std::int64_t length = b_sequences.length(i);
+    if (!normalized) {
+      y[i] = static_cast<float>(edits);
+    } else if (length == 0) {
+      y[i] = edits == 0 ? 0.F : 1.F;
+    } else {
+      y[i] = static_cast<float>(static_cast<double>(edits) / static_cast<double>(length));
+    }
+  }
+};
+
 struct EditDistance {
+  /// Of the longest of short sequences: with four lanes for a pair, which are enough for one of these, a warp has eight
+  /// pairs.
+  static constexpr std::int64_t short_rows = 128;
+
   template <class E, class T>
   static void run(const E& executor, const T* a, const Segments& a_sequences, const T* b, const Segments& b_sequences,
                   bool normalized, float* y) {
-    // Sequence i has a row of the table from b_sequences.begin(i) + i on.
-    const Scratch<E, std::int64_t> loan(executor, b_sequences.rows() + b_sequences.size);
-    std::int64_t* const rows = loan.data();
-    for_each(executor, a_sequences.size, [=] LOD_HOST_DEVICE(std::int64_t i) {
-      const std::int64_t first = b_sequences.begin(i), length = b_sequences.length(i);
-      const std::int64_t edits =
-          distance(a + a_sequences.begin(i), a_sequences.length(i), b + first, length, rows + first + i);
-      if (!normalized) {
-        y[i] = static_cast<float>(edits);
-      } else if (length == 0) {
-        y[i] = edits == 0 ? 0.F : 1.F;
-      } else {
-        y[i] = static_cast<float>(static_cast<double>(edits) / static_cast<double>(length));
-      }
-    });
+    const Scratch<E, std::uint8_t> changes(executor, b_sequences.rows());
+    const DistanceOfPair<T, WriteDistance> of_pair{
+        a, a_sequences, b, b_sequences, changes.data(), WriteDistance{b_sequences, normalized, y}};
+    if (std::max(a_sequences.max_rows, b_sequences.max_rows) <= short_rows) {
+      for_each_by_lanes(executor, a_sequences.size, 1, of_pair);
+    } else {
+      for_each_by_warps(executor, a_sequences.size, of_pair);
+    }
   }
 };
 

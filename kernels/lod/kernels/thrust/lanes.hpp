@@ -54,9 +54,27 @@ struct LanesInTurn {
     return number;
   }
   LOD_HOST_DEVICE bool is_first() const noexcept { return true; }
+
+  /// How many lanes a relay has.
+  static constexpr int runners = static_cast<int>(lanes);
+  /// Words go from lane to lane. Each of the first `used` lanes begins with start(lane); of word k, which the lane
+  /// before it has passed on, it makes pass(state, lane, k, word), which it passes on itself. The first one gets 0.
+  /// Lanes that are threads run side by side, each a word behind the one before it. What any of them wrote before, all
+  /// can read.
+  template <class Start, class Pass>
+  LOD_HOST_DEVICE void relay(int used, std::int64_t words, const Start& start, const Pass& pass) const {
+    decltype(start(0)) states[lanes];
+    for (int lane = 0; lane < used; ++lane) states[lane] = start(lane);
+    for (std::int64_t k = 0; k < words; ++k) {
+      std::uint32_t word = 0;
+      for (int lane = 0; lane < used; ++lane) word = pass(states[lane], lane, k, word);
+    }
+  }
 };
 /// All lanes of a column.
 using OneThread = LanesInTurn<lanes_at_a_time>;
+/// As many lanes as threads of a GPU go in step.
+using OneWarp = LanesInTurn<32>;
 /// The lane of a column that is not shared.
 using LaneAlone = LanesInTurn<1>;
 

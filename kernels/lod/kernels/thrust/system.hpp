@@ -48,6 +48,12 @@ struct OfLanes {
   Body body;
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column) const { body(i, column, OneThread()); }
 };
+/// body(i, lanes) by i.
+template <class Body>
+struct OfWarp {
+  Body body;
+  LOD_HOST_DEVICE void operator()(std::int64_t i) const { body(i, OneWarp()); }
+};
 
 /// Algorithms by a Thrust policy. Bodies are lambdas that capture plain values and raw pointers by copy and read
 /// offsets only inside: they may run where the memory of the CPU is not.
@@ -74,6 +80,10 @@ class Algorithms {
   template <class Body>
   void for_each_by_lanes(std::int64_t count, std::int64_t row_size, const Body& body) const {
     for_each_element(count, row_size, OfLanes<Body>{body});
+  }
+  template <class Body>
+  void for_each_by_warps(std::int64_t count, const Body& body) const {
+    for_each(count, OfWarp<Body>{body});
   }
   /// @}
   /// Sorts keys in ascending order and their values along with them; equal ones stay in their order. Where `bits` is
