@@ -161,6 +161,12 @@ TEST_CASE("on a GPU: restructuring") {
     lod::sequence_expand_into(call.executor(), call.on(x), repeats, y);
     lod::sequence_expand_grad_into(call.executor(), y, index, repeats, call.template out<float>());
   });
+  const LoD often = LoD::from_lengths({{513, 2, 0, 1300}});
+  check_on_gpu("sequence_expand of many copies and its gradient", [&](auto& call) {
+    auto& y = call.template out<float>();
+    lod::sequence_expand_into(call.executor(), call.on(x), often, y);
+    lod::sequence_expand_grad_into(call.executor(), y, index, often, call.template out<float>());
+  });
   check_on_gpu("sequence_expand of rows and its gradient", [&](auto& call) {
     auto& y = call.template out<float>();
     lod::sequence_expand_into(call.executor(), call.on(rows), index, {.ref_level = 1}, y);

@@ -159,6 +159,10 @@ TEST_CASE("sequence_expand_grad: sums the copies, the same bits for any number o
                                 repeats = {2, 0, 4, 1, 300, 5, 17 * grain / 16, 3};
       lengths.push_back(900);  // several tiles, each of many copies
       repeats.push_back(70);
+      for (const std::int64_t copies : {512, 513, 767, 769, 1024, 1025}) {  // about so many as are added up at a time
+        lengths.push_back(copies % 3 + 1);
+        repeats.push_back(copies);
+      }
       const LoD x_lod = LoD::from_lengths({lengths}), y_lod = repeats_of(repeats);
       const auto x = small_integers<T>(engine, x_lod, {row_size});
       const auto dy = lod::sequence_expand(x, y_lod);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/leaves.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/ops/sequence_expand.hpp>
 #include <lod/staging.hpp>
@@ -43,27 +44,22 @@ struct Copies {
   const T* first;
 };
 
-/// The leaves of all rows, numbered. Those of a sequence come in groups, which have one for each of its rows; some
-/// numbers are no leaf's. No table is needed to go from a sequence to its leaves and back.
+/// Places of the leaves of sequences with more than a leaf of copies: one at every `place_rows`-th row of all copies,
+/// as `Leaves` has them. Those of a sequence come in groups, which have one for each of its rows; some places are no
+/// leaf's. A sequence of n rows and c copies has n * ceil(c / leaf_rows) leaves, and n * floor(c / place_rows) places
+/// at least.
 struct CopyLeaves {
+  static constexpr std::int64_t place_rows = Leaves::place_rows;
+
   Segments blocks, sequences;
 
-  /// A sequence of n rows and c copies has n * ceil(c / leaf_rows) leaves: never more than from its start to the next.
+  std::int64_t places() const noexcept { return (blocks.rows() + place_rows - 1) / place_rows; }
+  /// The place of the first leaf of a sequence; the others follow.
   LOD_HOST_DEVICE std::int64_t first(std::int64_t i) const noexcept {
-    return blocks.begin(i) / leaf_rows + sequences.begin(i);
+    return (blocks.begin(i) + place_rows - 1) / place_rows;
   }
-  /// The sequence that a number belongs to: the last one whose leaves begin there or before.
-  LOD_HOST_DEVICE std::int64_t sequence_of(std::int64_t leaf) const noexcept {
-    std::int64_t low = 0, high = sequences.size - 1;
-    while (low < high) {
-      const std::int64_t middle = low + (high - low + 1) / 2;
-      if (first(middle) <= leaf) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    return low;
+  LOD_HOST_DEVICE std::int64_t sequence_at(std::int64_t place) const noexcept {
+    return sequence_of(blocks, place * place_rows);
   }
 };
 
@@ -72,35 +68,26 @@ struct SequenceExpandGrad {
   static void run(const E& executor, const T* dy, const Segments& blocks, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
     using A = Accumulator<T>;
-    if (blocks.max_rows <= leaf_rows) {  // so that no sequence has more copies
-      const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-        const std::int64_t at = row * row_size + column;
-        const Copies<T> copies(dy, blocks, sequences, i, at - sequences.begin(i) * row_size, row_size);
-        dx[at] = static_cast<T>(copies.count > 0 ? copies.leaf(0) : A{});
-      };
-      for_each_in_sequences(executor, sequences, row_size, write);
-      return;
-    }
-    const std::int64_t count = blocks.rows() / leaf_rows + sequences.rows();
-    const Scratch<E, A> loan(executor, count * row_size);
-    A* const sums = loan.data();
     const CopyLeaves leaves{blocks, sequences};
-    for_each(executor, count * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const std::int64_t leaf = at / row_size, i = leaves.sequence_of(leaf), length = sequences.length(i);
-      const std::int64_t place = leaf - leaves.first(i), number = place % length * row_size + at % row_size;
-      const Copies<T> copies(dy, blocks, sequences, i, number, row_size);
-      if (place / length < copies.leaves()) sums[at] = copies.leaf(place / length);
+    // No sequence has more copies than its block has rows.
+    const std::int64_t places = blocks.max_rows > leaf_rows ? leaves.places() : 0;
+    const Scratch<E, A> loan(executor, places * row_size);
+    A* const sums = loan.data();
+    for_each_element(executor, places, row_size, [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
+      const std::int64_t i = leaves.sequence_at(place), length = sequences.length(i), at = place - leaves.first(i);
+      const Copies<T> copies(dy, blocks, sequences, i, at % length * row_size + column, row_size);
+      if (copies.count <= leaf_rows || at / length >= copies.leaves()) return;
+      sums[place * row_size + column] = copies.leaf(at / length);
     });
     const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
       const std::int64_t at = row * row_size + column, number = at - sequences.begin(i) * row_size;
       const Copies<T> copies(dy, blocks, sequences, i, number, row_size);
-      const A* const own = sums + leaves.first(i) * row_size + number;
-      const auto leaf = [&](std::int64_t k) { return own[k * copies.numbers]; };
       A sum = {};
       if (copies.count > leaf_rows) {
-        sum = join_leaves<A>(leaf, copies.count, copies.width);
+        const A* const own = sums + leaves.first(i) * row_size + number;
+        sum = join_leaves<A>([&](std::int64_t k) { return own[k * copies.numbers]; }, copies.count, copies.width);
       } else if (copies.count > 0) {
-        sum = own[0];
+        sum = copies.leaf(0);
       }
       dx[at] = static_cast<T>(sum);
     };
