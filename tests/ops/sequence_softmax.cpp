@@ -17,6 +17,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -254,6 +255,42 @@ TEST_CASE("sequence_softmax: the bits depend neither on threads, nor on the batc
       });
     }
   }
+}
+
+TEST_CASE("sequence_softmax: the bits of a column do not depend on how many columns go together") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    Engine engine(17);
+    const LoD index = LoD::from_lengths({{5, 0, 1, 700, 64, 16, 3}});
+    // Wide rows of 16 are read 16 bytes at a time where these are aligned; those of 17 number by number.
+    const auto x = real_numbers<T>(engine, index, {16}), dy = real_numbers<T>(engine, index, {16});
+    const auto widened = [&](const LoDTensor<T>& narrow) {
+      LoDTensor<T> wide(index, {17});
+      for (std::int64_t row = 0; row < narrow.rows(); ++row) {
+        std::copy_n(narrow.row(row).begin(), 16, wide.row(row).begin());
+      }
+      return wide;
+    };
+    const auto same_columns = [](const LoDTensor<T>& narrow, const LoDTensor<T>& wide) {
+      bool same = narrow.rows() == wide.rows();
+      for (std::int64_t row = 0; same && row < narrow.rows(); ++row) {
+        same = std::memcmp(narrow.row(row).data(), wide.row(row).data(), 16 * sizeof(T)) == 0;
+      }
+      return same;
+    };
+    const auto wide = widened(x), wide_dy = widened(dy);
+    for_each_executor([&](const auto& executor) {
+      CHECK(same_columns(lod::sequence_logsumexp(executor, x), lod::sequence_logsumexp(executor, wide)));
+      for (const bool logarithm : {false, true}) {
+        CAPTURE(logarithm);
+        const auto y = softmax(executor, x, logarithm), wide_y = softmax(executor, wide, logarithm);
+        CHECK(same_columns(y, wide_y));
+        CHECK(same_columns(
+            logarithm ? lod::sequence_log_softmax_grad(executor, dy, y) : lod::sequence_softmax_grad(executor, dy, y),
+            logarithm ? lod::sequence_log_softmax_grad(executor, wide_dy, wide_y)
+                      : lod::sequence_softmax_grad(executor, wide_dy, wide_y)));
+      }
+    });
+  });
 }
 
 TEST_CASE("sequence_softmax: in place, on a tensor and on a part of one") {

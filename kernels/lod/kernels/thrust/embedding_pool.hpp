@@ -15,7 +15,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -88,10 +87,11 @@ struct EmbeddingPool {
         const std::int64_t row = type == PoolType::FIRST ? first : first + length - 1;
         y[i * row_size + column] = length > 0 ? looked_up(rows, row, column) : pad_value;
       });
-    } else if (takes_several(row_size, rows.table, y)) {
-      reduce<numbers_at_a_time<T>>(executor, rows, sequences, type, pad_value, y);
     } else {
-      reduce<1>(executor, rows, sequences, type, pad_value, y);
+      const auto of_columns = [&]<std::size_t count>() {
+        reduce<count>(executor, rows, sequences, type, pad_value, y);
+      };
+      with_count(of_columns, row_size, rows.table, y);
     }
   }
 
@@ -115,15 +115,11 @@ struct EmbeddingMaxPool {
   template <class E, class T>
   static void run(const E& executor, const LookUp<T>& rows, const Segments& sequences, bool minimum, T pad_value, T* y,
                   std::int64_t* index) {
-    const auto find = [&]<std::size_t count>(std::integral_constant<std::size_t, count>) {
+    const auto find = [&]<std::size_t count>() {
       find_winners<T, count>(executor, sequences, rows.row_size, minimum, LookedUpNumbers<T, count>{rows, sequences},
                              WriteWinners<T, count>{sequences, rows.row_size, pad_value, y, index});
     };
-    if (takes_several(rows.row_size, rows.table, y)) {
-      find(std::integral_constant<std::size_t, numbers_at_a_time<T>>());
-    } else {
-      find(std::integral_constant<std::size_t, 1>());
-    }
+    with_count(find, rows.row_size, rows.table, y);
   }
 };
 

@@ -37,6 +37,15 @@ bool takes_several(std::int64_t row_size, const T* first, const More*... more) n
   return most > 1 && row_size > narrow_row_size && row_size % most == 0 && is_aligned(first) &&
          (is_aligned(more) && ...);
 }
+/// Calls f.template operator()<count>() with how many numbers a thread takes at a time of such rows.
+template <class F, class T, class... More>
+void with_count(const F& f, std::int64_t row_size, const T* first, const More*... more) {
+  if (takes_several(row_size, first, more...)) {
+    f.template operator()<numbers_at_a_time<T>>();
+  } else {
+    f.template operator()<1>();
+  }
+}
 
 /// The numbers of a row that are one thread's.
 template <class A, std::size_t count>
@@ -93,6 +102,25 @@ LOD_HOST_DEVICE Few<B, count> converted(const Few<T, count>& numbers) noexcept {
   for (std::size_t n = 0; n < count; ++n) all.number[n] = static_cast<B>(numbers.number[n]);
   return all;
 }
+
+/// f of each number, with those at the same places of others.
+template <class F, class A, std::size_t count, class... Others>
+LOD_HOST_DEVICE auto each(const F& f, const Few<A, count>& numbers, const Others&... others) {
+  Few<decltype(f(numbers.number[0], others.number[0]...)), count> all;
+  for (std::size_t n = 0; n < count; ++n) all.number[n] = f(numbers.number[n], others.number[n]...);
+  return all;
+}
+/// Joins each number by itself.
+template <class Join, std::size_t count>
+struct JoinEach {
+  using Joined = Few<decltype(Join().nothing()), count>;
+  LOD_HOST_DEVICE Joined nothing() const {
+    Joined all;
+    for (auto& number : all.number) number = Join().nothing();
+    return all;
+  }
+  LOD_HOST_DEVICE Joined operator()(const Joined& a, const Joined& b) const { return each(Join(), a, b); }
+};
 
 /// sum += term, and what was rounded away is added to `error`; each number by itself.
 template <class A>

@@ -10,6 +10,7 @@
 #include <lod/kernels/thrust/lanes.hpp>
 #include <lod/target.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -59,6 +60,9 @@ struct Leaves {
 /// Who goes through a column: lanes share those of narrow rows, or a thread has any for itself. Columns of wide rows
 /// lie side by side for the threads anyway.
 enum class Columns { shared, own };
+/// Who goes through columns of so many numbers side by side, of which only wide rows have several.
+template <std::size_t count>
+inline constexpr Columns columns_of = count == 1 ? Columns::shared : Columns::own;
 /// body(i, column, lanes) by i and column, where nobody shares a column.
 template <class Body>
 struct OfLaneAlone {

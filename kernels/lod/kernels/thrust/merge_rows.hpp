@@ -178,11 +178,10 @@ struct SumGroups {
   template <class E, class T>
   static void run(const E& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
-    if (takes_several(row_size, y)) {
-      sum<numbers_at_a_time<T>>(executor, type, rows, order, groups, row_size, to, y);
-    } else {
-      sum<1>(executor, type, rows, order, groups, row_size, to, y);
-    }
+    const auto of_columns = [&]<std::size_t count>() {
+      sum<count>(executor, type, rows, order, groups, row_size, to, y);
+    };
+    with_count(of_columns, row_size, y);
   }
 
  private:

@@ -187,9 +187,9 @@ template <class A, std::size_t count, class E, class Term, class Finish>
 void sum_few(const E& executor, const Segments& sequences, std::int64_t row_size, const Term& term,
              const Finish& finish) {
   using Numbers = Few<A, count>;
-  sum_columns<Numbers, count == 1 ? Columns::shared : Columns::own>(
-      executor, sequences, row_size / static_cast<std::int64_t>(count), chunk_leaves(row_size),
-      SumShort<Numbers, Term, Finish>{sequences, term, finish}, term, finish);
+  sum_columns<Numbers, columns_of<count>>(executor, sequences, row_size / static_cast<std::int64_t>(count),
+                                          chunk_leaves(row_size),
+                                          SumShort<Numbers, Term, Finish>{sequences, term, finish}, term, finish);
 }
 
 struct WriteOffset {

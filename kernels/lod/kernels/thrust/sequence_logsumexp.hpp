@@ -4,12 +4,14 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/leaves.hpp>
 #include <lod/kernels/thrust/sequence_softmax.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -18,7 +20,7 @@ namespace kernel {
 namespace bulk {
 
 /// Those of short sequences, which are read once.
-template <class T>
+template <class T, std::size_t count>
 struct LogsumexpOfShort {
   using A = Accumulator<T>;
 
@@ -29,26 +31,39 @@ struct LogsumexpOfShort {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
+    constexpr auto side_by_side = static_cast<std::int64_t>(count);
     const std::int64_t rows = sequences.length(i);
     // There may be no row at all, and x be null.
-    const T* const first = rows == 0 ? x : x + sequences.begin(i) * row_size + column;
-    with_column(lanes, first, rows, row_size, [&](const auto& numbers) {
-      const A shift = finite_shift(lanes.shared(numbers.maximum()));
-      const A sum = numbers.sum([&](std::int64_t, A number) { return exponential(number - shift); });
-      if (lanes.is_first()) y[i * row_size + column] = static_cast<T>(shift + std::log(sum));
+    const T* const first = rows == 0 ? x : x + sequences.begin(i) * row_size + column * side_by_side;
+    with_column<count>(lanes, first, rows, row_size, [&](const auto& all) {
+      const auto shift = each([](A number) { return finite_shift(number); }, lanes.shared(all.maximum()));
+      const auto sum =
+          all.sum([&](std::int64_t, const auto& numbers) { return each(ShiftedExponential(), numbers, shift); });
+      const auto result = [](A by, A total) { return static_cast<T>(by + std::log(total)); };
+      if (lanes.is_first()) write_few(y + i * row_size + column * side_by_side, each(result, shift, sum));
     });
   }
 };
 
+template <std::size_t count, class E, class T>
+void logsumexp_columns(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
+  using A = Accumulator<T>;
+  sum_exponentials<count>(
+      executor, x, Leaves{sequences}, row_size, LogsumexpOfShort<T, count>{x, sequences, row_size, y},
+      [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t i, std::int64_t column,
+                          const Few<ExponentialSum<A>, count>& totals) {
+        const auto result = [](const ExponentialSum<A>& total) {
+          return static_cast<T>(finite_shift(total.maximum) + std::log(total.sum));
+        };
+        write_few(y + i * row_size + column * static_cast<std::int64_t>(count), each(result, totals));
+      });
+}
+
 struct SequenceLogsumexp {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
-    using A = Accumulator<T>;
-    sum_exponentials(
-        executor, x, Leaves{sequences}, row_size, LogsumexpOfShort<T>{x, sequences, row_size, y},
-        [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t i, std::int64_t column, const ExponentialSum<A>& total) {
-          y[i * row_size + column] = static_cast<T>(finite_shift(total.maximum) + std::log(total.sum));
-        });
+    const auto of_columns = [&]<std::size_t count>() { logsumexp_columns<count>(executor, x, sequences, row_size, y); };
+    with_count(of_columns, row_size, x, y);
   }
 };
 

@@ -15,7 +15,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -138,7 +137,7 @@ template <class T, std::size_t count, class E, class Numbers, class Finish>
 void find_winners(const E& executor, const Segments& sequences, std::int64_t row_size, bool minimum,
                   const Numbers& numbers, const Finish& finish) {
   using Found = Winners<T, count>;
-  constexpr Columns sharing = count == 1 ? Columns::shared : Columns::own;
+  constexpr Columns sharing = columns_of<count>;
   const std::int64_t columns = row_size / static_cast<std::int64_t>(count);
   const Leaves leaves{sequences};
   const Scratch<E, Found> loan(executor, leaves.places() * columns);
@@ -221,10 +220,11 @@ struct SequencePool {
         // There may be no row at all, and x be null.
         y[i * row_size + column] = length > 0 ? x[(sequences.begin(i) + row) * row_size + column] : pad_value;
       });
-    } else if (takes_several(row_size, x, y)) {
-      reduce<numbers_at_a_time<T>>(executor, x, sequences, row_size, type, pad_value, y);
     } else {
-      reduce<1>(executor, x, sequences, row_size, type, pad_value, y);
+      const auto of_columns = [&]<std::size_t count>() {
+        reduce<count>(executor, x, sequences, row_size, type, pad_value, y);
+      };
+      with_count(of_columns, row_size, x, y);
     }
   }
 
@@ -247,15 +247,11 @@ struct SequenceMaxPool {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool minimum,
                   T pad_value, T* y, std::int64_t* index) {
-    const auto find = [&]<std::size_t count>(std::integral_constant<std::size_t, count>) {
+    const auto find = [&]<std::size_t count>() {
       find_winners<T, count>(executor, sequences, row_size, minimum, NumbersOfRow<T, count>{x, sequences, row_size},
                              WriteWinners<T, count>{sequences, row_size, pad_value, y, index});
     };
-    if (takes_several(row_size, x, y)) {
-      find(std::integral_constant<std::size_t, numbers_at_a_time<T>>());
-    } else {
-      find(std::integral_constant<std::size_t, 1>());
-    }
+    with_count(find, row_size, x, y);
   }
 };
 

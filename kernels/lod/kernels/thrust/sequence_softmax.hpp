@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/lane.hpp>
 #include <lod/kernels/thrust/lanes.hpp>
 #include <lod/kernels/thrust/leaves.hpp>
@@ -13,6 +14,7 @@
 #include <lod/thrust_executor.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -41,51 +43,54 @@ struct Greatest {
   LOD_HOST_DEVICE A operator()(A a, A b) const { return greatest(a, b); }
 };
 
-/// A column of some rows, as lanes go through it. If there are `kept` at most, they are read once and stay in
-/// registers; else they are read again and again, from a cache.
-template <class T, class Lanes, int kept>
+/// A column of some rows, `count` numbers side by side, as lanes go through it. If there are `kept` rows at most, they
+/// are read once and stay in registers; else they are read again and again, from a cache.
+template <class T, std::size_t count, class Lanes, int kept>
 class ColumnRows {
-  using A = Accumulator<T>;
+  using Numbers = Few<Accumulator<T>, count>;
 
  public:
-  /// x[row * row_size] is the number of a row.
+  /// x[row * row_size] is the first number of a row.
   LOD_HOST_DEVICE ColumnRows(const Lanes& lanes, const T* x, std::int64_t rows, std::int64_t row_size)
       : lanes_(lanes), x_(x), rows_(rows), row_size_(row_size) {
     if constexpr (kept > 0) {
-      lanes.template for_each_row<kept>(
-          rows, [&](std::int64_t row, int k) { kept_.of(k) = static_cast<A>(x[row * row_size]); });
+      lanes.template for_each_row<kept>(rows, [&](std::int64_t row, int k) { kept_.of(k) = read(row); });
     }
   }
 
-  /// Calls f(row, number) for each row.
+  /// Calls f(row, numbers) for each row.
   template <class F>
   LOD_HOST_DEVICE void for_each(const F& f) const {
-    lanes_.template for_each_row<kept>(rows_, [&](std::int64_t row, int k) { f(row, number(row, k)); });
+    lanes_.template for_each_row<kept>(rows_, [&](std::int64_t row, int k) { f(row, numbers(row, k)); });
   }
-  /// The greatest number, for the first lane.
-  LOD_HOST_DEVICE A maximum() const {
-    const Greatest<A> greater;
-    const auto take = [&](A& most, std::int64_t row, int k) { most = greater(most, number(row, k)); };
+  /// The greatest numbers, for the first lane.
+  LOD_HOST_DEVICE Numbers maximum() const {
+    const JoinEach<Greatest<Accumulator<T>>, count> greater;
+    const auto take = [&](Numbers& most, std::int64_t row, int k) { most = greater(most, numbers(row, k)); };
     return lanes_.template fold_rows<kept>(rows_, greater.nothing(), take, greater);
   }
-  /// The sum of term(row, number) by the tree of a leaf, for the first lane.
+  /// The sums of term(row, numbers) by the tree of a leaf, for the first lane.
   template <class Term>
-  LOD_HOST_DEVICE A sum(const Term& term) const {
+  LOD_HOST_DEVICE Numbers sum(const Term& term) const {
     if constexpr (kept > 0) {
-      const auto add = [&](A& sum, std::int64_t row, int k) { sum = plus(sum, term(row, number(row, k))); };
-      return lanes_.template fold_rows<kept>(rows_, A{}, add, [](A a, A b) { return plus(a, b); });
+      const auto add = [&](Numbers& sum, std::int64_t row, int k) { sum = plus(sum, term(row, numbers(row, k))); };
+      return lanes_.template fold_rows<kept>(rows_, Numbers{}, add,
+                                             [](const Numbers& a, const Numbers& b) { return plus(a, b); });
     } else {
-      return sum_leaf<A>(
-          lanes_, [&](std::int64_t row) { return term(row, number(row, 0)); }, 0, rows_);
+      return sum_leaf<Numbers>(
+          lanes_, [&](std::int64_t row) { return term(row, numbers(row, 0)); }, 0, rows_);
     }
   }
 
  private:
-  LOD_HOST_DEVICE A number(std::int64_t row, int k) const {
+  LOD_HOST_DEVICE Numbers read(std::int64_t row) const {
+    return converted<Accumulator<T>>(read_few<count>(x_ + row * row_size_));
+  }
+  LOD_HOST_DEVICE Numbers numbers(std::int64_t row, int k) const {
     if constexpr (kept > 0) {
       return kept_.of(k);
     } else {
-      return static_cast<A>(x_[row * row_size_]);
+      return read(row);
     }
   }
 
@@ -93,19 +98,18 @@ class ColumnRows {
   const T* x_;
   std::int64_t rows_;
   std::int64_t row_size_;
-  typename Lanes::template Kept<A, (kept > 0 ? kept : lanes_at_a_time)> kept_;
+  typename Lanes::template Kept<Numbers, (kept > 0 ? kept : lanes_at_a_time)> kept_;
 };
 
 /// Calls f(column) with the ColumnRows of some rows.
-template <class T, class Lanes, class F>
+template <std::size_t count, class T, class Lanes, class F>
 LOD_HOST_DEVICE void with_column(const Lanes& lanes, const T* x, std::int64_t rows, std::int64_t row_size, const F& f) {
   constexpr int kept = 4 * lanes_at_a_time;
   if constexpr (Lanes::count > 1) {
-    if (rows <= kept) return f(ColumnRows<T, Lanes, kept>(lanes, x, rows, row_size));
+    if (rows <= kept) return f(ColumnRows<T, count, Lanes, kept>(lanes, x, rows, row_size));
   }
-  f(ColumnRows<T, Lanes, 0>(lanes, x, rows, row_size));
+  f(ColumnRows<T, count, Lanes, 0>(lanes, x, rows, row_size));
 }
-
 /// What some rows of a column are to a sum of exponentials: their maximum, and the sum of their exponentials, shifted
 /// by the maximum where that is a finite number.
 template <class A>
@@ -135,36 +139,54 @@ struct JoinExponentials {
   }
 };
 
+/// The exponentials of numbers, each shifted by one.
+struct ShiftedExponential {
+  template <class A>
+  LOD_HOST_DEVICE A operator()(A number, A shift) const {
+    return exponential(number - shift);
+  }
+};
+
 /// The exponential sums of leaves.
-template <class T>
+template <class T, std::size_t count>
 struct ExponentialsOfLeaf {
   using A = Accumulator<T>;
 
   const T* x;
   Segments sequences;
   std::int64_t row_size;
-  ExponentialSum<A>* parts;
+  Few<ExponentialSum<A>, count>* parts;
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
-    const T* const first = x + (sequences.begin(leaf.sequence) + leaf.first) * row_size + column;
-    const ColumnRows<T, Lanes, 0> numbers(lanes, first, leaf.rows, row_size);
-    const A maximum = lanes.shared(numbers.maximum()), shift = finite_shift(maximum);
-    const A sum = numbers.sum([&](std::int64_t, A number) { return exponential(number - shift); });
-    if (lanes.is_first()) parts[place * row_size + column] = {maximum, sum};
+    constexpr auto side_by_side = static_cast<std::int64_t>(count);
+    const T* const first = x + (sequences.begin(leaf.sequence) + leaf.first) * row_size + column * side_by_side;
+    const ColumnRows<T, count, Lanes, 0> rows(lanes, first, leaf.rows, row_size);
+    const auto maximum = lanes.shared(rows.maximum());
+    const auto shift = each([](A number) { return finite_shift(number); }, maximum);
+    const auto sum =
+        rows.sum([&](std::int64_t, const auto& numbers) { return each(ShiftedExponential(), numbers, shift); });
+    if (!lanes.is_first()) return;
+    parts[place * (row_size / side_by_side) + column] = each(
+        [](A most, A total) {
+          return ExponentialSum<A>{most, total};
+        },
+        maximum, sum);
   }
 };
 /// Calls of_short(i, column, lanes) for each column of each sequence that is not long, and finish(place, i, column,
-/// total) for each column of each of the others, `place` being that of its first leaf. Reads x once, but for a leaf
-/// that is in a cache.
-template <class E, class T, class Short, class Finish>
+/// totals) for each column of each of the others, `place` being that of its first leaf; a column is `count` numbers of
+/// a row. Reads x once, but for a leaf that is in a cache.
+template <std::size_t count, class E, class T, class Short, class Finish>
 void sum_exponentials(const E& executor, const T* x, const Leaves& leaves, std::int64_t row_size, const Short& of_short,
                       const Finish& finish) {
   using A = Accumulator<T>;
-  const Scratch<E, ExponentialSum<A>> loan(executor, leaves.places() * row_size);
-  for_each_short_and_leaf(executor, leaves.sequences, row_size, of_short,
-                          ExponentialsOfLeaf<T>{x, leaves.sequences, row_size, loan.data()});
-  if (leaves.any()) join_parts(executor, leaves, row_size, loan.data(), JoinExponentials<A>(), finish);
+  const std::int64_t columns = row_size / static_cast<std::int64_t>(count);
+  const Scratch<E, Few<ExponentialSum<A>, count>> loan(executor, leaves.places() * columns);
+  for_each_short_and_leaf<columns_of<count>>(executor, leaves.sequences, columns, of_short,
+                                             ExponentialsOfLeaf<T, count>{x, leaves.sequences, row_size, loan.data()});
+  if (!leaves.any()) return;
+  join_parts<columns_of<count>>(executor, leaves, columns, loan.data(), JoinEach<JoinExponentials<A>, count>(), finish);
 }
 
 /// What is subtracted from a column: its maximum; 0 for a column of -inf, so that its exponentials are 0.
@@ -188,7 +210,7 @@ LOD_HOST_DEVICE T softmax(bool logarithm, A shifted, A normaliser) {
 }
 
 /// The softmax of short sequences, which are read once.
-template <class T>
+template <class T, std::size_t count>
 struct SoftmaxOfShort {
   using A = Accumulator<T>;
 
@@ -200,14 +222,17 @@ struct SoftmaxOfShort {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
-    const std::int64_t first = sequences.begin(i) * row_size + column, rows = sequences.length(i);
+    const std::int64_t first = sequences.begin(i) * row_size + column * static_cast<std::int64_t>(count);
+    const std::int64_t rows = sequences.length(i);
     if (rows == 0) return;  // there may be no row at all, and x be null
-    with_column(lanes, x + first, rows, row_size, [&](const auto& numbers) {
-      const A shift = softmax_shift(lanes.shared(numbers.maximum()));
-      const A sum = numbers.sum([&](std::int64_t, A number) { return exponential(number - shift); });
-      const A normaliser = softmax_normaliser(logarithm, lanes.shared(sum));
-      numbers.for_each([&](std::int64_t row, A number) {
-        y[first + row * row_size] = softmax<T>(logarithm, number - shift, normaliser);
+    with_column<count>(lanes, x + first, rows, row_size, [&](const auto& all) {
+      const auto shift = each([](A number) { return softmax_shift(number); }, lanes.shared(all.maximum()));
+      const auto sum =
+          all.sum([&](std::int64_t, const auto& numbers) { return each(ShiftedExponential(), numbers, shift); });
+      const auto normaliser = each([&](A total) { return softmax_normaliser(logarithm, total); }, lanes.shared(sum));
+      all.for_each([&](std::int64_t row, const auto& numbers) {
+        const auto result = [&](A number, A by, A divisor) { return softmax<T>(logarithm, number - by, divisor); };
+        write_few(y + first + row * row_size, each(result, numbers, shift, normaliser));
       });
     });
   }
@@ -226,29 +251,46 @@ struct WriteLeaf {
   }
 };
 
+template <std::size_t count, class E, class T>
+void softmax_columns(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool logarithm,
+                     T* y) {
+  using A = Accumulator<T>;
+  const Leaves leaves{sequences};
+  const std::int64_t columns = row_size / static_cast<std::int64_t>(count);
+  // Of a long sequence, at the place of its first leaf.
+  const Scratch<E, Few<SoftmaxScale<A>, count>> loan(executor, leaves.places() * columns);
+  Few<SoftmaxScale<A>, count>* const scales = loan.data();
+  sum_exponentials<count>(
+      executor, x, leaves, row_size, SoftmaxOfShort<T, count>{x, sequences, row_size, logarithm, y},
+      [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t, std::int64_t column,
+                          const Few<ExponentialSum<A>, count>& totals) {
+        const auto scale = [&](const ExponentialSum<A>& total) {
+          const A shift = softmax_shift(total.maximum);
+          // With an infinite number, all of the softmax is NaN.
+          return SoftmaxScale<A>{shift, softmax_normaliser(logarithm, plus(total.sum, shift - shift))};
+        };
+        scales[place * columns + column] = each(scale, totals);
+      });
+  if (!leaves.any()) return;
+  const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
+    const std::int64_t at = row * row_size + column * static_cast<std::int64_t>(count);
+    const auto result = [&](T number, const SoftmaxScale<A>& scale) {
+      return softmax<T>(logarithm, static_cast<A>(number) - scale.shift, scale.normaliser);
+    };
+    write_few(y + at, each(result, read_few<count>(x + at), scales[leaves.first(i) * columns + column]));
+  };
+  for_each_short_and_leaf<columns_of<count>>(executor, sequences, columns, LeaveOut(),
+                                             WriteLeaf<decltype(write)>{sequences, write});
+}
+
 struct SequenceSoftmax {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool logarithm,
                   T* y) {
-    using A = Accumulator<T>;
-    const Leaves leaves{sequences};
-    // Of a long sequence, at the place of its first leaf.
-    const Scratch<E, SoftmaxScale<A>> loan(executor, leaves.places() * row_size);
-    SoftmaxScale<A>* const scales = loan.data();
-    sum_exponentials(
-        executor, x, leaves, row_size, SoftmaxOfShort<T>{x, sequences, row_size, logarithm, y},
-        [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t, std::int64_t column, const ExponentialSum<A>& total) {
-          const A shift = softmax_shift(total.maximum);
-          // With an infinite number, all of the softmax is NaN.
-          scales[place * row_size + column] = {shift, softmax_normaliser(logarithm, plus(total.sum, shift - shift))};
-        });
-    if (!leaves.any()) return;
-    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-      const std::int64_t at = row * row_size + column;
-      const SoftmaxScale<A> scale = scales[leaves.first(i) * row_size + column];
-      y[at] = softmax<T>(logarithm, static_cast<A>(x[at]) - scale.shift, scale.normaliser);
+    const auto of_columns = [&]<std::size_t count>() {
+      softmax_columns<count>(executor, x, sequences, row_size, logarithm, y);
     };
-    for_each_short_and_leaf(executor, sequences, row_size, LeaveOut(), WriteLeaf<decltype(write)>{sequences, write});
+    with_count(of_columns, row_size, x, y);
   }
 };
 
@@ -256,9 +298,14 @@ template <class T, class A>
 LOD_HOST_DEVICE T softmax_grad(bool logarithm, A gradient, A result, A sum) {
   return static_cast<T>(logarithm ? gradient - exponential(result) * sum : (gradient - sum) * result);
 }
+/// What the sum in the gradient of a softmax is of.
+template <class A>
+LOD_HOST_DEVICE A softmax_grad_term(bool logarithm, A gradient, A result) {
+  return logarithm ? gradient : product(gradient, result);
+}
 
 /// The gradients of short sequences, which are read once.
-template <class T>
+template <class T, std::size_t count>
 struct SoftmaxGradOfShort {
   using A = Accumulator<T>;
 
@@ -271,43 +318,73 @@ struct SoftmaxGradOfShort {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
-    const std::int64_t first = sequences.begin(i) * row_size + column, rows = sequences.length(i);
+    const std::int64_t first = sequences.begin(i) * row_size + column * static_cast<std::int64_t>(count);
+    const std::int64_t rows = sequences.length(i);
     if (rows == 0) return;
-    const auto result = [&](std::int64_t row) { return static_cast<A>(y[first + row * row_size]); };
-    with_column(lanes, dy + first, rows, row_size, [&](const auto& gradients) {
-      const A sum = lanes.shared(gradients.sum(
-          [&](std::int64_t row, A gradient) { return logarithm ? gradient : product(gradient, result(row)); }));
-      gradients.for_each([&](std::int64_t row, A gradient) {
-        dx[first + row * row_size] = softmax_grad<T>(logarithm, gradient, result(row), sum);
+    const auto results = [&](std::int64_t row) { return read_few<count>(y + first + row * row_size); };
+    with_column<count>(lanes, dy + first, rows, row_size, [&](const auto& gradients) {
+      const auto term = [&](A gradient, T result) {
+        return softmax_grad_term(logarithm, gradient, static_cast<A>(result));
+      };
+      const auto sum = lanes.shared(gradients.sum([&](std::int64_t row, const auto& numbers) {
+        // The results of a logarithm do not count, and are not read.
+        return logarithm ? numbers : each(term, numbers, results(row));
+      }));
+      gradients.for_each([&](std::int64_t row, const auto& numbers) {
+        const auto grad = [&](A gradient, T result, A total) {
+          return softmax_grad<T>(logarithm, gradient, static_cast<A>(result), total);
+        };
+        write_few(dx + first + row * row_size, each(grad, numbers, results(row), sum));
       });
     });
   }
 };
 
+template <std::size_t count, class E, class T>
+void softmax_grad_columns(const E& executor, const T* dy, const T* y, const Segments& sequences, std::int64_t row_size,
+                          bool logarithm, T* dx) {
+  using A = Accumulator<T>;
+  using Sums = Few<A, count>;
+  constexpr auto side_by_side = static_cast<std::int64_t>(count);
+  const Leaves leaves{sequences};
+  const std::int64_t columns = row_size / side_by_side;
+  const Scratch<E, Sums> loan(executor, leaves.places() * columns);
+  Sums* const sums = loan.data();
+  sum_columns<Sums, columns_of<count>>(
+      executor, sequences, columns, chunk_leaves(row_size),
+      SoftmaxGradOfShort<T, count>{dy, y, sequences, row_size, logarithm, dx},
+      [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
+        const std::int64_t at = (sequences.begin(i) + row) * row_size + column * side_by_side;
+        const auto term = [&](A gradient, T result) {
+          return softmax_grad_term(logarithm, gradient, static_cast<A>(result));
+        };
+        const Sums gradients = converted<A>(read_few<count>(dy + at));
+        return logarithm ? gradients : each(term, gradients, read_few<count>(y + at));
+      },
+      [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column, const Sums& sum) {
+        sums[leaves.first(i) * columns + column] = sum;
+      });
+  if (!leaves.any()) return;
+  const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
+    const std::int64_t at = row * row_size + column * side_by_side;
+    const auto grad = [&](T gradient, T result, A total) {
+      return softmax_grad<T>(logarithm, static_cast<A>(gradient), static_cast<A>(result), total);
+    };
+    write_few(dx + at,
+              each(grad, read_few<count>(dy + at), read_few<count>(y + at), sums[leaves.first(i) * columns + column]));
+  };
+  for_each_short_and_leaf<columns_of<count>>(executor, sequences, columns, LeaveOut(),
+                                             WriteLeaf<decltype(write)>{sequences, write});
+}
+
 struct SequenceSoftmaxGrad {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const T* y, const Segments& sequences, std::int64_t row_size,
                   bool logarithm, T* dx) {
-    using A = Accumulator<T>;
-    const Leaves leaves{sequences};
-    const Scratch<E, A> loan(executor, leaves.places() * row_size);
-    A* const sums = loan.data();
-    sum_sequences<A>(
-        executor, sequences, row_size, SoftmaxGradOfShort<T>{dy, y, sequences, row_size, logarithm, dx},
-        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-          const std::int64_t at = (sequences.begin(i) + row) * row_size + column;
-          return logarithm ? static_cast<A>(dy[at]) : product(static_cast<A>(dy[at]), static_cast<A>(y[at]));
-        },
-        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column, A sum) {
-          sums[leaves.first(i) * row_size + column] = sum;
-        });
-    if (!leaves.any()) return;
-    const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-      const std::int64_t at = row * row_size + column;
-      const A sum = sums[leaves.first(i) * row_size + column];
-      dx[at] = softmax_grad<T>(logarithm, static_cast<A>(dy[at]), static_cast<A>(y[at]), sum);
+    const auto of_columns = [&]<std::size_t count>() {
+      softmax_grad_columns<count>(executor, dy, y, sequences, row_size, logarithm, dx);
     };
-    for_each_short_and_leaf(executor, sequences, row_size, LeaveOut(), WriteLeaf<decltype(write)>{sequences, write});
+    with_count(of_columns, row_size, dy, y, dx);
   }
 };
 
