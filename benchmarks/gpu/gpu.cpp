@@ -10,6 +10,7 @@
 /// all of it works.
 #include "peers.hpp"
 #include "suite/distributions.hpp"
+#include "support/counting_cuda_resource.hpp"
 #include <lod/cuda.hpp>
 #include <lod/ops.hpp>
 
@@ -41,24 +42,9 @@ using lod::LoD;
 using lod::LoDTensor;
 using lod::PoolType;
 using lod::SelectedRows;
+using lod_test::CountingCudaResource;
 template <class T>
 using Tensor = LoDTensor<T, Cuda>;
-
-/// The default memory of a GPU, and how often it was asked.
-class CountingResource final : public lod::CudaMemoryResource {
- public:
-  void* allocate(std::size_t bytes, std::size_t boundary, cudaStream_t stream) override {
-    ++allocations;
-    return resource_->allocate(bytes, boundary, stream);
-  }
-  void deallocate(void* memory, std::size_t bytes, std::size_t boundary, cudaStream_t stream) noexcept override {
-    resource_->deallocate(memory, bytes, boundary, stream);
-  }
-  std::int64_t allocations = 0;
-
- private:
-  lod::CudaMemoryResource* resource_ = lod::default_cuda_resource(0);
-};
 
 /// What is timed, and on what.
 struct Workload {
@@ -106,7 +92,7 @@ class Summary {
 
 class Table {
  public:
-  Table(const lod::CudaExecutor& executor, const CountingResource& resource, std::string folder, bool quick)
+  Table(const lod::CudaExecutor& executor, const CountingCudaResource& resource, std::string folder, bool quick)
       : executor_(executor), resource_(resource), folder_(std::move(folder)), quick_(quick) {
     std::printf(
         "| workload | ms | GB/s | of the copy | allocations, waits, launches | beside | its ms | ratio |\n"
@@ -279,7 +265,7 @@ class Table {
   static void check(cudaError_t error) { lod::detail::check_cuda(error, "a call of the benchmark's"); }
 
   const lod::CudaExecutor& executor_;
-  const CountingResource& resource_;
+  const CountingCudaResource& resource_;
   std::string folder_;
   bool quick_;
   std::vector<double> roofs_;
@@ -587,7 +573,7 @@ int main(int argc, char** argv) {
   cudaDeviceProp properties{};
   lod::detail::check_cuda(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
   std::printf("%s, float32\n\n", properties.name);
-  CountingResource resource;
+  CountingCudaResource resource;
   const lod::CudaExecutor executor(&resource);
   Table table(executor, resource, folder, quick);
   table.roof(bytes);

@@ -6,6 +6,7 @@
 /// waits.
 #pragma once
 
+#include "support/counting_cuda_resource.hpp"
 #include "support/device_calls.hpp"
 #include "support/thrust_system.hpp"
 #include <lod/cuda.hpp>
@@ -27,22 +28,6 @@
 #include <vector>
 
 namespace lod_test {
-
-/// The default resource of a GPU, and how often it was asked.
-class CountingCudaResource final : public lod::CudaMemoryResource {
- public:
-  void* allocate(std::size_t bytes, std::size_t boundary, cudaStream_t stream) override {
-    ++allocations;
-    return resource_->allocate(bytes, boundary, stream);
-  }
-  void deallocate(void* memory, std::size_t bytes, std::size_t boundary, cudaStream_t stream) noexcept override {
-    resource_->deallocate(memory, bytes, boundary, stream);
-  }
-  std::int64_t allocations = 0;
-
- private:
-  lod::CudaMemoryResource* resource_ = lod::default_cuda_resource(0);
-};
 
 /// The check of a call that is given for both executors. It is compiled once, and not for each of the calls.
 inline void check_on_gpu(const std::string& name, const std::function<void(DeviceCall<ThrustExecutor>&)>& f_on_cpu,
