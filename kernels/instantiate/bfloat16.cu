@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
-extern template void lod::kernel::bulk::System<lod::CudaExecutor>::sort_by_key(std::int64_t*, std::int64_t,
-                                                                               std::int64_t*, int) const;
+extern template lod::kernel::bulk::Pairs<std::int64_t, std::int64_t>
+lod::kernel::bulk::System<lod::CudaExecutor>::sort_pairs(const lod::kernel::bulk::Pairs<std::int64_t, std::int64_t>&,
+                                                         const lod::kernel::bulk::Pairs<std::int64_t, std::int64_t>&,
+                                                         std::int64_t, int) const;
 static_assert(lod::kernel::instantiate<lod::kernel::CudaLibrary, lod::bfloat16>());

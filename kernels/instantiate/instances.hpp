@@ -108,9 +108,9 @@ constexpr bool instantiate_ids() {
   static_assert(is_there<Library, name::GroupRows>());
   if constexpr (Library::on_gpu) {
     static_assert(is_there<Library, name::CheckIds>());
+    static_assert(is_there<Library, name::GroupListed>());
     static_assert(is_there<Library, name::GroupOfRows>());
     static_assert(is_there<Library, name::ListLookUps>());
-    static_assert(is_there<Library, name::NameRows>());
     static_assert(is_there<Library, name::ShiftRows>());
   }
   static_assert(is_there<Library, name::SequenceMask, bool>());

@@ -17,20 +17,6 @@ using namespace lod_test;
 
 #ifdef LOD_TEST_EMULATED_GPU
 
-namespace {
-
-/// How many kernels the second of two equal calls launches.
-template <class F>
-std::int64_t launches_of(const lod::CudaExecutor& executor, const F& call) {
-  call();
-  executor.synchronize();
-  const emulated_cuda::Counters before = emulated_cuda::counters();
-  call();
-  return (emulated_cuda::counters() - before).launches;
-}
-
-}  // namespace
-
 TEST_CASE("on a GPU: how many kernels are launched for short sequences, for longer ones and for giants") {
   const std::int64_t leaf = lod::kernel::leaf_rows, chunk = lod::kernel::chunk_rows(1);
   Engine engine(62);

@@ -85,4 +85,16 @@ void check_on_gpu(const std::string& name, const F& f) {
                std::function<void(DeviceCall<lod::CudaExecutor>&)>(std::cref(f)));
 }
 
+#ifdef LOD_TEST_EMULATED_GPU
+/// How many kernels the second of two equal calls launches; a sort counts as one here.
+template <class F>
+std::int64_t launches_of(const lod::CudaExecutor& executor, const F& call) {
+  call();
+  executor.synchronize();
+  const emulated_cuda::Counters before = emulated_cuda::counters();
+  call();
+  return (emulated_cuda::counters() - before).launches;
+}
+#endif
+
 }  // namespace lod_test

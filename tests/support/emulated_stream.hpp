@@ -73,13 +73,32 @@ class System<CudaExecutor> {
   }
   template <class Key, class Value>
   void sort_by_key(Key* keys, std::int64_t count, Value* values, int bits = 64) const {
-    const auto sort = [](const OnCpu& cpu, Key* by, std::int64_t size, Value* with, int looked_at) {
-      if (looked_at < 64 && std::any_of(by, by + size, [&](Key key) { return key < 0 || key >> looked_at != 0; })) {
-        lod_test::emulated_cuda::on_failure("a key to sort by has more bits than was said");
-      }
-      cpu.sort_by_key(by, size, with);
+    const auto sort_all = [](const OnCpu& cpu, const Pairs<Key, Value>& pairs, std::int64_t size, int looked_at) {
+      sort(cpu, pairs, size, looked_at);
     };
-    enqueue(sort, keys, count, values, bits);
+    enqueue(sort_all, Pairs<Key, Value>{keys, values}, count, bits);
+  }
+  template <class Key, class Value>
+  Pairs<Key, Value> sort_pairs(const Pairs<Key, Value>& pairs, const Pairs<Key, Value>& others, std::int64_t count,
+                               int bits) const {
+    // As after an odd number of passes, each from one memory to the other.
+    const auto sort_to = [](const OnCpu& cpu, const Pairs<Key, Value>& from, const Pairs<Key, Value>& to,
+                            std::int64_t size, int looked_at) {
+      sort(cpu, from, size, looked_at);
+      std::copy_n(from.keys, size, to.keys);
+      std::copy_n(from.values, size, to.values);
+      std::fill_n(from.keys, size, Key(-1));
+      std::fill_n(from.values, size, Value(-1));
+    };
+    enqueue(sort_to, pairs, others, count, bits);
+    return others;
+  }
+  template <class Number>
+  void inclusive_scan(const Number& number, std::int64_t count, std::int64_t* to) const {
+    const auto scan = [](const OnCpu& cpu, const Number& each, std::int64_t size, std::int64_t* sums) {
+      cpu.inclusive_scan(each, size, sums);
+    };
+    enqueue(scan, number, count, to);
   }
   void inclusive_scan(std::int64_t* numbers, std::int64_t count) const {
     enqueue([](const OnCpu& cpu, std::int64_t* to, std::int64_t size) { cpu.inclusive_scan(to, size); }, numbers,
@@ -91,6 +110,14 @@ class System<CudaExecutor> {
   }
 
  private:
+  template <class Key, class Value>
+  static void sort(const OnCpu& cpu, const Pairs<Key, Value>& pairs, std::int64_t count, int bits) {
+    if (bits < 64 &&
+        std::any_of(pairs.keys, pairs.keys + count, [&](Key key) { return key < 0 || key >> bits != 0; })) {
+      lod_test::emulated_cuda::on_failure("a key to sort by has more bits than was said");
+    }
+    cpu.sort_by_key(pairs.keys, count, pairs.values);
+  }
   /// Fails if an argument of a kernel has an address of the host in it. Bytes between members are rubbish, which may
   /// look like one: only a compiler that can clear them makes this check.
   template <class Argument>

@@ -12,6 +12,7 @@
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/looked_up_rows.hpp>
 #include <lod/ops/merge_rows.hpp>
+#include <lod/ops/row_places.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
@@ -132,7 +133,8 @@ void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, 
   const CheckedIds<E> checked(executor, ids.values(), height, what, options.padding_idx);
   // The ids that have a gradient, where they stand, and in which sequence.
   const Numbers listed(executor, count), occurrences(executor, count), sequence(executor, count);
-  std::int64_t size = 0;
+  const Numbers order(executor, count), unique(executor, count), groups(executor, count + 1);
+  std::int64_t size = 0, rows = 0;
   if constexpr (on_cpu<E>) {
     for (std::int64_t i = 0; i < sequences.size; ++i) {
       std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
@@ -146,16 +148,18 @@ void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, 
         sequence.data()[size++] = i;
       }
     }
+    rows = kernel::GroupRows<E>::run(executor, static_cast<const std::int64_t*>(listed.data()), size, height,
+                                     order.data(), unique.data(), groups.data());
+    dtable.resize({unique.data(), static_cast<std::size_t>(rows)}, height, row_shape);
   } else {
-    size = count;
-    kernel::ListLookUps<E>::run(executor, checked.data(), sequences, type, listed.data(), occurrences.data(),
-                                sequence.data());
+    rows = size = count;
+    std::int64_t* const names = make_places(executor, dtable, count, height, row_shape);
+    kernel::ListLookUps<E>::run(executor, checked.data(), sequences, type, height, listed.data(), order.data(),
+                                occurrences.data(), sequence.data());
+    kernel::GroupListed<E>::run(executor, listed.data(), count, height, order.data(), unique.data(), groups.data(),
+                                names);
   }
-  const Numbers order(executor, size), unique(executor, size), groups(executor, size + 1);
-  const std::int64_t rows = kernel::GroupRows<E>::run(executor, static_cast<const std::int64_t*>(listed.data()), size,
-                                                      height, order.data(), unique.data(), groups.data());
   const UnpooledGrad<E, T> unpooled(executor, dy.data(), sequences, dy.row_size(), type);
-  name_rows(executor, unique.data(), rows, height, row_shape, dtable);
   kernel::SumLookUpGrads<E>::run(executor,
                                  kernel::LookUpGrad<T>{unpooled.data(), occurrences.data(), sequence.data(),
                                                        options.weights.data(), winners, row_shape.elements()},

@@ -43,8 +43,9 @@ struct EmbeddingPool : Missing<Executor> {};
 /// run(executor, rows, sequences, minimum, pad_value, y, index)
 template <class Executor>
 struct EmbeddingMaxPool : Missing<Executor> {};
-/// On a GPU. run(executor, ids, sequences, type, listed, occurrences, sequence): for each id k, listed[k] is itself
-/// where it has a gradient, else `no_row`; occurrences[k] = k, sequence[k] is its sequence.
+/// On a GPU. run(executor, ids, sequences, type, height, listed, order, occurrences, sequence): for each id k,
+/// listed[k] is itself where it has a gradient, else `height`; order[k] = occurrences[k] = k, sequence[k] is its
+/// sequence.
 template <class Executor>
 struct ListLookUps : Missing<Executor> {};
 /// run(executor, rows, order, groups, y): y[g] = the sum of the gradients number order[i], i in group g.

@@ -84,8 +84,7 @@ void merge_into(const E& executor, PoolType type, const char* what,
     detail::check_value_rows(*source, what);
     check_same_rows(source->height(), source->row_shape(), first, what);
   }
-  const RowGroups<E, T> groups(executor, sources);
-  groups.name_rows(out, first.height(), first.row_shape());
+  const RowGroups<E, T> groups(executor, sources, &out);
   kernel::SumGroups<E>::run(executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(),
                             static_cast<const std::int64_t*>(nullptr), out.value().data());
 }

@@ -24,21 +24,24 @@ namespace kernel {
 /// Sorts ids[0 .. count), which are in [0, height): `order` are their positions by ascending id, equal ids in the order
 /// of their positions; unique[g] is the g-th id that occurs, at order[groups[g] .. groups[g+1]). Returns how many. On a
 /// GPU, whose count nobody waits for, it returns `count`, and there are empty groups of the id `no_row` behind those
-/// that occur; ids that are `no_row` are in none.
+/// that occur.
 template <class Executor>
 struct GroupRows : Missing<Executor> {};
 /// What stands behind all ids.
 inline constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
-/// On a GPU. run(executor, ids, values, count, row_size, listed, rows): listed[i] = ids[i], `no_row` where that is
-/// negative, and rows[i] the address of row i of the values.
+/// On a GPU. run(executor, listed, count, height, order, unique, groups, names): the same of ids that have been listed,
+/// for which `order` is 0, 1, ... before; those that are `height` are in no group. The list does not stay. names[g] =
+/// unique[g], -1 for `no_row`; there may be none.
+template <class Executor>
+struct GroupListed : Missing<Executor> {};
+/// On a GPU. run(executor, ids, values, count, row_size, height, first, listed, order, rows): listed[first + i] =
+/// ids[i], `height` where that is no row; order[first + i] = first + i, and rows[first + i] the address of row i of
+/// the values.
 template <class Executor>
 struct ListRows : Missing<Executor> {};
 /// On a GPU. run(executor, order, groups, of): of[order[k]] = the group of k, -1 where it is in none.
 template <class Executor>
 struct GroupOfRows : Missing<Executor> {};
-/// On a GPU. run(executor, unique, count, ids): the other way, ids[g] = unique[g], -1 for `no_row`.
-template <class Executor>
-struct NameRows : Missing<Executor> {};
 /// The rows of row-sparse tensors, numbered through: rows that lie one behind the other from `first` on, whose
 /// addresses are computed, or those whose addresses are in `list`.
 template <class T>
@@ -80,17 +83,6 @@ void check_same_rows(std::int64_t height, const Shape& row_shape, const Selected
   }
 }
 
-/// Makes `count` ids that GroupRows found those of `out`.
-template <Executor E, class T>
-void name_rows(const E& executor, const std::int64_t* unique, std::int64_t count, std::int64_t height,
-               const Shape& row_shape, SelectedRows<T, typename E::device>& out) {
-  if constexpr (on_cpu<E>) {
-    out.resize({unique, static_cast<std::size_t>(count)}, height, row_shape);
-  } else {
-    kernel::NameRows<E>::run(executor, unique, count, make_places(executor, out, count, height, row_shape));
-  }
-}
-
 /// The rows of one or several row-sparse tensors, sorted into groups of equal ids, in scratch memory. On a GPU there
 /// are as many groups as rows; those behind the ids that occur are empty.
 template <Executor E, class T>
@@ -98,9 +90,9 @@ class RowGroups {
  public:
   using Sparse = SelectedRows<T, typename E::device>;
 
-  RowGroups(const E& executor, std::span<const Sparse* const> sources)
-      : executor_(executor),
-        count_(count(sources)),
+  /// The ids that occur become those of `named`, if there is one.
+  RowGroups(const E& executor, std::span<const Sparse* const> sources, Sparse* named = nullptr)
+      : count_(count(sources)),
         // The rows of one tensor need no list; on a GPU its ids are listed all the same.
         listed_(!on_cpu<E> || sources.size() > 1 ? count_ : 0),
         rows_(executor, listed_),
@@ -108,32 +100,36 @@ class RowGroups {
         unique_(executor, count_),
         offsets_(executor, count_ + 1) {
     const kernel::Scratch<E, std::int64_t> listed(executor, listed_);
+    const std::int64_t height = sources.empty() ? 0 : sources.front()->height();
+    numbered_.list = rows_.data();
     if constexpr (on_cpu<E>) {
+      const std::int64_t* ids = listed.data();
       if (sources.size() == 1) {
         const Sparse& source = *sources.front();
         numbered_ = {nullptr, source.value().data(), source.row_size()};
-        group(source.rows().data(), source.height());
-        return;
-      }
-    }
-    std::int64_t* ids = listed.data();
-    const T** rows = rows_.data();
-    for (const Sparse* source : sources) {
-      const std::int64_t size = source->value().rows(), row_size = source->row_size();
-      const T* const values = source->value().data();
-      if constexpr (on_cpu<E>) {
-        for (std::int64_t i = 0; i < size; ++i) {
-          ids[i] = source->rows()[static_cast<std::size_t>(i)];
-          rows[i] = values + i * row_size;
-        }
+        ids = source.rows().data();
       } else {
-        kernel::ListRows<E>::run(executor, source->rows().data(), values, size, row_size, ids, rows);
+        list(sources, listed.data());
       }
-      ids += size;
-      rows += size;
+      groups_ =
+          kernel::GroupRows<E>::run(executor, ids, count_, height, order_.data(), unique_.data(), offsets_.data());
+      if (named) {
+        named->resize({unique_.data(), static_cast<std::size_t>(groups_)}, height, sources.front()->row_shape());
+      }
+    } else {
+      groups_ = count_;
+      std::int64_t* const names =
+          named ? make_places(executor, *named, count_, height, sources.front()->row_shape()) : nullptr;
+      std::int64_t first = 0;
+      for (const Sparse* source : sources) {
+        const std::int64_t size = source->value().rows();
+        kernel::ListRows<E>::run(executor, source->rows().data(), source->value().data(), size, source->row_size(),
+                                 height, first, listed.data(), order_.data(), rows_.data());
+        first += size;
+      }
+      kernel::GroupListed<E>::run(executor, listed.data(), count_, height, order_.data(), unique_.data(),
+                                  offsets_.data(), names);
     }
-    numbered_.list = rows_.data();
-    group(listed.data(), sources.empty() ? 0 : sources.front()->height());
   }
 
   kernel::NumberedRows<T> rows() const noexcept { return numbered_; }
@@ -141,14 +137,19 @@ class RowGroups {
   /// The ids that occur, ascending, for kernels.
   const std::int64_t* ids() const noexcept { return unique_.data(); }
   kernel::Segments groups() const noexcept { return {offsets_.data(), groups_, count_, 0, count_}; }
-  /// Makes the ids those of `out`.
-  void name_rows(SelectedRows<T, typename E::device>& out, std::int64_t height, const Shape& row_shape) const {
-    operation::name_rows(executor_, ids(), groups_, height, row_shape, out);
-  }
 
  private:
-  void group(const std::int64_t* ids, std::int64_t height) {
-    groups_ = kernel::GroupRows<E>::run(executor_, ids, count_, height, order_.data(), unique_.data(), offsets_.data());
+  /// Their ids, and where their rows are.
+  void list(std::span<const Sparse* const> sources, std::int64_t* ids) {
+    const T** rows = rows_.data();
+    for (const Sparse* source : sources) {
+      const std::int64_t size = source->value().rows(), row_size = source->row_size();
+      const T* const values = source->value().data();
+      for (std::int64_t i = 0; i < size; ++i) {
+        *ids++ = source->rows()[static_cast<std::size_t>(i)];
+        *rows++ = values + i * row_size;
+      }
+    }
   }
   static std::int64_t count(std::span<const Sparse* const> sources) {
     std::int64_t total = 0;
@@ -156,7 +157,6 @@ class RowGroups {
     return total;
   }
 
-  const E& executor_;
   std::int64_t count_;
   std::int64_t listed_;
   kernel::NumberedRows<T> numbered_;

@@ -78,10 +78,10 @@
 #define LOD_CUDA_ONLY_KERNELS(of) \
   of(CheckIds) \
   of(FindTwins) \
+  of(GroupListed) \
   of(GroupOfRows) \
   of(ListLookUps) \
   of(ListRows) \
-  of(NameRows) \
   of(NumberSequences) \
   of(ShiftRows)
 

@@ -196,9 +196,25 @@ class System<CudaExecutor> {
     call_warp_body<<<grid, threads_per_block, 0, executor_.stream()>>>(count, body);
     check_launch();
   }
+  template <class Key, class Value>
+  void sort_by_key(Key* keys, std::int64_t count, Value* values, int bits = 64) const {
+    if (count == 0) return;
+    const Scratch<CudaExecutor, Key> other_keys(executor_, count);
+    const Scratch<CudaExecutor, Value> other_values(executor_, count);
+    const Pairs<Key, Value> sorted =
+        sort_pairs(Pairs<Key, Value>{keys, values}, {other_keys.data(), other_values.data()}, count, bits);
+    const auto size = static_cast<std::size_t>(count);
+    if (sorted.keys != keys) executor_.resource()->copy(keys, sorted.keys, size * sizeof(Key));
+    if (sorted.values != values) executor_.resource()->copy(values, sorted.values, size * sizeof(Value));
+  }
+  template <class Number>
+  void inclusive_scan(const Number& number, std::int64_t count, std::int64_t* to) const {
+    by_thrust("thrust::inclusive_scan", [&](const auto& all) { all.inclusive_scan(number, count, to); });
+  }
   // Where a library has them, they are not compiled in each file again: see kernels/instantiate.
   template <class Key, class Value>
-  void sort_by_key(Key* keys, std::int64_t count, Value* values, int bits = 64) const;
+  Pairs<Key, Value> sort_pairs(const Pairs<Key, Value>& pairs, const Pairs<Key, Value>& others, std::int64_t count,
+                               int bits) const;
   template <class Number>
   void inclusive_scan(Number* numbers, std::int64_t count) const;
   template <class Number>
@@ -217,26 +233,22 @@ class System<CudaExecutor> {
 };
 
 template <class Key, class Value>
-void System<CudaExecutor>::sort_by_key(Key* keys, std::int64_t count, Value* values, int bits) const {
-  if (count == 0) return;
-  // Not by Thrust, which looks at all bits.
+Pairs<Key, Value> System<CudaExecutor>::sort_pairs(const Pairs<Key, Value>& pairs, const Pairs<Key, Value>& others,
+                                                   std::int64_t count, int bits) const {
+  if (count == 0) return pairs;
+  // Not by Thrust, which looks at all bits. Each pass goes from one of the two memories to the other.
   constexpr const char* what = "cub::DeviceRadixSort::SortPairs";
-  const Scratch<CudaExecutor, Key> other_keys(executor_, count);
-  const Scratch<CudaExecutor, Value> other_values(executor_, count);
-  cub::DoubleBuffer<Key> sorted(keys, other_keys.data());
-  cub::DoubleBuffer<Value> moved(values, other_values.data());
+  cub::DoubleBuffer<Key> keys(pairs.keys, others.keys);
+  cub::DoubleBuffer<Value> values(pairs.values, others.values);
   const auto sort = [&](void* memory, std::size_t& bytes) {
-    detail::check_cuda(
-        cub::DeviceRadixSort::SortPairs(memory, bytes, sorted, moved, count, 0, bits, executor_.stream()), what);
+    detail::check_cuda(cub::DeviceRadixSort::SortPairs(memory, bytes, keys, values, count, 0, bits, executor_.stream()),
+                       what);
   };
   std::size_t bytes = 0;
   sort(nullptr, bytes);
   const Scratch<CudaExecutor, char> memory(executor_, static_cast<std::int64_t>(bytes));
   sort(memory.data(), bytes);
-  // Each pass goes from one of the two memories to the other.
-  const auto size = static_cast<std::size_t>(count);
-  if (sorted.Current() != keys) executor_.resource()->copy(keys, sorted.Current(), size * sizeof(Key));
-  if (moved.Current() != values) executor_.resource()->copy(values, moved.Current(), size * sizeof(Value));
+  return {keys.Current(), values.Current()};
 }
 template <class Number>
 void System<CudaExecutor>::inclusive_scan(Number* numbers, std::int64_t count) const {

@@ -57,6 +57,13 @@ void for_each_by_warps(const E& executor, std::int64_t count, const Body& body) 
   if (count > 0) System<E>(executor).for_each_by_warps(count, body);
 }
 
+/// Keys, and what goes along with them.
+template <class Key, class Value>
+struct Pairs {
+  Key* keys;
+  Value* values;
+};
+
 /// How many bits the numbers in [0, greatest] have at most; one where there is none.
 inline int bits_up_to(std::int64_t greatest) noexcept {
   return greatest > 0 ? static_cast<int>(std::bit_width(static_cast<std::uint64_t>(greatest))) : 1;

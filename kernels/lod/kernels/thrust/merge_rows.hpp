@@ -42,29 +42,34 @@ void sum_groups(const E& executor, const NumberedRows<T>& rows, const std::int64
       });
 }
 
-/// Groups equal ids, those that are `no_row` left out; places[count - 1] is then the number of groups. Empty ones
-/// follow behind them. At least one id.
+/// 1 for the first of equal ids.
+struct CountHead {
+  const std::int64_t* sorted;
+  std::int64_t height;  ///< in place of ids that are left out
+  LOD_HOST_DEVICE std::int64_t operator()(std::int64_t i) const {
+    return sorted[i] != height && (i == 0 || sorted[i] != sorted[i - 1]) ? 1 : 0;
+  }
+};
+
+/// Groups equal ids that are sorted, moved[i] being where the i-th was; those that are left out are `height`, behind
+/// the others. Afterwards places[count - 1] is the number of groups, and order[i] is moved[i]. Empty groups follow
+/// behind those that there are. Their ids are also written to `names`, where that is not null, as row-sparse tensors
+/// have them. At least one id.
 template <class E>
-void group_rows(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
-                std::int64_t* places, std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
-  const Scratch<E, std::int64_t> loan(executor, count);
-  std::int64_t* const sorted = loan.data();
-  for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
-    sorted[i] = least(ids[i], height);  // `no_row` as `height`: the sort looks at the bits of that
-    order[i] = i;
-  });
-  System<E>(executor).sort_by_key(sorted, count, order, bits_up_to(height));
+void finish_groups(const E& executor, const std::int64_t* sorted, const std::int64_t* moved, std::int64_t count,
+                   std::int64_t height, std::int64_t* places, std::int64_t* order, std::int64_t* unique,
+                   std::int64_t* groups, std::int64_t* names) {
   // The group of a row is the number of heads up to it, but one.
-  for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
-    places[i] = sorted[i] != height && (i == 0 || sorted[i] != sorted[i - 1]) ? 1 : 0;
-  });
-  System<E>(executor).inclusive_scan(places, count);
+  System<E>(executor).inclusive_scan(CountHead{sorted, height}, count, places);
   for_each(executor, count + 1, [=] LOD_HOST_DEVICE(std::int64_t i) {
     const std::int64_t size = places[count - 1];
     if (i < count && places[i] > (i == 0 ? 0 : places[i - 1])) {
-      unique[places[i] - 1] = sorted[i];
-      groups[places[i] - 1] = i;
+      const std::int64_t group = places[i] - 1;
+      unique[group] = sorted[i];
+      groups[group] = i;
+      if (names != nullptr) names[group] = sorted[i];
     }
+    if (i < count && moved != order) order[i] = moved[i];
     if (i < size) return;
     std::int64_t low = 0, high = count;  // the first id that is none
     while (low < high) {
@@ -75,9 +80,39 @@ void group_rows(const E& executor, const std::int64_t* ids, std::int64_t count, 
         high = middle;
       }
     }
-    if (i < count) unique[i] = no_row;
     groups[i] = low;
+    if (i == count) return;
+    unique[i] = no_row;
+    if (names != nullptr) names[i] = -1;
   });
+}
+
+/// The same of ids in any order, which they do not keep; `order` is 0, 1, ... before.
+template <class E>
+void group_listed(const E& executor, std::int64_t* ids, std::int64_t count, std::int64_t height, std::int64_t* places,
+                  std::int64_t* order, std::int64_t* unique, std::int64_t* groups, std::int64_t* names) {
+  const Scratch<E, std::int64_t> other_ids(executor, count), other_order(executor, count);
+  const auto [sorted, moved] = System<E>(executor).sort_pairs(
+      Pairs<std::int64_t, std::int64_t>{ids, order}, {other_ids.data(), other_order.data()}, count, bits_up_to(height));
+  finish_groups(executor, sorted, moved, count, height, places, order, unique, groups, names);
+}
+/// Groups ids that nobody has listed.
+template <class E>
+void group_rows(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
+                std::int64_t* places, std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
+  const Scratch<E, std::int64_t> loan(executor, count);
+  std::int64_t* const listed = loan.data();
+  for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
+    listed[i] = ids[i];
+    order[i] = i;
+  });
+  group_listed(executor, listed, count, height, places, order, unique, groups, nullptr);
+}
+
+/// Of no ids.
+template <class E>
+void group_none(const E& executor, std::int64_t* groups) {
+  for_each(executor, 1, [=] LOD_HOST_DEVICE(std::int64_t) { groups[0] = 0; });
 }
 
 struct GroupRows {
@@ -85,7 +120,7 @@ struct GroupRows {
   static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
                           std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
     if (count == 0) {
-      for_each(executor, 1, [=] LOD_HOST_DEVICE(std::int64_t) { groups[0] = 0; });
+      group_none(executor, groups);
       return 0;
     }
     const Scratch<E, std::int64_t> loan(executor, count);
@@ -101,7 +136,7 @@ struct GroupRowsInPlaces {
   static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
                           std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
     if (count == 0) {
-      for_each(executor, 1, [=] LOD_HOST_DEVICE(std::int64_t) { groups[0] = 0; });
+      group_none(executor, groups);
     } else {
       const Scratch<E, std::int64_t> places(executor, count);
       group_rows(executor, ids, count, height, places.data(), order, unique, groups);
@@ -110,13 +145,25 @@ struct GroupRowsInPlaces {
   }
 };
 
+struct GroupListed {
+  template <class E>
+  static void run(const E& executor, std::int64_t* ids, std::int64_t count, std::int64_t height, std::int64_t* order,
+                  std::int64_t* unique, std::int64_t* groups, std::int64_t* names) {
+    if (count == 0) return group_none(executor, groups);
+    const Scratch<E, std::int64_t> places(executor, count);
+    group_listed(executor, ids, count, height, places.data(), order, unique, groups, names);
+  }
+};
+
 struct ListRows {
   template <class E, class T>
   static void run(const E& executor, const std::int64_t* ids, const T* values, std::int64_t count,
-                  std::int64_t row_size, std::int64_t* listed, const T** rows) {
+                  std::int64_t row_size, std::int64_t height, std::int64_t first, std::int64_t* listed,
+                  std::int64_t* order, const T** rows) {
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
-      listed[i] = ids[i] < 0 ? no_row : ids[i];
-      rows[i] = values + i * row_size;
+      listed[first + i] = ids[i] >= 0 && ids[i] < height ? ids[i] : height;  // nobody has looked at them
+      order[first + i] = first + i;
+      rows[first + i] = values + i * row_size;
     });
   }
 };
@@ -128,13 +175,6 @@ struct GroupOfRows {
       const std::int64_t group = sequence_of(groups, k);
       of[order[k]] = group < groups.size ? group : -1;
     });
-  }
-};
-
-struct NameRows {
-  template <class E>
-  static void run(const E& executor, const std::int64_t* unique, std::int64_t count, std::int64_t* ids) {
-    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t g) { ids[g] = unique[g] == no_row ? -1 : unique[g]; });
   }
 };
 

@@ -20,19 +20,21 @@ struct SequenceScatter {
   static void run(const E& executor, const std::int64_t* ids, const T* updates, const Segments& sequences,
                   std::int64_t columns, T* y) {
     using A = Accumulator<T>;
-    const std::int64_t count = sequences.rows();
-    const Scratch<E, std::int64_t> place_loan(executor, count);
-    const Scratch<E, std::int64_t> order_loan(executor, count);
-    std::int64_t* const places = place_loan.data();
-    std::int64_t* const order = order_loan.data();
+    const std::int64_t count = sequences.rows(), none = sequences.size * columns;  // behind all places
+    const Scratch<E, std::int64_t> place_loan(executor, count), other_places(executor, count);
+    const Scratch<E, std::int64_t> order_loan(executor, count), other_order(executor, count);
+    const Pairs<std::int64_t, std::int64_t> listed{place_loan.data(), order_loan.data()};
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) {
-      places[k] = ids[k] < 0 ? -1 : sequence_of(sequences, k) * columns + ids[k];
-      order[k] = k;
+      listed.keys[k] = ids[k] < 0 ? none : sequence_of(sequences, k) * columns + ids[k];
+      listed.values[k] = k;
     });
-    System<E>(executor).sort_by_key(places, count, order);
+    const Pairs<std::int64_t, std::int64_t> sorted =
+        System<E>(executor).sort_pairs(listed, {other_places.data(), other_order.data()}, count, bits_up_to(none));
+    const std::int64_t* const places = sorted.keys;
+    const std::int64_t* const order = sorted.values;
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t first) {
       const std::int64_t place = places[first];
-      if (place < 0 || (first > 0 && places[first - 1] == place))
+      if (place == none || (first > 0 && places[first - 1] == place))
         return;  // the first update of a number adds all of them
       A sum = static_cast<A>(y[place]);
       for (std::int64_t k = first; k < count && places[k] == place; ++k) {

@@ -13,6 +13,7 @@
 #include <thrust/for_each.h>
 #include <thrust/functional.h>
 #include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
 #include <thrust/scan.h>
 #include <thrust/sort.h>
 #include <thrust/transform_reduce.h>
@@ -92,6 +93,14 @@ class Algorithms {
   void sort_by_key(Key* keys, std::int64_t count, Value* values, int /*bits*/ = 64) const {
     ::thrust::stable_sort_by_key(policy_, keys, keys + count, values);
   }
+  /// The same with a second memory for as many, to which pairs may go on the way. Returns where they are in the end: in
+  /// one of the two; what is in the other is no longer of use.
+  template <class Key, class Value>
+  Pairs<Key, Value> sort_pairs(const Pairs<Key, Value>& pairs, const Pairs<Key, Value>& /*others*/, std::int64_t count,
+                               int bits) const {
+    sort_by_key(pairs.keys, count, pairs.values, bits);
+    return pairs;
+  }
   /// @{
   /// Running sums in place, with the number itself and without.
   void inclusive_scan(std::int64_t* numbers, std::int64_t count) const {
@@ -101,6 +110,12 @@ class Algorithms {
     ::thrust::exclusive_scan(policy_, numbers, numbers + count, numbers);
   }
   /// @}
+  /// to[i] becomes number(0) + ... + number(i).
+  template <class Number>
+  void inclusive_scan(const Number& number, std::int64_t count, std::int64_t* to) const {
+    const auto numbers = ::thrust::make_transform_iterator(Numbers(0), number);
+    ::thrust::inclusive_scan(policy_, numbers, numbers + count, to);
+  }
   /// body(0); waits for it.
   template <class U, class Body>
   U answer(const Body& body) const {
