@@ -42,7 +42,18 @@ struct LanesInTurn {
   LOD_HOST_DEVICE A fold_rows(std::int64_t rows, const A& start, const Add& add, const Join& join) const {
     A numbers[lanes];
     for (A& number : numbers) number = start;
-    for_each_row<most>(rows, [&](std::int64_t row, int k) { add(numbers[row % count], row, k); });
+    if constexpr (most > 0) {
+      for_each_row<most>(rows, [&](std::int64_t row, int k) { add(numbers[row % count], row, k); });
+    } else {
+      // By lanes that the compiler knows, so that their numbers stay in registers.
+      std::int64_t first = 0;
+      for (; first + count <= rows; first += count) {
+        for (int lane = 0; lane < count; ++lane) add(numbers[lane], first + lane, 0);
+      }
+      for (int lane = 0; lane < count; ++lane) {
+        if (first + lane < rows) add(numbers[lane], first + lane, 0);
+      }
+    }
     for (int folded = count / 2; folded > 0; folded /= 2) {
       for (int lane = 0; lane < folded; ++lane) numbers[lane] = join(numbers[lane], numbers[folded + lane]);
     }
