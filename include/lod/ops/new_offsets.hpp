@@ -124,6 +124,31 @@ struct OneLevel {
   LoD make() const { return LoD::from_offsets({&offsets, 1}); }
 };
 
+/// The same of sequences of so many rows, none negative. Where an output has that level already, offsets are not worked
+/// out.
+template <Executor E>
+struct LevelOfLengths {
+  const E& executor;
+  std::span<const std::int64_t> lengths;
+
+  std::int64_t rows() const { return offsets().rows(); }
+  bool is(const LoDView& other) const {
+    if (other.levels() != 1 || other.size() != static_cast<std::int64_t>(lengths.size())) return false;
+    const std::int64_t* const theirs = other.offsets(0).data();
+    const std::int64_t* const ours = lengths.data();
+    return all_hold(executor, other.size(), [=](std::int64_t i) { return theirs[i + 1] - theirs[i] == ours[i]; });
+  }
+  LoD make() const {
+    const NewOffsets<E> made = offsets();
+    const auto span = made.span();
+    return LoD::from_offsets({&span, 1});
+  }
+  NewOffsets<E> offsets() const {
+    return NewOffsets<E>(executor, static_cast<std::int64_t>(lengths.size()),
+                         [ours = lengths.data()](std::int64_t i) { return ours[i]; });
+  }
+};
+
 }  // namespace operation
 
 }  // namespace lod::inline LOD_TARGET

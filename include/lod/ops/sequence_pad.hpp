@@ -109,23 +109,20 @@ inline void check_dense(const Shape& row_shape, const char* what) {
   }
 }
 
-/// The offsets of sequences of so many rows. Throws ShapeMismatch unless there are `size` of them, OutOfRange for a
-/// length that is not from 0 to `max_length`.
+/// Throws ShapeMismatch unless there are `size` lengths, OutOfRange for one that is not from 0 to `max_length`.
 template <Executor E>
-NewOffsets<E> offsets_of_lengths(const E& executor, std::span<const std::int64_t> lengths, std::int64_t size,
-                                 std::int64_t max_length, const char* what) {
+void check_lengths(const E& executor, std::span<const std::int64_t> lengths, std::int64_t size, std::int64_t max_length,
+                   const char* what) {
   if (static_cast<std::int64_t>(lengths.size()) != size) {
     throw ShapeMismatch(detail::text({what, ": ", lengths.size(), " lengths, expected ", size}));
   }
   const std::int64_t* const given = lengths.data();
   const auto fits = [=](std::int64_t i) { return (given[i] >= 0) & (given[i] <= max_length); };
-  if (!all_hold(executor, size, fits)) {
-    for (std::int64_t i = 0; i < size; ++i) {
-      if (fits(i)) continue;
-      throw OutOfRange(detail::text({what, ": length ", i, " is ", given[i], ", expected 0 to ", max_length}));
-    }
+  if (all_hold(executor, size, fits)) return;
+  for (std::int64_t i = 0; i < size; ++i) {
+    if (fits(i)) continue;
+    throw OutOfRange(detail::text({what, ": length ", i, " is ", given[i], ", expected 0 to ", max_length}));
   }
-  return NewOffsets<E>(executor, size, [=](std::int64_t i) { return given[i]; });
 }
 
 }  // namespace operation
@@ -227,10 +224,10 @@ void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengt
   operation::check_dense(view.row_shape(), "sequence_unpad: dense");
   const std::int64_t length = view.row_shape().front();
   const Shape row_shape = view.row_shape().without_first();
-  const auto offsets =
-      operation::offsets_of_lengths(executor, operation::ids_of(lengths), view.rows(), length, "sequence_unpad");
+  const auto given = operation::ids_of(lengths);
+  operation::check_lengths(executor, given, view.rows(), length, "sequence_unpad");
   const auto out =
-      operation::prepare<value_type_t<X>>(executor, y, operation::OneLevel<E>{executor, offsets.span()}, row_shape);
+      operation::prepare<value_type_t<X>>(executor, y, operation::LevelOfLengths<E>{executor, given}, row_shape);
   kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side, operation::segments(executor, out, 0),
                                 row_shape.elements(), out.data());
 }
@@ -263,7 +260,9 @@ void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& le
   const auto given = operation::ids_of(lengths);
   const std::int64_t size = static_cast<std::int64_t>(given.size());
   const Shape row_shape(padded_length, view.row_shape());
-  const auto offsets = operation::offsets_of_lengths(executor, given, size, padded_length, "sequence_unpad_grad");
+  operation::check_lengths(executor, given, size, padded_length, "sequence_unpad_grad");
+  const operation::NewOffsets<E> offsets(executor, size,
+                                         [&](std::int64_t i) { return given[static_cast<std::size_t>(i)]; });
   operation::check_row_count(view.rows(), offsets.rows(), "sequence_unpad_grad: dy");
   const auto out = operation::prepare<T>(executor, ddense, operation::PlainRows{size}, row_shape);
   kernel::SequencePad<E>::run(executor, view.data(), offsets.segments(), view.row_size(), padded_length, options.side,
