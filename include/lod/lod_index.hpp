@@ -383,9 +383,8 @@ class LoD {
   /// From the offsets of every level. Throws InvalidLoD, naming level and position, where a level has no offset, does
   /// not begin at 0, descends, or does not end at the number of sequences of the next.
   static LoD from_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
-  /// The same, from spans.
+  /// The same, from spans, and from a list in braces.
   static LoD from_offsets(std::span<const std::span<const std::int64_t>> offsets);
-  /// The same, from a list in braces, which without a level, {}, would be of either kind.
   static LoD from_offsets(std::initializer_list<std::vector<std::int64_t>> offsets);
   /// The same, but the LoD stands on the offsets given, without a copy of them, and keeps them alive by keeping `owner`
   /// (a shared pointer, a mapped file, ...). They must not change. Takes memory for the row numbers of all levels but

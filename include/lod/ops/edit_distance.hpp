@@ -35,6 +35,12 @@ namespace kernel {
 /// run(executor, a, a_sequences, b, b_sequences, normalized, y)
 template <class Executor>
 struct EditDistance : Missing<Executor> {};
+/// What `edits` to a sequence of so many rows of b become.
+LOD_HOST_DEVICE inline float edit_distance_of(std::int64_t edits, std::int64_t length, bool normalized) noexcept {
+  if (!normalized) return static_cast<float>(edits);
+  if (length == 0) return edits == 0 ? 0.F : 1.F;
+  return static_cast<float>(static_cast<double>(edits) / static_cast<double>(length));
+}
 }  // namespace kernel
 
 /// For each sequence of `level` the Levenshtein distance from a to b: how many rows must be inserted, removed or

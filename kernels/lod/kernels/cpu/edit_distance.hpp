@@ -26,15 +26,8 @@ struct EditDistance<InlineCpu> {
     const std::int64_t row_bytes = (b_sequences.max_rows + 1) * static_cast<std::int64_t>(sizeof(std::int64_t));
     cpu::parallel_sequences(executor, a_sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t length = b_sequences.length(i);
         const std::int64_t edits = distance(rows_of(a, a_sequences, i), rows_of(b, b_sequences, i), scratch(thread));
-        if (!normalized) {
-          y[i] = static_cast<float>(edits);
-        } else if (length == 0) {
-          y[i] = edits == 0 ? 0.F : 1.F;
-        } else {
-          y[i] = static_cast<float>(static_cast<double>(edits) / static_cast<double>(length));
-        }
+        y[i] = edit_distance_of(edits, b_sequences.length(i), normalized);
       }
     });
   }

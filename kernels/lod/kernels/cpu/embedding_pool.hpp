@@ -9,9 +9,11 @@
 #include <lod/kernels/cpu/embedding.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/pooled_sums.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/sequence_pool.hpp>
+#include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/embedding_pool.hpp>
 

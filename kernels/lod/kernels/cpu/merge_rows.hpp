@@ -6,8 +6,9 @@
 #include <lod/kernels/cpu/group_rows.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/pooled_sums.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
-#include <lod/kernels/cpu/sequence_pool.hpp>
+#include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/merge_rows.hpp>

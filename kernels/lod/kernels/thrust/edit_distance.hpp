@@ -158,14 +158,7 @@ struct WriteDistance {
   float* y;
 
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t edits) const {
-    const std::int64_t length = b_sequences.length(i);
-    if (!normalized) {
-      y[i] = static_cast<float>(edits);
-    } else if (length == 0) {
-      y[i] = edits == 0 ? 0.F : 1.F;
-    } else {
-      y[i] = static_cast<float>(static_cast<double>(edits) / static_cast<double>(length));
-    }
+    y[i] = edit_distance_of(edits, b_sequences.length(i), normalized);
   }
 };
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// From the sums of sequences to what pooling makes of them, on the CPU.
+#pragma once
+
+#include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/sequence_sums.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/sequence_pool.hpp>
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// What the sum of `length` rows is divided by.
+template <class A>
+inline A pool_divisor(PoolType type, std::int64_t length) {
+  switch (type) {
+    case PoolType::AVERAGE:
+      return static_cast<A>(length);
+    case PoolType::SQRT:
+      return static_cast<A>(std::sqrt(static_cast<double>(length)));
+    default:
+      return A{1};
+  }
+}
+
+/// y = sum / sqrt(length), ... of `row_size` sums, or of the gradients by what such sums became.
+template <class T, class Sum>
+inline void finish_sum(PoolType type, std::int64_t length, const Sum* sum, std::int64_t row_size, T* y) {
+  using A = Accumulator<T>;
+  if (type == PoolType::SUM || (std::integral<T> && length == 1)) {
+    convert(sum, row_size, y);
+  } else if constexpr (std::floating_point<A>) {
+    const A divisor = pool_divisor<A>(type, length);
+    convert(sum, row_size, y, [divisor](const auto& number) { return number / divisor; });
+  } else if (type == PoolType::AVERAGE) {
+    convert(sum, row_size, y, [length](A number) { return number / length; });
+  } else {
+    const double divisor = pool_divisor<double>(type, length);
+    convert(sum, row_size, y, [divisor](A number) { return static_cast<A>(static_cast<double>(number) / divisor); });
+  }
+}
+
+/// Writes the pooled sums of sequences: y[to[i]] = the sum of sequence i, divided as the type says; y[i] where `to` is
+/// null. The sum of a `single` row that is its own sum arrives as the row.
+template <SingleRow single, class T>
+class PooledSums {
+  using A = Accumulator<T>;
+
+ public:
+  PooledSums(PoolType type, const Segments& sequences, std::int64_t row_size, T pad_value, const std::int64_t* to,
+             T* y) noexcept
+      : type_(type),
+        sequences_(sequences),
+        row_size_(row_size),
+        pad_value_(pad_value),
+        to_(to),
+        y_(y),
+        output_(sequences.size * row_size * static_cast<std::int64_t>(sizeof(T))),
+        // Vectors are written past the caches where each lies in a line.
+        vectors_past_caches_(output_.past_caches() && reinterpret_cast<std::uintptr_t>(y) % 64 == 0) {}
+
+  /// `sums` is null for an empty sequence.
+  void operator()(std::int64_t i, const A* sums) const {
+    T* const out = row(i);
+    if (!sums) return fill(out, row_size_, pad_value_);
+    if constexpr (single == SingleRow::ADDED_TO_ZERO) {
+      if (sequences_.length(i) == 1) {
+        // Such a row may be its own sum, in which a -0 stays; a sum from 0 on has none.
+        return convert(sums, row_size_, out, [](const auto& sum) { return sum + A{}; });
+      }
+    }
+    if constexpr (std::same_as<T, A>) {
+      if (type_ == PoolType::SUM) return output_.copy(sums, row_size_, out);
+    }
+    finish_sum(type_, sequences_.length(i), sums, row_size_, out);
+  }
+  template <std::size_t vectors>
+  void operator()(std::int64_t i, VectorRow<vectors, T>& sums) const {
+    T* const out = row(i);
+    if (type_ != PoolType::SUM) {
+      if constexpr (std::floating_point<T>) {
+        const Vector<T> divisor(pool_divisor<T>(type_, sequences_.length(i)));
+        for (std::size_t v = 0; v < vectors; ++v) sums[v] /= divisor;
+      } else {
+        alignas(64) T numbers[vectors * Vector<T>::size];
+        for (std::size_t v = 0; v < vectors; ++v) sums[v].store_aligned(numbers + v * Vector<T>::size);
+        return finish_sum(type_, sequences_.length(i), numbers, row_size_, out);
+      }
+    }
+    for (std::size_t v = 0; v < vectors; ++v) {
+      T* const part = out + v * Vector<T>::size;
+      vectors_past_caches_ ? write_vector(part, sums[v]) : store<T>(part, sums[v]);
+    }
+  }
+
+ private:
+  T* row(std::int64_t i) const noexcept { return y_ + (to_ ? to_[i] : i) * row_size_; }
+
+  PoolType type_;
+  Segments sequences_;
+  std::int64_t row_size_;
+  T pad_value_;
+  const std::int64_t* to_;
+  T* y_;
+  LargeOutput output_;
+  bool vectors_past_caches_;
+};
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET
