@@ -109,28 +109,32 @@ TEST_CASE("edit_distance: batches without sequences, of empty ones only") {
 }
 
 TEST_CASE("edit_distance: long sequences among short ones, alike and not") {
-  // Over Thrust a lane has 32 columns, and there are 16 lanes where all are short, else 32.
-  for (const std::int64_t most : {33, 128, 130, 1100}) {
-    CAPTURE(most);
-    Engine engine(static_cast<Engine::result_type>(most));
-    std::vector<std::int64_t> lengths, others;
-    for (const std::int64_t length : {most, most - 1, most / 2, most, std::int64_t{31}, std::int64_t{32}, most}) {
-      lengths.push_back(length);
-      others.push_back(length > 32 ? random_number(engine, 0, 1) * length + random_number(engine, -1, 0) : length + 1);
-      if (others.back() < 0) others.back() = 0;
+  // On the CPU a word has 64 columns; over Thrust a lane has 32, and there are 16 lanes where all are short, else 32.
+  for_each_type(LabelTypes(), []<class T>(std::type_identity<T>) {
+    for (const std::int64_t most : {33, 64, 65, 128, 130, 1100}) {
+      if (most > 1000 && !std::is_same_v<T, int>) continue;
+      CAPTURE(most);
+      Engine engine(static_cast<Engine::result_type>(most));
+      std::vector<std::int64_t> lengths, others;
+      for (const std::int64_t length : {most, most - 1, most / 2, most, std::int64_t{31}, std::int64_t{32}, most}) {
+        lengths.push_back(length);
+        others.push_back(length > 32 ? random_number(engine, 0, 1) * length + random_number(engine, -1, 0)
+                                     : length + 1);
+        if (others.back() < 0) others.back() = 0;
+      }
+      auto a = small_integers<T>(engine, LoD::from_lengths({lengths}), {});
+      auto b = small_integers<T>(engine, LoD::from_lengths({others}), {});
+      // All but one are the same in the last pair, and what stands before them in the first.
+      std::copy_n(a.data(), std::min(lengths[0], others[0]) / 2, b.data());
+      const std::int64_t same = std::min(lengths.back(), others.back());
+      std::copy_n(a.data() + a.rows() - same, same, b.data() + b.rows() - same);
+      if (same > 2) b.data()[b.rows() - same / 2] ^= static_cast<T>(1);
+      for_each_executor([&](const auto& executor) {
+        check_distance(executor, a, b, 0);
+        check_distance(executor, b, a, 0);
+      });
     }
-    auto a = small_integers<int>(engine, LoD::from_lengths({lengths}), {});
-    auto b = small_integers<int>(engine, LoD::from_lengths({others}), {});
-    // All but a few are the same in the last pair, and what stands before them in the first.
-    std::copy_n(a.data(), std::min(lengths[0], others[0]) / 2, b.data());
-    const std::int64_t same = std::min(lengths.back(), others.back());
-    std::copy_n(a.data() + a.rows() - same, same, b.data() + b.rows() - same);
-    if (same > 2) b.data()[b.rows() - same / 2] ^= 1;
-    for_each_executor([&](const auto& executor) {
-      check_distance(executor, a, b, 0);
-      check_distance(executor, b, a, 0);
-    });
-  }
+  });
 }
 
 TEST_CASE("edit_distance: by any number of threads; a second call allocates nothing") {

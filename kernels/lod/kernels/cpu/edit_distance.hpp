@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Edit distances on the CPU: one row of the table at a time.
+/// Edit distances on the CPU: 64 columns of the table at a time, as the bits of a word.
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_mask.hpp>
+#include <lod/kernels/distance_strip.hpp>
 #include <lod/ops/edit_distance.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,10 +23,10 @@ struct EditDistance<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* a, const Segments& a_sequences, const T* b,
                   const Segments& b_sequences, bool normalized, float* y) {
-    const std::int64_t longest = std::min(a_sequences.max_rows, b_sequences.max_rows);
-    const cpu::ThreadScratch<std::int64_t> scratch(executor, longest + 1);
-    // A row of a costs a row of the table.
-    const std::int64_t row_bytes = (b_sequences.max_rows + 1) * static_cast<std::int64_t>(sizeof(std::int64_t));
+    const std::int64_t longest = std::max(a_sequences.max_rows, b_sequences.max_rows);
+    const cpu::ThreadScratch<std::uint8_t> scratch(executor, longest);
+    // A row of a costs a row of the table: about as long as it takes to go through its words eight times.
+    const std::int64_t row_bytes = words(b_sequences.max_rows) * static_cast<std::int64_t>(8 * sizeof(std::uint64_t));
     cpu::parallel_sequences(executor, a_sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t edits = distance(rows_of(a, a_sequences, i), rows_of(b, b_sequences, i), scratch(thread));
@@ -33,33 +36,65 @@ struct EditDistance<InlineCpu> {
   }
 
  private:
+  using Strip = DistanceStrip<std::uint64_t>;
+
   template <class T>
   static std::span<const T> rows_of(const T* x, const Segments& sequences, std::int64_t i) noexcept {
     return {x + sequences.begin(i), static_cast<std::size_t>(sequences.length(i))};
   }
+  /// Strips of so many columns.
+  static std::int64_t words(std::int64_t columns) noexcept { return (columns + Strip::width - 1) / Strip::width; }
 
-  /// `row` is for one number more than the shorter sequence has rows.
+  /// `changes` is for as many numbers as the longer sequence has rows.
   template <class T>
-  static std::int64_t distance(std::span<const T> a, std::span<const T> b, std::int64_t* row) noexcept {
-    if (a.size() < b.size()) std::swap(a, b);
-    while (!b.empty() && a.front() == b.front()) {
-      a = a.subspan(1);
-      b = b.subspan(1);
+  static std::int64_t distance(std::span<const T> columns, std::span<const T> rows, std::uint8_t* changes) noexcept {
+    // What both begin and end with costs no edit.
+    while (!columns.empty() && !rows.empty() && columns.front() == rows.front()) {
+      columns = columns.subspan(1);
+      rows = rows.subspan(1);
     }
-    while (!b.empty() && a.back() == b.back()) {
-      a = a.first(a.size() - 1);
-      b = b.first(b.size() - 1);
+    while (!columns.empty() && !rows.empty() && columns.back() == rows.back()) {
+      columns = columns.first(columns.size() - 1);
+      rows = rows.first(rows.size() - 1);
     }
-    // row[n] is the distance between what has been seen of a and the first n rows of b.
-    for (std::size_t n = 0; n <= b.size(); ++n) row[n] = static_cast<std::int64_t>(n);
-    for (const T id : a) {
-      std::int64_t replaced = row[0]++;
-      for (std::size_t n = 0; n < b.size(); ++n) {
-        const std::int64_t here = std::min(replaced + (b[n] != id), std::min(row[n], row[n + 1]) + 1);
-        replaced = std::exchange(row[n + 1], here);
-      }
+    const auto width = static_cast<std::int64_t>(columns.size()), height = static_cast<std::int64_t>(rows.size());
+    if (width == 0 || height == 0) return width + height;
+    // The distance is the same both ways.
+    if (words(height) * width < words(width) * height) std::swap(columns, rows);
+    const auto of_no_id = static_cast<std::int64_t>(columns.size());
+    // From strip to strip, the changes of the last column; the last strip's sum up to those of the last number.
+    std::int64_t change = 0;
+    bool first = true;
+    for (; !columns.empty(); first = false) {
+      const std::size_t some = std::min(columns.size(), std::size_t{Strip::width});
+      change = go_through(columns.first(some), rows, first, changes);
+      columns = columns.subspan(some);
     }
-    return row[b.size()];
+    return of_no_id + change;
+  }
+
+  /// The part of the table that a strip's columns have. In each row, `changes` has by how much the column before them
+  /// changes, unless they are the first ones, and gets the change of their last column. Returns the sum of these.
+  template <std::int64_t compared = Strip::width, class T>
+  static std::int64_t go_through(std::span<const T> columns, std::span<const T> rows, bool first,
+                                 std::uint8_t* changes) noexcept {
+    // Of few columns, fewer are compared.
+    constexpr std::int64_t fewer = compared / 2;
+    if constexpr (fewer >= 16 && fewer * sizeof(T) >= 64) {
+      if (columns.size() <= fewer) return go_through<fewer>(columns, rows, first, changes);
+    }
+    std::array<T, static_cast<std::size_t>(compared)> ids{};
+    std::copy(columns.begin(), columns.end(), ids.begin());
+    Strip strip(static_cast<std::int64_t>(columns.size()));
+    std::int64_t sum = 0;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const std::uint64_t equal = cpu::rows_equal<compared>(ids.data(), rows[row]);
+      // Each row begins with one more than the one above.
+      const std::uint32_t change = strip.next_row(equal, first ? DistanceChange::increase : changes[row]);
+      changes[row] = static_cast<std::uint8_t>(change);
+      sum += DistanceChange::number(change);
+    }
+    return sum;
   }
 };
 

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Rows of one id as the bits of a word: which of 64 rows are equal to something, and the rows of a word written one
-/// behind the other. xsimd 8.1 neither turns comparisons into bits nor shuffles by them: this is written for AVX2 where
-/// that is there, with plain loops beside it.
+/// behind the other. xsimd 8.1 neither turns comparisons into bits nor shuffles by them: this is written for AVX-512
+/// and AVX2 where they are there, with the compiler's own vectors or plain loops beside it.
 #pragma once
 
 #include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
@@ -54,12 +56,13 @@ struct IdVectors {
     if constexpr (size == 4) return _mm256_cmpeq_epi32(a, b);
     if constexpr (size == 8) return _mm256_cmpeq_epi64(a, b);
   }
-  /// The bits of 64 rows; lanes(k) are those of the vector that begins with row k, all ones or zeros.
-  template <class Lanes>
+  /// The bits of so many rows, which fill vectors; lanes(k) are those of the vector that begins with row k, all ones or
+  /// zeros.
+  template <std::int64_t rows = mask_rows, class Lanes>
   static std::uint64_t mask(const Lanes& lanes) noexcept {
     std::uint64_t result = 0;
     if constexpr (size == 2) {
-      for (std::int64_t k = 0; k < mask_rows; k += 2 * ids) {
+      for (std::int64_t k = 0; k < rows; k += 2 * ids) {
         const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(lanes(k), lanes(k + ids)), 0xD8);
         result |= std::uint64_t{static_cast<std::uint32_t>(_mm256_movemask_epi8(bytes))} << k;
       }
@@ -69,7 +72,7 @@ struct IdVectors {
 #    pragma nv_diag_suppress 1675
 #  endif
 #  pragma GCC unroll 16
-      for (std::int64_t k = 0; k < mask_rows; k += ids) result |= std::uint64_t{bits(lanes(k))} << k;
+      for (std::int64_t k = 0; k < rows; k += ids) result |= std::uint64_t{bits(lanes(k))} << k;
 #  ifdef __CUDACC__
 #    pragma nv_diagnostic pop
 #  endif
@@ -102,6 +105,85 @@ inline std::uint64_t rows_equal(const T* x, const T* tokens) noexcept {
 }
 #endif
 
+#ifdef __AVX512BW__
+/// A bit for each id of a vector of 64 bytes that is `id`.
+template <class T>
+inline std::uint64_t ids_equal(const T* x, T id) noexcept {
+  const __m512i ids = _mm512_loadu_si512(x);
+  if constexpr (sizeof(T) == 1) return _mm512_cmpeq_epi8_mask(ids, _mm512_set1_epi8(static_cast<char>(id)));
+  if constexpr (sizeof(T) == 2) return _mm512_cmpeq_epi16_mask(ids, _mm512_set1_epi16(static_cast<short>(id)));
+  if constexpr (sizeof(T) == 4) return _mm512_cmpeq_epi32_mask(ids, _mm512_set1_epi32(static_cast<int>(id)));
+  if constexpr (sizeof(T) == 8) return _mm512_cmpeq_epi64_mask(ids, _mm512_set1_epi64(static_cast<long long>(id)));
+}
+#elif !defined(__AVX2__)
+/// Ids of so many bytes, compared in vectors of 16 bytes, whose lanes have as many bits as rows of a block.
+template <std::size_t size>
+struct IdWords {
+  using Word = std::conditional_t<
+      size == 8, std::uint64_t,
+      std::conditional_t<size == 4, std::uint32_t, std::conditional_t<size == 2, std::uint16_t, std::uint8_t>>>;
+  typedef Word Lanes __attribute__((vector_size(16)));
+  static constexpr std::int64_t lanes = 16 / static_cast<std::int64_t>(size),
+                                bits = 8 * static_cast<std::int64_t>(size);
+  /// Rows that are gone through at a time: those of a word, or of two where a vector has more.
+  static constexpr std::int64_t block = std::max(lanes, bits);
+
+  /// Which of the rows of a block, `rows` of them at most, are the id.
+  template <std::int64_t rows>
+  static std::uint64_t equal(const void* x, Word id) noexcept {
+    const Lanes all = Lanes{} + id;
+    Lanes found = {};
+    for (std::int64_t k = 0; k < std::min(rows, block); k += lanes) {
+      Lanes ids, own;
+      std::memcpy(&ids, static_cast<const Word*>(x) + k, sizeof ids);
+      std::memcpy(&own, own_bits.data() + k, sizeof own);
+      found |= __builtin_bit_cast(Lanes, ids == all) & own;
+    }
+    const auto halves = __builtin_bit_cast(std::array<std::uint64_t, 2>, found);
+    if constexpr (block > bits) return joined(halves[0]) | joined(halves[1]) << bits;
+    return joined(halves[0] | halves[1]);
+  }
+
+ private:
+  /// Of each row of a block the bit in its word.
+  static constexpr auto own_bits = [] {
+    std::array<Word, static_cast<std::size_t>(block)> result{};
+    for (std::int64_t k = 0; k < block; ++k)
+      result[static_cast<std::size_t>(k)] = static_cast<Word>(Word{1} << k % bits);
+    return result;
+  }();
+
+  /// The bits of all words of this one.
+  static std::uint64_t joined(std::uint64_t words) noexcept {
+    for (int shift = 32; shift >= bits; shift /= 2) words |= words >> shift;
+    return static_cast<Word>(words);
+  }
+};
+#endif
+
+/// Which of `rows` rows, 64 at most, are the id. They fill vectors of 64 bytes.
+template <std::int64_t rows, class T>
+inline std::uint64_t rows_equal(const T* x, T id) noexcept {
+  static_assert(rows * sizeof(T) % 64 == 0);
+#if defined(__AVX512BW__)
+  std::uint64_t found = 0;
+  constexpr std::int64_t ids = 64 / static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t k = 0; k < rows; k += ids) found |= ids_equal(x + k, id) << k;
+  return found;
+#elif defined(__AVX2__)
+  using Ids = IdVectors<sizeof(T)>;
+  const __m256i all = Ids::all(id);
+  return Ids::template mask<rows>([x, all](std::int64_t k) { return Ids::equal(Ids::load(x + k), all); });
+#else
+  using Ids = IdWords<sizeof(T)>;
+  std::uint64_t found = 0;
+  for (std::int64_t k = 0; k < rows; k += Ids::block) {
+    found |= Ids::template equal<rows>(x + k, static_cast<typename Ids::Word>(id)) << k;
+  }
+  return found;
+#endif
+}
+
 /// Which of `count` <= 64 rows are one of the tokens. The time grows with the number of these.
 template <class T>
 inline std::uint64_t rows_equal(const T* x, std::int64_t count, std::span<const T> tokens) noexcept {
@@ -121,6 +203,12 @@ inline std::uint64_t rows_equal(const T* x, std::int64_t count, std::span<const 
       default:
         return found;
     }
+  }
+#else
+  if (count == mask_rows) {
+    std::uint64_t found = 0;
+    for (const T token : tokens) found |= rows_equal<mask_rows>(x, token);
+    return found;
   }
 #endif
   return row_mask(count, [x, tokens](std::int64_t k) {

@@ -3,6 +3,7 @@
 /// Edit distances over Thrust: lanes share the table of a pair of sequences, many columns each.
 #pragma once
 
+#include <lod/kernels/distance_strip.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/lanes.hpp>
 #include <lod/ops/edit_distance.hpp>
@@ -24,54 +25,30 @@ struct Ids {
   std::int64_t count;
 };
 
-/// By how much a number of the table differs from the one above it.
-struct Change {
-  static constexpr std::uint32_t increase = 1, decrease = 2;
-  static LOD_HOST_DEVICE std::int64_t number(std::uint32_t change) noexcept {
-    return change == increase ? 1 : (change == decrease ? -1 : 0);
-  }
-};
-
-/// Neighbouring columns of the table, of which the numbers of a row become those of the next all at once: a number
-/// differs from the one before it by 1, 0 or -1, which is kept as bits. G. Myers, A fast bit-vector algorithm for
-/// approximate string matching based on dynamic programming (1999).
+/// Neighbouring columns of the table, and their ids.
 template <class T>
 class Strip {
  public:
-  static constexpr int width = 32;
+  static constexpr int width = DistanceStrip<std::uint32_t>::width;
 
   Strip() = default;
   /// The columns of the ids from `first` on, `width` of them at most, in the row of no id.
-  LOD_HOST_DEVICE Strip(const T* first, std::int64_t columns)
-      : last_(static_cast<int>(least<std::int64_t>(columns, width)) - 1) {
-    for (int n = 0; n < width; ++n) ids_[n] = n <= last_ ? first[n] : T{};
+  LOD_HOST_DEVICE Strip(const T* first, std::int64_t columns) : columns_(columns) {
+    for (int n = 0; n < width; ++n) ids_[n] = n < columns ? first[n] : T{};
   }
 
-  /// Goes on to the row of an id. From the change of the column before the first to that of the last column; columns
-  /// behind that one have no influence on it.
+  /// Goes on to the row of an id: from the change of the column before the first to that of the last column.
   LOD_HOST_DEVICE std::uint32_t next_row(T id, std::uint32_t change) noexcept {
     std::uint32_t equal = 0;
     for (int n = 0; n < width; ++n) equal |= (ids_[n] == id ? 1U : 0U) << n;
-    const std::uint32_t increased = change & Change::increase, decreased = change >> 1;
-    const std::uint32_t kept = equal | decreases_;
-    equal |= decreased;
-    const std::uint32_t diagonal = (((equal & increases_) + increases_) ^ increases_) | equal;
-    // Which columns are more in this row than in the one above, and which are less.
-    std::uint32_t more = decreases_ | ~(diagonal | increases_), less = increases_ & diagonal;
-    const std::uint32_t result = (more >> last_ & 1U) | (less >> last_ & 1U) << 1;
-    more = more << 1 | increased;
-    less = less << 1 | decreased;
-    increases_ = less | ~(kept | more);
-    decreases_ = more & kept;
-    return result;
+    return columns_.next_row(equal, change);
   }
 
  private:
   T ids_[width];
-  int last_;                       ///< of the columns
-  std::uint32_t increases_ = ~0U;  ///< a bit for each column that is one more than the column before it
-  std::uint32_t decreases_ = 0;    ///< ... and one less
+  DistanceStrip<std::uint32_t> columns_;
 };
+
 /// What a lane of the table has.
 template <class T>
 struct DistanceLane {
@@ -135,9 +112,9 @@ struct DistanceOfPair {
       };
       const auto pass = [&](DistanceLane<T>& own, int lane, std::int64_t row, std::uint32_t change) {
         // Each row begins with one more than the one above.
-        if (lane == 0) change = done == 0 ? Change::increase : last_changes[row];
+        if (lane == 0) change = done == 0 ? DistanceChange::increase : last_changes[row];
         change = own.strip.next_row(rows.first[row], change);
-        own.total += Change::number(change);
+        own.total += DistanceChange::number(change);
         if (lane + 1 < used) return change;
         if (left > at_a_time) {
           last_changes[row] = static_cast<std::uint8_t>(change);

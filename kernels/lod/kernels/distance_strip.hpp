@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Neighbouring columns of the table of an edit distance, as the bits of a word.
+#pragma once
+
+#include <lod/target.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+/// By how much a number of the table differs from the one above it.
+struct DistanceChange {
+  static constexpr std::uint32_t increase = 1, decrease = 2;
+  static LOD_HOST_DEVICE std::int64_t number(std::uint32_t change) noexcept {
+    return std::int64_t{change & increase} - (change >> 1);
+  }
+};
+
+/// Columns of the table whose numbers in a row become those in the next one all at once: a number differs from the one
+/// before it by 1, 0 or -1, which is kept as bits. G. Myers, A fast bit-vector algorithm for approximate string
+/// matching based on dynamic programming (1999).
+template <std::unsigned_integral Word>
+class DistanceStrip {
+ public:
+  static constexpr int width = std::numeric_limits<Word>::digits;
+
+  DistanceStrip() = default;
+  /// The first `columns` of them, `width` at most, in the row of no id.
+  explicit LOD_HOST_DEVICE DistanceStrip(std::int64_t columns)
+      : last_(static_cast<int>(columns < width ? columns : width) - 1) {}
+
+  /// Goes on to the row of an id, `equal` being the columns of that id. From the change of the column before the first
+  /// to that of the last column; columns behind that one have no influence on it.
+  LOD_HOST_DEVICE std::uint32_t next_row(Word equal, std::uint32_t change) noexcept {
+    const Word increased = change & DistanceChange::increase, decreased = change >> 1;
+    const Word kept = equal | decreases_;
+    equal |= decreased;
+    const Word diagonal = (((equal & increases_) + increases_) ^ increases_) | equal;
+    // Which columns are more in this row than in the one above, and which are less.
+    Word more = decreases_ | ~(diagonal | increases_), less = increases_ & diagonal;
+    const auto result = static_cast<std::uint32_t>((more >> last_ & 1) | (less >> last_ & 1) << 1);
+    more = more << 1 | increased;
+    less = less << 1 | decreased;
+    increases_ = less | ~(kept | more);
+    decreases_ = more & kept;
+    return result;
+  }
+
+ private:
+  int last_;                   ///< of the columns
+  Word increases_ = ~Word{0};  ///< a bit for each column that is one more than the column before it
+  Word decreases_ = 0;         ///< ... and one less
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
