@@ -11,6 +11,7 @@
 #include <lod/ops/run_copy.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,7 +19,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
-#ifdef __AVX512BW__
+#ifdef __AVX2__
 namespace cpu {
 
 /// Runs of a few dozen bytes: what is behind the end of one is not read, but written, and then overwritten by the next.
@@ -27,7 +28,8 @@ class ShortRuns {
  public:
   /// Whether they are worth it: short on average, and none so long that threads should share it.
   static bool are(const Segments& runs, std::int64_t row_bytes) noexcept {
-    return runs.rows() * row_bytes <= runs.size * most_bytes && runs.max_rows * row_bytes <= grain;
+    return row_bytes % read_bytes == 0 && runs.rows() * row_bytes <= runs.size * most_bytes &&
+           runs.max_rows * row_bytes <= grain;
   }
 
   /// Run i are the bytes from sources[i] on.
@@ -73,9 +75,17 @@ class ShortRuns {
 
  private:
   static constexpr std::int64_t most_bytes = 128;
+#  ifdef __AVX512BW__
+  static constexpr std::int64_t read_bytes = 1;  ///< at a time, of which a part is read
+#  else
+  static constexpr std::int64_t read_bytes = 4;
+  /// From the word at 8 - n on, a mask of the first n words of a vector.
+  static constexpr std::array<std::int32_t, 16> first_words = {-1, -1, -1, -1, -1, -1, -1, -1};
+#  endif
 
   /// Of `most_bytes` from y on, the first `count` become those from x on, the others anything.
   static void copy_one(const std::byte* x, std::int64_t count, std::byte* y) noexcept {
+#  ifdef __AVX512BW__
     const auto all = ~std::uint64_t{0};
     const auto bits = static_cast<unsigned>(std::min<std::int64_t>(count, 64));
     const auto more = static_cast<unsigned>(std::max<std::int64_t>(count - 64, 0));
@@ -83,6 +93,14 @@ class ShortRuns {
     const __m512i high = _mm512_maskz_loadu_epi8(more == 64 ? all : ~(all << more), x + 64);
     _mm512_storeu_si512(y, low);
     _mm512_storeu_si512(y + 64, high);
+#  else
+    for (std::int64_t i = 0; i < most_bytes; i += 32) {
+      const std::int64_t words = std::clamp<std::int64_t>((count - i) / read_bytes, 0, 8);
+      const auto mask = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first_words.data() + 8 - words));
+      const __m256i some = _mm256_maskload_epi32(reinterpret_cast<const int*>(x + i), mask);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), some);
+    }
+#  endif
   }
 };
 
@@ -96,7 +114,7 @@ struct RunCopy<InlineCpu> {
                   std::int64_t row_size, T* y) {
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
     const cpu::LargeOutput output(destination.rows() * row_bytes);
-#ifdef __AVX512BW__
+#ifdef __AVX2__
     if (cpu::ShortRuns::are(destination, row_bytes)) {
       return cpu::ShortRuns::copy(executor, sources, destination, row_bytes, output, reinterpret_cast<std::byte*>(y));
     }
