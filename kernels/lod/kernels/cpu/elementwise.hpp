@@ -22,7 +22,7 @@ inline void combine(const F& f, const T* x, const T* y, std::int64_t count, T* z
   if constexpr (std::integral<T>) {
     for (std::int64_t i = 0; i < count; ++i) z[i] = f(x[i], y[i]);
   } else {
-    transform(x, y, count, z, [&f](const Vector<T>& a, const Vector<T>& b) { return f(a, b); });
+    transform(x, y, count, z, f);
   }
 }
 /// The same with one number for all.
@@ -32,7 +32,7 @@ inline void combine(const F& f, const T* x, T y, std::int64_t count, T* z) {
     for (std::int64_t i = 0; i < count; ++i) z[i] = f(x[i], y);
   } else {
     const Vector<T> right(static_cast<Accumulator<T>>(y));
-    transform(x, count, z, [&](const Vector<T>& a) { return f(a, right); });
+    transform(x, count, z, [&](const auto& a) { return f(a, right); });
   }
 }
 

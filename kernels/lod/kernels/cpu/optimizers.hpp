@@ -41,16 +41,17 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
     };
     Vector<T> p = read(parameter);
     std::array<Vector<T>, n> s;
-    for (std::size_t k = 0; k < n; ++k) s[k] = read(states[k]);
+    std::transform(states.begin(), states.end(), s.begin(), read);
     Vector<T> g = read(gradient);
     if constexpr (!std::same_as<G, T>) {
       T rounded[Vector<T>::size];
       store<T>(rounded, g);
       g = load<T>(rounded);
     }
-    std::apply([&](auto&... state) { rule(p, state..., g); }, s);
+    if constexpr (calls_with_vectors) std::apply([&](auto&... state) { rule(p, state..., g); }, s);
     write(parameter, p);
-    for (std::size_t k = 0; k < n; ++k) write(states[k], s[k]);
+    auto state = states.begin();
+    for (const Vector<T>& numbers : s) write(*state++, numbers);
   }
 }
 

@@ -245,12 +245,12 @@ void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_
       }
     }
     if (full == row_size) continue;
-    if (masked<T> || (loads_parts<T> && full == 0)) {
+    const bool by_vectors = masked<T> || (loads_parts<T> && full == 0);
+    if (by_vectors) {
       keep_rests_and_places<minimum>(x + begin * row_size + full, begin, end - begin, row_size, row_size - full,
                                      y + full, place + full);
-      continue;
     }
-    for (std::int64_t row = begin; row < end; ++row) {
+    for (std::int64_t row = begin; row < end && !by_vectors; ++row) {
       const T* const candidates = x + row * row_size;
       for (std::int64_t column = full; column < row_size; ++column) {
         const bool won = wins<minimum>(candidates[column], y[column]);

@@ -6,6 +6,7 @@
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/shuffle.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_reverse.hpp>
 
@@ -14,7 +15,6 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -36,10 +36,8 @@ template <class T>
   typedef Bits Block __attribute__((vector_size(sizeof(Vector<float>))));
   Block block;
   std::memcpy(&block, x, sizeof block);
-  [&]<int... i>(std::integer_sequence<int, i...>) {
-    block = __builtin_shufflevector(block, block, (static_cast<int>(reversed_block<T>) - 1 - i)...);
-  }
-  (std::make_integer_sequence<int, static_cast<int>(reversed_block<T>)>());
+  shuffle(
+      block, block, [](std::size_t i) { return static_cast<std::size_t>(reversed_block<T>) - 1 - i; }, block);
   std::memcpy(static_cast<void*>(y), &block, sizeof block);
 }
 

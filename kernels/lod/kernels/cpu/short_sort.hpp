@@ -22,7 +22,6 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
-#include <utility>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
@@ -217,13 +216,13 @@ inline void make_entries(const T* x, std::int64_t count, std::int64_t readable, 
       const auto keys = __builtin_bit_cast(Bits, some);
       write(descending ? ~keys : keys, k);
     } else {
-      const HalfVector::Numbers keys = sort_keys(__builtin_bit_cast(HalfVector::Numbers, some), descending);
-      [&]<std::size_t... lane>(std::index_sequence<lane...>) __attribute__((always_inline)) {
-        write(__builtin_convertvector(__builtin_shufflevector(keys, keys, lane...), Bits), k);
-        write(__builtin_convertvector(__builtin_shufflevector(keys, keys, (lane + sizeof...(lane))...), Bits),
-              k + lanes<std::int64_t>);
-      }
-      (std::make_index_sequence<static_cast<std::size_t>(lanes<std::int64_t>)>());
+      struct Halves {
+        Int32Vector first, second;
+      };
+      const auto keys =
+          __builtin_bit_cast(Halves, sort_keys(__builtin_bit_cast(HalfVector::Numbers, some), descending));
+      write(__builtin_convertvector(keys.first, Bits), k);
+      write(__builtin_convertvector(keys.second, Bits), k + lanes<std::int64_t>);
     }
   }
 }

@@ -3,6 +3,7 @@
 /// Square blocks of numbers in vectors, turned over.
 #pragma once
 
+#include <lod/kernels/cpu/shuffle.hpp>
 #include <lod/target.hpp>
 
 #include <cstddef>
@@ -12,20 +13,23 @@ namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Of two rows so far apart, the blocks of as many columns that lie off the diagonal change places.
-template <std::size_t distance, std::size_t row, class V, std::size_t size, std::size_t... column>
-[[gnu::always_inline]] inline void swap_blocks(V (&rows)[size], std::index_sequence<column...>) noexcept {
+template <std::size_t distance, std::size_t row, class V, std::size_t size>
+[[gnu::always_inline]] inline void swap_blocks(V (&rows)[size]) noexcept {
   if constexpr ((row & distance) == 0) {
     const V upper = rows[row], lower = rows[row + distance];
-    rows[row] = __builtin_shufflevector(upper, lower, (column & distance ? column - distance + size : column)...);
-    rows[row + distance] =
-        __builtin_shufflevector(upper, lower, (column & distance ? column + size : column + distance)...);
+    shuffle(
+        upper, lower, [](std::size_t column) { return column & distance ? column - distance + size : column; },
+        rows[row]);
+    shuffle(
+        upper, lower, [](std::size_t column) { return column & distance ? column + size : column + distance; },
+        rows[row + distance]);
   }
 }
 /// Blocks of `distance` rows are in place.
 template <std::size_t distance, class V, std::size_t size, std::size_t... row>
 [[gnu::always_inline]] inline void transpose_from(V (&rows)[size], std::index_sequence<row...> all) noexcept {
   if constexpr (distance < size) {
-    (swap_blocks<distance, row>(rows, all), ...);
+    (swap_blocks<distance, row>(rows), ...);
     transpose_from<2 * distance>(rows, all);
   }
 }

@@ -208,21 +208,33 @@ inline Vector<T> load_vector(const T* x, std::int64_t count, Accumulator<T> fill
   return count == lanes<T> ? load(x) : load_first(x, count, fill, readable);
 }
 
+/// Whether functions that GPUs run too may be called with vectors. When nvcc compiles for a GPU it goes through the
+/// functions for the CPU once more, to no end, and refuses vectors in functions for both.
+#ifdef __CUDA_ARCH__
+inline constexpr bool calls_with_vectors = false;
+#else
+inline constexpr bool calls_with_vectors = true;
+#endif
+
 /// y[i] = f(x[i]) for i in [0, count), f from Vector<X> to Vector<Y>, which are the same. x and y may be, too.
 template <class X, class Y, class F>
 inline void transform(const X* x, std::int64_t count, Y* y, const F& f) {
-  std::int64_t i = 0;
-  for (; i + lanes<X> <= count; i += lanes<X>) store<Y>(y + i, f(load<X>(x + i)));
-  if (i < count) store<Y>(y + i, f(load<X>(x + i, count - i, Accumulator<X>{})), count - i);
+  if constexpr (calls_with_vectors) {
+    std::int64_t i = 0;
+    for (; i + lanes<X> <= count; i += lanes<X>) store<Y>(y + i, f(load<X>(x + i)));
+    if (i < count) store<Y>(y + i, f(load<X>(x + i, count - i, Accumulator<X>{})), count - i);
+  }
 }
 /// y[i] = f(a[i], b[i]).
 template <class A, class B, class Y, class F>
 inline void transform(const A* a, const B* b, std::int64_t count, Y* y, const F& f) {
-  std::int64_t i = 0;
-  for (; i + lanes<A> <= count; i += lanes<A>) store<Y>(y + i, f(load<A>(a + i), load<B>(b + i)));
-  if (i < count) {
-    const std::int64_t left = count - i;
-    store<Y>(y + i, f(load<A>(a + i, left, Accumulator<A>{}), load<B>(b + i, left, Accumulator<B>{})), left);
+  if constexpr (calls_with_vectors) {
+    std::int64_t i = 0;
+    for (; i + lanes<A> <= count; i += lanes<A>) store<Y>(y + i, f(load<A>(a + i), load<B>(b + i)));
+    if (i < count) {
+      const std::int64_t left = count - i;
+      store<Y>(y + i, f(load<A>(a + i, left, Accumulator<A>{}), load<B>(b + i, left, Accumulator<B>{})), left);
+    }
   }
 }
 

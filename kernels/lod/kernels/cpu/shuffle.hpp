@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The numbers of vectors at other places.
+#pragma once
+
+#include <lod/target.hpp>
+
+#include <cstddef>
+#include <utility>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// result[i] = number place(i) of a and b, which are the compiler's own vectors; those of b are counted on from those
+/// of a. `Place` is a function without a state. The result is not returned: wider vectors than the processor's would
+/// change how functions are called.
+template <class V, class Place>
+[[gnu::always_inline]] inline void shuffle(const V& a, const V& b, const Place&, V& result) noexcept {
+  constexpr std::size_t size = sizeof a / sizeof a[0];
+#ifdef __CUDACC__  // nvcc loses the dots behind the places
+  const V first = a, second = b;
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::size_t place = Place()(i);
+    result[i] = place < size ? first[place] : second[place - size];
+  }
+#else
+  [&]<std::size_t... i>(std::index_sequence<i...>) __attribute__((always_inline)) {
+    result = __builtin_shufflevector(a, b, static_cast<int>(Place()(i))...);
+  }
+  (std::make_index_sequence<size>());
+#endif
+}
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET
