@@ -60,6 +60,9 @@ macro(lodtensor_find_component component)
     if(TARGET lodtensor::thrust AND TARGET CUDA::cudart_static)
       _lodtensor_add_component(cuda_headers lodtensor::thrust CUDA::cudart_static)
       target_compile_options(lodtensor::cuda_headers INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda>)
+      # What nvcc compiles without being told is C++17. CMake 3.25 does not know the feature cuda_std_20.
+      target_compile_options(lodtensor::cuda_headers INTERFACE
+        $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<NOT:$<STREQUAL:$<TARGET_PROPERTY:CUDA_STANDARD>,20>>>:-std=c++20>)
       # Products of matrices, where the toolkit has cuBLAS; without it, they are made by a plain body.
       if(TARGET CUDA::cublas)
         target_link_libraries(lodtensor::cuda_headers INTERFACE CUDA::cublas)
