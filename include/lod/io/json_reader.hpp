@@ -20,6 +20,12 @@
 #include <system_error>
 #include <type_traits>
 
+#ifndef __cpp_lib_to_chars
+#  include <cmath>
+#  include <locale>
+#  include <sstream>
+#endif
+
 namespace lod::detail {
 
 /// Whether a JSON number is below 1 in magnitude.
@@ -184,13 +190,24 @@ class JsonReader {
     // A 16-bit float by way of double: each of its values is a double, and this rounds the others.
     using Exact = std::conditional_t<std::is_same_v<T, float>, float, double>;
     Exact exact = 0;
-    if (std::from_chars(token.data(), token.data() + token.size(), exact).ec != std::errc()) {
+    if (!find_nearest(token, exact)) {
       if (!is_below_one(token)) fail_range<T>(token);
       exact = token.starts_with('-') ? Exact{-0.0} : Exact{0};
     }
     const auto value = static_cast<T>(exact);
     if (value > std::numeric_limits<T>::max() || value < std::numeric_limits<T>::lowest()) fail_range<T>(token);
     return value;
+  }
+  /// Whether a number by JSON's grammar is in the range of T, which then has the nearest one.
+  template <class T>
+  static bool find_nearest(std::string_view token, T& value) {
+#ifdef __cpp_lib_to_chars
+    return std::from_chars(token.data(), token.data() + token.size(), value).ec == std::errc();
+#else  // libc++ before 20. Streams say that a subnormal number is none, but read it.
+    std::istringstream text{std::string(token)};
+    text.imbue(std::locale::classic());
+    return (text >> value) || (std::isfinite(value) && value != 0);
+#endif
   }
   template <class T>
   T special() {
