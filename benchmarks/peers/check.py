@@ -57,6 +57,14 @@ def softmax(rows: np.ndarray, log: bool) -> np.ndarray:
     return moved - np.log(total) if log else np.exp(moved) / total
 
 
+def edits(a: np.ndarray, b: np.ndarray) -> int:
+    table = np.zeros((len(a) + 1, len(b) + 1), np.int64)
+    table[:, 0], table[0, :] = np.arange(len(a) + 1), np.arange(len(b) + 1)
+    for i, k in np.ndindex(len(a), len(b)):
+        table[i + 1, k + 1] = min(table[i, k] + (a[i] != b[k]), table[i, k + 1] + 1, table[i + 1, k] + 1)
+    return int(table[-1, -1])
+
+
 def cases(seed: int, empties: bool, sequences: int) -> Iterator[Case]:
     """Every operation with its inputs and its expected result."""
     random = np.random.default_rng(seed)
@@ -140,6 +148,9 @@ def cases(seed: int, empties: bool, sequences: int) -> Iterator[Case]:
     for gone in ([2], [1, 3, 9]):
         kept = [r[~np.isin(r, gone)] for r in rows]
         yield case("sequence_erase", plain, kept, dtype="int64", tokens=gone)
+    truth = np.where(random.integers(0, 3, count) == 0, random.integers(0, 6, count), tokens)
+    distances = [np.array([edits(a, b)]) for a, b in zip(rows, split(truth))]
+    yield case("edit_distance", plain | {"truth": truth}, distances, dtype="int64")
     for window in (2, 4):
         seen = [[list(r[i : i + window]) + [0] * (window - len(r[i : i + window])) for i in range(len(r))] for r in rows]
         flat = [np.array(s).reshape(-1, window) for s in seen]

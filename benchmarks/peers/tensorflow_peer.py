@@ -199,6 +199,20 @@ def erase(work: Workload) -> Form | None:
     return Form("tensorflow ragged boolean_mask", graph(function, ragged(work)), note="makes the new offsets too")
 
 
+@peer.form("edit_distance")
+def edit_distance(work: Workload) -> Form | None:
+    place = np.arange(len(work.x)) - np.repeat(work.offsets[:-1], work.lengths)
+    indices = tensor(np.stack([work.row_sequence, place], axis=1))
+    shape = [work.sequences, work.longest]
+
+    def function(indices: Any, x: Any, truth: Any) -> Any:
+        hypotheses = tf.SparseTensor(indices, x, shape)
+        return tf.edit_distance(hypotheses, tf.SparseTensor(indices, truth, shape), normalize=False)
+
+    note = "places of the sparse tensors prepared untimed"
+    return Form("tensorflow edit_distance", graph(function, indices, rows_of(work), rows_of(work, "truth")), note=note)
+
+
 @peer.form("sequence_enumerate")
 def enumerate_windows(work: Workload) -> Form | None:
     window, count = int(work.parameters["window"]), len(work.x)

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// W9, W10: sequences of ids without some of them, windows of ids, running sums.
+/// W9, W10: sequences of ids without some of them, windows of ids, running sums; how far sequences of ids are apart.
 #include "batch.hpp"
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 namespace benchmarks {
 namespace {
@@ -64,6 +67,57 @@ Job enumerate(const Workload& workload, int threads) {
   return job;
 }
 
+/// Recognised tokens and the right ones: of these, a quarter was recognised as another.
+struct Recognised : Tokens {
+  Recognised(const Workload& workload, int threads) : Tokens(workload, threads), truth(x) {
+    const auto others = ids("uniform", 2 * x.rows(), vocabulary);
+    for (std::int64_t row = 0; row < x.rows(); ++row) {
+      const std::int64_t* const drawn = others.data() + 2 * row;
+      if (drawn[0] % 4 == 0) truth.data()[row] = drawn[1];
+    }
+  }
+  lod::LoDTensor<std::int64_t> truth;
+  lod::LoDTensor<float> distances;
+  std::vector<float> plain_distances;
+};
+
+/// The whole table of a pair of sequences, row by row.
+std::int64_t distance(const lod::LoDTensorView<const std::int64_t>& a, const lod::LoDTensorView<const std::int64_t>& b,
+                      std::vector<std::int64_t>& row) {
+  row.resize(static_cast<std::size_t>(b.rows()) + 1);
+  std::iota(row.begin(), row.end(), std::int64_t{0});
+  for (std::int64_t i = 0; i < a.rows(); ++i) {
+    std::int64_t diagonal = row[0]++;
+    for (std::int64_t k = 0; k < b.rows(); ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      const std::int64_t here = std::min(diagonal + (a.data()[i] != b.data()[k]), std::min(row[at], row[at + 1]) + 1);
+      diagonal = std::exchange(row[at + 1], here);
+    }
+  }
+  return row.back();
+}
+
+Job edit_distance(const Workload& workload, int threads) {
+  const auto batch = std::make_shared<Recognised>(workload, threads);
+  Job job = job_of<std::int64_t>(batch, 2 * batch->x_bytes() + 2 * batch->offset_bytes());
+  add_input(job, "truth", batch, batch->truth);
+  job.contenders.push_back(lodtensor(
+      batch, [](Recognised& data) { lod::edit_distance_into(data.executor, data.x, data.truth, data.distances); },
+      &Recognised::distances));
+  batch->plain_distances.resize(static_cast<std::size_t>(batch->sequences()));
+  job.contenders.push_back(contender(
+      "scalar loop", batch,
+      [](Recognised& data) {
+        std::vector<std::int64_t> row;
+        for (std::int64_t i = 0; i < data.sequences(); ++i) {
+          data.plain_distances[static_cast<std::size_t>(i)] =
+              static_cast<float>(distance(data.x.slice({i}), data.truth.slice({i}), row));
+        }
+      },
+      &Recognised::plain_distances, "one thread"));
+  return job;
+}
+
 Job cumsum(const Workload& workload, int threads) {
   const auto batch = std::make_shared<Batch<float>>(workload, threads);
   Job job = job_of<float>(batch, 2 * batch->x_bytes() + batch->offset_bytes());
@@ -109,6 +163,15 @@ void add_tokens(std::vector<Workload>& all) {
   add("W10", "sequence_cumsum", "u16", 1, "float32", cumsum, "64MiB");
   for (const char* lengths : {"zipf11", "giant"}) add("W10", "sequence_cumsum", lengths, 1, "float32", cumsum);
   add("W10", "sequence_cumsum", "u16", 64, "float32", cumsum);
+  for (const char* lengths : {"u16", "u256"}) {
+    all.push_back({.work = "edit distance",
+                   .op = "edit_distance",
+                   .lengths = lengths,
+                   .dtype = "int64",
+                   .size = "8MiB",
+                   .in_short_form = true,
+                   .make = edit_distance});
+  }
 }
 
 }  // namespace benchmarks
