@@ -49,8 +49,8 @@ LOD_HOST_DEVICE inline float edit_distance_of(std::int64_t edits, std::int64_t l
 /// PaddlePaddle's edit_distance, a being the hypotheses and b the references.
 ///
 /// Rows are integers of size 1. Time: the product of the two lengths, without what both begin and end with; 64 numbers
-/// of their table are one step. The output must overlap neither argument. Throws InvalidLoD where a or b has no level, OutOfRange for the level, ShapeMismatch
-/// for different numbers of sequences and for another row size.
+/// of their table are one step. The output must overlap neither argument. Throws InvalidLoD where a or b has no level,
+/// OutOfRange for the level, ShapeMismatch for different numbers of sequences and for another row size.
 template <Executor E, LoDTensorLike A, LoDTensorLike B, class Y>
 void edit_distance_into(const E& executor, const A& a, const B& b, const EditDistanceOptions& options, Y&& y) {
   detail::check_elements<op::edit_distance, value_type_t<A>>();
