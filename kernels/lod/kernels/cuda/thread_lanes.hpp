@@ -80,11 +80,12 @@ class ThreadLanes {
     return exchanged(number, [&](std::uint32_t word) { return exchange_.first(word); });
   }
   LOD_HOST_DEVICE bool is_first() const noexcept { return thread_ == 0; }
+  LOD_HOST_DEVICE void meet() const { exchange_.meet(); }
 
   static constexpr int runners = threads;
   template <class Start, class Pass>
   LOD_HOST_DEVICE void relay(int used, std::int64_t words, const Start& start, const Pass& pass) const {
-    exchange_.meet();
+    meet();
     auto state = start(thread_);
     std::uint32_t word = 0;
     // All threads take all steps, since each of them is asked for its word.

@@ -65,6 +65,8 @@ struct LanesInTurn {
     return number;
   }
   LOD_HOST_DEVICE bool is_first() const noexcept { return true; }
+  /// What one of the threads wrote, or may read, all can read from here on.
+  LOD_HOST_DEVICE void meet() const noexcept {}
 
   /// How many lanes a relay has.
   static constexpr int runners = static_cast<int>(lanes);

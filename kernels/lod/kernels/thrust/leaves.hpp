@@ -8,8 +8,10 @@
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/lanes.hpp>
+#include <lod/staging.hpp>
 #include <lod/target.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -117,55 +119,108 @@ void for_each_short_and_leaf(const E& executor, const Segments& sequences, std::
                            LeavesAndShort<Short, Long>{leaves, places, of_sequence, of_leaf});
 }
 
-/// Joins what leaves became, some of them at a time: those `step` places from each other.
+/// Comes to a counter, which was 0 before the first of `count` came. True for the one that comes last, which can read
+/// what the others wrote before they came: it takes the next step, and so nobody waits.
+LOD_HOST_DEVICE inline bool comes_last(std::uint32_t& counter, std::int64_t count) {
+#ifdef __CUDA_ARCH__
+  __threadfence();
+  const std::int64_t came = atomicAdd(&counter, 1u);
+  __threadfence();
+#else
+  const std::int64_t came = std::atomic_ref<std::uint32_t>(counter).fetch_add(1, std::memory_order_acq_rel);
+#endif
+  return came + 1 == count;
+}
+/// The same for lanes that come together.
+template <class Lanes>
+LOD_HOST_DEVICE bool comes_last(const Lanes& lanes, std::uint32_t& counter, std::int64_t count) {
+  const bool last = lanes.shared(lanes.is_first() && comes_last(counter, count));
+  lanes.meet();
+  return last;
+}
+
+/// What a leaf becomes in a column, and a counter of those that have come there.
+template <class Part>
+struct CountedPart {
+  Part part;
+  std::uint32_t came;
+};
+/// What the leaves of long sequences become in each of `columns` columns, at their places.
+template <class Part>
+struct LeafParts {
+  std::int64_t columns;
+  CountedPart<Part>* parts;
+
+  /// The counter of the leaf begins at 0: kernels after this one may come to it.
+  LOD_HOST_DEVICE void put(std::int64_t place, std::int64_t column, const Part& part) const {
+    parts[place * columns + column] = {part, 0};
+  }
+  LOD_HOST_DEVICE Part& of(std::int64_t place, std::int64_t column) const {
+    return parts[place * columns + column].part;
+  }
+  LOD_HOST_DEVICE std::uint32_t& counter(std::int64_t place, std::int64_t column) const {
+    return parts[place * columns + column].came;
+  }
+};
+/// Scratch memory for them.
+template <class E, class Part>
+class LeafScratch {
+ public:
+  LeafScratch(const E& executor, const Leaves& leaves, std::int64_t columns)
+      : columns_(columns), loan_(executor, leaves.places() * columns) {}
+  LeafParts<Part> parts() const noexcept { return {columns_, loan_.data()}; }
+
+ private:
+  std::int64_t columns_;
+  Scratch<E, CountedPart<Part>> loan_;
+};
+
+/// Joins what leaves became, some of them at a time. Whoever is the last to be ready joins what these became, and so on
+/// until one is left.
 template <class Joined, class Join, class Finish>
-struct JoinSome {
+struct JoinParts {
   static constexpr std::int64_t at_a_time = 256;
 
   Leaves leaves;
-  std::int64_t row_size;
-  std::int64_t step;
-  Joined* parts;
+  LeafParts<Joined> parts;
   Join join;
   Finish finish;
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, std::int64_t column, const Lanes& lanes) const {
     const Leaf leaf = leaves.at(place);
-    if (leaf.rows == 0 || leaf.number % (step * at_a_time) != 0) return;
-    const std::int64_t count = leaves.count(leaf.sequence);
-    const std::int64_t end = least(leaf.number + step * at_a_time, count);
-    const Joined* const own = parts + (place - leaf.number) * row_size + column;
-    const Joined joined = lanes.template fold_rows<0>(
-        (end - leaf.number + step - 1) / step, join.nothing(),
-        [&](Joined& all, std::int64_t k, int) { all = join(all, own[(leaf.number + k * step) * row_size]); }, join);
-    if (lanes.is_first()) finish(place, leaf.sequence, column, joined);
+    if (leaf.rows == 0 || leaf.number % at_a_time != 0) return;
+    const std::int64_t first = place - leaf.number, count = leaves.count(leaf.sequence);
+    // Those from `begin` on are joined, `step` from each other.
+    std::int64_t begin = leaf.number, step = 1, level = 0;
+    while (true) {
+      const Joined joined = lanes.template fold_rows<0>(
+          members(begin, step, count), join.nothing(),
+          [&](Joined& all, std::int64_t k, int) { all = join(all, parts.of(first + begin + k * step, column)); }, join);
+      step *= at_a_time;
+      if (step >= count) {
+        if (lanes.is_first()) finish(first, leaf.sequence, column, joined);
+        return;
+      }
+      if (lanes.is_first()) parts.of(first + begin, column) = joined;
+      begin = begin / (step * at_a_time) * (step * at_a_time);
+      // Counters of groups that begin at one place, each within the other, are those of places that follow.
+      if (!comes_last(lanes, parts.counter(first + begin + level++, column), members(begin, step, count))) return;
+    }
   }
-};
-/// Keeps what some leaves became together at the place of the first of them.
-template <class Joined>
-struct KeepJoined {
-  std::int64_t row_size;
-  Joined* parts;
-  LOD_HOST_DEVICE void operator()(std::int64_t place, std::int64_t, std::int64_t column, const Joined& joined) const {
-    parts[place * row_size + column] = joined;
+
+ private:
+  static LOD_HOST_DEVICE std::int64_t members(std::int64_t begin, std::int64_t step, std::int64_t count) {
+    return (least(begin + step * at_a_time, count) - begin + step - 1) / step;
   }
 };
 /// Calls finish(place, i, column, joined) for each column of each long sequence i, `place` being that of its first
-/// leaf; its leaves became the numbers of `parts` at their places. They are joined in an order that follows from how
-/// many there are.
+/// leaf; `parts` is what its leaves became. They are joined in an order that follows from how many there are.
 template <Columns columns = Columns::shared, class Joined, class E, class Join, class Finish>
-void join_parts(const E& executor, const Leaves& leaves, std::int64_t row_size, Joined* parts, const Join& join,
+void join_parts(const E& executor, const Leaves& leaves, const LeafParts<Joined>& parts, const Join& join,
                 const Finish& finish) {
-  constexpr std::int64_t at_a_time = JoinSome<Joined, Join, Finish>::at_a_time;
-  std::int64_t step = 1;
-  for (; step * at_a_time < leaves.most(); step *= at_a_time) {
-    const KeepJoined<Joined> keep{row_size, parts};
-    for_each_column<columns>(executor, leaves.places(), row_size,
-                             JoinSome<Joined, Join, KeepJoined<Joined>>{leaves, row_size, step, parts, join, keep});
-  }
-  for_each_column<columns>(executor, leaves.places(), row_size,
-                           JoinSome<Joined, Join, Finish>{leaves, row_size, step, parts, join, finish});
+  for_each_column<columns>(executor, leaves.places(), parts.columns,
+                           JoinParts<Joined, Join, Finish>{leaves, parts, join, finish});
 }
 
 }  // namespace kernel::bulk

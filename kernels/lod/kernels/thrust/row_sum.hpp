@@ -111,51 +111,41 @@ struct SumShort {
 /// The sums of the leaves of long ones.
 template <class A, class Term>
 struct SumLeaf {
-  std::int64_t row_size;
   Term term;
-  CompensatedSum<A>* sums;
+  LeafParts<CompensatedSum<A>> sums;
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
     const auto of_row = [&](std::int64_t row) { return term(leaf.sequence, row, column); };
     const A sum = sum_leaf<A>(lanes, of_row, leaf.first, leaf.rows);
-    if (lanes.is_first()) sums[place * row_size + column].sum = sum;
+    if (lanes.is_first()) sums.put(place, column, {sum, A{}});
   }
 };
 
 /// Calls finish(i, column, sum) for each long sequence i and each column; `sums` has the sums of its leaves, of which
-/// `step` are a chunk. Additions
-/// keep the order of the tree: a thread adds up a chunk, and one the chunks of a sequence.
+/// `step` are a chunk. Additions keep the order of the tree: a thread adds up a chunk, and the last of them to be ready
+/// the chunks of a sequence.
 template <class A, class E, class Finish>
-void join_sums(const E& executor, const Leaves& leaves, std::int64_t row_size, std::int64_t step,
-               CompensatedSum<A>* sums, const Finish& finish) {
-  const bool in_chunks = leaves.most() > step;
-  if (in_chunks) {
-    for_each_element(executor, leaves.places(), row_size, [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
-      const Leaf leaf = leaves.at(place);
-      if (leaf.rows == 0 || leaf.number % step != 0) return;
-      const std::int64_t count = leaves.count(leaf.sequence);
-      CompensatedSum<A>* const own = sums + place * row_size + column;
-      const auto read = [&](std::int64_t k) { return own[k * row_size].sum; };
-      *own = join_chunk<A>(read, 0, least(step, count - leaf.number));
-    });
-  }
-  for_each_element(executor, leaves.places(), row_size, [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
+void join_sums(const E& executor, const Leaves& leaves, std::int64_t step, const LeafParts<CompensatedSum<A>>& sums,
+               const Finish& finish) {
+  const auto join = [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
     const Leaf leaf = leaves.at(place);
-    if (leaf.rows == 0 || leaf.number != 0) return;
-    const std::int64_t count = leaves.count(leaf.sequence);
-    const CompensatedSum<A>* const own = sums + place * row_size + column;
-    CompensatedSum<A> all;
-    if (in_chunks) {
-      all = *own;
-      add_in_order<CompensatedSum<A>>((count - 1) / step,
-                                      [&](std::int64_t chunk) { return own[(chunk + 1) * step * row_size]; },
-                                      [&](const CompensatedSum<A>& chunk) { all.add(chunk); });
-    } else {
-      all = join_chunk<A>([&](std::int64_t k) { return own[k * row_size].sum; }, 0, count);
+    if (leaf.rows == 0 || leaf.number % step != 0) return;
+    const std::int64_t count = leaves.count(leaf.sequence), chunks = (count + step - 1) / step;
+    CompensatedSum<A> all = join_chunk<A>([&](std::int64_t k) { return sums.of(place + k, column).sum; }, 0,
+                                          least(step, count - leaf.number));
+    if (chunks > 1) {
+      const std::int64_t first = place - leaf.number;
+      sums.of(place, column) = all;
+      if (!comes_last(sums.counter(first, column), chunks)) return;
+      all = sums.of(first, column);
+      add_in_order<CompensatedSum<A>>(
+          chunks - 1, [&](std::int64_t chunk) { return sums.of(first + (chunk + 1) * step, column); },
+          [&](const CompensatedSum<A>& chunk) { all.add(chunk); });
     }
     finish(leaf.sequence, column, all.total());
-  });
+  };
+  for_each_element(executor, leaves.places(), sums.columns, join);
 }
 
 /// Of each sequence i and each of `columns` columns, the sum of term(i, row, column) over the rows of the sequence,
@@ -165,10 +155,9 @@ template <class A, Columns sharing, class E, class Short, class Term, class Fini
 void sum_columns(const E& executor, const Segments& sequences, std::int64_t columns, std::int64_t step,
                  const Short& of_short, const Term& term, const Finish& finish) {
   const Leaves leaves{sequences};
-  const Scratch<E, CompensatedSum<A>> loan(executor, leaves.places() * columns);
-  for_each_short_and_leaf<sharing>(executor, sequences, columns, of_short,
-                                   SumLeaf<A, Term>{columns, term, loan.data()});
-  if (leaves.any()) join_sums<A>(executor, leaves, columns, step, loan.data(), finish);
+  const LeafScratch<E, CompensatedSum<A>> sums(executor, leaves, columns);
+  for_each_short_and_leaf<sharing>(executor, sequences, columns, of_short, SumLeaf<A, Term>{term, sums.parts()});
+  if (leaves.any()) join_sums<A>(executor, leaves, step, sums.parts(), finish);
 }
 /// The same where a column is a number of a row.
 template <class A, class E, class Short, class Term, class Finish>

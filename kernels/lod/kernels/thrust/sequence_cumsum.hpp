@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Running sums over Thrust: the totals of leaves of rows, what stands before each leaf, the sums inside the leaves.
+/// Running sums over Thrust: the totals of leaves of rows, what stands before each chunk of them, the sums inside them.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -68,43 +68,64 @@ struct SumUpShort {
 template <class T>
 struct TotalOfLeaf {
   RunningSums<T> running;
-  CompensatedSum<Accumulator<T>>* totals;
+  LeafParts<Accumulator<T>> totals;
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes&) const {
-    const Accumulator<T> total =
-        running.run(leaf.sequence, leaf.first, leaf.rows, column, [](std::int64_t, Accumulator<T>) {});
-    totals[place * running.row_size + column].sum = total;
+    totals.put(place, column, running.run(leaf.sequence, leaf.first, leaf.rows, column, [](std::int64_t, auto) {}));
   }
 };
-/// The running sums of the leaves of long ones, `before` being what stands before each.
+/// The running sums of the leaves of long ones. What stands before a leaf is what stands before its chunk of `step`
+/// leaves, and their totals up to it: so few that each leaf adds them up for itself.
 template <class T>
 struct SumUpLeaf {
+  using A = Accumulator<T>;
+
   RunningSums<T> running;
-  const CompensatedSum<Accumulator<T>>* before;
+  LeafParts<A> totals;
+  std::int64_t step;
+  const CompensatedSum<A>* chunks;  ///< what stands before each; null where no sequence has several
+
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes&) const {
-    using A = Accumulator<T>;
-    const CompensatedSum<A> base = before[place * running.row_size + column];
+    const std::int64_t before = leaf.number % step, chunk = place - before;
+    CompensatedSum<A> base;
+    if (chunks != nullptr) base = chunks[chunk * totals.columns + column];
+    add_in_order<A>(
+        before, [&](std::int64_t k) { return totals.of(chunk + k, column); }, [&](A total) { base.add(total); });
     T* const y = running.y;
     running.run(leaf.sequence, leaf.first, leaf.rows, column,
                 [&](std::int64_t at, A sum) { y[at] = static_cast<T>(plus(base.sum, plus(sum, base.error))); });
   }
 };
 
-/// Of `count` sums, `step` places from each other, each becomes what stands before it: `before` and those in front of
-/// it. added(sum) is what is added of one.
-template <class A, class Added>
-LOD_HOST_DEVICE void put_what_stands_before(std::int64_t count, std::int64_t step, CompensatedSum<A> before,
-                                            CompensatedSum<A>* sums, const Added& added) {
-  using Number = decltype(added(*sums));
-  CompensatedSum<A>* next = sums;
-  add_in_order<Number>(
-      count, [&](std::int64_t k) { return added(sums[k * step]); },
-      [&](const Number& number) {
-        *next = before;
-        next += step;
-        before.add(number);
-      });
+/// The sums of the chunks of `step` leaves become what stands before them. Whichever is ready last goes through those
+/// of its sequence.
+template <class E, class A>
+void sum_up_chunks(const E& executor, const Leaves& leaves, std::int64_t step, const LeafParts<A>& totals,
+                   CompensatedSum<A>* chunks) {
+  const auto sum_up = [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
+    const Leaf leaf = leaves.at(place);
+    if (leaf.rows == 0 || leaf.number % step != 0) return;
+    const std::int64_t first = place - leaf.number, count = leaves.count(leaf.sequence);
+    CompensatedSum<A> sum;
+    add_in_order<A>(
+        least(step, count - leaf.number), [&](std::int64_t k) { return totals.of(place + k, column); },
+        [&](A total) { sum.add(total); });
+    chunks[place * totals.columns + column] = sum;
+    const std::int64_t size = (count + step - 1) / step, distance = step * totals.columns;
+    if (!comes_last(totals.counter(first, column), size)) return;
+    CompensatedSum<A>* const own = chunks + first * totals.columns + column;
+    CompensatedSum<A>* next = own;
+    CompensatedSum<A> before;
+    add_in_order<CompensatedSum<A>>(
+        size, [&](std::int64_t k) { return own[k * distance]; },
+        [&](const CompensatedSum<A>& chunk) {
+          *next = before;
+          next += distance;
+          before.add(chunk);
+        });
+  };
+  for_each_element(executor, leaves.places(), totals.columns, sum_up);
 }
 
 struct SequenceCumsum {
@@ -114,47 +135,18 @@ struct SequenceCumsum {
     using A = Accumulator<T>;
     const RunningSums<T> running{x, sequences, row_size, exclusive, reverse, y};
     const Leaves leaves{sequences};
-    const Scratch<E, CompensatedSum<A>> loan(executor, leaves.places() * row_size);
-    CompensatedSum<A>* const sums = loan.data();
+    const LeafScratch<E, A> loan(executor, leaves, row_size);
+    const LeafParts<A> totals = loan.parts();
     // A column is one thread's: each of its sums waits for the one before it.
     for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, SumUpShort<T>{running},
-                                          TotalOfLeaf<T>{running, sums});
+                                          TotalOfLeaf<T>{running, totals});
     if (!leaves.any()) return;
     const std::int64_t step = chunk_leaves(row_size);
     const bool in_chunks = leaves.most() > step;
-    const Scratch<E, CompensatedSum<A>> chunk_loan(executor, in_chunks ? leaves.places() * row_size : 0);
-    CompensatedSum<A>* const chunks = chunk_loan.data();
-    if (in_chunks) {  // the sums of chunks, which become what stands before them
-      for_each_element(
-          executor, leaves.places(), row_size, [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
-            const Leaf leaf = leaves.at(place);
-            if (leaf.rows == 0 || leaf.number % step != 0) return;
-            const std::int64_t at = place * row_size + column;
-            CompensatedSum<A> all;
-            add_in_order<A>(
-                least(step, leaves.count(leaf.sequence) - leaf.number),
-                [&](std::int64_t k) { return sums[at + k * row_size].sum; }, [&](A total) { all.add(total); });
-            chunks[at] = all;
-          });
-      for_each_element(executor, leaves.places(), row_size,
-                       [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
-                         const Leaf leaf = leaves.at(place);
-                         if (leaf.rows == 0 || leaf.number != 0) return;
-                         put_what_stands_before((leaves.count(leaf.sequence) + step - 1) / step, step * row_size,
-                                                CompensatedSum<A>(), chunks + place * row_size + column,
-                                                [](const CompensatedSum<A>& chunk) { return chunk; });
-                       });
-    }
-    // The totals become what stands before the leaves.
-    for_each_element(executor, leaves.places(), row_size, [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
-      const Leaf leaf = leaves.at(place);
-      if (leaf.rows == 0 || leaf.number % step != 0) return;
-      const std::int64_t at = place * row_size + column;
-      put_what_stands_before(least(step, leaves.count(leaf.sequence) - leaf.number), row_size,
-                             in_chunks ? chunks[at] : CompensatedSum<A>(), sums + at,
-                             [](const CompensatedSum<A>& total) { return total.sum; });
-    });
-    for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, LeaveOut(), SumUpLeaf<T>{running, sums});
+    const Scratch<E, CompensatedSum<A>> chunks(executor, in_chunks ? leaves.places() * row_size : 0);
+    if (in_chunks) sum_up_chunks(executor, leaves, step, totals, chunks.data());
+    for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, LeaveOut(),
+                                          SumUpLeaf<T>{running, totals, step, in_chunks ? chunks.data() : nullptr});
   }
 };
 

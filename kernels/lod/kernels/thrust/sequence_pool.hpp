@@ -110,16 +110,15 @@ struct WinnersOfShort {
 /// The winners of the leaves of long ones.
 template <class T, std::size_t count, class Numbers>
 struct WinnersOfLeaf {
-  std::int64_t columns;
   bool minimum;
   Numbers numbers;
-  Winners<T, count>* all;
+  LeafParts<Winners<T, count>> all;
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
     const auto of_row = [&](std::int64_t row) { return numbers(leaf.sequence, row, column); };
     const auto best = winners<T, count>(lanes, minimum, of_row, leaf.first, leaf.rows);
-    if (lanes.is_first()) all[place * columns + column] = best;
+    if (lanes.is_first()) all.put(place, column, best);
   }
 };
 /// finish(i, column, winners) without the place.
@@ -140,12 +139,12 @@ void find_winners(const E& executor, const Segments& sequences, std::int64_t row
   constexpr Columns sharing = columns_of<count>;
   const std::int64_t columns = row_size / static_cast<std::int64_t>(count);
   const Leaves leaves{sequences};
-  const Scratch<E, Found> loan(executor, leaves.places() * columns);
+  const LeafScratch<E, Found> found(executor, leaves, columns);
   for_each_short_and_leaf<sharing>(executor, sequences, columns,
                                    WinnersOfShort<T, count, Numbers, Finish>{sequences, minimum, numbers, finish},
-                                   WinnersOfLeaf<T, count, Numbers>{columns, minimum, numbers, loan.data()});
+                                   WinnersOfLeaf<T, count, Numbers>{minimum, numbers, found.parts()});
   if (!leaves.any()) return;
-  join_parts<sharing>(executor, leaves, columns, loan.data(), JoinWinners<T, count>{minimum},
+  join_parts<sharing>(executor, leaves, found.parts(), JoinWinners<T, count>{minimum},
                       FinishWinners<Found, Finish>{finish});
 }
 

@@ -155,7 +155,7 @@ struct ExponentialsOfLeaf {
   const T* x;
   Segments sequences;
   std::int64_t row_size;
-  Few<ExponentialSum<A>, count>* parts;
+  LeafParts<Few<ExponentialSum<A>, count>> parts;
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
@@ -167,11 +167,8 @@ struct ExponentialsOfLeaf {
     const auto sum =
         rows.sum([&](std::int64_t, const auto& numbers) { return each(ShiftedExponential(), numbers, shift); });
     if (!lanes.is_first()) return;
-    parts[place * (row_size / side_by_side) + column] = each(
-        [](A most, A total) {
-          return ExponentialSum<A>{most, total};
-        },
-        maximum, sum);
+    const auto part = [](A most, A total) { return ExponentialSum<A>{most, total}; };
+    parts.put(place, column, each(part, maximum, sum));
   }
 };
 /// Calls of_short(i, column, lanes) for each column of each sequence that is not long, and finish(place, i, column,
@@ -182,11 +179,12 @@ void sum_exponentials(const E& executor, const T* x, const Leaves& leaves, std::
                       const Finish& finish) {
   using A = Accumulator<T>;
   const std::int64_t columns = row_size / static_cast<std::int64_t>(count);
-  const Scratch<E, Few<ExponentialSum<A>, count>> loan(executor, leaves.places() * columns);
-  for_each_short_and_leaf<columns_of<count>>(executor, leaves.sequences, columns, of_short,
-                                             ExponentialsOfLeaf<T, count>{x, leaves.sequences, row_size, loan.data()});
+  const LeafScratch<E, Few<ExponentialSum<A>, count>> parts(executor, leaves, columns);
+  for_each_short_and_leaf<columns_of<count>>(
+      executor, leaves.sequences, columns, of_short,
+      ExponentialsOfLeaf<T, count>{x, leaves.sequences, row_size, parts.parts()});
   if (!leaves.any()) return;
-  join_parts<columns_of<count>>(executor, leaves, columns, loan.data(), JoinEach<JoinExponentials<A>, count>(), finish);
+  join_parts<columns_of<count>>(executor, leaves, parts.parts(), JoinEach<JoinExponentials<A>, count>(), finish);
 }
 
 /// What is subtracted from a column: its maximum; 0 for a column of -inf, so that its exponentials are 0.
