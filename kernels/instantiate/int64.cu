@@ -8,5 +8,3 @@ static_assert(lod::kernel::instantiate_ids<lod::kernel::CudaLibrary>());
 template lod::kernel::bulk::Pairs<std::int64_t, std::int64_t> lod::kernel::bulk::System<lod::CudaExecutor>::sort_pairs(
     const lod::kernel::bulk::Pairs<std::int64_t, std::int64_t>&,
     const lod::kernel::bulk::Pairs<std::int64_t, std::int64_t>&, std::int64_t, int) const;
-template void lod::kernel::bulk::System<lod::CudaExecutor>::inclusive_scan(std::int64_t*, std::int64_t) const;
-template void lod::kernel::bulk::System<lod::CudaExecutor>::exclusive_scan(std::int64_t*, std::int64_t) const;

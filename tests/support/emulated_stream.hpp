@@ -93,20 +93,11 @@ class System<CudaExecutor> {
     enqueue(sort_to, pairs, others, count, bits);
     return others;
   }
-  template <class Number>
-  void inclusive_scan(const Number& number, std::int64_t count, std::int64_t* to) const {
-    const auto scan = [](const OnCpu& cpu, const Number& each, std::int64_t size, std::int64_t* sums) {
-      cpu.inclusive_scan(each, size, sums);
-    };
-    enqueue(scan, number, count, to);
-  }
-  void inclusive_scan(std::int64_t* numbers, std::int64_t count) const {
-    enqueue([](const OnCpu& cpu, std::int64_t* to, std::int64_t size) { cpu.inclusive_scan(to, size); }, numbers,
-            count);
-  }
-  void exclusive_scan(std::int64_t* numbers, std::int64_t count) const {
-    enqueue([](const OnCpu& cpu, std::int64_t* to, std::int64_t size) { cpu.exclusive_scan(to, size); }, numbers,
-            count);
+  template <class Number, class Body>
+  void scan(std::int64_t count, const Number& number, const Body& body) const {
+    enqueue(
+        [](const OnCpu& cpu, std::int64_t size, const Number& from, const Body& each) { cpu.scan(size, from, each); },
+        count, number, body);
   }
 
  private:

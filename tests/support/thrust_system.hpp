@@ -88,11 +88,6 @@ void stable_sort(thrust::execution_policy<AnySystem>& policy, Keys first, Keys l
   thrust::detail::derived_cast(policy).visit(
       [&](const auto& chosen) { thrust::stable_sort(chosen, first, last, less); });
 }
-template <class In, class Out, class T, class Plus>
-Out exclusive_scan(thrust::execution_policy<AnySystem>& policy, In first, In last, Out out, T start, Plus plus) {
-  return thrust::detail::derived_cast(policy).visit(
-      [&](const auto& chosen) { return thrust::exclusive_scan(chosen, first, last, out, start, plus); });
-}
 template <class In, class Out, class Plus>
 Out inclusive_scan(thrust::execution_policy<AnySystem>& policy, In first, In last, Out out, Plus plus) {
   return thrust::detail::derived_cast(policy).visit(

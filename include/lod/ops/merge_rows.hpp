@@ -42,12 +42,6 @@ struct to_dense_grad : elements::Any {};
 
 namespace lod::inline LOD_TARGET {
 
-namespace kernel {
-/// y[i] = 0 for i in [0, count).
-template <class Executor>
-struct SetZero : Missing<Executor> {};
-}  // namespace kernel
-
 namespace operation {
 
 /// Calls f with the addresses of several row-sparse tensors.
@@ -304,8 +298,8 @@ void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>&
   detail::check_value_rows(g, "to_dense");
   const std::array sources{&g};
   const auto out = operation::prepare<T>(executor, y, operation::PlainRows{g.height()}, g.row_shape());
-  const operation::RowGroups<E, T> groups(executor, sources);
-  kernel::SetZero<E>::run(executor, out.data(), g.height() * g.row_size());
+  const std::span<T> zeros(out.data(), static_cast<std::size_t>(g.height() * g.row_size()));
+  const operation::RowGroups<E, T> groups(executor, sources, nullptr, zeros);
   kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), groups.groups(), g.row_size(),
                             groups.ids(), out.data());
 }

@@ -34,9 +34,9 @@ inline constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
 /// unique[g], -1 for `no_row`; there may be none.
 template <class Executor>
 struct GroupListed : Missing<Executor> {};
-/// On a GPU. run(executor, ids, values, count, row_size, height, first, listed, order, rows): listed[first + i] =
-/// ids[i], `height` where that is no row; order[first + i] = first + i, and rows[first + i] the address of row i of
-/// the values.
+/// On a GPU. run(executor, ids, values, count, row_size, height, first, listed, order, rows, zeros, zero_count):
+/// listed[first + i] = ids[i], `height` where that is no row; order[first + i] = first + i, and rows[first + i] the
+/// address of row i of the values. On the way zeros[0 .. zero_count) become 0.
 template <class Executor>
 struct ListRows : Missing<Executor> {};
 /// On a GPU. run(executor, order, groups, of): of[order[k]] = the group of k, -1 where it is in none.
@@ -57,6 +57,9 @@ struct NumberedRows {
 /// sequence sums, over the rows in the order of their positions.
 template <class Executor>
 struct SumGroups : Missing<Executor> {};
+/// y[i] = 0 for i in [0, count).
+template <class Executor>
+struct SetZero : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
@@ -90,8 +93,8 @@ class RowGroups {
  public:
   using Sparse = SelectedRows<T, typename E::device>;
 
-  /// The ids that occur become those of `named`, if there is one.
-  RowGroups(const E& executor, std::span<const Sparse* const> sources, Sparse* named = nullptr)
+  /// The ids that occur become those of `named`, if there is one; `zeros` become 0.
+  RowGroups(const E& executor, std::span<const Sparse* const> sources, Sparse* named = nullptr, std::span<T> zeros = {})
       : count_(count(sources)),
         // The rows of one tensor need no list; on a GPU its ids are listed all the same.
         listed_(!on_cpu<E> || sources.size() > 1 ? count_ : 0),
@@ -102,7 +105,9 @@ class RowGroups {
     const kernel::Scratch<E, std::int64_t> listed(executor, listed_);
     const std::int64_t height = sources.empty() ? 0 : sources.front()->height();
     numbered_.list = rows_.data();
+    const auto zero_count = static_cast<std::int64_t>(zeros.size());
     if constexpr (on_cpu<E>) {
+      if (zero_count > 0) kernel::SetZero<E>::run(executor, zeros.data(), zero_count);
       const std::int64_t* ids = listed.data();
       if (sources.size() == 1) {
         const Sparse& source = *sources.front();
@@ -124,7 +129,8 @@ class RowGroups {
       for (const Sparse* source : sources) {
         const std::int64_t size = source->value().rows();
         kernel::ListRows<E>::run(executor, source->rows().data(), source->value().data(), size, source->row_size(),
-                                 height, first, listed.data(), order_.data(), rows_.data());
+                                 height, first, listed.data(), order_.data(), rows_.data(), zeros.data(),
+                                 first == 0 ? zero_count : 0);
         first += size;
       }
       kernel::GroupListed<E>::run(executor, listed.data(), count_, height, order_.data(), unique_.data(),

@@ -207,18 +207,14 @@ class System<CudaExecutor> {
     if (sorted.keys != keys) executor_.resource()->copy(keys, sorted.keys, size * sizeof(Key));
     if (sorted.values != values) executor_.resource()->copy(values, sorted.values, size * sizeof(Value));
   }
-  template <class Number>
-  void inclusive_scan(const Number& number, std::int64_t count, std::int64_t* to) const {
-    by_thrust("thrust::inclusive_scan", [&](const auto& all) { all.inclusive_scan(number, count, to); });
+  template <class Number, class Body>
+  void scan(std::int64_t count, const Number& number, const Body& body) const {
+    by_thrust("thrust::inclusive_scan", [&](const auto& all) { all.scan(count, number, body); });
   }
-  // Where a library has them, they are not compiled in each file again: see kernels/instantiate.
+  // Where a library has it, it is not compiled in each file again: see kernels/instantiate.
   template <class Key, class Value>
   Pairs<Key, Value> sort_pairs(const Pairs<Key, Value>& pairs, const Pairs<Key, Value>& others, std::int64_t count,
                                int bits) const;
-  template <class Number>
-  void inclusive_scan(Number* numbers, std::int64_t count) const;
-  template <class Number>
-  void exclusive_scan(Number* numbers, std::int64_t count) const;
 
  private:
   static unsigned blocks(std::int64_t count, std::int64_t at_a_time) noexcept {
@@ -249,14 +245,6 @@ Pairs<Key, Value> System<CudaExecutor>::sort_pairs(const Pairs<Key, Value>& pair
   const Scratch<CudaExecutor, char> memory(executor_, static_cast<std::int64_t>(bytes));
   sort(memory.data(), bytes);
   return {keys.Current(), values.Current()};
-}
-template <class Number>
-void System<CudaExecutor>::inclusive_scan(Number* numbers, std::int64_t count) const {
-  by_thrust("thrust::inclusive_scan", [&](const auto& all) { all.inclusive_scan(numbers, count); });
-}
-template <class Number>
-void System<CudaExecutor>::exclusive_scan(Number* numbers, std::int64_t count) const {
-  by_thrust("thrust::exclusive_scan", [&](const auto& all) { all.exclusive_scan(numbers, count); });
 }
 
 }  // namespace kernel::bulk

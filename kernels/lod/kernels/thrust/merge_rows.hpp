@@ -52,25 +52,25 @@ struct CountHead {
 };
 
 /// Groups equal ids that are sorted, moved[i] being where the i-th was; those that are left out are `height`, behind
-/// the others. Afterwards places[count - 1] is the number of groups, and order[i] is moved[i]. Empty groups follow
-/// behind those that there are. Their ids are also written to `names`, where that is not null, as row-sparse tensors
-/// have them. At least one id.
+/// the others. Afterwards order[i] is moved[i]. Empty groups follow behind those that there are. Their ids are also
+/// written to `names`, as row-sparse tensors have them, and how many there are to *size, where these are not null. At
+/// least one id.
 template <class E>
 void finish_groups(const E& executor, const std::int64_t* sorted, const std::int64_t* moved, std::int64_t count,
-                   std::int64_t height, std::int64_t* places, std::int64_t* order, std::int64_t* unique,
-                   std::int64_t* groups, std::int64_t* names) {
-  // The group of a row is the number of heads up to it, but one.
-  System<E>(executor).inclusive_scan(CountHead{sorted, height}, count, places);
-  for_each(executor, count + 1, [=] LOD_HOST_DEVICE(std::int64_t i) {
-    const std::int64_t size = places[count - 1];
-    if (i < count && places[i] > (i == 0 ? 0 : places[i - 1])) {
-      const std::int64_t group = places[i] - 1;
-      unique[group] = sorted[i];
-      groups[group] = i;
-      if (names != nullptr) names[group] = sorted[i];
-    }
-    if (i < count && moved != order) order[i] = moved[i];
-    if (i < size) return;
+                   std::int64_t height, std::int64_t* order, std::int64_t* unique, std::int64_t* groups,
+                   std::int64_t* names, std::int64_t* size) {
+  const CountHead count_head{sorted, height};
+  System<E>(executor).scan(count, count_head, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t heads) {
+    if (moved != order) order[i] = moved[i];
+    const bool is_head = count_head(i) > 0, is_last = i == count - 1;
+    // The group of a row is the number of heads up to it, but one. Rows that are no heads are as many as empty groups:
+    // each of them writes one, from the last on.
+    const std::int64_t group = is_head ? heads - 1 : count - 1 - (i - heads);
+    if (is_head) groups[group] = i;
+    unique[group] = is_head ? sorted[i] : no_row;
+    if (names != nullptr) names[group] = is_head ? sorted[i] : -1;
+    if (is_last && size != nullptr) *size = heads;
+    if (is_head && !is_last) return;
     std::int64_t low = 0, high = count;  // the first id that is none
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
@@ -80,33 +80,31 @@ void finish_groups(const E& executor, const std::int64_t* sorted, const std::int
         high = middle;
       }
     }
-    groups[i] = low;
-    if (i == count) return;
-    unique[i] = no_row;
-    if (names != nullptr) names[i] = -1;
+    if (!is_head) groups[group] = low;
+    if (is_last) groups[count] = low;
   });
 }
 
 /// The same of ids in any order, which they do not keep; `order` is 0, 1, ... before.
 template <class E>
-void group_listed(const E& executor, std::int64_t* ids, std::int64_t count, std::int64_t height, std::int64_t* places,
-                  std::int64_t* order, std::int64_t* unique, std::int64_t* groups, std::int64_t* names) {
+void group_listed(const E& executor, std::int64_t* ids, std::int64_t count, std::int64_t height, std::int64_t* order,
+                  std::int64_t* unique, std::int64_t* groups, std::int64_t* names, std::int64_t* size) {
   const Scratch<E, std::int64_t> other_ids(executor, count), other_order(executor, count);
   const auto [sorted, moved] = System<E>(executor).sort_pairs(
       Pairs<std::int64_t, std::int64_t>{ids, order}, {other_ids.data(), other_order.data()}, count, bits_up_to(height));
-  finish_groups(executor, sorted, moved, count, height, places, order, unique, groups, names);
+  finish_groups(executor, sorted, moved, count, height, order, unique, groups, names, size);
 }
 /// Groups ids that nobody has listed.
 template <class E>
 void group_rows(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
-                std::int64_t* places, std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
+                std::int64_t* order, std::int64_t* unique, std::int64_t* groups, std::int64_t* size) {
   const Scratch<E, std::int64_t> loan(executor, count);
   std::int64_t* const listed = loan.data();
   for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
     listed[i] = ids[i];
     order[i] = i;
   });
-  group_listed(executor, listed, count, height, places, order, unique, groups, nullptr);
+  group_listed(executor, listed, count, height, order, unique, groups, nullptr, size);
 }
 
 /// Of no ids.
@@ -123,10 +121,10 @@ struct GroupRows {
       group_none(executor, groups);
       return 0;
     }
-    const Scratch<E, std::int64_t> loan(executor, count);
-    std::int64_t* const places = loan.data();
-    group_rows(executor, ids, count, height, places, order, unique, groups);
-    return answer<std::int64_t>(executor, [=] LOD_HOST_DEVICE(std::int64_t) { return places[count - 1]; });
+    const Scratch<E, std::int64_t> loan(executor, 1);
+    std::int64_t* const size = loan.data();
+    group_rows(executor, ids, count, height, order, unique, groups, size);
+    return answer<std::int64_t>(executor, [=] LOD_HOST_DEVICE(std::int64_t) { return *size; });
   }
 };
 
@@ -138,8 +136,7 @@ struct GroupRowsInPlaces {
     if (count == 0) {
       group_none(executor, groups);
     } else {
-      const Scratch<E, std::int64_t> places(executor, count);
-      group_rows(executor, ids, count, height, places.data(), order, unique, groups);
+      group_rows(executor, ids, count, height, order, unique, groups, nullptr);
     }
     return count;
   }
@@ -150,8 +147,7 @@ struct GroupListed {
   static void run(const E& executor, std::int64_t* ids, std::int64_t count, std::int64_t height, std::int64_t* order,
                   std::int64_t* unique, std::int64_t* groups, std::int64_t* names) {
     if (count == 0) return group_none(executor, groups);
-    const Scratch<E, std::int64_t> places(executor, count);
-    group_listed(executor, ids, count, height, places.data(), order, unique, groups, names);
+    group_listed(executor, ids, count, height, order, unique, groups, names, nullptr);
   }
 };
 
@@ -159,8 +155,10 @@ struct ListRows {
   template <class E, class T>
   static void run(const E& executor, const std::int64_t* ids, const T* values, std::int64_t count,
                   std::int64_t row_size, std::int64_t height, std::int64_t first, std::int64_t* listed,
-                  std::int64_t* order, const T** rows) {
-    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
+                  std::int64_t* order, const T** rows, T* zeros, std::int64_t zero_count) {
+    for_each(executor, greatest(count, zero_count), [=] LOD_HOST_DEVICE(std::int64_t i) {
+      if (i < zero_count) zeros[i] = T{};
+      if (i >= count) return;
       listed[first + i] = ids[i] >= 0 && ids[i] < height ? ids[i] : height;  // nobody has looked at them
       order[first + i] = first + i;
       rows[first + i] = values + i * row_size;

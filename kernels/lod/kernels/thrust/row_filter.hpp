@@ -11,6 +11,13 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
+/// Whether the row before is left.
+template <class IsLeft>
+struct CountLeft {
+  IsLeft is_left;
+  LOD_HOST_DEVICE std::int64_t operator()(std::int64_t i) const { return i > 0 && is_left(i - 1) ? 1 : 0; }
+};
+
 /// The two steps of a kernel that keeps some rows, which are one number each. `is_left(row)` says of row `row` whether
 /// it is left. Between the steps, `scratch` has for each row, and the end, the number of rows before it that are left.
 struct RowFilter {
@@ -20,10 +27,8 @@ struct RowFilter {
   template <class E, class IsLeft>
   static void count(const E& executor, const Segments& sequences, const IsLeft& is_left, std::int64_t* scratch,
                     std::int64_t* kept) {
-    const std::int64_t rows = sequences.rows();
-    for_each(executor, rows + 1,
-             [=] LOD_HOST_DEVICE(std::int64_t row) { scratch[row] = row < rows && is_left(row) ? 1 : 0; });
-    System<E>(executor).exclusive_scan(scratch, rows + 1);
+    System<E>(executor).scan(sequences.rows() + 1, CountLeft<IsLeft>{is_left},
+                             [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t before) { scratch[i] = before; });
     for_each(executor, sequences.size + 1,
              [=] LOD_HOST_DEVICE(std::int64_t i) { kept[i] = scratch[sequences.begin(i)]; });
   }

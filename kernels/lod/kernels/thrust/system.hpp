@@ -13,6 +13,7 @@
 #include <thrust/for_each.h>
 #include <thrust/functional.h>
 #include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/iterator_adaptor.h>
 #include <thrust/iterator/transform_iterator.h>
 #include <thrust/scan.h>
 #include <thrust/sort.h>
@@ -54,6 +55,42 @@ template <class Body>
 struct OfWarp {
   Body body;
   LOD_HOST_DEVICE void operator()(std::int64_t i) const { body(i, OneWarp()); }
+};
+
+/// body(place, number), when a number is written to a place.
+template <class Body>
+class CallAtPlace {
+ public:
+  LOD_HOST_DEVICE CallAtPlace(const Body& body, std::int64_t place) : body_(body), place_(place) {}
+  LOD_HOST_DEVICE const CallAtPlace& operator=(std::int64_t number) const {
+    body_(place_, number);
+    return *this;
+  }
+
+ private:
+  Body body_;
+  std::int64_t place_;
+};
+/// The places from 0 on, of which nobody reads any.
+template <class Body>
+class CallsAtPlaces : public ::thrust::iterator_adaptor<CallsAtPlaces<Body>, ::thrust::counting_iterator<std::int64_t>,
+                                                        ::thrust::use_default, ::thrust::use_default,
+                                                        ::thrust::use_default, CallAtPlace<Body>> {
+ public:
+  LOD_HOST_DEVICE explicit CallsAtPlaces(const Body& body)
+      : CallsAtPlaces::iterator_adaptor(::thrust::counting_iterator<std::int64_t>(0)), body_(body) {}
+  CallsAtPlaces(const CallsAtPlaces&) = default;
+  /// Only for places of the same calls: lambdas cannot be assigned.
+  LOD_HOST_DEVICE CallsAtPlaces& operator=(const CallsAtPlaces& other) {
+    this->base_reference() = other.base();
+    return *this;
+  }
+
+ private:
+  friend class ::thrust::iterator_core_access;
+  LOD_HOST_DEVICE CallAtPlace<Body> dereference() const { return {body_, *this->base()}; }
+
+  Body body_;
 };
 
 /// Algorithms by a Thrust policy. Bodies are lambdas that capture plain values and raw pointers by copy and read
@@ -101,20 +138,12 @@ class Algorithms {
     sort_by_key(pairs.keys, count, pairs.values, bits);
     return pairs;
   }
-  /// @{
-  /// Running sums in place, with the number itself and without.
-  void inclusive_scan(std::int64_t* numbers, std::int64_t count) const {
-    ::thrust::inclusive_scan(policy_, numbers, numbers + count, numbers);
-  }
-  void exclusive_scan(std::int64_t* numbers, std::int64_t count) const {
-    ::thrust::exclusive_scan(policy_, numbers, numbers + count, numbers);
-  }
-  /// @}
-  /// to[i] becomes number(0) + ... + number(i).
-  template <class Number>
-  void inclusive_scan(const Number& number, std::int64_t count, std::int64_t* to) const {
+  /// Calls body(i, number(0) + ... + number(i)) for each i in [0, count), in any order. number(i) may be asked for more
+  /// than once, so bodies must not change what it reads.
+  template <class Number, class Body>
+  void scan(std::int64_t count, const Number& number, const Body& body) const {
     const auto numbers = ::thrust::make_transform_iterator(Numbers(0), number);
-    ::thrust::inclusive_scan(policy_, numbers, numbers + count, to);
+    ::thrust::inclusive_scan(policy_, numbers, numbers + count, CallsAtPlaces<Body>(body));
   }
   /// body(0); waits for it.
   template <class U, class Body>

@@ -71,6 +71,11 @@ struct NumberSequences {
   }
 };
 
+struct ReadNumber {
+  const std::int64_t* numbers;
+  LOD_HOST_DEVICE std::int64_t operator()(std::int64_t i) const { return numbers[i]; }
+};
+
 struct FindTwins {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size,
@@ -107,11 +112,9 @@ struct FindTwins {
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t, std::int64_t differences) {
           unlike[i] = differences > 0 || sequences.length(twins[i]) != sequences.length(i) ? 1 : 0;
         });
-    System<E>(executor).inclusive_scan(unlike, size);
-    for_each(executor, size, [=] LOD_HOST_DEVICE(std::int64_t i) {
-      const std::int64_t before = i > 0 ? unlike[i - 1] : 0;
-      if (unlike[i] != before) left[before] = i;
-      if (i == size - 1) twins[size] = unlike[i];
+    System<E>(executor).scan(size, ReadNumber{unlike}, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t sum) {
+      if (unlike[i] == 1) left[sum - 1] = i;
+      if (i == size - 1) twins[size] = sum;
     });
   }
 };
