@@ -130,12 +130,13 @@ void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, 
                               const Shape& row_shape, SelectedRows<T, Device>& dtable) {
   using Numbers = kernel::Scratch<E, std::int64_t>;
   const std::int64_t count = ids.rows();
-  const CheckedIds<E> checked(executor, ids.values(), height, what, options.padding_idx);
+  detail::check_height(height, what);
   // The ids that have a gradient, where they stand, and in which sequence.
   const Numbers listed(executor, count), occurrences(executor, count), sequence(executor, count);
   const Numbers order(executor, count), unique(executor, count), groups(executor, count + 1);
   std::int64_t size = 0, rows = 0;
   if constexpr (on_cpu<E>) {
+    detail::check_row_ids(ids.values(), height, what);
     for (std::int64_t i = 0; i < sequences.size; ++i) {
       std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
       if (begin == end) continue;
@@ -154,8 +155,8 @@ void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, 
   } else {
     rows = size = count;
     std::int64_t* const names = make_places(executor, dtable, count, height, row_shape);
-    kernel::ListLookUps<E>::run(executor, checked.data(), sequences, type, height, listed.data(), order.data(),
-                                occurrences.data(), sequence.data());
+    kernel::ListLookUps<E>::run(executor, ids.data(), sequences, type, height, options.padding_idx, listed.data(),
+                                order.data(), occurrences.data(), sequence.data(), executor.fault(what, height));
     kernel::GroupListed<E>::run(executor, listed.data(), count, height, order.data(), unique.data(), groups.data(),
                                 names);
   }

@@ -43,9 +43,9 @@ struct EmbeddingPool : Missing<Executor> {};
 /// run(executor, rows, sequences, minimum, pad_value, y, index)
 template <class Executor>
 struct EmbeddingMaxPool : Missing<Executor> {};
-/// On a GPU. run(executor, ids, sequences, type, height, listed, order, occurrences, sequence): for each id k,
-/// listed[k] is itself where it has a gradient, else `height`; order[k] = occurrences[k] = k, sequence[k] is its
-/// sequence.
+/// On a GPU. run(executor, ids, sequences, type, height, skipped, listed, order, occurrences, sequence, fault): for
+/// each id k, listed[k] is itself where it has a gradient, else `height`; order[k] = occurrences[k] = k, sequence[k] is
+/// its sequence. `skipped` has none, nor what is not in [0, height): *fault is then one such position.
 template <class Executor>
 struct ListLookUps : Missing<Executor> {};
 /// run(executor, rows, order, groups, y): y[g] = the sum of the gradients number order[i], i in group g.

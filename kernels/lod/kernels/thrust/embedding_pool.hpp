@@ -126,13 +126,15 @@ struct EmbeddingMaxPool {
 struct ListLookUps {
   template <class E>
   static void run(const E& executor, const std::int64_t* ids, const Segments& sequences, PoolType type,
-                  std::int64_t height, std::int64_t* listed, std::int64_t* order, std::int64_t* occurrences,
-                  std::int64_t* sequence) {
+                  std::int64_t height, std::int64_t skipped, std::int64_t* listed, std::int64_t* order,
+                  std::int64_t* occurrences, std::int64_t* sequence, std::int64_t* fault) {
     for_each(executor, sequences.rows(), [=] LOD_HOST_DEVICE(std::int64_t k) {
       const std::int64_t i = sequence_of(sequences, k), first = sequences.begin(i);
       const bool counts =
           (type != PoolType::FIRST || k == first) && (type != PoolType::LAST || k == first + sequences.length(i) - 1);
-      listed[k] = counts && ids[k] >= 0 ? ids[k] : height;
+      const bool good = ids[k] >= 0 && ids[k] < height;
+      if (!good) *fault = k;
+      listed[k] = counts && good && ids[k] != skipped ? ids[k] : height;
       order[k] = k;
       occurrences[k] = k;
       sequence[k] = i;
