@@ -4,8 +4,9 @@
 # tensor has a twin on descriptions, but for gradients (see <lod/infer.hpp>), and an `_into` form, which occurs in a
 # test case that says in its name that a second call allocates nothing. Those that there are for GPUs are called by the
 # programs that link the compiled libraries for every type of elements, and by cases with random batches, whose results
-# on a GPU are compared with those of the CPU; their gradients by cases that hold them to differences. Options, results
-# and what else users name stand where the flags of a file are no part of names (see <lod/target.hpp>).
+# on a GPU are compared with those of the CPU; their gradients by cases that hold them to differences; all by the case
+# that counts what they launch there. Options, results and what else users name stand where the flags of a file are no
+# part of names (see <lod/target.hpp>).
 cmake_minimum_required(VERSION 3.25)
 include("${LIST}")
 set(give_no_tensor sgd momentum adagrad rmsprop adam ftrl scatter for_each_sequence)
@@ -86,12 +87,16 @@ foreach(test_file IN LISTS test_files)
   string(APPEND random_calls "${text}")
 endforeach()
 file(READ "${CMAKE_CURRENT_LIST_DIR}/cuda/gradients.cpp" gradients)
+file(READ "${CMAKE_CURRENT_LIST_DIR}/cuda/launches.cpp" counted_calls)
 foreach(tag IN LISTS tags)
   if(headers MATCHES "\nstruct ${tag} : [^\n]*OnCpu")
     continue()
   endif()
   if(NOT random_calls MATCHES "lod::${tag}(_into)?[<(]")
     message(SEND_ERROR "no file tests/cuda/random_*.cpp calls lod::${tag} on random batches")
+  endif()
+  if(NOT counted_calls MATCHES "lod::${tag}(_into)?[<(]")
+    message(SEND_ERROR "tests/cuda/launches.cpp does not count what lod::${tag} launches")
   endif()
   if(tag MATCHES "_grad$" AND NOT gradients MATCHES "lod::${tag}[<(]")
     message(SEND_ERROR "tests/cuda/gradients.cpp does not hold lod::${tag} to differences")

@@ -177,20 +177,3 @@ TEST_CASE("on a GPU: from ids to the gradient of their table to its update") {
     });
   }
 }
-
-#ifdef LOD_TEST_EMULATED_GPU
-TEST_CASE("on a GPU: how many kernels are launched for row-sparse tensors") {
-  Engine engine(23);
-  const lod::CudaExecutor executor;
-  const auto g = lod::to<lod::Cuda>(executor, random_rows(engine, 1000, 900, 8));
-  SelectedRows<float, lod::Cuda> merged(executor.resource());
-  auto parameter = lod::to<lod::Cuda>(executor, LoDTensor<float>({900, 8}));
-  auto mean = lod::to<lod::Cuda>(executor, LoDTensor<float>({900, 8}));
-  auto variance = lod::to<lod::Cuda>(executor, LoDTensor<float>({900, 8}));
-  // The rows listed, sorted and grouped, and their sums in two steps.
-  CHECK(launches_of(executor, [&] { lod::merge_add_into(executor, g, merged); }) == 5);
-  CHECK(launches_of(executor, [&] {
-          lod::adam(executor, parameter, mean, variance, g, {.step = 1, .mode = lod::Sparse::LAZY});
-        }) == 5);
-}
-#endif

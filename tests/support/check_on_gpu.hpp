@@ -86,14 +86,15 @@ void check_on_gpu(const std::string& name, const F& f) {
 }
 
 #ifdef LOD_TEST_EMULATED_GPU
-/// How many kernels the second of two equal calls launches; a sort counts as one here.
+/// How many kernels and fills the second of two equal calls launches; a sort counts as one here.
 template <class F>
 std::int64_t launches_of(const lod::CudaExecutor& executor, const F& call) {
   call();
   executor.synchronize();
   const emulated_cuda::Counters before = emulated_cuda::counters();
   call();
-  return (emulated_cuda::counters() - before).launches;
+  const emulated_cuda::Counters made = emulated_cuda::counters() - before;
+  return made.launches + made.fills;
 }
 #endif
 
