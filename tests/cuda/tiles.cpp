@@ -88,7 +88,7 @@ TEST_CASE("the sequence of a row: by marks, in parts of a level too") {
       for (const std::int64_t row_size : {1, 3}) {
         std::int64_t called = 0;
         for (std::int64_t first = 0; first < marked.rows(); first += 64) {
-          const bulk::Tile tile(marked, static_cast<std::uint32_t>(row_size), first, 64);
+          const bulk::Tile tile(marked, bulk::Divisor(static_cast<std::uint32_t>(row_size)), first, 64);
           REQUIRE(!tile.is_unmarked());
           for (std::uint32_t at = 0; at < tile.elements(); ++at) {
             tile.call(at, {}, [&](std::int64_t i, std::int64_t row, std::int64_t column) {
@@ -101,6 +101,30 @@ TEST_CASE("the sequence of a row: by marks, in parts of a level too") {
       }
     }
   }
+}
+
+TEST_CASE("a divisor gives the quotients and remainders of a division") {
+  Engine engine(43);
+  constexpr std::int64_t most = 0x7fffffff;
+  std::vector<std::int64_t> divisors = {1, 2, 3, 5, 7, 16, 64, 641, 65535, 65536, 65537, most / 2, most - 1, most};
+  for (int i = 0; i < 200; ++i) divisors.push_back(random_number(engine, 1, most >> (i % 31)));
+  bool same = true;
+  for (const std::int64_t divisor : divisors) {
+    std::vector<std::int64_t> numbers = {0, 1, divisor - 1, divisor, most - 1, most, most / divisor * divisor};
+    numbers.push_back(numbers.back() - 1);
+    for (int i = 0; i < 200; ++i) {
+      const std::int64_t multiple = random_number(engine, 0, most / divisor) * divisor;
+      numbers.insert(numbers.end(), {multiple, multiple + divisor / 2, multiple + divisor - 1, multiple - 1});
+    }
+    const bulk::Divisor by(static_cast<std::uint32_t>(divisor));
+    for (const std::int64_t number : numbers) {
+      if (number < 0 || number > most) continue;
+      const std::uint32_t quotient = by.quotient(static_cast<std::uint32_t>(number));
+      same = same && quotient == number / divisor &&
+             by.remainder(static_cast<std::uint32_t>(number), quotient) == number % divisor;
+    }
+  }
+  CHECK(same);
 }
 
 TEST_CASE("elements are gone through in blocks, each of them once, however few fit a block") {

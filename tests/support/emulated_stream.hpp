@@ -44,7 +44,7 @@ class System<CudaExecutor> {
   void for_each_in_sequences(const Segments& sequences, std::int64_t row_size, const Body& body) const {
     // As blocks do it, in small tiles.
     const std::int64_t tile_rows = Tile::rows_of(row_size, 64);
-    const auto call_tile = [](const OnCpu&, const Segments& all, std::uint32_t size, std::int64_t rows,
+    const auto call_tile = [](const OnCpu&, const Segments& all, const Divisor& size, std::int64_t rows,
                               const Body& each) {
       const auto sequence = [&](std::int64_t row) {
         const auto vote = [](const auto& holds) {
@@ -61,7 +61,7 @@ class System<CudaExecutor> {
         for (std::uint32_t at = 0; at < tile.elements(); ++at) tile.call(at, ends, each);
       }
     };
-    enqueue(call_tile, sequences, static_cast<std::uint32_t>(row_size), tile_rows, body);
+    enqueue(call_tile, sequences, Divisor(static_cast<std::uint32_t>(row_size)), tile_rows, body);
   }
   template <class Body>
   void for_each_by_lanes(std::int64_t count, std::int64_t row_size, const Body& body) const {

@@ -56,7 +56,7 @@ inline constexpr std::int64_t tile_elements = 8 * threads_per_block;
 
 template <class Body>
 __global__ void __launch_bounds__(threads_per_block)
-    call_sequence_body(Segments sequences, std::uint32_t row_size, std::int64_t tile_rows, Body body) {
+    call_sequence_body(Segments sequences, Divisor row_size, std::int64_t tile_rows, Body body) {
   __shared__ std::int64_t ends[2];
   const int thread = static_cast<int>(threadIdx.x), warp = thread / warp_threads, lane = thread % warp_threads;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * tile_rows;
@@ -179,7 +179,7 @@ class System<CudaExecutor> {
     }
     const std::int64_t tile_rows = Tile::rows_of(row_size, tile_elements);
     call_sequence_body<<<blocks(sequences.rows(), tile_rows), threads_per_block, 0, executor_.stream()>>>(
-        sequences, static_cast<std::uint32_t>(row_size), tile_rows, body);
+        sequences, Divisor(static_cast<std::uint32_t>(row_size)), tile_rows, body);
     check_launch();
   }
   template <class Body>
@@ -220,7 +220,7 @@ class System<CudaExecutor> {
   static unsigned blocks(std::int64_t count, std::int64_t at_a_time) noexcept {
     return static_cast<unsigned>(std::min<std::int64_t>((count + at_a_time - 1) / at_a_time, 1 << 20));
   }
-  /// The greatest number of an element and a step of all threads must fit 32 bits.
+  /// The number of an element fits 31 bits, and with a step of all threads it must fit 32.
   static constexpr std::int64_t most_elements = std::numeric_limits<std::int32_t>::max();
   static void check_launch() { detail::check_cuda(cudaPeekAtLastError(), "the launch of a kernel"); }
 
