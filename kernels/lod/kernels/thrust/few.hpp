@@ -90,9 +90,11 @@ LOD_HOST_DEVICE void write_few(T* to, const Few<T, count>& numbers) noexcept {
     *to = numbers.number[0];
   } else {
     static_assert(sizeof(Few<T, count>) == sizeof(Sixteen));
-    Sixteen bytes;
-    std::memcpy(&bytes, &numbers, sizeof(bytes));
-    *reinterpret_cast<Sixteen*>(to) = bytes;
+    // Word by word: of a copy of all of it, nvcc makes a store for each number.
+    std::uint64_t words[2] = {};
+    std::memcpy(&words[0], &numbers.number[0], sizeof(words[0]));
+    std::memcpy(&words[1], &numbers.number[count / 2], sizeof(words[1]));
+    *reinterpret_cast<Sixteen*>(to) = Sixteen{{words[0], words[1]}};
   }
 }
 /// Each number as a B.

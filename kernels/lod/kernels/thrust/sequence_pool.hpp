@@ -164,8 +164,13 @@ struct WriteWinners {
     for (std::size_t n = 0; n < count; ++n) numbers.number[n] = best.row[n] < 0 ? pad_value : best.number[n];
     write_few(y + at, numbers);
     if (index == nullptr) return;
-    for (std::size_t n = 0; n < count; ++n) {
-      index[at + static_cast<std::int64_t>(n)] = best.row[n] < 0 ? -1 : sequences.begin(i) + best.row[n];
+    const std::int64_t first = sequences.begin(i);
+    std::int64_t* const to = index + at;
+    const auto row = [&](std::size_t n) { return best.row[n] < 0 ? -1 : first + best.row[n]; };
+    if (count > 1 && reinterpret_cast<std::uintptr_t>(to) % sizeof(Sixteen) == 0) {
+      for (std::size_t n = 0; n + 1 < count; n += 2) write_few(to + n, Few<std::int64_t, 2>{{row(n), row(n + 1)}});
+    } else {
+      for (std::size_t n = 0; n < count; ++n) to[n] = row(n);
     }
   }
 };
