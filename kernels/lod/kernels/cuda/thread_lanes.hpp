@@ -37,32 +37,33 @@ class ThreadLanes {
 
   LOD_HOST_DEVICE ThreadLanes(int thread, const Exchange& exchange) : thread_(thread), exchange_(exchange) {}
 
-  template <int most, class F>
-  LOD_HOST_DEVICE void for_each_row(std::int64_t rows, const F& f) const {
+  template <int most, class Row, class F>
+  LOD_HOST_DEVICE void for_each_row(Row rows, const F& f) const {
     if constexpr (most > 0) {
       // By a number of steps that the compiler knows, so that what is kept stays in registers.
       for (int k = 0; k < most / threads; ++k) {
-        const std::int64_t row = thread_ + k * threads;
+        if (k % own_lanes == 0 && k * threads >= rows) break;  // for all threads alike
+        const Row row = thread_ + k * threads;
         if (row < rows) f(row, k);
       }
     } else {
-      for (std::int64_t row = thread_; row < rows; row += threads) f(row, 0);
+      for (Row row = thread_; row < rows; row += threads) f(row, 0);
     }
   }
-  template <int most, class A, class Add, class Join>
-  LOD_HOST_DEVICE A fold_rows(std::int64_t rows, const A& start, const Add& add, const Join& join) const {
+  template <int most, class Row, class A, class Add, class Join>
+  LOD_HOST_DEVICE A fold_rows(Row rows, const A& start, const Add& add, const Join& join) const {
     A numbers[static_cast<std::size_t>(own_lanes)];
     for (A& number : numbers) number = start;
     if constexpr (most > 0) {
-      for_each_row<most>(rows, [&](std::int64_t row, int k) { add(numbers[k % own_lanes], row, k); });
+      for_each_row<most>(rows, [&](Row row, int k) { add(numbers[k % own_lanes], row, k); });
     } else {
-      std::int64_t first = thread_;
+      Row first = thread_;
       // Rows of all lanes, that need not be counted one by one: they are read side by side.
       for (; first - thread_ + count <= rows; first += count) {
         for (int lane = 0; lane < own_lanes; ++lane) add(numbers[lane], first + lane * threads, 0);
       }
       for (int lane = 0; lane < own_lanes; ++lane) {
-        const std::int64_t row = first + lane * threads;
+        const Row row = first + lane * threads;
         if (row < rows) add(numbers[lane], row, 0);
       }
     }

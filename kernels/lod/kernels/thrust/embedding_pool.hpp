@@ -71,8 +71,12 @@ template <class T, std::size_t count>
 struct LookedUpNumbers {
   LookUp<T> rows;
   Segments sequences;
-  LOD_HOST_DEVICE Few<T, count> operator()(std::int64_t i, std::int64_t row, std::int64_t column) const {
-    return looked_up_numbers<T, count>(rows, sequences.begin(i) + row, column);
+
+  template <class>
+  LOD_HOST_DEVICE auto of_column(std::int64_t i, std::int64_t column) const {
+    return [*this, first = sequences.begin(i), column](std::int64_t row) {
+      return looked_up_numbers<T, count>(rows, first + row, column);
+    };
   }
 };
 

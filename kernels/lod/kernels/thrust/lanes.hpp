@@ -30,23 +30,23 @@ struct LanesInTurn {
   };
 
   /// Calls f(row, k) for each of `rows` rows, the k-th of its thread. There are at most `most`; if that is 0, there may
-  /// be any number, and k is 0.
-  template <int most, class F>
-  LOD_HOST_DEVICE void for_each_row(std::int64_t rows, const F& f) const {
-    for (std::int64_t row = 0; row < rows; ++row) f(row, most > 0 ? static_cast<int>(row) : 0);
+  /// be any number, and k is 0. A Row of 32 bits takes a GPU half as many instructions as one of 64.
+  template <int most, class Row, class F>
+  LOD_HOST_DEVICE void for_each_row(Row rows, const F& f) const {
+    for (Row row = 0; row < rows; ++row) f(row, most > 0 ? static_cast<int>(row) : 0);
   }
   /// Each lane begins with `start`, and add(number, row, k) does with it what is to be done for each of the lane's
   /// rows, in their order. The numbers of all lanes then become one: those of the second half are joined to those of
   /// the first, and so on. Only where `is_first` is the result that.
-  template <int most, class A, class Add, class Join>
-  LOD_HOST_DEVICE A fold_rows(std::int64_t rows, const A& start, const Add& add, const Join& join) const {
+  template <int most, class Row, class A, class Add, class Join>
+  LOD_HOST_DEVICE A fold_rows(Row rows, const A& start, const Add& add, const Join& join) const {
     A numbers[lanes];
     for (A& number : numbers) number = start;
     if constexpr (most > 0) {
-      for_each_row<most>(rows, [&](std::int64_t row, int k) { add(numbers[row % count], row, k); });
+      for_each_row<most>(rows, [&](Row row, int k) { add(numbers[row % count], row, k); });
     } else {
       // By lanes that the compiler knows, so that their numbers stay in registers.
-      std::int64_t first = 0;
+      Row first = 0;
       for (; first + count <= rows; first += count) {
         for (int lane = 0; lane < count; ++lane) add(numbers[lane], first + lane, 0);
       }

@@ -195,8 +195,8 @@ struct JoinParts {
     std::int64_t begin = leaf.number, step = 1, level = 0;
     while (true) {
       const Joined joined = lanes.template fold_rows<0>(
-          members(begin, step, count), join.nothing(),
-          [&](Joined& all, std::int64_t k, int) { all = join(all, parts.of(first + begin + k * step, column)); }, join);
+          static_cast<int>(members(begin, step, count)), join.nothing(),
+          [&](Joined& all, int k, int) { all = join(all, parts.of(first + begin + k * step, column)); }, join);
       step *= at_a_time;
       if (step >= count) {
         if (lanes.is_first()) finish(first, leaf.sequence, column, joined);

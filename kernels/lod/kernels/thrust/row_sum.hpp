@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
@@ -23,16 +24,17 @@ LOD_HOST_DEVICE A sum_leaf(const Lanes& lanes, const Term& term, std::int64_t fi
   if constexpr (Lanes::count > 1) {
     static_assert(Lanes::count == 16, "the tree of a leaf of narrow rows has so many");
     return lanes.template fold_rows<0>(
-        count, A{}, [&](A& sum, std::int64_t row, int) { sum = plus<A>(sum, term(first + row)); },
+        static_cast<int>(count), A{}, [&](A& sum, int row, int) { sum = plus<A>(sum, term(first + row)); },
         [](A a, A b) { return plus(a, b); });
   } else {
     A sum = {};
-    std::int64_t row = first;
-    const std::int64_t end = first + count;
-    for (; row + 4 <= end; row += 4) {
-      sum = plus(sum, plus(plus<A>(term(row), term(row + 1)), plus<A>(term(row + 2), term(row + 3))));
+    int row = 0;
+    const int rows = static_cast<int>(count);
+    const auto number = [&](int k) { return term(first + k); };
+    for (; row + 4 <= rows; row += 4) {
+      sum = plus(sum, plus(plus<A>(number(row), number(row + 1)), plus<A>(number(row + 2), number(row + 3))));
     }
-    for (; row < end; ++row) sum = plus<A>(sum, term(row));
+    for (; row < rows; ++row) sum = plus<A>(sum, number(row));
     return sum;
   }
 }
@@ -94,6 +96,18 @@ LOD_HOST_DEVICE A join_leaves(const ReadLeaf& leaf, std::int64_t rows, std::int6
   return all.total();
 }
 
+/// term(i, row, column) by the row: what a Term has to look up for i and column is looked up once, if it says how. For
+/// lanes that share a column, rows are narrow, and 32 bits are enough for the numbers of a leaf.
+template <class Lanes, class Term>
+LOD_HOST_DEVICE auto term_of_row(const Term& term, std::int64_t i, std::int64_t column) {
+  using Offset = std::conditional_t<(Lanes::count > 1), std::int32_t, std::int64_t>;
+  if constexpr (requires { term.template of_column<Offset>(i, column); }) {
+    return term.template of_column<Offset>(i, column);
+  } else {
+    return [&term, i, column](std::int64_t row) { return term(i, row, column); };
+  }
+}
+
 /// The sums of short sequences.
 template <class A, class Term, class Finish>
 struct SumShort {
@@ -103,8 +117,7 @@ struct SumShort {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
-    const auto of_row = [&](std::int64_t row) { return term(i, row, column); };
-    const A sum = sum_leaf<A>(lanes, of_row, 0, sequences.length(i));
+    const A sum = sum_leaf<A>(lanes, term_of_row<Lanes>(term, i, column), 0, sequences.length(i));
     if (lanes.is_first()) finish(i, column, sum);
   }
 };
@@ -116,8 +129,7 @@ struct SumLeaf {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
-    const auto of_row = [&](std::int64_t row) { return term(leaf.sequence, row, column); };
-    const A sum = sum_leaf<A>(lanes, of_row, leaf.first, leaf.rows);
+    const A sum = sum_leaf<A>(lanes, term_of_row<Lanes>(term, leaf.sequence, column), leaf.first, leaf.rows);
     if (lanes.is_first()) sums.put(place, column, {sum, A{}});
   }
 };

@@ -43,28 +43,34 @@ LOD_HOST_DEVICE bool wins(bool minimum, const T& candidate, const T& best) {
   if constexpr (std::integral<T>) {
     return minimum ? candidate < best : candidate > best;
   } else {
-    const auto a = static_cast<Accumulator<T>>(candidate), b = static_cast<Accumulator<T>>(best);
-    return (minimum ? a < b : a > b) || (a != a && b == b);
+    using A = Accumulator<T>;
+    const A a = static_cast<A>(candidate), b = static_cast<A>(best);
+    // NaN, which compares as nothing does, wins too, but not over another. Without a branch, which threads would take
+    // one after the other.
+    const A less = minimum ? b : a, more = minimum ? a : b;
+    return !(less <= more) && b == b;
   }
 }
 
 /// The rows that win the numbers of a column among some rows, and these numbers; row -1 where there is no row.
-template <class T, std::size_t count>
+template <class T, std::size_t count, class Row = std::int64_t>
 struct Winners {
-  std::int64_t row[count];
+  Row row[count];
   T number[count];
 };
 /// Which they are among the rows of both.
-template <class T, std::size_t count>
+template <class T, std::size_t count, class Row = std::int64_t>
 struct JoinWinners {
+  using Both = Winners<T, count, Row>;
+
   bool minimum;
-  LOD_HOST_DEVICE Winners<T, count> nothing() const {
-    Winners<T, count> none{};
-    for (std::int64_t& row : none.row) row = -1;
+  LOD_HOST_DEVICE Both nothing() const {
+    Both none{};
+    for (Row& row : none.row) row = -1;
     return none;
   }
-  LOD_HOST_DEVICE Winners<T, count> operator()(const Winners<T, count>& a, const Winners<T, count>& b) const {
-    Winners<T, count> both;
+  LOD_HOST_DEVICE Both operator()(const Both& a, const Both& b) const {
+    Both both;
     for (std::size_t n = 0; n < count; ++n) {
       const bool b_is_second = b.row[n] > a.row[n];
       const bool b_wins = b_is_second ? wins(minimum, b.number[n], a.number[n])
@@ -80,16 +86,23 @@ struct JoinWinners {
 template <class T, std::size_t count, class Lanes, class Numbers>
 LOD_HOST_DEVICE Winners<T, count> winners(const Lanes& lanes, bool minimum, const Numbers& numbers, std::int64_t first,
                                           std::int64_t rows) {
-  const JoinWinners<T, count> join{minimum};
-  const auto take = [&](Winners<T, count>& best, std::int64_t row, int) {
+  const JoinWinners<T, count, int> join{minimum};
+  const auto take = [&](Winners<T, count, int>& best, int row, int) {
     const Few<T, count> candidates = numbers(first + row);
     for (std::size_t n = 0; n < count; ++n) {
-      const bool takes = best.row[n] < 0 || wins(minimum, candidates.number[n], best.number[n]);
-      best.row[n] = takes ? first + row : best.row[n];
+      const bool beats = wins(minimum, candidates.number[n], best.number[n]);
+      const bool takes = beats || best.row[n] < 0;
+      best.row[n] = takes ? row : best.row[n];
       best.number[n] = takes ? candidates.number[n] : best.number[n];
     }
   };
-  return lanes.template fold_rows<0>(rows, join.nothing(), take, join);
+  const Winners<T, count, int> best = lanes.template fold_rows<0>(static_cast<int>(rows), join.nothing(), take, join);
+  Winners<T, count> of_sequence;
+  for (std::size_t n = 0; n < count; ++n) {
+    of_sequence.row[n] = best.row[n] < 0 ? -1 : first + best.row[n];
+    of_sequence.number[n] = best.number[n];
+  }
+  return of_sequence;
 }
 
 /// The winners of short sequences.
@@ -102,7 +115,7 @@ struct WinnersOfShort {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
-    const auto of_row = [&](std::int64_t row) { return numbers(i, row, column); };
+    const auto of_row = term_of_row<Lanes>(numbers, i, column);
     const auto best = winners<T, count>(lanes, minimum, of_row, 0, sequences.length(i));
     if (lanes.is_first()) finish(i, column, best);
   }
@@ -116,7 +129,7 @@ struct WinnersOfLeaf {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
-    const auto of_row = [&](std::int64_t row) { return numbers(leaf.sequence, row, column); };
+    const auto of_row = term_of_row<Lanes>(numbers, leaf.sequence, column);
     const auto best = winners<T, count>(lanes, minimum, of_row, leaf.first, leaf.rows);
     if (lanes.is_first()) all.put(place, column, best);
   }
@@ -181,16 +194,32 @@ struct NumbersOfRow {
   const T* x;
   Segments sequences;
   std::int64_t row_size;
-  LOD_HOST_DEVICE Few<T, count> operator()(std::int64_t i, std::int64_t row, std::int64_t column) const noexcept {
-    return read_few<count>(x + (sequences.begin(i) + row) * row_size + column * static_cast<std::int64_t>(count));
+
+  template <class Offset>
+  struct OfColumn {
+    const T* first;
+    Offset row_size;
+    LOD_HOST_DEVICE Few<T, count> operator()(std::int64_t row) const noexcept {
+      return read_few<count>(first + static_cast<Offset>(row) * row_size);
+    }
+  };
+  template <class Offset>
+  LOD_HOST_DEVICE OfColumn<Offset> of_column(std::int64_t i, std::int64_t column) const noexcept {
+    // There may be no row at all, and x be null.
+    const std::int64_t first = sequences.begin(i) * row_size + column * static_cast<std::int64_t>(count);
+    return {x == nullptr ? nullptr : x + first, static_cast<Offset>(row_size)};
   }
 };
 /// The same, as sums are computed in.
 template <class T, std::size_t count, class Numbers>
 struct Terms {
   Numbers numbers;
-  LOD_HOST_DEVICE Few<Accumulator<T>, count> operator()(std::int64_t i, std::int64_t row, std::int64_t column) const {
-    return converted<Accumulator<T>>(numbers(i, row, column));
+
+  template <class Offset>
+  LOD_HOST_DEVICE auto of_column(std::int64_t i, std::int64_t column) const {
+    return [of_row = numbers.template of_column<Offset>(i, column)](std::int64_t row) {
+      return converted<Accumulator<T>>(of_row(row));
+    };
   }
 };
 /// What the sums of a sequence become.
