@@ -5,12 +5,16 @@
 #include <lod/kernels/cuda/thread_lanes.hpp>
 #include <lod/kernels/thrust/edit_distance.hpp>
 #include <lod/kernels/thrust/lanes.hpp>
+#include <lod/kernels/thrust/sequence_pool.hpp>
+#include <lod/kernels/thrust/sequence_softmax.hpp>
 
 #include <doctest/doctest.h>
 
 #include <barrier>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -134,7 +138,67 @@ void check_relay(int used, std::size_t words) {
   CHECK(found == expected);
 }
 
+/// What a body writes for all columns of a sequence, by lanes of one thread and by threads; body(lanes, column, y).
+template <class Body>
+void check_body(std::size_t size, std::int64_t row_size, const Body& body) {
+  std::vector<float> expected(size, -7), found(size, -7);
+  for (std::int64_t column = 0; column < row_size; ++column) {
+    body(bulk::OneThread(), column, expected.data());
+    for_each_thread<bulk::threads_of_column>(
+        [&](const auto& lanes, std::size_t) { body(lanes, column, found.data()); });
+  }
+  bool same = true;
+  for (std::size_t at = 0; at < size; ++at) {
+    same = same && std::bit_cast<std::uint32_t>(expected[at]) == std::bit_cast<std::uint32_t>(found[at]);
+  }
+  CHECK(same);
+}
+
 }  // namespace
+
+TEST_CASE("threads that share a column pool it, and make a softmax and its gradient of it, as one thread does") {
+  Engine engine(72);
+  constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::int64_t rows : {0, 1, 3, 4, 5, 15, 16, 17, 20, 31, 32, 33, 48, 49, 63, 64, 65, 100, 512}) {
+    for (const std::int64_t row_size : {1, 3}) {
+      for (const float other : {0.0F, infinity, -infinity, nan}) {
+        CAPTURE(rows);
+        CAPTURE(row_size);
+        CAPTURE(other);
+        std::vector<float> x(static_cast<std::size_t>(rows * row_size)), dy(x.size());
+        for (float& number : x) {
+          number = random_number(engine, 0, 9) == 0 ? other : static_cast<float>(random_number(engine, -99, 99)) / 7;
+        }
+        for (float& number : dy) number = static_cast<float>(random_number(engine, -9, 9)) / 3;
+        const std::vector<std::int64_t> offsets = {3, 3 + rows};
+        const lod::kernel::Segments sequences(offsets.data(), 1, rows);
+        for (const bool flag : {false, true}) {  // logarithm, minimum
+          check_body(x.size(), row_size, [&](const auto& lanes, std::int64_t column, float* y) {
+            bulk::SoftmaxOfShort<float, 1>{x.data(), sequences, row_size, flag, y}(0, column, lanes);
+          });
+          check_body(x.size(), row_size, [&](const auto& lanes, std::int64_t column, float* y) {
+            bulk::SoftmaxGradOfShort<float, 1>{dy.data(), x.data(), sequences, row_size, flag, y}(0, column, lanes);
+          });
+          const bulk::NumbersOfRow<float, 1> numbers{x.data(), sequences, row_size};
+          check_body(static_cast<std::size_t>(row_size), row_size,
+                     [&](const auto& lanes, std::int64_t column, float* y) {
+                       using Write = bulk::WriteWinners<float, 1>;
+                       bulk::WinnersOfShort<float, 1, bulk::NumbersOfRow<float, 1>, Write>{
+                           sequences, flag, numbers, Write{sequences, row_size, 5, y, nullptr}}(0, column, lanes);
+                     });
+          check_body(static_cast<std::size_t>(row_size), row_size,
+                     [&](const auto& lanes, std::int64_t column, float* y) {
+                       using Term = bulk::Terms<float, 1, bulk::NumbersOfRow<float, 1>>;
+                       using Write = bulk::WritePooled<float, 1>;
+                       bulk::SumShort<bulk::Few<float, 1>, Term, Write>{
+                           sequences, Term{numbers}, Write{sequences, row_size, lod::PoolType::SUM, false, 5, y}}(
+                           0, column, lanes);
+                     });
+        }
+      }
+    }
+  }
+}
 
 TEST_CASE("threads that share a column have what one thread has for it") {
   Engine engine(71);

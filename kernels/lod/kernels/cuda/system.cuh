@@ -82,6 +82,10 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
+/// The blocks of threads that share columns for which a multiprocessor must have registers: while some wait for memory,
+/// others compute.
+inline constexpr int lanes_blocks = 4;
+
 /// Words of neighbouring threads of a warp.
 template <int threads>
 struct WarpExchange {
@@ -95,7 +99,7 @@ struct WarpExchange {
 };
 
 template <class Body>
-__global__ void __launch_bounds__(threads_per_block) call_lanes_body(ElementBlock columns, Body body) {
+__global__ void __launch_bounds__(threads_per_block, lanes_blocks) call_lanes_body(ElementBlock columns, Body body) {
   constexpr std::uint32_t at_a_time = threads_per_block / threads_of_column;
   const int thread = static_cast<int>(threadIdx.x) % threads_of_column;
   const std::uint32_t together = ((1u << threads_of_column) - 1)

@@ -40,14 +40,19 @@ class ThreadLanes {
   template <int most, class Row, class F>
   LOD_HOST_DEVICE void for_each_row(Row rows, const F& f) const {
     if constexpr (most > 0) {
-      // By a number of steps that the compiler knows, so that what is kept stays in registers.
-      for (int k = 0; k < most / threads; ++k) {
-        if (k % own_lanes == 0 && k * threads >= rows) break;  // for all threads alike
-        const Row row = thread_ + k * threads;
+      for_each_place<most>(rows, [&](Row row, int k) {
         if (row < rows) f(row, k);
-      }
+      });
     } else {
       for (Row row = thread_; row < rows; row += threads) f(row, 0);
+    }
+  }
+  template <int most, class Row, class F>
+  LOD_HOST_DEVICE void for_each_place(Row rows, const F& f) const {
+    // By a number of steps that the compiler knows, so that what is kept stays in registers.
+    for (int k = 0; k < most / threads; ++k) {
+      if (k % own_lanes == 0 && k * threads >= rows) break;  // for all threads alike
+      f(static_cast<Row>(thread_ + k * threads), k);
     }
   }
   template <int most, class Row, class A, class Add, class Join>
@@ -67,14 +72,14 @@ class ThreadLanes {
         if (row < rows) add(numbers[lane], row, 0);
       }
     }
-    for (int folded = own_lanes / 2; folded > 0; folded /= 2) {
-      for (int lane = 0; lane < folded; ++lane) numbers[lane] = join(numbers[lane], numbers[folded + lane]);
-    }
-    A number = numbers[0];
-    for (int distance = threads / 2; distance > 0; distance /= 2) {
-      number = join(number, exchanged(number, [&](std::uint32_t word) { return exchange_.down(word, distance); }));
-    }
-    return number;
+    return joined(numbers, join);
+  }
+  template <int most, class Row, class A, class Add, class Join>
+  LOD_HOST_DEVICE A fold_places(Row rows, const A& start, const Add& add, const Join& join) const {
+    A numbers[static_cast<std::size_t>(own_lanes)];
+    for (A& number : numbers) number = start;
+    for_each_place<most>(rows, [&](Row row, int k) { add(numbers[k % own_lanes], row, k); });
+    return joined(numbers, join);
   }
   template <class A>
   LOD_HOST_DEVICE A shared(const A& number) const {
@@ -82,6 +87,8 @@ class ThreadLanes {
   }
   LOD_HOST_DEVICE bool is_first() const noexcept { return thread_ == 0; }
   LOD_HOST_DEVICE void meet() const { exchange_.meet(); }
+  static constexpr int row_step = threads;
+  LOD_HOST_DEVICE int first_row() const noexcept { return thread_; }
 
   static constexpr int runners = threads;
   template <class Start, class Pass>
@@ -99,6 +106,18 @@ class ThreadLanes {
  private:
   static constexpr int own_lanes = count / threads;
 
+  /// What the numbers of all lanes become, for the first thread.
+  template <class A, class Join>
+  LOD_HOST_DEVICE A joined(A (&numbers)[static_cast<std::size_t>(own_lanes)], const Join& join) const {
+    for (int folded = own_lanes / 2; folded > 0; folded /= 2) {
+      for (int lane = 0; lane < folded; ++lane) numbers[lane] = join(numbers[lane], numbers[folded + lane]);
+    }
+    A number = numbers[0];
+    for (int distance = threads / 2; distance > 0; distance /= 2) {
+      number = join(number, exchanged(number, [&](std::uint32_t word) { return exchange_.down(word, distance); }));
+    }
+    return number;
+  }
   /// A number of another thread, which bring(word) brings word by word.
   template <class A, class Bring>
   static LOD_HOST_DEVICE A exchanged(const A& number, const Bring& bring) {

@@ -35,6 +35,12 @@ struct LanesInTurn {
   LOD_HOST_DEVICE void for_each_row(Row rows, const F& f) const {
     for (Row row = 0; row < rows; ++row) f(row, most > 0 ? static_cast<int>(row) : 0);
   }
+  /// The same for places of rows: f may also be called for places behind the last row, up to `most`, so that threads
+  /// that work in step need not ask which of them have a row.
+  template <int most, class Row, class F>
+  LOD_HOST_DEVICE void for_each_place(Row rows, const F& f) const {
+    for_each_row<most>(rows, f);
+  }
   /// Each lane begins with `start`, and add(number, row, k) does with it what is to be done for each of the lane's
   /// rows, in their order. The numbers of all lanes then become one: those of the second half are joined to those of
   /// the first, and so on. Only where `is_first` is the result that.
@@ -59,6 +65,11 @@ struct LanesInTurn {
     }
     return numbers[0];
   }
+  /// The same by places.
+  template <int most, class Row, class A, class Add, class Join>
+  LOD_HOST_DEVICE A fold_places(Row rows, const A& start, const Add& add, const Join& join) const {
+    return fold_rows<most>(rows, start, add, join);
+  }
   /// What the first thread has, for all of them.
   template <class A>
   LOD_HOST_DEVICE A shared(const A& number) const {
@@ -67,6 +78,9 @@ struct LanesInTurn {
   LOD_HOST_DEVICE bool is_first() const noexcept { return true; }
   /// What one of the threads wrote, or may read, all can read from here on.
   LOD_HOST_DEVICE void meet() const noexcept {}
+  /// The k-th row of the thread is its first one and k steps.
+  static constexpr int row_step = 1;
+  LOD_HOST_DEVICE int first_row() const noexcept { return 0; }
 
   /// How many lanes a relay has.
   static constexpr int runners = static_cast<int>(lanes);

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -43,62 +44,110 @@ struct Greatest {
   LOD_HOST_DEVICE A operator()(A a, A b) const { return greatest(a, b); }
 };
 
-/// A column of some rows, `count` numbers side by side, as lanes go through it. If there are `kept` rows at most, they
-/// are read once and stay in registers; else they are read again and again, from a cache.
+/// A column of at most a leaf of rows, `count` numbers side by side, as lanes go through it. If there are `kept` rows
+/// at most, they are read once and stay in registers; else they are read again and again, from a cache.
 template <class T, std::size_t count, class Lanes, int kept>
 class ColumnRows {
   using Numbers = Few<Accumulator<T>, count>;
+  // Rows whose columns lanes share are narrow.
+  using Offset = std::conditional_t<(Lanes::count > 1), std::int32_t, std::int64_t>;
 
  public:
+  static constexpr bool keeps = kept > 0;
+
   /// x[row * row_size] is the first number of a row.
   LOD_HOST_DEVICE ColumnRows(const Lanes& lanes, const T* x, std::int64_t rows, std::int64_t row_size)
-      : lanes_(lanes), x_(x), rows_(rows), row_size_(row_size) {
-    if constexpr (kept > 0) {
-      lanes.template for_each_row<kept>(rows, [&](std::int64_t row, int k) { kept_.of(k) = read(row); });
+      : lanes_(lanes), rows_(static_cast<int>(rows)), row_size_(static_cast<Offset>(row_size)), x_(start(x)) {
+    if constexpr (keeps) {
+      lanes.template for_each_place<kept>(rows_, [&](int row, int k) {
+        Numbers& numbers = kept_.of(k);
+        if (row < rows_) {
+          numbers = read(offset(row, k));
+        } else {
+          for (auto& number : numbers.number) number = negative_infinity<Accumulator<T>>;
+        }
+      });
     }
   }
 
-  /// Calls f(row, numbers) for each row.
+  /// Where offsets of rows count from, for rows that begin at `first`: what is kept is of rows that follow the thread's
+  /// first one by steps that the compiler knows.
+  template <class Number>
+  LOD_HOST_DEVICE Number* start(Number* first) const {
+    if constexpr (keeps) {
+      return first + static_cast<Offset>(lanes_.first_row()) * row_size_;
+    } else {
+      return first;
+    }
+  }
+  /// Calls f(offset, numbers) for each row.
   template <class F>
   LOD_HOST_DEVICE void for_each(const F& f) const {
-    lanes_.template for_each_row<kept>(rows_, [&](std::int64_t row, int k) { f(row, numbers(row, k)); });
+    lanes_.template for_each_row<kept>(rows_, [&](int row, int k) { f(offset(row, k), numbers(row, k)); });
   }
   /// The greatest numbers, for the first lane.
   LOD_HOST_DEVICE Numbers maximum() const {
     const JoinEach<Greatest<Accumulator<T>>, count> greater;
-    const auto take = [&](Numbers& most, std::int64_t row, int k) { most = greater(most, numbers(row, k)); };
-    return lanes_.template fold_rows<kept>(rows_, greater.nothing(), take, greater);
+    const auto take = [&](Numbers& most, int row, int k) { most = greater(most, numbers(row, k)); };
+    if constexpr (keeps) {
+      return lanes_.template fold_places<kept>(rows_, greater.nothing(), take, greater);
+    } else {
+      return lanes_.template fold_rows<0>(rows_, greater.nothing(), take, greater);
+    }
   }
-  /// The sums of term(row, numbers) by the tree of a leaf, for the first lane.
+  /// The sums of term(offset, numbers) by the tree of a leaf, for the first lane.
   template <class Term>
   LOD_HOST_DEVICE Numbers sum(const Term& term) const {
-    if constexpr (kept > 0) {
-      const auto add = [&](Numbers& sum, std::int64_t row, int k) { sum = plus(sum, term(row, numbers(row, k))); };
-      return lanes_.template fold_rows<kept>(rows_, Numbers{}, add,
-                                             [](const Numbers& a, const Numbers& b) { return plus(a, b); });
+    if constexpr (keeps) {
+      const auto add = [&](Numbers& sum, int row, int k) { sum = plus(sum, term(offset(row, k), numbers(row, k))); };
+      return lanes_.template fold_rows<kept>(rows_, Numbers{}, add, Plus());
     } else {
       return sum_leaf<Numbers>(
-          lanes_, [&](std::int64_t row) { return term(row, numbers(row, 0)); }, 0, rows_);
+          lanes_,
+          [&](std::int64_t in_leaf) {
+            const Offset at = offset(static_cast<int>(in_leaf), 0);
+            return term(at, read(at));
+          },
+          0, rows_);
+    }
+  }
+  /// The same of term(numbers), which is 0 for -inf; numbers that are kept become next(numbers, their term).
+  template <class Term, class Next>
+  LOD_HOST_DEVICE Numbers sum(const Term& term, const Next& next) {
+    if constexpr (keeps) {
+      const auto add = [&](Numbers& sum, int, int k) {
+        Numbers& numbers = kept_.of(k);
+        const Numbers added = term(numbers);
+        numbers = next(numbers, added);
+        sum = plus(sum, added);
+      };
+      return lanes_.template fold_places<kept>(rows_, Numbers{}, add, Plus());
+    } else {
+      return sum([&](Offset, const Numbers& numbers) { return term(numbers); });
     }
   }
 
  private:
-  LOD_HOST_DEVICE Numbers read(std::int64_t row) const {
-    return converted<Accumulator<T>>(read_few<count>(x_ + row * row_size_));
+  struct Plus {
+    LOD_HOST_DEVICE Numbers operator()(const Numbers& a, const Numbers& b) const { return plus(a, b); }
+  };
+  LOD_HOST_DEVICE Offset offset(int row, int k) const {
+    return keeps ? static_cast<Offset>(k * Lanes::row_step) * row_size_ : static_cast<Offset>(row) * row_size_;
   }
-  LOD_HOST_DEVICE Numbers numbers(std::int64_t row, int k) const {
-    if constexpr (kept > 0) {
+  LOD_HOST_DEVICE Numbers read(Offset offset) const { return converted<Accumulator<T>>(read_few<count>(x_ + offset)); }
+  LOD_HOST_DEVICE Numbers numbers(int row, int k) const {
+    if constexpr (keeps) {
       return kept_.of(k);
     } else {
-      return read(row);
+      return read(offset(row, k));
     }
   }
 
   const Lanes& lanes_;
+  int rows_;
+  Offset row_size_;
   const T* x_;
-  std::int64_t rows_;
-  std::int64_t row_size_;
-  typename Lanes::template Kept<Numbers, (kept > 0 ? kept : lanes_at_a_time)> kept_;
+  typename Lanes::template Kept<Numbers, (keeps ? kept : lanes_at_a_time)> kept_;
 };
 
 /// Calls f(column) with the ColumnRows of some rows.
@@ -106,10 +155,15 @@ template <std::size_t count, class T, class Lanes, class F>
 LOD_HOST_DEVICE void with_column(const Lanes& lanes, const T* x, std::int64_t rows, std::int64_t row_size, const F& f) {
   constexpr int kept = 4 * lanes_at_a_time;
   if constexpr (Lanes::count > 1) {
-    if (rows <= kept) return f(ColumnRows<T, count, Lanes, kept>(lanes, x, rows, row_size));
+    if (rows <= kept) {
+      ColumnRows<T, count, Lanes, kept> all(lanes, x, rows, row_size);
+      return f(all);
+    }
   }
-  f(ColumnRows<T, count, Lanes, 0>(lanes, x, rows, row_size));
+  ColumnRows<T, count, Lanes, 0> all(lanes, x, rows, row_size);
+  f(all);
 }
+
 /// What some rows of a column are to a sum of exponentials: their maximum, and the sum of their exponentials, shifted
 /// by the maximum where that is a finite number.
 template <class A>
@@ -164,8 +218,7 @@ struct ExponentialsOfLeaf {
     const ColumnRows<T, count, Lanes, 0> rows(lanes, first, leaf.rows, row_size);
     const auto maximum = lanes.shared(rows.maximum());
     const auto shift = each([](A number) { return finite_shift(number); }, maximum);
-    const auto sum =
-        rows.sum([&](std::int64_t, const auto& numbers) { return each(ShiftedExponential(), numbers, shift); });
+    const auto sum = rows.sum([&](auto, const auto& numbers) { return each(ShiftedExponential(), numbers, shift); });
     if (!lanes.is_first()) return;
     const auto part = [](A most, A total) { return ExponentialSum<A>{most, total}; };
     parts.put(place, column, each(part, maximum, sum));
@@ -222,15 +275,30 @@ struct SoftmaxOfShort {
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
     const std::int64_t first = sequences.begin(i) * row_size + column * static_cast<std::int64_t>(count);
     const std::int64_t rows = sequences.length(i);
-    if (rows == 0) return;  // there may be no row at all, and x be null
-    with_column<count>(lanes, x + first, rows, row_size, [&](const auto& all) {
+    // There may be no row at all, and x be null.
+    const T* const from = rows > 0 ? x + first : x;
+    T* const to = rows > 0 ? y + first : y;
+    with_column<count>(lanes, from, rows, row_size, [&](auto& all) {
+      constexpr bool keeps = std::remove_reference_t<decltype(all)>::keeps;
       const auto shift = each([](A number) { return softmax_shift(number); }, lanes.shared(all.maximum()));
-      const auto sum =
-          all.sum([&](std::int64_t, const auto& numbers) { return each(ShiftedExponential(), numbers, shift); });
+      // What is kept becomes what is left to be normalised: no exponential is computed twice.
+      const auto shifted = [&](A number, A by, A exponential_of_it) {
+        return logarithm ? number - by : exponential_of_it;
+      };
+      const auto sum = all.sum(
+          [&](const auto& numbers) { return each(ShiftedExponential(), numbers, shift); },
+          [&](const auto& numbers, const auto& exponentials) { return each(shifted, numbers, shift, exponentials); });
       const auto normaliser = each([&](A total) { return softmax_normaliser(logarithm, total); }, lanes.shared(sum));
-      all.for_each([&](std::int64_t row, const auto& numbers) {
-        const auto result = [&](A number, A by, A divisor) { return softmax<T>(logarithm, number - by, divisor); };
-        write_few(y + first + row * row_size, each(result, numbers, shift, normaliser));
+      T* const start = all.start(to);
+      all.for_each([&](auto offset, const auto& numbers) {
+        const auto result = [&](A number, [[maybe_unused]] A by, A divisor) {
+          if constexpr (keeps) {
+            return static_cast<T>(logarithm ? number - divisor : number / divisor);
+          } else {
+            return softmax<T>(logarithm, number - by, divisor);
+          }
+        };
+        write_few(start + offset, each(result, numbers, shift, normaliser));
       });
     });
   }
@@ -319,20 +387,22 @@ struct SoftmaxGradOfShort {
     const std::int64_t first = sequences.begin(i) * row_size + column * static_cast<std::int64_t>(count);
     const std::int64_t rows = sequences.length(i);
     if (rows == 0) return;
-    const auto results = [&](std::int64_t row) { return read_few<count>(y + first + row * row_size); };
     with_column<count>(lanes, dy + first, rows, row_size, [&](const auto& gradients) {
+      const T* const from = gradients.start(y + first);
+      T* const to = gradients.start(dx + first);
+      const auto results = [&](auto offset) { return read_few<count>(from + offset); };
       const auto term = [&](A gradient, T result) {
         return softmax_grad_term(logarithm, gradient, static_cast<A>(result));
       };
-      const auto sum = lanes.shared(gradients.sum([&](std::int64_t row, const auto& numbers) {
+      const auto sum = lanes.shared(gradients.sum([&](auto offset, const auto& numbers) {
         // The results of a logarithm do not count, and are not read.
-        return logarithm ? numbers : each(term, numbers, results(row));
+        return logarithm ? numbers : each(term, numbers, results(offset));
       }));
-      gradients.for_each([&](std::int64_t row, const auto& numbers) {
+      gradients.for_each([&](auto offset, const auto& numbers) {
         const auto grad = [&](A gradient, T result, A total) {
           return softmax_grad<T>(logarithm, gradient, static_cast<A>(result), total);
         };
-        write_few(dx + first + row * row_size, each(grad, numbers, results(row), sum));
+        write_few(to + offset, each(grad, numbers, results(offset), sum));
       });
     });
   }
