@@ -170,7 +170,8 @@ TEST_CASE("rows are moved by pieces of 16 bytes, or by numbers where they are no
           const bool moved = i >= target && i < target + row_size;
           CHECK(to[i] == (moved ? static_cast<float>(i - target + source) : -1));
         }
-        for (std::int64_t piece = 0; piece < pieces.in_row(); ++piece) pieces.fill(to + target, 5, piece);
+        for (std::int64_t piece = 0; piece < pieces.in_row(); ++piece)
+          pieces.fill(to + target + piece * pieces.width(), 5);
         for (int i = 0; i < 20; ++i) CHECK(to[i] == (i >= target && i < target + row_size ? 5 : -1));
       }
     }

@@ -81,7 +81,8 @@ LOD_HOST_DEVICE constexpr T greatest(T a, T b) noexcept {
 /// The first sequence in [low, high) that ends behind a row; `high` where there is none.
 LOD_HOST_DEVICE inline std::int64_t sequence_between(const Segments& sequences, std::int64_t low, std::int64_t high,
                                                      std::int64_t row) noexcept {
-  while (low < high) {
+  constexpr std::int64_t most = 0x7fffffff;
+  while (high - low > most) {
     const std::int64_t middle = low + (high - low) / 2;
     if (sequences.begin(middle + 1) <= row) {
       low = middle + 1;
@@ -89,7 +90,16 @@ LOD_HOST_DEVICE inline std::int64_t sequence_between(const Segments& sequences, 
       high = middle;
     }
   }
-  return low;
+  // From there on by 32 bits, which take a GPU two thirds of the instructions.
+  const std::int64_t* const ends = sequences.offsets + low;
+  const std::int64_t end = row + sequences.first;
+  std::uint32_t found = 0;  // so many sequences end at the row or before
+  for (auto left = static_cast<std::uint32_t>(high - low); left > 0;) {
+    const std::uint32_t half = (left + 1) / 2;
+    if (ends[found + half] <= end) found += half;
+    left -= half;
+  }
+  return low + found;
 }
 /// Where the sequence of a row is to be looked for: the first one that may hold it, and the last one. Among all, or,
 /// where there are marks, between two of these.
@@ -99,13 +109,15 @@ struct SequenceRange {
 LOD_HOST_DEVICE inline SequenceRange sequences_around(const Segments& sequences, std::int64_t row) noexcept {
   const detail::RowMarks& marks = sequences.marks;
   if (marks.sequences == nullptr) return {0, sequences.size};
-  const std::int64_t in_level = sequences.first + row, mark = in_level / detail::RowMarks::distance;
+  // Without a sign, a division by a power of two is a shift.
+  constexpr auto distance = static_cast<std::uint64_t>(detail::RowMarks::distance);
+  const auto in_level = static_cast<std::uint64_t>(sequences.first + row), mark = in_level / distance;
   // A mark before a part of the level, or behind it, may be in a sequence that the part does not have.
   const auto in_part = [&](std::int64_t i) {
     return least(greatest<std::int64_t>(i - marks.before, 0), sequences.size);
   };
   const std::int64_t low = in_part(marks.sequences[mark]);
-  if (in_level % detail::RowMarks::distance == 0) return {low, low};
+  if (in_level % distance == 0) return {low, low};
   return {low, in_part(marks.sequences[mark + 1])};
 }
 /// The sequence that holds a row; `sequences.size` for a row behind the last.

@@ -42,5 +42,27 @@ class Divisor {
   std::uint32_t multiplier_;
 };
 
+/// Divides numbers less than one that the host knows too: by few instructions where that is at most 2^31.
+class LongDivisor {
+ public:
+  LongDivisor(std::int64_t divisor, std::int64_t end) noexcept
+      : divisor_(divisor),
+        is_short_(end <= std::int64_t{1} << 31 && divisor < std::int64_t{1} << 31),
+        short_(is_short_ ? static_cast<std::uint32_t>(divisor) : 1) {}
+
+  LOD_HOST_DEVICE std::int64_t quotient(std::int64_t number) const noexcept {
+    return is_short_ ? short_.quotient(static_cast<std::uint32_t>(number)) : number / divisor_;
+  }
+  /// Of a number and its quotient.
+  LOD_HOST_DEVICE std::int64_t remainder(std::int64_t number, std::int64_t quotient) const noexcept {
+    return number - quotient * divisor_;
+  }
+
+ private:
+  std::int64_t divisor_;
+  bool is_short_;
+  Divisor short_;
+};
+
 }  // namespace kernel::bulk
 }  // namespace lod::inline LOD_TARGET

@@ -23,7 +23,7 @@ struct GatherRows {
     for_each_element(executor, count, pieces.in_row(), [=] LOD_HOST_DEVICE(std::int64_t row, std::int64_t piece) {
       const std::int64_t id = ids[row];
       if (id < 0 || id == skipped) {
-        pieces.fill(y + row * row_size, T{}, piece);
+        pieces.fill(y + row * row_size + piece * pieces.width(), T{});
       } else {
         pieces.copy(y + row * row_size, x + id * row_size, piece);
       }

@@ -90,11 +90,16 @@ LOD_HOST_DEVICE void write_few(T* to, const Few<T, count>& numbers) noexcept {
     *to = numbers.number[0];
   } else {
     static_assert(sizeof(Few<T, count>) == sizeof(Sixteen));
-    // Word by word: of a copy of all of it, nvcc makes a store for each number.
-    std::uint64_t words[2] = {};
-    std::memcpy(&words[0], &numbers.number[0], sizeof(words[0]));
-    std::memcpy(&words[1], &numbers.number[count / 2], sizeof(words[1]));
-    *reinterpret_cast<Sixteen*>(to) = Sixteen{{words[0], words[1]}};
+#ifdef __CUDA_ARCH__
+    // Of a copy, nvcc makes a store for each number.
+    uint4 words;
+    std::memcpy(&words, &numbers, sizeof(words));
+    *reinterpret_cast<uint4*>(to) = words;
+#else
+    Sixteen bytes;
+    std::memcpy(&bytes, &numbers, sizeof(bytes));
+    *reinterpret_cast<Sixteen*>(to) = bytes;
+#endif
   }
 }
 /// Each number as a B.

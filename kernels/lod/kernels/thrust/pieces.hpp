@@ -26,26 +26,37 @@ class Pieces {
 
   /// The pieces of a row.
   LOD_HOST_DEVICE std::int64_t in_row() const noexcept { return in_row_; }
-  /// Piece `piece` of a row.
-  LOD_HOST_DEVICE void copy(T* to, const T* from, std::int64_t piece) const noexcept {
+  /// The numbers of a piece.
+  LOD_HOST_DEVICE std::int64_t width() const noexcept { return width_; }
+  /// A piece.
+  LOD_HOST_DEVICE void copy(T* to, const T* from) const noexcept {
     if constexpr (most > 1) {
-      const T* const source = from + piece * width_;
-      T* const target = to + piece * width_;
       if (width_ == most) {
-        if (reinterpret_cast<std::uintptr_t>(source) % 16 == 0) {
-          *reinterpret_cast<Sixteen*>(target) = *reinterpret_cast<const Sixteen*>(source);
+        if (reinterpret_cast<std::uintptr_t>(from) % 16 == 0) {
+          *reinterpret_cast<Sixteen*>(to) = *reinterpret_cast<const Sixteen*>(from);
         } else {
-          for (std::int64_t i = 0; i < most; ++i) target[i] = source[i];
+          for (std::int64_t i = 0; i < most; ++i) to[i] = from[i];
         }
         return;
       }
     }
-    to[piece] = from[piece];
+    *to = *from;
   }
-  /// The same number in all places of piece `piece` of a row.
-  LOD_HOST_DEVICE void fill(T* to, const T& number, std::int64_t piece) const noexcept {
-    T* const target = to + piece * width_;
-    for (std::int64_t i = 0; i < width_; ++i) target[i] = number;
+  /// Piece `piece` of a row.
+  LOD_HOST_DEVICE void copy(T* to, const T* from, std::int64_t piece) const noexcept {
+    copy(to + piece * width_, from + piece * width_);
+  }
+  /// The same number in all places of a piece.
+  LOD_HOST_DEVICE void fill(T* to, const T& number) const noexcept {
+    if constexpr (most > 1) {
+      if (width_ == most) {
+        Few<T, in_sixteen_bytes<T>> numbers;
+        for (T& each : numbers.number) each = number;
+        write_few(to, numbers);
+        return;
+      }
+    }
+    *to = number;
   }
 
  private:
