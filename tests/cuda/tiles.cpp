@@ -90,9 +90,22 @@ TEST_CASE("the sequence of a row: by marks, in parts of a level too") {
         for (std::int64_t first = 0; first < marked.rows(); first += 64) {
           const bulk::Tile tile(marked, bulk::Divisor(static_cast<std::uint32_t>(row_size)), first, 64);
           REQUIRE(!tile.is_unmarked());
+          // Without marks, between those of the ends.
+          const bulk::Tile plain(unmarked, bulk::Divisor(static_cast<std::uint32_t>(row_size)), first, 64);
+          const bulk::SequenceRange ends{bulk::sequence_of(unmarked, plain.first_row()),
+                                         bulk::sequence_of(unmarked, plain.last_row())};
+          const std::uint32_t threads = round % 3 == 0 ? 1 : round % 3 == 1 ? 10 : 256;
+          std::int64_t found[64] = {}, found_between[64] = {};
+          for (std::uint32_t thread = 0; thread < threads; ++thread) {
+            tile.find_sequences(thread, threads, {}, found);
+            plain.find_sequences(thread, threads, ends, found_between);
+          }
           for (std::uint32_t at = 0; at < tile.elements(); ++at) {
-            tile.call(at, {}, [&](std::int64_t i, std::int64_t row, std::int64_t column) {
+            tile.call(at, found, [&](std::int64_t i, std::int64_t row, std::int64_t column) {
               same = same && i == bulk::sequence_of(unmarked, row) && row * row_size + column == called++;
+            });
+            plain.call(at, found_between, [&](std::int64_t i, std::int64_t row, std::int64_t) {
+              same = same && i == bulk::sequence_of(unmarked, row);
             });
           }
         }

@@ -58,7 +58,10 @@ class System<CudaExecutor> {
         const Tile tile(all, size, first, rows);
         SequenceRange ends{};
         if (tile.is_unmarked()) ends = {sequence(tile.first_row()), sequence(tile.last_row())};
-        for (std::uint32_t at = 0; at < tile.elements(); ++at) tile.call(at, ends, each);
+        constexpr std::uint32_t threads = 24;
+        std::int64_t found[64] = {};
+        for (std::uint32_t thread = 0; thread < threads; ++thread) tile.find_sequences(thread, threads, ends, found);
+        for (std::uint32_t at = 0; at < tile.elements(); ++at) tile.call(at, found, each);
       }
     };
     enqueue(call_tile, sequences, Divisor(static_cast<std::uint32_t>(row_size)), tile_rows, body);

@@ -58,27 +58,26 @@ template <class Body>
 __global__ void __launch_bounds__(threads_per_block)
     call_sequence_body(Segments sequences, Divisor row_size, std::int64_t tile_rows, Body body) {
   __shared__ std::int64_t ends[2];
+  __shared__ std::int64_t found[tile_elements];  // no tile has more rows
   const int thread = static_cast<int>(threadIdx.x), warp = thread / warp_threads, lane = thread % warp_threads;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * tile_rows;
   for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * tile_rows; first < sequences.rows();
        first += step) {
     const Tile tile(sequences, row_size, first, tile_rows);
-    const auto call_all = [&](const SequenceRange& found) {
-      for (std::uint32_t at = threadIdx.x; at < tile.elements(); at += threads_per_block) tile.call(at, found, body);
-    };
-    if (!tile.is_unmarked()) {
-      call_all({});
-      continue;
+    if (tile.is_unmarked()) {
+      if (warp < 2) {
+        const auto vote = [&](const auto& holds) { return __popc(__ballot_sync(0xffffffffu, holds(lane))); };
+        const std::int64_t row = warp == 0 ? tile.first_row() : tile.last_row();
+        const std::int64_t voted = sequence_by_votes(sequences, row, warp_threads, vote);
+        if (lane == 0) ends[warp] = voted;
+      }
+      __syncthreads();
     }
-    if (warp < 2) {
-      const auto vote = [&](const auto& holds) { return __popc(__ballot_sync(0xffffffffu, holds(lane))); };
-      const std::int64_t row = warp == 0 ? tile.first_row() : tile.last_row();
-      const std::int64_t found = sequence_by_votes(sequences, row, warp_threads, vote);
-      if (lane == 0) ends[warp] = found;
-    }
+    tile.find_sequences(threadIdx.x, threads_per_block,
+                        tile.is_unmarked() ? SequenceRange{ends[0], ends[1]} : SequenceRange{}, found);
     __syncthreads();
-    call_all({ends[0], ends[1]});
-    __syncthreads();  // before `ends` is written again
+    for (std::uint32_t at = threadIdx.x; at < tile.elements(); at += threads_per_block) tile.call(at, found, body);
+    __syncthreads();  // before `ends` and `found` are written again
   }
 }
 

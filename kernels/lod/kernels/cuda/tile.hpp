@@ -14,8 +14,9 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// Neighbouring rows that the threads of a block go through side by side. Where the sequences have no marks, those of
-/// its first and of its last row are looked for among all, once; that of any row between them is among few.
+/// Neighbouring rows that the threads of a block go through side by side: first they find the sequences of all rows,
+/// each once, and then they go through the elements. Where the sequences have no marks, those of its first and of its
+/// last row are looked for among all; that of any row between them is among few.
 class Tile {
  public:
   /// How many rows a tile has: about so many elements, and at least a row.
@@ -35,18 +36,49 @@ class Tile {
   }
   /// Whether the sequences of the first and of the last row must be looked for.
   LOD_HOST_DEVICE bool is_unmarked() const noexcept { return sequences_.marks.sequences == nullptr; }
-  /// body(i, row, column) for one of the elements. Without marks, `ends` are the sequences of the first and of the last
-  /// row.
+  /// Puts the sequences of the rows of one of `threads` threads into their places of `found`, which has one for each
+  /// row of the tile. Without marks, `ends` are the sequences of the first and of the last row. The rows of a thread
+  /// lie side by side, so that it seeks only the first one's among more than a few.
+  LOD_HOST_DEVICE void find_sequences(std::uint32_t thread, std::uint32_t threads, const SequenceRange& ends,
+                                      std::int64_t* found) const {
+    const auto rows = static_cast<std::uint32_t>(rows_);
+    const std::uint32_t share = (rows + threads - 1) / threads;
+    std::uint32_t at = thread * share;
+    if (at >= rows) return;
+    const std::uint32_t end = least(at + share, rows);
+    std::int64_t i = sought(at, ends);
+    std::int64_t* to = found + at;
+    *to = i;
+    if (++at == end) return;
+    for (std::uint32_t behind = behind_sequence(i); at < end; ++at) {
+      if (at >= behind) {
+        behind = behind_sequence(++i);
+        if (at >= behind) {  // the next one is empty
+          i = sought(at, ends);
+          behind = behind_sequence(i);
+        }
+      }
+      *++to = i;
+    }
+  }
+  /// body(i, row, column) for one of the elements, with the sequences that all threads have found.
   template <class Body>
-  LOD_HOST_DEVICE void call(std::uint32_t element, const SequenceRange& ends, const Body& body) const {
+  LOD_HOST_DEVICE void call(std::uint32_t element, const std::int64_t* found, const Body& body) const {
     const std::uint32_t in_tile = row_size_.quotient(element);
-    const std::int64_t row = first_ + in_tile;
-    const SequenceRange range = is_unmarked() ? ends : sequences_around(sequences_, row);
-    body(sequence_between(sequences_, range.low, range.high, row), row,
-         static_cast<std::int64_t>(row_size_.remainder(element, in_tile)));
+    body(found[in_tile], first_ + in_tile, static_cast<std::int64_t>(row_size_.remainder(element, in_tile)));
   }
 
  private:
+  /// The first row of the tile that is behind sequence i; that behind the last, if none is.
+  LOD_HOST_DEVICE std::uint32_t behind_sequence(std::int64_t i) const {
+    return static_cast<std::uint32_t>(least(sequences_.begin(i + 1) - first_, rows_));
+  }
+  LOD_HOST_DEVICE std::int64_t sought(std::uint32_t in_tile, const SequenceRange& ends) const {
+    const std::int64_t row = first_ + in_tile;
+    const SequenceRange range = is_unmarked() ? ends : sequences_around(sequences_, row);
+    return sequence_between(sequences_, range.low, range.high, row);
+  }
+
   const Segments& sequences_;
   Divisor row_size_;
   std::int64_t first_;
