@@ -153,7 +153,8 @@ class ColumnRows {
 /// Calls f(column) with the ColumnRows of some rows.
 template <std::size_t count, class T, class Lanes, class F>
 LOD_HOST_DEVICE void with_column(const Lanes& lanes, const T* x, std::int64_t rows, std::int64_t row_size, const F& f) {
-  constexpr int kept = 4 * lanes_at_a_time;
+  // Of four threads each keeps 16 words: with more of them, too few threads find registers.
+  constexpr int kept = (sizeof(Accumulator<T>) > sizeof(float) ? 2 : 4) * lanes_at_a_time;
   if constexpr (Lanes::count > 1) {
     if (rows <= kept) {
       ColumnRows<T, count, Lanes, kept> all(lanes, x, rows, row_size);
