@@ -74,6 +74,25 @@ class System<CudaExecutor> {
   void for_each_by_warps(std::int64_t count, const Body& body) const {
     for_each(count, OfWarp<Body>{body});
   }
+  template <class T, class Body>
+  void for_each_staged(const Segments& sequences, const T* x, T* y, const Body& body) const {
+    // As warps do it, by a few numbers at a time.
+    const auto call_staged = [](const OnCpu&, const Segments& all, const T* from, T* to, const Body& each) {
+      constexpr std::int64_t room = 40, at_a_time = 4;
+      T staged[room];
+      for (std::int64_t first = 0; first < all.size; first += at_a_time) {
+        const std::int64_t last = std::min(first + at_a_time, all.size), begin = all.begin(first);
+        const std::int64_t rows = all.begin(last) - begin;
+        if (rows <= room) std::copy_n(from + begin, rows, staged);
+        for (std::int64_t i = first; i < last; ++i) {
+          T* const own = staged + (rows <= room ? all.begin(i) - begin : 0);
+          each(i, rows <= room ? own : from + all.begin(i), rows <= room ? own : to + all.begin(i));
+        }
+        if (rows <= room) std::copy_n(staged, rows, to + begin);
+      }
+    };
+    enqueue(call_staged, sequences, x, y, body);
+  }
   template <class Key, class Value>
   void sort_by_key(Key* keys, std::int64_t count, Value* values, int bits = 64) const {
     const auto sort_all = [](const OnCpu& cpu, const Pairs<Key, Value>& pairs, std::int64_t size, int looked_at) {

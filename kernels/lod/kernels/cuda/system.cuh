@@ -122,6 +122,42 @@ __global__ void __launch_bounds__(threads_per_block) call_warp_body(std::int64_t
   }
 }
 
+/// The bytes to which a warp brings the numbers of its sequences.
+inline constexpr int staged_bytes = 4096;
+
+/// Each thread of a warp has a sequence, and its numbers are far from those of the others: all of them are brought to
+/// shared memory by the warp, side by side, and taken from there when the bodies have been called.
+template <class T, class Body>
+__global__ void __launch_bounds__(threads_per_block) call_staged_body(Segments sequences, const T* x, T* y, Body body) {
+  constexpr int warps = threads_per_block / warp_threads;
+  constexpr auto room = static_cast<std::int64_t>(staged_bytes / sizeof(T));
+  __shared__ alignas(16) unsigned char memory[warps][staged_bytes];
+  const int warp = static_cast<int>(threadIdx.x) / warp_threads, lane = static_cast<int>(threadIdx.x) % warp_threads;
+  T* const staged = reinterpret_cast<T*>(memory[warp]);
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + warp * warp_threads;
+       first < sequences.size; first += step) {
+    const std::int64_t last = least<std::int64_t>(first + warp_threads, sequences.size), i = first + lane;
+    const std::int64_t begin = sequences.begin(first), rows = sequences.begin(last) - begin;
+    if (rows > room) {
+      if (i < last) body(i, x + sequences.begin(i), y + sequences.begin(i));
+      continue;
+    }
+    const int count = static_cast<int>(rows);
+#pragma unroll 4
+    for (int at = lane; at < count; at += warp_threads) staged[at] = x[begin + at];
+    __syncwarp();
+    if (i < last) {
+      T* const own = staged + (sequences.begin(i) - begin);
+      body(i, own, own);
+    }
+    __syncwarp();
+#pragma unroll 4
+    for (int at = lane; at < count; at += warp_threads) y[begin + at] = staged[at];
+    __syncwarp();  // before the next ones are brought
+  }
+}
+
 template <>
 class System<CudaExecutor> {
   /// Lends Thrust scratch memory of the executor.
@@ -197,6 +233,12 @@ class System<CudaExecutor> {
   void for_each_by_warps(std::int64_t count, const Body& body) const {
     const unsigned grid = blocks(count, threads_per_block / warp_threads);
     call_warp_body<<<grid, threads_per_block, 0, executor_.stream()>>>(count, body);
+    check_launch();
+  }
+  template <class T, class Body>
+  void for_each_staged(const Segments& sequences, const T* x, T* y, const Body& body) const {
+    const unsigned grid = blocks(sequences.size, threads_per_block);
+    call_staged_body<<<grid, threads_per_block, 0, executor_.stream()>>>(sequences, x, y, body);
     check_launch();
   }
   template <class Key, class Value>

@@ -36,15 +36,19 @@ struct RunningSums {
   LOD_HOST_DEVICE A run(std::int64_t i, std::int64_t begin, std::int64_t count, std::int64_t column,
                         const Write& write) const {
     const std::int64_t row = sequences.begin(i) + (reverse ? sequences.length(i) - 1 - begin : begin);
-    const std::int64_t step = reverse ? -row_size : row_size;
-    std::int64_t at = row * row_size + column;
+    return run(x, row * row_size + column, reverse ? -row_size : row_size, count, write);
+  }
+  /// The same for numbers that are `step` places from each other, the first one at numbers[at].
+  template <class Write>
+  LOD_HOST_DEVICE A run(const T* numbers, std::int64_t at, std::int64_t step, std::int64_t count,
+                        const Write& write) const {
     A total{};
     for (std::int64_t first = 0; first < count;) {
       const std::int64_t end = row_size == 1 ? least(first + cumsum_group_rows, count) : count;
       A group{};
       for (; first < end; ++first, at += step) {
         const A before = group;
-        group = plus(before, static_cast<A>(x[at]));
+        group = plus(before, static_cast<A>(numbers[at]));
         write(at, plus(total, exclusive ? before : group));
       }
       total = plus(total, group);
@@ -62,6 +66,16 @@ struct SumUpShort {
     T* const y = running.y;
     running.run(i, 0, running.sequences.length(i), column,
                 [&](std::int64_t at, Accumulator<T> sum) { y[at] = static_cast<T>(sum); });
+  }
+};
+/// The same of scalar rows, which are read and written wherever they are brought.
+template <class T>
+struct SumUpScalars {
+  RunningSums<T> running;
+  LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T* to) const {
+    const std::int64_t length = running.sequences.length(i);
+    running.run(from, running.reverse ? length - 1 : 0, running.reverse ? -1 : 1, length,
+                [&](std::int64_t at, Accumulator<T> sum) { to[at] = static_cast<T>(sum); });
   }
 };
 /// The totals of the leaves of long ones.
@@ -135,6 +149,10 @@ struct SequenceCumsum {
     using A = Accumulator<T>;
     const RunningSums<T> running{x, sequences, row_size, exclusive, reverse, y};
     const Leaves leaves{sequences};
+    if (row_size == 1 && !leaves.any()) {
+      for_each_staged(executor, sequences, x, y, SumUpScalars<T>{running});
+      return;
+    }
     const LeafScratch<E, A> loan(executor, leaves, row_size);
     const LeafParts<A> totals = loan.parts();
     // A column is one thread's: each of its sums waits for the one before it.

@@ -56,6 +56,18 @@ struct OfWarp {
   Body body;
   LOD_HOST_DEVICE void operator()(std::int64_t i) const { body(i, OneWarp()); }
 };
+/// body(i, from, to) by i, in the memories of x and y themselves.
+template <class T, class Body>
+struct OfNumbers {
+  Body body;
+  Segments sequences;
+  const T* x;
+  T* y;
+  LOD_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t begin = sequences.begin(i);
+    body(i, x + begin, y + begin);
+  }
+};
 
 /// body(place, number), when a number is written to a place.
 template <class Body>
@@ -122,6 +134,10 @@ class Algorithms {
   template <class Body>
   void for_each_by_warps(std::int64_t count, const Body& body) const {
     for_each(count, OfWarp<Body>{body});
+  }
+  template <class T, class Body>
+  void for_each_staged(const Segments& sequences, const T* x, T* y, const Body& body) const {
+    for_each(sequences.size, OfNumbers<T, Body>{body, sequences, x, y});
   }
   /// @}
   /// Sorts keys in ascending order and their values along with them; equal ones stay in their order. Where `bits` is
