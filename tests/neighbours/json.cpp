@@ -324,8 +324,9 @@ TEST_CASE("from_json: objects that are no tensor, and where") {
   const std::string expected = "\"data_type\", \"lod\", \"shape\" and \"values\" expected, each once";
   check_object_refused("", "'{' expected", 0);
   check_object_refused("[]", "'{' expected", 0);
-  check_object_refused("{}", "a text in quotes expected", 1);
-  check_object_refused(R"({"data_type":"FP32"})", "no \"shape\"", 20);
+  check_object_refused("{}", "no \"data_type\", no \"shape\", no \"values\"", 2);
+  check_object_refused("{ } x", "something after the tensor", 4);
+  check_object_refused(R"({"data_type":"FP32"})", "no \"shape\", no \"values\"", 20);
   check_object_refused(R"({"shape":[0],"values":[]})", "no \"data_type\"", 25);
   check_object_refused(R"({"data_type":"FP32","shape":[0]})", "no \"values\"", 32);
   check_object_refused(R"({"dtype":"FP32"})", expected, 1);

@@ -188,14 +188,14 @@ class JsonObjectReader {
 
   AnyLoDTensor read() {
     json_.expect('{');
-    do {
-      read_member();
-    } while (json_.skip(','));
-    if (!json_.skip('}')) json_.fail({"',' or '}' expected"});
-    json_.expect_end();
-    if (!data_type_ || !shape_ || !values_at_) {
-      json_.fail({"no \"", !data_type_ ? "data_type" : !shape_ ? "shape" : "values", "\""});
+    if (!json_.skip('}')) {
+      do {
+        read_member();
+      } while (json_.skip(','));
+      if (!json_.skip('}')) json_.fail({"',' or '}' expected"});
     }
+    json_.expect_end();
+    check_members();
     const AnyLoDTensor tensor = read_values();
     try {
       return tensor.with_lod(lod_.value_or(LoD()));
@@ -205,6 +205,17 @@ class JsonObjectReader {
   }
 
  private:
+  /// Names all that are missing: who writes such a text by hand need not ask once for each.
+  void check_members() const {
+    std::string missing;
+    const auto note = [&](bool is_there, const char* name) {
+      if (!is_there) missing += text({missing.empty() ? "no \"" : ", no \"", name, "\""});
+    };
+    note(data_type_.has_value(), "data_type");
+    note(shape_.has_value(), "shape");
+    note(values_at_.has_value(), "values");
+    if (!missing.empty()) json_.fail({missing});
+  }
   void read_member() {
     json_.peek();
     const std::size_t begin = json_.position();
