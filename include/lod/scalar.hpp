@@ -6,9 +6,11 @@
 
 #include <lod/float16.hpp>
 
+#include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 namespace lod {
 
@@ -63,5 +65,16 @@ class Scalar {
   double real_ = 0;
   Kind kind_ = Kind::INTEGER;
 };
+
+/// For the texts of errors: an integer with all its digits, a real number with as few as give the same one back.
+inline std::string to_string(Scalar number) {
+  if (number.is_integer()) {
+    // Only a signed one can be less than 0 as a double.
+    return number.to<double>() < 0 ? std::to_string(number.to<std::int64_t>())
+                                   : std::to_string(number.to<std::uint64_t>());
+  }
+  char digits[32];
+  return {digits, std::to_chars(digits, digits + sizeof(digits), number.to<double>()).ptr};
+}
 
 }  // namespace lod

@@ -58,3 +58,12 @@ TEST_CASE("Scalar: 16-bit numbers") {
   CHECK(Scalar(lod::float16(-1.5f)).to<float>() == -1.5f);
   CHECK(Scalar(lod::bfloat16(3)).to<std::int64_t>() == 3);
 }
+
+TEST_CASE("Scalar: to_string has all digits of an integer, and of a real number as many as it needs") {
+  CHECK(to_string(Scalar(greatest<std::uint64_t>)) == "18446744073709551615");
+  CHECK(to_string(Scalar(least<std::int64_t>)) == "-9223372036854775808");
+  CHECK(to_string(Scalar(0.1)) == "0.1");
+  CHECK(to_string(Scalar(-1e300)) == "-1e+300");
+  CHECK(to_string(Scalar(lod::float16(0.5))) == "0.5");
+  CHECK(to_string(Scalar(-std::numeric_limits<double>::infinity())) == "-inf");
+}

@@ -108,12 +108,16 @@ T integer_bound(Scalar bound, double (*round)(double)) {
 template <class T>
 Clipped clipped(Scalar least, Scalar greatest, const char* what) {
   if (!(least.to<double>() <= greatest.to<double>())) {
-    throw std::invalid_argument(detail::text({what, ": the lower bound, expected not to exceed the upper one"}));
+    throw std::invalid_argument(detail::text({what, ": the lower bound is ", to_string(least),
+                                              ", expected not to exceed the upper one, ", to_string(greatest)}));
   }
   if constexpr (std::integral<T>) {
     using Wide = kernel::MappedInteger<T>;
     const Wide low = integer_bound<Wide>(least, std::ceil), high = integer_bound<Wide>(greatest, std::floor);
-    if (low > high) throw std::invalid_argument(detail::text({what, ": the bounds, expected an integer between them"}));
+    if (low > high) {
+      throw std::invalid_argument(detail::text({what, ": the bounds are ", to_string(least), " and ",
+                                                to_string(greatest), ", expected an integer between them"}));
+    }
     constexpr Wide first = std::numeric_limits<T>::lowest(), last = std::numeric_limits<T>::max();
     return {std::clamp(low, first, last), std::clamp(high, first, last)};
   } else {
@@ -121,7 +125,10 @@ Clipped clipped(Scalar least, Scalar greatest, const char* what) {
   }
 }
 inline void check_norm(double norm, const char* what) {
-  if (!(norm >= 0)) throw std::invalid_argument(detail::text({what, ": the norm, expected 0 or more"}));
+  if (!(norm >= 0)) {
+    throw std::invalid_argument(
+        detail::text({what, ": the norm is ", to_string(Scalar(norm)), ", expected 0 or more"}));
+  }
 }
 
 /// The gradient of a function of the merged rows of g: change(x, dy, count, d) writes that by the merged values x to d.
