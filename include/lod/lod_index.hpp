@@ -439,11 +439,7 @@ class LoD {
   /// For each row, the number of its sequence of `level`. Throws OutOfRange.
   std::vector<std::int64_t> row_ids(int level) const;
   /// The lengths of every level: what `from_lengths` takes.
-  std::vector<std::vector<std::int64_t>> lengths() const {
-    std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(levels()));
-    for (int level = 0; level < levels(); ++level) all[static_cast<std::size_t>(level)] = lengths(level);
-    return all;
-  }
+  std::vector<std::vector<std::int64_t>> lengths() const;
 
   /// The whole, as a view.
   LoDView view() const noexcept LOD_LIFETIMEBOUND {
@@ -465,6 +461,7 @@ class LoD {
   /// One more level, below the last: `offsets` cut what were rows into shorter sequences. The rows so far become the
   /// sequences of the new level. Throws InvalidLoD where the offsets are none or are not for `rows()` sequences.
   [[nodiscard]] LoD append_level(std::span<const std::int64_t> offsets) const;
+  [[nodiscard]] LoD append_level(std::initializer_list<std::int64_t> offsets) const;
 
   friend bool operator==(const LoD& a, const LoD& b) noexcept { return a.view() == b.view(); }
 

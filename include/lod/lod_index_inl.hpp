@@ -201,6 +201,12 @@ inline LoD LoD::slice_levels(int first, int last) const {
   });
 }
 
+inline std::vector<std::vector<std::int64_t>> LoD::lengths() const {
+  std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(levels()));
+  for (int level = 0; level < levels(); ++level) all[static_cast<std::size_t>(level)] = lengths(level);
+  return all;
+}
+
 inline LoD LoD::levels_above(int level) const {
   if (level == levels()) return *this;
   const int count = level == 0 ? 0 : detail::resolve_level(level, levels());
@@ -209,6 +215,9 @@ inline LoD LoD::levels_above(int level) const {
 
 inline LoD LoD::append_level(std::span<const std::int64_t> offsets) const {
   return build_checked(levels() + 1, [&](int level) { return level < levels() ? this->offsets(level) : offsets; });
+}
+inline LoD LoD::append_level(std::initializer_list<std::int64_t> offsets) const {
+  return append_level(std::span<const std::int64_t>{offsets.begin(), offsets.size()});
 }
 
 inline LoD LoDView::lod() const {

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <utility>
 #include <vector>
@@ -94,8 +95,8 @@ struct ZeroRow {
 ///
 /// Errors: whatever throws, `initialize` among it, leaves the table as it was: no id has appeared. Copies and moves as
 /// LoDTensor; a table that was moved from is empty, without room. Members that are const may be called by several
-/// threads at a time. Ids are int64, in a tensor, a view or a span. Semantics: PaddlePaddle's SelectedRows with an id
-/// map (AutoGrownIndex, Get), whose rows grow in place.
+/// threads at a time. Ids are int64, in a tensor, a view, a span or braces. Semantics: PaddlePaddle's SelectedRows with
+/// an id map (AutoGrownIndex, Get), whose rows grow in place.
 template <class T, class Device = Cpu, class Initialize = ZeroRow>
 class SparseTable;
 
@@ -158,6 +159,10 @@ class SparseTable<T, Cpu, Initialize> {
   LoDTensor<std::int64_t, Cpu> positions(std::span<const std::int64_t> ids, const SparseTableOptions& options = {}) {
     return positions(plain(ids), options);
   }
+  LoDTensor<std::int64_t, Cpu> positions(std::initializer_list<std::int64_t> ids,
+                                         const SparseTableOptions& options = {}) {
+    return positions(plain(ids), options);
+  }
 
   /// The rows of the ids, as `embedding` gives them: the LoD of the ids, rows of the shape {ids' row shape..., row
   /// shape...}; zeros for an id that is not there and is not to appear. Works on one thread; `embedding(table.value(),
@@ -179,6 +184,9 @@ class SparseTable<T, Cpu, Initialize> {
   LoDTensor<T, Cpu> get(std::span<const std::int64_t> ids, const SparseTableOptions& options = {}) {
     return get(plain(ids), options);
   }
+  LoDTensor<T, Cpu> get(std::initializer_list<std::int64_t> ids, const SparseTableOptions& options = {}) {
+    return get(plain(ids), options);
+  }
   /// In a table that is const, nothing appears.
   template <LoDTensorLike Ids>
   LoDTensor<T, Cpu> get(const Ids& ids) const {
@@ -188,6 +196,7 @@ class SparseTable<T, Cpu, Initialize> {
     return y;
   }
   LoDTensor<T, Cpu> get(std::span<const std::int64_t> ids) const { return get(plain(ids)); }
+  LoDTensor<T, Cpu> get(std::initializer_list<std::int64_t> ids) const { return get(plain(ids)); }
 
   /// Overwrites the rows of the ids, which appear, and are initialized, where they are not there; of an id that is
   /// listed repeatedly, the last row stays. `rows` has one for each id, of the shape that `get` gives, and must not
@@ -211,6 +220,10 @@ class SparseTable<T, Cpu, Initialize> {
   void set(std::span<const std::int64_t> ids, const Rows& rows) {
     set(plain(ids), rows);
   }
+  template <LoDTensorLike Rows>
+  void set(std::initializer_list<std::int64_t> ids, const Rows& rows) {
+    set(plain(ids), rows);
+  }
 
  private:
   static std::int64_t checked(std::int64_t capacity) {
@@ -222,6 +235,9 @@ class SparseTable<T, Cpu, Initialize> {
   static constexpr Shape scalar_row{};
   static LoDTensorView<const std::int64_t, Cpu> plain(std::span<const std::int64_t> ids) noexcept {
     return {ids.data(), LoDView::plain(0, static_cast<std::int64_t>(ids.size())), &scalar_row, 1};
+  }
+  static LoDTensorView<const std::int64_t, Cpu> plain(std::initializer_list<std::int64_t> ids) noexcept {
+    return plain(std::span<const std::int64_t>{ids.begin(), ids.size()});
   }
 
   /// Lets ids appear, which go again, the last first, unless they are to be kept.

@@ -181,6 +181,9 @@ TEST_CASE("LoD: levels cut off at either end, and added") {
   const Numbers sentences = {0, 3, 5, 9, 10, 12, 15};
   CHECK(LoD::from_lengths({{3, 1, 2}}).append_level(sentences) == articles);
   CHECK_THROWS_AS(articles.append_level(sentences), lod::InvalidLoD);
+  CHECK(LoD::from_lengths({{3, 1, 2}}).append_level({0, 3, 5, 9, 10, 12, 15}) == articles);
+  CHECK(LoD().append_level({0}).levels() == 1);
+  CHECK_THROWS_AS(LoD().append_level({}), lod::InvalidLoD);
 }
 
 TEST_CASE("LoDView: a branch out of range says which step") {

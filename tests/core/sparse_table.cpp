@@ -75,6 +75,17 @@ TEST_CASE("SparseTable: an id may be any number, and rows of 0 stand for those t
   CHECK(table.ids() == Numbers{-1, 5, INT64_MAX, INT64_MIN, 0});
 }
 
+TEST_CASE("SparseTable: ids in braces are ids in a list") {
+  SparseTable<float> table({2}, 10);
+  CHECK(numbers_of(table.positions({10, 8, 8})) == Numbers{0, 1, 1});
+  table.set({8, 6}, LoDTensor<float>::from_values(LoD(), {2}, {1, 2, 3, 4}));
+  CHECK(numbers_of(table.get({6, 8})) == std::vector<float>{3, 4, 1, 2});
+  CHECK(numbers_of(table.get({5, 6}, {.grow = false})) == std::vector<float>{0, 0, 3, 4});
+  CHECK(numbers_of(std::as_const(table).get({6})) == std::vector<float>{3, 4});
+  CHECK(table.get({}).shape() == Numbers{0, 2});
+  CHECK(table.ids() == Numbers{10, 8, 6});
+}
+
 TEST_CASE("SparseTable: the LoD and the row shape of the ids, slices, no ids at all") {
   SparseTable<float, lod::Cpu, IdOrFailure> table({2, 3}, 10);
   const auto ids = Ids::from_nested(std::vector<std::vector<Numbers>>{{{1}, {}}, {}, {{2, 1}, {3}}});
