@@ -63,6 +63,20 @@ TEST_CASE("split_selected_rows: unsorted and repeated rows, empty sections, noth
   CHECK_THROWS_AS(lod::split_selected_rows_grad(tall), lod::ShapeMismatch);
 }
 
+TEST_CASE("split_selected_rows: a later part on memory that is too small is found before an earlier one is changed") {
+  const auto g = rows_of_one({3, 1, 3, 0}, 4, {1, 2, 3, 4});
+  for_each_executor([&](const auto& executor) {
+    float few[1] = {};
+    std::vector<SelectedRows<float>> parts(3, rows_of_one<float>({2}, 5, {7}));
+    parts[1].value() = lod::LoDTensor<float>::wrap(few, lod::LoD(), {});
+    CHECK_THROWS_AS(lod::split_selected_rows_into(executor, g, {2, 2}, parts), lod::ShapeMismatch);
+    REQUIRE(parts.size() == 3);
+    CHECK(parts[0].rows() == Numbers{2});
+    CHECK(parts[0].height() == 5);
+    CHECK(numbers_of(parts[0].value()) == Reals{7});
+  });
+}
+
 TEST_CASE("split_selected_rows: the same bits for any number of threads; a second call allocates nothing") {
   Engine engine(5);
   const auto g = rows_mostly_one<float>(engine, 40000, 3000, 5);

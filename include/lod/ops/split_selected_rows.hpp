@@ -60,6 +60,15 @@ inline void find_sections(std::span<const std::int64_t> heights, std::int64_t he
   }
 }
 
+/// Throws ShapeMismatch where part s is there and stands on memory of the user's that is too small for so many rows:
+/// all parts are checked before the first is changed.
+template <class T, class Device>
+void check_part(const std::vector<SelectedRows<T, Device>>& parts, std::int64_t s, std::int64_t rows,
+                const SelectedRows<T, Device>& g) {
+  if (s >= static_cast<std::int64_t>(parts.size())) return;
+  parts[static_cast<std::size_t>(s)].value().check_room(Shape(rows, g.row_shape()).elements());
+}
+
 /// The rows of g by section, on the CPU: a counting sort.
 template <Executor E, class T>
 void split_by_section(const E& executor, const SelectedRows<T>& g, std::span<const std::int64_t> heights,
@@ -81,6 +90,8 @@ void split_by_section(const E& executor, const SelectedRows<T>& g, std::span<con
     positions[place] = i;
     ids[place] = g.rows()[static_cast<std::size_t>(i)] - starts[section_of[i]];
   }
+  for (std::int64_t s = 0, begin = 0; s < sections; begin = ends[s++]) check_part(parts, s, ends[s] - begin, g);
+  parts.resize(heights.size(), SelectedRows<T>(executor.resource()));
   for (std::int64_t s = 0, begin = 0; s < sections; begin = ends[s++]) {
     auto& part = parts[static_cast<std::size_t>(s)];
     const std::int64_t size = ends[s] - begin;
@@ -95,9 +106,9 @@ void split_by_section(const E& executor, const SelectedRows<T>& g, std::span<con
 
 /// The tensor cut into sections of so many rows of its height: part s lists the rows of section s, in the order of g,
 /// repeated ones too, their ids counted from the start of the section. Sections may be empty. Throws ShapeMismatch for
-/// a negative section, and unless the sections add up to the height. No part may be g. On a GPU, where nobody waits to
-/// count, each part has as many places as g, of which those of its section name a row. Semantics: PaddlePaddle's
-/// split_selected_rows.
+/// a negative section, unless the sections add up to the height, and where a part stands on memory of the user's that
+/// is too small; no part is changed then. No part may be g. On a GPU, where nobody waits to count, each part has as
+/// many places as g, of which those of its section name a row. Semantics: PaddlePaddle's split_selected_rows.
 template <Executor E, class T, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
 void split_selected_rows_into(const E& executor, const SelectedRows<T, typename E::device>& g,
                               const Sections& height_sections,
@@ -106,11 +117,14 @@ void split_selected_rows_into(const E& executor, const SelectedRows<T, typename 
   detail::check_value_rows(g, "split_selected_rows");
   const Workspace::Loan<std::int64_t> starts(executor.workspace(), static_cast<std::int64_t>(heights.size()) + 1);
   operation::find_sections(heights, g.height(), starts.data());
-  parts.resize(heights.size(), SelectedRows<T, typename E::device>(executor.resource()));
   if constexpr (operation::on_cpu<E>) {
     operation::split_by_section(executor, g, heights, starts.data(), parts);
   } else {
     const std::int64_t count = g.value().rows();
+    for (std::size_t s = 0; s < heights.size(); ++s) {
+      operation::check_part(parts, static_cast<std::int64_t>(s), count, g);
+    }
+    parts.resize(heights.size(), SelectedRows<T, typename E::device>(executor.resource()));
     for (std::size_t s = 0; s < heights.size(); ++s) {
       const std::int64_t start = starts.data()[s];
       std::int64_t* const ids = operation::make_places(executor, parts[s], count, heights[s], g.row_shape());
