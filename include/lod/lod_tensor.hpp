@@ -38,6 +38,11 @@ struct RowShape final : Shared {
   Shape shape;
 };
 
+/// What a list of nothing may hold: there is no way to make one.
+struct NoDimension {
+  NoDimension(const NoDimension&) = delete;
+};
+
 template <class Sequence>
 concept NestedSequence = requires(const Sequence& sequence) {
   sequence.begin();
@@ -142,8 +147,8 @@ class LoDTensor {
 
   /// No rows, no level, scalar rows.
   LoDTensor() noexcept : LoDTensor(Memory::initial_resource()) {}
-  /// The same; memory that it needs later comes from `resource`. A template, so that the {0} of an empty tensor's shape
-  /// is not taken for a null pointer.
+  /// The same; memory that it needs later comes from `resource`. A template, as that below, so that neither the {0} of
+  /// an empty tensor's shape nor that of a row shape is taken for a null pointer.
   template <std::derived_from<Resource> Given>
   explicit LoDTensor(Given* resource) noexcept : values_(resource) {}
 
@@ -158,12 +163,15 @@ class LoDTensor {
       : LoDTensor(lod, lod.rows(), row_shape, resource) {}
 
   /// A plain tensor: {rows, row shape...}, all zero. A shape without dimensions is one scalar row.
-  explicit LoDTensor(const Shape& shape, Resource* resource = Device::default_resource())
-      : LoDTensor(shape, uninitialized, resource) {
+  explicit LoDTensor(const Shape& shape) : LoDTensor(shape, Device::default_resource()) {}
+  template <std::derived_from<Resource> Given>
+  LoDTensor(const Shape& shape, Given* resource) : LoDTensor(shape, uninitialized, resource) {
     values_.set_zero();
   }
   LoDTensor(const Shape& shape, uninitialized_t, Resource* resource = Device::default_resource())
       : LoDTensor(LoD(), shape.empty() ? 1 : shape.front(), shape.without_first(), resource) {}
+  /// The same of the shape {}, which else might as well be a tensor to copy.
+  explicit LoDTensor(std::initializer_list<detail::NoDimension>) : LoDTensor(Shape()) {}
 
   /// The values given, row by row. Throws ShapeMismatch unless there are lod.rows() rows of them (a whole number of
   /// rows, for a LoD without a level).

@@ -53,6 +53,19 @@ TEST_CASE("LoDTensor: a copy has its own values, a move takes them") {
   CHECK(slice.data() == moved.data() + 20);
 }
 
+TEST_CASE("LoDTensor: shapes in braces, of which {} is that of one scalar row") {
+  CHECK(LoDTensor<int>({2, 3}).shape() == Numbers{2, 3});
+  CHECK(LoDTensor<int>({0}).shape() == Numbers{0});
+  CHECK(LoDTensor<int>({}).shape() == Numbers{1});
+  CHECK(LoDTensor<int>(lod::Shape()).shape() == Numbers{1});
+  const LoDTensor<int> empty = {};
+  CHECK(empty.shape() == Numbers{0});
+  // No LoD and rows of no numbers, not a shape and a null pointer.
+  const LoDTensor<int> narrow({}, {0});
+  CHECK(narrow.shape() == Numbers{0, 0});
+  CHECK(narrow.resource() != nullptr);
+}
+
 TEST_CASE("LoDTensor: memory is aligned, comes from the resource, and goes back to it") {
   lod_test::CountingResource resource;
   {
