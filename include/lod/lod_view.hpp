@@ -7,6 +7,7 @@
 
 #include <lod/device.hpp>
 #include <lod/error.hpp>
+#include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/shape.hpp>
 
@@ -179,7 +180,7 @@ class LoDTensorView {
 
   /// The same rows under other levels, which `levels` must keep alive. Throws ShapeMismatch unless it is for as many
   /// rows; a LoD without a level fits any number.
-  [[nodiscard]] LoDTensorView with_lod(const LoD& levels) const;
+  [[nodiscard]] LoDTensorView with_lod(const LoD& levels LOD_LIFETIMEBOUND) const;
 
   /// Itself, read-only: what the operations take.
   LoDTensorView<const value_type, Device> view() const noexcept { return *this; }
@@ -209,7 +210,7 @@ inline void check_rows(const LoD& lod, std::int64_t rows) {
 }  // namespace detail
 
 template <class T, class Device>
-LoDTensorView<T, Device> LoDTensorView<T, Device>::with_lod(const LoD& levels) const {
+LoDTensorView<T, Device> LoDTensorView<T, Device>::with_lod(const LoD& levels LOD_LIFETIMEBOUND) const {
   detail::check_rows(levels, rows());
   return {data_, levels.levels() > 0 ? levels.view() : LoDView::plain(0, rows()), row_shape_, row_size_};
 }

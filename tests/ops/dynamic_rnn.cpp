@@ -94,7 +94,8 @@ TEST_CASE("dynamic_rnn: agrees with one sequence after the other, for slices of 
         CHECK(state.lod() == slice.lod().levels_above(x.levels() - 1));
         REQUIRE(state.rows() == table.size());
         const auto rows = slice.lod().absolute_offsets(-1);
-        const auto plain = slice.with_lod(LoD());
+        const LoD no_level;
+        const auto plain = slice.with_lod(no_level);
         for (std::int64_t i = 0; i < table.size(); ++i) {
           std::vector<double> expected(initial.row(i).begin(), initial.row(i).end());
           const std::int64_t begin = rows[static_cast<std::size_t>(i)], end = rows[static_cast<std::size_t>(i) + 1];

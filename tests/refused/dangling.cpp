@@ -40,6 +40,10 @@ int main() {
 #elif defined(ARRAY_ELEMENT)
   const auto& element = lod::TensorArray<float>()[0];
   return static_cast<int>(element.rows());
+#elif defined(OTHER_LEVELS)
+  const lod::LoDTensor<float> x = result();
+  const auto pairs = x[0].with_lod(lod::LoD::from_lengths({{2}}));
+  return static_cast<int>(pairs.size());
 #elif defined(TABLE_ROWS)
   const auto value = lod::SparseTable<float>({3}, 2).value();
   return static_cast<int>(value.rows());
@@ -51,6 +55,7 @@ int main() {
   for (const std::int64_t dim : x.shape()) sum += static_cast<float>(dim);
   const lod::LoDTensor<float> first = lod::LoDTensor<float>::copy_of(result().slice({0}));
   const lod::LoD levels = lod::AnyLoDTensor(x).lod();
+  sum += x[0].with_lod(lod::LoD::from_lengths({{2}})).values()[0];
   sum += static_cast<float>(lod::RankTable(levels).items()[0].length);
   return static_cast<int>(sum + first.slice({0}).values()[0] + static_cast<float>(result().slice({1}).rows()));
 #endif

@@ -181,7 +181,8 @@ void concat_grad_into(const E& executor, const DY& dy, const Levels& x_levels, D
   for (const BatchLevels levels : x_levels) {
     operation::check_output(*dx++, operation::SameLevels{levels.view()}, view.row_shape());
   }
-  const auto plain = view.with_lod(LoD());
+  const LoD no_level;
+  const auto plain = view.with_lod(no_level);
   rows = 0;
   dx = dxs.begin();
   for (const BatchLevels levels : x_levels) {
