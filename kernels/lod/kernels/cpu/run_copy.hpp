@@ -90,7 +90,8 @@ class ShortRuns {
     const auto bits = static_cast<unsigned>(std::min<std::int64_t>(count, 64));
     const auto more = static_cast<unsigned>(std::max<std::int64_t>(count - 64, 0));
     const __m512i low = _mm512_maskz_loadu_epi8(bits == 64 ? all : ~(all << bits), x);
-    const __m512i high = _mm512_maskz_loadu_epi8(more == 64 ? all : ~(all << more), x + 64);
+    // Not 64: behind a shorter run, which may be none at a null pointer, there is no such address.
+    const __m512i high = _mm512_maskz_loadu_epi8(more == 64 ? all : ~(all << more), x + bits);
     _mm512_storeu_si512(y, low);
     _mm512_storeu_si512(y + 64, high);
 #  else
