@@ -16,8 +16,10 @@
 #include <lod/target.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -178,6 +180,18 @@ void check_has_level(const View& x, const char* what, const char* argument = "")
   if (x.levels() == 0) {
     throw InvalidLoD(detail::text({what, argument, ": the tensor has no level, expected at least one"}));
   }
+}
+
+/// For the texts of errors: where the offsets of a level, counted from the first, are not those expected.
+inline std::string difference(std::span<const std::int64_t> found, std::span<const std::int64_t> expected) {
+  if (found.size() != expected.size()) {
+    return detail::text({found.size() - 1, " sequences, expected ", expected.size() - 1});
+  }
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    const std::int64_t offset = found[i] - found[0], other = expected[i] - expected[0];
+    if (offset != other) return detail::text({"offset ", offset, " at position ", i, ", expected ", other});
+  }
+  return {};
 }
 
 /// Throws ShapeMismatch unless both row shapes are the same.

@@ -208,7 +208,7 @@ TEST_CASE("concat, split_at: bad arguments throw and change nothing") {
   check_throws<lod::ShapeMismatch>([&] { lod::concat_into(executor, endless, endless, y); },
                                    "more sequences or rows than 64 bits count", y);
   check_throws<lod::ShapeMismatch>([&] { lod::concat_into(executor, x, x, wide, y); },
-                                   "concat: rows of shape {3}, expected {2}", y);
+                                   "concat: tensor 2 has rows of shape {3}, expected {2} as the first has", y);
   std::vector<LoDTensor<float>> outputs(2);
   const std::vector<LoD> lods = {one, one};
   check_throws<lod::ShapeMismatch>([&] { lod::concat_grad_into(executor, x, lods, outputs); },

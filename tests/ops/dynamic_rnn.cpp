@@ -446,9 +446,10 @@ TEST_CASE("dynamic_rnn: bad arguments and cells throw and change nothing") {
   const auto grad = [&](const LoDTensor<double>& doutput, const LoDTensor<double>& dstate, const auto& of_cell) {
     return lod::dynamic_rnn_grad(executor, doutput, dstate, x, table, initial, Cell(), of_cell);
   };
-  CHECK_THROWS_WITH_AS(grad(two, initial, cell_grad),
-                       "dynamic_rnn_grad: the levels of doutput are not those that the table ranks",
-                       lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(
+      grad(two, initial, cell_grad),
+      "dynamic_rnn_grad: the levels of doutput are not those that the table ranks: 0 levels, expected at least 1",
+      lod::ShapeMismatch);
   CHECK_THROWS_WITH_AS(grad(x, two, cell_grad), "dynamic_rnn_grad: dstate: 2 rows, expected 3", lod::ShapeMismatch);
   CHECK_THROWS_WITH_AS(
       grad(x, initial,

@@ -177,11 +177,11 @@ TEST_CASE("sequence_concat: bad arguments throw and change nothing") {
   check_throws<lod::InvalidLoD>([&] { lod::sequence_concat_into(executor, plain, plain, y); },
                                 "sequence_concat: tensor 0 has 0 levels, expected at least one", y);
   check_throws<lod::InvalidLoD>([&] { lod::sequence_concat_into(executor, x, deep, y); },
-                                "sequence_concat: tensor 1 has 2 levels, expected as many as the first", y);
+                                "sequence_concat: tensor 1 has 2 levels, expected 1 as the first has", y);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_concat_into(executor, x, x, three, y); },
-                                   "sequence_concat: tensor 2 has 3 sequences, expected 2 as the first", y);
+                                   "sequence_concat: tensor 2 has 3 sequences, expected 2 as the first has", y);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_concat_into(executor, x, wide, y); },
-                                   "sequence_concat: rows of shape {3}, expected {2}", y);
+                                   "sequence_concat: tensor 1 has rows of shape {3}, expected {2} as the first has", y);
 
   std::vector<LoDTensor<float>> outputs(2);
   const auto grad = [&](const std::vector<LoD>& lods) {
@@ -189,7 +189,7 @@ TEST_CASE("sequence_concat: bad arguments throw and change nothing") {
   };
   check_throws<lod::InvalidLoD>(grad({}), "sequence_concat_grad: no LoD given", outputs[0]);
   check_throws<lod::InvalidLoD>(grad({LoD(), LoD()}), "LoD 0 has 0 levels, expected at least one", outputs[0]);
-  check_throws<lod::InvalidLoD>(grad({one, deep.lod()}), "LoD 1 has 2 levels, expected as many", outputs[0]);
+  check_throws<lod::InvalidLoD>(grad({one, deep.lod()}), "LoD 1 has 2 levels, expected 1 as the first has", outputs[0]);
   check_throws<lod::ShapeMismatch>(grad({one, three.lod()}), "LoD 1 has 3 sequences, expected 2", outputs[0]);
   check_throws<lod::ShapeMismatch>(grad({one}), "sequence_concat_grad: dy: 6 rows, expected 3", outputs[0]);
   check_throws<lod::ShapeMismatch>(grad({one, LoD::from_lengths({{1, 1}}), LoD::from_lengths({{1, 0}})}),

@@ -366,7 +366,8 @@ TEST_CASE("tensor arrays: bad arguments throw and change nothing") {
   auto array = lod::lod_tensor_to_array(x, table);
   LoDTensor<std::int64_t> y({2, 2});
   CHECK_THROWS_WITH_AS(lod::lod_tensor_to_array_into(executor, x, other, array),
-                       "lod_tensor_to_array: the levels of x are not those that the table ranks", lod::ShapeMismatch);
+                       doctest::Contains("lod_tensor_to_array: the levels of x are not those that the table ranks"),
+                       lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::lod_tensor_to_array_into(executor, y, table, array), lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::lod_tensor_to_array_into(executor, x, RankTable(), array), lod::ShapeMismatch);
   CHECK(array.size() == 6);

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -230,6 +231,33 @@ TEST_CASE("infer_to_time_major, infer_from_time_major: allow what the operations
                        lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::infer_to_time_major(x, described(lod::DataType::INT8, {14}, 3), {.level = 2}),
                   lod::ShapeMismatch);
+}
+
+TEST_CASE("to_time_major, from_time_major: a table of another batch is refused, and where it differs is said") {
+  const auto x = counted_rows({{2, 1}, {3, 0, 4}});
+  const auto check = [&](const LoD& ranked, int level, const std::string& where) {
+    const RankTable table(ranked, {.level = level});
+    CHECK_THROWS_WITH_AS(lod::to_time_major(x, table),
+                         ("to_time_major: the levels of x are not those that the table ranks: " + where).c_str(),
+                         lod::ShapeMismatch);
+  };
+  check(LoD::from_lengths({{3}, {3, 0, 4}}), 0, "level 0: 2 sequences, expected 1");
+  check(LoD::from_lengths({{2, 1}, {3, 1, 3}}), 1, "level 1: offset 3 at position 2, expected 4");
+  check(LoD::from_lengths({{2, 1}, {3, 0, 4}, {1, 1, 1, 1, 1, 1, 1}}), 2, "2 levels, expected at least 3");
+
+  RankTable gone(LoD::from_lengths({{}}));
+  const RankTable taken = std::move(gone);
+  CHECK_THROWS_AS(lod::to_time_major(counted_rows({{}}), gone), lod::ShapeMismatch);  // NOLINT: it is refused
+  // The longest first: steps of 2, 2, 2 and 1 rows.
+  const auto z = lod::to_time_major(counted_rows({{3, 4}}), RankTable(LoD::from_lengths({{3, 4}})));
+  CHECK_THROWS_WITH_AS(lod::from_time_major(z, RankTable(LoD::from_lengths({{7}}))),
+                       "from_time_major: the steps of z are not those of the table: 4 sequences, expected 7",
+                       lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::from_time_major(z, RankTable(LoD::from_lengths({{1, 4, 2}}))),
+                       "from_time_major: the steps of z are not those of the table: offset 2 at position 1, expected 3",
+                       lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::from_time_major(lod::TimeMajor<std::int64_t>(), RankTable(LoD::from_lengths({{1}}))),
+                       "from_time_major: the steps of z are not those of the table: none", lod::ShapeMismatch);
 }
 
 TEST_CASE("to_time_major: sequences of 4, 5 and 3 rows, as PaddlePaddle's sequence2batch orders them") {

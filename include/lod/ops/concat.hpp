@@ -52,7 +52,7 @@ void join_into(const E& executor, std::span<const View> views, Y&& y) {
       throw InvalidLoD(detail::text({"concat: tensor ", i, " has ", views[i].levels(), " levels, expected ",
                                      views[0].levels(), " as the first has"}));
     }
-    check_row_shape(views[i].row_shape(), views[0].row_shape(), "concat");
+    check_rows_as_first(views[i], views[0], "concat: tensor ", i);
   }
   Runs runs(executor.workspace(), views, 0, sources);
   for (std::int64_t source = 0; source < sources; ++source) {

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace lod::op {
 struct remove_level : elements::Any {};
@@ -367,10 +368,11 @@ void transpose_levels_grad_into(const E& executor, const DY& dy, const BatchLeve
   operation::check_has_level(view, "transpose_levels_grad: dy");
   operation::check_has_level(x_levels.view(), "transpose_levels_grad: x");
   const operation::TransposedOrder order(executor.workspace(), x_levels.view());
-  const auto found = view.lod_view().offsets(0);
-  bool fits = found.size() == order.starts().size();
-  for (std::size_t i = 0; fits && i < found.size(); ++i) fits = found[i] - found[0] == order.starts()[i];
-  if (!fits) throw ShapeMismatch("transpose_levels_grad: the outermost level of dy is not that of x, transposed");
+  const std::string where = operation::difference(view.lod_view().offsets(0), order.starts());
+  if (!where.empty()) {
+    throw ShapeMismatch(
+        detail::text({"transpose_levels_grad: the outermost level of dy is not that of x, transposed: ", where}));
+  }
   operation::regroup_into(
       executor, view, x_levels.view().offsets(0), [&](std::int64_t child) { return order.place(child); }, dx);
 }

@@ -37,20 +37,37 @@ namespace operation {
 template <class X>
 using const_view_t = LoDTensorView<const value_type_t<X>, device_t<X>>;
 
+/// Throws InvalidLoD unless the levels, those of what `name` and `i` call it, are as many as the first has, and at
+/// least one; ShapeMismatch unless they have as many sequences.
+inline void check_levels_as_first(const LoDView& levels, const LoDView& first, const char* name, std::size_t i) {
+  if (first.levels() == 0) {
+    throw InvalidLoD(detail::text({name, i, " has ", levels.levels(), " levels, expected at least one"}));
+  }
+  if (levels.levels() != first.levels()) {
+    throw InvalidLoD(
+        detail::text({name, i, " has ", levels.levels(), " levels, expected ", first.levels(), " as the first has"}));
+  }
+  if (levels.size() != first.size()) {
+    throw ShapeMismatch(
+        detail::text({name, i, " has ", levels.size(), " sequences, expected ", first.size(), " as the first has"}));
+  }
+}
+/// Throws ShapeMismatch unless the rows have the shape that those of the first have.
+template <class View>
+void check_rows_as_first(const View& view, const View& first, const char* name, std::size_t i) {
+  if (view.row_shape() != first.row_shape()) {
+    throw ShapeMismatch(detail::text({name, i, " has rows of shape ", to_string(view.row_shape()), ", expected ",
+                                      to_string(first.row_shape()), " as the first has"}));
+  }
+}
+
 template <class View>
 void check_concat(std::span<const View> views) {
   if (views.empty()) throw InvalidLoD("sequence_concat: nothing given, expected at least one tensor");
   for (std::size_t i = 0; i < views.size(); ++i) {
     const View& view = views[i];
-    if (view.levels() == 0 || view.levels() != views[0].levels()) {
-      throw InvalidLoD(detail::text({"sequence_concat: tensor ", i, " has ", view.levels(), " levels, expected ",
-                                     views[0].levels() > 0 ? "as many as the first" : "at least one"}));
-    }
-    if (view.size() != views[0].size()) {
-      throw ShapeMismatch(detail::text({"sequence_concat: tensor ", i, " has ", view.size(), " sequences, expected ",
-                                        views[0].size(), " as the first"}));
-    }
-    check_row_shape(view.row_shape(), views[0].row_shape(), "sequence_concat");
+    check_levels_as_first(view.lod_view(), views[0].lod_view(), "sequence_concat: tensor ", i);
+    check_rows_as_first(view, views[0], "sequence_concat: tensor ", i);
   }
 }
 
@@ -170,14 +187,7 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods
   std::int64_t rows = 0;
   for (std::size_t source = 0; source < all.size(); ++source) {
     const LoD& lod = all[source];
-    if (lod.levels() == 0 || lod.levels() != all[0].levels()) {
-      throw InvalidLoD(detail::text({"sequence_concat_grad: LoD ", source, " has ", lod.levels(), " levels, expected ",
-                                     all[0].levels() > 0 ? "as many as the first" : "at least one"}));
-    }
-    if (lod.size(0) != all[0].size(0)) {
-      throw ShapeMismatch(detail::text({"sequence_concat_grad: LoD ", source, " has ", lod.size(0),
-                                        " sequences, expected ", all[0].size(0), " as the first"}));
-    }
+    operation::check_levels_as_first(lod.view(), all[0].view(), "sequence_concat_grad: LoD ", source);
     if (__builtin_add_overflow(rows, lod.rows(), &rows)) {
       throw ShapeMismatch("sequence_concat_grad: the LoDs have more rows than 64 bits count");
     }

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace lod::op {
@@ -138,8 +139,16 @@ class ElementOrder {
 /// one; those below do not count.
 inline void check_ranked(const LoDView& x, const RankTable& table, const char* what, const char* name = "x") {
   const int levels = table.level() + 1;
-  if (x.levels() < levels || table.lod().levels() < levels || !LoDView::equal_levels(x, table.lod().view(), levels)) {
-    throw ShapeMismatch(detail::text({what, ": the levels of ", name, " are not those that the table ranks"}));
+  const LoDView ranked = table.lod().view();
+  if (x.levels() < levels || ranked.levels() < levels || !LoDView::equal_levels(x, ranked, levels)) {
+    std::string where;
+    if (x.levels() < levels) where = detail::text({x.levels(), " levels, expected at least ", levels});
+    if (ranked.levels() < levels) where = "it was moved from, and ranks none";
+    for (int level = 0; where.empty() && level < levels; ++level) {
+      const std::string found = difference(x.offsets(level), ranked.offsets(level));
+      if (!found.empty()) where = detail::text({"level ", level, ": ", found});
+    }
+    throw ShapeMismatch(detail::text({what, ": the levels of ", name, " are not those that the table ranks: ", where}));
   }
 }
 
@@ -204,11 +213,11 @@ void from_time_major_into(const E& executor, const TimeMajor<T, typename E::devi
   const auto view = z.values().view();
   const Workspace::Loan<std::int64_t> steps(executor.workspace(), table.steps() + 1);
   detail::write_step_offsets(table, steps.span());
-  bool fits = view.levels() > 0 && view.size() == table.steps();
-  for (std::int64_t t = 0; fits && t <= table.steps(); ++t) {
-    fits = view.lod_view().offsets(0)[static_cast<std::size_t>(t)] == steps[t];
+  const std::string where =
+      view.levels() > 0 ? operation::difference(view.lod_view().offsets(0), steps.span()) : "none";
+  if (!where.empty()) {
+    throw ShapeMismatch(detail::text({"from_time_major: the steps of z are not those of the table: ", where}));
   }
-  if (!fits) throw ShapeMismatch("from_time_major: the steps of z are not those of the table");
 
   const LoDView whole = table.lod().view();
   const LoDView elements = operation::levels_below(view.lod_view(), 0);
