@@ -98,7 +98,8 @@ class ShortRuns {
     for (std::int64_t i = 0; i < most_bytes; i += 32) {
       const std::int64_t words = std::clamp<std::int64_t>((count - i) / read_bytes, 0, 8);
       const auto mask = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first_words.data() + 8 - words));
-      const __m256i some = _mm256_maskload_epi32(reinterpret_cast<const int*>(x + i), mask);
+      const auto* const from = reinterpret_cast<const int*>(x + std::min(i, count));
+      const __m256i some = _mm256_maskload_epi32(from, mask);
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), some);
     }
 #  endif
