@@ -3,6 +3,7 @@
 /// Neighbouring columns of the table of an edit distance, as the bits of a word.
 #pragma once
 
+#include <lod/float16.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
