@@ -25,21 +25,35 @@ U answer(const E& executor, const Body& body) {
   return System<E>(executor).template answer<U>(body);
 }
 
-/// Calls finish(g, column, sum) with the sum of each column of the rows of each group.
-template <class T, class E, class Finish>
+/// What a row of a group has in a column of `count` numbers.
+template <class T, std::size_t count>
+struct NumbersOfGroup {
+  NumberedRows<T> rows;
+  const std::int64_t* order;
+  Segments groups;
+  LOD_HOST_DEVICE Few<Accumulator<T>, count> operator()(std::int64_t group, std::int64_t row,
+                                                        std::int64_t column) const {
+    const T* const from = rows[order[groups.begin(group) + row]] + column * static_cast<std::int64_t>(count);
+    return converted<Accumulator<T>>(read_few_anywhere<count>(from));
+  }
+};
+/// finish(group, column, sums) with the sums of a group.
+template <class T, std::size_t count, class Finish>
+struct FinishGroup {
+  NumbersOfGroup<T, count> numbers;
+  Finish finish;
+  LOD_HOST_DEVICE void operator()(std::int64_t group, std::int64_t column,
+                                  const Few<Accumulator<T>, count>& sums) const {
+    // A row that is alone is its own sum: a -0 stays, which a sum from 0 on has not.
+    finish(group, column, numbers.groups.length(group) == 1 ? numbers(group, 0, column) : sums);
+  }
+};
+/// Calls finish(g, column, sums) with the sums of each column, which is `count` numbers of a row, of each group.
+template <std::size_t count, class E, class T, class Finish>
 void sum_groups(const E& executor, const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
                 std::int64_t row_size, const Finish& finish) {
-  using A = Accumulator<T>;
-  sum_sequences<A>(
-      executor, groups, row_size,
-      [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t row, std::int64_t column) {
-        return static_cast<A>(rows[order[groups.begin(group) + row]][column]);
-      },
-      [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t column, A sum) {
-        // A row that is alone is its own sum: a -0 stays, which a sum from 0 on has not.
-        const bool alone = groups.length(group) == 1;
-        finish(group, column, alone ? static_cast<A>(rows[order[groups.begin(group)]][column]) : sum);
-      });
+  const NumbersOfGroup<T, count> numbers{rows, order, groups};
+  sum_few<Accumulator<T>, count>(executor, groups, row_size, numbers, FinishGroup<T, count, Finish>{numbers, finish});
 }
 
 /// 1 for the first of equal ids.
@@ -176,22 +190,10 @@ struct GroupOfRows {
   }
 };
 
-/// What a row of a group has in a column of `count` numbers.
-template <class T, std::size_t count>
-struct NumbersOfGroup {
-  NumberedRows<T> rows;
-  const std::int64_t* order;
-  Segments groups;
-  LOD_HOST_DEVICE Few<Accumulator<T>, count> operator()(std::int64_t group, std::int64_t row,
-                                                        std::int64_t column) const {
-    const T* const from = rows[order[groups.begin(group) + row]] + column * static_cast<std::int64_t>(count);
-    return converted<Accumulator<T>>(read_few_anywhere<count>(from));
-  }
-};
 /// What the sums of a group become.
 template <class T, std::size_t count>
 struct WriteGroup {
-  NumbersOfGroup<T, count> numbers;
+  Segments groups;
   PoolType type;
   std::int64_t row_size;
   const std::int64_t* to;
@@ -199,13 +201,11 @@ struct WriteGroup {
 
   LOD_HOST_DEVICE void operator()(std::int64_t group, std::int64_t column,
                                   const Few<Accumulator<T>, count>& sums) const {
-    const std::int64_t length = numbers.groups.length(group);
+    const std::int64_t length = groups.length(group);
     if (length == 0 && to != nullptr) return;
-    // A row that is alone is its own sum: a -0 stays, which a sum from 0 on has not.
-    const Few<Accumulator<T>, count> all = length == 1 ? numbers(group, 0, column) : sums;
     Few<T, count> results;
     for (std::size_t n = 0; n < count; ++n) {
-      results.number[n] = length > 0 ? pooled<T>(type, length, all.number[n]) : T{};
+      results.number[n] = length > 0 ? pooled<T>(type, length, sums.number[n]) : T{};
     }
     const std::int64_t row = to != nullptr ? to[group] : group;
     write_few(y + row * row_size + column * static_cast<std::int64_t>(count), results);
@@ -217,18 +217,9 @@ struct SumGroups {
   static void run(const E& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     const auto of_columns = [&]<std::size_t count>() {
-      sum<count>(executor, type, rows, order, groups, row_size, to, y);
+      sum_groups<count>(executor, rows, order, groups, row_size, WriteGroup<T, count>{groups, type, row_size, to, y});
     };
     with_count(of_columns, row_size, y);
-  }
-
- private:
-  template <std::size_t count, class E, class T>
-  static void sum(const E& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
-                  const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
-    const NumbersOfGroup<T, count> numbers{rows, order, groups};
-    sum_few<Accumulator<T>, count>(executor, groups, row_size, numbers,
-                                   WriteGroup<T, count>{numbers, type, row_size, to, y});
   }
 };
 

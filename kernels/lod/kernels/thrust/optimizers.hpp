@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/lane.hpp>
 #include <lod/kernels/thrust/merge_rows.hpp>
 #include <lod/ops/optimizers.hpp>
@@ -13,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 namespace lod::inline LOD_TARGET {
@@ -28,17 +30,41 @@ struct States {
   explicit States(const std::array<S*, n>& states) noexcept : data{} { std::copy(states.begin(), states.end(), data); }
 };
 
-/// The rule for number `at`.
-template <class Rule, class T, class S, std::size_t... k>
+/// The rule for `count` numbers from `at` on.
+template <std::size_t count, class Rule, class T, class S, std::size_t... k>
 LOD_HOST_DEVICE void update(const Rule& rule, T* parameter, [[maybe_unused]] const States<S, sizeof...(k)>& states,
-                            T gradient, std::int64_t at, std::index_sequence<k...>) {
+                            const Few<T, count>& gradients, std::int64_t at, std::index_sequence<k...>) {
   using A = Accumulator<T>;
-  Lane<A> moved(static_cast<A>(parameter[at]));
-  [[maybe_unused]] Lane<A> numbers[sizeof...(k) + 1] = {Lane<A>(static_cast<A>(states.data[k][at]))..., Lane<A>(A{})};
-  rule(moved, numbers[k]..., Lane<A>(static_cast<A>(gradient)));
-  parameter[at] = static_cast<T>(moved.number);
-  ((states.data[k][at] = static_cast<S>(numbers[k].number)), ...);
+  Few<T, count> parameters = read_few<count>(parameter + at);
+  [[maybe_unused]] Few<S, count> all[sizeof...(k) + 1] = {read_few<count>(states.data[k] + at)..., Few<S, count>{}};
+  for (std::size_t n = 0; n < count; ++n) {
+    Lane<A> moved(static_cast<A>(parameters.number[n]));
+    [[maybe_unused]] Lane<A> numbers[sizeof...(k) + 1] = {Lane<A>(static_cast<A>(all[k].number[n]))..., Lane<A>(A{})};
+    rule(moved, numbers[k]..., Lane<A>(static_cast<A>(gradients.number[n])));
+    parameters.number[n] = static_cast<T>(moved.number);
+    ((all[k].number[n] = static_cast<S>(numbers[k].number)), ...);
+  }
+  write_few(parameter + at, parameters);
+  (write_few(states.data[k] + at, all[k]), ...);
 }
+
+/// What the rule does with the sums of a group.
+template <std::size_t count, class Rule, class T, class S, std::size_t n>
+struct UpdateGroup {
+  Rule rule;
+  T* parameter;
+  States<S, n> states;
+  Segments groups;
+  const std::int64_t* to;
+  std::int64_t row_size;
+
+  LOD_HOST_DEVICE void operator()(std::int64_t group, std::int64_t column,
+                                  const Few<Accumulator<T>, count>& sums) const {
+    if (groups.length(group) == 0) return;
+    const std::int64_t at = to[group] * row_size + column * static_cast<std::int64_t>(count);
+    update(rule, parameter, states, converted<T>(sums), at, std::make_index_sequence<n>());
+  }
+};
 
 struct Update {
   template <class E, class Rule, class T, class S, std::size_t n>
@@ -46,7 +72,7 @@ struct Update {
                   std::int64_t count) {
     const States<S, n> all(states);
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      update(rule, parameter, all, gradient[at], at, std::make_index_sequence<n>());
+      update(rule, parameter, all, read_few<1>(gradient + at), at, std::make_index_sequence<n>());
     });
   }
 };
@@ -56,14 +82,16 @@ struct UpdateRows {
   static void run(const E& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
                   const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
                   const std::int64_t* to, std::int64_t height, std::int64_t row_size, bool listed_only) {
-    using A = Accumulator<T>;
     const States<S, n> all(states);
-    sum_groups(executor, rows, order, groups, row_size,
-               [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t column, A sum) {
-                 if (groups.length(group) == 0) return;
-                 const std::int64_t at = to[group] * row_size + column;
-                 update(rule, parameter, all, static_cast<T>(sum), at, std::make_index_sequence<n>());
-               });
+    const auto of_columns = [&]<std::size_t count>() {
+      sum_groups<count>(executor, rows, order, groups, row_size,
+                        UpdateGroup<count, Rule, T, S, n>{rule, parameter, all, groups, to, row_size});
+    };
+    if constexpr (sizeof(S) == sizeof(T)) {
+      std::apply([&](const auto*... state) { with_count(of_columns, row_size, parameter, state...); }, states);
+    } else {  // so many of the ones are not as many bytes as of the others
+      of_columns.template operator()<1>();
+    }
     if (listed_only) return;
 
     for_each(executor, height * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
@@ -78,7 +106,7 @@ struct UpdateRows {
         }
       }
       if (low < groups.size && to[low] == row) return;
-      update(rule, parameter, all, T{}, at, std::make_index_sequence<n>());
+      update(rule, parameter, all, Few<T, 1>{}, at, std::make_index_sequence<n>());
     });
   }
 };

@@ -5,11 +5,13 @@
 
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/elementwise.hpp>
+#include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/merge_rows.hpp>
 #include <lod/ops/row_sparse.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -17,17 +19,31 @@ namespace kernel {
 
 namespace bulk {
 
+/// What a row of the dense tensor and the sums of a group become.
+template <class T, std::size_t count, class F>
+struct CombineGroup {
+  F f;
+  Segments groups;
+  std::int64_t row_size;
+  const std::int64_t* to;
+  T* y;
+
+  LOD_HOST_DEVICE void operator()(std::int64_t group, std::int64_t column,
+                                  const Few<Accumulator<T>, count>& sums) const {
+    if (groups.length(group) == 0) return;
+    T* const place = y + to[group] * row_size + column * static_cast<std::int64_t>(count);
+    write_few(place, converted<T>(each(f, converted<Accumulator<T>>(read_few<count>(place)), sums)));
+  }
+};
+
 struct ScatterSums {
   template <class E, class F, class T>
   static void run(const E& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
-    using A = Accumulator<T>;
-    sum_groups(executor, rows, order, groups, row_size,
-               [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t column, A sum) {
-                 if (groups.length(group) == 0) return;
-                 T& number = y[to[group] * row_size + column];
-                 number = static_cast<T>(f(static_cast<A>(number), sum));
-               });
+    const auto of_columns = [&]<std::size_t count>() {
+      sum_groups<count>(executor, rows, order, groups, row_size, CombineGroup<T, count, F>{f, groups, row_size, to, y});
+    };
+    with_count(of_columns, row_size, y);
   }
 };
 
