@@ -71,11 +71,12 @@ class ColumnRows {
   }
 
   /// Where offsets of rows count from, for rows that begin at `first`: what is kept is of rows that follow the thread's
-  /// first one by steps that the compiler knows.
+  /// first one, if there is one, by steps that the compiler knows.
   template <class Number>
   LOD_HOST_DEVICE Number* start(Number* first) const {
     if constexpr (keeps) {
-      return first + static_cast<Offset>(lanes_.first_row()) * row_size_;
+      const int row = lanes_.first_row();
+      return first + (row < rows_ ? static_cast<Offset>(row) * row_size_ : Offset{});
     } else {
       return first;
     }
