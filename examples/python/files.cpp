@@ -54,7 +54,7 @@ void save(const py::object& path, const py::dict& variables) {
   lod::FileWriter writer(to_path(path));
   const py::gil_scoped_release unlocked;
   for (const auto& [name, value] : values) {
-    std::visit([&](const auto& storable) { writer.add(name, storable); }, value);
+    std::visit([&writer, &text = name](const auto& storable) { writer.add(text, storable); }, value);
   }
   writer.commit();
 }
@@ -105,9 +105,9 @@ void bind_files(py::module_& module) {
       .def(
           "names",
           [](const lod::File& self) {
-            std::vector<Text> names;
-            for (std::string& name : self.names()) names.push_back({std::move(name)});
-            return names;
+            std::vector<Text> texts;
+            for (std::string& name : self.names()) texts.push_back({std::move(name)});
+            return texts;
           },
           "The names of the variables, in the order in which they were written.")
       .def("__contains__", [](const lod::File& self, const Text& name) { return self.contains(name.bytes); })

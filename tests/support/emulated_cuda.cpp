@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,7 +48,7 @@ std::uintptr_t address_of(const void* pointer) { return reinterpret_cast<std::ui
 /// The addresses of the device's memory. The host may touch them only while enqueued work runs.
 class Arena {
  public:
-  static constexpr std::size_t capacity = std::size_t{4} << 30U;
+  static constexpr std::size_t capacity = std::size_t{32} << 30U;
 
   Arena() : base_(mmap(nullptr, capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
     if (base_ == MAP_FAILED) throw std::bad_alloc();
@@ -94,6 +95,19 @@ struct Block {
   /// Always more than the block, so that writing past its end meets poison before it meets a neighbour.
   [[nodiscard]] std::size_t reserved() const { return (bytes + alignment - 1) / alignment * alignment + alignment; }
 };
+
+/// Makes rubbish of a block. In the middle of a large one it stays what it was, so that what is reserved in large
+/// pieces and hardly used takes no memory.
+void fill_with_poison(unsigned char* first, const Block& block) {
+  constexpr std::size_t large = std::size_t{16} << 20U, end = std::size_t{1} << 12U;
+  const std::size_t bytes = block.reserved();
+  if (bytes < large) {
+    std::memset(first, poison, bytes);
+  } else {
+    std::memset(first, poison, end);
+    std::memset(first + bytes - end, poison, end);
+  }
+}
 
 /// What a capture records and a graph repeats. The order of the calls is one that all dependencies allow.
 struct Recording {
@@ -439,7 +453,7 @@ Work allocation_work(const Place& place) {
     if (block->alive) return fail(lock, "a graph allocates memory that its last launch left allocated");
     block->alive = true;
     const OpenArena open;
-    std::memset(place.pointer(), poison, block->reserved());
+    fill_with_poison(static_cast<unsigned char*>(place.pointer()), *block);
   };
 }
 
@@ -452,7 +466,7 @@ Work free_work(const Place& place, bool recorded) {
     auto* const bytes = static_cast<unsigned char*>(place.pointer());
     const bool intact =
         std::all_of(bytes + block.bytes, bytes + block.reserved(), [](unsigned char value) { return value == poison; });
-    std::memset(bytes, poison, block.reserved());
+    fill_with_poison(bytes, block);
     block.alive = false;
     block.free_enqueued = recorded;
     if (!block.recorded) runtime().blocks.erase(place.address);
@@ -482,12 +496,17 @@ cudaError_t allocate_now(void** pointer, std::size_t bytes, Lock& lock) {
   return cudaSuccess;
 }
 
-cudaError_t allocate_in_order(void** pointer, std::size_t bytes, cudaMemPool_t pool, cudaStream_t handle) {
+/// Waits for what is freed later where there is no memory, as a pool does.
+cudaError_t allocate_in_order(void** pointer, std::size_t bytes, cudaMemPool_t pool, cudaStream_t handle, Lock& lock) {
   const auto stream = find_stream(handle);
   if (const cudaError_t error = state_of(stream); error != cudaSuccess) return error;
   *pointer = nullptr;
   if (bytes > 0) {
     *pointer = reserve(bytes, stream->device, pool);
+    if (*pointer == nullptr && !stream->capture) {
+      run_streams(lock, [](const CUstream_st&) { return true; });
+      *pointer = reserve(bytes, stream->device, pool);
+    }
     if (*pointer == nullptr) return cudaErrorMemoryAllocation;
     const Place place(*pointer);
     if (stream->capture) {
@@ -781,6 +800,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
       case cudaDevAttrWarpSize:
         *value = 32;
         break;
+      case cudaDevAttrMaxGridDimX:
+        *value = std::numeric_limits<int>::max();
+        break;
       case cudaDevAttrMemoryPoolsSupported:
       case cudaDevAttrUnifiedAddressing:
       case cudaDevAttrCanMapHostMemory:
@@ -841,13 +863,14 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
 }
 
 cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stream) {
-  return call(__func__, Needs::device, [&](Lock&) { return allocate_in_order(pointer, bytes, nullptr, stream); });
+  return call(__func__, Needs::device,
+              [&](Lock& lock) { return allocate_in_order(pointer, bytes, nullptr, stream, lock); });
 }
 
 cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
-  return call(__func__, Needs::device, [&](Lock&) {
+  return call(__func__, Needs::device, [&](Lock& lock) {
     if (!find(runtime().pools, pool)) return cudaErrorInvalidValue;
-    return allocate_in_order(pointer, bytes, pool, stream);
+    return allocate_in_order(pointer, bytes, pool, stream, lock);
   });
 }
 
@@ -1450,6 +1473,17 @@ void check_plain(const void* object, std::size_t bytes, const char* what) {
     std::snprintf(text, sizeof text, "a kernel captures an address of the host: %s, at byte %zu", what, at);
     on_failure(text);
   }
+}
+
+std::pair<std::uintptr_t, std::uintptr_t> memory_around(std::uintptr_t address) {
+  const Lock lock(runtime().mutex);
+  if (const auto* const entry = find_range(runtime().blocks, address); entry != nullptr && entry->second.alive) {
+    if (address < entry->first + entry->second.bytes) return {entry->first, entry->first + entry->second.bytes};
+  }
+  if (const auto* const entry = find_range(runtime().pinned, address); entry != nullptr) {
+    if (address < entry->first + entry->second) return {entry->first, entry->first + entry->second};
+  }
+  return {};
 }
 
 void enqueue_kernel(cudaStream_t handle, std::function<void()> kernel) {

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 namespace lod_test::emulated_cuda {
 
@@ -56,6 +57,10 @@ extern void (*on_failure)(const char* text);
 /// Numbers may happen to be such an address, two adjacent ints too if the second is between 0x5000 and 0x7fff, which
 /// is rare. The heap of a program without position independence is not recognised, since its addresses are too low.
 void check_plain(const void* object, std::size_t bytes, const char* what);
+
+/// The memory around an address that a kernel may touch now: a block of the device's, or pinned. Begin and end are 0 if
+/// there is none.
+std::pair<std::uintptr_t, std::uintptr_t> memory_around(std::uintptr_t address);
 
 /// As a launch with a launch configuration does, this leaves an error to cudaGetLastError.
 void enqueue_kernel(cudaStream_t stream, std::function<void()> kernel);

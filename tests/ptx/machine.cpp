@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ptx/machine.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <random>
+
+namespace lod_test::ptx {
+namespace {
+
+/// How many blocks are on the machine at a time.
+constexpr std::size_t resident_blocks = 3;
+constexpr std::int64_t most_instructions = std::int64_t{4} << 30U;
+
+constexpr int nobody = -1;
+
+/// Who touched a byte of shared memory last.
+struct Touched {
+  bool atomically = false;
+  int writer = nobody;
+  std::uint64_t written_at = 0;
+  int reader = nobody;
+  int other_reader = nobody;  ///< of another warp, if any
+  std::uint64_t read_at = 0, other_read_at = 0;
+};
+
+}  // namespace
+
+class Block {
+ public:
+  Block(Machine& machine, const Launch& launch);
+
+  void start(const Size3& place);
+  /// Runs one of the warps for a while.
+  void run();
+  [[nodiscard]] bool is_done() const { return done_; }
+
+  std::byte* shared(Warp& warp, const Instruction& instruction, int lane, std::uint64_t offset, bool writes,
+                    bool is_atomic);
+  [[nodiscard]] const Launch& launch() const { return launch_; }
+  Machine& machine() { return machine_; }
+  [[nodiscard]] const Size3& place() const { return place_; }
+  void wait_for_block(Warp& warp, const Instruction& instruction, std::uint32_t lanes);
+  std::uint64_t tick() { return ++time_; }
+
+ private:
+  bool in_order(Warp& warp, int lane, int other, std::uint64_t other_at) const;
+  void release();
+
+  Machine& machine_;
+  const Launch& launch_;
+  Size3 place_;
+  std::vector<Warp> warps_;
+  std::vector<std::byte> shared_;
+  std::vector<Touched> touched_;
+  std::uint64_t time_ = 1;
+  std::uint64_t released_at_ = 0;
+  const Instruction* barrier_ = nullptr;  ///< where the first thread waits
+  bool any_ = false, all_ = true;
+  bool done_ = false;
+};
+
+class Machine {
+ public:
+  Machine(const Launch& launch, std::uint64_t seed) : launch_(launch), random_(seed) {}
+
+  Work run() {
+    const Kernel& kernel = *launch_.kernel;
+    if (launch_.threads.count() > static_cast<std::uint64_t>(kernel.most_threads)) {
+      throw Fault(kernel.name + ": launched with more threads than it allows");
+    }
+    work.launches = 1;
+    work.threads = static_cast<std::int64_t>(launch_.blocks.count() * launch_.threads.count());
+    const std::uint64_t count = launch_.blocks.count();
+    std::vector<std::unique_ptr<Block>> resident;
+    std::uint64_t started = 0;
+    const auto start = [&](Block& block) {
+      const auto x = static_cast<std::uint32_t>(started % launch_.blocks.x);
+      const std::uint64_t rest = started++ / launch_.blocks.x;
+      block.start({x, static_cast<std::uint32_t>(rest % launch_.blocks.y),
+                   static_cast<std::uint32_t>(rest / launch_.blocks.y)});
+    };
+    for (std::size_t k = 0; k < std::min<std::uint64_t>(resident_blocks, count); ++k) {
+      start(*resident.emplace_back(std::make_unique<Block>(*this, launch_)));
+    }
+    while (!resident.empty()) {
+      const std::size_t which = below(resident.size());
+      resident[which]->run();
+      if (resident[which]->is_done()) {
+        if (started < count) {
+          start(*resident[which]);
+        } else {
+          resident.erase(resident.begin() + static_cast<std::ptrdiff_t>(which));
+        }
+      }
+      if (work.instructions > most_instructions) throw Fault(kernel.name + ": does not end");
+    }
+    return work;
+  }
+
+  std::size_t below(std::size_t size) { return static_cast<std::size_t>(random_() % size); }
+
+  std::byte* global(Warp& warp, const Instruction& instruction, int lane, std::uint64_t address, std::size_t bytes) {
+    if (address < range_.begin || address + bytes > range_.end) {
+      range_ = launch_.memory(address);
+      if (address < range_.begin || address + bytes > range_.end) {
+        warp.fault(instruction, lane, "touches what is no memory of the device");
+      }
+    }
+    return reinterpret_cast<std::byte*>(address);
+  }
+
+  Work work;
+
+ private:
+  const Launch& launch_;
+  std::minstd_rand random_;
+  Range range_;
+};
+
+// Blocks
+// ---------------------------------------------------------------------------------------------------------------
+
+Block::Block(Machine& machine, const Launch& launch) : machine_(machine), launch_(launch) {
+  const Kernel& kernel = *launch.kernel;
+  const std::size_t bytes = kernel.shared_bytes + launch.dynamic_shared_bytes;
+  shared_.resize(bytes);
+  touched_.resize(bytes);
+  const auto threads = static_cast<std::uint32_t>(launch.threads.count());
+  warps_.resize((threads + warp_lanes - 1) / warp_lanes);
+  for (std::size_t number = 0; number < warps_.size(); ++number) {
+    Warp& warp = warps_[number];
+    warp.block_ = this;
+    warp.number_ = static_cast<int>(number);
+    warp.registers_.resize(std::size_t{kernel.registers} * warp_lanes);
+    warp.local_.resize(kernel.local_bytes * warp_lanes);
+    warp.local_written_.resize(warp.local_.size());
+    const auto fill = [&](Register place, auto value) {
+      for (std::uint32_t l = 0; l < warp_lanes; ++l) warp.lanes(place)[l] = value(l);
+    };
+    for (const Constant& constant : kernel.constants) fill(constant.place, [&](auto) { return constant.value; });
+    const auto thread = [&](std::uint32_t l) { return static_cast<std::uint32_t>(number) * warp_lanes + l; };
+    warp.there_ = 0;
+    for (std::uint32_t l = 0; l < warp_lanes; ++l) warp.there_ |= thread(l) < threads ? std::uint32_t{1} << l : 0;
+    const Size3 size = launch.threads;
+    fill(tid_x, [&](auto l) { return thread(l) % size.x; });
+    fill(tid_y, [&](auto l) { return thread(l) / size.x % size.y; });
+    fill(tid_z, [&](auto l) { return thread(l) / size.x / size.y; });
+    fill(ntid_x, [&](auto) { return size.x; });
+    fill(ntid_y, [&](auto) { return size.y; });
+    fill(ntid_z, [&](auto) { return size.z; });
+    fill(nctaid_x, [&](auto) { return launch.blocks.x; });
+    fill(nctaid_y, [&](auto) { return launch.blocks.y; });
+    fill(nctaid_z, [&](auto) { return launch.blocks.z; });
+    fill(lane, [](auto l) { return l; });
+    fill(warp_number, [&](auto) { return number; });
+    fill(lanes_below, [](auto l) { return (std::uint64_t{1} << l) - 1; });
+    fill(lanes_up_to, [](auto l) { return (std::uint64_t{2} << l) - 1; });
+    fill(lanes_above, [](auto l) { return ~((std::uint64_t{2} << l) - 1) & 0xffffffffU; });
+    fill(lanes_from, [](auto l) { return ~((std::uint64_t{1} << l) - 1) & 0xffffffffU; });
+    fill(lane_bit, [](auto l) { return std::uint64_t{1} << l; });
+  }
+}
+
+void Block::start(const Size3& place) {
+  place_ = place;
+  done_ = false;
+  std::fill(shared_.begin(), shared_.end(), std::byte{0xFB});
+  std::fill(touched_.begin(), touched_.end(), Touched{});
+  barrier_ = nullptr;
+  any_ = false;
+  all_ = true;
+  for (Warp& warp : warps_) {
+    for (int l = 0; l < warp_lanes; ++l) {
+      warp.lanes(ctaid_x)[l] = place.x;
+      warp.lanes(ctaid_y)[l] = place.y;
+      warp.lanes(ctaid_z)[l] = place.z;
+      warp.lanes(clock)[l] = 0;
+      warp.at_[static_cast<std::size_t>(l)] = 0;
+      warp.state_[static_cast<std::size_t>(l)] =
+          ((warp.there_ >> l) & 1U) != 0 ? Warp::State::ready : Warp::State::ended;
+    }
+    warp.met_at_.fill(0);
+    warp.met_.fill(0);
+    std::fill(warp.local_.begin(), warp.local_.end(), std::byte{0xFB});
+    std::fill(warp.local_written_.begin(), warp.local_written_.end(), false);
+  }
+}
+
+void Block::run() {
+  const std::size_t first = machine_.below(warps_.size());
+  for (std::size_t k = 0; k < warps_.size(); ++k) {
+    Warp& warp = warps_[(first + k) % warps_.size()];
+    if (warp.in_state(Warp::State::ready) == 0) continue;
+    machine_.work.instructions += warp.run(1 + static_cast<std::int64_t>(machine_.below(2000)));
+    return;
+  }
+  // None can go on: all that are left wait for the block, or for lanes that do not come.
+  bool any_left = false;
+  for (Warp& warp : warps_) {
+    if (const std::uint32_t stuck = warp.in_state(Warp::State::waits_for_lanes); stuck != 0) {
+      const int l = std::countr_zero(stuck);
+      warp.fault(launch_.kernel->code[warp.at_[static_cast<std::size_t>(l)]], l, "waits for lanes that do not come");
+    }
+    any_left |= warp.in_state(Warp::State::waits_for_block) != 0;
+  }
+  if (any_left) {
+    release();
+  } else {
+    done_ = true;
+  }
+}
+
+void Block::wait_for_block(Warp& warp, const Instruction& instruction, std::uint32_t lanes) {
+  if (barrier_ == nullptr) barrier_ = &instruction;
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const int l = std::countr_zero(lanes);
+    if (&instruction != barrier_) warp.fault(instruction, l, "waits for the block where others wait elsewhere");
+    warp.state_[static_cast<std::size_t>(l)] = Warp::State::waits_for_block;
+    if (instruction.from[1] != no_register) {
+      const bool value = warp.lanes(instruction.from[1])[l] != 0;
+      any_ |= value;
+      all_ &= value;
+    }
+  }
+}
+
+void Block::release() {
+  released_at_ = tick();
+  const Instruction& instruction = *barrier_;
+  for (Warp& warp : warps_) {
+    for (std::size_t l = 0; l < warp_lanes; ++l) {
+      if (warp.state_[l] != Warp::State::waits_for_block) {
+        // Waiting threads wait for those that have ended, too: that is allowed, but not meant.
+        if (((warp.there_ >> l) & 1U) != 0) {
+          warp.fault(instruction, static_cast<int>(l), "has ended while its block waits for it");
+        }
+        continue;
+      }
+      warp.state_[l] = Warp::State::ready;
+      ++warp.at_[l];
+      if (instruction.to[0] != no_register) {
+        warp.lanes(instruction.to[0])[l] = instruction.text.find(".or.") != std::string_view::npos ? any_ : all_;
+      }
+    }
+  }
+  barrier_ = nullptr;
+  any_ = false;
+  all_ = true;
+}
+
+/// Whether what the other thread did then is before what a lane does now, because they waited for each other.
+bool Block::in_order(Warp& warp, int lane, int other, std::uint64_t other_at) const {
+  if (other == nobody || other == warp.number_ * warp_lanes + lane || other_at < released_at_) return true;
+  if (other / warp_lanes != warp.number_) return false;
+  const auto own = static_cast<std::size_t>(lane);
+  return warp.met_at_[own] > other_at && ((warp.met_[own] >> (other % warp_lanes)) & 1U) != 0;
+}
+
+std::byte* Block::shared(Warp& warp, const Instruction& instruction, int lane, std::uint64_t offset, bool writes,
+                         bool is_atomic) {
+  const std::size_t bytes = std::size_t{instruction.bytes} * instruction.numbers;
+  if (offset + bytes > shared_.size()) warp.fault(instruction, lane, "touches what is no shared memory");
+  const int self = warp.number_ * warp_lanes + lane;
+  const std::uint64_t now = tick();
+  for (std::size_t at = offset; at < offset + bytes; ++at) {
+    Touched& touched = touched_[at];
+    if (!(is_atomic && touched.atomically)) {
+      if (!in_order(warp, lane, touched.writer, touched.written_at)) {
+        warp.fault(instruction, lane,
+                   "does not wait for thread " + std::to_string(touched.writer) + " that wrote this shared memory");
+      }
+      if (writes) {
+        for (const auto& [reader, read_at] :
+             {std::pair{touched.reader, touched.read_at}, {touched.other_reader, touched.other_read_at}}) {
+          if (!in_order(warp, lane, reader, read_at)) {
+            warp.fault(instruction, lane,
+                       "does not wait for thread " + std::to_string(reader) + " that reads this shared memory");
+          }
+        }
+      }
+    }
+    if (writes) {
+      touched = {.atomically = is_atomic, .writer = self, .written_at = now};
+    } else {
+      if (touched.reader != nobody && touched.reader != self) {
+        touched.other_reader = touched.reader;
+        touched.other_read_at = touched.read_at;
+      }
+      touched.reader = self;
+      touched.read_at = now;
+    }
+  }
+  return shared_.data() + offset;
+}
+
+// Warps
+// ----------------------------------------------------------------------------------------------------------------
+
+std::uint32_t Warp::in_state(State state) const {
+  std::uint32_t lanes = 0;
+  for (std::size_t l = 0; l < warp_lanes; ++l) lanes |= state_[l] == state ? std::uint32_t{1} << l : 0;
+  return lanes & there_;
+}
+
+std::int64_t Warp::run(std::int64_t most) {
+  const std::vector<Instruction>& code = block_->launch().kernel->code;
+  Work& work = block_->machine().work;
+  std::int64_t done = 0;
+  while (done < most) {
+    const std::uint32_t ready = in_state(State::ready);
+    if (ready == 0) break;
+    // The lanes that are the furthest behind go on, until they reach the next ones.
+    std::uint32_t at = ~std::uint32_t{0}, next = at;
+    for (std::uint32_t rest = ready; rest != 0; rest &= rest - 1) {
+      const std::uint32_t place = at_[static_cast<std::size_t>(std::countr_zero(rest))];
+      if (place < at) {
+        next = at;
+        at = place;
+      } else if (place > at) {
+        next = std::min(next, place);
+      }
+    }
+    std::uint32_t lanes = 0;
+    for (std::uint32_t rest = ready; rest != 0; rest &= rest - 1) {
+      const int l = std::countr_zero(rest);
+      if (at_[static_cast<std::size_t>(l)] == at) lanes |= std::uint32_t{1} << l;
+    }
+    const auto go_to = [&](std::uint32_t which, std::uint32_t place) {
+      for (; which != 0; which &= which - 1) at_[static_cast<std::size_t>(std::countr_zero(which))] = place;
+    };
+    bool together = true;
+    while (together && done < most && at < next) {
+      const Instruction& one = code[at];
+      std::uint32_t active = lanes;
+      if (one.guard != no_register) {
+        std::uint32_t yes = 0;
+        const std::uint64_t* const guard = this->lanes(one.guard);
+        for (std::uint32_t l = 0; l < warp_lanes; ++l) yes |= guard[l] != 0 ? std::uint32_t{1} << l : 0;
+        active &= one.guard_negated ? ~yes : yes;
+      }
+      ++done;
+      if (active == 0 && one.control != Control::branch && one.control != Control::yield) {
+        ++at;
+        continue;
+      }
+      work.lane_instructions += std::popcount(active);
+      switch (one.control) {
+        case Control::next:
+          one.handler(*this, one, active);
+          ++at;
+          break;
+        case Control::branch:
+          if (active == lanes) {
+            at = one.target;
+          } else if (active == 0) {
+            ++at;
+          } else {
+            go_to(active, one.target);
+            go_to(lanes & ~active, at + 1);
+            together = false;
+          }
+          break;
+        case Control::exit:
+          for (std::uint32_t rest = active; rest != 0; rest &= rest - 1) {
+            state_[static_cast<std::size_t>(std::countr_zero(rest))] = State::ended;
+          }
+          lanes &= ~active;
+          ++at;
+          together = lanes != 0;
+          break;
+        case Control::yield:
+          ++at;
+          go_to(lanes, at);
+          return done;
+        case Control::barrier:
+          go_to(lanes & ~active, at + 1);
+          go_to(active, at);
+          block_->wait_for_block(*this, one, active);
+          together = false;
+          break;
+        case Control::warp_sync: {
+          go_to(lanes & ~active, at + 1);
+          go_to(active, at);
+          const std::uint32_t meeting = lanes_that_meet(one, active);
+          if (meeting != 0) {
+            one.handler(*this, one, meeting);
+            go_to(meeting, at + 1);
+          }
+          if (meeting == lanes) {
+            ++at;
+          } else {
+            together = false;
+          }
+          break;
+        }
+      }
+    }
+    if (together) go_to(lanes, at);
+  }
+  return done;
+}
+
+/// Of lanes that come to an instruction and of those that wait there, the ones whose others are all there. The rest
+/// waits.
+std::uint32_t Warp::lanes_that_meet(const Instruction& one, std::uint32_t coming) {
+  // shfl and the like name the lanes last.
+  std::size_t last = 0;
+  while (last + 1 < one.from.size() && one.from[last + 1] != no_register) ++last;
+  const std::uint64_t* const members = lanes(one.from[last]);
+  const auto index = [](int l) { return static_cast<std::size_t>(l); };
+  std::uint32_t here = coming;
+  const std::uint32_t place = at_[index(std::countr_zero(coming))];
+  for (int l = 0; l < warp_lanes; ++l) {
+    if (state_[index(l)] == State::waits_for_lanes && at_[index(l)] == place) here |= std::uint32_t{1} << l;
+  }
+  std::uint32_t meeting = 0;
+  for (std::uint32_t rest = here; rest != 0; rest &= rest - 1) {
+    const int l = std::countr_zero(rest);
+    const auto named = static_cast<std::uint32_t>(members[l]);
+    if (((named >> l) & 1U) == 0) fault(one, l, "waits for lanes of which it is none");
+    if ((named & ~there_) != 0 || (named & in_state(State::ended)) != 0) {
+      fault(one, l, "waits for lanes that have ended");
+    }
+    if ((named & ~here) == 0) meeting |= std::uint32_t{1} << l;
+  }
+  const bool orders_memory = one.text.find("bar.warp") != std::string_view::npos;
+  const std::uint64_t now = block_->tick();
+  for (std::uint32_t rest = here; rest != 0; rest &= rest - 1) {
+    const int l = std::countr_zero(rest);
+    const bool meets = ((meeting >> l) & 1U) != 0;
+    state_[index(l)] = meets ? State::ready : State::waits_for_lanes;
+    if (meets && orders_memory) {
+      met_at_[index(l)] = now;
+      met_[index(l)] = static_cast<std::uint32_t>(members[l]);
+    }
+  }
+  return meeting;
+}
+
+void Warp::fault(const Instruction& instruction, int l, const std::string& what) const {
+  const Size3& place = block_->place();
+  throw Fault(block_->launch().kernel->name + ": block " + std::to_string(place.x) + "," + std::to_string(place.y) +
+              " of " + std::to_string(block_->launch().blocks.x) + ", thread " +
+              std::to_string(number_ * warp_lanes + l) + ": " + what + ": " + std::string(instruction.text));
+}
+
+void Warp::fence(std::uint32_t) {}
+
+std::byte* Warp::checked(const Instruction& instruction, int l, std::uint64_t address, bool writes, bool is_atomic) {
+  const std::size_t bytes = std::size_t{instruction.bytes} * instruction.numbers;
+  Space space = instruction.space;
+  if (space == Space::generic) {
+    const std::uint64_t window = address & window_mask;
+    space = window == shared_window ? Space::shared : window == local_window ? Space::local : Space::global;
+    if (space != Space::global) address &= ~window_mask;
+  }
+  if (address % bytes != 0) fault(instruction, l, "touches memory off its alignment, at " + std::to_string(address));
+  switch (space) {
+    case Space::shared:
+      return block_->shared(*this, instruction, l, address & 0xffffffffU, writes, is_atomic);
+    case Space::local: {
+      const std::size_t size = local_.size() / warp_lanes;
+      if (address + bytes > size) fault(instruction, l, "touches what is no local memory");
+      const std::size_t first = static_cast<std::size_t>(l) * size + address;
+      for (std::size_t at = first; at < first + bytes; ++at) {
+        if (writes) local_written_[at] = true;
+      }
+      return local_.data() + first;
+    }
+    case Space::parameter: {
+      const std::vector<std::byte>& parameters = block_->launch().parameters;
+      if (writes || address + bytes > parameters.size()) fault(instruction, l, "touches what is no parameter");
+      return const_cast<std::byte*>(parameters.data()) + address;
+    }
+    default:
+      return block_->machine().global(*this, instruction, l, address, bytes);
+  }
+}
+
+void Warp::load(const Instruction& instruction, int l, std::uint64_t address, void* to) {
+  const std::byte* const from = checked(instruction, l, address, false, instruction.is_strong);
+  std::memcpy(to, from, std::size_t{instruction.bytes} * instruction.numbers);
+}
+void Warp::store(const Instruction& instruction, int l, std::uint64_t address, const void* from) {
+  std::byte* const to = checked(instruction, l, address, true, instruction.is_strong);
+  std::memcpy(to, from, std::size_t{instruction.bytes} * instruction.numbers);
+}
+void Warp::atomically(const Instruction&, int, std::uint64_t) {}
+
+void Warp::count_access(const Instruction& instruction, std::uint32_t active) {
+  Work& work = block_->machine().work;
+  if (instruction.space == Space::parameter) return;
+  const std::uint64_t* const base = lanes(instruction.from[0]);
+  const std::uint64_t window = base[std::countr_zero(active)] & window_mask;
+  if (instruction.space == Space::shared || (instruction.space == Space::generic && window == shared_window)) {
+    ++work.shared_accesses;
+  } else if (instruction.space == Space::local || (instruction.space == Space::generic && window == local_window)) {
+    ++work.local_accesses;
+  } else {
+    ++work.global_accesses;
+    const std::size_t bytes = std::size_t{instruction.bytes} * instruction.numbers;
+    std::uint64_t before = ~std::uint64_t{0};
+    for (; active != 0; active &= active - 1) {
+      const std::uint64_t address = base[std::countr_zero(active)] + static_cast<std::uint64_t>(instruction.offset);
+      for (std::uint64_t sector = address / 32; sector <= (address + bytes - 1) / 32; ++sector) {
+        if (sector != before) ++work.global_sectors;
+        before = sector;
+      }
+    }
+  }
+}
+
+Work& Work::operator+=(const Work& other) {
+  launches += other.launches;
+  threads += other.threads;
+  instructions += other.instructions;
+  lane_instructions += other.lane_instructions;
+  global_accesses += other.global_accesses;
+  global_sectors += other.global_sectors;
+  shared_accesses += other.shared_accesses;
+  local_accesses += other.local_accesses;
+  return *this;
+}
+
+Work run(const Launch& launch, std::uint64_t seed) { return Machine(launch, seed).run(); }
+
+}
