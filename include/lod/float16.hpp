@@ -67,7 +67,32 @@ using Floats4 = float __attribute__((vector_size(16)));
 using Shorts8 = short __attribute__((vector_size(16)));
 #endif
 
+// GPUs convert by an instruction, too: to nearest, ties to even. What they make of a NaN is always the same one.
+#ifdef __CUDA_ARCH__
+inline __device__ std::uint16_t float_to_binary16_on_gpu(float value) noexcept {
+  std::uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+inline __device__ float binary16_to_float_on_gpu(std::uint16_t bits) noexcept {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+#  if __CUDA_ARCH__ >= 800
+#    define LOD_DETAIL_GPU_BFLOAT16
+inline __device__ std::uint16_t float_to_bfloat16_on_gpu(float value) noexcept {
+  std::uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+#  endif
+#endif
+
 LOD_HOST_DEVICE constexpr std::uint16_t float_to_binary16(float value) noexcept {
+#ifdef __CUDA_ARCH__
+  if (!__builtin_is_constant_evaluated()) return float_to_binary16_on_gpu(value);
+#endif
 #ifdef LOD_DETAIL_F16C
   if (!std::is_constant_evaluated()) {
     return static_cast<std::uint16_t>(
@@ -90,6 +115,9 @@ LOD_HOST_DEVICE constexpr std::uint16_t float_to_binary16(float value) noexcept 
 }
 
 LOD_HOST_DEVICE constexpr float binary16_to_float(std::uint16_t bits) noexcept {
+#ifdef __CUDA_ARCH__
+  if (!__builtin_is_constant_evaluated()) return binary16_to_float_on_gpu(bits);
+#endif
 #ifdef LOD_DETAIL_F16C
   if (!std::is_constant_evaluated()) {
 #  if __has_builtin(__builtin_ia32_vcvtph2ps)
@@ -116,10 +144,15 @@ LOD_HOST_DEVICE constexpr float binary16_to_float(std::uint16_t bits) noexcept {
 #undef LOD_DETAIL_F16C
 
 LOD_HOST_DEVICE constexpr std::uint16_t float_to_bfloat16(float value) noexcept {
+#ifdef LOD_DETAIL_GPU_BFLOAT16
+  if (!__builtin_is_constant_evaluated()) return float_to_bfloat16_on_gpu(value);
+#endif
   const std::uint32_t bits = bits_of(value);
   const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
   return static_cast<std::uint16_t>((is_nan ? bits | 0x400000u : bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
+
+#undef LOD_DETAIL_GPU_BFLOAT16
 
 LOD_HOST_DEVICE constexpr float bfloat16_to_float(std::uint16_t bits) noexcept {
   return float_of(static_cast<std::uint32_t>(bits) << 16);
