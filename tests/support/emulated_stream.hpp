@@ -86,9 +86,10 @@ class System<CudaExecutor> {
         if (rows <= room) std::copy_n(from + begin, rows, staged);
         for (std::int64_t i = first; i < last; ++i) {
           T* const own = staged + (rows <= room ? all.begin(i) - begin : 0);
-          each(i, rows <= room ? own : from + all.begin(i), rows <= room ? own : to + all.begin(i));
+          T* const there = to == nullptr ? nullptr : to + all.begin(i);
+          each(i, rows <= room ? own : from + all.begin(i), rows <= room ? own : there);
         }
-        if (rows <= room) std::copy_n(staged, rows, to + begin);
+        if (rows <= room && to != nullptr) std::copy_n(staged, rows, to + begin);
       }
     };
     enqueue(call_staged, sequences, x, y, body);

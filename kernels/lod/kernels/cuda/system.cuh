@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(threads_per_block) call_staged_body(Segments s
     const std::int64_t last = least<std::int64_t>(first + warp_threads, sequences.size), i = first + lane;
     const std::int64_t begin = sequences.begin(first), rows = sequences.begin(last) - begin;
     if (rows > room) {
-      if (i < last) body(i, x + sequences.begin(i), y + sequences.begin(i));
+      if (i < last) body(i, x + sequences.begin(i), y == nullptr ? nullptr : y + sequences.begin(i));
       continue;
     }
     const int count = static_cast<int>(rows);
@@ -152,9 +152,11 @@ __global__ void __launch_bounds__(threads_per_block) call_staged_body(Segments s
       body(i, own, own);
     }
     __syncwarp();
+    if (y != nullptr) {
 #pragma unroll 4
-    for (int at = lane; at < count; at += warp_threads) y[begin + at] = staged[at];
-    __syncwarp();  // before the next ones are brought
+      for (int at = lane; at < count; at += warp_threads) y[begin + at] = staged[at];
+      __syncwarp();  // before the next ones are brought
+    }
   }
 }
 

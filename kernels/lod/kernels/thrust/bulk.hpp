@@ -59,7 +59,8 @@ void for_each_by_warps(const E& executor, std::int64_t count, const Body& body) 
 
 /// Calls body(i, from, to) for each sequence i of scalar rows, in any order: the numbers of the sequence begin at
 /// `from`, and those that body writes at `to`. These are in x and y, or in a memory that threads bring them to and from
-/// side by side; there they are the same, so that body reads a number before it writes to its place.
+/// side by side; there they are the same, so that body reads a number before it writes to its place. With y null, body
+/// writes nothing there.
 template <class E, class T, class Body>
 void for_each_staged(const E& executor, const Segments& sequences, const T* x, T* y, const Body& body) {
   if (sequences.rows() > 0) System<E>(executor).for_each_staged(sequences, x, y, body);

@@ -102,12 +102,39 @@ struct LeavesAndShort {
     }
   }
 };
+/// The short sequences of scalar rows, by one thread each.
+template <class Short>
+struct ShortScalars {
+  Leaves leaves;
+  Short of_sequence;
+  template <class T>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T* to) const {
+    if (!leaves.is_long(i)) of_sequence(i, from, to);
+  }
+};
+/// Whether scalar rows are brought side by side, for threads that have a short sequence each. Lanes that share one
+/// start and meet once a sequence, however short it is; threads with a sequence each wait for the longest of their
+/// neighbours'.
+inline bool are_brought(const Segments& sequences) noexcept {
+  constexpr std::int64_t most_on_average = 32;
+  return sequences.rows() > 0 && sequences.rows() <= most_on_average * sequences.size;
+}
 /// Calls of_sequence(i, column, lanes) for each column of each sequence that is not long, and of_leaf(place, leaf,
-/// column, lanes) for each column of each leaf of those that are, in any order, all at once.
+/// column, lanes) for each column of each leaf of those that are, in any order. A Short with input() may be asked for
+/// of_sequence(i, from, to) instead, as for_each_staged has it for its input() and output().
 template <Columns columns = Columns::shared, class E, class Short, class Long>
 void for_each_short_and_leaf(const E& executor, const Segments& sequences, std::int64_t row_size,
                              const Short& of_sequence, const Long& of_leaf) {
   const Leaves leaves{sequences};
+  if constexpr (requires { of_sequence.input(); }) {
+    if (row_size == 1 && are_brought(sequences)) {
+      for_each_column<columns>(executor, leaves.places(), 1,
+                               LeavesAndShort<LeaveOut, Long>{leaves, leaves.places(), {}, of_leaf});
+      for_each_staged(executor, sequences, of_sequence.input(), of_sequence.output(),
+                      ShortScalars<Short>{leaves, of_sequence});
+      return;
+    }
+  }
   if (!leaves.any()) {
     if constexpr (!std::is_same_v<Short, LeaveOut>) {
       for_each_column<columns>(executor, sequences.size, row_size, of_sequence);

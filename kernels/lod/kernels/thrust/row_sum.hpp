@@ -120,6 +120,17 @@ struct SumShort {
     const A sum = sum_leaf<A>(lanes, term_of_row<Lanes>(term, i, column), 0, sequences.length(i));
     if (lanes.is_first()) finish(i, column, sum);
   }
+  /// @{
+  /// Of scalar rows, where the terms are those of numbers that can be brought.
+  template <class T>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T*) const {
+    finish(i, 0, sum_leaf<A>(OneThread(), term.of_scalars(from), 0, sequences.length(i)));
+  }
+  auto input() const noexcept requires requires(const Term& of) { of.scalars(); }
+  { return term.scalars(); }
+  auto output() const noexcept requires requires(const Term& of) { of.scalars(); }
+  { return static_cast<std::remove_const_t<std::remove_pointer_t<decltype(term.scalars())>>*>(nullptr); }
+  /// @}
 };
 /// The sums of the leaves of long ones.
 template <class A, class Term>

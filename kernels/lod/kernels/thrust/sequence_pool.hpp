@@ -119,6 +119,15 @@ struct WinnersOfShort {
     const auto best = winners<T, count>(lanes, minimum, of_row, 0, sequences.length(i));
     if (lanes.is_first()) finish(i, column, best);
   }
+  /// @{
+  /// Of scalar rows that can be brought.
+  LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T*) const {
+    finish(i, 0, winners<T, count>(OneThread(), minimum, numbers.of_scalars(from), 0, sequences.length(i)));
+  }
+  const T* input() const noexcept requires requires(const Numbers& of) { of.scalars(); }
+  { return numbers.scalars(); }
+  static T* output() noexcept { return nullptr; }
+  /// @}
 };
 /// The winners of the leaves of long ones.
 template <class T, std::size_t count, class Numbers>
@@ -209,6 +218,11 @@ struct NumbersOfRow {
     const std::int64_t first = sequences.begin(i) * row_size + column * static_cast<std::int64_t>(count);
     return {x == nullptr ? nullptr : x + first, static_cast<Offset>(row_size)};
   }
+  /// @{
+  /// The numbers of scalar rows, and what the rows of a sequence have that were brought to `from`.
+  const T* scalars() const noexcept requires(count == 1) { return x; }
+  static LOD_HOST_DEVICE OfColumn<std::int32_t> of_scalars(const T* from) noexcept { return {from, 1}; }
+  /// @}
 };
 /// The same, as sums are computed in.
 template <class T, std::size_t count, class Numbers>
@@ -220,6 +234,11 @@ struct Terms {
     return [of_row = numbers.template of_column<Offset>(i, column)](std::int64_t row) {
       return converted<Accumulator<T>>(of_row(row));
     };
+  }
+  const T* scalars() const noexcept requires requires(const Numbers& of) { of.scalars(); }
+  { return numbers.scalars(); }
+  LOD_HOST_DEVICE auto of_scalars(const T* from) const noexcept {
+    return [of_row = numbers.of_scalars(from)](std::int64_t row) { return converted<Accumulator<T>>(of_row(row)); };
   }
 };
 /// What the sums of a sequence become.

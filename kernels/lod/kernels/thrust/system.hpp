@@ -65,7 +65,7 @@ struct OfNumbers {
   T* y;
   LOD_HOST_DEVICE void operator()(std::int64_t i) const {
     const std::int64_t begin = sequences.begin(i);
-    body(i, x + begin, y + begin);
+    body(i, x + begin, y == nullptr ? nullptr : y + begin);
   }
 };
 
