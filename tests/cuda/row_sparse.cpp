@@ -17,10 +17,10 @@ using namespace lod_test;
 namespace {
 
 /// Rows in any order, some of them repeated.
-SelectedRows<float> random_rows(Engine& engine, std::int64_t count, std::int64_t height, std::int64_t row_size) {
+SelectedRows<float> random_rows(Engine& engine, std::int64_t count, std::int64_t table_height, std::int64_t row_size) {
   std::vector<std::int64_t> rows;
-  for (std::int64_t i = 0; i < count; ++i) rows.push_back(random_number(engine, 0, height - 1));
-  return SelectedRows<float>(std::move(rows), height, real_numbers<float>(engine, {count, row_size}));
+  for (std::int64_t i = 0; i < count; ++i) rows.push_back(random_number(engine, 0, table_height - 1));
+  return SelectedRows<float>(std::move(rows), table_height, real_numbers<float>(engine, {count, row_size}));
 }
 
 }  // namespace

@@ -22,7 +22,12 @@ using s8 = std::int8_t;
 using s16 = std::int16_t;
 using s32 = std::int32_t;
 using s64 = std::int64_t;
-using f16 = _Float16;
+__extension__ using s128 = __int128;
+__extension__ using u128 = unsigned __int128;
+/// Not _Float16, which clang 14 does not have.
+struct f16 {
+  u16 bits;
+};
 struct bf16 {
   u16 bits;
 };
@@ -105,13 +110,12 @@ using Numbers = Types<u16, s16, u32, s32, u64, s64, float, double>;
 using Floats = Types<float, double>;
 
 template <class T>
-using Wrapping = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
 /// Twice as wide.
 template <class T>
-using Wide =
-    std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, s32, u32>,
-                       std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, s64, u64>,
-                                          std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>>>;
+using Wide = std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, s32, u32>,
+                                std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, s64, u64>,
+                                                   std::conditional_t<std::is_signed_v<T>, s128, u128>>>;
 
 template <class T>
 T added(T a, T b) {
@@ -260,48 +264,66 @@ T bits_reversed(T a) {
 // ----------------------------------------------------------------------------------------------------------
 
 float to_float(bf16 value) { return std::bit_cast<float>(u32{value.bits} << 16U); }
-bf16 to_bf16(float value) {
-  const u32 bits = std::bit_cast<u32>(value);
-  if (std::isnan(value)) return {0x7fff};
-  return {static_cast<u16>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U)};
+float to_float(f16 value) {
+  const int exponent = (value.bits >> 10U) & 31, digits = value.bits & 1023;
+  float result = 0;
+  if (exponent == 31) {
+    result = digits == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+  } else {
+    result = std::ldexp(static_cast<float>(exponent == 0 ? digits : digits + 1024), std::max(exponent, 1) - 25);
+  }
+  return (value.bits >> 15U) != 0 ? -result : result;
+}
+/// The nearest of the numbers with so many bits of an exponent and of digits after the point, or infinity.
+template <int exponent_bits, int digits>
+u16 narrowed(double value) {
+  if (std::isnan(value)) return 0x7fff;
+  constexpr int bias = (1 << (exponent_bits - 1)) - 1;
+  const u32 sign = std::signbit(value) ? 0x8000 : 0;
+  const double size = std::fabs(value);
+  const int exponent = size == 0 ? 1 - bias : std::max(1 - bias, std::min(std::ilogb(size), bias + 1));
+  // In units of the last digit: what rounding makes too large for the digits is the next exponent's first number.
+  const double units = std::nearbyint(std::ldexp(size, digits - exponent));
+  constexpr u32 infinity = ((u32{1} << exponent_bits) - 1) << digits;
+  const double bits = units + std::ldexp(exponent + bias - 1, digits);
+  return static_cast<u16>(sign | (bits >= infinity ? infinity : static_cast<u32>(bits)));
 }
 
 enum class Rounding { none, nearest, zero, down, up };
 
 template <class T>
 T rounded(T value, Rounding rounding) {
-  if constexpr (std::is_same_v<T, f16>) {
-    return static_cast<f16>(rounded(static_cast<float>(value), rounding));
-  } else {
-    switch (rounding) {
-      case Rounding::nearest:
-        return std::nearbyint(value);
-      case Rounding::zero:
-        return std::trunc(value);
-      case Rounding::down:
-        return std::floor(value);
-      case Rounding::up:
-        return std::ceil(value);
-      default:
-        return value;
-    }
+  switch (rounding) {
+    case Rounding::nearest:
+      return std::nearbyint(value);
+    case Rounding::zero:
+      return std::trunc(value);
+    case Rounding::down:
+      return std::floor(value);
+    case Rounding::up:
+      return std::ceil(value);
+    default:
+      return value;
   }
 }
 template <class To, class From, Rounding rounding>
 To converted(From value) {
-  if constexpr (std::is_same_v<From, bf16>) {
+  if constexpr (std::is_same_v<From, bf16> || std::is_same_v<From, f16>) {
     return converted<To, float, rounding>(to_float(value));
-  } else if constexpr (std::is_same_v<To, bf16>) {
-    return to_bf16(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, bf16> || std::is_same_v<To, f16>) {
+    double number = static_cast<double>(value);
+    if constexpr (!std::is_integral_v<From>) number = rounded(number, rounding);
+    return {std::is_same_v<To, bf16> ? narrowed<8, 7>(number) : narrowed<5, 10>(number)};
   } else if constexpr (std::is_integral_v<To> && !std::is_integral_v<From>) {
-    const auto whole = rounded(static_cast<double>(value), rounding);
-    if (std::isnan(whole)) return sizeof(To) == 8 ? std::numeric_limits<To>::min() : To{};
+    if (std::isnan(value)) {
+      constexpr bool is_zero = !std::is_same_v<From, double> && sizeof(To) < 8;
+      return is_zero ? To{} : static_cast<To>(u64{1} << (8 * sizeof(To) - 1));
+    }
+    const double whole = rounded(static_cast<double>(value), rounding);
     if (whole <= static_cast<double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
     if (whole >= static_cast<double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
     return static_cast<To>(whole);
-  } else if constexpr (std::is_integral_v<To>) {
-    return static_cast<To>(value);
-  } else if constexpr (std::is_integral_v<From>) {
+  } else if constexpr (std::is_integral_v<To> || std::is_integral_v<From>) {
     return static_cast<To>(value);
   } else {
     return static_cast<To>(rounded(value, rounding));
@@ -408,6 +430,24 @@ std::uint64_t address_of(Warp& warp, const Instruction& one, int lane) {
   // Addresses in the memory of a block or a thread may have 32 bits.
   return base + static_cast<u64>(one.offset);
 }
+/// Copies 1, 2, 4 or 8 bytes. For a size that it does not know, g++ copies in a loop, which takes half of the time of
+/// all.
+void copy_number(void* to, const void* from, std::size_t bytes) {
+  switch (bytes) {
+    case 1:
+      std::memcpy(to, from, 1);
+      break;
+    case 2:
+      std::memcpy(to, from, 2);
+      break;
+    case 4:
+      std::memcpy(to, from, 4);
+      break;
+    default:
+      std::memcpy(to, from, 8);
+      break;
+  }
+}
 void load(Warp& warp, const Instruction& one, u32 lanes) {
   warp.count_access(one, lanes);
   for_each_lane(lanes, [&](int lane) {
@@ -415,7 +455,7 @@ void load(Warp& warp, const Instruction& one, u32 lanes) {
     warp.load(one, lane, address_of(warp, one, lane), bytes);
     for (std::size_t k = 0; k < one.numbers; ++k) {
       u64 word = 0;
-      std::memcpy(&word, bytes + k * one.bytes, one.bytes);
+      copy_number(&word, bytes + k * one.bytes, one.bytes);
       if (one.is_signed) {
         const int above = 64 - 8 * one.bytes;
         word = static_cast<u64>(static_cast<s64>(word << above) >> above);
@@ -429,7 +469,7 @@ void store(Warp& warp, const Instruction& one, u32 lanes) {
   for_each_lane(lanes, [&](int lane) {
     std::byte bytes[32];
     for (std::size_t k = 0; k < one.numbers; ++k) {
-      std::memcpy(bytes + k * one.bytes, &warp.lanes(one.from[k + 1])[lane], one.bytes);
+      copy_number(bytes + k * one.bytes, &warp.lanes(one.from[k + 1])[lane], one.bytes);
     }
     warp.store(one, lane, address_of(warp, one, lane), bytes);
   });

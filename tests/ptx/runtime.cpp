@@ -49,7 +49,7 @@ Machine& machine() {
   return instance;
 }
 
-/// The PTX in what nvcc adds to a program, which must not be compressed: --no-compress.
+/// The PTX in what nvcc adds to a program, which must not be compressed.
 std::string ptx_of(const void* fat_binary) {
   struct Wrapper {
     int magic, version;
@@ -65,19 +65,29 @@ std::string ptx_of(const void* fat_binary) {
     std::uint16_t kind, version;
     std::uint32_t header_bytes;
     std::uint64_t bytes;
+    std::uint32_t compressed_bytes;  ///< 0 if it is not compressed
   };
+  constexpr std::uint16_t kind_of_ptx = 1;
   const std::byte* const data = static_cast<const Wrapper*>(fat_binary)->data;
   Header header{};
   std::memcpy(&header, data, sizeof header);
+  bool has_ptx = false;
   for (std::uint64_t at = header.header_bytes; at < header.header_bytes + header.bytes;) {
     Entry entry{};
     std::memcpy(&entry, data + at, sizeof entry);
-    if (entry.kind == 1) {
-      const std::string_view text(reinterpret_cast<const char*>(data) + at + entry.header_bytes, entry.bytes);
-      if (text.find(".version") != std::string_view::npos) return std::string(text.substr(0, text.find('\0')));
+    if (entry.kind == kind_of_ptx) {
+      has_ptx = true;
+      if (entry.compressed_bytes == 0) {
+        const std::string_view text(reinterpret_cast<const char*>(data) + at + entry.header_bytes, entry.bytes);
+        return std::string(text.substr(0, text.find('\0')));
+      }
     }
     at += entry.header_bytes + entry.bytes;
   }
+  // Before main, where nobody would catch an exception.
+  lod_test::emulated_cuda::on_failure(
+      has_ptx ? "the PTX in this program is compressed: nvcc must be told --no-compress"
+              : "there is no PTX in this program: nvcc must be told an architecture that is virtual, as compute_90");
   return {};
 }
 
@@ -146,6 +156,7 @@ void __cudaRegisterFunction(void** program, const char* function, char*, const c
   const std::lock_guard lock(machine().mutex);
   machine().functions[function] = {reinterpret_cast<Program*>(program), name};
 }
+char __cudaInitModule(void**) { return 1; }
 void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}
 
 struct Configuration {
