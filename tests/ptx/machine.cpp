@@ -13,18 +13,21 @@ namespace {
 
 /// How many blocks are on the machine at a time.
 constexpr std::size_t resident_blocks = 3;
-constexpr std::int64_t most_instructions = std::int64_t{4} << 30U;
 
 constexpr int nobody = -1;
 
 /// Who touched a byte of shared memory last.
 struct Touched {
   bool atomically = false;
+  bool read_atomically = false;        ///< by all of the readers
+  bool other_read_atomically = false;  ///< by the other reader
   int writer = nobody;
   std::uint64_t written_at = 0;
-  int reader = nobody;
+  int reader = nobody;        ///< the last one
+  std::uint32_t readers = 0;  ///< lanes of its warp
+  std::uint64_t read_at = 0;
   int other_reader = nobody;  ///< of another warp, if any
-  std::uint64_t read_at = 0, other_read_at = 0;
+  std::uint64_t other_read_at = 0;
 };
 
 }  // namespace
@@ -96,7 +99,7 @@ class Machine {
           resident.erase(resident.begin() + static_cast<std::ptrdiff_t>(which));
         }
       }
-      if (work.instructions > most_instructions) throw Fault(kernel.name + ": does not end");
+      if (work.instructions > launch_.most_instructions) throw Fault(kernel.name + ": does not end");
     }
     return work;
   }
@@ -104,9 +107,13 @@ class Machine {
   std::size_t below(std::size_t size) { return static_cast<std::size_t>(random_() % size); }
 
   std::byte* global(Warp& warp, const Instruction& instruction, int lane, std::uint64_t address, std::size_t bytes) {
-    if (address < range_.begin || address + bytes > range_.end) {
+    // Without a sum, which begins again from 0 for addresses just before it.
+    const auto is_inside = [&] {
+      return address >= range_.begin && address < range_.end && bytes <= range_.end - address;
+    };
+    if (!is_inside()) {
       range_ = launch_.memory(address);
-      if (address < range_.begin || address + bytes > range_.end) {
+      if (!is_inside()) {
         warp.fault(instruction, lane, "touches what is no memory of the device");
       }
     }
@@ -268,29 +275,39 @@ std::byte* Block::shared(Warp& warp, const Instruction& instruction, int lane, s
   const std::uint64_t now = tick();
   for (std::size_t at = offset; at < offset + bytes; ++at) {
     Touched& touched = touched_[at];
-    if (!(is_atomic && touched.atomically)) {
-      if (!in_order(warp, lane, touched.writer, touched.written_at)) {
-        warp.fault(instruction, lane,
-                   "does not wait for thread " + std::to_string(touched.writer) + " that wrote this shared memory");
-      }
-      if (writes) {
-        for (const auto& [reader, read_at] :
-             {std::pair{touched.reader, touched.read_at}, {touched.other_reader, touched.other_read_at}}) {
-          if (!in_order(warp, lane, reader, read_at)) {
-            warp.fault(instruction, lane,
-                       "does not wait for thread " + std::to_string(reader) + " that reads this shared memory");
-          }
-        }
-      }
+    const auto wait_for_reader = [&](int reader, std::uint64_t read_at) {
+      if (in_order(warp, lane, reader, read_at)) return;
+      warp.fault(instruction, lane,
+                 "does not wait for thread " + std::to_string(reader) + " that reads this shared memory");
+    };
+    if (!(is_atomic && touched.atomically) && !in_order(warp, lane, touched.writer, touched.written_at)) {
+      warp.fault(instruction, lane,
+                 "does not wait for thread " + std::to_string(touched.writer) + " that wrote this shared memory");
     }
     if (writes) {
+      if (!(is_atomic && touched.read_atomically) && touched.read_at >= released_at_) {
+        const int first = touched.reader / warp_lanes * warp_lanes;
+        for (std::uint32_t rest = touched.readers; rest != 0; rest &= rest - 1) {
+          wait_for_reader(first + std::countr_zero(rest), touched.read_at);
+        }
+      }
+      if (!(is_atomic && touched.other_read_atomically)) wait_for_reader(touched.other_reader, touched.other_read_at);
       touched = {.atomically = is_atomic, .writer = self, .written_at = now};
     } else {
-      if (touched.reader != nobody && touched.reader != self) {
+      const auto own = static_cast<std::size_t>(lane);
+      if (touched.reader != nobody && touched.reader / warp_lanes != warp.number_) {
         touched.other_reader = touched.reader;
         touched.other_read_at = touched.read_at;
+        touched.other_read_atomically = touched.read_atomically;
+        touched.readers = 0;
+      } else if (touched.read_at < released_at_ ||
+                 (warp.met_at_[own] > touched.read_at && (touched.readers & ~warp.met_[own]) == 0)) {
+        // Who waits for this lane has waited for those, too.
+        touched.readers = 0;
       }
+      touched.read_atomically = is_atomic && (touched.readers == 0 || touched.read_atomically);
       touched.reader = self;
+      touched.readers |= std::uint32_t{1} << lane;
       touched.read_at = now;
     }
   }
@@ -425,6 +442,11 @@ std::uint32_t Warp::lanes_that_meet(const Instruction& one, std::uint32_t coming
     if ((named & ~there_) != 0 || (named & in_state(State::ended)) != 0) {
       fault(one, l, "waits for lanes that have ended");
     }
+    for (std::uint32_t others = named & here; others != 0; others &= others - 1) {
+      if (static_cast<std::uint32_t>(members[std::countr_zero(others)]) != named) {
+        fault(one, l, "waits for lanes that do not wait for the same ones");
+      }
+    }
     if ((named & ~here) == 0) meeting |= std::uint32_t{1} << l;
   }
   const bool orders_memory = one.text.find("bar.warp") != std::string_view::npos;
@@ -458,13 +480,15 @@ std::byte* Warp::checked(const Instruction& instruction, int l, std::uint64_t ad
     space = window == shared_window ? Space::shared : window == local_window ? Space::local : Space::global;
     if (space != Space::global) address &= ~window_mask;
   }
-  if (address % bytes != 0) fault(instruction, l, "touches memory off its alignment, at " + std::to_string(address));
+  // A power of two.
+  if ((address & (bytes - 1)) != 0)
+    fault(instruction, l, "touches memory off its alignment, at " + std::to_string(address));
   switch (space) {
     case Space::shared:
       return block_->shared(*this, instruction, l, address & 0xffffffffU, writes, is_atomic);
     case Space::local: {
       const std::size_t size = local_.size() / warp_lanes;
-      if (address + bytes > size) fault(instruction, l, "touches what is no local memory");
+      if (address > size || bytes > size - address) fault(instruction, l, "touches what is no local memory");
       const std::size_t first = static_cast<std::size_t>(l) * size + address;
       for (std::size_t at = first; at < first + bytes; ++at) {
         if (writes) local_written_[at] = true;
@@ -473,7 +497,8 @@ std::byte* Warp::checked(const Instruction& instruction, int l, std::uint64_t ad
     }
     case Space::parameter: {
       const std::vector<std::byte>& parameters = block_->launch().parameters;
-      if (writes || address + bytes > parameters.size()) fault(instruction, l, "touches what is no parameter");
+      if (writes || address > parameters.size() || bytes > parameters.size() - address)
+        fault(instruction, l, "touches what is no parameter");
       return const_cast<std::byte*>(parameters.data()) + address;
     }
     default:

@@ -29,6 +29,8 @@ struct Launch {
   Size3 threads;
   std::size_t dynamic_shared_bytes = 0;
   std::vector<std::byte> parameters;
+  /// Of warps: after so many, the kernel is taken for one that does not end.
+  std::int64_t most_instructions = std::int64_t{4} << 30U;
   /// The memory around an address that kernels may read and write; an empty range if there is none.
   std::function<Range(std::uintptr_t)> memory;
 };
