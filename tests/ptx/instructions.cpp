@@ -534,7 +534,8 @@ enum class Shuffle { up, down, butterfly, index };
 
 template <Shuffle how>
 void shuffle(Warp& warp, const Instruction& one, u32 lanes) {
-  const u64 *const a = warp.lanes(one.from[0]), *const b = warp.lanes(one.from[1]), *const c = warp.lanes(one.from[2]);
+  const u64 *const a = warp.lanes(one.from[0]), *const b = warp.lanes(one.from[1]), *const c = warp.lanes(one.from[2]),
+                   *const members = warp.lanes(one.from[3]);
   u64 results[warp_lanes] = {}, inside[warp_lanes] = {};
   for_each_lane(lanes, [&](int lane) {
     const int by = static_cast<int>(b[lane] & 31U);
@@ -561,7 +562,8 @@ void shuffle(Warp& warp, const Instruction& one, u32 lanes) {
         break;
     }
     if (!in_segment) other = lane;
-    if (((lanes >> other) & 1U) == 0) warp.fault(one, lane, "asks for the word of a lane that does not take part");
+    if (((members[lane] >> other) & 1U) == 0)
+      warp.fault(one, lane, "asks for the word of a lane that does not take part");
     results[lane] = a[other];
     inside[lane] = in_segment;
   });
@@ -734,11 +736,11 @@ Handler find_handler(std::string_view operation, Instruction& one) {
   }
   const auto has = [&](std::string_view word) { return std::find(words.begin(), words.end(), word) != words.end(); };
   const std::string_view type = types.empty() ? std::string_view() : types.back();
-  const bool is_float = type.starts_with('f');
   // What changes a result, and is not understood of most.
   if (has("sat") && base != "cvt") return nullptr;
-  if (has("cc") || has("x2")) return nullptr;
-  if (is_float && (has("rz") || has("rp"))) return nullptr;
+  if (has("cc") || has("x2") || has("NaN") || has("xorsign") || has("relu") || has("oob")) return nullptr;
+  if (has("rz") || has("rp") || (has("rm") && base != "fma")) return nullptr;
+  if (has("ftz") && !has("approx")) return nullptr;
   for (const auto& [word, space] : {std::pair<std::string_view, Space>{"global", Space::global},
                                     {"const", Space::global},
                                     {"shared", Space::shared},
@@ -901,7 +903,7 @@ Handler find_handler(std::string_view operation, Instruction& one) {
         type, []<class T>() -> Handler { return ternary<T, T, u32, u32, bits_extracted<T>>; });
   }
   if (base == "prmt" && words.size() == 1) return ternary<u32, u32, u32, u32, bytes_permuted>;
-  if (base == "lop3") return three_inputs;
+  if (base == "lop3" && words.size() == 1) return three_inputs;
   if (base == "popc")
     return Unsigned::call(type, []<class T>() -> Handler {
       return unary<u32, T, [](T a) { return static_cast<u32>(std::popcount(a)); }>;
@@ -919,7 +921,7 @@ Handler find_handler(std::string_view operation, Instruction& one) {
         type, []<class T>() -> Handler { return ternary<T, T, T, bool, chosen<T>>; });
   }
   if (base == "setp") {
-    if (words.size() != 2 && !(words.size() == 3 && words[2] == "ftz")) return nullptr;
+    if (words.size() != 2) return nullptr;
     return Numbers::call(type, [&]<class T>() -> Handler { return comparison<T>(words[1]); });
   }
   if (base == "cvt") {

@@ -353,7 +353,10 @@ class Decoder {
     const std::size_t end = std::min(text.find_first_of(" \t\n"), text.size());
     const std::string_view operation = text.substr(0, end), rest = trimmed(text.substr(end));
     const std::string_view base = operation.substr(0, operation.find('.'));
-    if (base == "call") return call(rest, text);
+    if (base == "call") {
+      if (one.guard != no_register) fail("a call that some lanes leave out is not understood", one.text);
+      return call(rest, text);
+    }
     auto operands = split(rest);
     if (base == "bra") {
       one.control = Control::branch;
