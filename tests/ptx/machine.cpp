@@ -18,11 +18,12 @@ constexpr int nobody = -1;
 
 /// Who touched a byte of shared memory last.
 struct Touched {
-  bool atomically = false;
   bool read_atomically = false;        ///< by all of the readers
   bool other_read_atomically = false;  ///< by the other reader
-  int writer = nobody;
+  int writer = nobody;                 ///< not atomically
   std::uint64_t written_at = 0;
+  int updater = nobody;  ///< atomically, since then
+  std::uint64_t updated_at = 0;
   int reader = nobody;        ///< the last one
   std::uint32_t readers = 0;  ///< lanes of its warp
   std::uint64_t read_at = 0;
@@ -280,10 +281,13 @@ std::byte* Block::shared(Warp& warp, const Instruction& instruction, int lane, s
       warp.fault(instruction, lane,
                  "does not wait for thread " + std::to_string(reader) + " that reads this shared memory");
     };
-    if (!(is_atomic && touched.atomically) && !in_order(warp, lane, touched.writer, touched.written_at)) {
+    const auto wait_for_writer = [&](int writer, std::uint64_t written_at) {
+      if (in_order(warp, lane, writer, written_at)) return;
       warp.fault(instruction, lane,
-                 "does not wait for thread " + std::to_string(touched.writer) + " that wrote this shared memory");
-    }
+                 "does not wait for thread " + std::to_string(writer) + " that wrote this shared memory");
+    };
+    wait_for_writer(touched.writer, touched.written_at);
+    if (!is_atomic) wait_for_writer(touched.updater, touched.updated_at);
     if (writes) {
       if (!(is_atomic && touched.read_atomically) && touched.read_at >= released_at_) {
         const int first = touched.reader / warp_lanes * warp_lanes;
@@ -292,7 +296,16 @@ std::byte* Block::shared(Warp& warp, const Instruction& instruction, int lane, s
         }
       }
       if (!(is_atomic && touched.other_read_atomically)) wait_for_reader(touched.other_reader, touched.other_read_at);
-      touched = {.atomically = is_atomic, .writer = self, .written_at = now};
+      if (is_atomic) {
+        touched.updater = self;
+        touched.updated_at = now;
+      } else {
+        touched.writer = self;
+        touched.written_at = now;
+        touched.updater = nobody;
+      }
+      touched.reader = touched.other_reader = nobody;
+      touched.readers = 0;
     } else {
       const auto own = static_cast<std::size_t>(lane);
       if (touched.reader != nobody && touched.reader / warp_lanes != warp.number_) {
