@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What a program that nvcc compiled calls beside the CUDA runtime's public functions, and its launches: kernels are
 /// run from their PTX in the streams of the emulated runtime. A kernel that does what it may not ends the program.
-#include "ptx/runtime.hpp"
-
 #include "ptx/machine.hpp"
 #include "support/emulated_cuda.hpp"
 
@@ -40,6 +38,21 @@ struct Machine {
   std::map<std::string, Work> works;
   std::uint64_t seed =
       std::getenv("LOD_TEST_SEED") == nullptr ? 1 : std::strtoull(std::getenv("LOD_TEST_SEED"), nullptr, 10);
+
+  ~Machine() {
+    const char* const file = std::getenv("LOD_TEST_PTX_WORK");
+    if (file == nullptr) return;
+    std::FILE* const out = std::fopen(file, "w");
+    if (out == nullptr) return;
+    for (const auto& [name, work] : works) {
+      std::fprintf(out, "%s\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\t%lld\n", name.c_str(),
+                   static_cast<long long>(work.launches), static_cast<long long>(work.threads),
+                   static_cast<long long>(work.instructions), static_cast<long long>(work.lane_instructions),
+                   static_cast<long long>(work.global_accesses), static_cast<long long>(work.global_sectors),
+                   static_cast<long long>(work.shared_accesses), static_cast<long long>(work.local_accesses));
+    }
+    std::fclose(out);
+  }
 };
 Machine& machine() {
   // Each launch takes megabytes for registers, and gives them back.
@@ -132,15 +145,6 @@ cudaError_t launch(const void* function, dim3 blocks, dim3 threads, void** argum
 }
 
 }  // namespace
-
-namespace lod_test::ptx {
-
-std::map<std::string, Work> work_of_kernels() {
-  const std::lock_guard lock(machine().mutex);
-  return machine().works;
-}
-
-}  // namespace lod_test::ptx
 
 extern "C" {
 
