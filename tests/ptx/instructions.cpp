@@ -260,8 +260,7 @@ T bits_reversed(T a) {
   return sum;
 }
 
-// Conversions
-// ----------------------------------------------------------------------------------------------------------
+// Conversions ---------------------------------------------------------------------------------------------------------
 
 float to_float(bf16 value) { return std::bit_cast<float>(u32{value.bits} << 16U); }
 float to_float(f16 value) {
@@ -353,8 +352,7 @@ float logarithm(float a) { return std::log2(flushed(a)); }
 float reciprocal(float a) { return flushed(1 / flushed(a)); }
 double exact_reciprocal(double a) { return 1 / a; }
 
-// Comparisons
-// ----------------------------------------------------------------------------------------------------------
+// Comparisons ---------------------------------------------------------------------------------------------------------
 
 enum class Compare { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan };
 
@@ -422,8 +420,7 @@ Handler comparison(std::string_view name) {
   return nullptr;
 }
 
-// Memory
-// ---------------------------------------------------------------------------------------------------------------
+// Memory --------------------------------------------------------------------------------------------------------------
 
 std::uint64_t address_of(Warp& warp, const Instruction& one, int lane) {
   const u64 base = warp.lanes(one.from[0])[lane];
@@ -481,7 +478,6 @@ void update(Warp& warp, const Instruction& one, u32 lanes) {
   for_each_lane(lanes, [&](int lane) {
     const u64 address = address_of(warp, one, lane);
     T before;
-    warp.atomically(one, lane, address);
     warp.load(one, lane, address, &before);
     const T b = taken<T>(warp.lanes(one.from[1])[lane]);
     const T c = one.from[2] == no_register ? T{} : taken<T>(warp.lanes(one.from[2])[lane]);
@@ -527,8 +523,7 @@ T with_xor(T before, T b, T) {
   return before ^ b;
 }
 
-// Lanes
-// ----------------------------------------------------------------------------------------------------------------
+// Lanes ---------------------------------------------------------------------------------------------------------------
 
 enum class Shuffle { up, down, butterfly, index };
 

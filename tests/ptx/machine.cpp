@@ -2,11 +2,13 @@
 #include "ptx/machine.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <unordered_map>
 
 namespace lod_test::ptx {
 namespace {
@@ -31,6 +33,25 @@ struct Touched {
   std::uint64_t other_read_at = 0;
 };
 
+/// Who wrote a word of global memory last, in this launch.
+struct Written {
+  std::uint64_t at = 0;  ///< 0 if nobody did
+  std::uint32_t block = 0;
+  std::uint16_t thread = 0;
+  std::uint8_t bytes = 0;  ///< a bit for each
+  bool atomically = false;
+};
+constexpr std::uintptr_t word_bytes = 4;
+constexpr std::uintptr_t page_words = 1024;
+using WrittenPage = std::array<Written, page_words>;
+
+/// What a thread has told all that ask after it did: what it did before its last fence.
+struct Told {
+  std::uint64_t at;
+  int thread;
+  Fence fence;
+};
+
 }  // namespace
 
 class Block {
@@ -47,11 +68,15 @@ class Block {
   [[nodiscard]] const Launch& launch() const { return launch_; }
   Machine& machine() { return machine_; }
   [[nodiscard]] const Size3& place() const { return place_; }
+  [[nodiscard]] std::uint32_t number() const {
+    return place_.x + launch_.blocks.x * (place_.y + launch_.blocks.y * place_.z);
+  }
   void wait_for_block(Warp& warp, const Instruction& instruction, std::uint32_t lanes);
-  std::uint64_t tick() { return ++time_; }
+  std::uint64_t tick();
+  [[nodiscard]] std::uint64_t released_at() const { return released_at_; }
+  [[nodiscard]] bool in_order(const Warp& warp, int lane, int other, std::uint64_t other_at) const;
 
  private:
-  bool in_order(Warp& warp, int lane, int other, std::uint64_t other_at) const;
   void release();
 
   Machine& machine_;
@@ -60,7 +85,6 @@ class Block {
   std::vector<Warp> warps_;
   std::vector<std::byte> shared_;
   std::vector<Touched> touched_;
-  std::uint64_t time_ = 1;
   std::uint64_t released_at_ = 0;
   const Instruction* barrier_ = nullptr;  ///< where the first thread waits
   bool any_ = false, all_ = true;
@@ -107,7 +131,10 @@ class Machine {
 
   std::size_t below(std::size_t size) { return static_cast<std::size_t>(random_() % size); }
 
-  std::byte* global(Warp& warp, const Instruction& instruction, int lane, std::uint64_t address, std::size_t bytes) {
+  std::uint64_t tick() { return ++time_; }
+
+  std::byte* global(Warp& warp, const Instruction& instruction, int lane, std::uint64_t address, std::size_t bytes,
+                    bool writes) {
     // Without a sum, which begins again from 0 for addresses just before it.
     const auto is_inside = [&] {
       return address >= range_.begin && address < range_.end && bytes <= range_.end - address;
@@ -118,19 +145,85 @@ class Machine {
         warp.fault(instruction, lane, "touches what is no memory of the device");
       }
     }
+    if (instruction.is_strong) ask_and_tell(warp, lane, writes);
+    follow(warp, instruction, lane, address, bytes, writes);
     return reinterpret_cast<std::byte*>(address);
   }
 
   Work work;
 
  private:
+  /// An atomic access asks what others have told, and, where it writes, tells them what the thread did before its last
+  /// fence.
+  void ask_and_tell(Warp& warp, int lane, bool writes) {
+    const auto l = static_cast<std::size_t>(lane);
+    const std::uint64_t now = tick();
+    warp.asked_at_[l] = now;
+    if (!writes || warp.fenced_[l].at == 0) return;
+    told_[warp.block_->number()].push_back({now, warp.number_ * warp_lanes + lane, warp.fenced_[l]});
+  }
+
+  WrittenPage* page(std::uintptr_t number, bool is_needed) {
+    if (number != page_number_ || (page_ == nullptr && is_needed)) {
+      page_number_ = number;
+      const auto found = written_.find(number);
+      page_ = found == written_.end() ? nullptr : found->second.get();
+      if (page_ == nullptr && is_needed) page_ = (written_[number] = std::make_unique<WrittenPage>()).get();
+    }
+    return page_;
+  }
+
+  /// Looks who wrote what is read, and notes who writes.
+  void follow(Warp& warp, const Instruction& instruction, int lane, std::uintptr_t address, std::size_t bytes,
+              bool writes) {
+    for (std::uintptr_t at = address; at < address + bytes;) {
+      const std::uintptr_t word = at / word_bytes,
+                           end = std::min<std::uintptr_t>((word + 1) * word_bytes, address + bytes);
+      const auto touched = static_cast<std::uint8_t>(((1U << (end - at)) - 1) << (at % word_bytes));
+      at = end;
+      WrittenPage* const all = page(word / page_words, writes);
+      if (all == nullptr) continue;
+      Written& written = (*all)[word % page_words];
+      if (writes) {
+        written = {tick(), warp.block_->number(), static_cast<std::uint16_t>(warp.number_ * warp_lanes + lane), touched,
+                   instruction.is_strong};
+      } else if (written.at != 0 && (written.bytes & touched) != 0 && !(written.atomically && instruction.is_strong) &&
+                 !knows(warp, lane, written)) {
+        warp.fault(instruction, lane,
+                   "has not been told what thread " + std::to_string(written.thread) + " of block " +
+                       std::to_string(written.block) + " wrote to this global memory");
+      }
+    }
+  }
+  bool knows(const Warp& warp, int lane, const Written& written) const {
+    if (written.block == warp.block_->number() && warp.block_->in_order(warp, lane, written.thread, written.at)) {
+      return true;
+    }
+    const auto told = told_.find(written.block);
+    if (told == told_.end()) return false;
+    return std::any_of(told->second.begin(), told->second.end(), [&](const Told& one) {
+      if (one.at >= warp.told_at_[static_cast<std::size_t>(lane)]) return false;
+      const Fence& fence = one.fence;
+      const bool is_own = one.thread == written.thread && written.at < fence.at;
+      const bool met = one.thread / warp_lanes == written.thread / warp_lanes && written.at < fence.met_at &&
+                       ((fence.met >> (written.thread % warp_lanes)) & 1U) != 0;
+      return is_own || met || written.at < fence.block_released_at;
+    });
+  }
+
   const Launch& launch_;
   std::minstd_rand random_;
   Range range_;
+  std::uint64_t time_ = 1;
+  std::unordered_map<std::uintptr_t, std::unique_ptr<WrittenPage>> written_;
+  std::uintptr_t page_number_ = ~std::uintptr_t{0};  ///< of the page that was looked up last
+  WrittenPage* page_ = nullptr;
+  std::unordered_map<std::uint32_t, std::vector<Told>> told_;  ///< by the blocks that told it
 };
 
-// Blocks
-// ---------------------------------------------------------------------------------------------------------------
+// Blocks --------------------------------------------------------------------------------------------------------------
+
+std::uint64_t Block::tick() { return machine_.tick(); }
 
 Block::Block(Machine& machine, const Launch& launch) : machine_(machine), launch_(launch) {
   const Kernel& kernel = *launch.kernel;
@@ -145,7 +238,6 @@ Block::Block(Machine& machine, const Launch& launch) : machine_(machine), launch
     warp.number_ = static_cast<int>(number);
     warp.registers_.resize(std::size_t{kernel.registers} * warp_lanes);
     warp.local_.resize(kernel.local_bytes * warp_lanes);
-    warp.local_written_.resize(warp.local_.size());
     const auto fill = [&](Register place, auto value) {
       for (std::uint32_t l = 0; l < warp_lanes; ++l) warp.lanes(place)[l] = value(l);
     };
@@ -193,8 +285,10 @@ void Block::start(const Size3& place) {
     }
     warp.met_at_.fill(0);
     warp.met_.fill(0);
+    warp.fenced_.fill({});
+    warp.asked_at_.fill(0);
+    warp.told_at_.fill(0);
     std::fill(warp.local_.begin(), warp.local_.end(), std::byte{0xFB});
-    std::fill(warp.local_written_.begin(), warp.local_written_.end(), false);
   }
 }
 
@@ -239,6 +333,11 @@ void Block::wait_for_block(Warp& warp, const Instruction& instruction, std::uint
 void Block::release() {
   released_at_ = tick();
   const Instruction& instruction = *barrier_;
+  std::uint64_t told_at = 0;
+  for (const Warp& warp : warps_) {
+    told_at = std::max(told_at, *std::max_element(warp.told_at_.begin(), warp.told_at_.end()));
+  }
+  for (Warp& warp : warps_) warp.told_at_.fill(told_at);
   for (Warp& warp : warps_) {
     for (std::size_t l = 0; l < warp_lanes; ++l) {
       if (warp.state_[l] != Warp::State::waits_for_block) {
@@ -261,7 +360,7 @@ void Block::release() {
 }
 
 /// Whether what the other thread did then is before what a lane does now, because they waited for each other.
-bool Block::in_order(Warp& warp, int lane, int other, std::uint64_t other_at) const {
+bool Block::in_order(const Warp& warp, int lane, int other, std::uint64_t other_at) const {
   if (other == nobody || other == warp.number_ * warp_lanes + lane || other_at < released_at_) return true;
   if (other / warp_lanes != warp.number_) return false;
   const auto own = static_cast<std::size_t>(lane);
@@ -327,8 +426,7 @@ std::byte* Block::shared(Warp& warp, const Instruction& instruction, int lane, s
   return shared_.data() + offset;
 }
 
-// Warps
-// ----------------------------------------------------------------------------------------------------------------
+// Warps ---------------------------------------------------------------------------------------------------------------
 
 std::uint32_t Warp::in_state(State state) const {
   std::uint32_t lanes = 0;
@@ -471,6 +569,9 @@ std::uint32_t Warp::lanes_that_meet(const Instruction& one, std::uint32_t coming
     if (meets && orders_memory) {
       met_at_[index(l)] = now;
       met_[index(l)] = static_cast<std::uint32_t>(members[l]);
+      for (std::uint32_t others = met_[index(l)]; others != 0; others &= others - 1) {
+        told_at_[index(l)] = std::max(told_at_[index(l)], told_at_[index(std::countr_zero(others))]);
+      }
     }
   }
   return meeting;
@@ -483,7 +584,14 @@ void Warp::fault(const Instruction& instruction, int l, const std::string& what)
               std::to_string(number_ * warp_lanes + l) + ": " + what + ": " + std::string(instruction.text));
 }
 
-void Warp::fence(std::uint32_t) {}
+void Warp::fence(std::uint32_t active) {
+  const std::uint64_t now = block_->tick();
+  for (; active != 0; active &= active - 1) {
+    const auto l = static_cast<std::size_t>(std::countr_zero(active));
+    fenced_[l] = {now, block_->released_at(), met_at_[l], met_[l]};
+    told_at_[l] = std::max(told_at_[l], asked_at_[l]);
+  }
+}
 
 std::byte* Warp::checked(const Instruction& instruction, int l, std::uint64_t address, bool writes, bool is_atomic) {
   const std::size_t bytes = std::size_t{instruction.bytes} * instruction.numbers;
@@ -494,28 +602,26 @@ std::byte* Warp::checked(const Instruction& instruction, int l, std::uint64_t ad
     if (space != Space::global) address &= ~window_mask;
   }
   // A power of two.
-  if ((address & (bytes - 1)) != 0)
+  if ((address & (bytes - 1)) != 0) {
     fault(instruction, l, "touches memory off its alignment, at " + std::to_string(address));
+  }
   switch (space) {
     case Space::shared:
       return block_->shared(*this, instruction, l, address & 0xffffffffU, writes, is_atomic);
     case Space::local: {
       const std::size_t size = local_.size() / warp_lanes;
       if (address > size || bytes > size - address) fault(instruction, l, "touches what is no local memory");
-      const std::size_t first = static_cast<std::size_t>(l) * size + address;
-      for (std::size_t at = first; at < first + bytes; ++at) {
-        if (writes) local_written_[at] = true;
-      }
-      return local_.data() + first;
+      return local_.data() + static_cast<std::size_t>(l) * size + address;
     }
     case Space::parameter: {
       const std::vector<std::byte>& parameters = block_->launch().parameters;
-      if (writes || address > parameters.size() || bytes > parameters.size() - address)
+      if (writes || address > parameters.size() || bytes > parameters.size() - address) {
         fault(instruction, l, "touches what is no parameter");
+      }
       return const_cast<std::byte*>(parameters.data()) + address;
     }
     default:
-      return block_->machine().global(*this, instruction, l, address, bytes);
+      return block_->machine().global(*this, instruction, l, address, bytes, writes);
   }
 }
 
@@ -527,7 +633,6 @@ void Warp::store(const Instruction& instruction, int l, std::uint64_t address, c
   std::byte* const to = checked(instruction, l, address, true, instruction.is_strong);
   std::memcpy(to, from, std::size_t{instruction.bytes} * instruction.numbers);
 }
-void Warp::atomically(const Instruction&, int, std::uint64_t) {}
 
 void Warp::count_access(const Instruction& instruction, std::uint32_t active) {
   Work& work = block_->machine().work;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Runs kernels on the CPU, warp by warp, blocks and warps in turns drawn by chance, and looks for what a GPU forbids:
-/// addresses outside of memory or off their alignment, memory that was not written, threads of a block that touch the
-/// same bytes of shared memory without waiting for each other, lanes that others wait for in vain.
+/// addresses outside of memory or off their alignment, threads of a block that touch the same bytes of shared memory
+/// without waiting for each other, threads that read what others of the same launch wrote to global memory and have not
+/// told them of by a fence and an atomic access, lanes that others wait for in vain.
 #pragma once
 
 #include "ptx/program.hpp"
@@ -58,8 +59,7 @@ class Fault : public std::runtime_error {
 /// Runs all blocks. The order follows from the seed alone.
 Work run(const Launch& launch, std::uint64_t seed);
 
-// For the instructions
-// -------------------------------------------------------------------------------------------------
+// For the instructions ------------------------------------------------------------------------------------------------
 
 /// Where the memory of a block and of a thread lies among generic addresses.
 constexpr std::uint64_t shared_window = std::uint64_t{0x7100} << 48U;
@@ -68,6 +68,14 @@ constexpr std::uint64_t window_mask = std::uint64_t{0xffff} << 48U;
 
 class Block;
 class Machine;
+
+/// A fence of a thread: what it did before, and what others did before they waited for it.
+struct Fence {
+  std::uint64_t at = 0;  ///< 0 if there was none
+  std::uint64_t block_released_at = 0;
+  std::uint64_t met_at = 0;
+  std::uint32_t met = 0;
+};
 
 class Warp {
  public:
@@ -78,11 +86,10 @@ class Warp {
   /// Copies bytes of the memory of a lane from or to an address, and checks that it may.
   void load(const Instruction& instruction, int lane, std::uint64_t address, void* to);
   void store(const Instruction& instruction, int lane, std::uint64_t address, const void* from);
-  /// As load and store of one lane that no other access can come between.
-  void atomically(const Instruction& instruction, int lane, std::uint64_t address);
   /// Counts an access of all these lanes.
   void count_access(const Instruction& instruction, std::uint32_t lanes);
 
+  /// What these lanes did or learned before, comes before what they do from here on, for all threads.
   void fence(std::uint32_t lanes);
   [[noreturn]] void fault(const Instruction& instruction, int lane, const std::string& what) const;
 
@@ -101,11 +108,13 @@ class Warp {
   std::uint32_t there_ = 0;  ///< the lanes that are threads
   std::vector<std::uint64_t> registers_;
   std::vector<std::byte> local_;
-  std::vector<bool> local_written_;
   std::array<std::uint32_t, warp_lanes> at_{};
   std::array<State, warp_lanes> state_{};
-  std::array<std::uint64_t, warp_lanes> met_at_{};  ///< when the lane last met others of its warp
-  std::array<std::uint32_t, warp_lanes> met_{};     ///< which lanes these were
+  std::array<std::uint64_t, warp_lanes> met_at_{};    ///< when the lane last met others of its warp
+  std::array<std::uint32_t, warp_lanes> met_{};       ///< which lanes these were
+  std::array<Fence, warp_lanes> fenced_{};            ///< the last fence of the lane
+  std::array<std::uint64_t, warp_lanes> asked_at_{};  ///< when it last touched global memory atomically
+  std::array<std::uint64_t, warp_lanes> told_at_{};   ///< what others have told by then, it knows
 };
 
 }

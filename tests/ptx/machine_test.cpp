@@ -280,6 +280,7 @@ TEST_CASE("PTX, memory: each thread has local memory of its own, by both kinds o
 TEST_CASE("PTX, memory: two and four numbers at a time, small ones with and without a sign") {
   const auto words = run_statements(R"(
     st.global.v4.u32 [%rd1], {0xffffff80, 2, 3, 0x80};
+    bar.warp.sync 0xff;
     ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd1];
     ld.global.v2.u64 {%rd4, %rd5}, [%rd1];
     ld.global.s8 %r6, [%rd1];
@@ -414,6 +415,42 @@ TEST_CASE("PTX, faults: atomic accesses to shared memory race with plain ones on
               "shared memory: ", threads(64));
   check_fault(own_shared + clear + "bar.sync 0;\n" + count + "bar.sync 0;\nld.shared.u32 %r6, [%r2];\n" + count,
               "that reads this shared memory: atom.shared.add.u32", threads(64));
+}
+
+TEST_CASE("PTX, faults: what another block wrote to global memory is read before it has told") {
+  TestLaunch how = threads(32);
+  how.blocks = 3;
+  const std::string write_own = R"(
+    mov.u32 %r2, %ctaid.x;
+    mul.wide.u32 %rd4, %r2, 8;
+    add.s64 %rd5, %rd1, %rd4;
+    st.global.u32 [%rd5+64], 7;
+  )";
+  const std::string fence = "membar.gl;\n", only_first = "setp.ne.u32 %p1, %r1, 0;\n@%p1 exit;\n";
+  const std::string come = "atom.global.add.u32 %r3, [%rd1], 1;\n";
+  const std::string last_reads_all = R"(
+    setp.ne.u32 %p2, %r3, 2;
+    @%p2 exit;
+    ld.global.u32 %r4, [%rd1+64];
+    ld.global.u32 %r5, [%rd1+72];
+    ld.global.u32 %r6, [%rd1+80];
+  )";
+  check_no_fault(only_first + write_own + fence + come + fence + last_reads_all, how);
+  check_fault(only_first + write_own + come + fence + last_reads_all, "has not been told", how);
+  check_fault(only_first + write_own + fence + come + last_reads_all, "has not been told", how);
+
+  // One thread of a block writes, and another one tells of it.
+  const std::string second_writes = "setp.ne.u32 %p3, %r1, 1;\n@%p3 bra $written;\n" + write_own + "$written:\n";
+  check_no_fault(second_writes + "bar.sync 0;\n" + only_first + fence + come + fence + last_reads_all, how);
+  check_no_fault(second_writes + "bar.warp.sync 0xffffffff;\n" + only_first + fence + come + fence + last_reads_all,
+                 how);
+  check_fault(second_writes + only_first + fence + come + fence + last_reads_all, "has not been told", how);
+  // And what one of them has been told, others know that have waited for it.
+  const std::string first_asks =
+      "mov.u32 %r3, 0;\nsetp.ne.u32 %p4, %r1, 0;\n@%p4 bra $asked;\n" + write_own + fence + come + fence + "$asked:\n";
+  const std::string share = "shfl.sync.idx.b32 %r3, %r3, 0, 31, 0xffffffff;\n";
+  check_no_fault(first_asks + share + "bar.warp.sync 0xffffffff;\n" + last_reads_all, how);
+  check_fault(first_asks + share + last_reads_all, "has not been told", how);
 }
 
 TEST_CASE("PTX, faults: barriers that not all threads reach") {
