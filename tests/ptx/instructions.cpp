@@ -447,9 +447,13 @@ void copy_number(void* to, const void* from, std::size_t bytes) {
 }
 void load(Warp& warp, const Instruction& one, u32 lanes) {
   warp.count_access(one, lanes);
+  std::byte bytes[32];
+  u64 loaded = ~u64{0};
   for_each_lane(lanes, [&](int lane) {
-    std::byte bytes[32];
-    warp.load(one, lane, address_of(warp, one, lane), bytes);
+    const u64 address = address_of(warp, one, lane);
+    // Parameters are the same for all lanes, and stay so.
+    if (one.space != Space::parameter || address != loaded) warp.load(one, lane, address, bytes);
+    loaded = address;
     for (std::size_t k = 0; k < one.numbers; ++k) {
       u64 word = 0;
       copy_number(&word, bytes + k * one.bytes, one.bytes);

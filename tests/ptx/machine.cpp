@@ -545,8 +545,13 @@ std::uint32_t Warp::lanes_that_meet(const Instruction& one, std::uint32_t coming
   for (int l = 0; l < warp_lanes; ++l) {
     if (state_[index(l)] == State::waits_for_lanes && at_[index(l)] == place) here |= std::uint32_t{1} << l;
   }
-  std::uint32_t meeting = 0;
+  // Nearly always all that wait for each other come together.
+  bool is_usual = true;
   for (std::uint32_t rest = here; rest != 0; rest &= rest - 1) {
+    is_usual &= static_cast<std::uint32_t>(members[std::countr_zero(rest)]) == here;
+  }
+  std::uint32_t meeting = is_usual ? here : 0;
+  for (std::uint32_t rest = is_usual ? 0 : here; rest != 0; rest &= rest - 1) {
     const int l = std::countr_zero(rest);
     const auto named = static_cast<std::uint32_t>(members[l]);
     if (((named >> l) & 1U) == 0) fault(one, l, "waits for lanes of which it is none");
