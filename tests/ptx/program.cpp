@@ -557,12 +557,6 @@ const Kernel* Program::find(const std::string& name) {
   return kernels_.emplace(name, std::move(kernel)).first->second.get();
 }
 
-std::vector<std::string> Program::kernel_names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, text] : entries_) names.push_back(name);
-  return names;
-}
-
 const std::byte* Program::variable(std::string_view name) const {
   const auto found = variables_.find(name);
   return found == variables_.end() ? nullptr : found->second.first;

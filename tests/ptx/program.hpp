@@ -120,7 +120,6 @@ class Program {
 
   /// Null if there is none of this name. Throws std::runtime_error if it has something that is not understood.
   const Kernel* find(const std::string& name);
-  [[nodiscard]] std::vector<std::string> kernel_names() const;
   /// The memory of a variable of the device; null if there is none of this name.
   [[nodiscard]] const std::byte* variable(std::string_view name) const;
   /// The variable of the device around an address; an empty range if there is none.
