@@ -13,7 +13,8 @@
 ///   description of the list as a tensor, of which the number of elements counts; lists of which nothing follows are
 ///   left out.
 /// - `infer_f` throws what `f` throws, where the descriptions are enough to see it; ShapeMismatch also for an element
-///   type that `f` does not take, and for what describes no tensor: no dimension, one under -1, a negative lod_level.
+///   type that `f` does not take, and for what describes no tensor: no dimension, one under -1, a lod_level that is
+///   negative or beyond `max_levels`.
 /// - The gradient by an argument is described as the argument, without what does not count for `f` (the levels of what
 ///   is taken as a list). So `f_grad` has a twin only where it gives gradients by what need not have been given:
 ///   `infer_lstm_grad`, `infer_gru_grad`.
@@ -140,15 +141,18 @@ struct Batch {
   /// Throws ShapeMismatch for what describes no tensor. `what` begins the text.
   Batch(const LoDTensorDesc& x, const char* what) : type(x.tensor.data_type), levels(x.lod_level) {
     check_dims(x.tensor.dims, what);
-    if (levels < 0) throw ShapeMismatch(detail::text({what, ": lod_level ", levels, ", expected 0 or more"}));
+    if (levels < 0 || levels > max_levels) {
+      throw ShapeMismatch(detail::text({what, ": lod_level ", levels, ", expected 0 to ", max_levels}));
+    }
     rows = x.tensor.dims.front();
     row_shape.assign(x.tensor.dims.begin() + 1, x.tensor.dims.end());
   }
   Batch(DataType element_type, std::int64_t row_count, Dims shape_of_row, int level_count)
       : type(element_type), rows(row_count), row_shape(std::move(shape_of_row)), levels(level_count) {}
 
-  /// The description itself.
+  /// The description itself. Throws InvalidLoD for more levels than a LoD has.
   operator LoDTensorDesc() const {
+    detail::check_level_count(static_cast<std::size_t>(levels), "the result");
     TensorDesc tensor{type, {rows}};
     tensor.dims.insert(tensor.dims.end(), row_shape.begin(), row_shape.end());
     return {std::move(tensor), static_cast<std::int32_t>(levels)};

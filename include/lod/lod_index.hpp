@@ -11,7 +11,7 @@
 ///
 /// Level 0 is the outermost; a negative level counts from the last, which is -1. The offsets of a level are n+1 numbers
 /// for n sequences. An empty sequence is a repeated offset, zero sequences are the single offset {0}: both are ordinary
-/// at every level.
+/// at every level. A LoD has `max_levels` levels at most.
 #pragma once
 
 #include <lod/error.hpp>
@@ -33,6 +33,10 @@
 namespace lod {
 
 class LoD;
+
+/// The most levels that a LoD has. What goes from level to level, as drawings and readers do, may recurse; and a level
+/// costs bytes that hardly any input need have, so that without a limit a small input would cost all memory or time.
+inline constexpr int max_levels = 64;
 
 namespace detail {
 
@@ -370,18 +374,20 @@ class LoDView {
 };
 
 /// The index: validated once, then immutable; copies share it and cost one counter. A LoD without a level belongs to a
-/// plain tensor. Equal to another one with the same offsets.
+/// plain tensor. Equal to another one with the same offsets. Whatever would make one of more than `max_levels` levels
+/// throws InvalidLoD.
 class LoD {
  public:
   /// No level.
   LoD() = default;
 
-  /// From the lengths of every level, outermost first. Throws InvalidLoD, naming level and position, for a negative
-  /// length, for sums beyond 64 bits, and where the lengths of a level do not add up to the number of sequences of the
-  /// next. O(sequences), one allocation.
+  /// From the lengths of every level, outermost first. Throws InvalidLoD for more than `max_levels` levels, and, naming
+  /// level and position, for a negative length, for sums beyond 64 bits, and where the lengths of a level do not add up
+  /// to the number of sequences of the next. O(sequences), one allocation.
   static LoD from_lengths(const std::vector<std::vector<std::int64_t>>& lengths);
-  /// From the offsets of every level. Throws InvalidLoD, naming level and position, where a level has no offset, does
-  /// not begin at 0, descends, or does not end at the number of sequences of the next.
+  /// From the offsets of every level. Throws InvalidLoD for more than `max_levels` levels, and, naming level and
+  /// position, where a level has no offset, does not begin at 0, descends, or does not end at the number of sequences
+  /// of the next.
   static LoD from_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
   /// The same, from spans, and from a list in braces.
   static LoD from_offsets(std::span<const std::span<const std::int64_t>> offsets);
@@ -396,8 +402,8 @@ class LoD {
   }
   /// From row numbers at every level, as `absolute_offsets` and `LoDView::absolute_lod` give them. All levels begin
   /// with the same number, which becomes row 0, and end with the same one. An upper boundary at which several lower
-  /// ones coincide (empty sequences) is taken as the first of them; the last boundary as the last. Throws InvalidLoD,
-  /// also where an upper boundary is none of the level below.
+  /// ones coincide (empty sequences) is taken as the first of them; the last boundary as the last. Throws InvalidLoD as
+  /// above, also where an upper boundary is none of the level below.
   static LoD from_absolute_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
 
   /// The number of levels.
@@ -459,7 +465,8 @@ class LoD {
   /// them. All, for level == levels(). Throws OutOfRange.
   [[nodiscard]] LoD levels_above(int level) const;
   /// One more level, below the last: `offsets` cut what were rows into shorter sequences. The rows so far become the
-  /// sequences of the new level. Throws InvalidLoD where the offsets are none or are not for `rows()` sequences.
+  /// sequences of the new level. Throws InvalidLoD where the offsets are none or are not for `rows()` sequences, and
+  /// where there are `max_levels` levels already.
   [[nodiscard]] LoD append_level(std::span<const std::int64_t> offsets) const;
   [[nodiscard]] LoD append_level(std::initializer_list<std::int64_t> offsets) const;
 
@@ -483,9 +490,9 @@ class LoD {
     block->derive();
     return LoD(Block::share(block.get()));
   }
-  /// A LoD of `levels` levels whose offsets are offsets(level), which are checked.
+  /// A LoD of `count` levels whose offsets are offsets(level), which are checked.
   template <class Offsets>
-  static LoD build_checked(int levels, const Offsets& offsets);
+  static LoD build_checked(std::size_t count, const Offsets& offsets);
   static LoD wrap_checked(std::span<const std::span<const std::int64_t>> offsets,
                           detail::Reference<const detail::Shared> owner);
 

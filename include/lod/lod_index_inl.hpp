@@ -9,6 +9,13 @@ namespace lod {
 
 namespace detail {
 
+/// Throws InvalidLoD for more levels than a LoD has. `what` begins the text.
+inline void check_level_count(std::size_t levels, const char* what = "LoD") {
+  if (levels > std::size_t{max_levels}) {
+    throw InvalidLoD(text({what, ": ", levels, " levels, expected ", max_levels, " at most"}));
+  }
+}
+
 inline std::string place(std::size_t level, std::size_t position) {
   return text({"LoD: level ", level, ", position ", position, ": "});
 }
@@ -53,6 +60,7 @@ inline std::string wrong_branch(std::span<const std::int64_t> branch, std::size_
 }  // namespace detail
 
 inline LoD LoD::from_lengths(const std::vector<std::vector<std::int64_t>>& lengths) {
+  detail::check_level_count(lengths.size());
   for (std::size_t level = 0; level < lengths.size(); ++level) {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < lengths[level].size(); ++i) {
@@ -84,7 +92,9 @@ namespace detail {
 
 /// Throws InvalidLoD unless the offsets(level) of `levels` levels are a LoD.
 template <class Offsets>
-void check_all_offsets(int levels, const Offsets& offsets) {
+void check_all_offsets(std::size_t count, const Offsets& offsets) {
+  check_level_count(count);
+  const int levels = static_cast<int>(count);
   for (int level = 0; level < levels; ++level) {
     const std::span<const std::int64_t> found = offsets(level);
     check_offsets(found, static_cast<std::size_t>(level));
@@ -98,8 +108,9 @@ void check_all_offsets(int levels, const Offsets& offsets) {
 }  // namespace detail
 
 template <class Offsets>
-LoD LoD::build_checked(int levels, const Offsets& offsets) {
-  detail::check_all_offsets(levels, offsets);
+LoD LoD::build_checked(std::size_t count, const Offsets& offsets) {
+  detail::check_all_offsets(count, offsets);
+  const int levels = static_cast<int>(count);
   const auto size = [&](int level) { return static_cast<std::int64_t>(offsets(level).size()) - 1; };
   return build(levels, size, [&](int level, std::int64_t* out) {
     const std::span<const std::int64_t> from = offsets(level);
@@ -108,16 +119,15 @@ LoD LoD::build_checked(int levels, const Offsets& offsets) {
 }
 
 inline LoD LoD::from_offsets(std::span<const std::span<const std::int64_t>> offsets) {
-  return build_checked(static_cast<int>(offsets.size()),
-                       [&](int level) { return offsets[static_cast<std::size_t>(level)]; });
+  return build_checked(offsets.size(), [&](int level) { return offsets[static_cast<std::size_t>(level)]; });
 }
 
 inline LoD LoD::wrap_checked(std::span<const std::span<const std::int64_t>> offsets,
                              detail::Reference<const detail::Shared> owner) {
   const auto of = [&](int level) { return offsets[static_cast<std::size_t>(level)]; };
+  if (offsets.empty()) return LoD();
+  detail::check_all_offsets(offsets.size(), of);
   const int levels = static_cast<int>(offsets.size());
-  if (levels == 0) return LoD();
-  detail::check_all_offsets(levels, of);
   auto block = detail::LoDBlock::allocate(
       levels, [&](int level) { return static_cast<std::int64_t>(of(level).size()) - 1; }, std::move(owner));
   for (int level = 0; level < levels; ++level) {
@@ -130,20 +140,21 @@ inline LoD LoD::wrap_checked(std::span<const std::span<const std::int64_t>> offs
 }
 
 inline LoD LoD::from_offsets(const std::vector<std::vector<std::int64_t>>& offsets) {
-  return build_checked(static_cast<int>(offsets.size()), [&](int level) {
+  return build_checked(offsets.size(), [&](int level) {
     const auto& found = offsets[static_cast<std::size_t>(level)];
     return std::span<const std::int64_t>{found.data(), found.size()};
   });
 }
 
 inline LoD LoD::from_offsets(std::initializer_list<std::vector<std::int64_t>> offsets) {
-  return build_checked(static_cast<int>(offsets.size()), [&](int level) {
+  return build_checked(offsets.size(), [&](int level) {
     const auto& found = offsets.begin()[level];
     return std::span<const std::int64_t>{found.data(), found.size()};
   });
 }
 
 inline LoD LoD::from_absolute_offsets(const std::vector<std::vector<std::int64_t>>& offsets) {
+  detail::check_level_count(offsets.size());
   std::vector<std::vector<std::int64_t>> relative(offsets.size());
   for (std::size_t level = offsets.size(); level-- > 0;) {
     const auto& rows = offsets[level];
@@ -210,11 +221,12 @@ inline std::vector<std::vector<std::int64_t>> LoD::lengths() const {
 inline LoD LoD::levels_above(int level) const {
   if (level == levels()) return *this;
   const int count = level == 0 ? 0 : detail::resolve_level(level, levels());
-  return build_checked(count, [&](int above) { return offsets(above); });
+  return build_checked(static_cast<std::size_t>(count), [&](int above) { return offsets(above); });
 }
 
 inline LoD LoD::append_level(std::span<const std::int64_t> offsets) const {
-  return build_checked(levels() + 1, [&](int level) { return level < levels() ? this->offsets(level) : offsets; });
+  return build_checked(static_cast<std::size_t>(levels()) + 1,
+                       [&](int level) { return level < levels() ? this->offsets(level) : offsets; });
 }
 inline LoD LoD::append_level(std::initializer_list<std::int64_t> offsets) const {
   return append_level(std::span<const std::int64_t>{offsets.begin(), offsets.size()});

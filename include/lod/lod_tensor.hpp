@@ -193,6 +193,7 @@ class LoDTensor {
   static LoDTensor from_nested(const Nested& nested) requires(detail::nesting<Nested>() > 0 &&
                                                               std::same_as<Device, Cpu>) {
     constexpr int levels = detail::nesting<Nested>() - 1;
+    static_assert(levels <= max_levels, "a LoD has max_levels levels at most");
     const Shape row_shape = detail::NestedRow<typename detail::InnermostOf<Nested>::type>::shape();
     LoDTensor tensor;
     if constexpr (levels == 0) {

@@ -12,6 +12,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/shape.hpp>
+#include <lod/sizes.hpp>
 #include <lod/staging.hpp>
 #include <lod/target.hpp>
 
@@ -80,9 +81,10 @@ struct PlainRows {
 /// New levels, written one after the other, outermost first, into scratch memory.
 class NewLevels {
  public:
-  /// Room for `levels` levels with `sequences` sequences in all. Where there is no level, `rows` rows.
+  /// Room for `levels` levels with `sequences` sequences in all. Where there is no level, `rows` rows. Throws
+  /// InvalidLoD for more levels than a LoD has.
   NewLevels(Workspace& workspace, int levels, std::int64_t sequences, std::int64_t rows = 0)
-      : numbers_(workspace, sequences + levels), sizes_(workspace, levels), rows_(rows) {}
+      : numbers_(workspace, room(levels, sequences)), sizes_(workspace, levels), rows_(rows) {}
 
   /// Adds a level of `size` sequences; its offsets are to be written into the span, which begins with 0.
   std::span<std::int64_t> add(std::int64_t size) {
@@ -119,6 +121,11 @@ class NewLevels {
   }
 
  private:
+  static std::int64_t room(int levels, std::int64_t sequences) {
+    detail::check_level_count(static_cast<std::size_t>(levels), "the result");
+    return detail::saturated_sum(sequences, levels);
+  }
+
   Workspace::Loan<std::int64_t> numbers_;
   Workspace::Loan<std::int64_t> sizes_;
   std::int64_t rows_;

@@ -168,12 +168,10 @@ struct ContentsOf<float> : ContentsOfNumber<float> {};
 template <>
 struct ContentsOf<double> : ContentsOfNumber<double> {};
 
-/// As a description with levels says nothing of where sequences end, so many levels without sequences. There is a limit
-/// because a number costs nothing where it is written, and each level some memory here.
+/// As a description with levels says nothing of where sequences end, so many levels without sequences.
 inline LoD levels_without_sequences(int levels, const char* what) {
-  constexpr int most = 64;
-  if (levels < 0 || levels > most) {
-    throw ShapeMismatch(detail::text({what, ": lod_level ", levels, ", expected 0 to ", most}));
+  if (levels < 0 || levels > max_levels) {
+    throw ShapeMismatch(detail::text({what, ": lod_level ", levels, ", expected 0 to ", max_levels}));
   }
   return LoD::from_offsets(std::vector<std::vector<std::int64_t>>(static_cast<std::size_t>(levels), {0}));
 }
@@ -276,8 +274,8 @@ class Variable {
   ///
   /// Memory of tensors is from `resource`: for descriptions from strangers, give one that has a limit. Throws what it
   /// throws; ShapeMismatch for what describes no tensor (a dimension or a lod_level below what there is, more
-  /// dimensions than a Shape has, more than 64 levels, more values than memory can hold); std::invalid_argument as the
-  /// constructor.
+  /// dimensions than a Shape has, more than `max_levels` levels, more values than memory can hold);
+  /// std::invalid_argument as the constructor.
   static Variable create(const VarDesc& desc, std::pmr::memory_resource* resource = Cpu::default_resource());
 
   /// Its name.

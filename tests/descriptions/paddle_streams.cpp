@@ -332,6 +332,9 @@ TEST_CASE("ParseError: a description that is none") {
 TEST_CASE("ParseError: the bytes end too early") {
   check_stream_refused("", 0, "version: 4 bytes expected, 0 are left");
   check_stream_refused(raw(u32) + std::string(3, '\0'), 4, "number of levels: 8 bytes expected, 3 are left");
+  std::string levels;
+  for (int level = 0; level < 65; ++level) levels += raw(u64(16), u64(0), u64(1));
+  check_stream_refused(raw(u32, u64(65)) + levels, 4, "number of levels: 65, expected 64 at most");
   check_stream_refused(raw(u32, u64(1), u64(24), i64(0), i64(1)), 20,
                        "offsets of a level: 24 bytes expected, 16 are left");
   check_stream_refused(raw(u32) + no_levels, 12, "version: 4 bytes expected, 0 are left");

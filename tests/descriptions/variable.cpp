@@ -249,7 +249,7 @@ TEST_CASE("Variable::create: what describes no tensor is refused") {
   refused({DataType::FP32, {3}}, -1, "variable 'x': lod_level -1");
   refused({DataType::FP32, {3}}, 65, "variable 'x': lod_level 65, expected 0 to 64");
   refused({DataType::FP32, {}}, 0x7fffffff, "expected 0 to 64");
-  refused({DataType::FP32, {}}, -1, "variable 'x': lod_level -1, expected 0 or more");
+  refused({DataType::FP32, {}}, -1, "variable 'x': lod_level -1, expected 0 to 64");
   refused({DataType::FP32, {large, large}}, 0, "exceeds 64 bits");
   refused({DataType::FP32, {large, large}}, 0, "variable 'x': shape: ");
   refused({DataType::FP32, {-1, large, large}}, 0, "exceeds 64 bits");

@@ -233,6 +233,8 @@ TEST_CASE("File: a footer that contradicts itself or the file is refused, before
   refused("offsets[0]: 31 bytes", [&](auto& f) { x(f).tensors[0].offsets[0].size = 31; });
   refused("but the footer begins at byte", [&](auto& f) { x(f).tensors[0].offsets[0].size = ~std::uint64_t{7}; });
   refused("row_ids: 16 bytes, expected 8 for each of 3 rows", [&](auto& f) { g(f).row_ids->size = 16; });
+  refused("'x': tensors[0]: offsets: 65 levels, expected 64 at most",
+          [&](auto& f) { x(f).tensors[0].offsets.resize(65, x(f).tensors[0].offsets[0]); });
 
   // Shapes.
   const auto shape = [&](const char* text, const std::vector<std::int64_t>& dims) {

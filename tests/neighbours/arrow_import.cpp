@@ -584,7 +584,7 @@ TEST_CASE("from_arrow: nothing at all, and a schema without an end") {
   auto array = memory.articles();
   ArrowSchema* itself = &array.schema(0);
   array.schema(0).children = &itself;
-  CHECK_THROWS_WITH_AS(array.import <float>(), doctest::Contains("more than 64 lists within one another"),
+  CHECK_THROWS_WITH_AS(array.import <float>(), doctest::Contains("more than 72 lists within one another"),
                        std::invalid_argument);
   CHECK(memory.released == 1);
   CHECK(released == 0);

@@ -9,6 +9,7 @@
 #include <lod/buffer.hpp>
 #include <lod/data_type.hpp>
 #include <lod/error.hpp>
+#include <lod/lod_index.hpp>
 #include <lod/shape.hpp>
 
 #include <concepts>
@@ -110,8 +111,9 @@ struct ArrowContents {
   }
 };
 
-/// The deepest nesting that is read. An ArrowSchema that is its own child has an end, too.
-inline constexpr int deepest_arrow = 64;
+/// The deepest nesting that is read: a list for each level and each dimension of a row. An ArrowSchema that is its own
+/// child has an end, too.
+inline constexpr std::size_t deepest_arrow = std::size_t{max_levels} + Shape::max_rank;
 
 /// Memory is where the buffers are: `fetch(address, bytes)` brings bytes to where the CPU can read them, and `in_place`
 /// says whether that is the place itself.
@@ -151,7 +153,7 @@ class ArrowReader {
   std::vector<ArrowField> check_schema(const ArrowSchema& schema, std::optional<DataType> expected) {
     std::vector<ArrowField> fields;
     for (const ArrowSchema* field = &schema;; field = field->children[0]) {
-      if (fields.size() == deepest_arrow) {
+      if (fields.size() > deepest_arrow) {
         throw std::invalid_argument(text({"from_arrow: more than ", deepest_arrow, " lists within one another"}));
       }
       const std::string where = text({"field ", fields.size()});
@@ -167,6 +169,7 @@ class ArrowReader {
       }
       if (fields.back().kind != ArrowField::FIXED_SIZE_LIST) levels_ = fields.size();
     }
+    check_level_count(levels_, "from_arrow");
     depth_ = fields.size();
     return fields;
   }

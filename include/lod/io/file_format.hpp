@@ -34,6 +34,7 @@
 #include <lod/desc.hpp>
 #include <lod/error.hpp>
 #include <lod/io/checksum.hpp>
+#include <lod/lod_index.hpp>
 #include <lod/proto.hpp>
 #include <lod/shape.hpp>
 #include <lod/target.hpp>
@@ -205,6 +206,9 @@ inline std::string inconsistency(const proto::file::Tensor& tensor, const VarTyp
   if (type.type == VarType::SELECTED_ROWS && !dims.empty()) dims[0] = tensor.dims[0];  // there, the height
   if (type.type == VarType::LOD_TENSOR_ARRAY && dims.empty()) dims = tensor.dims;      // there, nothing in common
   if (dims.empty()) return text({"rank: expected 0, found ", tensor.dims.size()});     // not even a scalar: it has rows
+  if (tensor.offsets.size() > std::size_t{max_levels}) {
+    return text({"offsets: ", tensor.offsets.size(), " levels, expected ", max_levels, " at most"});
+  }
   const LoDTensorDesc found{{data_type, tensor.dims}, static_cast<std::int32_t>(tensor.offsets.size())};
   std::string difference = mismatch(found, expected);
   if (!difference.empty()) return difference;

@@ -255,7 +255,10 @@ class JsonObjectReader {
   }
   LoD read_lod() {
     std::vector<std::vector<std::int64_t>> offsets;
-    json_.list([&] { offsets.push_back(read_integers()); });
+    json_.list([&] {
+      if (offsets.size() == std::size_t{max_levels}) json_.fail({"more than ", max_levels, " levels"});
+      offsets.push_back(read_integers());
+    });
     try {
       return LoD::from_offsets(offsets);
     } catch (const InvalidLoD& invalid) {
@@ -332,12 +335,14 @@ inline std::string to_json(const AnyLoDTensor& x, JsonForm form = JsonForm::NEST
 /// any length; rows have one shape, which the lists in the first one show, and which is that of scalars where there is
 /// no row. Without a level the lists are those of a plain tensor. Throws ParseError where that is not so, where it is
 /// no JSON, for a number beyond the range of T, for an integer that is not written as one, and where there is something
-/// else than T needs; OutOfRange for negative levels.
+/// else than T needs; OutOfRange for levels that are negative or more than `max_levels`.
 ///
 /// What is not 0 but too small for a floating-point type becomes 0. Numbers of 16 bits are rounded by way of double.
 template <class T>
 LoDTensor<T> from_json(std::string_view text, int levels) {
-  if (levels < 0) throw OutOfRange(detail::text({"from_json: ", levels, " levels, expected 0 or more"}));
+  if (levels < 0 || levels > max_levels) {
+    throw OutOfRange(detail::text({"from_json: ", levels, " levels, expected 0 to ", max_levels}));
+  }
   return detail::NestedJsonReader<T>(text, levels).read();
 }
 

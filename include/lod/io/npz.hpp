@@ -86,6 +86,9 @@ inline ByName<NpzMembers> npz_variables(const ByName<std::uint64_t>& arrays) {
     members.values = number;
     std::uint64_t level = 0;
     while (take(text({name, ".lod", members.levels.size()}), level)) members.levels.push_back(level);
+    if (members.levels.size() > std::size_t{max_levels}) {
+      fail_npz(name, {members.levels.size(), " levels, expected ", max_levels, " at most"});
+    }
     if (!arrays.contains(name + ".rows") || !arrays.contains(name + ".height")) continue;
     members.is_selected_rows = take(name + ".rows", members.rows) && take(name + ".height", members.height);
     if (!members.levels.empty()) fail_npz(name, {"levels and row ids, expected one of them"});

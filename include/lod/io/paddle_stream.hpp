@@ -90,8 +90,11 @@ inline LoD read_lod(Input& in) {
   const std::size_t begin = in.position();
   const auto levels = in.number<std::uint64_t>("number of levels");
   constexpr std::size_t least = 2 * sizeof(std::uint64_t);  // a size and one offset
-  if (levels > std::min<std::size_t>(in.left() / least, std::numeric_limits<int>::max())) {
+  if (levels > in.left() / least) {
     in.fail({"number of levels: ", levels, ", but ", in.left(), " bytes are left"}, sizeof(levels));
+  }
+  if (levels > std::uint64_t{max_levels}) {
+    in.fail({"number of levels: ", levels, ", expected ", max_levels, " at most"}, sizeof(levels));
   }
   if (levels == 0) return LoD();
   std::vector<std::vector<std::int64_t>> offsets(static_cast<std::size_t>(levels));
