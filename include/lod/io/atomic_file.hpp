@@ -5,57 +5,82 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/io/file_access.hpp>
 #include <lod/io/system_file.hpp>
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
+
+#ifdef __linux__
+#  include <linux/magic.h>
+#  include <sys/vfs.h>
+#endif
 
 namespace lod::detail {
 
 /// Writes a file that takes the place of the one at `path`, if there is one, in the moment of `commit()`. Until then,
-/// and if the program or the machine stops before, whoever opens `path` finds what was there. What is written has no
-/// name until then, and so goes with the process, however that ends. Where the file system has no files without a name,
-/// it goes to "lodtensor-<process>-<number>.tmp" in the same folder, which the destructor removes where nothing was
-/// committed.
+/// and if the program or the machine stops before, whoever opens `path` finds what was there. The folder is the one
+/// that `path` leads to when this is made, wherever the program goes meanwhile. What is written has no name until the
+/// end, and so goes with the process, however that ends. Where the file system has no files without a name, it goes to
+/// "lodtensor-<process>-<number>.tmp" in the same folder, which the destructor removes where nothing was committed. A
+/// file that takes another's place has such a name for a moment in any case. What a process that was killed has left
+/// there goes when the next one commits a file in that folder and waits for the disk: when no such process lives, and
+/// nobody holds the lock (flock) that a file has while it is written.
 ///
 /// Where the caller does not `wait_for_disk`, all this holds when the program stops, not when the machine does: the
 /// system has the bytes, and brings them to the disk when it likes.
 ///
-/// The new file has the permissions of the old one, so that what was private stays so; a symbolic link at `path` is
-/// replaced, not followed, and the permissions are those of the file that it led to. Nothing is gathered: each `write`
-/// is a call of the system, so small pieces are best put together.
+/// Nobody may do more with the new file than with the one whose place it takes, at no time (FileAccess says what is
+/// kept): owner, group, permissions and access control list are those of the old file as it is at the end, as far as
+/// the system lets them be given, and else less. Set-user-id, set-group-id and sticky bits and other attributes
+/// (user.*) belong to what was there, and are not kept; a security label is the one that the system gives to new files.
+///
+/// A symbolic link at `path` is replaced, not followed, and the access is that of the file that it led to; one that led
+/// nowhere is replaced, too. Other names (hard links) of the old file still lead to it. Nothing is gathered: each
+/// `write` is a call of the system, so small pieces are best put together.
 class AtomicFile {
  public:
-  /// Opens the temporary file. Throws std::system_error, also where something is at `path` that is neither a regular
-  /// file nor a symbolic link: it is not replaced.
+  /// Opens the temporary file. Throws std::system_error, also where `path` leads, be it by links, to something that is
+  /// no regular file, or by links of the system's to whatever a process has open (/dev/stdout): it is not replaced.
   explicit AtomicFile(std::string path, bool wait_for_disk = true)
-      : path_(std::move(path)), wait_for_disk_(wait_for_disk) {
-    const std::optional<::mode_t> permissions = old_permissions();
-    create(permissions.value_or(0666));
-    try {
-      if (permissions) give_permissions(*permissions);
-    } catch (...) {
-      discard();
-      throw;
+      : path_(std::move(path)),
+        wait_for_disk_(wait_for_disk),
+        folder_(open_folder()),
+        name_(path_.substr(name_begin())) {
+    if (name_.empty()) {
+      errno = path_.empty() ? ENOENT : EISDIR;
+      throw_file_error("create", path_);
     }
+    access_ = old_access("create");
+    create(access_ ? access_->private_permissions() : 0666);
   }
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
-  ~AtomicFile() { discard(); }
+  /// Removes what was not committed.
+  ~AtomicFile() {
+    if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
+  }
 
   /// Appends `size` bytes, all of them. Throws std::system_error.
   void write(const void* bytes, std::size_t size) {
-    write_all(bytes, size, [this](const void* from, std::size_t left) { return ::write(file_, from, left); });
+    write_all(bytes, size, [this](const void* from, std::size_t left) { return ::write(file_.get(), from, left); });
     end_ += size;
     if (wait_for_disk_) start_transfer();
   }
@@ -64,62 +89,102 @@ class AtomicFile {
     const auto* const first = static_cast<const char*>(bytes);
     write_all(bytes, size, [&](const void* from, std::size_t left) {
       const auto before = static_cast<const char*>(from) - first;
-      return ::pwrite(file_, from, left, static_cast<::off_t>(offset) + before);
+      return ::pwrite(file_.get(), from, left, static_cast<::off_t>(offset) + before);
     });
   }
 
   /// Puts the file in its place: where it is to wait, when its bytes are on the disk, and waits for the place too.
-  /// Nothing may be written afterwards. Throws std::system_error; then the old file is still there, unless the text
-  /// says "sync folder".
+  /// Nothing may be written afterwards. Throws std::system_error; then what was at the path is still there. Where the
+  /// file is in its place, and the folder cannot be brought to the disk, nothing is thrown: the new file is there, and
+  /// stays, unless the machine stops soon after.
   void commit() {
-    if (wait_for_disk_ && ::fsync(file_) != 0) throw_file_error("sync", path_);
-    if (temporary_.empty()) give_name();
-    if (::close(std::exchange(file_, -1)) != 0 && errno != EINTR) throw_file_error("close", path_);
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) throw_file_error("rename to", path_);
-    temporary_.clear();
-    if (wait_for_disk_) sync_folder();
+    if (std::optional<FileAccess> access = old_access("rename to")) access_ = std::move(access);
+    if (access_) access_->give_to(file_.get(), path_);
+    if (wait_for_disk_ && ::fsync(file_.get()) != 0) throw_file_error("sync", path_);
+    check_closed();
+    if (!take_free_place()) take_place();
+    file_ = FileDescriptor();
+    if (!wait_for_disk_) return;
+    ::fsync(folder_.get());  // see above; not possible where the folder may not be read
+    remove_stale();
   }
 
  private:
-  /// Those of the file that will be replaced, if there is one.
-  std::optional<::mode_t> old_permissions() const {
-    struct ::stat found {};
-    if (::lstat(system_path(path_), &found) != 0) {
-      if (errno != ENOENT || path_.empty()) throw_file_error("create", path_);
-      return {};
-    }
-    if (S_ISLNK(found.st_mode)) {
-      if (::stat(path_.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return {};
-    }
-    check_regular(found, "create", path_);
-    return found.st_mode & 0777U;
+  std::size_t name_begin() const noexcept { return path_.rfind('/') + 1; }  // 0 where there is none
+  FileDescriptor open_folder() const {
+    system_path(path_);
+    const std::string folder = name_begin() == 0 ? "." : path_.substr(0, name_begin());
+    FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+#ifdef O_PATH
+    if (!opened && errno == EACCES) opened = FileDescriptor(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+#endif
+    if (!opened) throw_file_error("create", path_);
+    return opened;
   }
+
+  /// That of the file that will be replaced, if there is one. `action` begins the text of errors.
+  std::optional<FileAccess> old_access(const char* action) const {
+    check_link(action);
+#ifdef O_PATH
+    constexpr int looked_up = O_PATH | O_CLOEXEC;
+#else
+    constexpr int looked_up = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+#endif
+    const FileDescriptor file(::openat(folder_.get(), name_.c_str(), looked_up));
+    if (!file) {
+      // Nothing is there, or a link that leads nowhere. Where it leads to what is not to be known, nobody knows either
+      // who might use the file.
+      if (errno == ENOENT || errno == ELOOP || errno == ENOTDIR) return {};
+      throw_file_error(action, path_);
+    }
+    struct ::stat found {};
+    if (::fstat(file.get(), &found) != 0) throw_file_error("look up", path_);
+    check_regular(found, action, path_);
+    return FileAccess(file.get(), found);
+  }
+  /// Throws where a link leads through one of those that the system makes for what processes have open. As text they
+  /// lead to a file, or nowhere, but who names them means what is open: "/dev/stdout" is not to become a file.
+  void check_link([[maybe_unused]] const char* action) const {
+#ifdef __linux__
+    constexpr int most = 40;  // the system follows no more
+    FileDescriptor folder(::openat(folder_.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    std::string name = name_;
+    for (int links = 0; folder && links < most; ++links) {
+      char target[4096];
+      const ::ssize_t size = ::readlinkat(folder.get(), name.c_str(), target, sizeof(target));
+      if (size < 0) return;  // no link
+      struct ::statfs system {};
+      if (::fstatfs(folder.get(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC) {
+        throw std::system_error(EINVAL, std::generic_category(),
+                                text({action, " '", path_, "': what a process has open, not a regular file"}));
+      }
+      name.assign(target, static_cast<std::size_t>(size));
+      const std::size_t begin = name.rfind('/') + 1;
+      const std::string next = begin == 0 ? "." : name.substr(0, begin);
+      folder = FileDescriptor(::openat(folder.get(), next.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+      name.erase(0, begin);
+    }
+#endif
+  }
+
   void create(::mode_t permissions) {
 #ifdef O_TMPFILE
     // It gets its name by way of /proc, which need not be there.
     if (::access("/proc/self/fd", X_OK) == 0) {
-      file_ = ::open(folder().c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, permissions);
-      if (file_ >= 0) return;
+      file_ = FileDescriptor(::openat(folder_.get(), ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, permissions));
+      has_unnamed_ = static_cast<bool>(file_);
     }
 #endif
-    do {
+    while (!file_) {
       temporary_ = next_name();
-      file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
-    } while (file_ < 0 && (errno == EEXIST || errno == EINTR));
-    if (file_ < 0) throw_file_error("create", path_);
-  }
-  /// Those that the user's mask took away. Where all files have the same ones the file system does not let them be
-  /// changed, and there is nothing to change.
-  void give_permissions(::mode_t permissions) const {
-    struct ::stat created {};
-    if (::fstat(file_, &created) != 0) throw_file_error("look up", path_);
-    if ((created.st_mode & 0777U) == permissions) return;
-    if (::fchmod(file_, permissions) != 0) throw_file_error("give the old permissions to", path_);
-  }
-  /// Removes what was not committed.
-  void discard() const noexcept {
-    if (file_ >= 0) ::close(file_);
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+      file_ = FileDescriptor(
+          ::openat(folder_.get(), temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions));
+      if (file_) break;
+      temporary_.clear();  // somebody else's
+      if (errno != EEXIST && errno != EINTR) throw_file_error("create", path_);
+    }
+    // The sign that somebody still writes it. Where there are no locks, nobody takes it for stale either.
+    ::flock(file_.get(), LOCK_EX | LOCK_NB);
   }
   /// The system may take less than it is given: write_some(from, left) until all is written.
   template <class WriteSome>
@@ -143,49 +208,96 @@ class AtomicFile {
     constexpr std::uint64_t piece = std::uint64_t{4} << 20;
     if (end_ - transferred_ < piece) return;
     const auto size = static_cast<::off_t>(end_ - transferred_);
-    ::sync_file_range(file_, static_cast<::off_t>(transferred_), size, SYNC_FILE_RANGE_WRITE);
+    ::sync_file_range(file_.get(), static_cast<::off_t>(transferred_), size, SYNC_FILE_RANGE_WRITE);
     transferred_ = end_;
 #endif
   }
 
-  std::string next_name() const {
-    static std::atomic<std::uint64_t> number = 0;
-    // Not of the name of the file, which may be as long as names can be.
-    return text({folder(), "lodtensor-", static_cast<std::int64_t>(::getpid()), "-", ++number, ".tmp"});
-  }
-  /// A name cannot be given in the place of an old file: it is one beside it, for a moment.
-  void give_name() {
-    const std::string unnamed = text({"/proc/self/fd/", file_});
-    std::string name = next_name();
-    while (::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-      if (errno != EEXIST) throw_file_error("create", path_);
-      name = next_name();
-    }
-    temporary_ = std::move(name);
-  }
-  std::string folder() const {
-    const std::size_t slash = path_.rfind('/');
-    return slash == std::string::npos ? "./" : path_.substr(0, slash + 1);
+  /// What some file systems say only when a file is closed. It stays open by another number, for its lock.
+  void check_closed() const {
+    FileDescriptor same(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
+    if (!same) throw_file_error("close", path_);
+    if (::close(same.release()) != 0 && errno != EINTR) throw_file_error("close", path_);
   }
 
-  /// The name is on the disk only when the folder is. A folder that may not be read, or a file system that does not
-  /// sync folders, is no error: there is nothing left to do.
-  void sync_folder() const {
-    const int file = ::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file < 0) return;
-    const int status = ::fsync(file);
-    const int code = errno;
-    ::close(file);
-    if (status != 0 && code != EINVAL && code != ENOTSUP && code != EROFS) {
-      errno = code;
-      throw_file_error("sync folder", folder());
+  static constexpr std::string_view name_prefix = "lodtensor-", name_suffix = ".tmp";
+  static std::string next_name() {
+    static std::atomic<std::uint64_t> number = 0;
+    // Not of the name of the file, which may be as long as names can be.
+    return text(
+        {std::string(name_prefix), static_cast<std::int64_t>(::getpid()), "-", ++number, std::string(name_suffix)});
+  }
+  bool give_name(const std::string& name) const {
+    const std::string unnamed = text({"/proc/self/fd/", file_.get()});
+    return ::linkat(AT_FDCWD, unnamed.c_str(), folder_.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  }
+  /// A file without a name takes the one that it shall have, if nobody has it.
+  bool take_free_place() const {
+    if (!temporary_.empty() || access_) return false;
+    if (give_name(name_)) return true;
+    if (errno != EEXIST) throw_file_error("create", path_);
+    return false;
+  }
+  /// A name cannot be given in the place of an old file: it is one beside it, for a moment.
+  void take_place() {
+    while (temporary_.empty()) {
+      std::string name = next_name();
+      if (give_name(name)) {
+        temporary_ = std::move(name);
+      } else if (errno != EEXIST) {
+        throw_file_error("create", path_);
+      }
     }
+    if (access_) access_->give_owner(file_.get());
+    if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) {
+      throw_file_error("rename to", path_);
+    }
+    temporary_.clear();
+  }
+
+  /// The process that a name of `next_name` tells; 0 for other names.
+  static ::pid_t process_of(std::string_view name) noexcept {
+    if (!name.starts_with(name_prefix) || !name.ends_with(name_suffix)) return 0;
+    if (name.size() < name_prefix.size() + name_suffix.size()) return 0;
+    name = name.substr(name_prefix.size(), name.size() - name_prefix.size() - name_suffix.size());
+    constexpr std::string_view digits = "0123456789";
+    const std::size_t end = name.find_first_not_of(digits);
+    if (end == 0 || end == std::string_view::npos || name[end] != '-' || end + 1 == name.size()) return 0;
+    if (name.find_first_not_of(digits, end + 1) != std::string_view::npos) return 0;
+    constexpr std::size_t most_digits = 9;
+    return end > most_digits ? 0 : static_cast<::pid_t>(std::strtol(name.data(), nullptr, 10));
+  }
+  /// Removes what processes that ended have left in this folder. What cannot be found out or removed stays.
+  void remove_stale() const noexcept {
+    FileDescriptor readable(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const std::unique_ptr<::DIR, int (*)(::DIR*)> list(readable ? ::fdopendir(readable.get()) : nullptr, ::closedir);
+    if (!list) return;
+    readable.release();  // the list's now
+    while (const ::dirent* const entry = ::readdir(list.get())) {
+      const ::pid_t process = process_of(entry->d_name);
+      const bool is_gone = process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
+      if (is_gone && is_stale(entry->d_name)) ::unlinkat(folder_.get(), entry->d_name, 0);
+    }
+  }
+  /// Whether nobody writes the file any more. A file system without files that have no name is perhaps one of several
+  /// machines, where nobody sees the others' processes, or their locks: there only what is old counts.
+  bool is_stale(const char* name) const noexcept {
+    constexpr std::time_t an_hour = 3600;
+    struct ::stat found {};
+    const FileDescriptor file(::openat(folder_.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!file || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode)) return false;
+    if (!has_unnamed_ && std::time(nullptr) - found.st_mtime < an_hour) return false;
+    return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
   }
 
   std::string path_;
   bool wait_for_disk_;
-  std::string temporary_;  // none, while the file has no name
-  int file_ = -1;
+  FileDescriptor folder_;
+  std::string name_;                  // in the folder
+  std::optional<FileAccess> access_;  // of the file that is there, or was
+  std::string temporary_;             // none, while the file has no name
+  FileDescriptor file_;
+  bool has_unnamed_ = false;  // whether the file system has files without a name
   std::uint64_t end_ = 0;
   std::uint64_t transferred_ = 0;  // up to here, the system has been told to bring the bytes to the disk
 };

@@ -159,11 +159,14 @@ struct SaveOptions {
 namespace lod::inline LOD_TARGET {
 
 /// Writes a file of named variables. What is added goes to the disk at once, to a file beside `path` that takes its
-/// name in `commit()`. So whoever opens `path` finds either all of it or what was there before, whenever the program,
-/// the system or the machine stops; SaveOptions can do without the last.
+/// name in `commit()`; the folder is the one that `path` leads to when this is made. So whoever opens `path` finds
+/// either all of it or what was there before, whenever the program, the system or the machine stops; SaveOptions can do
+/// without the last.
 ///
-/// A file that was there gives the new one its permissions. A symbolic link at `path` is replaced, not followed; what
-/// is neither a file nor a link (a folder, a pipe, a device) is a std::system_error.
+/// A file that was there gives the new one its owner, group, permissions and access control list, as far as the system
+/// allows; where not, fewer may use the new file, never more. A symbolic link at `path` is replaced, not followed; the
+/// access is that of the file that it led to, and one that led nowhere is replaced, too. What is no regular file (a
+/// folder, a pipe, a device), or leads to one, is a std::system_error. Other attributes of the file are not kept.
 ///
 /// Needs no memory for values, however large they are: besides a small constant, only for the names and what the
 /// file's footer says of each variable.
@@ -207,8 +210,9 @@ class FileWriter {
   }
 
   /// Puts the file in its place, when all its bytes are on the disk (see SaveOptions). Nothing can be added afterwards.
-  /// Throws std::system_error; the file that was there is then still there, unless the text says "sync folder".
-  /// std::length_error where what the footer says of the variables takes more than 2 GiB.
+  /// Throws std::system_error; the file that was there is then still there. Once the new one is in its place nothing is
+  /// thrown, also where the folder cannot be brought to the disk. Throws std::length_error where what the footer says
+  /// of the variables takes more than 2 GiB.
   void commit();
 
  private:

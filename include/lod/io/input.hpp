@@ -18,6 +18,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lod::detail {
 
@@ -31,16 +32,10 @@ class Input {
   /// Stands on memory of the user's.
   explicit Input(std::string_view bytes) noexcept : window_(bytes), size_(bytes.size()) {}
   /// The bytes of a file, as many as it has now. Throws std::system_error, also for what is no regular file.
-  static Input open(const std::string& path) {
-    const OpenedFile opened = open_regular_file(path);
-    return Input(opened.file, opened.size, path);
-  }
+  static Input open(const std::string& path) { return Input(open_regular_file(path), path); }
 
   Input(const Input&) = delete;
   Input& operator=(const Input&) = delete;
-  ~Input() {
-    if (file_ >= 0) ::close(file_);
-  }
 
   /// How many bytes have been read.
   std::size_t position() const noexcept { return position_; }
@@ -72,7 +67,7 @@ class Input {
   /// Copies the next bytes, which are left, to where they stay.
   void read(void* to, std::size_t size) {
     if (size == 0) return;
-    const std::string_view first = take(file_ < 0 || size <= buffer_size ? size : window_.size());
+    const std::string_view first = take(!file_ || size <= buffer_size ? size : window_.size());
     if (!first.empty()) std::memcpy(to, first.data(), first.size());
     if (first.size() == size) return;
     read_file(static_cast<char*>(to) + first.size(), size - first.size());
@@ -91,7 +86,7 @@ class Input {
   static_assert(std::endian::native == std::endian::little, "files are little-endian; this machine is not");
   static constexpr std::size_t buffer_size = std::size_t{32} << 10;
 
-  Input(int file, std::size_t size, const std::string& path) : size_(size), path_(path), file_(file) {}
+  Input(OpenedFile opened, const std::string& path) : size_(opened.size), path_(path), file_(std::move(opened.file)) {}
 
   /// Lets the window have at least `size` bytes. It is all that is left unless there is a file.
   void fill(std::size_t size) {
@@ -104,7 +99,7 @@ class Input {
   }
   void read_file(char* to, std::size_t size) {
     while (size > 0) {
-      const ::ssize_t got = ::read(file_, to, size);
+      const ::ssize_t got = ::read(file_.get(), to, size);
       if (got == 0) fail({"the file became shorter while it was read"});
       if (got < 0) {
         if (errno == EINTR) continue;
@@ -120,7 +115,7 @@ class Input {
   std::size_t size_;
   std::string buffer_;
   std::string path_;
-  int file_ = -1;
+  FileDescriptor file_;  // none, of memory
 };
 
 }  // namespace lod::detail

@@ -26,20 +26,14 @@ class MappedFile {
  public:
   /// Throws std::system_error, also for what is no regular file.
   explicit MappedFile(std::string path) : path_(std::move(path)) {
-    const OpenedFile opened = open_regular_file(path_);
-    file_ = opened.file;
-    try {
-      map(opened.size);
-    } catch (...) {
-      ::close(file_);
-      throw;
-    }
+    OpenedFile opened = open_regular_file(path_);
+    file_ = std::move(opened.file);
+    map(opened.size);
   }
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile() {
     if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-    ::close(file_);
   }
 
   const std::string& path() const noexcept { return path_; }
@@ -51,7 +45,7 @@ class MappedFile {
   void read(std::size_t begin, void* to, std::size_t size) const {
     auto* at = static_cast<std::byte*>(to);
     while (size > 0) {
-      const ::ssize_t count = ::pread(file_, at, size, static_cast<::off_t>(begin));
+      const ::ssize_t count = ::pread(file_.get(), at, size, static_cast<::off_t>(begin));
       if (count < 0) {
         if (errno == EINTR) continue;
         throw_file_error("read", path_);
@@ -66,13 +60,13 @@ class MappedFile {
  private:
   void map(std::size_t size) {
     if (size == 0) return;
-    void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file_, 0);
+    void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file_.get(), 0);
     if (memory == MAP_FAILED) throw_file_error("map", path_);
     bytes_ = {static_cast<const std::byte*>(memory), size};
   }
 
   std::string path_;
-  int file_ = -1;
+  FileDescriptor file_;
   std::span<const std::byte> bytes_;
 };
 

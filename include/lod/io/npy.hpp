@@ -405,7 +405,7 @@ std::string encode_npy(const X& x) {
 }
 
 /// Writes them to a file, which takes the place of the one at `path` when it is on the disk as a whole, as FileWriter
-/// of <lod/io/file_writer.hpp> does: permissions are kept, a symbolic link is replaced. Throws as above, and
+/// of <lod/io/file_writer.hpp> does: who may use it stays so, a symbolic link is replaced. Throws as above, and
 /// std::system_error; the old file is then as it was. Takes no memory for the values.
 template <detail::Plain X>
 void save_npy(const std::string& path, const X& x) {

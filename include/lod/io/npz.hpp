@@ -276,7 +276,7 @@ inline std::string encode_npz(const std::vector<NpzValue>& values,
 }
 
 /// Writes them to a file, which takes the place of the one at `path` when it is on the disk as a whole, as FileWriter
-/// of <lod/io/file_writer.hpp> does: permissions are kept, a symbolic link is replaced. Throws as above, and
+/// of <lod/io/file_writer.hpp> does: who may use it stays so, a symbolic link is replaced. Throws as above, and
 /// std::system_error; the old file is then as it was. Takes no memory for the values.
 inline void save_npz(const std::string& path, const std::vector<NpzValue>& values,
                      NpzCompression compression = NpzCompression::STORED) {

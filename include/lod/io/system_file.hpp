@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace lod::detail {
 
@@ -53,29 +54,47 @@ inline void check_regular(const struct ::stat& found, const char* action, const 
   throw std::system_error(EINVAL, std::generic_category(), text({action, " '", path, "': not a regular file"}));
 }
 
-/// A file that is open, and as many bytes as it had then. Who gets it closes it.
+/// A descriptor of the system's, which is closed with it. -1 is none.
+class FileDescriptor {
+ public:
+  FileDescriptor() noexcept = default;
+  explicit FileDescriptor(int number) noexcept : number_(number) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : number_(other.release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~FileDescriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+
+  explicit operator bool() const noexcept { return number_ >= 0; }
+  int get() const noexcept { return number_; }
+  /// Gives it away, to who closes it.
+  int release() noexcept { return std::exchange(number_, -1); }
+
+ private:
+  int number_ = -1;
+};
+
+/// A file that is open, and as many bytes as it had then.
 struct OpenedFile {
-  int file;
+  FileDescriptor file;
   std::size_t size;
 };
 
 /// Opens a file for reading. Throws std::system_error, also for what is no regular file, whose size nobody knows.
 inline OpenedFile open_regular_file(const std::string& path) {
-  int file = -1;
+  FileDescriptor file;
   do {
     // Who opens a pipe would wait for its writer, and never learn that it is none of the files that are read here.
-    file = ::open(system_path(path), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  } while (file < 0 && errno == EINTR);
-  if (file < 0) throw_file_error("open", path);
-  try {
-    struct ::stat found {};
-    if (::fstat(file, &found) != 0) throw_file_error("look up", path);
-    check_regular(found, "open", path);
-    return {file, static_cast<std::size_t>(found.st_size)};
-  } catch (...) {
-    ::close(file);
-    throw;
-  }
+    file = FileDescriptor(::open(system_path(path), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  } while (!file && errno == EINTR);
+  if (!file) throw_file_error("open", path);
+  struct ::stat found {};
+  if (::fstat(file.get(), &found) != 0) throw_file_error("look up", path);
+  check_regular(found, "open", path);
+  return {std::move(file), static_cast<std::size_t>(found.st_size)};
 }
 
 }  // namespace lod::detail

@@ -73,14 +73,10 @@ inline Zip open_zip(std::string_view bytes) {
 }
 /// The archive in a file. Throws std::system_error where it cannot be opened, also for what is no regular file.
 inline Zip open_zip_file(const std::string& path) {
-  const OpenedFile opened = open_regular_file(path);
-  std::FILE* const file = ::fdopen(opened.file, "rb");
-  if (!file) {
-    const int code = errno;
-    ::close(opened.file);
-    errno = code;
-    throw_file_error("open", path);
-  }
+  OpenedFile opened = open_regular_file(path);
+  std::FILE* const file = ::fdopen(opened.file.get(), "rb");
+  if (!file) throw_file_error("open", path);
+  opened.file.release();  // the stream's now
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* const source = zip_source_filep_create(file, 0, -1, &error);

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// Who may read and write a file, and how that goes over to the file that takes its place.
+#pragma once
+
+#include <lod/io/system_file.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#ifdef __linux__
+#  include <sys/xattr.h>
+#endif
+
+namespace lod::detail {
+
+/// Owner, group, permissions and access control list (POSIX.1e, as Linux has them) of a file.
+class FileAccess {
+ public:
+  /// Of a file and what fstat says of it. It may be open for nothing but to be looked up (O_PATH).
+  FileAccess(int file, const struct ::stat& found)
+      : owner_(found.st_uid), group_(found.st_gid), permissions_(found.st_mode & 0777U) {
+    read_list(file);
+  }
+
+  /// What a file may be created with that is going to get this access: nobody but its owner may use it.
+  ::mode_t private_permissions() const noexcept { return permissions_ & 0600U; }
+
+  /// Gives a new file the group, the permissions and the list, or what of them the system allows, so that nobody may do
+  /// more with it than with the old file. Where the group cannot be kept, group and others may do what both might;
+  /// where the list cannot, what all might whom it names. Bits beyond 0777 are not kept. The file is one of
+  /// `private_permissions()`, or has no name yet. Throws std::system_error.
+  void give_to(int file, const std::string& path) const {
+    struct ::stat created {};
+    if (::fstat(file, &created) != 0) throw_file_error("look up", path);
+    const auto no_owner = static_cast<::uid_t>(-1);
+    const bool has_group = created.st_gid == group_ || ::fchown(file, no_owner, group_) == 0;
+    remove_list(file, path);
+    if (!list_.empty() && give_list(file, has_group)) return;
+
+    ::mode_t permissions = without_list();
+    if (!has_group) {
+      const ::mode_t both = permissions >> 3 & permissions & 7U;
+      permissions = (permissions & 0700U) | both << 3 | both;
+    }
+    // Where all files have the same permissions the file system does not let them be changed, and need not.
+    if (::fstat(file, &created) != 0) throw_file_error("look up", path);
+    if ((created.st_mode & 0777U) == permissions) return;
+    if (::fchmod(file, permissions) != 0) throw_file_error("give the old permissions to", path);
+  }
+  /// Gives it the owner, too, where that is allowed. It may not be possible to change it afterwards.
+  void give_owner(int file) const noexcept {
+    struct ::stat created {};
+    const auto no_group = static_cast<::gid_t>(-1);
+    if (::fstat(file, &created) == 0 && created.st_uid != owner_ && ::fchown(file, owner_, no_group) != 0) {
+      return;  // it stays the writer's, whom alone its owner's permissions serve
+    }
+  }
+
+ private:
+  // An access control list as the system gives it: a version in 4 bytes, and entries. Numbers are little-endian.
+  enum Tag : std::uint16_t { OWNER = 1, USER = 2, GROUP = 4, NAMED_GROUP = 8, MASK = 16, OTHERS = 32 };
+  struct Entry {
+    std::uint16_t tag;
+    std::uint16_t permissions;
+    std::uint32_t id;
+  };
+
+#ifdef __linux__
+  static constexpr const char* attribute = "system.posix_acl_access";
+  static constexpr std::uint32_t list_version = 2;
+
+  void read_list(int file) {
+    const std::string path = text({"/proc/self/fd/", file});  // fgetxattr wants it to be open for more
+    std::vector<char> bytes;
+    ::ssize_t size = 0;
+    do {
+      bytes.resize(std::max<std::size_t>(2 * bytes.size(), 1024));
+      size = ::getxattr(path.c_str(), attribute, bytes.data(), bytes.size());
+    } while (size < 0 && errno == ERANGE && bytes.size() < (std::size_t{1} << 20));
+    if (size < 0 && (errno == ENODATA || errno == ENOTSUP)) return;
+    std::uint32_t version = 0;
+    if (size >= static_cast<::ssize_t>(sizeof(version))) {
+      std::memcpy(&version, bytes.data(), sizeof(version));
+      list_.resize((static_cast<std::size_t>(size) - sizeof(version)) / sizeof(Entry));
+      std::memcpy(list_.data(), bytes.data() + sizeof(version), list_.size() * sizeof(Entry));
+    }
+    if (version == list_version) return;
+    // Nobody knows whom the group's bits are for: without a list the group's, with one the most that it allows.
+    list_.clear();
+    permissions_ &= 0707U | (permissions_ & 7U) << 3;
+  }
+  /// Takes away what a new file gets from the default list of its folder.
+  static void remove_list(int file, const std::string& path) {
+    if (::fgetxattr(file, attribute, nullptr, 0) <= 0) return;
+    // Whom the list names may do nothing meanwhile, nor the group afterwards.
+    if (::fchmod(file, 0600) != 0 || ::fremovexattr(file, attribute) != 0) {
+      throw_file_error("take the folder's access control list from", path);
+    }
+  }
+  bool give_list(int file, bool has_group) const {
+    std::vector<Entry> entries = list_;
+    if (!has_group) {
+      const ::mode_t group = permissions_of(GROUP) & mask();
+      for (Entry& entry : entries) {
+        if (entry.tag == GROUP) entry.permissions = 0;
+        if (entry.tag == OTHERS) entry.permissions = static_cast<std::uint16_t>(entry.permissions & group);
+      }
+    }
+    std::vector<char> bytes(sizeof(list_version) + entries.size() * sizeof(Entry));
+    std::memcpy(bytes.data(), &list_version, sizeof(list_version));
+    std::memcpy(bytes.data() + sizeof(list_version), entries.data(), entries.size() * sizeof(Entry));
+    return ::fsetxattr(file, attribute, bytes.data(), bytes.size(), 0) == 0;
+  }
+#else
+  void read_list(int) noexcept {}
+  static void remove_list(int, const std::string&) noexcept {}
+  static bool give_list(int, bool) noexcept { return false; }
+#endif
+
+  ::mode_t permissions_of(Tag tag) const noexcept {
+    const auto entry = std::find_if(list_.begin(), list_.end(), [tag](const Entry& known) { return known.tag == tag; });
+    return entry == list_.end() ? ::mode_t{7} : entry->permissions;
+  }
+  ::mode_t mask() const noexcept { return permissions_of(MASK); }
+
+  /// Bits for a file that has no list: those of its own; for one that has, so that whoever the list names may do no
+  /// more as one of the group, or of the others, than it lets him.
+  ::mode_t without_list() const noexcept {
+    if (list_.empty()) return permissions_;
+    ::mode_t group = permissions_of(GROUP) & mask(), others = permissions_of(OTHERS);
+    for (const Entry& entry : list_) {
+      const ::mode_t allowed = entry.permissions & mask();
+      if (entry.tag == USER) group &= allowed;
+      if (entry.tag == USER || entry.tag == NAMED_GROUP) others &= allowed;
+    }
+    return (permissions_ & 0700U) | group << 3 | others;
+  }
+
+  ::uid_t owner_;
+  ::gid_t group_;
+  ::mode_t permissions_;
+  std::vector<Entry> list_;  // none where the permissions say all
+};
+
+}  // namespace lod::detail
