@@ -78,6 +78,8 @@ class AtomicFile {
     if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
   }
 
+  const std::string& path() const noexcept { return path_; }
+
   /// Appends `size` bytes, all of them. Throws std::system_error.
   void write(const void* bytes, std::size_t size) {
     write_all(bytes, size, [this](const void* from, std::size_t left) { return ::write(file_.get(), from, left); });

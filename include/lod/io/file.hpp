@@ -60,13 +60,13 @@ class File {
   static File open(std::string path) { return File(detail::FileIndex::open(std::move(path))); }
 
   /// The names of the variables, in the order in which they were written.
-  std::vector<std::string> names() const { return file_->names(); }
+  std::vector<std::string> names() const { return file_->contents().names(); }
   /// Whether there is a variable of this name.
-  bool contains(std::string_view name) const noexcept { return file_->contains(name); }
+  bool contains(std::string_view name) const noexcept { return file_->contents().contains(name); }
   /// What is known of a variable without its values: kind, element type, shape, number of levels, and what else its
   /// writer said of it. Of an array: what its tensors have in common, -1 where they differ, and no dimension where they
   /// are of different ranks.
-  VarDesc describe(std::string_view name) const { return file_->variable(name).description; }
+  VarDesc describe(std::string_view name) const { return file_->contents().variable(name).description; }
 
   /// @{
   /// A tensor that stands on the file, read-only. Its values begin at a multiple of `alignment`; they are not read
@@ -147,7 +147,7 @@ class File {
   /// Reads one variable, or all of them, and throws ParseError for the first buffer whose checksum is not the one that
   /// its writer noted. Damage shows so; what a writer meant to be there passes, also where no tensor can be made of it.
   void verify(std::string_view name) const {
-    const proto::file::Variable variable = file_->variable(name);
+    const proto::file::Variable variable = file_->contents().variable(name);
     std::vector<std::byte> part(detail::file_chunk);
     detail::for_each_buffer(variable, [&](const proto::file::Buffer& buffer, const detail::BufferName& which) {
       file_->read(variable.description.name, buffer, which, [&](std::size_t) { return part.data(); });

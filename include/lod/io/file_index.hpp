@@ -26,18 +26,20 @@
 
 namespace lod::detail::inline LOD_TARGET {
 
-/// An open file and its variables by name. What tensors on the mapping keep alive.
+/// What the footer of a file says: its variables by name, checked.
 ///
-/// Everything that the footer says is checked when the file is opened, before anything is allocated that is larger than
-/// the footer: where each buffer is, that its size is that of the shape, that it is aligned and overlaps no other. What
-/// is in the buffers is not looked at. The footer is copied, so that nothing that happens to the file makes it untrue
-/// of the mapping.
-class FileIndex final : public Shared {
+/// All of it is checked when this is made, before anything is allocated that is larger than the footer: where each
+/// buffer is, that its size is that of the shape, that it is aligned and overlaps no other. What is in the buffers is
+/// not looked at. Who writes a file makes one, too, before the file takes another's place.
+class FileContents {
  public:
-  /// Throws std::system_error, ParseError.
-  static Reference<const FileIndex> open(std::string path) {
-    return Reference<const FileIndex>::adopt(new FileIndex(std::move(path)));
+  /// The footer begins at byte `begin` of the file. Throws ParseError.
+  FileContents(const std::string& path, std::string footer, std::size_t begin)
+      : path_(path), footer_(std::move(footer)), begin_(begin) {
+    list_variables();
   }
+  FileContents(const FileContents&) = delete;
+  FileContents& operator=(const FileContents&) = delete;
 
   std::vector<std::string> names() const {
     std::vector<std::string> all;
@@ -48,6 +50,56 @@ class FileIndex final : public Shared {
   bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
   /// Throws OutOfRange.
   proto::file::Variable variable(std::string_view name) const;
+
+  /// "'<path>': variable '<name>'", as all errors begin.
+  std::string place(std::string_view variable) const {
+    return text({"'", path_, "': variable '", std::string(variable), "'"});
+  }
+  /// Throws a ParseError about a variable.
+  [[noreturn, gnu::cold, gnu::noinline]] void fail(std::string_view variable, std::initializer_list<Piece> what,
+                                                   std::size_t position) const {
+    throw ParseError(text({place(variable), ": ", text(what)}), position);
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    std::string_view record;  // the encoded proto::file::Variable, a part of the footer
+  };
+
+  /// The byte of the file where a part of the footer begins.
+  std::size_t position_of(std::string_view part) const noexcept {
+    return begin_ + static_cast<std::size_t>(part.data() - footer_.data());
+  }
+  void list_variables();
+  const Entry* find(std::string_view name) const noexcept;
+  template <class M>
+  M decode(std::string_view bytes, std::initializer_list<Piece> what) const {
+    try {
+      return lod::decode<M>(bytes);
+    } catch (const ParseError& error) {
+      throw error.inside(text({"'", path_, "': ", text(what)}), position_of(bytes));
+    }
+  }
+  std::uint64_t check(const proto::file::Variable& variable, std::string_view record, std::uint64_t end) const;
+
+  std::string path_;
+  std::string footer_;
+  std::size_t begin_;                   // of the footer, where the buffers end
+  std::vector<Entry> entries_;          // as in the file
+  std::vector<std::uint32_t> by_name_;  // their numbers, in the order of the names
+};
+
+/// An open file and its variables. What tensors on the mapping keep alive. The footer is copied, so that nothing that
+/// happens to the file makes it untrue of the mapping.
+class FileIndex final : public Shared {
+ public:
+  /// Throws std::system_error, ParseError.
+  static Reference<const FileIndex> open(std::string path) {
+    return Reference<const FileIndex>::adopt(new FileIndex(std::move(path)));
+  }
+
+  const FileContents& contents() const noexcept { return contents_; }
 
   /// A buffer where it lies.
   std::span<const std::byte> bytes(const proto::file::Buffer& buffer) const noexcept {
@@ -66,63 +118,28 @@ class FileIndex final : public Shared {
       checksum.add(part, size);
     }
     if (checksum.value() != buffer.checksum) {
-      fail(variable, {name.text(), ": the checksum is ", checksum.value(), ", expected ", buffer.checksum},
-           buffer.begin);
+      contents_.fail(variable, {name.text(), ": the checksum is ", checksum.value(), ", expected ", buffer.checksum},
+                     buffer.begin);
     }
   }
 
-  /// "'<path>': variable '<name>'", as all errors begin.
-  std::string place(std::string_view variable) const {
-    return text({"'", file_.path(), "': variable '", std::string(variable), "'"});
-  }
-  /// Throws a ParseError about a variable.
-  [[noreturn, gnu::cold, gnu::noinline]] void fail(std::string_view variable, std::initializer_list<Piece> what,
-                                                   std::size_t position) const {
-    throw ParseError(text({place(variable), ": ", text(what)}), position);
-  }
-
  private:
-  struct Entry {
-    std::string name;
-    std::string_view record;  // the encoded proto::file::Variable, a part of the footer
-  };
-
   explicit FileIndex(std::string path)
       : Shared([](const Shared* shared) noexcept { delete static_cast<const FileIndex*>(shared); }),
-        file_(std::move(path)) {
-    read_footer();
-    list_variables();
-  }
+        file_(std::move(path)),
+        contents_(read_contents()) {}
 
   [[noreturn, gnu::cold, gnu::noinline]] void fail_file(std::initializer_list<Piece> what, std::size_t position) const {
     throw ParseError(text({"'", file_.path(), "': ", text(what)}), position);
   }
-  /// The byte of the file where a part of the footer begins.
-  std::size_t position_of(std::string_view part) const noexcept {
-    return buffers_end_ + static_cast<std::size_t>(part.data() - footer_.data());
-  }
-  void read_footer();
-  void list_variables();
-  const Entry* find(std::string_view name) const noexcept;
-  template <class M>
-  M decode(std::string_view bytes, std::initializer_list<Piece> what) const {
-    try {
-      return lod::decode<M>(bytes);
-    } catch (const ParseError& error) {
-      throw error.inside(text({"'", file_.path(), "': ", text(what)}), position_of(bytes));
-    }
-  }
-  std::uint64_t check(const proto::file::Variable& variable, std::string_view record, std::uint64_t end) const;
+  FileContents read_contents() const;
 
   MappedFile file_;
-  std::size_t buffers_end_ = 0;  // where the footer begins
-  std::string footer_;
-  std::vector<Entry> entries_;          // as in the file
-  std::vector<std::uint32_t> by_name_;  // their numbers, in the order of the names
+  FileContents contents_;
 };
 
 /// Copies the footer, when preamble, trailer and checksum are what they should be.
-inline void FileIndex::read_footer() {
+inline FileContents FileIndex::read_contents() const {
   const std::size_t size = file_.bytes().size();
   constexpr std::size_t least = sizeof(FilePreamble) + sizeof(FileTrailer);
   if (size < least) fail_file({size, " bytes, expected ", least, " at least"}, size);
@@ -146,16 +163,17 @@ inline void FileIndex::read_footer() {
   if (trailer.footer_size > most) {
     fail_file({"a footer of ", trailer.footer_size, " bytes, expected ", most, " at most"}, trailer_begin);
   }
-  buffers_end_ = trailer_begin - trailer.footer_size;
-  footer_.resize(trailer.footer_size);
-  file_.read(buffers_end_, footer_.data(), footer_.size());
-  const std::uint64_t checksum = footer_checksum(preamble, footer_);
+  const std::size_t begin = trailer_begin - trailer.footer_size;
+  std::string footer(trailer.footer_size, '\0');
+  file_.read(begin, footer.data(), footer.size());
+  const std::uint64_t checksum = footer_checksum(preamble, footer);
   if (checksum != trailer.checksum) {
-    fail_file({"the checksum of the footer is ", checksum, ", expected ", trailer.checksum}, buffers_end_);
+    fail_file({"the checksum of the footer is ", checksum, ", expected ", trailer.checksum}, begin);
   }
+  return FileContents(file_.path(), std::move(footer), begin);
 }
 
-inline void FileIndex::list_variables() {
+inline void FileContents::list_variables() {
   const auto contents = decode<proto::file::Footer>(footer_, {"footer"});
   std::uint64_t end = sizeof(FilePreamble);
   for (const std::string_view record : contents.variables) {
@@ -175,8 +193,8 @@ inline void FileIndex::list_variables() {
 }
 
 /// Checks what the footer says of a variable whose buffers begin at byte `end` or later. Returns where they end.
-inline std::uint64_t FileIndex::check(const proto::file::Variable& variable, std::string_view record,
-                                      std::uint64_t end) const {
+inline std::uint64_t FileContents::check(const proto::file::Variable& variable, std::string_view record,
+                                         std::uint64_t end) const {
   const std::string& name = variable.description.name;
   const std::string wrong = inconsistency(variable);
   if (!wrong.empty()) fail(name, {wrong}, position_of(record));
@@ -187,10 +205,10 @@ inline std::uint64_t FileIndex::check(const proto::file::Variable& variable, std
             " on"},
            position_of(record));
     }
-    if (buffer.begin > buffers_end_ || buffer.size > buffers_end_ - buffer.begin) {
+    if (buffer.begin > begin_ || buffer.size > begin_ - buffer.begin) {
       fail(name,
            {which.text(), ": ", buffer.size, " bytes from byte ", buffer.begin, " on, but the footer begins at byte ",
-            buffers_end_},
+            begin_},
            position_of(record));
     }
     end = buffer.begin + buffer.size;
@@ -198,7 +216,7 @@ inline std::uint64_t FileIndex::check(const proto::file::Variable& variable, std
   return end;
 }
 
-inline const FileIndex::Entry* FileIndex::find(std::string_view name) const noexcept {
+inline const FileContents::Entry* FileContents::find(std::string_view name) const noexcept {
   const auto found =
       std::lower_bound(by_name_.begin(), by_name_.end(), name,
                        [&](std::uint32_t i, std::string_view wanted) { return entries_[i].name < wanted; });
@@ -206,7 +224,7 @@ inline const FileIndex::Entry* FileIndex::find(std::string_view name) const noex
   return &entries_[*found];
 }
 
-inline proto::file::Variable FileIndex::variable(std::string_view name) const {
+inline proto::file::Variable FileContents::variable(std::string_view name) const {
   if (const Entry* entry = find(name)) return lod::decode<proto::file::Variable>(entry->record);
   constexpr std::size_t plenty = 10;
   std::string there;

@@ -13,6 +13,7 @@
 #include <lod/io/file_format.hpp>
 #include <lod/io/file_index.hpp>
 #include <lod/io/populated_memory.hpp>
+#include <lod/io/stored_values.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/reference.hpp>
 #include <lod/shape.hpp>
@@ -36,7 +37,7 @@ class VariableReader {
  public:
   /// Throws OutOfRange where there is none of this name, ShapeMismatch where it is of another kind.
   VariableReader(Reference<const FileIndex> file, std::string_view name, VarType::Type kind)
-      : file_(std::move(file)), variable_(file_->variable(name)) {
+      : file_(std::move(file)), variable_(file_->contents().variable(name)) {
     const VarType::Type found = variable_.description.type.type;
     if (found != kind) {
       throw ShapeMismatch(text({place(), ": type: expected ", to_string(kind), ", found ", to_string(found)}));
@@ -80,9 +81,9 @@ class VariableReader {
  private:
   using Numbers = std::span<const std::int64_t>;
 
-  std::string place() const { return file_->place(variable_.description.name); }
+  std::string place() const { return file_->contents().place(variable_.description.name); }
   [[noreturn]] void fail(std::initializer_list<Piece> what, std::uint64_t position) const {
-    file_->fail(variable_.description.name, what, position);
+    file_->contents().fail(variable_.description.name, what, position);
   }
   /// Something is wrong with offset number `position` of a level.
   [[noreturn]] void fail_offset(std::size_t i, std::size_t level, std::size_t position,
@@ -167,15 +168,10 @@ inline std::vector<std::int64_t> VariableReader::checked_row_ids(std::vector<std
 inline void VariableReader::check_bools(std::size_t i, std::span<const std::byte> values,
                                         std::uint64_t position) const {
   if (data_type() != DataType::BOOL) return;
-  std::byte all{0};
-  for (const std::byte value : values) all |= value;
-  if (all <= std::byte{1}) return;
-  while (values.front() <= std::byte{1}) {
-    values = values.subspan(1);
-    ++position;
-  }
+  const std::size_t wrong = find_wrong_bool(values);
+  if (wrong == values.size()) return;
   const std::string name = BufferName{.tensor = i}.text();
-  fail({name, ": ", std::to_integer<int>(values.front()), " is no bool, expected 0 or 1"}, position);
+  fail({name, ": ", std::to_integer<int>(values[wrong]), " is no bool, expected 0 or 1"}, position + wrong);
 }
 
 // ---- On the file ----

@@ -18,6 +18,8 @@
 #include <lod/io/atomic_file.hpp>
 #include <lod/io/checksum.hpp>
 #include <lod/io/file_format.hpp>
+#include <lod/io/file_index.hpp>
+#include <lod/io/stored_values.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/proto.hpp>
@@ -185,8 +187,9 @@ class FileWriter {
   ~FileWriter() = default;
 
   /// Writes x under a name: its values, its levels (of a slice those of the slice, counted from its start), its shape
-  /// and element type. Throws std::invalid_argument where there is a variable of this name already, ShapeMismatch for
-  /// an array of several element types and for row-sparse values with another number of rows than ids,
+  /// and element type. What a reader would refuse is refused here, and nothing is written: throws std::invalid_argument
+  /// where there is a variable of this name already and for a bool that is neither 0 nor 1, ShapeMismatch for an array
+  /// of several element types and for row-sparse values with a level or another number of rows than ids. Throws
   /// std::system_error where the disk does not take it (full, mostly); after the latter nothing can be added or
   /// committed any more. One pass over the values, and one system call for each 256 KiB; what is written is
   /// on its way to the disk before `commit()` waits for it.
@@ -200,8 +203,8 @@ class FileWriter {
   }
   /// The same, with a description that says more than the value does: whether the variable is persistable, attributes.
   /// Dimensions that it leaves open (-1; of an array also by listing none) become those of x. Throws ShapeMismatch
-  /// unless x is as described (see `lod::check`), std::invalid_argument for an enum's value that does not exist, and as
-  /// above.
+  /// unless x is as described (see `lod::check`), std::invalid_argument for what `encode` of <lod/proto.hpp> refuses in
+  /// the description (an enum's value that does not exist), and as above.
   template <Storable X>
   void add(VarDesc description, const X& x) {
     const detail::ValueToStore value = detail::value_to_store(x);
@@ -219,6 +222,7 @@ class FileWriter {
   void check_open() const {
     if (!open_) throw std::logic_error("FileWriter: it was committed, or writing has failed");
   }
+  static void check_readable(const proto::file::Variable& variable, const detail::ValueToStore& value);
   static void complete(VarDesc& description, const detail::ValueToStore& value);
   void add_value(VarDesc description, const detail::ValueToStore& value);
   proto::file::Buffer put_buffer(std::span<const std::byte> bytes);
@@ -308,25 +312,44 @@ inline void FileWriter::add_value(VarDesc description, const detail::ValueToStor
   if (names_.contains(description.name)) {
     throw std::invalid_argument(detail::text({"FileWriter: there is a variable '", description.name, "' already"}));
   }
-  proto::detail::size_of_message(description);  // throws where an enum has a value that does not exist
-
-  open_ = false;  // for good, if this throws from here on: how much was written is not known then
   proto::file::Variable variable{.description = std::move(description)};
+  std::vector<std::span<const std::byte>> buffers;  // as for_each_buffer names them
+  const auto list_buffer = [&](std::span<const std::byte> bytes) {
+    buffers.push_back(bytes);
+    return proto::file::Buffer{.size = bytes.size()};
+  };
   if (variable.description.type.type == VarType::SELECTED_ROWS) {
-    variable.row_ids = put_buffer(std::as_bytes(value.row_ids));
+    variable.row_ids = list_buffer(std::as_bytes(value.row_ids));
   }
   variable.tensors.reserve(value.tensors.size());
   for (const detail::TensorToStore& tensor : value.tensors) {
     proto::file::Tensor& stored = variable.tensors.emplace_back();
     stored.dims.assign(tensor.shape.begin(), tensor.shape.end());
     for (int level = 0; level < tensor.lod.levels(); ++level) {
-      stored.offsets.push_back(put_buffer(std::as_bytes(tensor.lod.offsets(level))));
+      stored.offsets.push_back(list_buffer(std::as_bytes(tensor.lod.offsets(level))));
     }
-    stored.values = put_buffer(tensor.values);
+    stored.values = list_buffer(tensor.values);
   }
+  check_readable(variable, value);
+
+  open_ = false;  // for good, if this throws from here on: how much was written is not known then
+  std::size_t next = 0;
+  detail::for_each_buffer(
+      variable, [&](proto::file::Buffer& buffer, const detail::BufferName&) { buffer = put_buffer(buffers[next++]); });
   variables_.push_back(encode(variable));
   names_.insert(std::move(variable.description.name));
   open_ = true;
+}
+
+/// Throws where a reader would not take a variable, whose buffers have their sizes and no place yet.
+inline void FileWriter::check_readable(const proto::file::Variable& variable, const detail::ValueToStore& value) {
+  const std::string place = detail::text({"FileWriter: '", variable.description.name, "'"});
+  const std::string wrong = detail::inconsistency(variable);
+  if (!wrong.empty()) throw ShapeMismatch(detail::text({place, ": ", wrong}));
+  for (const detail::TensorToStore& tensor : value.tensors) {
+    detail::check_stored_values(tensor.data_type, tensor.values, place.c_str());
+  }
+  proto::detail::size_of_message(variable);  // throws for what cannot be encoded
 }
 
 /// Appends a buffer, after zeros up to where it may begin.
@@ -350,6 +373,7 @@ inline void FileWriter::commit() {
   put_padding();
   const proto::file::Footer contents{.variables = {variables_.begin(), variables_.end()}};
   const std::string footer = encode(contents);
+  const detail::FileContents checked(file_.path(), footer, end_);  // no file takes another's place that nobody can open
   put(footer.data(), footer.size());
   const detail::FileTrailer trailer{footer.size(), detail::footer_checksum(detail::FilePreamble(), footer)};
   put(&trailer, sizeof(trailer));

@@ -13,6 +13,7 @@
 #include <lod/device.hpp>
 #include <lod/error.hpp>
 #include <lod/io/json_reader.hpp>
+#include <lod/io/stored_values.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
@@ -326,8 +327,9 @@ std::string to_json(const X& x, JsonForm form = JsonForm::NESTED) {
   return writer.take();
 }
 /// The same of elements of any type. SIZE_T is UINT64 under another name. Throws std::invalid_argument for FP8_E4M3FN
-/// and FP8_E5M2, whose numbers C++ cannot read.
+/// and FP8_E5M2, whose numbers C++ cannot read, and for a bool that is neither 0 nor 1.
 inline std::string to_json(const AnyLoDTensor& x, JsonForm form = JsonForm::NESTED) {
+  detail::check_stored_values(x.data_type(), x.bytes(), "to_json");
   return x.visit([&](const auto& view) { return to_json(view, form); });
 }
 

@@ -23,6 +23,7 @@
 #include <lod/error.hpp>
 #include <lod/io/atomic_file.hpp>
 #include <lod/io/input.hpp>
+#include <lod/io/stored_values.hpp>
 #include <lod/io/system_file.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
@@ -103,12 +104,17 @@ inline std::string npy_header(DataType data_type, const Shape& shape) {
   return header + dictionary;
 }
 
-/// Throws std::invalid_argument for a tensor with levels.
-inline void check_fits_npy(int levels) {
-  if (levels > 0) {
+/// The values of a tensor for an .npy. Throws std::invalid_argument for a tensor with levels, and for a bool that is
+/// none.
+template <class X>
+PlainValues values_for_npy(const X& x) {
+  if (x.levels() > 0) {
     throw std::invalid_argument(
-        text({"npy: a tensor with ", levels, " levels; an .npz keeps them, with_lod(LoD()) drops them"}));
+        text({"npy: a tensor with ", x.levels(), " levels; an .npz keeps them, with_lod(LoD()) drops them"}));
   }
+  PlainValues values = plain_values(x);
+  check_stored_values(values.data_type, values.bytes, "npy");
+  return values;
 }
 
 /// What stands before the values.
@@ -371,9 +377,10 @@ AnyLoDTensor read_npy(Bytes& bytes) {
   };
   AnyLoDTensor values = read_npy_values(bytes, size, allocate);
   if (header.data_type == DataType::BOOL) {
-    for (std::size_t i = 0; i < values.bytes().size(); ++i) {
-      const auto number = std::to_integer<unsigned>(values.bytes()[i]);
-      if (number > 1) bytes.fail({"npy: a bool that is ", number, ", expected 0 or 1"}, values.bytes().size() - i);
+    const std::size_t wrong = find_wrong_bool(values.bytes());
+    if (wrong < values.bytes().size()) {
+      const auto number = std::to_integer<unsigned>(values.bytes()[wrong]);
+      bytes.fail({"npy: a bool that is ", number, ", expected 0 or 1"}, values.bytes().size() - wrong);
     }
   }
   if (header.swapped) swap_byte_order(header.data_type, values.mutable_bytes());
@@ -391,12 +398,11 @@ concept Plain = requires(const X& x) {
 }  // namespace detail
 
 /// The bytes of an `.npy`, the same as NumPy writes for a row-major array of these values: of a tensor, a view or a
-/// slice in the memory of the CPU, or an AnyLoDTensor. Throws std::invalid_argument for a tensor with levels, and for
-/// an element type that NumPy does not have.
+/// slice in the memory of the CPU, or an AnyLoDTensor. Throws std::invalid_argument for a tensor with levels, for an
+/// element type that NumPy does not have, and for a bool that is neither 0 nor 1.
 template <detail::Plain X>
 std::string encode_npy(const X& x) {
-  detail::check_fits_npy(x.levels());
-  const detail::PlainValues values = detail::plain_values(x);
+  const detail::PlainValues values = detail::values_for_npy(x);
   std::string bytes = detail::npy_header(values.data_type, values.shape);
   if (!values.bytes.empty()) {
     bytes.append(reinterpret_cast<const char*>(values.bytes.data()), values.bytes.size());
@@ -409,8 +415,7 @@ std::string encode_npy(const X& x) {
 /// std::system_error; the old file is then as it was. Takes no memory for the values.
 template <detail::Plain X>
 void save_npy(const std::string& path, const X& x) {
-  detail::check_fits_npy(x.levels());
-  const detail::PlainValues values = detail::plain_values(x);
+  const detail::PlainValues values = detail::values_for_npy(x);
   const std::string header = detail::npy_header(values.data_type, values.shape);
   detail::AtomicFile file(path);
   file.write(header.data(), header.size());

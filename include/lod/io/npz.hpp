@@ -27,6 +27,7 @@
 #include <lod/device.hpp>
 #include <lod/error.hpp>
 #include <lod/io/npy.hpp>
+#include <lod/io/stored_values.hpp>
 #include <lod/io/zip.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
@@ -131,7 +132,8 @@ class NpzValue {
       lod_ = x.lod();
     }
   }
-  /// Row-sparse values. Throws ShapeMismatch unless there are as many rows of values as ids.
+  /// Row-sparse values. Throws ShapeMismatch unless there are as many rows of values as ids, and for values
+  /// with a level.
   template <detail::PlainRows X>
   NpzValue(std::string name, const X& x)
       : name_(std::move(name)),
@@ -139,7 +141,7 @@ class NpzValue {
         is_selected_rows_(true),
         rows_(x.rows()),
         height_(x.height()) {
-    detail::check_value_rows(static_cast<std::int64_t>(rows_.size()), x.value().rows(), "npz");
+    detail::check_stored_rows(x, "npz");
   }
 
  private:
@@ -216,6 +218,7 @@ class NpzWriter {
   };
 
   void add(std::string name, const PlainValues& values) {
+    check_stored_values(values.data_type, values.bytes, text({"npz: '", name, "'"}).c_str());
     members_.push_back({std::move(name), npy_header(values.data_type, values.shape), values.bytes});
   }
   static PlainValues integers(std::span<const std::int64_t> numbers) {
@@ -267,7 +270,7 @@ class NpzWriter {
 
 /// The bytes of an `.npz`. The same values give the same bytes. Throws std::invalid_argument for names that are not
 /// UTF-8 or of more than 64 KiB, for two arrays of one name, for names that would be read otherwise (a plain tensor
-/// `x.lod0` beside `x`), and for an element type that NumPy does not have.
+/// `x.lod0` beside `x`), for an element type that NumPy does not have, and for a bool that is neither 0 nor 1.
 inline std::string encode_npz(const std::vector<NpzValue>& values,
                               NpzCompression compression = NpzCompression::STORED) {
   detail::ZipString archive;

@@ -36,6 +36,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -127,6 +128,19 @@ inline std::string file_of(const std::string& folder, const std::string& name) {
   return folder + "/" + name;
 }
 
+/// Throws InvalidProgram where the file of one is the folder of another's: "x" and "x/y".
+inline void check_folders(const std::vector<Parameter>& parameters) {
+  std::set<std::string_view> names;
+  for (const Parameter& parameter : parameters) names.insert(parameter.name);
+  for (const std::string_view name : names) {
+    for (std::size_t slash = name.find('/'); slash != std::string_view::npos; slash = name.find('/', slash + 1)) {
+      if (!names.contains(name.substr(0, slash))) continue;
+      throw InvalidProgram(text({"variable '", std::string(name), "': '", std::string(name.substr(0, slash)),
+                                 "' is a variable, too, and cannot be a file and a folder"}));
+    }
+  }
+}
+
 inline AnyLoDTensor read_parameter(Input& in, const Parameter& parameter) {
   try {
     return read_tensor(in, parameter.desc);
@@ -189,6 +203,7 @@ inline void save_parameters(const std::string& path, const Parameters& values,
   if (is_folder(path)) {
     std::vector<std::string> files;  // of all before the first is written, since a name may be none of a file
     for (const Parameter& parameter : parameters) files.push_back(file_of(path, parameter.name));
+    check_folders(parameters);
     for (std::size_t i = 0; i < streams.size(); ++i) write_file(files[i], streams[i]);
     return;
   }
@@ -216,7 +231,7 @@ inline AnySelectedRows load_selected_rows(const std::string& path) {
 
 /// @{
 /// Writes a variable to a file of its own: of type AnyLoDTensor, LoDTensor or a view of one; AnySelectedRows or
-/// SelectedRows.
+/// SelectedRows. Throws as `encode_tensor` and `encode_selected_rows` do.
 template <detail::Tensor X>
 void save_tensor(const std::string& path, const X& x) {
   detail::write_file(path, detail::stream_of(x, Layout::CURRENT));
@@ -233,7 +248,8 @@ void save_selected_rows(const std::string& path, const X& x) {
 inline ProgramDesc load_program(const std::string& path) {
   return detail::read_file(path, [](auto& in) { return decode<ProgramDesc>(in.take(in.left())); });
 }
-/// Writes a program to a file. One that was read, and not changed, gives the bytes that it was read from.
+/// Writes a program to a file. Throws as `encode` does. One that was read, and not changed, gives the bytes that it was
+/// read from.
 inline void save_program(const std::string& path, const ProgramDesc& program) {
   detail::write_file(path, {.before = encode(program), .values = {}, .after = {}});
 }
@@ -314,10 +330,14 @@ inline Model load_model(const std::string& path) {
   const std::string all = path + "/__params__";
   return load_model(path + "/__model__", detail::exists(all) ? all : path);
 }
-/// Writes `<path>.pdmodel` and `<path>.pdiparams`. Throws as `save_parameters` does.
+/// Writes `<path>.pdmodel` and `<path>.pdiparams`. Throws as `save_program` and `save_parameters` do, before either is
+/// replaced, unless the system refuses to give the second its place.
 inline void save_model(const std::string& path, const Model& model) {
+  const detail::Stream program{.before = encode(model.program), .values = {}, .after = {}};
+  lod::detail::AtomicFile file(path + ".pdmodel");
+  program.write_to(file);
   save_parameters(path + ".pdiparams", model.parameters, model.program);
-  save_program(path + ".pdmodel", model.program);
+  file.commit();
 }
 
 }  // namespace lod::paddle

@@ -38,6 +38,7 @@
 #include <lod/error.hpp>
 #include <lod/io/atomic_file.hpp>
 #include <lod/io/input.hpp>
+#include <lod/io/stored_values.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
@@ -159,9 +160,11 @@ inline AnyLoDTensor read_values(Input& in, const ValueDesc& desc, LoD lod) {
   const std::span<std::byte> values = tensor.mutable_bytes();
   in.read(values.data(), values.size());
   if (desc.type == DataType::BOOL) {  // in C++ another value is no bool
-    const auto wrong = std::find_if(values.begin(), values.end(), [](std::byte value) { return value > std::byte{1}; });
-    const auto ago = static_cast<std::size_t>(values.end() - wrong);
-    if (ago > 0) in.fail({"values: ", static_cast<unsigned>(*wrong), " is no BOOL, expected 0 or 1"}, ago);
+    const std::size_t wrong = lod::detail::find_wrong_bool(values);
+    if (wrong < values.size()) {
+      const auto value = std::to_integer<unsigned>(values[wrong]);
+      in.fail({"values: ", value, " is no BOOL, expected 0 or 1"}, values.size() - wrong);
+    }
   }
   return tensor;
 }
@@ -287,6 +290,7 @@ inline void append_description(std::string& out, DataType type, const Shape& sha
 
 inline Stream stream_of(DataType type, const LoDView& lod, const Shape& shape, std::span<const std::byte> values,
                         Layout layout) {
+  lod::detail::check_stored_values(type, values, "encode_tensor");
   Stream stream{.before = {}, .values = values, .after = {}};
   if (layout == Layout::OF_2017) {
     append_description(stream.before, type, shape);
@@ -312,6 +316,7 @@ Stream stream_of(const LoDTensor<T, Cpu>& x, Layout layout) {
 
 inline Stream stream_of(std::span<const std::int64_t> ids, std::int64_t height, DataType type, const Shape& shape,
                         std::span<const std::byte> values) {
+  lod::detail::check_stored_values(type, values, "encode_selected_rows");
   Stream stream{.before = {}, .values = values, .after = {}};
   append_number(stream.before, stream_version);
   append_number(stream.before, std::uint64_t{ids.size()});
@@ -321,11 +326,12 @@ inline Stream stream_of(std::span<const std::int64_t> ids, std::int64_t height, 
   return stream;
 }
 inline Stream stream_of(const AnySelectedRows& x) {
+  lod::detail::check_stored_rows(x, "SelectedRows");
   return stream_of(x.rows(), x.height(), x.value().data_type(), x.value().shape(), x.value().bytes());
 }
 template <class T>
 Stream stream_of(const SelectedRows<T, Cpu>& x) {
-  lod::detail::check_value_rows(x, "SelectedRows");
+  lod::detail::check_stored_rows(x, "SelectedRows");
   return stream_of(x.rows(), x.height(), data_type_v<T>, x.value().shape(), std::as_bytes(x.value().values()));
 }
 
@@ -387,7 +393,8 @@ SelectedRows<T> decode_selected_rows(std::string_view& bytes) {
 
 /// @{
 /// Appends the bytes of a tensor, or gives them: of an AnyLoDTensor, a LoDTensor, a view; of a slice, as of a copy of
-/// it. PaddlePaddle since December 2017 reads CURRENT only. Where this throws, `out` is as it was.
+/// it. PaddlePaddle since December 2017 reads CURRENT only. Throws
+/// std::invalid_argument for a bool that is neither 0 nor 1; `out` is then as it was.
 template <detail::Tensor X>
 void encode_tensor(const X& x, std::string& out, Layout layout = Layout::CURRENT) {
   detail::stream_of(x, layout).append_to(out);
@@ -402,7 +409,8 @@ std::string encode_tensor(const X& x, Layout layout = Layout::CURRENT) {
 
 /// @{
 /// Appends the bytes of selected rows, or gives them, in the layout since February 2018: of AnySelectedRows, and of
-/// SelectedRows. Throws ShapeMismatch unless there are as many rows of values as ids; `out` is then as it was.
+/// SelectedRows. Throws ShapeMismatch unless there are as many rows of values as ids, and for values with a level,
+/// std::invalid_argument for a bool that is neither 0 nor 1; `out` is then as it was.
 template <detail::Rows X>
 void encode_selected_rows(const X& x, std::string& out) {
   detail::stream_of(x).append_to(out);

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup files
+/// What values must be to be read again from a file of any format: the rules of readers, for who writes.
+#pragma once
+
+#include <lod/data_type.hpp>
+#include <lod/error.hpp>
+#include <lod/selected_rows.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+
+namespace lod::detail {
+
+/// The position of the first byte that no bool can have, one that is neither 0 nor 1; the number of bytes where there
+/// is none.
+inline std::size_t find_wrong_bool(std::span<const std::byte> values) noexcept {
+  std::byte all{0};
+  for (const std::byte value : values) all |= value;  // by vectors: there is none, most often
+  if (all <= std::byte{1}) return values.size();
+  const auto wrong = std::find_if(values.begin(), values.end(), [](std::byte value) { return value > std::byte{1}; });
+  return static_cast<std::size_t>(wrong - values.begin());
+}
+
+/// Throws std::invalid_argument for values that no reader takes: bools that are neither 0 nor 1, as memory that nobody
+/// has written to has them. `what` begins the text.
+inline void check_stored_values(DataType data_type, std::span<const std::byte> values, const char* what) {
+  if (data_type != DataType::BOOL) return;
+  const std::size_t wrong = find_wrong_bool(values);
+  if (wrong == values.size()) return;
+  throw std::invalid_argument(text({what, ": a bool that is ", std::to_integer<unsigned>(values[wrong]),
+                                    " at position ", wrong, ", expected 0 or 1"}));
+}
+
+/// Throws ShapeMismatch unless row-sparse values are such as a file can hold: a row for each id, and no level, which
+/// would be lost. `what` begins the text.
+template <class Sparse>
+void check_stored_rows(const Sparse& x, const char* what) {
+  check_value_rows(static_cast<std::int64_t>(x.rows().size()), x.value().rows(), what);
+  const int levels = x.value().levels();
+  if (levels == 0) return;
+  throw ShapeMismatch(text({what, ": row-sparse values with ", levels, levels == 1 ? " level" : " levels",
+                            ", expected none; value().with_lod(LoD()) drops them"}));
+}
+
+}  // namespace lod::detail
