@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +35,7 @@ Decoded<M> try_decode(std::string_view bytes) {
 void damage(Engine& engine, std::string& bytes) {
   const auto at = [&] { return static_cast<std::size_t>(engine() % bytes.size()); };
   if (bytes.empty()) bytes += static_cast<char>(engine());
-  switch (random_number(engine, 0, 6)) {
+  switch (random_number(engine, 0, 7)) {
     case 0:
       bytes[at()] = static_cast<char>(engine());
       break;
@@ -63,6 +64,11 @@ void damage(Engine& engine, std::string& bytes) {
         bytes[i] = static_cast<char>(bytes[i] | 0x80);
         bytes.insert(i + 1, 1, '\0');
       }
+      break;
+    }
+    case 7: {  // a field as another revision may have it: a tag with another wire type, perhaps
+      char& byte = bytes[at()];
+      byte = static_cast<char>((byte & ~7) | static_cast<char>(engine() % 6));
       break;
     }
   }
@@ -124,8 +130,7 @@ TEST_CASE("decode: of damaged messages, accepts none that libprotobuf refuses, a
       REQUIRE_THROWS_AS(lod::decode(bytes, untouched), lod::ParseError);
       REQUIRE(untouched == message);
       if (is_valid) {  // what proto/var_desc.proto says that this library alone refuses
-        const bool is_told = ours.error.find(": wire type ") != std::string::npos ||
-                             ours.error.find(" is no ") != std::string::npos ||
+        const bool is_told = ours.error.find(" is no ") != std::string::npos ||
                              ours.error.find(": a tag of more than 32 bits") != std::string::npos;
         REQUIRE(is_told);
         ++stricter;
@@ -136,7 +141,7 @@ TEST_CASE("decode: of damaged messages, accepts none that libprotobuf refuses, a
   });
   CHECK(accepted > 1000);
   CHECK(refused > 10000);
-  CHECK(stricter > 100);
+  CHECK(stricter > 10);
 }
 
 TEST_CASE("decode: groups may lie as deep as libprotobuf lets them, also inside messages") {
@@ -149,9 +154,15 @@ TEST_CASE("decode: groups may lie as deep as libprotobuf lets them, also inside 
       std::string* const unknown_fields[] = {&v.unknown_fields, &v.type.unknown_fields,
                                              &v.type.lod_tensor->unknown_fields,
                                              &v.type.lod_tensor->tensor.unknown_fields};
-      *unknown_fields[messages] = nested;
-      const std::string bytes = lod::encode(v);
+      // encode refuses what lies too deep: text of the same length is written in the place of the groups.
+      const std::size_t size = nested.size() - 3;
+      const std::string written = {'\x7a', static_cast<char>(0x80 | (size & 0x7f)), static_cast<char>(size >> 7)};
+      *unknown_fields[messages] = written + std::string(size, '-');
+      std::string bytes = lod::encode(v);
+      bytes.replace(bytes.find(*unknown_fields[messages]), nested.size(), nested);
       const bool is_valid = lod::schema::VarDesc().ParsePartialFromString(bytes);
+      *unknown_fields[messages] = nested;
+      if (!is_valid) CHECK_THROWS_AS(lod::encode(v), std::invalid_argument);
       CHECK(is_valid == (static_cast<int>(groups) + messages <= 100));
       CHECK(try_decode<lod::VarDesc>(bytes).message.has_value() == is_valid);
     }

@@ -221,17 +221,57 @@ TEST_CASE("ParseError: a required field is missing") {
                         "VarDesc.type.reader.lod_tensor.tensor: required, but missing");
 }
 
-TEST_CASE("ParseError: a wire type that is not the field's") {
-  check_message_refused(bytes_of({0x08, 1}), 0, "VarDesc.name: wire type 0, expected 2");
-  check_message_refused(bytes_of({0x0a, 1, 'x', 0x12, 5, 0x0d, 0, 0, 0, 0}), 5,
-                        "VarDesc.type.type: wire type 5, expected 0");
-  check_message_refused(small + bytes_of({0x1a, 0}), 7, "VarDesc.persistable: wire type 2, expected 0");
-  check_message_refused(small + bytes_of({0x1f}), 7, "VarDesc.persistable: wire type 7, expected 0");
-  check_message_refused(bytes_of({0x0b, 0x0c}), 0, "VarDesc.name: wire type 3, expected 2");
-  check_message_refused<TensorDesc>(bytes_of({0x08, 5, 0x15, 0, 0, 0, 0}), 2,
-                                    "TensorDesc.dims: wire type 5, expected 0");
-  check_message_refused<r1::LoDTensorDesc>(bytes_of({0x08, 5, 0x38, 1}), 2,
-                                           "LoDTensorDesc.float_val: wire type 0, expected 2");
+TEST_CASE("decode: a field with a wire type that is not its own is kept as an unknown one, and written again") {
+  const auto check_kept = [](const std::string& before, const std::string& other) {
+    VarDesc expected = lod::decode<VarDesc>(before);
+    expected.unknown_fields = other;
+    CHECK(lod::decode<VarDesc>(before + other) == expected);
+    CHECK(lod::decode<VarDesc>(other + before) == expected);
+    CHECK(lod::encode(expected) == before + other);
+    VarDesc reused = lod::decode<VarDesc>(small);
+    lod::decode(other + before, reused);
+    CHECK(reused == expected);
+  };
+  check_kept(small, bytes_of({0x08, 1}));                           // name, a number
+  check_kept(small, bytes_of({0x0d, 1, 2, 3, 4}));                  // name, of 4 bytes
+  check_kept(small, bytes_of({0x11, 1, 2, 3, 4, 5, 6, 7, 8}));      // type, of 8 bytes
+  check_kept(small, bytes_of({0x1a, 2, 0, 0}));                     // persistable, bytes
+  check_kept(small, bytes_of({0x1b, 0x08, 1, 0x1c}));               // persistable, a group
+  check_kept(small + bytes_of({0x18, 1}), bytes_of({0x1a, 1, 0}));  // persistable, which comes rightly, too
+  CHECK(lod::decode<TensorDesc>(bytes_of({0x08, 5, 0x15, 0, 0, 0, 0})) ==
+        TensorDesc{lod::DataType::FP32, {}, bytes_of({0x15, 0, 0, 0, 0})});
+  CHECK(lod::decode<r1::LoDTensorDesc>(bytes_of({0x08, 5, 0x38, 1})) ==
+        r1::LoDTensorDesc{.element_type = r1::LoDTensorDesc::FP32, .unknown_fields = bytes_of({0x38, 1})});
+}
+
+TEST_CASE("encode: refuses unknown fields that no decoder gives, since none would give them back") {
+  const auto check_refused = [](const std::string& fields, const char* why) {
+    VarDesc v = lod::decode<VarDesc>(small);
+    v.unknown_fields = fields;
+    std::string out = "before";
+    CHECK_THROWS_WITH_AS(lod::encode(v, out), doctest::Contains(why), std::invalid_argument);
+    CHECK(out == "before");
+  };
+  check_refused(bytes_of({0x0a, 1, 'y'}), "VarDesc.unknown_fields: field 'name' is known");
+  check_refused(bytes_of({0x18, 1}), "VarDesc.unknown_fields: field 'persistable' is known");
+  check_refused(bytes_of({0x7a, 9, 0}), "VarDesc.unknown_fields: VarDesc: 9 bytes expected, 1 are left");
+  check_refused("no fields", "VarDesc.unknown_fields: ");
+  check_refused(bytes_of({0x7c}), "group 15 ends, but did not begin");
+  check_refused(nested_groups(101), "more than 100 deep");
+  VarDesc inside = VarDesc::lod_tensor("x", {lod::DataType::FP32, {1}, nested_groups(97)});
+  CHECK(lod::decode<VarDesc>(lod::encode(inside)) == inside);
+  inside.type.lod_tensor->tensor.unknown_fields = nested_groups(98);
+  CHECK_THROWS_WITH_AS(lod::encode(inside), doctest::Contains("more than 100 deep"), std::invalid_argument);
+  TensorDesc packed{lod::DataType::FP32, {1}, bytes_of({0x12, 1, 2})};  // dims, packed
+  CHECK_THROWS_WITH_AS(lod::encode(packed), "TensorDesc.unknown_fields: field 'dims' is known", std::invalid_argument);
+}
+
+TEST_CASE("ParseError: a field with a wrong wire type is not there, and wire types that do not exist") {
+  check_message_refused(bytes_of({0x08, 1}), 2, "VarDesc.name: required, but missing");
+  check_message_refused(bytes_of({0x0a, 1, 'x', 0x12, 5, 0x0d, 0, 0, 0, 0}), 10,
+                        "VarDesc.type.type: required, but missing");
+  check_message_refused(small + bytes_of({0x1f}), 7, "VarDesc: wire type 7, expected 0 to 5");
+  check_message_refused(small + bytes_of({0x1c}), 7, "VarDesc: group 3 ends, but did not begin");
   check_message_refused(bytes_of({0x7e}), 0, "VarDesc: wire type 6, expected 0 to 5");
   check_message_refused(bytes_of({0x7f}), 0, "VarDesc: wire type 7, expected 0 to 5");
 }

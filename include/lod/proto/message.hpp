@@ -39,11 +39,38 @@ void check_enum(E value, const char* message, const char* field) {
   }
 }
 
-template <class T>
-std::size_t size_of_value(const T& value, const char* message, const char* field);
-
+/// Throws std::invalid_argument unless the bytes are such as a decoder keeps in `unknown_fields`: whole fields, and
+/// none that M has a name for. A reader would refuse them else, or take them for something else.
 template <Message M>
-std::size_t size_of_message(const M& message) {
+[[gnu::cold, gnu::noinline]] void check_unknown_fields(std::string_view fields, int depth) {
+  const auto refuse = [](const char* why) {
+    throw std::invalid_argument(text({Schema<M>::name, ".unknown_fields: ", why}));
+  };
+  const char* at = fields.data();
+  const char* const end = at + fields.size();
+  try {
+    const Place place(Schema<M>::name, at);
+    while (at != end) {
+      const char* const tag_at = at;
+      const auto [tag, value_at] = read_tag(at, end, place);
+      for_each_field<M>([&, tag = tag](auto index) {
+        if (is_of_field<FieldOf<M, index>>(tag))
+          refuse(text({"field '", field_name<M, index>(), "' is known"}).c_str());
+      });
+      at = read_unknown(tag, tag_at, value_at, end, place, nullptr, depth);
+    }
+  } catch (const ParseError& error) {
+    refuse(error.what());
+  }
+}
+
+template <class T>
+std::size_t size_of_value(const T& value, const char* message, const char* field, int depth);
+
+/// Of a message that lies in so many others.
+template <Message M>
+std::size_t size_of_message(const M& message, int depth = 0) {
+  if (!message.unknown_fields.empty()) check_unknown_fields<M>(message.unknown_fields, depth);
   std::size_t total = message.unknown_fields.size();
   for_each_field<M>([&](auto index) {
     using F = FieldOf<M, index>;
@@ -51,7 +78,7 @@ std::size_t size_of_message(const M& message) {
     constexpr const char* name = field_name<M, index>();
     const auto tag_size = static_cast<std::size_t>(protozero::length_of_varint(tag_of<F>));
     const auto& value = message.*F::member;
-    const auto add = [&](const T& element) { total += size_of_value(element, Schema<M>::name, name); };
+    const auto add = [&](const T& element) { total += size_of_value(element, Schema<M>::name, name, depth); };
     if constexpr (F::rule == Rule::REQUIRED) {
       total += tag_size;
       add(value);
@@ -74,7 +101,8 @@ std::size_t size_of_message(const M& message) {
 
 /// Of the value with its length, if it has one.
 template <class T>
-std::size_t size_of_value(const T& value, [[maybe_unused]] const char* message, [[maybe_unused]] const char* field) {
+std::size_t size_of_value(const T& value, [[maybe_unused]] const char* message, [[maybe_unused]] const char* field,
+                          [[maybe_unused]] int depth) {
   if constexpr (wire_type<T>() == WireType::FIXED32 || wire_type<T>() == WireType::FIXED64) {
     return sizeof(T);
   } else if constexpr (wire_type<T>() == WireType::VARINT) {
@@ -83,7 +111,7 @@ std::size_t size_of_value(const T& value, [[maybe_unused]] const char* message, 
   } else {
     std::size_t size;
     if constexpr (Message<T>) {
-      size = size_of_message(value);
+      size = size_of_message(value, depth + 1);
     } else {
       size = value.size();
     }
@@ -272,8 +300,8 @@ class MessageReader {
                              (at = field<I>(value_at, end, (fields & 1u << I) == 0), fields |= 1u << I)) ||
                             ...);
       if (is_read) continue;
-      const bool is_known = ((number_of(tag) == FieldOf<M, I>::number &&
-                              (at = otherwise_packed<I>(tag, tag_at, value_at, end), fields |= 1u << I)) ||
+      const bool is_known = ((is_otherwise_packed<FieldOf<M, I>>(tag) &&
+                              (at = otherwise_packed<I>(tag, value_at, end), fields |= 1u << I)) ||
                              ...);
       if (!is_known) at = read_unknown(tag, tag_at, value_at, end, place_, stored ? &out_->unknown_fields : nullptr);
     }
@@ -296,18 +324,12 @@ class MessageReader {
     }
   }
 
-  /// What comes after a tag with the number of field I and another wire type: right only for repeated numbers, which
-  /// may be packed or not, however they are declared.
+  /// What comes after a tag of field I that says the other way of packing.
   template <std::size_t I>
-  const char* otherwise_packed(std::uint32_t tag, const char* tag_at, [[maybe_unused]] const char* at,
-                               [[maybe_unused]] const char* end) {
+  const char* otherwise_packed([[maybe_unused]] std::uint32_t tag, const char* at, [[maybe_unused]] const char* end) {
     using F = FieldOf<M, I>;
-    constexpr WireType single = wire_type<typename F::Element>();
-    if constexpr (F::rule == Rule::REPEATED && single != WireType::LENGTH) {
-      if (type_of(tag) == single) return value<I>(at, end);
-      if (type_of(tag) == WireType::LENGTH) return packed<I>(at, end);
-    }
-    fail_wire_type(tag_at, place_, field_name<M, I>(), tag, type_of(tag_of<F>));
+    if constexpr (may_be_packed<F>) return type_of(tag) == WireType::LENGTH ? packed<I>(at, end) : value<I>(at, end);
+    return at;
   }
 
   template <std::size_t I>
@@ -402,7 +424,8 @@ void read_message(std::string_view bytes, M* out) {
 namespace lod {
 
 /// Appends the bytes of a message to `out`, which is unchanged where this throws: std::invalid_argument for an enum's
-/// value that does not exist (a kind of variable as the type of a tensor's elements, say: only a cast makes one),
+/// value that does not exist (a kind of variable as the type of a tensor's elements, say: only a cast makes one), and
+/// for `unknown_fields` that no decoder gives (bytes that are no whole fields, a field that has a name);
 /// std::length_error for more than 2 GiB. One allocation at most.
 template <proto::Message M>
 void encode(const M& message, std::string& out) {
@@ -424,7 +447,12 @@ std::string encode(const M& message) {
   return out;
 }
 
-/// The message in `bytes`. Throws ParseError.
+/// The message in `bytes`, as protoc's C++ code reads it. A field that has a name here, but comes with another wire
+/// type, is kept with the unknown ones and written again: its type was another for whoever wrote it. Repeated numbers
+/// may be packed or not, however they are declared.
+///
+/// Throws ParseError for what is no message or lacks a required field. Stricter than protoc's code in two things: an
+/// enum's value that does not exist and a tag of more than 32 bits are errors, too.
 template <proto::Message M>
 M decode(std::string_view bytes) {
   M message;

@@ -122,5 +122,21 @@ template <class F>
 inline constexpr std::uint32_t tag_of = make_tag(F::number,
                                                  F::is_packed ? WireType::LENGTH : wire_type<typename F::Element>());
 
+/// Whether the values of a field may share one tag, or have one each, however it is declared: repeated numbers.
+template <class F>
+inline constexpr bool may_be_packed = F::rule == Rule::REPEATED&& wire_type<typename F::Element>() != WireType::LENGTH;
+
+/// Whether a tag is that of a field, but for the way of packing.
+template <class F>
+constexpr bool is_otherwise_packed(std::uint32_t tag) noexcept {
+  constexpr WireType other = F::is_packed ? wire_type<typename F::Element>() : WireType::LENGTH;
+  return may_be_packed<F> && tag == make_tag(F::number, other);
+}
+/// Whether a decoder takes what comes after a tag for the field.
+template <class F>
+constexpr bool is_of_field(std::uint32_t tag) noexcept {
+  return tag == tag_of<F> || is_otherwise_packed<F>(tag);
+}
+
 }  // namespace detail
 }  // namespace lod::proto

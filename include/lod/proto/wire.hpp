@@ -85,11 +85,6 @@ struct Place {
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_tag(const char* at, const Place& message) {
   fail(at, message, nullptr, {"a tag of more than 32 bits"});
 }
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_wire_type(const char* at, const Place& message,
-                                                                  const char* field, std::uint32_t tag,
-                                                                  WireType expected) {
-  fail(at, message, field, {"wire type ", tag & 7u, ", expected ", static_cast<std::uint32_t>(expected)});
-}
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_length(const char* at, const Place& message, const char* field,
                                                                std::uint64_t size, std::size_t left) {
   if (size <= left) fail(at, message, field, {"a length of more than 32 bits"});
