@@ -12,6 +12,10 @@
 namespace {
 
 void* count_and_allocate(std::size_t bytes, std::size_t alignment) {
+  if (lod_test::allocations_left >= 0 && lod_test::allocations_left-- == 0) {
+    lod_test::allocations_left = 0;
+    throw std::bad_alloc();
+  }
   ++lod_test::allocations;
   lod_test::allocated_bytes += static_cast<std::int64_t>(bytes);
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;

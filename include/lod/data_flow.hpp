@@ -7,6 +7,7 @@
 
 #include <lod/desc.hpp>
 #include <lod/error.hpp>
+#include <lod/name_hash.hpp>
 #include <lod/program.hpp>
 
 #include <algorithm>
@@ -15,7 +16,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -96,13 +96,13 @@ class DataFlow {
 
    private:
     std::vector<std::string_view>& list_;
-    std::unordered_set<std::string_view> known_;
+    detail::NameSet known_;
   };
 
   struct BlockAccess {
     Access access;
     /// The variables of the block whose gradient this one computes: its operators find these, those around it do not.
-    std::unordered_set<std::string_view> of_forward;
+    detail::NameSet of_forward;
   };
 
   /// Whether an operator brings values from outside, or takes them there.
@@ -164,8 +164,8 @@ class DataFlow {
   }
 
   Access of_operators(const BlockDesc& block, int depth) {
-    const std::unordered_set<std::string_view> own = own_names(block);
-    std::unordered_set<std::string_view> written;
+    const detail::NameSet own = own_names(block);
+    detail::NameSet written;
     Access access;
     Names reads(access.reads), writes(access.writes), fed_or_fetched(access.fed_or_fetched);
     for (const OpDesc& op : block.ops) {
@@ -185,15 +185,15 @@ class DataFlow {
     return access;
   }
 
-  static std::unordered_set<std::string_view> own_names(const BlockDesc& block) {
-    std::unordered_set<std::string_view> names;
+  static detail::NameSet own_names(const BlockDesc& block) {
+    detail::NameSet names;
     for (const VarDesc& var : block.vars) {
       if (!var.persistable) names.insert(var.name);
     }
     return names;
   }
   /// None where the block whose gradient `block` computes is around it: then those are variables around it as well.
-  std::unordered_set<std::string_view> of_forward(const BlockDesc& block) const {
+  detail::NameSet of_forward(const BlockDesc& block) const {
     if (block.forward_block_idx == -1) return {};
     for (std::int32_t idx = block.idx; idx != -1; idx = program_->blocks[static_cast<std::size_t>(idx)].parent_idx) {
       if (idx == block.forward_block_idx) return {};
@@ -203,7 +203,7 @@ class DataFlow {
 
   const ProgramDesc* program_;
   std::vector<std::optional<BlockAccess>> blocks_;
-  std::unordered_set<std::string_view> doors_;  // the names of lists through which values come from outside, and leave
+  detail::NameSet doors_;  // the names of lists through which values come from outside, and leave
 };
 
 }  // namespace lod

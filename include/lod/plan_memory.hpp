@@ -15,6 +15,7 @@
 #include <lod/device.hpp>
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
+#include <lod/name_hash.hpp>
 #include <lod/program.hpp>
 
 #include <algorithm>
@@ -25,8 +26,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -161,7 +160,7 @@ class Lifetimes {
   /// `recurrent` copies its `outputs` out of each step, and links its `states` to the `ex_states` of the next;
   /// `recurrent_grad` and `while_grad` do so with the gradients, whose names they make from those that they are given.
   void keep_for_owners(const ProgramDesc& program, std::int32_t idx) {
-    std::unordered_set<std::string_view> named;
+    NameSet named;
     for (const BlockDesc& block : program.blocks) {
       for (const OpDesc& op : block.ops) {
         bool is_owner = false;
@@ -177,7 +176,7 @@ class Lifetimes {
     }
   }
   /// Adds the names of variables that an operator is given, those in its texts included.
-  static void add_names(const OpDesc& op, std::unordered_set<std::string_view>& names) {
+  static void add_names(const OpDesc& op, NameSet& names) {
     for (const OpDesc::Var& input : op.inputs) names.insert(input.arguments.begin(), input.arguments.end());
     for (const OpDesc::Var& output : op.outputs) names.insert(output.arguments.begin(), output.arguments.end());
     for (const OpDesc::Attr& attr : op.attrs) {
@@ -199,8 +198,8 @@ class Lifetimes {
     }
   }
 
-  std::unordered_map<std::string_view, Use> uses_;
-  std::unordered_set<std::string_view> kept_;
+  NameMap<Use> uses_;
+  NameSet kept_;
   std::vector<Entry> entries_;
 };
 
@@ -348,7 +347,7 @@ inline MemoryPlan plan_memory(const BlockDesc& block, MemoryPlanOptions options 
 /// as `plan_memory` does. O(names + variables^2).
 inline void check(const MemoryPlan& plan, const ProgramDesc& program, const MemoryPlanOptions& options = {}) {
   const detail::Lifetimes lifetimes(program, options);
-  std::unordered_map<std::string_view, const detail::Lifetimes::Entry*> entries;
+  detail::NameMap<const detail::Lifetimes::Entry*> entries;
   for (const auto& entry : lifetimes.entries()) entries.emplace(entry.var->name, &entry);
   for (const PlannedVariable& variable : plan.variables) {
     const auto found = entries.find(variable.name);

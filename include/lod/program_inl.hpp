@@ -3,9 +3,8 @@
 /// The longer bodies of program.hpp.
 #pragma once
 
+#include <lod/name_hash.hpp>
 #include <lod/program.hpp>
-
-#include <unordered_set>
 
 namespace lod {
 
@@ -178,7 +177,7 @@ inline void validate(const ProgramDesc& program) {
     if (block.forward_block_idx != -1) {
       detail::check_block(block.forward_block_idx, count, place + ", forward_block_idx");
     }
-    std::unordered_set<std::string_view> names;
+    detail::NameSet names;
     for (const VarDesc& var : block.vars) {
       if (!names.insert(var.name).second) {
         throw InvalidProgram(detail::text({place, ": two variables '", var.name, "'"}));

@@ -13,6 +13,7 @@
 #include <lod/desc.hpp>
 #include <lod/error.hpp>
 #include <lod/identical.hpp>
+#include <lod/name_hash.hpp>
 #include <lod/program.hpp>
 
 #include <algorithm>
@@ -22,8 +23,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -206,8 +205,8 @@ class TransferFinder {
     transfers_.push_back({std::string(name), value.writer, to, value.position, before});
   }
 
-  std::unordered_map<std::string_view, const VarDesc*> described_;  // in block 0, or in any as persistable
-  std::unordered_set<std::string_view> persistable_;
+  NameMap<const VarDesc*> described_;  // in block 0, or in any as persistable
+  NameSet persistable_;
   std::map<std::string_view, Value> values_;  // by name, so that the order of the last transfers is that of the names
   std::vector<std::int64_t> sizes_;
   std::vector<Transfer> transfers_;
@@ -348,7 +347,7 @@ inline std::vector<ProgramPart> split(const ProgramDesc& program, std::span<cons
 
   std::vector<ProgramPart> parts(static_cast<std::size_t>(count), ProgramPart{.program = detail::frame_of(program)});
   std::vector<detail::BlockSelection> blocks(parts.size(), detail::BlockSelection(program));
-  std::vector<std::unordered_set<std::string_view>> names(parts.size());
+  std::vector<detail::NameSet> names(parts.size());
   const auto use = [&names](std::size_t part, const Access& access) {
     names[part].insert(access.reads.begin(), access.reads.end());
     names[part].insert(access.writes.begin(), access.writes.end());

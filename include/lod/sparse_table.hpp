@@ -6,6 +6,7 @@
 
 #include <lod/device.hpp>
 #include <lod/error.hpp>
+#include <lod/keyed_hash.hpp>
 #include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,27 +27,44 @@ namespace lod {
 namespace detail {
 
 /// Finds the position of an id: a hash table with open addressing, at most half full.
+///
+/// Ids come from outside. Those of one's own, which mostly follow each other, are hashed in a way that spreads them
+/// evenly; ids that were chosen to meet in one place would make each look-up go through all of them. So where an id has
+/// come so far from its place as ids drawn by chance do not, the table turns to a hash with a secret key.
 class IdIndex {
  public:
+  /// How many slots `find` looks at, at most, as long as no key is used. Ids drawn by chance do not come that far: the
+  /// farthest of a hundred million looks at some 95.
+  static constexpr std::int64_t most_probes = 128;
+
   /// -1 where the id is not there.
   std::int64_t find(std::int64_t id) const noexcept { return slots_.empty() ? -1 : slots_[slot_of(id)].position; }
+  /// How many slots that looks at: what it costs.
+  std::int64_t probes(std::int64_t id) const noexcept { return slots_.empty() ? 0 : probes_to(id, slot_of(id)); }
   /// Asks for the memory that `find` will read. Always inline: see `prefetch` of kernels/cpu/vector.hpp.
   [[gnu::always_inline]] void prefetch(std::int64_t id) const noexcept {
     if (!slots_.empty()) __builtin_prefetch(&slots_[start_of(id)]);
   }
   /// Room for `count` ids, of which there are `ids`, by position. Where it throws, nothing is changed.
   void reserve(std::int64_t count, std::span<const std::int64_t> ids) {
-    if (count <= static_cast<std::int64_t>(slots_.size() / 2)) return;
-    IdIndex larger;
-    larger.bits_ = std::max(bits_ + 1, 4);
-    while ((std::int64_t{1} << larger.bits_) / 2 < count) ++larger.bits_;
-    larger.slots_.resize(std::size_t{1} << larger.bits_);
+    const bool fits = count <= static_cast<std::int64_t>(slots_.size() / 2);
+    if (fits && !crowded_) return;
+    IdIndex next;
+    next.bits_ = fits ? bits_ : std::max(bits_ + 1, 4);
+    while ((std::int64_t{1} << next.bits_) / 2 < count) ++next.bits_;
+    next.keyed_ = keyed_ || crowded_;
+    if (next.keyed_) next.key_ = HashKey::draw();
+    next.slots_.resize(std::size_t{1} << next.bits_);
     // In the order in which they came, so that `remove` leaves no hole before an older one.
-    for (std::size_t i = 0; i < ids.size(); ++i) larger.insert(ids[i], static_cast<std::int64_t>(i));
-    *this = std::move(larger);
+    for (std::size_t i = 0; i < ids.size(); ++i) next.insert(ids[i], static_cast<std::int64_t>(i));
+    *this = std::move(next);
   }
   /// The id is not there, but there is room for it.
-  void insert(std::int64_t id, std::int64_t position) noexcept { slots_[slot_of(id)] = {id, position}; }
+  void insert(std::int64_t id, std::int64_t position) noexcept {
+    const std::size_t slot = slot_of(id);
+    slots_[slot] = {id, position};
+    if (!keyed_ && probes_to(id, slot) >= most_probes) crowded_ = true;
+  }
   /// The id is the last one that came: no other was placed behind it.
   void remove(std::int64_t id) noexcept { slots_[slot_of(id)].position = -1; }
 
@@ -56,8 +75,15 @@ class IdIndex {
   };
 
   std::size_t start_of(std::int64_t id) const noexcept {
+    const auto number = static_cast<std::uint64_t>(id);
+    if (keyed_) [[unlikely]]
+      return keyed_start_of(number);
     // The high bits of a product with 2^64 / golden ratio: neighbouring ids go far apart.
-    return static_cast<std::size_t>((static_cast<std::uint64_t>(id) * 0x9E3779B97F4A7C15U) >> (64 - bits_));
+    return static_cast<std::size_t>((number * 0x9E3779B97F4A7C15U) >> (64 - bits_));
+  }
+  /// Never inline: the loops that call it are of a few instructions.
+  [[gnu::noinline, gnu::cold]] std::size_t keyed_start_of(std::uint64_t number) const noexcept {
+    return static_cast<std::size_t>(key_.of(number) >> (64 - bits_));
   }
   /// Where the id is, or the free slot where it would be.
   std::size_t slot_of(std::int64_t id) const noexcept {
@@ -65,9 +91,15 @@ class IdIndex {
     while (slots_[slot].position >= 0 && slots_[slot].id != id) slot = (slot + 1) & (slots_.size() - 1);
     return slot;
   }
+  std::int64_t probes_to(std::int64_t id, std::size_t slot) const noexcept {
+    return static_cast<std::int64_t>((slot - start_of(id)) & (slots_.size() - 1)) + 1;
+  }
 
   std::vector<Slot> slots_;
+  HashKey key_;
   int bits_ = 0;
+  bool keyed_ = false;
+  bool crowded_ = false;  // some id is far from its place
 };
 
 }  // namespace detail
@@ -111,6 +143,32 @@ class SparseTable<T, Cpu, Initialize> {
   SparseTable(const Shape& row_shape, std::int64_t capacity, Initialize initialize = Initialize(),
               std::pmr::memory_resource* resource = Cpu::default_resource())
       : rows_(Shape(checked(capacity), row_shape), uninitialized, resource), initialize_(std::move(initialize)) {}
+
+  SparseTable(const SparseTable&) = default;
+  SparseTable(SparseTable&&) = default;
+  SparseTable& operator=(SparseTable&& other) noexcept(std::is_nothrow_move_assignable_v<Initialize>) requires(
+      std::is_move_assignable_v<Initialize>) {
+    if (this == &other) return *this;  // a vector that is moved to itself may lose all
+    initialize_ = std::move(other.initialize_);
+    rows_ = std::move(other.rows_);
+    ids_ = std::move(other.ids_);
+    index_ = std::move(other.index_);
+    return *this;
+  }
+  /// Keeps its own memory resource. What throws leaves this as it was, but where `Initialize` does as it is assigned
+  /// to.
+  SparseTable& operator=(const SparseTable& other) requires(std::is_copy_assignable_v<Initialize>) {
+    LoDTensor<T, Cpu> rows(rows_.resource());
+    rows = other.rows_;
+    std::vector<std::int64_t> ids = other.ids_;
+    detail::IdIndex index = other.index_;
+    initialize_ = other.initialize_;
+    rows_ = std::move(rows);
+    ids_ = std::move(ids);
+    index_ = std::move(index);
+    return *this;
+  }
+  ~SparseTable() = default;
 
   /// How many rows are there.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(ids_.size()); }

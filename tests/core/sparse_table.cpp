@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_throws.hpp"
+#include "support/count_allocations.hpp"
 #include "support/counting_resource.hpp"
 #include "support/executors.hpp"
 #include "support/random_batch.hpp"
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <new>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <thread>
@@ -36,6 +38,20 @@ struct IdOrFailure {
   void operator()(std::int64_t id, std::span<float> row) const {
     for (float& number : row) number += static_cast<float>(id);
     if (id == bad) throw std::runtime_error("no such row");
+  }
+};
+
+/// Copies of it fail when they are told to.
+struct CopiedWithFailures {
+  static inline bool fail = false;
+  CopiedWithFailures() = default;
+  CopiedWithFailures(const CopiedWithFailures&) = default;
+  CopiedWithFailures& operator=(const CopiedWithFailures&) {
+    if (fail) throw std::runtime_error("no copy");
+    return *this;
+  }
+  void operator()(std::int64_t id, std::span<float> row) const {
+    for (float& number : row) number = static_cast<float>(id);
   }
 };
 
@@ -239,6 +255,89 @@ TEST_CASE("SparseTable: copies have their own rows; a table that was moved from 
   CHECK(copy.find(3) == -1);
   CHECK(copy.capacity() == 0);
   CHECK_THROWS_AS(copy.get(Numbers{3}), lod::OutOfRange);
+}
+
+TEST_CASE("SparseTable: a copy that throws, at whichever allocation, leaves the table that it was assigned to") {
+  using Table = SparseTable<float, lod::Cpu, CopiedWithFailures>;
+  Table from({2}, 40), to({3}, 5);
+  for (std::int64_t id = 100; id < 130; ++id) from.get({id});
+  to.get({7, 8, 100});
+  const Numbers ids = to.ids();
+  const auto rows = to.get(ids);
+  const auto check_unchanged = [&](const Table& table) {
+    CHECK(table.ids() == ids);
+    CHECK(table.capacity() == 5);
+    CHECK(same_bits(table.get(ids), rows));
+    CHECK(table.find(7) == 0);
+    CHECK(table.find(129) == -1);
+  };
+  int failures = 0;
+  for (bool copied = false; !copied && lod_test::counts_allocations;) {
+    Table table = to;
+    try {
+      lod_test::allocations_left = failures;
+      table = from;
+      copied = true;
+    } catch (const std::bad_alloc&) {
+      ++failures;
+    }
+    lod_test::allocations_left = -1;
+    if (!copied) check_unchanged(table);
+    if (copied) CHECK(same_bits(table.get(from.ids()), from.get(from.ids())));
+  }
+  CHECK((failures > 2 || !lod_test::counts_allocations));
+
+  Table table = to;
+  CopiedWithFailures::fail = true;
+  CHECK_THROWS_AS(table = from, std::runtime_error);
+  CopiedWithFailures::fail = false;
+  check_unchanged(table);
+}
+
+TEST_CASE("SparseTable: ids that do not get memory, at whichever allocation, leave the table as it was") {
+  SparseTable<float> before({2}, 600);
+  Numbers ids(300);
+  std::iota(ids.begin(), ids.end(), 1000);
+  before.get({5, 6, 7});
+  const auto grown_by = [&](const auto& call) {
+    int failures = 0;
+    for (bool done = false; !done && lod_test::counts_allocations;) {
+      auto table = before;
+      try {
+        lod_test::allocations_left = failures;
+        call(table);
+        done = true;
+      } catch (const std::bad_alloc&) {
+        ++failures;
+      }
+      lod_test::allocations_left = -1;
+      if (done) continue;
+      CHECK(table.ids() == Numbers{5, 6, 7});
+      CHECK(table.find(1000) == -1);
+      CHECK(table.find(7) == 2);
+      call(table);
+      CHECK(table.size() >= 3);
+      CHECK(table.find(6) == 1);
+    }
+    return failures;
+  };
+  LoDTensor<float> rows({300, 2});
+  CHECK((grown_by([&](auto& table) { table.get(ids); }) > 3 || !lod_test::counts_allocations));
+  CHECK((grown_by([&](auto& table) { table.positions(ids); }) > 3 || !lod_test::counts_allocations));
+  CHECK((grown_by([&](auto& table) { table.set(ids, rows); }) > 3 || !lod_test::counts_allocations));
+  CHECK((grown_by([&](auto& table) { table.reserve(2000); }) > 0 || !lod_test::counts_allocations));
+}
+
+TEST_CASE("SparseTable: assigned and moved to itself, it keeps its rows") {
+  SparseTable<float> table({2}, 5);
+  table.get({3, 4});
+  table.value().row(1)[1] = 9;
+  auto& same = table;
+  table = same;
+  table = std::move(same);
+  CHECK(table.ids() == Numbers{3, 4});
+  CHECK(table.find(4) == 1);
+  CHECK(table.value().row(1)[1] == 9);
 }
 
 TEST_CASE("SparseTable: known ids are found, and their rows copied, without an allocation") {

@@ -13,9 +13,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -161,6 +163,133 @@ TEST_CASE("unique_sequences: views as outputs must have the shape and the levels
   CHECK(values_of(index) == Numbers{0, 1, 0});
   CHECK(values_of(counts) == Numbers{2, 1});
   CHECK(same_bits(values, x.slice(0, 2)));
+}
+
+namespace {
+
+/// The number whose product with `factor`, which is odd, is 1.
+constexpr std::uint64_t inverse(std::uint64_t factor) {
+  std::uint64_t found = factor;
+  for (int i = 0; i < 6; ++i) found *= 2 - factor * found;
+  return found;
+}
+/// The x with x ^ x >> shift = number.
+constexpr std::uint64_t unshifted(std::uint64_t number, int shift) {
+  std::uint64_t x = number;
+  for (int known = shift; known < 64; known += shift) x = number ^ x >> shift;
+  return x;
+}
+/// The last steps of SplitMix64, and a word put before them.
+std::uint64_t split_mix(std::uint64_t known, std::uint64_t word) {
+  std::uint64_t number = (known ^ word) + 0x9e3779b97f4a7c15;
+  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9;
+  number = (number ^ (number >> 27)) * 0x94d049bb133111eb;
+  return number ^ (number >> 31);
+}
+
+/// Rows of one number that a hash of fixed factors gives the same low bits: made backwards, from the hash.
+LoDTensor<std::int64_t> meeting_rows(std::int64_t count) {
+  constexpr std::uint64_t factor = 0x9e3779b97f4a7c15;
+  LoDTensor<std::int64_t> x({count});
+  for (std::int64_t i = 0; i < count; ++i) {
+    auto hash = static_cast<std::uint64_t>(i) << 40;
+    for (const std::uint64_t word : {8, 0, 1}) hash = (unshifted(hash, 32) * inverse(factor)) ^ word;
+    x.data()[i] = static_cast<std::int64_t>(hash);
+  }
+  return x;
+}
+/// Rows of two numbers that SplitMix64, which knows no key, gives the same hash.
+LoDTensor<std::int64_t> meeting_pairs(std::int64_t count) {
+  LoDTensor<std::int64_t> x({count, 2});
+  for (std::int64_t i = 0; i < count; ++i) {
+    x.row(i)[0] = i;
+    x.row(i)[1] = static_cast<std::int64_t>(split_mix(0, static_cast<std::uint64_t>(i)) ^ 12345);
+  }
+  return x;
+}
+/// Sequences of 16 rows without a difference in two levels, each cut in another way.
+LoDTensor<std::int8_t> other_splits(std::int64_t count) {
+  Lengths lengths(2);
+  for (std::int64_t i = 0; i < count; ++i) {
+    lengths[0].push_back(0);
+    std::int64_t length = 1;
+    for (int row = 1; row <= 16; ++row, ++length) {
+      if (row < 16 && (i >> (row - 1) & 1) == 0) continue;
+      lengths[1].push_back(length);
+      ++lengths[0].back();
+      length = 0;
+    }
+  }
+  return LoDTensor<std::int8_t>(LoD::from_lengths(lengths), {});
+}
+
+/// Rows of one number drawn by chance.
+LoDTensor<std::int64_t> drawn_rows(std::int64_t count) {
+  Engine engine(8);
+  LoDTensor<std::int64_t> x({count});
+  for (std::int64_t& value : x.values()) value = static_cast<std::int64_t>(engine());
+  return x;
+}
+
+/// The time of a call, the less of two, in seconds.
+template <class Call>
+double seconds(const Call& call) {
+  double least = 1e9;
+  for (int i = 0; i < 2; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    call();
+    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return least;
+}
+
+/// Checks that all sequences of x are different, and found so in about the time that `others` take, which have as much
+/// in them. Where all meet, it takes thousands of times as long.
+template <class X, class Others>
+void check_time(const X& x, const Others& others) {
+  for_each_executor([&](const auto& executor) {
+    const auto found = lod::unique_sequences(executor, x);
+    CHECK(found.values.size() == x.size());
+    bool in_order = true;
+    for (std::int64_t i = 0; i < x.size(); ++i) in_order &= found.index.data()[i] == i && found.counts.data()[i] == 1;
+    CHECK(in_order);
+    const double ordinary = seconds([&] { (void)lod::unique_sequences(executor, others); });
+    CHECK(seconds([&] { (void)lod::unique_sequences(executor, x); }) < 50 * ordinary + 0.01);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("unique_sequences: values that meet by a hash without a key take no longer than others") {
+  check_time(meeting_rows(8000), drawn_rows(8000));
+  check_time(meeting_pairs(1500), drawn_rows(3000));
+}
+
+TEST_CASE("unique_sequences: sequences of the same values that are cut differently take no longer than others") {
+  const auto x = other_splits(4000);
+  CHECK(x.rows() == 16 * 4000);
+  Engine engine(9);
+  LoDTensor<std::int8_t> others(LoD::from_lengths({Numbers(4000, 1), Numbers(4000, 16)}), {});
+  for (std::int8_t& value : others.values()) value = static_cast<std::int8_t>(random_number(engine, 0, 100));
+  check_time(x, others);
+}
+
+TEST_CASE("unique_sequences: three levels, told apart by any of them, however the same rows are cut") {
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    CAPTURE(seed);
+    Engine engine(seed);
+    Lengths lengths(3);
+    for (int level = 0; level < 3; ++level) {
+      const auto at = static_cast<std::size_t>(level);
+      const std::int64_t count = level == 0 ? 60 : std::accumulate(lengths[at - 1].begin(), lengths[at - 1].end(), 0L);
+      for (std::int64_t i = 0; i < count; ++i) lengths[at].push_back(random_number(engine, 0, 2));
+    }
+    const LoDTensor<std::int32_t> x(LoD::from_lengths(lengths), {});
+    for_each_executor([&](const auto& executor) {
+      const auto slice = x.slice(random_number(engine, 0, 5), x.size());
+      check_unique(lod::unique_sequences(executor, slice), slice);
+    });
+  }
 }
 
 TEST_CASE("infer_unique_sequences: allows what the operation gives") {

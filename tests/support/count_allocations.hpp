@@ -24,5 +24,7 @@ inline constexpr bool counts_allocations = true;
 inline std::atomic<std::int64_t> allocations = 0;
 /// The bytes that it gave, those that are free again included.
 inline std::atomic<std::int64_t> allocated_bytes = 0;
+/// How many of the calls to come succeed: the next one, and all after it, throws std::bad_alloc. -1: all succeed.
+inline std::atomic<std::int64_t> allocations_left = -1;
 
 }  // namespace lod_test

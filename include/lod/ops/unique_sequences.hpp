@@ -6,7 +6,9 @@
 
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/keyed_hash.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/ops/new_offsets.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/output.hpp>
 #include <lod/staging.hpp>
@@ -43,14 +45,14 @@ struct UniqueSequencesDesc {
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// run(executor, x, sequences, children, row_size, same_levels, first, index): first[u] = the first occurrence of the
-/// u-th different sequence, index[i] = which one sequence i is, both for the CPU; returns how many there are. Sequences
-/// are the same where same_levels(i, j) says so and their rows have the same bits. children[i] to children[i + 1] are
-/// what sequence i holds of the next level.
+/// run(executor, x, sequences, splits, key, row_size, same_levels, first, index): first[u] = the first occurrence of
+/// the u-th different sequence, index[i] = which one sequence i is, both for the CPU; returns how many there are.
+/// Sequences are the same where same_levels(i, j) says so and their rows have the same bits. splits[i] is a number made
+/// of the levels below sequence i, for the CPU. `key` is that of the hashes.
 template <class Executor>
 struct UniqueSequences : Missing<Executor> {};
-/// run(executor, x, sequences, children, row_size, numbers, left): numbers[i] = a number made of the bits of sequence
-/// i, its length and its children, left[i] = i.
+/// run(executor, x, sequences, splits, start, factor, row_size, numbers, left): numbers[i] = a number made of the bits
+/// of sequence i, its length and splits[i], by a key of this start and factor; left[i] = i.
 template <class Executor>
 struct NumberSequences : Missing<Executor> {};
 /// run(executor, x, sequences, row_size, numbers, count, left, twins): twins[i] = the first of the `count` sequences in
@@ -62,16 +64,50 @@ struct FindTwins : Missing<Executor> {};
 
 namespace operation {
 
+/// For each sequence of the outermost level, a number made of the lengths at all levels below.
+template <Executor E>
+class LevelNumbers {
+ public:
+  LevelNumbers(const E& executor, const LoDView& lod, const detail::HashKey& key) : numbers_(executor, lod.size()) {
+    const int below = lod.levels() - 1;
+    const Workspace::Loan<const std::int64_t*> offsets(executor.workspace(), below > 0 ? below : 0);
+    for (int level = 0; level < below; ++level) offsets[level] = lod.offsets(level + 1).data();
+    const std::int64_t* const outermost = below > 0 ? lod.offsets(0).data() : nullptr;
+    kernel::ForEachRange<E>::run(executor, lod.size(), [&](std::int64_t, std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) {
+        std::uint64_t number = key.start;
+        if (below > 0) {
+          std::int64_t begin = outermost[i] - outermost[0], end = outermost[i + 1] - outermost[0];
+          number = key.mix(number, static_cast<std::uint64_t>(end - begin));
+          for (const std::int64_t* const of_level : offsets.span()) {
+            for (std::int64_t k = begin; k < end; ++k) {
+              number = key.mix(number, static_cast<std::uint64_t>(of_level[k + 1] - of_level[k]));
+            }
+            begin = of_level[begin] - of_level[0];
+            end = of_level[end] - of_level[0];
+          }
+        }
+        numbers_[i] = static_cast<std::int64_t>(number);
+      }
+    });
+  }
+  const Array<E, std::int64_t>& get() const noexcept { return numbers_; }
+
+ private:
+  Array<E, std::int64_t> numbers_;
+};
+
 /// What kernel::UniqueSequences does, where kernels find sequences with the same rows; levels are compared here.
 template <Executor E, class T, class SameLevels>
 std::int64_t unique_by_twins(const E& executor, const T* x, const kernel::Segments& sequences,
-                             const std::int64_t* children, std::int64_t row_size, const SameLevels& same_levels,
-                             std::int64_t* first, std::int64_t* index) {
+                             const Array<E, std::int64_t>& splits, const detail::HashKey& key, std::int64_t row_size,
+                             const SameLevels& same_levels, std::int64_t* first, std::int64_t* index) {
   const std::int64_t size = sequences.size;
   const kernel::Scratch<E, std::int64_t> numbers(executor, size), left(executor, size), found(executor, size + 1);
   const Workspace::Loan<std::int64_t> twins(executor.workspace(), size + 1), next(executor.workspace(), size);
   if (size > 0) {
-    kernel::NumberSequences<E>::run(executor, x, sequences, children, row_size, numbers.data(), left.data());
+    kernel::NumberSequences<E>::run(executor, x, sequences, splits.on_device(), key.start, key.factor, row_size,
+                                    numbers.data(), left.data());
   }
   for (std::int64_t count = size; count > 0; count = twins[size]) {
     kernel::FindTwins<E>::run(executor, x, sequences, row_size, static_cast<const std::int64_t*>(numbers.data()), count,
@@ -83,7 +119,7 @@ std::int64_t unique_by_twins(const E& executor, const T* x, const kernel::Segmen
       executor.rethrow_faults();
     }
   }
-  // Of those with the same rows but different levels, each leads to the next.
+  // Of those with the same rows but different levels, which have the same number by accident, each leads to the next.
   std::int64_t different = 0;
   for (std::int64_t i = 0; i < size; ++i) {
     next[i] = -1;
@@ -109,12 +145,12 @@ void unique_into(const E& executor, const X& x, Values&& values, Index&& index, 
   const LoDView levels = view.lod_view();
   const std::int64_t size = view.size();
   const OutermostSegments<E> sequences(executor, levels);
-  const std::int64_t* children = sequences.get().offsets;
-  if (levels.levels() > 0) children = on_device(executor, levels, {levels.offsets(0).data(), size, 0}).offsets;
+  const detail::HashKey key = detail::HashKey::draw();
+  const LevelNumbers<E> splits(executor, levels, key);
   const Workspace::Loan<std::int64_t> first(executor.workspace(), size);
   const Array<E, std::int64_t> which(executor, size);
   const std::int64_t different = kernel::UniqueSequences<E>::run(
-      executor, view.data(), sequences.get(), children, view.row_size(),
+      executor, view.data(), sequences.get(), splits.get(), key, view.row_size(),
       [&](std::int64_t i, std::int64_t j) { return levels.element(i) == levels.element(j); }, first.data(),
       which.data());
   const Array<E, std::int64_t> times(executor, different);
@@ -142,8 +178,9 @@ auto no_unique_sequences(const E& executor) {
 
 /// The sequences of the outermost level of x, or its rows where it has no level, without repetitions. Two are the same
 /// where they have the same lengths at every level below and the same values, bit by bit: 0.0 and -0.0 are different,
-/// two NaNs of the same bits are the same. `values` has the levels of x. Time: one pass over the values to number the
-/// sequences, and one over those that look alike.
+/// two NaNs of the same bits are the same. `values` has the levels of x. Time: one pass over the levels and the values
+/// to number the sequences, and one over those that look alike; sequences that were chosen to look alike do not, as the
+/// numbers depend on a key that is another one in each call.
 ///
 /// The outputs must not overlap x. x is `select(values, index)`.
 template <Executor E, LoDTensorLike X, class Values, class Index, class Counts>

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/keyed_hash.hpp>
 #include <lod/ops/unique_sequences.hpp>
+#include <lod/staging.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -15,35 +17,13 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
-namespace cpu {
-
-/// A number made of `count` bytes, and of one known before: different ones for different bytes, but for accidents.
-inline std::uint64_t number_of(const std::byte* bytes, std::size_t count, std::uint64_t known) noexcept {
-  const auto mix = [&known](std::uint64_t word) {
-    known = (known ^ word) * 0x9e3779b97f4a7c15;
-    known ^= known >> 32;
-  };
-  std::size_t at = 0;
-  for (; at + 8 <= count; at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, bytes + at, 8);
-    mix(word);
-  }
-  std::uint64_t rest = 0;
-  if (at < count) std::memcpy(&rest, bytes + at, count - at);
-  mix(rest);
-  mix(count);
-  return known;
-}
-
-}  // namespace cpu
-
 template <>
 struct UniqueSequences<InlineCpu> {
   template <class T, class SameLevels>
   static std::int64_t run(const CpuExecutor& executor, const T* x, const Segments& sequences,
-                          const std::int64_t* children, std::int64_t row_size, const SameLevels& same_levels,
-                          std::int64_t* first, std::int64_t* index) {
+                          const operation::Array<CpuExecutor, std::int64_t>& splits, const detail::HashKey& key,
+                          std::int64_t row_size, const SameLevels& same_levels, std::int64_t* first,
+                          std::int64_t* index) {
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
     const auto bytes = [&](std::int64_t i) {
       return reinterpret_cast<const std::byte*>(x) + sequences.begin(i) * row_bytes;
@@ -52,7 +32,7 @@ struct UniqueSequences<InlineCpu> {
     const Workspace::Loan<std::uint64_t> numbers(executor.workspace(), sequences.size);
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        numbers[i] = cpu::number_of(bytes(i), size(i), static_cast<std::uint64_t>(children[i + 1] - children[i]));
+        numbers[i] = key.of(bytes(i), size(i), static_cast<std::uint64_t>(splits[i]));
       }
     });
     // At least half of the places stay free.

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <lod/cuda/executor.hpp>
+#include <lod/keyed_hash.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 #include <lod/ops/unique_sequences.hpp>
+#include <lod/staging.hpp>
 #include <lod/target.hpp>
 
 #include <cstdint>
@@ -26,9 +28,10 @@ template <>
 struct UniqueSequences<CudaExecutor> {
   template <class T, class SameLevels>
   static std::int64_t run(const CudaExecutor& executor, const T* x, const Segments& sequences,
-                          const std::int64_t* children, std::int64_t row_size, const SameLevels& same_levels,
-                          std::int64_t* first, std::int64_t* index) {
-    return operation::unique_by_twins(executor, x, sequences, children, row_size, same_levels, first, index);
+                          const operation::Array<CudaExecutor, std::int64_t>& splits, const detail::HashKey& key,
+                          std::int64_t row_size, const SameLevels& same_levels, std::int64_t* first,
+                          std::int64_t* index) {
+    return operation::unique_by_twins(executor, x, sequences, splits, key, row_size, same_levels, first, index);
   }
 };
 

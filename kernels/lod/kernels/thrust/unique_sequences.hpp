@@ -5,6 +5,7 @@
 
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
+#include <lod/keyed_hash.hpp>
 #include <lod/ops/unique_sequences.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
@@ -17,14 +18,6 @@ namespace kernel {
 
 namespace bulk {
 
-/// A number made of two: different ones for different pairs, but for accidents. The last steps are those of SplitMix64.
-LOD_HOST_DEVICE inline std::uint64_t mixed(std::uint64_t known, std::uint64_t word) noexcept {
-  std::uint64_t number = (known ^ word) + 0x9e3779b97f4a7c15;
-  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9;
-  number = (number ^ (number >> 27)) * 0x94d049bb133111eb;
-  return number ^ (number >> 31);
-}
-
 /// Eight of `count` bytes, from `at` on; zeros behind the last.
 LOD_HOST_DEVICE inline std::uint64_t word_of(const unsigned char* bytes, std::int64_t at, std::int64_t count) noexcept {
   std::uint64_t word = 0;
@@ -36,12 +29,6 @@ LOD_HOST_DEVICE inline std::uint64_t word_of(const unsigned char* bytes, std::in
   return word;
 }
 
-LOD_HOST_DEVICE inline std::uint64_t number_of(const unsigned char* bytes, std::int64_t count) noexcept {
-  std::uint64_t number = 0;
-  for (std::int64_t at = 0; at < count; at += 8) number = mixed(number, word_of(bytes, at, count));
-  return number;
-}
-
 LOD_HOST_DEVICE inline bool same_bytes(const unsigned char* a, const unsigned char* b, std::int64_t count) noexcept {
   for (std::int64_t at = 0; at < count; at += 8) {
     if (word_of(a, at, count) != word_of(b, at, count)) return false;
@@ -51,21 +38,25 @@ LOD_HOST_DEVICE inline bool same_bytes(const unsigned char* a, const unsigned ch
 
 struct NumberSequences {
   template <class E, class T>
-  static void run(const E& executor, const T* x, const Segments& sequences, const std::int64_t* children,
-                  std::int64_t row_size, std::int64_t* numbers, std::int64_t* left) {
+  static void run(const E& executor, const T* x, const Segments& sequences, const std::int64_t* splits,
+                  std::uint64_t start, std::uint64_t factor, std::int64_t row_size, std::int64_t* numbers,
+                  std::int64_t* left) {
     const auto* const bytes = reinterpret_cast<const unsigned char*>(x);
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const detail::HashKey key{start, factor};
     // The sum of a number for each row, which knows its place: rows may be added in any order.
     sum_sequences<std::int64_t>(
         executor, sequences, 1,
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t) {
-          const std::uint64_t number = number_of(bytes + (sequences.begin(i) + row) * row_bytes, row_bytes);
-          return static_cast<std::int64_t>(mixed(number, static_cast<std::uint64_t>(row)));
+          const unsigned char* const from = bytes + (sequences.begin(i) + row) * row_bytes;
+          std::uint64_t number = key.mix(key.start, static_cast<std::uint64_t>(row));
+          for (std::int64_t at = 0; at < row_bytes; at += 8) number = key.mix(number, word_of(from, at, row_bytes));
+          // Once more, so that the sum of the numbers does not tell of the products that they end with.
+          return static_cast<std::int64_t>(key.mix(number, key.start));
         },
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t, std::int64_t sum) {
-          const auto length = static_cast<std::uint64_t>(sequences.length(i));
-          const auto held = static_cast<std::uint64_t>(children[i + 1] - children[i]);
-          numbers[i] = static_cast<std::int64_t>(mixed(mixed(static_cast<std::uint64_t>(sum), length), held));
+          const std::uint64_t rows = key.mix(static_cast<std::uint64_t>(splits[i]), static_cast<std::uint64_t>(sum));
+          numbers[i] = static_cast<std::int64_t>(key.mix(rows, static_cast<std::uint64_t>(sequences.length(i))));
           left[i] = i;
         });
   }
@@ -129,9 +120,10 @@ template <class Policy>
 struct UniqueSequences<ThrustExecutor<Policy>> {
   template <class T, class SameLevels>
   static std::int64_t run(const ThrustExecutor<Policy>& executor, const T* x, const Segments& sequences,
-                          const std::int64_t* children, std::int64_t row_size, const SameLevels& same_levels,
+                          const operation::Array<ThrustExecutor<Policy>, std::int64_t>& splits,
+                          const detail::HashKey& key, std::int64_t row_size, const SameLevels& same_levels,
                           std::int64_t* first, std::int64_t* index) {
-    return operation::unique_by_twins(executor, x, sequences, children, row_size, same_levels, first, index);
+    return operation::unique_by_twins(executor, x, sequences, splits, key, row_size, same_levels, first, index);
   }
 };
 

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Hashes that depend on secret numbers. Ids, values and names come from outside: whoever knows how they are hashed can
+/// choose thousands that all go to one place of a table, and each look-up then goes through all of them. With a key
+/// that the system draws, nobody can choose them beforehand. No result depends on the key.
+#pragma once
+
+#include <lod/float16.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#if defined(__APPLE__)
+#  include <sys/random.h>
+#else
+#  include <unistd.h>
+#endif
+
+namespace lod::detail {
+
+/// The upper and the lower half of the product of two numbers, one XOR the other. With a secret factor, no difference
+/// between two numbers says how their results differ: of a product of 64 bits, the difference of the top bits does.
+[[gnu::always_inline]] LOD_HOST_DEVICE inline std::uint64_t folded_product(std::uint64_t a, std::uint64_t b) noexcept {
+#ifdef __CUDA_ARCH__
+  return __umul64hi(a, b) ^ (a * b);
+#else
+  __extension__ using Product = unsigned __int128;
+  const Product product = static_cast<Product>(a) * b;
+  return static_cast<std::uint64_t>(product >> 64) ^ static_cast<std::uint64_t>(product);
+#endif
+}
+
+/// The secret numbers of a hash.
+struct HashKey {
+  std::uint64_t start = 0;   ///< what a hash begins with
+  std::uint64_t factor = 1;  ///< odd
+  std::uint64_t spread = 1;  ///< odd
+
+  /// A new key: another one in each process, and for each call.
+  static HashKey draw() noexcept {
+    static const std::pair<std::uint64_t, std::uint64_t> secret = draw_secret();
+    static std::uint64_t count = 0;
+    const std::uint64_t call = __atomic_fetch_add(&count, 3, __ATOMIC_RELAXED);
+    const auto number = [&](std::uint64_t i) {
+      return folded_product(folded_product(secret.first ^ (call + i), secret.second), secret.first | 1);
+    };
+    return {number(0), number(1) | 1, number(2) | 1};
+  }
+
+  /// `known`, the hash of what came before, and one more number.
+  [[gnu::always_inline]] LOD_HOST_DEVICE std::uint64_t mix(std::uint64_t known, std::uint64_t number) const noexcept {
+    return folded_product(known ^ number, factor);
+  }
+  /// The hash of one number, whose top bits are the best.
+  [[gnu::always_inline]] std::uint64_t of(std::uint64_t number) const noexcept { return mix(start, number) * spread; }
+  /// The hash of `count` bytes, `known` being that of what came before.
+  std::uint64_t of(const void* bytes, std::size_t count, std::uint64_t known) const noexcept {
+    const auto* const from = static_cast<const std::byte*>(bytes);
+    std::size_t at = 0;
+    for (; at + 8 <= count; at += 8) {
+      std::uint64_t word;
+      std::memcpy(&word, from + at, 8);
+      known = mix(known, word);
+    }
+    std::uint64_t rest = 0;
+    if (at < count) std::memcpy(&rest, from + at, count - at);
+    return mix(mix(known, rest), count ^ spread);
+  }
+
+ private:
+  static std::pair<std::uint64_t, std::uint64_t> draw_secret() noexcept {
+    std::uint64_t drawn[2];
+    if (::getentropy(drawn, sizeof(drawn)) != 0) {
+      // A system without it: the time, and where it has put us.
+      std::timespec now = {};
+      static_cast<void>(std::timespec_get(&now, TIME_UTC));
+      drawn[0] = static_cast<std::uint64_t>(now.tv_sec) << 32 ^ static_cast<std::uint64_t>(now.tv_nsec);
+      drawn[1] = reinterpret_cast<std::uintptr_t>(&drawn) * 0x9e3779b97f4a7c15U;
+    }
+    return {drawn[0], drawn[1] | 1};
+  }
+};
+
+}  // namespace lod::detail
