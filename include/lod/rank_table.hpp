@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace lod {
@@ -59,6 +60,20 @@ class RankTable {
                                                                                     length};
     }
   }
+
+  RankTable(const RankTable&) = default;
+  RankTable(RankTable&&) noexcept = default;
+  RankTable& operator=(RankTable&& other) noexcept {
+    if (this == &other) return *this;  // a vector that is moved to itself may lose all
+    lod_ = std::move(other.lod_);
+    level_ = other.level_;
+    items_ = std::move(other.items_);
+    active_ = std::move(other.active_);
+    return *this;
+  }
+  /// What throws leaves this as it was.
+  RankTable& operator=(const RankTable& other) { return *this = RankTable(other); }
+  ~RankTable() = default;
 
   /// Longest first.
   std::span<const Item> items() const noexcept LOD_LIFETIMEBOUND { return {items_.data(), items_.size()}; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/check_throws.hpp"
+#include "support/count_allocations.hpp"
 #include "support/counting_resource.hpp"
 #include "support/element_types.hpp"
 #include "support/executors.hpp"
@@ -15,7 +16,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 using lod::LoD;
@@ -465,4 +468,51 @@ TEST_CASE("infer_lod_tensor_to_array, ...: allow what the operations give, and r
   CHECK_THROWS_AS(lod::infer_lod_tensor_to_array(x, x, {.level = 3}), lod::OutOfRange);
   CHECK_THROWS_AS(lod::infer_array_to_lod_tensor(steps, described_list(15)), lod::OutOfRange);
   CHECK_THROWS_AS(lod::infer_shrink_rnn_memory(x, -1), lod::OutOfRange);
+}
+
+TEST_CASE("RankTable, TensorArray: a copy that throws, at whichever allocation, leaves what it was assigned to") {
+  const RankTable table(LoD::from_lengths({{1, 3}})), other(LoD::from_lengths({{2, 2, 5, 0, 1}}));
+  TensorArray<float> array(std::vector<LoDTensor<float>>{LoDTensor<float>({2, 3}), LoDTensor<float>({1, 3})});
+  TensorArray<float> longer(std::vector<LoDTensor<float>>(4, LoDTensor<float>(LoD::from_lengths({{2, 1}}), {2})));
+  longer.like() = LoDTensor<float>(LoD::from_lengths({{}}), {2});
+  const auto check_unchanged = [&](const auto& before, const auto& after, const auto& is_same) {
+    int failures = 0;
+    for (bool copied = false; !copied && counts_allocations;) {
+      auto assigned = before;
+      try {
+        allocations_left = failures;
+        assigned = after;
+        copied = true;
+      } catch (const std::bad_alloc&) {
+        ++failures;
+      }
+      allocations_left = -1;
+      CHECK(is_same(assigned, copied ? after : before));
+    }
+    CHECK((failures > 0 || !counts_allocations));
+    auto assigned = after;
+    auto& itself = assigned;
+    assigned = itself;
+    CHECK(is_same(assigned, after));
+    assigned = std::move(itself);
+    CHECK(is_same(assigned, after));
+  };
+  check_unchanged(table, other, [](const RankTable& a, const RankTable& b) {
+    return a.lod() == b.lod() && a.steps() == b.steps() && std::ranges::equal(a.items(), b.items());
+  });
+  check_unchanged(array, longer, [](const TensorArray<float>& a, const TensorArray<float>& b) {
+    return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return same_bits(x, y); }) &&
+           same_bits(a.like(), b.like());
+  });
+}
+
+TEST_CASE("TensorArray: elements that are there keep their memory resources when another array is assigned") {
+  CountingResource resource;
+  TensorArray<float> array;
+  array.resize(1, &resource);
+  const TensorArray<float> other(std::vector<LoDTensor<float>>(2, LoDTensor<float>({2, 3})));
+  array = other;
+  CHECK(array[0].resource() == &resource);
+  CHECK(resource.live == 1);
+  CHECK(array[1].shape() == other[1].shape());
 }

@@ -44,6 +44,20 @@ class SelectedRows<T, Cuda> {
     value_ = std::move(value).with_lod(LoD());
   }
 
+  SelectedRows(const SelectedRows&) = default;
+  SelectedRows(SelectedRows&&) noexcept = default;
+  SelectedRows& operator=(SelectedRows&&) noexcept = default;
+  /// Keeps its own memory resources. What throws leaves this as it was.
+  SelectedRows& operator=(const SelectedRows& other) {
+    LoDTensor<std::int64_t, Cuda> rows(rows_.resource());
+    rows = other.rows_;
+    value_ = other.value_;
+    rows_ = std::move(rows);
+    height_ = other.height_;
+    return *this;
+  }
+  ~SelectedRows() = default;
+
   /// @{
   /// The ids, one for each row of the value, on the GPU: negative ones name no row. Where there are not as many as rows
   /// of the value, whatever takes the rows throws ShapeMismatch.

@@ -57,6 +57,31 @@ class TensorArray {
   /// Takes the elements.
   explicit TensorArray(std::vector<Tensor> elements) noexcept : elements_(std::move(elements)) {}
 
+  TensorArray(const TensorArray&) = default;
+  TensorArray(TensorArray&&) noexcept = default;
+  TensorArray& operator=(TensorArray&& other) noexcept {
+    if (this == &other) return *this;  // a vector that is moved to itself may lose all
+    elements_ = std::move(other.elements_);
+    like_ = std::move(other.like_);
+    return *this;
+  }
+  /// Elements that are there already keep their memory resources. What throws leaves this as it was.
+  TensorArray& operator=(const TensorArray& other) {
+    std::vector<Tensor> elements;
+    elements.reserve(other.elements_.size());
+    for (const Tensor& element : other.elements_) {
+      if (elements.size() < elements_.size()) {
+        elements.emplace_back(elements_[elements.size()].resource()) = element;
+      } else {
+        elements.push_back(element);
+      }
+    }
+    like_ = other.like_;
+    elements_ = std::move(elements);
+    return *this;
+  }
+  ~TensorArray() = default;
+
   /// The number of elements.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(elements_.size()); }
   /// Element t. Throws OutOfRange.
