@@ -4,6 +4,7 @@
 /// A number of any type, for the options of operations.
 #pragma once
 
+#include <lod/error.hpp>
 #include <lod/float16.hpp>
 
 #include <charconv>
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 namespace lod {
 
@@ -59,6 +61,32 @@ class Scalar {
     return static_cast<T>(real_);
   }
 
+  /// Whether a T can hold the number: an integral T each integer of its range and nothing else, bool 0 and 1 alone, a
+  /// floating-point one all but finite numbers that would become infinite; those within its range may be rounded.
+  template <class T>
+  constexpr bool fits() const noexcept {
+    if constexpr (std::same_as<T, bool>) {
+      return is_integer() ? integer_ <= 1 : real_ == 0 || real_ == 1;
+    } else if constexpr (std::integral<T>) {
+      constexpr T least = std::numeric_limits<T>::min(), greatest = std::numeric_limits<T>::max();
+      if (kind_ == Kind::UNSIGNED) return integer_ <= static_cast<std::uint64_t>(greatest);
+      if (kind_ == Kind::INTEGER) {
+        const auto number = static_cast<std::int64_t>(integer_);
+        if (number < 0) return std::signed_integral<T> && number >= static_cast<std::int64_t>(least);
+        return integer_ <= static_cast<std::uint64_t>(greatest);
+      }
+      // The greatest of 64 bits is no double: it becomes the power of two after it, which is no T. A NaN is not in
+      // range.
+      constexpr double end = 2 * static_cast<double>(static_cast<T>(greatest / 2 + 1));
+      if (!(real_ >= static_cast<double>(least) && real_ < end)) return false;
+      return static_cast<double>(static_cast<T>(real_)) == real_;
+    } else {
+      const auto size = [](double number) { return number < 0 ? -number : number; };
+      constexpr double infinity = std::numeric_limits<double>::infinity();
+      return size(static_cast<double>(to<T>())) != infinity || size(to<double>()) == infinity;
+    }
+  }
+
  private:
   enum class Kind : std::uint8_t { INTEGER, UNSIGNED, REAL };
   std::uint64_t integer_ = 0;
@@ -76,5 +104,37 @@ inline std::string to_string(Scalar number) {
   char digits[32];
   return {digits, std::to_chars(digits, digits + sizeof(digits), number.to<double>()).ptr};
 }
+
+namespace detail {
+
+/// For the texts of errors: "int8 [-128, 127]".
+template <class T>
+std::string name_with_range() {
+  using Limits = std::numeric_limits<T>;
+  const auto range = [](const std::string& name) {
+    return text({name, " [", to_string(Scalar(Limits::lowest())), ", ", to_string(Scalar(Limits::max())), "]"});
+  };
+  if constexpr (std::same_as<T, bool>) {
+    return range("bool");
+  } else if constexpr (std::integral<T>) {
+    return range(text({std::signed_integral<T> ? "int" : "uint", 8 * sizeof(T)}));
+  } else if constexpr (Half<T>) {
+    return range(std::is_same_v<T, float16> ? "float16" : "bfloat16");
+  } else {
+    return range(sizeof(T) == sizeof(float) ? "float" : "double");
+  }
+}
+
+/// An option of an operation on elements of type T as a T. Throws OutOfRange where a T cannot hold it.
+template <class T>
+T checked(Scalar option, const char* operation, const char* name) {
+  if (option.fits<T>()) return option.to<T>();
+  const bool between = std::integral<T> && option.to<double>() >= static_cast<double>(std::numeric_limits<T>::min()) &&
+                       option.to<double>() <= static_cast<double>(std::numeric_limits<T>::max());
+  throw OutOfRange(text(
+      {operation, ": ", name, " ", to_string(option), between ? " is none of " : " is beyond ", name_with_range<T>()}));
+}
+
+}  // namespace detail
 
 }  // namespace lod

@@ -104,6 +104,12 @@ T integer_bound(Scalar bound, double (*round)(double)) {
   if (rounded >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return greatest;
   return static_cast<T>(rounded);
 }
+/// A bound for floating-point numbers: a finite one beyond their range becomes the greatest or least of them.
+template <class T>
+Scalar real_bound(Scalar bound) {
+  using Limits = std::numeric_limits<T>;
+  return bound.fits<T>() ? bound : Scalar(bound.to<double>() < 0 ? Limits::lowest() : Limits::max());
+}
 /// The bounds as they are for numbers of type T. Throws unless they are bounds.
 template <class T>
 Clipped clipped(Scalar least, Scalar greatest, const char* what) {
@@ -121,7 +127,7 @@ Clipped clipped(Scalar least, Scalar greatest, const char* what) {
     constexpr Wide first = std::numeric_limits<T>::lowest(), last = std::numeric_limits<T>::max();
     return {std::clamp(low, first, last), std::clamp(high, first, last)};
   } else {
-    return {least, greatest};
+    return {real_bound<T>(least), real_bound<T>(greatest)};
   }
 }
 inline void check_norm(double norm, const char* what) {
@@ -160,7 +166,8 @@ void merged_grad_into(const E& executor, const char* what, const SelectedRows<T,
 
 /// `merge_add(g)` with its values cut to [least, greatest]; NaN stays. Rows that are not listed are not there, so they
 /// stay zero, whatever the bounds. Integers are cut to the integers between the bounds, which may be infinite; to the
-/// nearest that their type has, where it has none of these. Throws std::invalid_argument unless least <= greatest, and
+/// nearest that their type has, where it has none of these; a finite bound that floating-point values cannot reach cuts
+/// infinite ones to the greatest or least of their type. Throws std::invalid_argument unless least <= greatest, and
 /// where integers are to be cut and there is none between the bounds. `out` must not be g. Semantics: PaddlePaddle's
 /// clip.
 template <Executor E, class T>

@@ -92,6 +92,7 @@ void embedding_extreme_pool_into(const E& executor, const Table& table, const Id
   const kernel::Segments sequences = check_embedding_pool(executor, list, options, what);
   const CheckedIds<E> checked(executor, list.values(), rows.rows(), what);
   const int level = detail::resolve_level(options.level, list.levels());
+  const T pad_value = detail::checked<T>(options.pad_value, what, "pad_value");
   const Shape row_shape = list.row_shape().followed_by(rows.row_shape());
   const LevelsAbove above{list.lod_view(), level};
   const PlainRows plain{sequences.size};
@@ -99,8 +100,8 @@ void embedding_extreme_pool_into(const E& executor, const Table& table, const Id
   check_output(index, plain, row_shape);
   const auto out = prepare<T>(executor, values, above, row_shape);
   const auto winners = prepare<std::int64_t>(executor, index, plain, row_shape);
-  kernel::EmbeddingMaxPool<E>::run(executor, look_up(rows, checked, options), sequences, minimum,
-                                   options.pad_value.template to<T>(), out.data(), winners.data());
+  kernel::EmbeddingMaxPool<E>::run(executor, look_up(rows, checked, options), sequences, minimum, pad_value, out.data(),
+                                   winners.data());
 }
 
 /// Gradients of what was pooled, as those of the single rows are: divided by the lengths, where the type says so.
@@ -186,7 +187,8 @@ Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& 
 /// divided by the number of ids, not by the sum of the weights. An empty sequence gives `pad_value`.
 ///
 /// Time: one look at each row that is named. Throws InvalidLoD where the ids have no level, OutOfRange for the level,
-/// for a number that is no PoolType and for an id outside [0, table.rows()), ShapeMismatch unless there is one id a row
+/// for a number that is no PoolType, for a `pad_value` that the table's type cannot hold and for an id outside
+/// [0, table.rows()), ShapeMismatch unless there is one id a row
 /// and one weight for each id; then nothing is changed. The output must not overlap the arguments. Semantics: the
 /// framework operators fused_embedding_seq_pool (SUM) and EmbeddingBag.
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
@@ -200,10 +202,11 @@ void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, 
   const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, "embedding_pool");
   const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), "embedding_pool");
   const int level = detail::resolve_level(options.level, list.levels());
+  const T pad_value = detail::checked<T>(options.pad_value, "embedding_pool", "pad_value");
   const auto out = operation::prepare<T>(executor, y, operation::LevelsAbove{list.lod_view(), level},
                                          list.row_shape().followed_by(rows.row_shape()));
-  kernel::EmbeddingPool<E>::run(executor, operation::look_up(rows, checked, options), sequences, type,
-                                options.pad_value.template to<T>(), out.data());
+  kernel::EmbeddingPool<E>::run(executor, operation::look_up(rows, checked, options), sequences, type, pad_value,
+                                out.data());
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, PoolType type, Y&& y) {

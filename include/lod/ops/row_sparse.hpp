@@ -277,12 +277,14 @@ template <class T, class Device, LoDTensorLike X>
   return add(default_executor<Device>(), g, x);
 }
 
-/// The values times a number, the rows as they are. 16-bit values are rounded once; for integers the number is cut to
-/// one, and products wrap around. The gradient is `scale` of that of the result. `out` may be g.
+/// The values times a number, the rows as they are. 16-bit values are rounded once; products of integers wrap around.
+/// Throws OutOfRange for a number that T cannot hold: integers take no fraction. The gradient is `scale` of that of the
+/// result. `out` may be g.
 template <Executor E, class T>
 void scale_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar factor,
                 SelectedRows<T, typename E::device>& out) {
   detail::check_elements<op::scale, T>();
+  static_cast<void>(detail::checked<T>(factor, "scale", "factor"));
   detail::check_value_rows(g, "scale");
   operation::resize_like(executor, g, out);
   kernel::Map<E>::run(executor, operation::Scaled{factor}, g.value().data(), g.value().rows() * g.row_size(),

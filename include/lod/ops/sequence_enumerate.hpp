@@ -51,8 +51,8 @@ inline void check_enumerate_window(std::int64_t window) {
 /// its sequence of `level` has ended. Row shape {window}, LoD as x. Rows of x are of size 1. Semantics: PaddlePaddle's
 /// sequence_enumerate, with any level.
 ///
-/// One pass. `y` must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level and for a window
-/// under 1, ShapeMismatch for another row size.
+/// One pass. `y` must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level, for a window
+/// under 1 and for a `pad_value` that the type of the ids cannot hold, ShapeMismatch for another row size.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window, const EnumerateOptions& options,
                              Y&& y) {
@@ -66,10 +66,11 @@ void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window,
     throw ShapeMismatch(
         detail::text({"sequence_enumerate: rows of shape ", to_string(view.row_shape()), ", expected one id a row"}));
   }
+  const T pad_value = detail::checked<T>(options.pad_value, "sequence_enumerate", "pad_value");
   const auto out =
       operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, Shape{window});
   kernel::SequenceEnumerate<E>::run(executor, view.data(), operation::segments(executor, view, level), window,
-                                    options.pad_value.to<T>(), out.data());
+                                    pad_value, out.data());
 }
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window, Y&& y) {

@@ -135,8 +135,8 @@ void check_lengths(const E& executor, std::span<const std::int64_t> lengths, std
 /// `truncate` it loses rows on `side`, and `lengths` counts those that it keeps. An empty sequence is all padding;
 /// where all are empty the padded length is 0.
 ///
-/// The outputs must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level and a padded length
-/// under -1, ShapeMismatch where a sequence is too long.
+/// The outputs must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level, a padded length
+/// under -1 and a `pad_value` that the elements cannot hold, ShapeMismatch where a sequence is too long.
 template <Executor E, LoDTensorLike X, class Dense, class Lengths>
 void sequence_pad_into(const E& executor, const X& x, const PadOptions& options, Dense&& dense, Lengths&& lengths) {
   detail::check_elements<op::sequence_pad, value_type_t<X>>();
@@ -146,6 +146,7 @@ void sequence_pad_into(const E& executor, const X& x, const PadOptions& options,
   const int level = detail::resolve_level(options.level, view.levels());
   const kernel::Segments sequences = operation::segments(view.lod_view(), level);
   const std::int64_t length = operation::padded_length(sequences, options, "sequence_pad");
+  const T pad_value = detail::checked<T>(options.pad_value, "sequence_pad", "pad_value");
   const operation::PlainRows rows{sequences.size};
   const Shape row_shape(length, view.row_shape());
   operation::check_output(dense, rows, row_shape);
@@ -153,8 +154,7 @@ void sequence_pad_into(const E& executor, const X& x, const PadOptions& options,
   const auto out = operation::prepare<T>(executor, dense, rows, row_shape);
   const auto out_lengths = operation::prepare<std::int64_t>(executor, lengths, rows, Shape());
   kernel::SequencePad<E>::run(executor, view.data(), operation::on_device(executor, view.lod_view(), sequences),
-                              view.row_size(), length, options.side, options.pad_value.to<T>(), out.data(),
-                              out_lengths.data());
+                              view.row_size(), length, options.side, pad_value, out.data(), out_lengths.data());
 }
 template <Executor E, LoDTensorLike X, class Dense, class Lengths>
 void sequence_pad_into(const E& executor, const X& x, Dense&& dense, Lengths&& lengths) {

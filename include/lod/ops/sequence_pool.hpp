@@ -103,9 +103,10 @@ void pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& 
   const auto view = x.view();
   check_has_level(view, what);
   const int level = detail::resolve_level(options.level, view.levels());
+  const T pad_value = detail::checked<T>(options.pad_value, what, "pad_value");
   const auto out = prepare<T>(executor, y, LevelsAbove{view.lod_view(), level}, view.row_shape());
-  kernel::SequencePool<E>::run(executor, view.data(), segments(executor, view, level), view.row_size(), type,
-                               options.pad_value.to<T>(), out.data());
+  kernel::SequencePool<E>::run(executor, view.data(), segments(executor, view, level), view.row_size(), type, pad_value,
+                               out.data());
 }
 
 }  // namespace operation
@@ -117,7 +118,8 @@ void pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& 
 /// long ones: the bits depend neither on threads nor on the rest of the batch, and the error does not grow with the
 /// length. float16 and bfloat16 are summed as float, integers as int64; AVERAGE and SQRT of integers are truncated.
 /// An empty sequence gives `pad_value`. One pass over x, no synchronisation. The output must not overlap x.
-/// Throws InvalidLoD where x has no level, OutOfRange for the level and for a number that is no PoolType.
+/// Throws InvalidLoD where x has no level, OutOfRange for the level, for a `pad_value` that a T cannot hold and for a
+/// number that is no PoolType.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, Y&& y) {
   operation::pool_into<op::sequence_pool>(executor, x, type, options, "sequence_pool", y);
@@ -185,7 +187,9 @@ void extreme_pool_into(const E& executor, const X& x, const PoolOptions& options
   detail::check_elements<std::conditional_t<minimum, op::sequence_min_pool, op::sequence_max_pool>, value_type_t<X>>();
   using T = value_type_t<X>;
   const auto view = x.view();
-  check_has_level(view, minimum ? "sequence_min_pool" : "sequence_max_pool");
+  const char* const what = minimum ? "sequence_min_pool" : "sequence_max_pool";
+  check_has_level(view, what);
+  const T pad_value = detail::checked<T>(options.pad_value, what, "pad_value");
   const int level = detail::resolve_level(options.level, view.levels());
   const kernel::Segments sequences = segments(executor, view, level);
   const LevelsAbove above{view.lod_view(), level};
@@ -193,8 +197,8 @@ void extreme_pool_into(const E& executor, const X& x, const PoolOptions& options
   check_output(index, PlainRows{sequences.size}, view.row_shape());
   const auto values = prepare<T>(executor, y, above, view.row_shape());
   const auto rows = prepare<std::int64_t>(executor, index, PlainRows{sequences.size}, view.row_shape());
-  kernel::SequenceMaxPool<E>::run(executor, view.data(), sequences, view.row_size(), minimum, options.pad_value.to<T>(),
-                                  values.data(), rows.data());
+  kernel::SequenceMaxPool<E>::run(executor, view.data(), sequences, view.row_size(), minimum, pad_value, values.data(),
+                                  rows.data());
 }
 }  // namespace operation
 
