@@ -23,6 +23,8 @@ class Npz : public Contents {
         all.push_back(lod::VarDesc::of_type(name, lod::VarType::LOD_TENSOR));
       }
     }
+    // No arrays: they are listed, and their value tells.
+    for (const std::string& name : file_.other_members()) all.push_back(lod::VarDesc::of_type(name, lod::VarType::RAW));
     return all;
   }
   Value value(const std::string& name) const override {

@@ -241,6 +241,9 @@ TEST_CASE("decode_npy: dictionaries as Python may write them") {
            "  { \"shape\" : ( 3 , ) , \"descr\" : \"<i4\" , \"fortran_order\" : True , }  \n\n",
            "{'descr': '<i4', 'fortran_order': False, 'shape': (3L,), }",
            "{'descr': 'i4', 'fortran_order': False, 'shape': (003,), }",
+           "{'descr': u'<i4', 'fortran_order': False, 'shape': (3L,), }",
+           "{u'descr': u'<i4', u'fortran_order': False, u'shape': (3,), }",
+           "{U\"shape\": (3,), u\"descr\": '<i4', 'fortran_order': False}",
        }) {
     CAPTURE(text);
     CHECK(lod::decode_npy(npy(text, values)).shape() == Shape{3});
@@ -257,6 +260,10 @@ TEST_CASE("decode_npy: each other dtype is refused, and named") {
         "npy: dtype [('id', '<i4'), ('weight', '<f4')], 'for...: elements with fields cannot be read (at byte 20)");
   check("text", "npy: dtype '<U6': elements of this type cannot be read (at byte 20)");
   check("uint16", "npy: dtype '<u2': elements of this type cannot be read (at byte 20)");
+  check_refused(npy("{'descr': [(u'id', u'<i4')], 'fortran_order': False, 'shape': (0,)}", ""),
+                "npy: dtype [(u'id', u'<i4')], 'fortran_order': Fals...: elements with fields cannot be read", 20);
+  check_refused(npy("{'descr': u'<U6', 'fortran_order': False, 'shape': (0,)}", ""),
+                "npy: dtype '<U6': elements of this type cannot be read", 20);
   check("date", "npy: dtype '<M8[D]': elements of this type cannot be read (at byte 20)");
   check_refused(npy(dictionary("", "False", "(0,)"), ""), "npy: dtype '': elements of this type cannot be read", 20);
   check_refused(npy(dictionary("<", "False", "(0,)"), ""), "npy: dtype '<': elements of this type cannot be read", 20);
@@ -312,6 +319,48 @@ TEST_CASE("decode_npy: values end where the bytes do") {
   const auto header = npy(dictionary("<f4", "False", "(2,)"), "");
   check_refused(header + "1234567", "npy: the values: 8 bytes expected, 7 are left", header.size());
   check_refused(header + "123456789", "npy: 1 bytes after the values", header.size() + 8);
+}
+
+TEST_CASE("decode_next_npy, load_npy_arrays: arrays behind one another in one file") {
+  const auto a = LoDTensor<float>::from_nested(std::vector<float>{1, 2, 3});
+  const LoDTensor<std::int64_t> b({0, 4});
+  const auto c = LoDTensor<bool>::from_nested(std::vector<bool>{true, false});
+  const std::string bytes = lod::encode_npy(a) + lod::encode_npy(b) + lod::encode_npy(c);
+  std::string_view rest = bytes;
+  CHECK(same_bits(lod::decode_next_npy<float>(rest), a));
+  CHECK_THROWS_AS(lod::decode_next_npy<float>(rest), lod::ShapeMismatch);
+  CHECK(same_bits(lod::decode_next_npy(rest).take<std::int64_t>(), b));
+  CHECK(same_bits(lod::decode_next_npy<bool>(rest), c));
+  CHECK(rest.empty());
+  CHECK_THROWS_AS(lod::decode_next_npy(rest), ParseError);
+  rest = std::string_view(bytes).substr(0, bytes.size() - 1);
+  lod::decode_next_npy(rest);
+  lod::decode_next_npy(rest);
+  const std::string_view before = rest;
+  CHECK_THROWS_AS(lod::decode_next_npy(rest), ParseError);
+  CHECK(rest.data() == before.data());
+  CHECK(rest.size() == before.size());
+
+  const lod_test::TemporaryFolder folder;
+  const std::string path = folder / "x.npy";
+  lod_test::write_bytes(path, bytes);
+  const std::vector<AnyLoDTensor> all = lod::load_npy_arrays(path);
+  REQUIRE(all.size() == 3);
+  CHECK(same_bits(all[0].view<float>(), a));
+  CHECK(all[1].shape() == Shape{0, 4});
+  CHECK(same_bits(all[2].view<bool>(), c));
+  CHECK_THROWS_WITH_AS(
+      lod::load_npy(path),
+      doctest::Contains("x.npy': npy: another array after this one, 258 bytes in all; decode_next_npy"), ParseError);
+  CHECK_THROWS_WITH_AS(lod::decode_npy(bytes), doctest::Contains("load_npy_arrays read one after the other"),
+                       ParseError);
+  lod_test::write_bytes(path, bytes + "x");
+  CHECK_THROWS_WITH_AS(lod::load_npy_arrays(path),
+                       doctest::Contains(("(at byte " + std::to_string(bytes.size())).c_str()), ParseError);
+  lod_test::write_bytes(path, "");
+  CHECK_THROWS_AS(lod::load_npy_arrays(path), ParseError);
+  lod::save_npy(path, a);
+  CHECK(lod::load_npy_arrays(path).size() == 1);
 }
 
 TEST_CASE("decode_npy: a bool that is neither 0 nor 1 is refused") {

@@ -87,6 +87,7 @@ bool same(const SelectedRows<T>& a, const SelectedRows<T>& b) {
 /// Reads all there is.
 void read_archive(std::string_view bytes) {
   const auto file = NpzFile::decode(bytes);
+  for (const std::string& name : file.other_members()) CHECK_THROWS_AS(file.load<AnyLoDTensor>(name), ParseError);
   for (const std::string& name : file.names()) {
     const VarDesc description = file.describe(name);
     if (description.type.type == lod::VarType::SELECTED_ROWS) {
@@ -302,7 +303,8 @@ TEST_CASE("NpzFile: of a file, what is wrong with its bytes is told with its nam
   lod_test::write_bytes(path, "no archive");
   CHECK_THROWS_WITH_AS(NpzFile::open(path), doctest::Contains((place + "Not a zip archive").c_str()), ParseError);
   lod_test::write_bytes(path, archive_of({{"notes.txt", "hello"}}));
-  CHECK_THROWS_WITH_AS(NpzFile::open(path), doctest::Contains((place + "'notes.txt': not").c_str()), ParseError);
+  CHECK_THROWS_WITH_AS(NpzFile::open(path).describe("notes.txt"),
+                       doctest::Contains((place + "'notes.txt': not").c_str()), ParseError);
   lod_test::write_bytes(
       path, archive_of({{"x.npy", "hello"}, array<float>("y", {1}), array<std::int64_t>("y.lod0", {0, 2})}));
   const auto file = NpzFile::open(path);
@@ -340,10 +342,48 @@ TEST_CASE("NpzFile: variables whose arrays do not fit together are refused") {
                 "npz: 'x': AnySelectedRows: 1 ids, but 3 rows");
 }
 
+TEST_CASE("NpzFile: one odd member does not make the others unreadable, and is named when it is asked for") {
+  const auto x = array<float>("x", {1, 2, 3}), y = array<double>("y", {4});
+  const auto levels = array<std::int64_t>("x.lod0", {0, 1, 3}), second = array<std::int64_t>("y.lod1", {0, 1});
+  const auto rows = array<std::int64_t>("x.rows", {0, 1, 2}), height = array<std::int64_t>("x.height", {3});
+  const Member object{"o.npy", lod_test::read_bytes(lod_test::numpy_data + "refused_object.npy")};
+  const auto check = [&](const std::vector<Member>& members, const std::string& wrong, const char* text,
+                         const Names& names, const Names& others) {
+    CAPTURE(wrong);
+    for (const bool from_file : {false, true}) {
+      const lod_test::TemporaryFolder folder;
+      const std::string bytes = archive_of(members);
+      lod_test::write_bytes(folder / "x.npz", bytes);
+      const auto file = from_file ? NpzFile::open(folder / "x.npz") : NpzFile::decode(bytes);
+      CHECK(file.names() == names);
+      CHECK(file.other_members() == others);
+      CHECK_THROWS_WITH_AS(file.load<AnyLoDTensor>(wrong), doctest::Contains(text), ParseError);
+      CHECK_THROWS_WITH_AS(file.describe(wrong), doctest::Contains(text), ParseError);
+      if (from_file) CHECK_THROWS_WITH_AS(file.describe(wrong), doctest::Contains("x.npz': "), ParseError);
+      for (const std::string& name : names) {
+        if (name == "x") CHECK(file.load<LoDTensor<float>>(name).values()[2] == 3);
+        if (name == "y" && !wrong.starts_with("y")) CHECK(file.load<LoDTensor<double>>(name).values()[0] == 4);
+      }
+    }
+  };
+  check({x, {"notes.txt", "hello"}, levels, y, {"folder/", ""}}, "notes.txt",
+        "npz: 'notes.txt': not the name of an .npy", {"x", "y"}, {"notes.txt", "folder/"});
+  check({{"npy", ""}, x}, "npy", "npz: 'npy': not the name of an .npy", {"x"}, {"npy"});
+  check({x, object, y}, "o", "npz: 'o': npy: dtype '|O': elements of this type cannot be read", {"o", "x", "y"}, {});
+  check({x, {"z.npy", "hello"}}, "z", "npz: 'z': npy: the magic and the version", {"x", "z"}, {});
+  check({x, y, second}, "y", "npz: 'y.lod1': a level of 'y', whose level 0 is missing", {"x", "y", "y.lod1"}, {});
+  check({x, y, second}, "y.lod1", "npz: 'y.lod1': a level of 'y', whose level 0 is missing", {"x", "y", "y.lod1"}, {});
+  check({array<float>("z", {1}), array<std::int64_t>("z.rows", {0}), array<std::int64_t>("z.height", {1}),
+         array<std::int64_t>("z.lod0", {0, 1}), x},
+        "z", "npz: 'z': levels and row ids", {"x", "z"}, {});
+  const auto file_without = archive_of({{"notes.txt", "hello"}});
+  CHECK(NpzFile::decode(file_without).names().empty());
+  CHECK_THROWS_AS(NpzFile::decode(file_without).describe("x"), lod::OutOfRange);
+}
+
 TEST_CASE("NpzFile: what is no archive of arrays is refused") {
   check_refused("", "npz: no archive, but nothing");
   check_refused(lod::encode_npy(words().with_lod(LoD())), "npz: Not a zip archive");
-  check_refused(archive_of({{"notes.txt", "hello"}}), "npz: 'notes.txt': not the name of an .npy");
   check_refused(archive_of({{"x.npy", "hello"}}),
                 "npz: 'x': npy: the magic and the version: 8 bytes expected, 5 are left");
   check_refused(archive_of({{"x.npy", "hello world"}}), "npz: 'x': npy: no .npy");

@@ -186,9 +186,14 @@ class NpyDictionary {
     return text.size() > longest ? shown + "..." : shown;
   }
 
-  /// What is between quotes, as it stands there: the words that matter have nothing that would be escaped.
+  /// What is between quotes, as it stands there: the words that matter have nothing that would be escaped. Python 2
+  /// puts a u before texts of Unicode.
   std::string_view quoted() {
     skip_spaces();
+    const char* const prefixed[] = {"u'", "u\"", "U'", "U\""};
+    if (std::any_of(std::begin(prefixed), std::end(prefixed), [&](auto begin) { return rest_.starts_with(begin); })) {
+      rest_.remove_prefix(1);
+    }
     const char quote = rest_.empty() ? '\0' : rest_.front();
     if (quote != '\'' && quote != '"') fail("a text in quotes expected");
     const std::size_t end = rest_.find(quote, 1);
@@ -286,7 +291,6 @@ AnyLoDTensor read_npy_values(Input& bytes, std::uint64_t size, const Allocate& a
   bytes.expect(size, "npy: the values");
   AnyLoDTensor values = allocate();
   bytes.read(values.mutable_bytes().data(), static_cast<std::size_t>(size));
-  if (bytes.left() > 0) bytes.fail({"npy: ", bytes.left(), " bytes after the values"});
   return values;
 }
 
@@ -362,7 +366,7 @@ inline void copy_from_fortran_order(std::size_t size, const std::byte* from, std
   }
 }
 
-/// The array that fills all of `bytes`.
+/// The array that comes next.
 template <class Bytes>
 AnyLoDTensor read_npy(Bytes& bytes) {
   const NpyHeader header = read_npy_header(bytes);
@@ -388,6 +392,18 @@ AnyLoDTensor read_npy(Bytes& bytes) {
   AnyLoDTensor transposed = allocate();
   copy_from_fortran_order(element_size, values.bytes().data(), transposed.mutable_bytes().data(), header.shape);
   return transposed;
+}
+
+/// The array that is all there is. Throws ParseError where something follows it.
+inline AnyLoDTensor read_only_npy(Input& bytes) {
+  AnyLoDTensor values = read_npy(bytes);
+  const std::size_t left = bytes.left();
+  if (left >= npy_magic.size() && bytes.peek(npy_magic.size()) == npy_magic) {
+    bytes.fail({"npy: another array after this one, ", left,
+                " bytes in all; decode_next_npy and load_npy_arrays read one after the other"});
+  }
+  if (left > 0) bytes.fail({"npy: ", left, " bytes after the values"});
+  return values;
 }
 
 template <class X>
@@ -426,11 +442,11 @@ void save_npy(const std::string& path, const X& x) {
 /// The array in the bytes of an `.npy` of version 1.0, 2.0 or 3.0, as a plain tensor, row-major and in this machine's
 /// byte order. An array in Fortran's order has the same shape and elements as in NumPy; for that it is copied once
 /// more. Throws ParseError: for what is no `.npy`, for a dtype without a DataType, for more than Shape::max_rank
-/// dimensions, for a bool that is neither 0 nor 1, and unless the values end where the bytes do. Memory is taken only
-/// when the values are known to be there.
+/// dimensions, for a bool that is neither 0 nor 1, and unless the values end where the bytes do (`decode_next_npy`
+/// reads several arrays). Memory is taken only when the values are known to be there.
 inline AnyLoDTensor decode_npy(std::string_view bytes) {
   detail::Input input(bytes);
-  return detail::read_npy(input);
+  return detail::read_only_npy(input);
 }
 /// The same. Throws ShapeMismatch unless the elements are of type T.
 template <class T>
@@ -438,11 +454,41 @@ LoDTensor<T> decode_npy(std::string_view bytes) {
   return decode_npy(bytes).take<T>();
 }
 
+/// The array at the beginning of `bytes`, which is taken off them: for several behind one another, as `numpy.save`
+/// leaves them when it is called again for one open file. Throws ParseError as `decode_npy`, also for no bytes, but not
+/// for what follows the values; the typed form ShapeMismatch. `bytes` are then as they were.
+inline AnyLoDTensor decode_next_npy(std::string_view& bytes) {
+  detail::Input input(bytes);
+  AnyLoDTensor x = detail::read_npy(input);
+  bytes.remove_prefix(input.position());
+  return x;
+}
+template <class T>
+LoDTensor<T> decode_next_npy(std::string_view& bytes) {
+  std::string_view rest = bytes;
+  LoDTensor<T> x = decode_next_npy(rest).take<T>();
+  bytes = rest;
+  return x;
+}
+
+/// All arrays of a file that has them behind one another; of most files, one. Throws as `load_npy`, also where there is
+/// none; the position of an error is counted from the beginning of the file.
+inline std::vector<AnyLoDTensor> load_npy_arrays(const std::string& path) {
+  return detail::read_at(path, [&] {
+    detail::Input input = detail::Input::open(path);
+    std::vector<AnyLoDTensor> arrays;
+    do {
+      arrays.push_back(detail::read_npy(input));
+    } while (input.left() > 0);
+    return arrays;
+  });
+}
+
 /// The array in a file. Throws as `decode_npy`, and std::system_error where the file cannot be read. Errors name it.
 inline AnyLoDTensor load_npy(const std::string& path) {
   return detail::read_at(path, [&] {
     detail::Input input = detail::Input::open(path);
-    return detail::read_npy(input);
+    return detail::read_only_npy(input);
   });
 }
 /// The same. Throws ShapeMismatch unless the elements are of type T.

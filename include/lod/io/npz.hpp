@@ -20,6 +20,9 @@
 /// So in Python `file["words.lod0"]` are offsets as `LoD::offsets(0)` gives them, and a batch is written by
 /// `numpy.savez("batch.npz", **{"words": values, "words.lod0": offsets})`. Arrays with such names but without an `x`,
 /// or with only one of `x.rows` and `x.height`, are plain tensors of their own.
+///
+/// One odd member does not make the others unreadable: what is wrong with a variable is told when it is asked for, and
+/// members that are no `.npy` are listed apart (`other_members`).
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -34,6 +37,7 @@
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -61,6 +65,7 @@ struct NpzMembers {
   std::vector<std::uint64_t> levels = {};
   std::uint64_t rows = 0, height = 0;
   bool is_selected_rows = false;
+  std::string wrong = {};  // with which of them, in words; empty where nothing is
 };
 template <class Value>
 using ByName = std::map<std::string, Value, std::less<>>;
@@ -70,8 +75,8 @@ using ByName = std::map<std::string, Value, std::less<>>;
   throw ParseError(text({"npz: '", name, "': ", text(what)}), 0);
 }
 
-/// The variables that arrays of these names stand for. Throws ParseError where a level is missing, and where a variable
-/// had both levels and row ids.
+/// The variables that arrays of these names stand for. Wrong are those of which a level is missing, and those that had
+/// both levels and row ids.
 inline ByName<NpzMembers> npz_variables(const ByName<std::uint64_t>& arrays) {
   ByName<NpzMembers> variables;
   std::set<std::string> parts;
@@ -92,10 +97,10 @@ inline ByName<NpzMembers> npz_variables(const ByName<std::uint64_t>& arrays) {
     }
     if (!arrays.contains(name + ".rows") || !arrays.contains(name + ".height")) continue;
     members.is_selected_rows = take(name + ".rows", members.rows) && take(name + ".height", members.height);
-    if (!members.levels.empty()) fail_npz(name, {"levels and row ids, expected one of them"});
+    if (!members.levels.empty()) members.wrong = text({"'", name, "': levels and row ids, expected one of them"});
   }
   for (const std::string& part : parts) variables.erase(part);
-  for (const auto& [name, members] : variables) {
+  for (auto& [name, members] : variables) {
     const std::size_t end = name.find_last_not_of("0123456789") + 1;
     const std::string_view before = std::string_view(name).substr(0, end), number = std::string_view(name).substr(end);
     constexpr std::string_view suffix = ".lod";
@@ -103,7 +108,9 @@ inline ByName<NpzMembers> npz_variables(const ByName<std::uint64_t>& arrays) {
     if (!is_number || !before.ends_with(suffix)) continue;
     const auto levels = variables.find(before.substr(0, end - suffix.size()));
     if (levels == variables.end()) continue;
-    fail_npz(name, {"a level of '", levels->first, "', whose level ", levels->second.levels.size(), " is missing"});
+    const std::size_t missing = levels->second.levels.size();
+    members.wrong = text({"'", name, "': a level of '", levels->first, "', whose level ", missing, " is missing"});
+    levels->second.wrong = members.wrong;
   }
   return variables;
 }
@@ -242,11 +249,9 @@ class NpzWriter {
         throw std::invalid_argument(text({"npz: two arrays would be called '", member.name, "'"}));
       }
     }
-    ByName<NpzMembers> variables;
-    try {
-      variables = npz_variables(arrays);
-    } catch (const ParseError& contradiction) {
-      throw std::invalid_argument(contradiction.what());
+    const ByName<NpzMembers> variables = npz_variables(arrays);
+    for (const auto& [variable, members] : variables) {
+      if (!members.wrong.empty()) throw std::invalid_argument("npz: " + members.wrong);
     }
     for (const NpzValue& value : values) {
       const auto read = variables.find(value.name_);
@@ -299,7 +304,7 @@ class NpzFile {
   static constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
   /// Opens a file, and reads the names of its arrays. Throws std::system_error where it cannot be read, ParseError for
-  /// what is no archive of .npy files.
+  /// what is no archive, and for one with two arrays of one name.
   ///
   /// Memory for an array is taken as its bytes come: what an archive says of sizes is not relied on. But DEFLATE packs
   /// a thousand equal bytes into one, and such an array may be meant: for archives from strangers, `max_bytes` is the
@@ -318,6 +323,9 @@ class NpzFile {
     for (const auto& [name, members] : variables_) all.push_back(name);
     return all;
   }
+  /// The names of the members that are no arrays, as their names do not end with `.npy`: notes, folders. In their order
+  /// in the archive. What asks for one by `describe` or `load` throws ParseError.
+  const std::vector<std::string>& other_members() const noexcept { return other_members_; }
   /// Whether there is a variable of this name.
   bool contains(std::string_view name) const noexcept { return variables_.find(name) != variables_.end(); }
   /// What is known of a variable without its values: whether it is a tensor or row-sparse, its element type, shape and
@@ -378,7 +386,10 @@ class NpzFile {
       const char* const name = zip_get_name(archive_.get(), number, ZIP_FL_ENC_GUESS);
       if (!name) detail::throw_zip_error(zip_get_error(archive_.get()), "npz: ", 0);
       const std::string_view array(name), suffix = detail::npy_suffix;
-      if (!array.ends_with(suffix)) detail::fail_npz(name, {"not the name of an .npy"});
+      if (!array.ends_with(suffix)) {
+        other_members_.emplace_back(array);
+        continue;
+      }
       if (!arrays.emplace(array.substr(0, array.size() - suffix.size()), number).second)
         detail::fail_npz(name, {"twice"});
     }
@@ -387,7 +398,14 @@ class NpzFile {
 
   const detail::ByName<Members>::value_type& variable(std::string_view name) const {
     const auto found = variables_.find(name);
-    if (found != variables_.end()) return *found;
+    if (found != variables_.end()) {
+      const std::string& wrong = found->second.wrong;
+      if (!wrong.empty()) throw ParseError(place() + wrong, 0);
+      return *found;
+    }
+    if (std::find(other_members_.begin(), other_members_.end(), name) != other_members_.end()) {
+      throw ParseError(detail::text({place(), "'", std::string(name), "': not the name of an .npy"}), 0);
+    }
     constexpr std::size_t shown = 20;
     std::string others;
     std::size_t count = 0;
@@ -475,6 +493,7 @@ class NpzFile {
   std::uint64_t max_bytes_;
   std::string path_;
   detail::ByName<Members> variables_;
+  std::vector<std::string> other_members_;
 };
 
 }  // namespace lod
