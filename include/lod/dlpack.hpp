@@ -38,6 +38,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -210,14 +211,14 @@ inline void check_strides(const DLTensor& tensor, const Shape& shape) {
     if (shape[dim] != 1 && tensor.strides[dim] != expected) {
       throw ShapeMismatch(
           text({"from_dlpack: the stride of dimension ", dim, " is ", tensor.strides[dim], ", expected ", expected,
-                " for a compact row-major array of shape ", to_string(shape), "; copy it into one first"}));
+                " for a compact row-major array of shape ", to_string(shape), "; copy_dlpack takes others"}));
     }
     expected *= shape[dim];
   }
 }
 
-/// What the struct describes. Throws as `from_dlpack` does; the device is the caller's to check.
-inline DLPackArray read_dlpack(const DLTensor& tensor) {
+/// What the struct describes, but for its strides. Throws as `from_dlpack` does; the device is the caller's to check.
+inline DLPackArray read_dlpack_with_any_strides(const DLTensor& tensor) {
   if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape)) {
     throw std::invalid_argument(
         text({"from_dlpack: ", tensor.ndim, " dimensions", tensor.ndim < 0 ? "" : ", but no shape"}));
@@ -226,7 +227,6 @@ inline DLPackArray read_dlpack(const DLTensor& tensor) {
   if (tensor.ndim > 0) {
     array.shape = Shape(std::span<const std::int64_t>{tensor.shape, static_cast<std::size_t>(tensor.ndim)});
   }
-  check_strides(tensor, array.shape);
   if (checked_bytes(array.shape.elements(), size_of(array.type)) == 0) return array;
   if (!tensor.data) {
     throw std::invalid_argument(text({"from_dlpack: no data for an array of shape ", to_string(array.shape)}));
@@ -234,6 +234,97 @@ inline DLPackArray read_dlpack(const DLTensor& tensor) {
   // As a number: nothing may be added to a pointer that would lead out of its array.
   array.data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset);
   return array;
+}
+/// The same of a compact row-major array; throws ShapeMismatch for others.
+inline DLPackArray read_dlpack(const DLTensor& tensor) {
+  const DLPackArray array = read_dlpack_with_any_strides(tensor);
+  check_strides(tensor, array.shape);
+  return array;
+}
+
+/// A dimension along which elements are copied: so many, so many bytes from one another.
+struct DLPackSteps {
+  std::int64_t count;
+  std::int64_t bytes;
+};
+
+/// The dimensions along which the elements of an array are met in row-major order, as few as can be: without those of
+/// size 1, and one for several that are stepped through alike. Throws ShapeMismatch where an element would lie outside
+/// of all memory.
+inline std::vector<DLPackSteps> dlpack_steps(const DLTensor& tensor, const DLPackArray& array) {
+  std::vector<DLPackSteps> steps;
+  const auto element = static_cast<std::int64_t>(size_of(array.type));
+  std::int64_t compact = 1;  // stride, were it a compact array
+  std::int64_t below = 0, above = element;
+  const auto fail = [&](std::size_t dim) {
+    throw ShapeMismatch(text({"copy_dlpack: the stride of dimension ", dim, " is ", tensor.strides[dim],
+                              ", which leads out of all memory in an array of shape ", to_string(array.shape)}));
+  };
+  for (std::size_t dim = array.shape.size(); dim-- > 0; compact *= array.shape[dim]) {
+    const std::int64_t count = array.shape[dim];
+    if (count == 1) continue;
+    std::int64_t bytes = 0, way = 0;
+    std::int64_t& end = tensor.strides && tensor.strides[dim] < 0 ? below : above;
+    if (__builtin_mul_overflow(tensor.strides ? tensor.strides[dim] : compact, element, &bytes) ||
+        __builtin_mul_overflow(count - 1, bytes, &way) || __builtin_add_overflow(end, way, &end)) {
+      fail(dim);
+    }
+    const auto begin = reinterpret_cast<std::uintptr_t>(array.data);
+    if (begin + static_cast<std::uintptr_t>(below) > begin || begin + static_cast<std::uintptr_t>(above) < begin) {
+      fail(dim);
+    }
+    if (!steps.empty() && steps.back().count * steps.back().bytes == bytes) {
+      steps.back().count *= count;
+    } else {
+      steps.push_back({count, bytes});
+    }
+  }
+  return {steps.rbegin(), steps.rend()};
+}
+
+/// Copies elements of `Size` bytes along these dimensions, the last one fastest, to memory without gaps. Returns where
+/// that ends.
+template <std::size_t Size>
+std::byte* copy_steps(const std::byte* from, std::byte* to, std::span<const DLPackSteps> steps) noexcept {
+  if (steps.empty()) {
+    std::memcpy(to, from, Size);
+    return to + Size;
+  }
+  const DLPackSteps outer = steps.front();
+  if (steps.size() == 1 && outer.bytes == static_cast<std::int64_t>(Size)) {
+    std::memcpy(to, from, static_cast<std::size_t>(outer.count) * Size);
+    return to + outer.count * outer.bytes;
+  }
+  const auto begin = reinterpret_cast<std::uintptr_t>(from);
+  for (std::int64_t i = 0; i < outer.count; ++i) {
+    // As a number: a step before the first element or behind the last is taken nowhere, but would be computed.
+    const auto* const at = reinterpret_cast<const std::byte*>(begin + static_cast<std::uintptr_t>(i * outer.bytes));
+    if (steps.size() == 1) {
+      std::memcpy(to, at, Size);
+      to += Size;
+    } else {
+      to = copy_steps<Size>(at, to, steps.subspan(1));
+    }
+  }
+  return to;
+}
+inline void copy_steps(std::size_t size, const std::byte* from, std::byte* to, std::span<const DLPackSteps> steps) {
+  switch (size) {
+    case 1:
+      copy_steps<1>(from, to, steps);
+      break;
+    case 2:
+      copy_steps<2>(from, to, steps);
+      break;
+    case 4:
+      copy_steps<4>(from, to, steps);
+      break;
+    case 8:
+      copy_steps<8>(from, to, steps);
+      break;
+    default:
+      copy_steps<16>(from, to, steps);
+  }
 }
 
 /// Throws std::invalid_argument for no struct, and for one of another major version, of which nothing but the deleter
@@ -257,9 +348,9 @@ bool is_read_only(const Managed& tensor) noexcept {
   }
 }
 
-/// The array of a tensor in memory that the CPU can read. Throws as `from_dlpack` does.
-template <class Managed>
-DLPackArray read_on_cpu(const Managed* tensor) {
+/// The array of a tensor in memory that the CPU can read, as read(its DLTensor) gives it. Throws as `from_dlpack` does.
+template <class Managed, class Read>
+DLPackArray read_on_cpu(const Managed* tensor, const Read& read) {
   check_given(tensor);
   const DLDevice device = tensor->dl_tensor.device;
   // Memory of the CPU, the same pinned for CUDA or for ROCm, and what CUDA moves to whom it is read by.
@@ -268,7 +359,7 @@ DLPackArray read_on_cpu(const Managed* tensor) {
     throw std::invalid_argument(text(
         {"from_dlpack: memory of device type ", static_cast<int>(device.device_type), ", which the CPU cannot read"}));
   }
-  return read_dlpack(tensor->dl_tensor);
+  return read(tensor->dl_tensor);
 }
 
 /// Throws unless T is the type of the elements, and const where they are read-only.
@@ -338,7 +429,7 @@ DLPackHandle<Managed> to_dlpack(const LoD& lod, int level) {
 ///
 /// The array is in memory that the CPU reads: its own, pinned, or managed by CUDA, whose work on it the caller has
 /// waited for. It is compact and row-major: its strides are null, or those of its shape (those of dimensions of size 1,
-/// and all of an array without elements, do not count).
+/// and all of an array without elements, do not count); `copy_dlpack` takes others.
 ///
 /// Throws ShapeMismatch for elements of another type than T, for strides that leave gaps, for more than
 /// `Shape::max_rank` dimensions, and where `lod` is for another number of rows; std::invalid_argument for memory of
@@ -346,7 +437,7 @@ DLPackHandle<Managed> to_dlpack(const LoD& lod, int level) {
 /// that have no DataType, and for another major version of DLPack. O(1).
 template <class T, DLPackManaged Managed>
 LoDTensor<T> from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
-  const detail::DLPackArray array = detail::read_on_cpu(tensor.get());
+  const detail::DLPackArray array = detail::read_on_cpu(tensor.get(), detail::read_dlpack);
   detail::check_elements<T>(array, *tensor);
   return detail::take_dlpack<T, Cpu>(array, std::move(lod), std::move(tensor), Cpu::default_resource());
 }
@@ -354,7 +445,7 @@ LoDTensor<T> from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
 /// the 8-bit floating-point types, which no type of C++ stands for.
 template <DLPackManaged Managed>
 AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
-  const detail::DLPackArray array = detail::read_on_cpu(tensor.get());
+  const detail::DLPackArray array = detail::read_on_cpu(tensor.get(), detail::read_dlpack);
   if (array.type == DataType::FP8_E4M3FN || array.type == DataType::FP8_E5M2) {
     detail::check_rows(lod, array.rows());
     const std::span<const std::byte> bytes{static_cast<const std::byte*>(array.data),
@@ -370,6 +461,37 @@ AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
                ? AnyLoDTensor(detail::take_dlpack<const T, Cpu>(array, std::move(lod), std::move(tensor), resource))
                : AnyLoDTensor(detail::take_dlpack<T, Cpu>(array, std::move(lod), std::move(tensor), resource));
   });
+}
+
+/// A tensor with values of its own, copied from the array of another library, which may have any strides: columns of a
+/// matrix, its transpose, every other row, rows backwards (negative strides), one row many times (a stride of 0),
+/// memory that is not aligned or that is read-only. Dimensions are as for `from_dlpack`. The deleter is called once,
+/// before this returns or throws. What cannot be checked is trusted likewise: that there is memory wherever strides
+/// lead.
+///
+/// Throws as `from_dlpack` does, but for strides, alignment and read-only memory; ShapeMismatch for strides that lead
+/// out of all memory. One pass over the elements: as fast as memory is where those of the last dimension lie side by
+/// side.
+template <DLPackManaged Managed>
+AnyLoDTensor copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
+  const detail::DLPackArray array = detail::read_on_cpu(tensor.get(), detail::read_dlpack_with_any_strides);
+  detail::check_rows(lod, array.rows());
+  if (array.shape.elements() == 0) {
+    return AnyLoDTensor(array.type, std::move(lod), array.shape.without_first(), uninitialized, array.rows());
+  }
+  const std::vector<detail::DLPackSteps> steps = detail::dlpack_steps(tensor->dl_tensor, array);
+  AnyLoDTensor copy(array.type, std::move(lod), array.shape.without_first(), uninitialized, array.rows());
+  detail::copy_steps(size_of(array.type), static_cast<const std::byte*>(array.data), copy.mutable_bytes().data(),
+                     steps);
+  return copy;
+}
+/// The same. Throws ShapeMismatch for elements of another type than T.
+template <class T, DLPackManaged Managed>
+LoDTensor<T> copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
+  static_assert(!std::is_const_v<T>, "a copy has values of its own, which can be written to");
+  const detail::DLPackArray array = detail::read_on_cpu(tensor.get(), detail::read_dlpack_with_any_strides);
+  detail::check_element_type<T>(array.type, "copy_dlpack");
+  return copy_dlpack(std::move(tensor), std::move(lod)).template take<T>();
 }
 
 /// A LoD on arrays of another library, outermost level first: each has one dimension and elements of type INT64, the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/counted_owner.hpp"
 #include "support/foreign_dlpack.hpp"
+#include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/same_bits.hpp"
 #include <lod/dlpack.hpp>
@@ -11,6 +12,9 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
@@ -262,6 +266,123 @@ TEST_CASE("from_dlpack: strides may be missing, and do not count where nobody st
   CHECK_THROWS_WITH_AS(shape_of({2, 2}, {3, 1}), doctest::Contains("the stride of dimension 0 is 3, expected 2"),
                        lod::ShapeMismatch);
   CHECK(deleted == 6);
+}
+
+namespace {
+
+/// The strides of an array that lies somewhere in `size` bytes, and where its first element is: by steps forwards or
+/// backwards, with gaps or overlaps.
+struct RandomArray {
+  std::vector<std::int64_t> shape, strides;
+  std::int64_t first = 0;
+};
+RandomArray random_array(lod_test::Engine& engine, std::int64_t element, std::int64_t size) {
+  RandomArray array;
+  const std::int64_t rank = lod_test::random_number(engine, 0, 5);
+  std::int64_t below = 0, above = 0;
+  for (std::int64_t dim = 0; dim < rank; ++dim) {
+    array.shape.push_back(lod_test::random_number(engine, dim == 3 ? 0 : 1, 4));
+    array.strides.push_back(lod_test::random_number(engine, -7, 7));
+    if (array.shape.back() == 1) array.strides.back() = std::int64_t{1} << 62;  // does not count
+    if (array.shape.back() <= 1) continue;
+    const std::int64_t way = (array.shape.back() - 1) * array.strides.back() * element;
+    (way < 0 ? below : above) += way;
+  }
+  array.first = lod_test::random_number(engine, -below, size - above - element);
+  return array;
+}
+
+}  // namespace
+
+TEST_CASE("copy_dlpack: every element is the one that its strides lead to") {
+  const unsigned seed = 20260802;
+  CAPTURE(seed);
+  lod_test::Engine engine(seed);
+  std::vector<unsigned char> memory(4096);
+  for (unsigned char& byte : memory) byte = static_cast<unsigned char>(engine() % 2);  // bools, too
+  constexpr DataType types[] = {DataType::BOOL,       DataType::UINT8,   DataType::INT16, DataType::BF16,
+                                DataType::FP32,       DataType::UINT64,  DataType::FP64,  DataType::COMPLEX64,
+                                DataType::COMPLEX128, DataType::FP8_E5M2};
+  int deleted = 0, count = 0;
+  for (; count < 2000; ++count) {
+    CAPTURE(count);
+    const DataType type = types[lod_test::random_number(engine, 0, std::ssize(types) - 1)];
+    const auto element = static_cast<std::int64_t>(lod::size_of(type));
+    const RandomArray random = random_array(engine, element, std::ssize(memory));
+    // Begins at any byte, by its address or its offset.
+    const auto offset = static_cast<std::uint64_t>(lod_test::random_number(engine, 0, random.first));
+    ForeignDLPack array(memory.data() + random.first - offset, random.shape, deleted);
+    array.array().byte_offset = offset;
+    array.array().dtype = lod::detail::dlpack_type(type);
+    array.strides(random.strides);
+    const AnyLoDTensor copy = lod::copy_dlpack(array.give());
+    REQUIRE(copy.data_type() == type);
+    REQUIRE(copy.shape() == (random.shape.empty() ? std::vector<std::int64_t>{1} : random.shape));
+
+    const std::byte* at = copy.bytes().data();
+    const std::byte* const end = at + copy.bytes().size();
+    for (std::int64_t i = 0; at != end; ++i, at += element) {
+      std::int64_t rest = i, expected = random.first;
+      for (std::size_t dim = random.shape.size(); dim-- > 0; rest /= random.shape[dim]) {
+        if (random.shape[dim] > 1) expected += rest % random.shape[dim] * random.strides[dim] * element;
+      }
+      REQUIRE(std::memcmp(at, memory.data() + expected, static_cast<std::size_t>(element)) == 0);
+    }
+    REQUIRE(deleted == count + 1);
+  }
+}
+
+TEST_CASE("copy_dlpack: a transposed matrix, a row many times, and compact arrays become tensors of their own") {
+  std::array<float, 6> values{1, 2, 3, 4, 5, 6};
+  int deleted = 0;
+  const LoD lod = LoD::from_lengths({{2, 1}});
+  auto x = lod::copy_dlpack<float>(ForeignDLPack(values.data(), {3, 2}, deleted).strides({1, 3}).give(), lod);
+  CHECK(x.lod() == lod);
+  CHECK(std::vector<float>(x.values().begin(), x.values().end()) == std::vector<float>{1, 4, 2, 5, 3, 6});
+  x = lod::copy_dlpack<float>(ForeignDLPack(values.data(), {2, 3}, deleted).strides({0, 1}).give());
+  CHECK(std::vector<float>(x.values().begin(), x.values().end()) == std::vector<float>{1, 2, 3, 1, 2, 3});
+  x = lod::copy_dlpack<float>(ForeignDLPack(&values[5], {6}, deleted).strides({-1}).give());
+  CHECK(std::vector<float>(x.values().begin(), x.values().end()) == std::vector<float>{6, 5, 4, 3, 2, 1});
+  x = lod::copy_dlpack<float>(ForeignDLPack(values.data(), {3, 2}, deleted).give());
+  CHECK(x.data() != values.data());
+  CHECK(std::equal(values.begin(), values.end(), x.values().begin()));
+  ForeignDLPack<DLManagedTensorVersioned> read_only(values.data(), {6}, deleted);
+  read_only.tensor().flags = 1;
+  x = lod::copy_dlpack<float>(read_only.give());
+  x.values()[0] = 7;
+  CHECK(values[0] == 1);
+  CHECK(deleted == 5);
+}
+
+TEST_CASE("copy_dlpack: what does not fit is refused, and deleted once") {
+  std::array<float, 6> values{};
+  int deleted = 0;
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const auto refused = [&](std::vector<std::int64_t> shape, std::vector<std::int64_t> strides) {
+    ForeignDLPack array(values.data(), std::move(shape), deleted);
+    array.strides(std::move(strides));
+    const int before = deleted;
+    CHECK_THROWS_WITH_AS(lod::copy_dlpack(array.give()), doctest::Contains("leads out of all memory"),
+                         lod::ShapeMismatch);
+    CHECK(deleted == before + 1);
+  };
+  refused({2}, {most});
+  refused({2}, {-most - 1});
+  refused({4}, {most / 8});
+  refused({2, 2, 2}, {most / 5, most / 5, most / 5});
+  refused({2, 2}, {1, -(most / 4)});
+  refused({2, 2, 2, 2}, {-(most / 5), 1, -(most / 5), most / 5});
+  ForeignDLPack wrong(values.data(), {6}, deleted);
+  CHECK_THROWS_AS(lod::copy_dlpack<double>(wrong.give()), lod::ShapeMismatch);
+  ForeignDLPack rows(values.data(), {6}, deleted);
+  CHECK_THROWS_AS(lod::copy_dlpack<float>(rows.give(), LoD::from_lengths({{5}})), lod::ShapeMismatch);
+  ForeignDLPack nowhere(nullptr, {6}, deleted);
+  CHECK_THROWS_AS(lod::copy_dlpack<float>(nowhere.give()), std::invalid_argument);
+  ForeignDLPack device(values.data(), {6}, deleted);
+  device.array().device.device_type = kDLCUDA;
+  CHECK_THROWS_AS(lod::copy_dlpack<float>(device.give()), std::invalid_argument);
+  CHECK(deleted == 10);
+  CHECK_THROWS_AS(lod::copy_dlpack<float>(DLPackHandle<>()), std::invalid_argument);
 }
 
 TEST_CASE("from_dlpack: an array may begin some bytes behind its address, and a number alone is one row") {
