@@ -12,6 +12,12 @@
 /// give the same bits. 16-bit parameters are computed as float, and their states may be float tensors, which hold small
 /// squares that 16 bits do not. One pass over what is touched. Parameter, states and gradient must not overlap.
 /// ShapeMismatch is thrown where the shapes do not agree, before anything is changed.
+///
+/// A finite parameter with finite states stays finite under finite gradients. Where a step of the formula leaves the
+/// range of what it is computed in, or a square vanishes and leaves 0 to divide by, that number is computed again with
+/// the significant bits of a double and exponents without end. What then is beyond its tensor's type becomes the
+/// greatest or least number of that. Anything divided by 0, as where there has been no gradient and `epsilon` is 0, is
+/// no movement. Infinite and NaN numbers stay what the formula makes of them.
 #pragma once
 
 #include <lod/error.hpp>
@@ -126,6 +132,17 @@ LOD_HOST_DEVICE Vector number(double x) noexcept {
   return Vector(static_cast<typename Vector::value_type>(x));
 }
 
+/// a / b. Where a step of an update left the range of what it is computed in, it is computed again in numbers without
+/// bounds: of those, `of_zero` where b is 0.
+template <class V>
+LOD_HOST_DEVICE V divided(const V& a, const V& b, [[maybe_unused]] const V& of_zero) noexcept {
+  if constexpr (requires { quotient(a, b, of_zero); }) {
+    return quotient(a, b, of_zero);
+  } else {
+    return a / b;
+  }
+}
+
 struct SgdRule {
   using Tag = op::sgd;
 
@@ -173,7 +190,7 @@ struct AdagradRule {
   }
   template <class Number>
   bool rests_at_zero() const noexcept {
-    return static_cast<Number>(epsilon) > 0;  // else 0 / 0 where there was no gradient before
+    return static_cast<Number>(epsilon) >= 0;
   }
 };
 
@@ -219,8 +236,8 @@ struct AdamRule {
 
   explicit AdamRule(const AdamOptions& options) : beta1(options.beta1), beta2(options.beta2) {
     const double step = static_cast<double>(options.step);
-    const double correction = std::sqrt(1 - std::pow(beta2, step));
-    rate = options.learning_rate * correction / (1 - std::pow(beta1, step));
+    const double correction = std::sqrt(1 - std::pow(beta2, step)), of_mean = 1 - std::pow(beta1, step);
+    rate = of_mean == 0 ? 0 : options.learning_rate * correction / of_mean;
     epsilon = options.epsilon * correction;
   }
 
@@ -250,7 +267,7 @@ struct FtrlRule {
     const V zero = number<V>(0);
     const V threshold = number<V>(l1);
     const V shrunk = select(linear > zero, threshold - linear, zero - threshold - linear);
-    const V moved = shrunk / (after / number<V>(rate) + number<V>(2 * l2));
+    const V moved = divided(shrunk, after / number<V>(rate) + number<V>(2 * l2), parameter);
     parameter = select(abs(linear) > threshold, moved, zero);
   }
   template <class Number>
@@ -353,7 +370,7 @@ void momentum(P&& parameter, S&& velocity, const G& gradient, const MomentumOpti
 }
 
 /// squares += gradient^2; parameter -= learning_rate * gradient / (sqrt(squares) + epsilon). LAZY and EXACT are the
-/// same where epsilon, rounded to the type that is computed in, is more than 0: what has no gradient stays. Source:
+/// same where epsilon is 0 or more: what has no gradient stays. Source:
 /// Duchi, Hazan, Singer, JMLR 12 (2011); semantics: PaddlePaddle's adagrad operator.
 template <Executor E, MutableTensorLike P, MutableTensorLike S, operation::Gradient G>
 void adagrad(const E& executor, P&& parameter, S&& squares, const G& gradient, const AdagradOptions& options = {}) {
@@ -400,7 +417,8 @@ void rmsprop(P&& parameter, S&& squares, V&& velocity, M&& mean, const G& gradie
 /// mean = beta1 * mean + (1 - beta1) * gradient; squares = beta2 * squares + (1 - beta2) * gradient^2; parameter -=
 /// rate * mean / (sqrt(squares) + epsilon * c), where c = sqrt(1 - beta2^step) and rate = learning_rate * c /
 /// (1 - beta1^step). EXACT: means and squares decay, and move the parameter, in all rows; LAZY is what other systems
-/// call lazy or sparse Adam. Throws OutOfRange for a step below 1. Source: Kingma, Ba, ICLR 2015; semantics:
+/// call lazy or sparse Adam. A beta1 of 1, which takes nothing of the gradient, moves nothing. Throws OutOfRange for a
+/// step below 1. Source: Kingma, Ba, ICLR 2015; semantics:
 /// PaddlePaddle's adam operator, with the same epsilon in the rows that are not listed.
 template <Executor E, MutableTensorLike P, MutableTensorLike M, MutableTensorLike S, operation::Gradient G>
 void adam(const E& executor, P&& parameter, M&& mean, S&& squares, const G& gradient, const AdamOptions& options) {

@@ -3,6 +3,7 @@
 /// The two loops of all optimizers on the CPU: over dense tensors, and over the rows of row-sparse gradients.
 #pragma once
 
+#include <lod/kernels/careful_update.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -10,10 +11,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
+#include <utility>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -24,6 +27,37 @@ template <class S, std::size_t n>
 inline std::array<S*, n> advance(std::array<S*, n> states, std::int64_t distance) noexcept {
   for (S*& state : states) state += distance;
   return states;
+}
+
+/// Whether each of some numbers is finite once it is rounded to an X.
+template <class X>
+[[gnu::always_inline]] inline auto stay_finite(const Vector<X>& numbers) {
+  return xsimd::abs(numbers) <= Vector<X>(static_cast<Accumulator<X>>(greatest_rounded<X>));
+}
+
+/// Parameter and states, at addresses of their own, are what the rule made of the vectors p, s, g: of the first `count`
+/// numbers, those that the rule made infinite or NaN out of finite ones are computed again.
+template <class Rule, class T, class S, std::size_t n>
+[[gnu::noinline]] void update_carefully(const Rule& rule, const T* parameter, const std::array<S*, n>& states,
+                                        const Vector<T>& gradient, std::int64_t count, Vector<T>& p,
+                                        std::array<Vector<T>, n>& s) noexcept {
+  using A = Accumulator<T>;
+  alignas(64) A gradients[Vector<T>::size], parameters[Vector<T>::size], all[n > 0 ? n : 1][Vector<T>::size];
+  gradient.store_aligned(gradients);
+  p.store_aligned(parameters);
+  for (std::size_t k = 0; k < n; ++k) s[k].store_aligned(all[k]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    bool good = std::fabs(parameters[i]) <= static_cast<A>(greatest_rounded<T>);
+    for (std::size_t k = 0; k < n; ++k) good = good && std::fabs(all[k][i]) <= static_cast<A>(greatest_rounded<S>);
+    if (good) continue;
+    UpdatedNumbers<A, n> numbers = {static_cast<A>(parameter[i]), {}, gradients[i]};
+    for (std::size_t k = 0; k < n; ++k) numbers.states[k] = static_cast<A>(states[k][i]);
+    if (!kernel::update_carefully<T, S>(rule, numbers, std::make_index_sequence<n>())) continue;
+    parameters[i] = numbers.parameter;
+    for (std::size_t k = 0; k < n; ++k) all[k][i] = numbers.states[k];
+  }
+  p = Vector<T>::load_aligned(parameters);
+  for (std::size_t k = 0; k < n; ++k) s[k] = Vector<T>::load_aligned(all[k]);
 }
 
 /// The rule for `count` numbers. Where the gradient G is a sum, it is rounded to T first.
@@ -48,7 +82,14 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
       store<T>(rounded, g);
       g = load<T>(rounded);
     }
-    if constexpr (calls_with_vectors) std::apply([&](auto&... state) { rule(p, state..., g); }, s);
+    if constexpr (calls_with_vectors) {
+      std::apply([&](auto&... state) { rule(p, state..., g); }, s);
+      auto good = stay_finite<T>(p);
+      for (const Vector<T>& numbers : s) good = good & stay_finite<S>(numbers);
+      if (!xsimd::all(good)) [[unlikely]] {
+        update_carefully(rule, parameter + i, advance(states, i), g, std::min(left, lanes<T>), p, s);
+      }
+    }
     write(parameter, p);
     auto state = states.begin();
     for (const Vector<T>& numbers : s) write(*state++, numbers);

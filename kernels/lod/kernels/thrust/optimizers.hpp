@@ -3,6 +3,7 @@
 /// The two loops of all optimizers over Thrust: over dense tensors, and over the rows of row-sparse gradients.
 #pragma once
 
+#include <lod/kernels/careful_update.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/lane.hpp>
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
@@ -30,6 +32,22 @@ struct States {
   explicit States(const std::array<S*, n>& states) noexcept : data{} { std::copy(states.begin(), states.end(), data); }
 };
 
+/// The rule for one number of a parameter and of its states.
+template <class T, class S, class Rule, class A, std::size_t... k>
+LOD_HOST_DEVICE UpdatedNumbers<A, sizeof...(k)> updated(const Rule& rule, const UpdatedNumbers<A, sizeof...(k)>& before,
+                                                        std::index_sequence<k...> states) {
+  Lane<A> parameter(before.parameter);
+  [[maybe_unused]] Lane<A> numbers[sizeof...(k) + 1] = {Lane<A>(before.states[k])..., Lane<A>(A{})};
+  rule(parameter, numbers[k]..., Lane<A>(before.gradient));
+  const bool stay_finite = std::fabs(parameter.number) <= static_cast<A>(greatest_rounded<T>) &&
+                           (true && ... && (std::fabs(numbers[k].number) <= static_cast<A>(greatest_rounded<S>)));
+  UpdatedNumbers<A, sizeof...(k)> after = before;
+  if (!stay_finite && update_carefully<T, S>(rule, after, states)) return after;
+  after.parameter = parameter.number;
+  ((after.states[k] = numbers[k].number), ...);
+  return after;
+}
+
 /// The rule for `count` numbers from `at` on.
 template <std::size_t count, class Rule, class T, class S, std::size_t... k>
 LOD_HOST_DEVICE void update(const Rule& rule, T* parameter, [[maybe_unused]] const States<S, sizeof...(k)>& states,
@@ -38,11 +56,13 @@ LOD_HOST_DEVICE void update(const Rule& rule, T* parameter, [[maybe_unused]] con
   Few<T, count> parameters = read_few<count>(parameter + at);
   [[maybe_unused]] Few<S, count> all[sizeof...(k) + 1] = {read_few<count>(states.data[k] + at)..., Few<S, count>{}};
   for (std::size_t n = 0; n < count; ++n) {
-    Lane<A> moved(static_cast<A>(parameters.number[n]));
-    [[maybe_unused]] Lane<A> numbers[sizeof...(k) + 1] = {Lane<A>(static_cast<A>(all[k].number[n]))..., Lane<A>(A{})};
-    rule(moved, numbers[k]..., Lane<A>(static_cast<A>(gradients.number[n])));
-    parameters.number[n] = static_cast<T>(moved.number);
-    ((all[k].number[n] = static_cast<S>(numbers[k].number)), ...);
+    UpdatedNumbers<A, sizeof...(k)> numbers{};
+    numbers.parameter = static_cast<A>(parameters.number[n]);
+    ((numbers.states[k] = static_cast<A>(all[k].number[n])), ...);
+    numbers.gradient = static_cast<A>(gradients.number[n]);
+    numbers = updated<T, S>(rule, numbers, std::make_index_sequence<sizeof...(k)>());
+    parameters.number[n] = static_cast<T>(numbers.parameter);
+    ((all[k].number[n] = static_cast<S>(numbers.states[k])), ...);
   }
   write_few(parameter + at, parameters);
   (write_few(states.data[k] + at, all[k]), ...);
