@@ -23,21 +23,22 @@ namespace lod {
 
 namespace detail {
 
-/// Throws OutOfRange unless every id is in [0, height). `what` begins the text.
-inline void check_row_ids(std::span<const std::int64_t> rows, std::int64_t height, const char* what) {
+/// Throws OutOfRange unless every id is in [least, height), `least` being 0 or -1. `what` begins the text.
+inline void check_row_ids(std::span<const std::int64_t> rows, std::int64_t height, const char* what,
+                          std::int64_t least = 0) {
   // All of them at once, by vectors: the top bit is set where an id is negative or beyond the last.
   const auto last = static_cast<std::uint64_t>(height) - 1;
   std::uint64_t wrong = 0;
   for (const std::int64_t row : rows) {
     const auto id = static_cast<std::uint64_t>(row);
-    wrong |= id | (last - id);
+    wrong |= (id - static_cast<std::uint64_t>(least)) | (last - id);
   }
   if (wrong >> 63 == 0) return;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] < 0 || rows[i] >= height) {
+    if (rows[i] < least || rows[i] >= height) {
       const std::string found = text({what, ": id ", rows[i], " at position ", i});
       if (height <= 0) throw OutOfRange(found + ", but there are no rows");
-      throw OutOfRange(text({found, ", expected 0 to ", height - 1}));
+      throw OutOfRange(text({found, ", expected ", least, " to ", height - 1}));
     }
   }
 }

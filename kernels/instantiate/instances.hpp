@@ -105,12 +105,15 @@ constexpr void instantiate_scatter() {
 template <class Library>
 constexpr bool instantiate_ids() {
   namespace name = compiled::name;
+  static_assert(is_there<Library, name::CountKept>());
   static_assert(is_there<Library, name::GroupRows>());
+  static_assert(is_there<Library, name::KeepIds>());
   if constexpr (Library::on_gpu) {
     static_assert(is_there<Library, name::CheckIds>());
     static_assert(is_there<Library, name::GroupListed>());
     static_assert(is_there<Library, name::GroupOfRows>());
     static_assert(is_there<Library, name::ListLookUps>());
+    static_assert(is_there<Library, name::RenumberRows>());
     static_assert(is_there<Library, name::ShiftRows>());
   }
   static_assert(is_there<Library, name::SequenceMask, bool>());

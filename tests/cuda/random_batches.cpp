@@ -227,7 +227,7 @@ TEST_CASE("on a GPU, random batches: tables looked up, and scattered updates") {
     }
     check_on_gpu("embedding_max_pool, embedding_min_pool and their gradients", [&](auto& call) {
       using Device = typename std::remove_cvref_t<decltype(call)>::Device;
-      const lod::EmbeddingPoolOptions<float, Device> options = {.level = level};
+      const lod::EmbeddingPoolOptions<float, Device> options = {.padding_idx = 3, .level = level};
       auto& most = call.template out<float>();
       auto& winners = call.template out<std::int64_t>();
       lod::embedding_max_pool_into(call.executor(), call.on(table), middle.of(call, ids), options, most, winners);

@@ -91,6 +91,45 @@ TEST_CASE("embedding_grad: one row for each id, none for the padding") {
   });
 }
 
+TEST_CASE("embedding, embedding_grad: the id -1 stands for nothing by an option, beside padding_idx or without") {
+  const auto table = LoDTensor<float>::from_values({}, {2}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  for_each_random_lod(4, 0, 3, [&](Engine& engine, const Lengths& lengths) {
+    LoDTensor<std::int64_t> ids =
+        lengths.empty() ? LoDTensor<std::int64_t>({7}) : LoDTensor<std::int64_t>(LoD::from_lengths(lengths), {});
+    for (std::int64_t& id : ids.values()) id = random_number(engine, -1, 2);
+    for (const std::int64_t padding : {-1, 1}) {
+      const lod::EmbeddingOptions options{.padding_idx = padding, .skip_minus_one = true};
+      LoDTensor<float> expected(ids.lod(), {2});
+      if (lengths.empty()) expected = LoDTensor<float>({7, 2});
+      Numbers kept;
+      for (std::int64_t i = 0; i < ids.rows(); ++i) {
+        const std::int64_t id = ids.data()[i];
+        if (id == -1 || id == padding) continue;
+        kept.push_back(id);
+        std::ranges::copy(table.row(id), expected.row(i).begin());
+      }
+      for_each_executor([&](const auto& executor) {
+        CHECK(same_bits(lod::embedding(executor, table, ids, options), expected));
+        const auto gradient = lod::embedding_grad(executor, expected, ids, 3, options);
+        CHECK(gradient.rows() == kept);
+        for (std::size_t i = 0; i < kept.size(); ++i) {
+          CHECK(std::ranges::equal(gradient.value().row(static_cast<std::int64_t>(i)), table.row(kept[i])));
+        }
+      });
+    }
+  });
+  const auto bad = LoDTensor<std::int64_t>::from_values(LoD(), {}, Numbers{-1, 2, -2});
+  LoDTensor<float> y({3, 2});
+  check_throws<lod::OutOfRange>([&] { lod::embedding_into(lod::CpuExecutor(1), table, bad, {}, y); },
+                                "embedding: id -1 at position 0, expected 0 to 2", y);
+  check_throws<lod::OutOfRange>(
+      [&] { lod::embedding_into(lod::CpuExecutor(1), table, bad, {.skip_minus_one = true}, y); },
+      "embedding: id -2 at position 2, expected -1 to 2", y);
+  const LoDTensor<float> no_rows({0, 2});
+  const auto nothing = LoDTensor<std::int64_t>::from_values(LoD(), {}, Numbers{-1, -1});
+  CHECK(lod::embedding(no_rows, nothing, {.skip_minus_one = true}).shape() == Numbers{2, 2});
+}
+
 TEST_CASE("embedding_grad: against differences, repeated ids included") {
   for_each_random_lod(8, 1, 3, [](Engine& engine, const Lengths& lengths) {
     const auto ids = random_ids(engine, LoD::from_lengths(lengths), 6);

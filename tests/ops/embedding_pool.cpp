@@ -32,17 +32,47 @@ namespace {
 
 bool is_extreme(PoolType type) { return type == PoolType::MAX || type == PoolType::MIN; }
 
-/// The rows that are looked up, each times its weight: what the operation never writes.
+/// Ids without those that stand for nothing, and which rows of the ids they were.
 template <class T>
-LoDTensor<T> weighted_rows(const LoDTensor<T>& table, const lod::LoDTensorView<const std::int64_t>& ids,
-                           const lod::EmbeddingPoolOptions<T>& options) {
-  auto rows = lod::embedding(table, ids, {.padding_idx = options.padding_idx});
-  if (!options.weights) return rows;
-  for (std::int64_t i = 0; i < rows.rows(); ++i) {
-    for (T& number : rows.row(i)) number = static_cast<T>(number * options.weights->data()[i]);
+struct Unpadded {
+  Ids ids;
+  Numbers rows;
+
+  Unpadded(const lod::LoDTensorView<const std::int64_t>& all, const lod::EmbeddingPoolOptions<T>& options) {
+    Lengths lengths = all.lod().lengths();
+    Numbers kept;
+    std::int64_t row = 0;
+    for (std::int64_t& length : lengths.back()) {
+      const std::int64_t end = row + length;
+      for (; row < end; ++row) {
+        const std::int64_t id = all.data()[row];
+        if ((id >= 0 && id == options.padding_idx) || (id == -1 && options.skip_minus_one)) {
+          --length;
+        } else {
+          kept.push_back(id);
+          rows.push_back(row);
+        }
+      }
+    }
+    ids = Ids::from_values(LoD::from_lengths(lengths), {}, kept);
   }
-  return rows;
-}
+
+  /// The rows that are looked up, each times its weight: what the operation never writes.
+  LoDTensor<T> weighted_rows(const LoDTensor<T>& table, const lod::EmbeddingPoolOptions<T>& options) const {
+    auto found = lod::embedding(table, ids);
+    for (std::int64_t i = 0; i < found.rows() && options.weights; ++i) {
+      for (T& number : found.row(i)) {
+        number = static_cast<T>(number * options.weights->data()[rows[static_cast<std::size_t>(i)]]);
+      }
+    }
+    return found;
+  }
+  /// Winners as rows of all ids.
+  LoDTensor<std::int64_t> of_all(LoDTensor<std::int64_t> index) const {
+    for (std::int64_t& row : index.values()) row = row < 0 ? -1 : rows[static_cast<std::size_t>(row)];
+    return index;
+  }
+};
 
 template <class T>
 LoDTensor<T> dense_like(const LoDTensor<T>& table, const SelectedRows<T>& gradient) {
@@ -62,7 +92,10 @@ TEST_CASE("embedding_pool: rows looked up and pooled") {
   CHECK(pool(PoolType::SUM) == std::vector<float>{7, 4, 0, 0, 3, -4});
   CHECK(pool(PoolType::AVERAGE, {.pad_value = 9}) == std::vector<float>{7.F / 3, 4.F / 3, 9, 9, 3, -4});
   CHECK(pool(PoolType::MAX) == std::vector<float>{5, 2, 0, 0, 3, -4});
-  CHECK(pool(PoolType::MIN, {.padding_idx = 0}) == std::vector<float>{0, 0, 0, 0, 3, -4});
+  CHECK(pool(PoolType::MIN, {.padding_idx = 0}) == std::vector<float>{5, 0, 0, 0, 3, -4});
+  CHECK(pool(PoolType::AVERAGE, {.padding_idx = 2}) == std::vector<float>{1, 2, 0, 0, 3, -4});
+  CHECK(pool(PoolType::FIRST, {.padding_idx = 1, .pad_value = 6}) == std::vector<float>{1, 2, 6, 6, 6, 6});
+  CHECK(pool(PoolType::LAST, {.padding_idx = 0}) == std::vector<float>{5, 0, 0, 0, 3, -4});
   CHECK(pool(PoolType::FIRST) == std::vector<float>{1, 2, 0, 0, 3, -4});
   const auto weights = LoDTensor<float>::from_values({}, {}, std::vector<float>{1, 2, -1, 0.5F});
   CHECK(pool(PoolType::SUM, {.weights = weights}) == std::vector<float>{10, 0, 0, 0, 1.5F, -2});
@@ -91,7 +124,8 @@ TEST_CASE("embedding_pool: the bits of sequence_pool of the weighted rows, at an
           for (const bool weighted : {false, true}) {
             lod::EmbeddingPoolOptions<T> options{.padding_idx = weighted ? 4 : -1, .pad_value = 1, .level = level};
             if (weighted) options.weights = weights.slice(weights.rows() - ids.rows(), weights.rows());
-            const auto rows = weighted_rows<T>(table, ids, options);
+            const Unpadded<T> unpadded(ids, options);
+            const auto rows = unpadded.weighted_rows(table, options);
             const lod::PoolOptions pool{.pad_value = 1, .level = level};
             const lod::CpuExecutor executor(2);
             for (const PoolType type : all_pool_types) {
@@ -102,11 +136,11 @@ TEST_CASE("embedding_pool: the bits of sequence_pool of the weighted rows, at an
             const auto greatest = lod::embedding_max_pool(executor, table, ids, options);
             const auto greatest_row = lod::sequence_max_pool(rows, pool);
             CHECK(same_bits(greatest.values, greatest_row.values));
-            CHECK(same_bits(greatest.index, greatest_row.index));
+            CHECK(same_bits(greatest.index, unpadded.of_all(greatest_row.index)));
             const auto least = lod::embedding_min_pool(executor, table, ids, options);
             const auto least_row = lod::sequence_min_pool(rows, pool);
             CHECK(same_bits(least.values, least_row.values));
-            CHECK(same_bits(least.index, least_row.index));
+            CHECK(same_bits(least.index, unpadded.of_all(least_row.index)));
           }
         }
       }
@@ -125,14 +159,16 @@ TEST_CASE("embedding_pool_grad: what merge_add makes of the gradients of the sin
         for (const bool weighted : {false, true}) {
           lod::EmbeddingPoolOptions<float> options{.padding_idx = 2, .level = level};
           if (weighted) options.weights = weights;
-          const auto rows = weighted_rows<float>(table, ids, options);
+          const Unpadded<float> unpadded(ids, options);
+          const LoD kept = unpadded.ids.lod();
+          const auto rows = unpadded.weighted_rows(table, options);
           const auto dy = small_integers<float>(engine, {index.size(level), row_size});
           const auto check = [&](const SelectedRows<float>& found, const LoDTensor<float>& drows) {
             auto terms = drows;  // times the weights: the gradient of mul
             for (std::int64_t k = 0; weighted && k < terms.rows(); ++k) {
-              for (float& number : terms.row(k)) number *= weights.data()[k];
+              for (float& number : terms.row(k)) number *= weights.data()[unpadded.rows[static_cast<std::size_t>(k)]];
             }
-            const auto expected = lod::merge_add(lod::embedding_grad(terms, ids, 5, {.padding_idx = 2}));
+            const auto expected = lod::merge_add(lod::embedding_grad(terms, unpadded.ids, 5));
             CHECK_FALSE(found.contains(2));
             for (std::size_t i = 1; i < found.rows().size(); ++i) CHECK(found.rows()[i - 1] < found.rows()[i]);
             // Numbers, not bits: the sign of a zero may differ.
@@ -143,14 +179,14 @@ TEST_CASE("embedding_pool_grad: what merge_add makes of the gradients of the sin
           for (const PoolType type : all_pool_types) {
             if (is_extreme(type)) continue;
             check(lod::embedding_pool_grad(executor, dy, ids, 5, type, options),
-                  lod::sequence_pool_grad(dy, index, type, {.level = level}));
+                  lod::sequence_pool_grad(dy, kept, type, {.level = level}));
           }
-          const auto greatest = lod::embedding_max_pool(table, ids, options).index;
-          check(lod::embedding_max_pool_grad(executor, dy, greatest, ids, 5, options),
-                lod::sequence_max_pool_grad(dy, greatest, index, {.level = level}));
-          const auto least = lod::embedding_min_pool(table, ids, options).index;
-          check(lod::embedding_min_pool_grad(executor, dy, least, ids, 5, options),
-                lod::sequence_min_pool_grad(dy, least, index, {.level = level}));
+          const auto greatest = lod::sequence_max_pool(rows, {.level = level}).index;
+          check(lod::embedding_max_pool_grad(executor, dy, unpadded.of_all(greatest), ids, 5, options),
+                lod::sequence_max_pool_grad(dy, greatest, kept, {.level = level}));
+          const auto least = lod::sequence_min_pool(rows, {.level = level}).index;
+          check(lod::embedding_min_pool_grad(executor, dy, unpadded.of_all(least), ids, 5, options),
+                lod::sequence_min_pool_grad(dy, least, kept, {.level = level}));
         }
       }
     }
@@ -179,6 +215,92 @@ TEST_CASE("embedding_pool_grad, embedding_pool_weights_grad: agree with differen
       }
     }
   }
+}
+
+TEST_CASE("embedding_pool: ids that stand for nothing are as if they were not there, on every executor") {
+  for_each_random_lod(2, 1, 2, [](Engine& engine, const Lengths& lengths) {
+    const LoD index = LoD::from_lengths(lengths);
+    for (const std::int64_t row_size : {1, 17}) {
+      const auto table = small_integers<float>(engine, {4, row_size});
+      const auto weights = small_integers<float>(engine, {index.rows()});
+      Ids ids = random_ids(engine, index, 4);
+      for (std::int64_t& id : ids.values()) id = random_number(engine, 0, 3) == 0 ? -1 : id;
+      for (const int kind : {0, 1, 2, 3}) {
+        CAPTURE(kind);
+        const int level = static_cast<int>(random_number(engine, 0, index.levels() - 1));
+        lod::EmbeddingPoolOptions<float> options{
+            .padding_idx = kind > 1 ? 1 : -1, .skip_minus_one = true, .pad_value = 5, .level = level};
+        if (kind % 2 == 1) options.weights = weights;
+        const Unpadded<float> unpadded(ids, options);
+        const auto rows = unpadded.weighted_rows(table, options);
+        const LoD kept = unpadded.ids.lod();
+        LoDTensor<float> kept_weights({kept.rows()});
+        for (std::int64_t k = 0; k < kept.rows(); ++k) {
+          kept_weights.data()[k] = weights.data()[unpadded.rows[static_cast<std::size_t>(k)]];
+        }
+        lod::EmbeddingPoolOptions<float> plain{.pad_value = 5, .level = level};
+        if (options.weights) plain.weights = kept_weights;
+        const auto dy = small_integers<float>(engine, {index.size(level), row_size});
+        for_each_executor([&](const auto& executor) {
+          const auto check_weights_grad = [&](PoolType type) {
+            const auto found = lod::embedding_pool_weights_grad(executor, dy, table, ids, type, options);
+            const auto expected = lod::embedding_pool_weights_grad(dy, table, unpadded.ids, type, plain);
+            LoDTensor<float> spread(index, {});
+            for (std::int64_t k = 0; k < kept.rows(); ++k) {
+              spread.data()[unpadded.rows[static_cast<std::size_t>(k)]] = expected.data()[k];
+            }
+            CHECK(same_bits(found, spread));
+          };
+          for (const PoolType type : all_pool_types) {
+            CAPTURE(static_cast<int>(type));
+            CHECK(same_bits(lod::embedding_pool(executor, table, ids, type, options),
+                            lod::sequence_pool(rows, type, {.pad_value = 5, .level = level})));
+            check_weights_grad(type);
+            if (is_extreme(type)) continue;
+            const auto found = lod::embedding_pool_grad(executor, dy, ids, 4, type, options);
+            const auto expected = lod::embedding_pool_grad(dy, unpadded.ids, 4, type, plain);
+            CHECK(found.rows() == expected.rows());
+            CHECK(same_bits(found.value(), expected.value()));
+          }
+          const auto check_extreme = [&](const auto& found, const auto& expected) {
+            CHECK(same_bits(found.values, expected.values));
+            CHECK(same_bits(found.index, unpadded.of_all(expected.index)));
+            const auto gradient = lod::embedding_max_pool_grad(executor, dy, found.index, ids, 4, options);
+            const auto of_kept = lod::embedding_max_pool_grad(dy, expected.index, unpadded.ids, 4, plain);
+            CHECK(gradient.rows() == of_kept.rows());
+            CHECK(same_bits(gradient.value(), of_kept.value()));
+          };
+          check_extreme(lod::embedding_max_pool(executor, table, ids, options),
+                        lod::sequence_max_pool(rows, {.pad_value = 5, .level = level}));
+          check_extreme(lod::embedding_min_pool(executor, table, ids, options),
+                        lod::sequence_min_pool(rows, {.pad_value = 5, .level = level}));
+        });
+      }
+    }
+  });
+}
+
+TEST_CASE("embedding_pool: the id -1 is padding by an option only, and no other id below 0 is") {
+  const auto table = LoDTensor<float>::from_values({}, {2}, std::vector<float>{1, 2, 3, -4, 5, 0});
+  const auto ids = Ids::from_nested(std::vector<Numbers>{{0, -1, 2}, {-1, -1}, {1}});
+  const auto bad = Ids::from_nested(std::vector<Numbers>{{0, -2, 2}, {-1, -1}, {1}});
+  LoDTensor<float> y({3, 2});
+  SelectedRows<float> gradient({1}, 3, {2});
+  for_each_executor([&](const auto& executor) {
+    const auto average = lod::embedding_pool(executor, table, ids, PoolType::AVERAGE, {.skip_minus_one = true});
+    CHECK(std::vector<float>(average.values().begin(), average.values().end()) ==
+          std::vector<float>{3, 1, 0, 0, 3, -4});
+    const auto won = lod::embedding_max_pool(executor, table, ids, {.skip_minus_one = true}).index;
+    CHECK(Numbers(won.values().begin(), won.values().end()) == Numbers{2, 0, -1, -1, 5, 5});
+    check_throws<lod::OutOfRange>([&] { lod::embedding_pool_into(executor, table, ids, PoolType::SUM, {}, y); },
+                                  "embedding_pool: id -1 at position 1, expected 0 to 2", y);
+    check_throws<lod::OutOfRange>(
+        [&] { lod::embedding_pool_into(executor, table, bad, PoolType::SUM, {.skip_minus_one = true}, y); },
+        "embedding_pool: id -2 at position 1, expected -1 to 2", y);
+    check_throws<lod::OutOfRange>(
+        [&] { lod::embedding_pool_grad_into(executor, y, bad, 3, PoolType::SUM, {.skip_minus_one = true}, gradient); },
+        "embedding_pool_grad: id -2 at position 1, expected -1 to 2", gradient.value());
+  });
 }
 
 TEST_CASE("embedding_pool: no sequences, empty ones only, ids in rows of shape {1}, rows without elements") {
@@ -210,7 +332,7 @@ TEST_CASE("embedding_pool: the same bits for any number of threads; a second cal
     const Ids ids = random_ids(engine, giant_among_short(engine, 3000, 17 * grain / 16 / row_size + 600), 5000);
     const auto table = real_numbers<float>(engine, {5000, row_size});
     const auto weights = real_numbers<float>(engine, ids.lod(), {});
-    const lod::EmbeddingPoolOptions<float> plain, weighted{.weights = weights.view()};
+    const lod::EmbeddingPoolOptions<float> plain, weighted{.weights = weights.view(), .padding_idx = 7};
     const auto dy = lod::embedding_pool(lod::CpuExecutor(1), table, ids, PoolType::AVERAGE);
     std::vector<LoDTensor<float>> expected;
     for (const int threads : {1, 2, 7}) {

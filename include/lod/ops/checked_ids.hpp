@@ -15,28 +15,43 @@
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// run(executor, ids, count, height, skipped, checked, fault): checked[i] = ids[i], or -1 where that is `skipped`, and
-/// where it is not in [0, height); *fault is then one such position. For executors whose device the CPU does not look
-/// into.
+
+/// Ids that stand for nothing: `id`, if it is not negative, and -1, if that is one.
+struct PaddingIds {
+  std::int64_t id = -1;
+  bool minus_one = false;
+
+  bool any() const noexcept { return id >= 0 || minus_one; }
+  /// The least id that is not an error.
+  LOD_HOST_DEVICE std::int64_t least() const noexcept { return minus_one ? -1 : 0; }
+  LOD_HOST_DEVICE bool contains(std::int64_t other) const noexcept {
+    return other >= 0 ? other == id : minus_one && other == -1;
+  }
+};
+
+/// run(executor, ids, count, height, padding_idx, minus_one, checked, fault): checked[i] = ids[i], or -1 where that is
+/// padding, and where it is not in [0, height); *fault is then one such position. For executors whose device the CPU
+/// does not look into.
 template <class Executor>
 struct CheckIds : Missing<Executor> {};
+
 }  // namespace kernel
 
 namespace operation {
 
 /// `count` ids in [0, height), for kernels. On the CPU others throw OutOfRange at once, with a text that begins with
 /// `what`, a literal. On a GPU nobody waits to look: others are -1 to the kernels, which take a negative id for none,
-/// and the error is thrown by what waits for the executor next. There `skipped` is -1 to the kernels, too. A negative
-/// height throws ShapeMismatch on both.
+/// and the error is thrown by what waits for the executor next. There padding is -1 to the kernels, too; on the CPU it
+/// is left as it is. A negative height throws ShapeMismatch on both.
 template <class E>
 class CheckedIds {
  public:
   CheckedIds(const E& executor, std::span<const std::int64_t> ids, std::int64_t height, const char* what,
-             std::int64_t skipped = -1)
+             const kernel::PaddingIds& padding = {})
       : checked_(executor, static_cast<std::int64_t>(ids.size())) {
     detail::check_height(height, what);
-    kernel::CheckIds<E>::run(executor, ids.data(), static_cast<std::int64_t>(ids.size()), height, skipped,
-                             checked_.data(), executor.fault(what, height));
+    kernel::CheckIds<E>::run(executor, ids.data(), static_cast<std::int64_t>(ids.size()), height, padding.id,
+                             padding.minus_one, checked_.data(), executor.fault(what, height));
   }
   const std::int64_t* data() const noexcept { return checked_.data(); }
 
@@ -47,10 +62,11 @@ template <class E>
   requires(on_cpu<E>)
 class CheckedIds<E> {
  public:
-  CheckedIds(const E&, std::span<const std::int64_t> ids, std::int64_t height, const char* what, std::int64_t = -1)
+  CheckedIds(const E&, std::span<const std::int64_t> ids, std::int64_t height, const char* what,
+             const kernel::PaddingIds& padding = {})
       : ids_(ids.data()) {
     detail::check_height(height, what);
-    detail::check_row_ids(ids, height, what);
+    detail::check_row_ids(ids, height, what, padding.least());
   }
   const std::int64_t* data() const noexcept { return ids_; }
 

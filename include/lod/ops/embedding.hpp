@@ -14,6 +14,7 @@
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <span>
@@ -28,6 +29,7 @@ namespace lod {
 /// The options of `embedding` and `embedding_grad`.
 struct EmbeddingOptions {
   std::int64_t padding_idx = -1;  ///< the id that stands for nothing: its row is zero and gets no gradient; -1: none
+  bool skip_minus_one = false;    ///< whether the id -1 stands for nothing, too; else it is an error
 };
 
 }  // namespace lod
@@ -35,25 +37,37 @@ struct EmbeddingOptions {
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// y[i] = x[ids[i]] for i in [0, count), rows of row_size elements; zero where ids[i] is `skipped` or negative.
+/// y[i] = x[ids[i]] for i in [0, count), rows of row_size elements; zero where ids[i] is `skipped` and,
+/// on a GPU, where it is negative.
 template <class Executor>
 struct GatherRows : Missing<Executor> {};
 }  // namespace kernel
 
 /// y[i] = table[ids[i]]: the LoD of the ids, rows of the shape {ids' row shape..., table's row shape...}. The row of
-/// `padding_idx` is zero, whatever the table holds there. Throws OutOfRange for an id outside [0, table.rows()), and
-/// changes nothing; on a GPU its row is zero, and what waits for the executor next throws. One pass. The output must
-/// not overlap the table or the ids. Semantics: PaddlePaddle's lookup_table.
+/// `padding_idx` is zero, whatever the table holds there, and so is that of an id -1 with `skip_minus_one`. Throws
+/// OutOfRange for another id outside [0, table.rows()), and changes nothing; on a GPU its row is zero, and what waits
+/// for the executor next throws. One pass. The output must not overlap the table or the ids. Semantics: PaddlePaddle's
+/// lookup_table.
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_into(const E& executor, const Table& table, const Ids& ids, const EmbeddingOptions& options, Y&& y) {
   static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding: ids are int64");
   const auto rows = table.view();
   const auto list = ids.view();
-  const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), "embedding");
+  const kernel::PaddingIds padding{options.padding_idx, options.skip_minus_one};
+  const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), "embedding", padding);
   const auto out = operation::prepare<value_type_t<Table>>(executor, y, operation::SameLevels{list.lod_view()},
                                                            list.row_shape().followed_by(rows.row_shape()));
-  kernel::GatherRows<E>::run(executor, rows.data(), checked.data(), list.rows() * list.row_size(), rows.row_size(),
-                             options.padding_idx, out.data());
+  const std::int64_t count = list.rows() * list.row_size();
+  const std::int64_t* found = checked.data();
+  // Kernels skip one id: of two, the other becomes that, too. On a GPU all are -1 already.
+  const bool two = operation::on_cpu<E> && padding.minus_one && padding.id >= 0;
+  const Workspace::Loan<std::int64_t> one_padding(executor.workspace(), two ? count : 0);
+  if (two) {
+    std::replace_copy(found, found + count, one_padding.data(), padding.id, std::int64_t{-1});
+    found = one_padding.data();
+  }
+  kernel::GatherRows<E>::run(executor, rows.data(), found, count, rows.row_size(),
+                             padding.minus_one ? std::int64_t{-1} : padding.id, out.data());
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
   requires(!std::same_as<std::remove_cvref_t<Y>, EmbeddingOptions>)
@@ -74,9 +88,9 @@ template <LoDTensorLike Table, LoDTensorLike Ids>
 }
 
 /// The gradient of `embedding` for its table of `height` rows: row dy[i] for ids[i], in the order of the ids, repeated
-/// ids not yet added up (`merge_add` does that). Ids that are `padding_idx` are left out; on a GPU they keep a place,
+/// ids not yet added up (`merge_add` does that). Ids that stand for nothing are left out; on a GPU they keep a place,
 /// which names no row. Throws ShapeMismatch unless dy has as many rows as the ids, of a shape that begins with theirs;
-/// OutOfRange for an id outside [0, height).
+/// OutOfRange for another id outside [0, height).
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
 void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height,
                          const EmbeddingOptions& options, SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
@@ -88,13 +102,14 @@ void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::in
   const Shape row_shape = view.row_shape().without_first(rank);
   operation::check_row_shape(view.row_shape(), list.row_shape().followed_by(row_shape), "embedding_grad: dy");
   const std::int64_t count = list.rows() * list.row_size();
-  const operation::CheckedIds<E> checked(executor, list.values(), height, "embedding_grad", options.padding_idx);
+  const kernel::PaddingIds padding{options.padding_idx, options.skip_minus_one};
+  const operation::CheckedIds<E> checked(executor, list.values(), height, "embedding_grad", padding);
   if constexpr (operation::on_cpu<E>) {
     const Workspace::Loan<std::int64_t> kept(executor.workspace(), count);       // the ids
     const Workspace::Loan<std::int64_t> positions(executor.workspace(), count);  // and where they stand
     std::int64_t size = 0;
     for (std::int64_t i = 0; i < count; ++i) {
-      if (list.data()[i] == options.padding_idx) continue;
+      if (padding.contains(list.data()[i])) continue;
       kept[size] = list.data()[i];
       positions[size++] = i;
     }

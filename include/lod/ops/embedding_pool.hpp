@@ -12,17 +12,20 @@
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/looked_up_rows.hpp>
 #include <lod/ops/merge_rows.hpp>
+#include <lod/ops/row_index.hpp>
 #include <lod/ops/row_places.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/selected_rows.hpp>
+#include <lod/staging.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 
 namespace lod::op {
@@ -42,8 +45,9 @@ template <class T, class Device = Cpu>
 struct EmbeddingPoolOptions {
   /// For each id, a number that its row is multiplied by; the levels do not count. None: 1.
   OptionalTensor<T, Device> weights = nullptr;
-  std::int64_t padding_idx = -1;  ///< the id whose row is zero, whatever the table holds there; -1: none
-  Scalar pad_value = 0;           ///< every element of the row of an empty sequence
+  std::int64_t padding_idx = -1;  ///< the id that stands for nothing, and is left out; -1: none
+  bool skip_minus_one = false;    ///< whether the id -1 stands for nothing, too; else it is an error
+  Scalar pad_value = 0;           ///< every element of the row of a sequence that is empty, or of padding only
   int level = -1;                 ///< the level of the ids whose sequences are pooled
 };
 
@@ -77,11 +81,94 @@ kernel::Segments check_embedding_pool(const E& executor, const Ids& ids, const E
   return segments(executor, ids, level);
 }
 
-template <class E, class Table, class T, class Device>
-kernel::LookUp<T> look_up(const Table& table, const CheckedIds<E>& ids,
-                          const EmbeddingPoolOptions<T, Device>& options) {
-  return {table.data(), ids.data(), options.weights.data(), table.row_size(), options.padding_idx, table.rows()};
+/// The ids that stand for nothing.
+template <class T, class Device>
+kernel::PaddingIds padding_of(const EmbeddingPoolOptions<T, Device>& options) noexcept {
+  return {options.padding_idx, options.skip_minus_one};
 }
+
+/// What is to be known of ids that are no padding, beside themselves.
+struct KeptIdsOptions {
+  bool rows = false;    ///< where they stood
+  bool places = false;  ///< where they went
+};
+/// Sequences of ids without those that are padding: the others come together, and sequences become shorter. Where
+/// nothing is padding, they stay as they are; on a GPU nobody looks whether there is.
+template <Executor E>
+class KeptIds {
+  using Numbers = kernel::Scratch<E, std::int64_t>;
+
+ public:
+  /// `ids` are as the caller has them, `values` as kernels take them; `sequences` is for kernels.
+  KeptIds(const E& executor, const std::int64_t* ids, const std::int64_t* values, const kernel::Segments& sequences,
+          const kernel::PaddingIds& padding, const KeptIdsOptions& options)
+      : sequences_(sequences), values_(values) {
+    if (!padding.any()) return;
+    const std::int64_t count = sequences.rows();
+    const Numbers scratch(executor, kernel::kept_scratch(count));
+    offsets_.emplace(executor, sequences.size + 1);
+    kernel::CountKept<E>::run(executor, ids, sequences, padding.id, padding.minus_one, scratch.data(),
+                              offsets_->data());
+    if constexpr (on_cpu<E>) {
+      if (offsets_->data()[sequences.size] == count) return;
+      sequences_ = kernel::Segments(offsets_->data(), sequences.size, sequences.max_rows);
+    } else {
+      sequences_ = kernel::Segments(offsets_->data(), sequences.size, sequences.max_rows, 0, count);
+    }
+    kept_.emplace(executor, count);
+    rows_.emplace(executor, options.rows ? count : 0);
+    places_.emplace(executor, options.places ? count : 0);
+    kernel::KeepIds<E>::run(executor, values, sequences, static_cast<const std::int64_t*>(scratch.data()),
+                            kept_->data(), options.rows ? rows_->data() : nullptr,
+                            options.places ? places_->data() : nullptr);
+    values_ = kept_->data();
+  }
+
+  /// Whether there may be padding, which is left out.
+  bool leaves_out() const noexcept { return kept_.has_value(); }
+  /// Without padding. On a GPU, rows() of them may be more than the sequences have.
+  const kernel::Segments& sequences() const noexcept { return sequences_; }
+  const std::int64_t* values() const noexcept { return values_; }
+  /// @{
+  /// Of what is left out: where each of the others stood, and where each id went, -1 for padding.
+  const std::int64_t* rows() const noexcept { return rows_->data(); }
+  const std::int64_t* places() const noexcept { return places_->data(); }
+  /// @}
+
+ private:
+  std::optional<Numbers> offsets_, kept_, rows_, places_;
+  kernel::Segments sequences_;
+  const std::int64_t* values_;
+};
+
+/// What is looked up and pooled: ids without padding, and their weights.
+template <Executor E, class T>
+class LookedUp {
+ public:
+  /// `sequences` is for kernels.
+  template <class Table, class Ids, class Device>
+  LookedUp(const E& executor, const Table& table, const Ids& ids, const kernel::Segments& sequences,
+           const EmbeddingPoolOptions<T, Device>& options, const char* what, const KeptIdsOptions& kept = {})
+      : checked_(executor, ids.values(), table.rows(), what, padding_of(options)),
+        kept_(executor, ids.data(), checked_.data(), sequences, padding_of(options),
+              {.rows = kept.rows || options.weights, .places = kept.places}),
+        weights_(executor, options.weights && kept_.leaves_out() ? kept_.sequences().rows() : 0),
+        rows_{table.data(), kept_.values(), options.weights.data(), table.row_size(), table.rows()} {
+    if (!options.weights || !kept_.leaves_out()) return;
+    kernel::GatherRows<E>::run(executor, options.weights.data(), kept_.rows(), kept_.sequences().rows(),
+                               std::int64_t{1}, std::int64_t{-1}, weights_.data());
+    rows_.weights = weights_.data();
+  }
+
+  const kernel::LookUp<T>& rows() const noexcept { return rows_; }
+  const KeptIds<E>& kept() const noexcept { return kept_; }
+
+ private:
+  CheckedIds<E> checked_;
+  KeptIds<E> kept_;
+  kernel::Scratch<E, T> weights_;
+  kernel::LookUp<T> rows_;
+};
 
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class T, class Device, class Y, class Index>
 void embedding_extreme_pool_into(const E& executor, const Table& table, const Ids& ids, bool minimum,
@@ -90,7 +177,7 @@ void embedding_extreme_pool_into(const E& executor, const Table& table, const Id
   const auto rows = table.view();
   const auto list = ids.view();
   const kernel::Segments sequences = check_embedding_pool(executor, list, options, what);
-  const CheckedIds<E> checked(executor, list.values(), rows.rows(), what);
+  const LookedUp<E, T> looked_up(executor, rows, list, sequences, options, what, {.rows = true});
   const int level = detail::resolve_level(options.level, list.levels());
   const T pad_value = detail::checked<T>(options.pad_value, what, "pad_value");
   const Shape row_shape = list.row_shape().followed_by(rows.row_shape());
@@ -100,8 +187,12 @@ void embedding_extreme_pool_into(const E& executor, const Table& table, const Id
   check_output(index, plain, row_shape);
   const auto out = prepare<T>(executor, values, above, row_shape);
   const auto winners = prepare<std::int64_t>(executor, index, plain, row_shape);
-  kernel::EmbeddingMaxPool<E>::run(executor, look_up(rows, checked, options), sequences, minimum, pad_value, out.data(),
-                                   winners.data());
+  kernel::EmbeddingMaxPool<E>::run(executor, looked_up.rows(), looked_up.kept().sequences(), minimum, pad_value,
+                                   out.data(), winners.data());
+  if (looked_up.kept().leaves_out()) {
+    renumber(executor, winners.data(), {{}, rows.row_size()}, sequences, looked_up.kept().rows(),
+             kernel::Renumbering::KEEP, winners.data());
+  }
 }
 
 /// Gradients of what was pooled, as those of the single rows are: divided by the lengths, where the type says so.
@@ -131,22 +222,24 @@ void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, 
                               const Shape& row_shape, SelectedRows<T, Device>& dtable) {
   using Numbers = kernel::Scratch<E, std::int64_t>;
   const std::int64_t count = ids.rows();
+  const kernel::PaddingIds padding = padding_of(options);
   detail::check_height(height, what);
+  if constexpr (on_cpu<E>) detail::check_row_ids(ids.values(), height, what, padding.least());
+  const KeptIds<E> kept(executor, ids.data(), ids.data(), sequences, padding, {.rows = true});
+  const std::int64_t* const kept_rows = kept.leaves_out() ? kept.rows() : nullptr;
   // The ids that have a gradient, where they stand, and in which sequence.
   const Numbers listed(executor, count), occurrences(executor, count), sequence(executor, count);
   const Numbers order(executor, count), unique(executor, count), groups(executor, count + 1);
   std::int64_t size = 0, rows = 0;
   if constexpr (on_cpu<E>) {
-    detail::check_row_ids(ids.values(), height, what);
     for (std::int64_t i = 0; i < sequences.size; ++i) {
-      std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
+      std::int64_t begin = kept.sequences().begin(i), end = begin + kept.sequences().length(i);
       if (begin == end) continue;
       if (type == PoolType::FIRST) end = begin + 1;
       if (type == PoolType::LAST) begin = end - 1;
       for (std::int64_t k = begin; k < end; ++k) {
-        if (ids.data()[k] == options.padding_idx) continue;
-        listed.data()[size] = ids.data()[k];
-        occurrences.data()[size] = k;
+        listed.data()[size] = kept.values()[k];
+        occurrences.data()[size] = kept_rows ? kept_rows[k] : k;
         sequence.data()[size++] = i;
       }
     }
@@ -156,12 +249,12 @@ void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, 
   } else {
     rows = size = count;
     std::int64_t* const names = make_places(executor, dtable, count, height, row_shape);
-    kernel::ListLookUps<E>::run(executor, ids.data(), sequences, type, height, options.padding_idx, listed.data(),
+    kernel::ListLookUps<E>::run(executor, kept.values(), kept_rows, kept.sequences(), type, height, listed.data(),
                                 order.data(), occurrences.data(), sequence.data(), executor.fault(what, height));
     kernel::GroupListed<E>::run(executor, listed.data(), count, height, order.data(), unique.data(), groups.data(),
                                 names);
   }
-  const UnpooledGrad<E, T> unpooled(executor, dy.data(), sequences, dy.row_size(), type);
+  const UnpooledGrad<E, T> unpooled(executor, dy.data(), kept.sequences(), dy.row_size(), type);
   kernel::SumLookUpGrads<E>::run(executor,
                                  kernel::LookUpGrad<T>{unpooled.data(), occurrences.data(), sequence.data(),
                                                        options.weights.data(), winners, row_shape.elements()},
@@ -183,13 +276,16 @@ Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& 
 /// `sequence_pool` of `embedding`, in one pass: one row for each sequence of `level` of the ids, pooled from the rows
 /// of the table that they name, each times its weight. LoD: the levels of the ids above `level`; row shape: that of the
 /// ids, then that of the table. The bits, but for those of NaNs, are those of `sequence_pool(mul(embedding(table, ids),
-/// weights), type)`: so the zero row of `padding_idx` counts in AVERAGE, SQRT, MAX and MIN, and a weighted AVERAGE is
-/// divided by the number of ids, not by the sum of the weights. An empty sequence gives `pad_value`.
+/// weights), type)`; a weighted AVERAGE is divided by the number of ids, not by the sum of the weights.
+///
+/// Ids that stand for nothing, `padding_idx` and, with `skip_minus_one`, -1, are left out with their weights, as if
+/// they were not there: they do not count in AVERAGE and SQRT, do not win MAX and MIN, and FIRST and LAST are the first
+/// and the last of the others. A sequence that is empty, or of padding only, gives `pad_value`.
 ///
 /// Time: one look at each row that is named. Throws InvalidLoD where the ids have no level, OutOfRange for the level,
-/// for a number that is no PoolType, for a `pad_value` that the table's type cannot hold and for an id outside
-/// [0, table.rows()), ShapeMismatch unless there is one id a row
-/// and one weight for each id; then nothing is changed. The output must not overlap the arguments. Semantics: the
+/// for a number that is no PoolType, for a `pad_value` that the table's type cannot hold and for another id outside
+/// [0, table.rows()), ShapeMismatch unless there is one id a row and one weight for each id; then nothing is changed.
+/// The output must not overlap the arguments. Semantics: the
 /// framework operators fused_embedding_seq_pool (SUM) and EmbeddingBag.
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, PoolType type,
@@ -200,13 +296,12 @@ void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, 
   const auto rows = table.view();
   const auto list = ids.view();
   const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, "embedding_pool");
-  const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), "embedding_pool");
+  const operation::LookedUp<E, T> looked_up(executor, rows, list, sequences, options, "embedding_pool");
   const int level = detail::resolve_level(options.level, list.levels());
   const T pad_value = detail::checked<T>(options.pad_value, "embedding_pool", "pad_value");
   const auto out = operation::prepare<T>(executor, y, operation::LevelsAbove{list.lod_view(), level},
                                          list.row_shape().followed_by(rows.row_shape()));
-  kernel::EmbeddingPool<E>::run(executor, operation::look_up(rows, checked, options), sequences, type, pad_value,
-                                out.data());
+  kernel::EmbeddingPool<E>::run(executor, looked_up.rows(), looked_up.kept().sequences(), type, pad_value, out.data());
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, PoolType type, Y&& y) {
@@ -227,7 +322,7 @@ template <LoDTensorLike Table, LoDTensorLike Ids>
 }
 
 /// `embedding_pool` with MAX, and for each element which row of the ids won, counted from their first: of equal ones
-/// the first; -1 for an empty sequence.
+/// the first; -1 for a sequence that is empty, or of padding only.
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y, class Index>
 void embedding_max_pool_into(const E& executor, const Table& table, const Ids& ids,
                              const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& values,
@@ -283,8 +378,8 @@ template <LoDTensorLike Table, LoDTensorLike Ids>
 
 /// The gradient of `embedding_pool` for its table of `height` rows: what `merge_add` makes of `embedding_grad` of
 /// `sequence_pool_grad`, each row listed once, ids ascending, without the rows between, of which there is one for each
-/// id. Ids that are `padding_idx` are left out; for FIRST and LAST, all ids but the first and the last. Time: a radix
-/// sort of the ids, then one look at a row of dy for each of them. `dtable` must not overlap dy.
+/// id. Ids that stand for nothing are left out; for FIRST and LAST, all ids but the first and the last of the others.
+/// Time: a radix sort of the ids, then one look at a row of dy for each of them. `dtable` must not overlap dy.
 ///
 /// Throws as `embedding_pool`, ShapeMismatch unless dy has one row for each sequence, of a shape that begins with that
 /// of the ids, and std::invalid_argument for MAX and MIN, whose gradients need the index (`embedding_max_pool_grad`,
@@ -388,9 +483,9 @@ template <LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
 }
 
 /// The gradient of `embedding_pool`, of any type, for its weights: for each id the scalar product of its row of the
-/// table and of that row's gradient, 0 for `padding_idx`. Rows and LoD of the ids. MAX and MIN are done once more to
-/// find which rows won. `dweights` must not overlap the arguments. Throws as `embedding_pool`, and ShapeMismatch unless
-/// dy has the rows and the row shape of its result.
+/// table and of that row's gradient, 0 for one that stands for nothing. Rows and LoD of the ids. MAX and MIN are done
+/// once more to find which rows won. `dweights` must not overlap the arguments. Throws as `embedding_pool`, and
+/// ShapeMismatch unless dy has the rows and the row shape of its result.
 template <Executor E, LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Table& table, const Ids& ids, PoolType type,
                                       const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options, Y&& dweights) {
@@ -406,21 +501,26 @@ void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Tabl
   const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, what);
   operation::check_row_shape(operation::check_pooled_grad(view, list, sequences, "embedding_pool_weights_grad: dy"),
                              rows.row_shape(), "embedding_pool_weights_grad: dy");
-  const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), what);
+  const operation::LookedUp<E, T> looked_up(executor, rows, list, sequences, options, what, {.places = true});
+  const operation::KeptIds<E>& kept = looked_up.kept();
   const auto out = operation::prepare<T>(executor, dweights, operation::SameLevels{list.lod_view()}, list.row_shape());
   const bool extreme = type == PoolType::MAX || type == PoolType::MIN;
   const std::int64_t numbers = extreme ? sequences.size * rows.row_size() : 0;
   const kernel::Scratch<E, T> values(executor, numbers);
   const kernel::Scratch<E, std::int64_t> winners(executor, numbers);
-  const kernel::LookUp<T> looked_up = operation::look_up(rows, checked, options);
   if (extreme) {
-    kernel::EmbeddingMaxPool<E>::run(executor, looked_up, sequences, type == PoolType::MIN, T{}, values.data(),
-                                     winners.data());
+    kernel::EmbeddingMaxPool<E>::run(executor, looked_up.rows(), kept.sequences(), type == PoolType::MIN, T{},
+                                     values.data(), winners.data());
   }
-  const operation::UnpooledGrad<E, T> unpooled(executor, view.data(), sequences, rows.row_size(), type);
-  kernel::LookUpWeightsGrad<E>::run(executor, looked_up, unpooled.data(),
-                                    extreme ? static_cast<const std::int64_t*>(winners.data()) : nullptr, sequences,
-                                    type, out.data());
+  const operation::UnpooledGrad<E, T> unpooled(executor, view.data(), kept.sequences(), rows.row_size(), type);
+  const kernel::Scratch<E, T> of_kept(executor, kept.leaves_out() ? kept.sequences().rows() : 0);
+  kernel::LookUpWeightsGrad<E>::run(executor, looked_up.rows(), unpooled.data(),
+                                    extreme ? static_cast<const std::int64_t*>(winners.data()) : nullptr,
+                                    kept.sequences(), type, kept.leaves_out() ? of_kept.data() : out.data());
+  if (kept.leaves_out()) {
+    kernel::GatherRows<E>::run(executor, static_cast<const T*>(of_kept.data()), kept.places(), list.rows(),
+                               std::int64_t{1}, std::int64_t{-1}, out.data());
+  }
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Table& table, const Ids& ids, PoolType type,

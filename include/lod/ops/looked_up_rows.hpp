@@ -12,15 +12,14 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 
-/// Rows looked up: row k is weights[k] * table[ids[k]], where `weights` is not null; zero in place of table[skipped]
-/// and where the id is negative.
+/// Rows looked up: row k is weights[k] * table[ids[k]], where `weights` is not null; zero in place of the table's row
+/// where the id is negative, as it may be on a GPU.
 template <class T>
 struct LookUp {
   const T* table;
   const std::int64_t* ids;
   const T* weights;
   std::int64_t row_size;
-  std::int64_t skipped;
   std::int64_t height;  ///< rows of the table
 };
 
@@ -43,9 +42,23 @@ struct EmbeddingPool : Missing<Executor> {};
 /// run(executor, rows, sequences, minimum, pad_value, y, index)
 template <class Executor>
 struct EmbeddingMaxPool : Missing<Executor> {};
-/// On a GPU. run(executor, ids, sequences, type, height, skipped, listed, order, occurrences, sequence, fault): for
-/// each id k, listed[k] is itself where it has a gradient, else `height`; order[k] = occurrences[k] = k, sequence[k] is
-/// its sequence. `skipped` has none, nor what is not in [0, height): *fault is then one such position.
+/// Ids that are no padding come together, in two steps: `scratch`, with room for kept_scratch(rows) numbers, has from
+/// the first to the second where they go.
+///
+/// run(executor, ids, sequences, padding_idx, minus_one, scratch, offsets): offsets[i] becomes the number of ids before
+/// sequence i that are no padding, for i in [0, sequences.size].
+template <class Executor>
+struct CountKept : Missing<Executor> {};
+/// run(executor, ids, sequences, scratch, kept, rows, places): kept[j] is the j-th id that is no padding and rows[j]
+/// its position among all; on a GPU -1 for each j for which there is none. places[k] = j for id k, -1 if it is padding.
+/// rows and places may be null.
+template <class Executor>
+struct KeepIds : Missing<Executor> {};
+constexpr std::int64_t kept_scratch(std::int64_t rows) noexcept { return rows + 4; }
+/// On a GPU. run(executor, ids, rows, sequences, type, height, listed, order, occurrences, sequence, fault): for each
+/// id k, listed[k] is itself where it has a gradient, else `height`; order[k] = k, occurrences[k] = rows[k], or k where
+/// `rows` is null, sequence[k] is its sequence. An id of a sequence that is not in [0, height) has none: *fault is then
+/// the position of one. Nor has an id of no sequence.
 template <class Executor>
 struct ListLookUps : Missing<Executor> {};
 /// run(executor, rows, order, groups, y): y[g] = the sum of the gradients number order[i], i in group g.

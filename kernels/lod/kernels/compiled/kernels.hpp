@@ -11,6 +11,7 @@
   of(Combine) \
   of(CombineRows) \
   of(CopyValues) \
+  of(CountKept) \
   of(DividePooled) \
   of(EditDistance) \
   of(EmbeddingMaxPool) \
@@ -21,6 +22,7 @@
   of(GruStepGrad) \
   of(Im2Sequence) \
   of(Im2SequenceGrad) \
+  of(KeepIds) \
   of(LookUpWeightsGrad) \
   of(LstmStep) \
   of(LstmStepGrad) \
@@ -83,6 +85,7 @@
   of(ListLookUps) \
   of(ListRows) \
   of(NumberSequences) \
+  of(RenumberRows) \
   of(ShiftRows)
 
 // For CPUs, and out of no library: they call a function of the caller's.

@@ -10,6 +10,8 @@
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/pooled_sums.hpp>
+#include <lod/kernels/cpu/row_filter.hpp>
+#include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/sequence_pool.hpp>
@@ -17,8 +19,12 @@
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/embedding_pool.hpp>
 
+#include <array>
+#include <bit>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -45,13 +51,9 @@ struct LookedUpPlaces {
   const T* table;
   const std::int64_t* ids;
   std::int64_t row_size;
-  std::int64_t skipped;
-  const T* zeros;
 
   void set_row_size(std::int64_t size) noexcept { row_size = size; }
-  [[gnu::always_inline]] const T* operator()(std::int64_t k) const noexcept {
-    return ids[k] == skipped ? zeros : table + ids[k] * row_size;
-  }
+  [[gnu::always_inline]] const T* operator()(std::int64_t k) const noexcept { return table + ids[k] * row_size; }
 };
 /// The rows of a sequence as the table has them, without their weights.
 template <class T>
@@ -94,17 +96,11 @@ class LookedUpSequences {
       : rows_(rows),
         sequences_(sequences),
         whereabouts_(whereabouts(rows.height * rows.row_size * static_cast<std::int64_t>(sizeof(T)))),
-        zeros_(executor.workspace(), rows.row_size),
-        scratch_(executor, rows.weights ? rows.row_size : 0) {
-    fill(zeros_.data(), rows.row_size, T{});
-  }
+        scratch_(executor, rows.weights ? rows.row_size : 0) {}
 
   LookedUpRows<T> plain(std::int64_t i) const noexcept {
     const std::int64_t first = sequences_.begin(i);
-    return {{rows_.table, rows_.ids + first, rows_.row_size, rows_.skipped, zeros_.data()},
-            sequences_.rows() - first,
-            rows_.row_size,
-            whereabouts_};
+    return {{rows_.table, rows_.ids + first, rows_.row_size}, sequences_.rows() - first, rows_.row_size, whereabouts_};
   }
   WeightedRows<T> weighted(std::int64_t i, int thread) const noexcept {
     return {plain(i), rows_.weights + sequences_.begin(i), scratch_(thread)};
@@ -114,7 +110,6 @@ class LookedUpSequences {
   LookUp<T> rows_;
   Segments sequences_;
   Whereabouts whereabouts_;
-  Workspace::Loan<T> zeros_;
   ThreadScratch<T> scratch_;
 };
 
@@ -171,7 +166,7 @@ struct EmbeddingPool<InlineCpu> {
       // Scalars are brought together first: then short sequences of them are pooled many at a time.
       const std::int64_t count = sequences.rows();
       const Workspace::Loan<T> found(executor.workspace(), count);
-      GatherRows<InlineCpu>::run(executor, rows.table, rows.ids, count, 1, rows.skipped, found.data());
+      GatherRows<InlineCpu>::run(executor, rows.table, rows.ids, count, 1, std::int64_t{-1}, found.data());
       if (rows.weights) {
         Combine<InlineCpu>::run(executor, operation::Multiply(), found.data(), rows.weights, count, found.data());
       }
@@ -249,6 +244,40 @@ struct EmbeddingMaxPool<InlineCpu> {
         }
       }
     });
+  }
+};
+
+template <>
+struct CountKept<InlineCpu> {
+  static void run(const CpuExecutor& executor, const std::int64_t* ids, const Segments& sequences,
+                  std::int64_t padding_idx, bool minus_one, std::int64_t* scratch, std::int64_t* offsets) {
+    LOD_ASSERT(cpu::RowFilter::scratch(sequences.rows()) <= kept_scratch(sequences.rows()));
+    const std::array<std::int64_t, 2> padding = {padding_idx >= 0 ? padding_idx : -1, -1};
+    const std::size_t count = padding_idx >= 0 && minus_one ? 2 : 1;
+    const auto left = [=](std::int64_t row, std::int64_t rows) {
+      const std::uint64_t all = ~std::uint64_t{0} >> (cpu::mask_rows - rows);
+      return all & ~cpu::rows_equal(ids + row, rows, std::span(padding.data(), count));
+    };
+    cpu::RowFilter::count(executor, sequences, static_cast<std::int64_t>(sizeof(std::int64_t)), left, scratch, offsets);
+  }
+};
+
+template <>
+struct KeepIds<InlineCpu> {
+  static void run(const CpuExecutor& executor, const std::int64_t* ids, const Segments& sequences,
+                  const std::int64_t* scratch, std::int64_t* kept, std::int64_t* rows, std::int64_t* places) {
+    cpu::RowFilter::copy(executor, ids, sequences, scratch, kept);
+    if (!rows && !places) return;
+    cpu::RowFilter::for_each_word(executor, sequences, scratch,
+                                  [=](std::int64_t first, std::int64_t count, std::uint64_t mask, std::int64_t place) {
+                                    for (std::int64_t k = 0, to = place; places && k < count; ++k) {
+                                      const auto left = static_cast<std::int64_t>(mask >> k & 1);
+                                      places[first + k] = left == 1 ? to : -1;
+                                      to += left;
+                                    }
+                                    for (; rows && mask != 0; mask &= mask - 1)
+                                      rows[place++] = first + std::countr_zero(mask);
+                                  });
   }
 };
 

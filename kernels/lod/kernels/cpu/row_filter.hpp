@@ -69,6 +69,23 @@ class RowFilter {
     });
   }
 
+  /// Calls body(row, count, mask, place) for the rows [row, row + count) of each word: which of them are left, and how
+  /// many rows are left before them.
+  template <class Body>
+  static void for_each_word(const CpuExecutor& executor, const Segments& sequences, const std::int64_t* scratch,
+                            const Body& body) {
+    const std::int64_t rows = sequences.rows();
+    const std::int64_t* const before = scratch + 2 * words(rows);
+    const std::int64_t bytes = rows * static_cast<std::int64_t>(sizeof(std::int64_t));
+    parallel_ranges(executor, blocks(rows), bytes, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t last = std::min(end * block_words, words(rows));
+      for (std::int64_t word = begin * block_words; word < last; ++word) {
+        body(word * mask_rows, std::min(rows - word * mask_rows, mask_rows),
+             static_cast<std::uint64_t>(scratch[2 * word]), before[word / block_words] + scratch[2 * word + 1]);
+      }
+    });
+  }
+
  private:
   static constexpr std::int64_t block_words = 64;
   /// One more than rows fill: every place of a row, the end among them, is in a word.

@@ -22,6 +22,7 @@
 #include <lod/kernels/thrust/optimizers.hpp>
 #include <lod/kernels/thrust/recurrent.hpp>
 #include <lod/kernels/thrust/row_conv.hpp>
+#include <lod/kernels/thrust/row_index.hpp>
 #include <lod/kernels/thrust/row_sparse.hpp>
 #include <lod/kernels/thrust/run_copy.hpp>
 #include <lod/kernels/thrust/sequence_conv.hpp>

@@ -14,10 +14,11 @@ namespace kernel::bulk {
 struct CheckIds {
   template <class E>
   static void run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
-                  std::int64_t skipped, std::int64_t* checked, std::int64_t* fault) {
+                  std::int64_t padding_idx, bool minus_one, std::int64_t* checked, std::int64_t* fault) {
+    const PaddingIds padding{padding_idx, minus_one};
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
-      const bool good = ids[i] >= 0 && ids[i] < height;
-      checked[i] = good && ids[i] != skipped ? ids[i] : -1;
+      const bool good = ids[i] >= padding.least() && ids[i] < height;
+      checked[i] = good && !padding.contains(ids[i]) ? ids[i] : -1;
       if (!good) *fault = i;
     });
   }

@@ -7,8 +7,10 @@
 #include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/lane.hpp>
 #include <lod/kernels/thrust/merge_rows.hpp>
+#include <lod/kernels/thrust/row_filter.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/kernels/thrust/sequence_pool.hpp>
+#include <lod/ops/checked_ids.hpp>
 #include <lod/ops/embedding_pool.hpp>
 #include <lod/thrust_executor.hpp>
 
@@ -37,7 +39,7 @@ template <class T, std::size_t count>
 LOD_HOST_DEVICE Few<T, count> looked_up_numbers(const LookUp<T>& rows, std::int64_t k, std::int64_t column) {
   const std::int64_t id = rows.ids[k];
   Few<T, count> numbers{};
-  if (id >= 0 && id != rows.skipped) {
+  if (id >= 0) {
     numbers = read_few<count>(rows.table + id * rows.row_size + column * static_cast<std::int64_t>(count));
   }
   if (rows.weights != nullptr) {
@@ -49,7 +51,7 @@ LOD_HOST_DEVICE Few<T, count> looked_up_numbers(const LookUp<T>& rows, std::int6
 template <class T>
 LOD_HOST_DEVICE T listed_number(const LookUp<T>& rows, std::int64_t k, std::int64_t column) {
   const std::int64_t id = rows.ids[k];
-  return id < 0 || id == rows.skipped ? T{} : rows.table[id * rows.row_size + column];
+  return id < 0 ? T{} : rows.table[id * rows.row_size + column];
 }
 /// The same times the weight, if there are weights.
 template <class T>
@@ -127,21 +129,53 @@ struct EmbeddingMaxPool {
   }
 };
 
+struct CountKept {
+  template <class E>
+  static void run(const E& executor, const std::int64_t* ids, const Segments& sequences, std::int64_t padding_idx,
+                  bool minus_one, std::int64_t* scratch, std::int64_t* offsets) {
+    const PaddingIds padding{padding_idx, minus_one};
+    RowFilter::count(
+        executor, sequences, [=] LOD_HOST_DEVICE(std::int64_t k) { return !padding.contains(ids[k]); }, scratch,
+        offsets);
+  }
+};
+
+struct KeepIds {
+  template <class E>
+  static void run(const E& executor, const std::int64_t* ids, const Segments& sequences, const std::int64_t* scratch,
+                  std::int64_t* kept, std::int64_t* rows, std::int64_t* places) {
+    const std::int64_t count = sequences.rows();
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) {
+      const std::int64_t place = scratch[k];
+      const bool left = scratch[k + 1] > place, is_behind = k >= scratch[count];
+      if (places != nullptr) places[k] = left ? place : -1;
+      if (left) kept[place] = ids[k];
+      if (is_behind) kept[k] = -1;
+      if (rows == nullptr) return;
+      if (left) rows[place] = k;
+      if (is_behind) rows[k] = -1;
+    });
+  }
+};
+
 struct ListLookUps {
   template <class E>
-  static void run(const E& executor, const std::int64_t* ids, const Segments& sequences, PoolType type,
-                  std::int64_t height, std::int64_t skipped, std::int64_t* listed, std::int64_t* order,
+  static void run(const E& executor, const std::int64_t* ids, const std::int64_t* rows, const Segments& sequences,
+                  PoolType type, std::int64_t height, std::int64_t* listed, std::int64_t* order,
                   std::int64_t* occurrences, std::int64_t* sequence, std::int64_t* fault) {
     for_each(executor, sequences.rows(), [=] LOD_HOST_DEVICE(std::int64_t k) {
-      const std::int64_t i = sequence_of(sequences, k), first = sequences.begin(i);
+      const std::int64_t i = sequence_of(sequences, k);
+      order[k] = k;
+      occurrences[k] = rows == nullptr ? k : rows[k];
+      sequence[k] = i;
+      listed[k] = height;
+      if (i == sequences.size) return;
+      const std::int64_t first = sequences.begin(i);
       const bool counts =
           (type != PoolType::FIRST || k == first) && (type != PoolType::LAST || k == first + sequences.length(i) - 1);
       const bool good = ids[k] >= 0 && ids[k] < height;
-      if (!good) *fault = k;
-      listed[k] = counts && good && ids[k] != skipped ? ids[k] : height;
-      order[k] = k;
-      occurrences[k] = k;
-      sequence[k] = i;
+      if (!good) *fault = occurrences[k];
+      if (counts && good) listed[k] = ids[k];
     });
   }
 };
@@ -174,7 +208,8 @@ struct LookUpWeightsGrad {
     using A = Accumulator<T>;
     for_each(executor, sequences.rows(), [=] LOD_HOST_DEVICE(std::int64_t k) {
       const std::int64_t i = sequence_of(sequences, k), row = k - sequences.begin(i), row_size = rows.row_size;
-      if ((type == PoolType::FIRST && row > 0) || (type == PoolType::LAST && row + 1 < sequences.length(i))) {
+      if (i == sequences.size || (type == PoolType::FIRST && row > 0) ||
+          (type == PoolType::LAST && row + 1 < sequences.length(i))) {
         dweights[k] = T{};
         return;
       }
@@ -198,6 +233,10 @@ template <class Policy>
 struct EmbeddingPool<ThrustExecutor<Policy>> : bulk::EmbeddingPool {};
 template <class Policy>
 struct EmbeddingMaxPool<ThrustExecutor<Policy>> : bulk::EmbeddingMaxPool {};
+template <class Policy>
+struct CountKept<ThrustExecutor<Policy>> : bulk::CountKept {};
+template <class Policy>
+struct KeepIds<ThrustExecutor<Policy>> : bulk::KeepIds {};
 template <class Policy>
 struct SumLookUpGrads<ThrustExecutor<Policy>> : bulk::SumLookUpGrads {};
 template <class Policy>

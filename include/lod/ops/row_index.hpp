@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup reductions
+/// Row numbers as results, and as arguments of gradients: of the rows that won, that were sorted, that are greatest.
+#pragma once
+
+#include <lod/error.hpp>
+#include <lod/executor.hpp>
+#include <lod/kernel.hpp>
+#include <lod/ops/new_offsets.hpp>
+#include <lod/staging.hpp>
+#include <lod/target.hpp>
+
+#include <cstdint>
+
+namespace lod {
+
+/// What the row numbers in an index are counted from.
+enum class RowIndex {
+  BATCH,    ///< the first row of the whole batch; the index has no level
+  SEQUENCE  ///< the first row of the sequence; the index has the levels of the values that it goes with
+};
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
+
+namespace kernel {
+
+/// Which sequence each number of an index is about: number k is about sequence i, k in part i of `parts`; where these
+/// have no offsets, there are `row_size` numbers for each sequence.
+struct IndexedRows {
+  Segments parts;
+  std::int64_t row_size = 1;
+};
+/// What row numbers become: counted from the first row of their sequence, or of the batch.
+enum class Renumbering : int { TO_SEQUENCE, TO_BATCH, KEEP };
+
+/// The new number of row `row`, counted as before, of sequence i; -1 for what is no row of a sequence. `places`, if not
+/// null, says for numbers of a batch which rows of another batch they are: these are renumbered.
+LOD_HOST_DEVICE inline std::int64_t renumbered(std::int64_t row, std::int64_t i, const Segments& sequences,
+                                               const std::int64_t* places, Renumbering renumbering) noexcept {
+  if (row < 0) return -1;
+  if (renumbering == Renumbering::TO_BATCH) return row < sequences.length(i) ? sequences.begin(i) + row : -1;
+  const std::int64_t in_batch = places == nullptr ? row : places[row];
+  return renumbering == Renumbering::KEEP ? in_batch : in_batch - sequences.begin(i);
+}
+
+/// On a GPU. run(executor, index, parts, row_size, sequences, places, renumbering, to): for each number of an index
+/// over IndexedRows{parts, row_size} what `renumbered` gives; `to` may be the index.
+template <class Executor>
+struct RenumberRows : Missing<Executor> {};
+
+}  // namespace kernel
+
+namespace operation {
+
+/// `to` becomes what `renumbered` makes of an index, and may be the index itself. `parts` and `sequences` are for
+/// kernels.
+template <Executor E>
+void renumber(const E& executor, const std::int64_t* index, const kernel::IndexedRows& rows,
+              const kernel::Segments& sequences, const std::int64_t* places, kernel::Renumbering renumbering,
+              std::int64_t* to) {
+  if constexpr (on_cpu<E>) {
+    const bool by_parts = rows.parts.offsets != nullptr;
+    kernel::ForEachRange<E>::run(executor, sequences.size, [=](std::int64_t, std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) {
+        const std::int64_t begin = by_parts ? rows.parts.begin(i) : i * rows.row_size;
+        const std::int64_t end = begin + (by_parts ? rows.parts.length(i) : rows.row_size);
+        for (std::int64_t k = begin; k < end; ++k) {
+          to[k] = kernel::renumbered(index[k], i, sequences, places, renumbering);
+        }
+      }
+    });
+  } else {
+    kernel::RenumberRows<E>::run(executor, index, rows.parts, rows.row_size, sequences, places,
+                                 static_cast<int>(renumbering), to);
+  }
+}
+
+/// An index as kernels take it, whose rows are counted from the first of the batch.
+template <Executor E>
+class RowsOfBatch {
+ public:
+  /// Of `count` numbers.
+  RowsOfBatch(const E& executor, const std::int64_t* index, std::int64_t count, RowIndex counted,
+              const kernel::IndexedRows& rows, const kernel::Segments& sequences)
+      : numbers_(executor, counted == RowIndex::SEQUENCE ? count : 0), index_(index) {
+    if (counted != RowIndex::SEQUENCE) return;
+    renumber(executor, index, rows, sequences, nullptr, kernel::Renumbering::TO_BATCH, numbers_.data());
+    index_ = numbers_.data();
+  }
+  const std::int64_t* data() const noexcept { return index_; }
+
+ private:
+  kernel::Scratch<E, std::int64_t> numbers_;
+  const std::int64_t* index_;
+};
+
+/// Throws OutOfRange for a number that is no RowIndex.
+inline void check_row_index(RowIndex counted, const char* what) {
+  if (counted != RowIndex::BATCH && counted != RowIndex::SEQUENCE) {
+    throw OutOfRange(detail::text({what, ": RowIndex ", static_cast<int>(counted), ", expected BATCH or SEQUENCE"}));
+  }
+}
+
+}  // namespace operation
+
+}  // namespace lod::inline LOD_TARGET
