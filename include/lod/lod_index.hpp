@@ -406,6 +406,18 @@ class LoD {
   /// above, also where an upper boundary is none of the level below.
   static LoD from_absolute_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
 
+  /// The way back from `row_ids`: for each row the number of its sequence, of `size` sequences, or as many as the last
+  /// number says where that is -1. Numbers never descend; sequences that none names are empty. Throws InvalidLoD,
+  /// naming the position, for numbers that descend or are outside [0, size), and for a size below -1.
+  static LoD from_row_ids(std::span<const std::int64_t> ids, std::int64_t size = -1);
+  static LoD from_row_ids(std::initializer_list<std::int64_t> ids, std::int64_t size = -1);
+  /// The same for several levels, outermost first: ids[level] says for each sequence of the next level, or each row,
+  /// which sequence of `level` it is in; sizes[level] is -1 or the number of its sequences, and without sizes all are
+  /// -1. Of a LoD, these are `levels_above(level + 1).row_ids(level)`. Throws InvalidLoD also where the levels do not
+  /// fit each other, and where there are not as many sizes as levels.
+  static LoD from_nested_row_ids(const std::vector<std::vector<std::int64_t>>& ids,
+                                 std::span<const std::int64_t> sizes = {});
+
   /// The number of levels.
   int levels() const noexcept { return block_ ? block_->levels : 0; }
   /// The rows that the last level indexes; 0 without a level, where the LoD says nothing about rows.
@@ -442,7 +454,7 @@ class LoD {
     }
     return longest;
   }
-  /// For each row, the number of its sequence of `level`. Throws OutOfRange.
+  /// For each row, the number of its sequence of `level`. `from_row_ids` is the way back. Throws OutOfRange.
   std::vector<std::int64_t> row_ids(int level) const;
   /// The lengths of every level: what `from_lengths` takes.
   std::vector<std::vector<std::int64_t>> lengths() const;
@@ -495,9 +507,19 @@ class LoD {
   static LoD build_checked(std::size_t count, const Offsets& offsets);
   static LoD wrap_checked(std::span<const std::span<const std::int64_t>> offsets,
                           detail::Reference<const detail::Shared> owner);
+  /// The offsets of `count` sequences, of which sequence ids[i] holds item i.
+  static void fill_offsets(std::span<const std::int64_t> ids, std::int64_t count, std::int64_t* offsets) noexcept;
 
   Block block_;
 };
+
+/// `LoD::from_row_ids`: the LoD of one level whose row i is in sequence ids[i].
+inline LoD lod_from_row_ids(std::span<const std::int64_t> ids, std::int64_t size = -1) {
+  return LoD::from_row_ids(ids, size);
+}
+inline LoD lod_from_row_ids(std::initializer_list<std::int64_t> ids, std::int64_t size = -1) {
+  return LoD::from_row_ids(ids, size);
+}
 
 }  // namespace lod
 

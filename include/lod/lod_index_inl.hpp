@@ -188,6 +188,74 @@ inline LoD LoD::from_absolute_offsets(const std::vector<std::vector<std::int64_t
   return from_offsets(relative);
 }
 
+namespace detail {
+
+/// How many sequences there are of a level whose items are in the sequences `ids`, `size` of them unless that is -1.
+/// Throws InvalidLoD unless they are a level.
+inline std::int64_t check_item_ids(std::span<const std::int64_t> ids, std::int64_t size, std::size_t level) {
+  // What the memory can hold, and the sum of a size and one.
+  constexpr std::int64_t most = (std::int64_t{1} << 59) - 1;
+  if (size < -1 || size > most) {
+    throw InvalidLoD(text({"LoD: level ", level, ": size ", size, ", expected -1 or 0 to ", most}));
+  }
+  std::int64_t least = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < least) {
+      if (ids[i] < 0) throw InvalidLoD(text({place(level, i), "sequence ", ids[i], ", expected 0 or more"}));
+      throw InvalidLoD(
+          text({place(level, i), "sequence ", ids[i], " follows ", least, ", expected numbers that never descend"}));
+    }
+    least = ids[i];
+    if (const std::int64_t last = size < 0 ? most - 1 : size - 1; least > last) {
+      throw InvalidLoD(text({place(level, i), "sequence ", least, " of ", last + 1, ", counted from 0"}));
+    }
+  }
+  if (size >= 0) return size;
+  return ids.empty() ? 0 : ids.back() + 1;
+}
+
+}  // namespace detail
+
+inline LoD LoD::from_nested_row_ids(const std::vector<std::vector<std::int64_t>>& ids,
+                                    std::span<const std::int64_t> sizes) {
+  if (!sizes.empty() && sizes.size() != ids.size()) {
+    throw InvalidLoD(detail::text({"LoD: ", sizes.size(), " sizes for ", ids.size(), " levels"}));
+  }
+  std::vector<std::int64_t> counts(ids.size());
+  for (std::size_t level = 0; level < ids.size(); ++level) {
+    std::int64_t size = sizes.empty() ? -1 : sizes[level];
+    // Below the outermost level, there are as many sequences as the level above has items.
+    if (level > 0 && size == -1) size = static_cast<std::int64_t>(ids[level - 1].size());
+    counts[level] = detail::check_item_ids(ids[level], size, level);
+    if (level > 0) {
+      detail::check_levels(level - 1, static_cast<std::int64_t>(ids[level - 1].size()), counts[level]);
+    }
+  }
+  return build(
+      static_cast<int>(ids.size()), [&](int level) { return counts[static_cast<std::size_t>(level)]; },
+      [&](int level, std::int64_t* offsets) {
+        const auto& items = ids[static_cast<std::size_t>(level)];
+        fill_offsets({items.data(), items.size()}, counts[static_cast<std::size_t>(level)], offsets);
+      });
+}
+
+inline LoD LoD::from_row_ids(std::span<const std::int64_t> ids, std::int64_t size) {
+  const std::int64_t count = detail::check_item_ids(ids, size, 0);
+  return build(
+      1, [=](int) { return count; }, [=](int, std::int64_t* offsets) { fill_offsets(ids, count, offsets); });
+}
+inline LoD LoD::from_row_ids(std::initializer_list<std::int64_t> ids, std::int64_t size) {
+  return from_row_ids(std::span<const std::int64_t>{ids.begin(), ids.size()}, size);
+}
+
+inline void LoD::fill_offsets(std::span<const std::int64_t> ids, std::int64_t count, std::int64_t* offsets) noexcept {
+  std::int64_t next = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    while (next <= ids[i]) offsets[next++] = static_cast<std::int64_t>(i);
+  }
+  while (next <= count) offsets[next++] = static_cast<std::int64_t>(ids.size());
+}
+
 inline std::vector<std::int64_t> LoD::row_ids(int level) const {
   const detail::Level& found = entry(level);
   std::vector<std::int64_t> ids(static_cast<std::size_t>(rows()));

@@ -328,3 +328,50 @@ TEST_CASE("LoD: offsets beyond 2^31") {
   CHECK(index.slice(1, 2).rows() == many);
   CHECK(lod::split(index, 2)[0].rows() == many + 3);
 }
+
+TEST_CASE("LoD: from row ids, the way back from row_ids, with empty sequences anywhere") {
+  CHECK(lod::lod_from_row_ids({0, 0, 0, 2, 2}) == LoD::from_lengths({{3, 0, 2}}));
+  CHECK(lod::lod_from_row_ids({1, 3}, 6) == LoD::from_lengths({{0, 1, 0, 1, 0, 0}}));
+  CHECK(lod::lod_from_row_ids(Numbers{}, 3) == LoD::from_lengths({{0, 0, 0}}));
+  CHECK(lod::lod_from_row_ids({}) == LoD::from_lengths({{}}));
+  CHECK(LoD::from_row_ids(Numbers{}, 0).levels() == 1);
+  CHECK(LoD::from_nested_row_ids({{0, 0, 2}, {0, 2, 2}}) == LoD::from_lengths({{2, 0, 1}, {1, 0, 2}}));
+  CHECK(LoD::from_nested_row_ids({}).levels() == 0);
+  lod_test::for_each_random_lod(20, 1, 4, [](lod_test::Engine&, const Levels& lengths) {
+    const LoD index = LoD::from_lengths(lengths);
+    Levels ids;
+    Numbers sizes;
+    for (int level = 0; level < index.levels(); ++level) {
+      CHECK(lod::lod_from_row_ids(index.row_ids(level), index.size(level)).offsets(0).size() ==
+            index.offsets(level).size());
+      CHECK(lod::lod_from_row_ids(index.row_ids(level), index.size(level)).absolute_offsets(0) ==
+            index.absolute_offsets(level));
+      ids.push_back(index.levels_above(level + 1).row_ids(level));
+      sizes.push_back(index.size(level));
+    }
+    CHECK(LoD::from_nested_row_ids(ids, sizes) == index);
+    sizes.assign(sizes.size(), -1);
+    sizes[0] = index.size(0);
+    CHECK(LoD::from_nested_row_ids(ids, sizes) == index);
+  });
+}
+
+TEST_CASE("LoD: row ids that are none throw, and say where") {
+  using Text = doctest::Contains;
+  const auto check = [](const Numbers& ids, std::int64_t size, const char* text) {
+    CHECK_THROWS_WITH_AS(lod::lod_from_row_ids(ids, size), Text(text), lod::InvalidLoD);
+  };
+  check({0, 2, 1}, 3, "level 0, position 2: sequence 1 follows 2, expected numbers that never descend");
+  check({-1, 0}, 3, "level 0, position 0: sequence -1, expected 0 or more");
+  check({0, 3}, 3, "level 0, position 1: sequence 3 of 3, counted from 0");
+  check({0}, 0, "level 0, position 0: sequence 0 of 0");
+  check({INT64_MAX}, -1, "level 0, position 0: sequence 9223372036854775807");
+  check({}, -2, "size -2, expected -1 or 0 to");
+  check({}, INT64_MAX, "size 9223372036854775807, expected -1 or 0 to");
+  const auto nested = [](const Levels& ids, const Numbers& sizes, const char* text) {
+    CHECK_THROWS_WITH_AS(LoD::from_nested_row_ids(ids, sizes), Text(text), lod::InvalidLoD);
+  };
+  nested({{0, 1}, {0, 2}}, {}, "level 1, position 1: sequence 2 of 2");
+  nested({{0, 1}, {0, 1}}, {2, 3}, "level 0 covers 2 sequences of the next level, but level 1 has 3");
+  nested({{0, 1}, {0, 1}}, {2}, "1 sizes for 2 levels");
+}
