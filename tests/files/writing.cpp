@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files are there as a whole or not at all, whenever their writer stops.
+#include "support/interrupted_writers.hpp"
 #include "support/random_batch.hpp"
 #include "support/same_bits.hpp"
 #include "support/temporary_folder.hpp"
 #include <lod/io/file.hpp>
 
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,26 +23,6 @@
 using namespace lod_test;
 
 namespace {
-
-/// For as long as it lives no file grows beyond so many bytes: what a full disk does to a writer.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const ::rlimit limit{bytes, before_.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  ::rlimit before_{};
-  void (*handler_)(int);
-};
 
 /// Runs `body` in a process of its own that is killed at its end.
 template <class Body>

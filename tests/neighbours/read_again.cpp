@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the writers of other formats take, their readers give back, value for value; what they refuse leaves the old
 // file as it was.
+#include "support/interrupted_writers.hpp"
 #include "support/odd_values.hpp"
 #include <lod/io/json.hpp>
 #include <lod/io/npy.hpp>
@@ -147,4 +148,20 @@ TEST_CASE("Writers: row-sparse values with a level, and bools that are none, are
   CHECK_THROWS_WITH_AS(lod::encode_npy(x), doctest::Contains(what), std::invalid_argument);
   CHECK_THROWS_WITH_AS(lod::encode_npz({{"x", x}}), doctest::Contains(what), std::invalid_argument);
   CHECK_THROWS_WITH_AS(lod::to_json(x), doctest::Contains(what), std::invalid_argument);
+}
+
+TEST_CASE("save_npy, save_npz: full disks and kills leave one whole file or another") {
+  check_interrupted_writer([](const std::string& path, std::int32_t size) { lod::save_npy(path, numbered(size)); },
+                           [](const std::string& path) { return is_numbered(lod::load_npy(path)); });
+  for (const auto compression : {lod::NpzCompression::STORED, lod::NpzCompression::DEFLATED}) {
+    check_interrupted_writer(
+        [=](const std::string& path, std::int32_t size) {
+          lod::save_npz(path, {{"x", numbered(size)}, {"y", numbered(size)}}, compression);
+        },
+        [](const std::string& path) {
+          const auto file = lod::NpzFile::open(path);
+          const auto x = file.load<lod::AnyLoDTensor>("x");
+          return is_numbered(x) && same_tensor(x, file.load<lod::AnyLoDTensor>("y"));
+        });
+  }
 }
