@@ -5,6 +5,8 @@
 #include <lod/error.hpp>
 #include <lod/io/npz.hpp>
 
+#include <algorithm>
+
 namespace lodinfo {
 
 namespace {
@@ -23,11 +25,13 @@ class Npz : public Contents {
         all.push_back(lod::VarDesc::of_type(name, lod::VarType::LOD_TENSOR));
       }
     }
-    // No arrays: they are listed, and their value tells.
+    // No arrays: of them there is a name.
     for (const std::string& name : file_.other_members()) all.push_back(lod::VarDesc::of_type(name, lod::VarType::RAW));
     return all;
   }
   Value value(const std::string& name) const override {
+    const std::vector<std::string>& others = file_.other_members();
+    if (std::find(others.begin(), others.end(), name) != others.end()) return {};
     if (file_.describe(name).type.type == lod::VarType::SELECTED_ROWS) return file_.load<lod::AnySelectedRows>(name);
     return file_.load<lod::AnyLoDTensor>(name);
   }

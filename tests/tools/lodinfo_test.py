@@ -482,6 +482,16 @@ class NumpyAndJson(LodInfo):
         self.assertIn("words", self.fails(1, copy.name, "words"))
 
     @needs("npz")
+    def test_a_member_of_an_npz_that_is_no_array_is_listed(self) -> None:
+        copy = self.copy("batch.npz")
+        with zipfile.ZipFile(copy, "a") as archive:
+            archive.writestr("notes.txt", "hello")
+        self.assertIn("notes.txt", self.text(copy.name))
+        self.assertIn("verified: nothing is damaged", self.text("--verify", copy.name))
+        self.assertIn("The file has no value of it.", self.text(copy.name, "notes.txt"))
+        self.assertEqual(self.json(copy.name, "words", "2,0")["first_absolute_lod"], [[10, 12]])
+
+    @needs("npz")
     def test_an_array_that_cannot_be_read_leaves_the_others_of_an_npz(self) -> None:
         with zipfile.ZipFile(self.path("strange.npz"), "w") as archive:
             archive.write(NUMPY / "refused_uint16.npy", "strange.npy")
