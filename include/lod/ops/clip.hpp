@@ -35,7 +35,7 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, count, norm): where the length of x, the root of the sum of the squares in double, is more than
-/// `norm`, x[i] *= norm / length.
+/// `norm`, x[i] *= norm / length. Squares that leave the range of a double, or vanish in it, do not matter.
 template <class Executor>
 struct Shorten : Missing<Executor> {};
 /// run(executor, dy, x, groups, row_size, norm, d): its gradient, for x of so many rows as there are groups. The rows
@@ -222,9 +222,10 @@ template <class T, class Device>
 }
 
 /// `merge_add(g)`, made shorter where it is longer than `norm`: times norm / length then, where the length is the
-/// square root of the sum of the squares of all values, in double. A length that is NaN changes nothing. Throws
-/// std::invalid_argument for a negative norm, or one that is NaN. `out` must not be g. Semantics: PaddlePaddle's
-/// clip_by_norm.
+/// square root of the sum of the squares of all values, in double: also where the squares leave the range of a double,
+/// or vanish. A length that is NaN changes nothing; one that is infinite, as a value is, makes finite values 0 and
+/// infinite ones NaN. Throws std::invalid_argument for a negative norm, or one that is NaN. `out` must not be g.
+/// Semantics: PaddlePaddle's clip_by_norm.
 template <Executor E, class T>
 void clip_by_norm_into(const E& executor, const SelectedRows<T, typename E::device>& g, double norm,
                        SelectedRows<T, typename E::device>& out) {

@@ -7,6 +7,7 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/run_copy.hpp>
+#include <lod/kernels/vector_length.hpp>
 #include <lod/ops/clip.hpp>
 
 #include <cmath>
@@ -17,14 +18,15 @@ namespace kernel {
 
 namespace cpu {
 
-/// The sum of x[i] * y[i], in double.
+/// The sum of x[i] * x_scale * (y[i] * y_scale), in double.
 template <class T>
-double sum_products(const CpuExecutor& executor, const T* x, const T* y, std::int64_t count) {
+double sum_products(const CpuExecutor& executor, const T* x, double x_scale, const T* y, double y_scale,
+                    std::int64_t count) {
   if (count == 0) return 0;
   const ThreadScratch<double> blocks(executor, computed_scratch(1));
-  const auto products = [x, y](std::int64_t first, std::int64_t some, double* to) {
+  const auto products = [=](std::int64_t first, std::int64_t some, double* to) {
     for (std::int64_t i = 0; i < some; ++i) {
-      to[i] = static_cast<double>(x[first + i]) * static_cast<double>(y[first + i]);
+      to[i] = static_cast<double>(x[first + i]) * x_scale * (static_cast<double>(y[first + i]) * y_scale);
     }
   };
   double sum;
@@ -37,15 +39,44 @@ double sum_products(const CpuExecutor& executor, const T* x, const T* y, std::in
   return sum;
 }
 
+/// What sum(scale) gives without a scale, or with that which its terms need.
+template <class T, class Sum>
+ScaledSum best_sum(const Sum& sum) {
+  const double plain = sum(1.0);
+  if (!needs_scaled_squares<T> || is_plain(plain)) return {plain, 1};
+  return is_finite(plain) ? kernel::best_sum(plain, plain, sum(scale_of_tiny))
+                          : kernel::best_sum(plain, sum(scale_of_large), plain);
+}
+template <class T>
+VectorLength vector_length(const CpuExecutor& executor, const T* x, std::int64_t count) {
+  const ScaledSum squares =
+      best_sum<T>([&](double scale) { return sum_products(executor, x, scale, x, scale, count); });
+  return {std::sqrt(squares.sum), squares.scale};
+}
+
 }  // namespace cpu
 
 template <>
 struct Shorten<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, T* x, std::int64_t count, double norm) {
-    const double length = std::sqrt(cpu::sum_products<T>(executor, x, x, count));
-    if (!(length > norm)) return;
-    Map<InlineCpu>::run(executor, operation::Scaled{norm / length}, static_cast<const T*>(x), count, x);
+    const VectorLength length = cpu::vector_length(executor, static_cast<const T*>(x), count);
+    if (!length.exceeds(norm)) return;
+    const Shortened<T> shortened{length, norm};
+    if (shortened.is_ordinary()) {
+      Map<InlineCpu>::run(executor, operation::Scaled{shortened.factor()}, static_cast<const T*>(x), count, x);
+      return;
+    }
+    for_each(executor, count, [&](std::int64_t i) { x[i] = shortened(x[i]); });
+  }
+
+  /// Calls f(i) for i in [0, count).
+  template <class F>
+  static void for_each(const CpuExecutor& executor, std::int64_t count, const F& f) {
+    cpu::parallel_ranges(executor, count, count * static_cast<std::int64_t>(sizeof(double)),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t i = begin; i < end; ++i) f(i);
+                         });
   }
 };
 
@@ -55,10 +86,13 @@ struct ShortenGrad<InlineCpu> {
   static void run(const CpuExecutor& executor, const T* dy, const T* x, const Segments& groups, std::int64_t row_size,
                   double norm, T* d) {
     const std::int64_t count = groups.size * row_size;  // on a CPU, no group is empty
-    const double length = std::sqrt(cpu::sum_products(executor, x, x, count));
-    if (!(length > norm)) return CopyValues<InlineCpu>::run(executor, dy, count, d);
-    const double product = cpu::sum_products(executor, x, dy, count);
-    Combine<InlineCpu>::run(executor, operation::Combined::shortened_grad(length, product, norm), dy, x, count, d);
+    const VectorLength length = cpu::vector_length(executor, x, count);
+    if (!length.exceeds(norm)) return CopyValues<InlineCpu>::run(executor, dy, count, d);
+    const ScaledSum product =
+        cpu::best_sum<T>([&](double scale) { return cpu::sum_products(executor, x, length.scale, dy, scale, count); });
+    const ShortenedGrad<T> grad{{length, norm}, product};
+    if (grad.is_ordinary()) return Combine<InlineCpu>::run(executor, grad.combined(), dy, x, count, d);
+    Shorten<InlineCpu>::for_each(executor, count, [&](std::int64_t i) { d[i] = grad(dy[i], x[i]); });
   }
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/careful_update.hpp>
+#include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -29,39 +30,64 @@ inline std::array<S*, n> advance(std::array<S*, n> states, std::int64_t distance
   return states;
 }
 
-/// Whether each of some numbers is finite once it is rounded to an X.
-template <class X>
-[[gnu::always_inline]] inline auto stay_finite(const Vector<X>& numbers) {
-  return xsimd::abs(numbers) <= Vector<X>(static_cast<Accumulator<X>>(greatest_rounded<X>));
+/// Whether all numbers of a parameter and of its states are finite, once they are rounded to T and to S.
+template <class T, class S, std::size_t n>
+[[gnu::always_inline]] inline bool stay_finite(const Vector<T>& parameter, const std::array<Vector<T>, n>& states) {
+  if constexpr (std::same_as<T, Accumulator<T>>) {
+    // What is added to an infinite number or a NaN is none, or NaN. A sum that overflows costs a closer look.
+    Vector<T> sum = parameter;
+    for (const Vector<T>& state : states) sum += state;
+#ifdef __AVX512DQ__
+    constexpr int infinite_or_nan = 0x99;
+    if constexpr (std::same_as<T, float> && sizeof(sum) == 64) return _mm512_fpclass_ps_mask(sum, infinite_or_nan) == 0;
+    if constexpr (std::same_as<T, double> && sizeof(sum) == 64)
+      return _mm512_fpclass_pd_mask(sum, infinite_or_nan) == 0;
+#endif
+    return xsimd::all(sum - sum == Vector<T>(T{}));
+  } else {
+    const auto stays = []<class X>(const Vector<X>& numbers, X) {
+      return xsimd::abs(numbers) <= Vector<X>(static_cast<Accumulator<X>>(greatest_rounded<X>));
+    };
+    auto good = stays(parameter, T{});
+    for (const Vector<T>& state : states) good = good & stays(state, S{});
+    return xsimd::all(good);
+  }
 }
 
-/// Parameter and states, at addresses of their own, are what the rule made of the vectors p, s, g: of the first `count`
-/// numbers, those that the rule made infinite or NaN out of finite ones are computed again.
+/// What the rule made of a vector: it lies in memory only where it is looked at number by number.
+template <class A, std::size_t n>
+struct UpdatedVectors {
+  alignas(64) A gradient[xsimd::batch<A>::size], parameter[xsimd::batch<A>::size];
+  alignas(64) A states[n > 0 ? n : 1][xsimd::batch<A>::size];
+};
+/// Of the first `count` numbers, those that the rule made infinite or NaN out of finite ones are computed again. At
+/// `parameter` and `states` are the numbers from before.
 template <class Rule, class T, class S, std::size_t n>
-[[gnu::noinline]] void update_carefully(const Rule& rule, const T* parameter, const std::array<S*, n>& states,
-                                        const Vector<T>& gradient, std::int64_t count, Vector<T>& p,
-                                        std::array<Vector<T>, n>& s) noexcept {
+void update_carefully(const Rule& rule, const T* parameter, const std::array<S*, n>& states, std::int64_t count,
+                      UpdatedVectors<Accumulator<T>, n>& updated) noexcept {
   using A = Accumulator<T>;
-  alignas(64) A gradients[Vector<T>::size], parameters[Vector<T>::size], all[n > 0 ? n : 1][Vector<T>::size];
-  gradient.store_aligned(gradients);
-  p.store_aligned(parameters);
-  for (std::size_t k = 0; k < n; ++k) s[k].store_aligned(all[k]);
   for (std::int64_t i = 0; i < count; ++i) {
-    bool good = std::fabs(parameters[i]) <= static_cast<A>(greatest_rounded<T>);
-    for (std::size_t k = 0; k < n; ++k) good = good && std::fabs(all[k][i]) <= static_cast<A>(greatest_rounded<S>);
+    bool good = std::fabs(updated.parameter[i]) <= static_cast<A>(greatest_rounded<T>);
+    for (std::size_t k = 0; k < n; ++k) {
+      good = good && std::fabs(updated.states[k][i]) <= static_cast<A>(greatest_rounded<S>);
+    }
     if (good) continue;
-    UpdatedNumbers<A, n> numbers = {static_cast<A>(parameter[i]), {}, gradients[i]};
+    UpdatedNumbers<A, n> numbers = {static_cast<A>(parameter[i]), {}, updated.gradient[i]};
     for (std::size_t k = 0; k < n; ++k) numbers.states[k] = static_cast<A>(states[k][i]);
     if (!kernel::update_carefully<T, S>(rule, numbers, std::make_index_sequence<n>())) continue;
-    parameters[i] = numbers.parameter;
-    for (std::size_t k = 0; k < n; ++k) all[k][i] = numbers.states[k];
+    updated.parameter[i] = numbers.parameter;
+    for (std::size_t k = 0; k < n; ++k) updated.states[k][i] = numbers.states[k];
   }
-  p = Vector<T>::load_aligned(parameters);
-  for (std::size_t k = 0; k < n; ++k) s[k] = Vector<T>::load_aligned(all[k]);
 }
 
-/// The rule for `count` numbers. Where the gradient G is a sum, it is rounded to T first.
 template <class Rule, class T, class S, std::size_t n, class G>
+void update_carefully_from(const Rule& rule, T* parameter, const std::array<S*, n>& states, const G* gradient,
+                           std::int64_t count) noexcept;
+
+/// The rule for `count` numbers. Where the gradient G is a sum, it is rounded to T first. Not `careful`, it leaves the
+/// rest to a function of its own where a number does not stay finite: a call that comes back would have the constants
+/// of the rule leave their registers.
+template <bool careful = false, class Rule, class T, class S, std::size_t n, class G>
 inline void update(const Rule& given, T* parameter, const std::array<S*, n>& states, const G* gradient,
                    std::int64_t count) noexcept {
   const Rule rule = given;  // its constants stay in registers: nothing that is written can be they
@@ -84,16 +110,29 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
     }
     if constexpr (calls_with_vectors) {
       std::apply([&](auto&... state) { rule(p, state..., g); }, s);
-      auto good = stay_finite<T>(p);
-      for (const Vector<T>& numbers : s) good = good & stay_finite<S>(numbers);
-      if (!xsimd::all(good)) [[unlikely]] {
-        update_carefully(rule, parameter + i, advance(states, i), g, std::min(left, lanes<T>), p, s);
+      if (!stay_finite<T, S>(p, s)) [[unlikely]] {
+        if constexpr (careful) {
+          UpdatedVectors<Accumulator<T>, n> updated;
+          g.store_aligned(updated.gradient);
+          p.store_aligned(updated.parameter);
+          for (std::size_t k = 0; k < n; ++k) s[k].store_aligned(updated.states[k]);
+          update_carefully(rule, parameter + i, advance(states, i), std::min(left, lanes<T>), updated);
+          p = Vector<T>::load_aligned(updated.parameter);
+          for (std::size_t k = 0; k < n; ++k) s[k] = Vector<T>::load_aligned(updated.states[k]);
+        } else {
+          return update_carefully_from(given, parameter + i, advance(states, i), gradient + i, left);
+        }
       }
     }
     write(parameter, p);
     auto state = states.begin();
     for (const Vector<T>& numbers : s) write(*state++, numbers);
   }
+}
+template <class Rule, class T, class S, std::size_t n, class G>
+[[gnu::noinline]] void update_carefully_from(const Rule& rule, T* parameter, const std::array<S*, n>& states,
+                                             const G* gradient, std::int64_t count) noexcept {
+  update<true>(rule, parameter, states, gradient, count);
 }
 
 }  // namespace cpu

@@ -5,13 +5,16 @@
 
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/elementwise.hpp>
+#include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/lane.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
+#include <lod/kernels/vector_length.hpp>
 #include <lod/ops/clip.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -19,16 +22,57 @@ namespace kernel {
 
 namespace bulk {
 
-/// sum[0] becomes the sum of x[i] * y[i], in double, of as many numbers as there are rows in `all`; of those that
-/// counts(i).
+/// The sum of x[i] * x_scale * (y[i] * y_scale), in double, of as many numbers as there are rows in `all`: of those
+/// that counts(i). sums[0] becomes that with the scales as they are, of 1 where `sums` has no others; sums[1] and
+/// sums[2] those of large and of tiny numbers, for y or for both.
+template <class T>
+struct ScaledSums {
+  static constexpr std::size_t count = needs_scaled_squares<T> ? 3 : 1;
+  double sum[3];
+
+  LOD_HOST_DEVICE ScaledSum best() const noexcept {
+    if constexpr (count == 1) {
+      return {sum[0], 1};
+    } else {
+      return best_sum(sum[0], sum[1], sum[2]);
+    }
+  }
+  LOD_HOST_DEVICE VectorLength length() const noexcept {
+    const ScaledSum squares = best();
+    return {std::sqrt(squares.sum), squares.scale};
+  }
+};
+
+/// x[i] * y[i] for all of the scales. x is scaled as y where it is the same vector, else as its length is.
+template <class T, class Counts>
+struct ScaledProducts {
+  using Sums = Few<double, ScaledSums<T>::count>;
+
+  const T* x;
+  const T* y;
+  const ScaledSums<T>* squares;  ///< of x; null where they are to be found
+  Counts counts;
+
+  LOD_HOST_DEVICE Sums operator()(std::int64_t, std::int64_t at, std::int64_t) const {
+    Sums sums{};
+    if (!counts(at)) return sums;
+    const auto a = static_cast<double>(x[at]), b = static_cast<double>(y[at]);
+    const double scale = squares != nullptr ? squares->length().scale : 1;
+    sums.number[0] = product(a * scale, b);
+    if constexpr (ScaledSums<T>::count > 1) {
+      sums.number[1] = product(a * (squares != nullptr ? scale : scale_of_large), b * scale_of_large);
+      sums.number[2] = product(a * (squares != nullptr ? scale : scale_of_tiny), b * scale_of_tiny);
+    }
+    return sums;
+  }
+};
 template <class E, class T, class Counts>
-void sum_products(const E& executor, const T* x, const T* y, const Segments& all, const Counts& counts, double* sum) {
-  sum_sequences<double>(
-      executor, all, 1,
-      [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t at, std::int64_t) {
-        return counts(at) ? product(static_cast<double>(x[at]), static_cast<double>(y[at])) : 0;
-      },
-      [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t, double total) { *sum = total; });
+void sum_products(const E& executor, const ScaledProducts<T, Counts>& products, const Segments& all,
+                  ScaledSums<T>* sums) {
+  using Sums = typename ScaledProducts<T, Counts>::Sums;
+  sum_sequences<Sums>(executor, all, 1, products, [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t, const Sums& total) {
+    for (std::size_t k = 0; k < ScaledSums<T>::count; ++k) sums->sum[k] = total.number[k];
+  });
 }
 
 struct EachCounts {
@@ -44,13 +88,15 @@ struct CountsInGroups {
 struct Shorten {
   template <class E, class T>
   static void run(const E& executor, T* x, std::int64_t count, double norm) {
-    const Scratch<E, double> loan(executor, 1);
-    double* const squared = loan.data();
+    const Scratch<E, ScaledSums<T>> loan(executor, 1);
+    ScaledSums<T>* const squares = loan.data();
     const OneSequence<E> all(executor, count);
-    sum_products(executor, static_cast<const T*>(x), static_cast<const T*>(x), all.segments(), EachCounts(), squared);
+    sum_products(executor, ScaledProducts<T, EachCounts>{x, x, nullptr, {}}, all.segments(), squares);
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const double length = std::sqrt(*squared);
-      if (length > norm) x[at] = mapped(operation::Scaled{Scalar(norm / length)}, x[at]);
+      const VectorLength length = squares->length();
+      if (!length.exceeds(norm)) return;
+      const Shortened<T> shortened{length, norm};
+      x[at] = shortened.is_ordinary() ? mapped(operation::Scaled{Scalar(shortened.factor())}, x[at]) : shortened(x[at]);
     });
   }
 };
@@ -60,15 +106,20 @@ struct ShortenGrad {
   static void run(const E& executor, const T* dy, const T* x, const Segments& groups, std::int64_t row_size,
                   double norm, T* d) {
     const std::int64_t count = groups.size * row_size;
-    const Scratch<E, double> loan(executor, 2);
-    double* const sums = loan.data();  // x . x, x . dy
+    const Scratch<E, ScaledSums<T>> loan(executor, 2);
+    ScaledSums<T>* const sums = loan.data();  // x . x, x . dy
     const OneSequence<E> all(executor, count);
-    sum_products(executor, x, x, all.segments(), EachCounts(), sums);
-    sum_products(executor, x, dy, all.segments(), CountsInGroups{groups, row_size}, sums + 1);
+    sum_products(executor, ScaledProducts<T, EachCounts>{x, x, nullptr, {}}, all.segments(), sums);
+    sum_products(executor, ScaledProducts<T, CountsInGroups>{x, dy, sums, {groups, row_size}}, all.segments(),
+                 sums + 1);
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      const double length = std::sqrt(sums[0]);
-      d[at] =
-          length > norm ? combined(operation::Combined::shortened_grad(length, sums[1], norm), dy[at], x[at]) : dy[at];
+      const VectorLength length = sums[0].length();
+      if (!length.exceeds(norm)) {
+        d[at] = dy[at];
+        return;
+      }
+      const ShortenedGrad<T> grad{{length, norm}, sums[1].best()};
+      d[at] = grad.is_ordinary() ? combined(grad.combined(), dy[at], x[at]) : grad(dy[at], x[at]);
     });
   }
 };

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The length of a vector of numbers of any size, and what makes it shorter: where the sum of the squares leaves the
+/// range of a double, or loses its bits below it, the length is that of the numbers times a power of two.
+#pragma once
+
+#include <lod/kernel.hpp>
+#include <lod/kernels/unbounded.hpp>
+#include <lod/ops/clip.hpp>
+#include <lod/target.hpp>
+
+#include <cmath>
+#include <concepts>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+/// Numbers whose squares a double may not hold: those of the other types are far from its ends.
+template <class T>
+inline constexpr bool needs_scaled_squares = std::same_as<T, double>;
+
+/// What numbers are scaled by before they are squared: the square of each double is in range after one of the two.
+inline constexpr double scale_of_large = 0x1p-600, scale_of_tiny = 0x1p600;
+
+/// The length of a vector: `root` is that of its numbers times `scale`, a power of two.
+struct VectorLength {
+  double root;
+  double scale;
+
+  LOD_HOST_DEVICE Unbounded value() const noexcept { return Unbounded(root) / Unbounded(scale); }
+  LOD_HOST_DEVICE bool exceeds(double norm) const noexcept { return root > norm * scale; }
+};
+
+/// Whether a sum of products is what it seems: neither beyond the range of a double nor where its terms lose bits.
+LOD_HOST_DEVICE inline bool is_plain(double sum) noexcept { return is_finite(sum) && std::fabs(sum) >= 0x1p-900; }
+/// A sum of products, times `scale`.
+struct ScaledSum {
+  double sum;
+  double scale;
+};
+/// The best of the sum of products as they are, of those with one side scaled as large numbers are, and as tiny ones.
+/// Infinite where a product is, NaN where one is.
+LOD_HOST_DEVICE inline ScaledSum best_sum(double plain, double of_large, double of_tiny) noexcept {
+  if (is_plain(plain)) return {plain, 1};
+  if (is_finite(plain)) return {of_tiny, scale_of_tiny};
+  if (is_finite(of_large)) return {of_large, scale_of_large};
+  return {plain, 1};
+}
+/// Whether numbers of type T are multiplied by a factor that is in the range of what they are computed in, with all its
+/// bits.
+template <class T>
+LOD_HOST_DEVICE bool is_ordinary_factor(double factor) noexcept {
+  using A = Accumulator<T>;
+  constexpr double least = std::same_as<A, double> ? 0x1p-1022 : 0x1p-126;
+  return std::fabs(factor) >= least && std::fabs(factor) <= greatest_finite<A>;
+}
+template <class T>
+LOD_HOST_DEVICE Unbounded unbounded(T number) noexcept {
+  return Unbounded(static_cast<double>(static_cast<Accumulator<T>>(number)));
+}
+template <class T>
+LOD_HOST_DEVICE T rounded(const Unbounded& number) noexcept {
+  return static_cast<T>(static_cast<Accumulator<T>>(number.to_double()));
+}
+
+/// What makes a vector shorter, to `norm`.
+template <class T>
+struct Shortened {
+  VectorLength length;
+  double norm;
+
+  /// norm / length, and whether it is ordinary to multiply by it.
+  LOD_HOST_DEVICE double factor() const noexcept { return norm / length.root; }
+  LOD_HOST_DEVICE bool is_ordinary() const noexcept {
+    return length.scale == 1 && (norm == 0 || !is_finite(length.root) || is_ordinary_factor<T>(factor()));
+  }
+  /// The product where it is not.
+  LOD_HOST_DEVICE Unbounded exact_factor() const noexcept { return Unbounded(norm) / length.value(); }
+  LOD_HOST_DEVICE T operator()(T x) const noexcept { return rounded<T>(exact_factor() * unbounded(x)); }
+};
+
+/// The gradient of that: dy[i] times the factor, less x[i] times the factor and x . dy / length^2. `product` is x . dy,
+/// with x times the scale of the length.
+template <class T>
+struct ShortenedGrad {
+  Shortened<T> shortened;
+  ScaledSum product;
+
+  LOD_HOST_DEVICE operation::Combined combined() const noexcept {
+    return operation::Combined::shortened_grad(shortened.length.root, product.sum, shortened.norm);
+  }
+  LOD_HOST_DEVICE bool is_ordinary() const noexcept {
+    if (!shortened.is_ordinary() || product.scale != 1) return false;
+    const double second = combined().second;
+    return second == 0 || !is_finite(second) || is_ordinary_factor<T>(second);
+  }
+  /// The gradient where these factors are not ordinary.
+  LOD_HOST_DEVICE T operator()(T dy, T x) const noexcept {
+    const Unbounded root(shortened.length.root), scale(shortened.length.scale);
+    // The length is scaled twice, and x . dy once.
+    const Unbounded share = Unbounded(product.sum) / Unbounded(product.scale) / root / root * scale;
+    return rounded<T>(shortened.exact_factor() * (unbounded(dy) - share * unbounded(x)));
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
