@@ -32,17 +32,41 @@ LOD_HOST_DEVICE constexpr std::uint32_t bits_of(float value) noexcept {
 }
 LOD_HOST_DEVICE constexpr float float_of(std::uint32_t bits) noexcept { return __builtin_bit_cast(float, bits); }
 
-/// A double as a float that still knows on which side of every coarser value the double was: of the two neighbouring
-/// floats, the one whose last bit is odd. Rounding the result to nearest gives what rounding the double itself gives,
-/// for any format with at least two bits less than float.
+/// Whether a number is none, or infinite: by its bits, since files that are compiled with -ffast-math share this code.
+LOD_HOST_DEVICE constexpr bool is_nan(float value) noexcept { return (bits_of(value) & 0x7fffffffu) > 0x7f800000u; }
+LOD_HOST_DEVICE constexpr bool is_nan(double value) noexcept {
+  return (__builtin_bit_cast(std::uint64_t, value) & ~(std::uint64_t{1} << 63)) > std::uint64_t{0x7ff} << 52;
+}
+LOD_HOST_DEVICE constexpr bool is_infinite(float value) noexcept {
+  return (bits_of(value) & 0x7fffffffu) == 0x7f800000u;
+}
+LOD_HOST_DEVICE constexpr bool is_infinite(double value) noexcept {
+  return (__builtin_bit_cast(std::uint64_t, value) & ~(std::uint64_t{1} << 63)) == std::uint64_t{0x7ff} << 52;
+}
+
+/// A double as a float that still knows on which side of every coarser value the double was: where the double lies
+/// between two floats, the one whose last bit is odd. Rounding the result to nearest gives what rounding the double
+/// itself gives, for any format with at least two bits less than float. By integers: the same whatever the mode of
+/// rounding, and whether the compiler believes in NaN.
 LOD_HOST_DEVICE constexpr float round_to_odd(double value) noexcept {
-  const float nearest = static_cast<float>(value);
-  const double back = nearest;
-  std::uint32_t bits = bits_of(nearest);
-  if (back == value || value != value || (bits & 1) != 0) return nearest;
-  const bool below = value < 0 ? back > value : back < value;  // in magnitude
-  bits = below ? bits + 1 : bits - 1;
-  return float_of(bits);
+  const auto bits = __builtin_bit_cast(std::uint64_t, value);
+  const auto sign = static_cast<std::uint32_t>(bits >> 32) & 0x80000000u;
+  const std::uint64_t magnitude = bits & ~(std::uint64_t{1} << 63);
+  const auto exponent = static_cast<int>(magnitude >> 52) - 1023;
+  if (exponent > 127) {  // NaN stays NaN, quiet; what is finite, but beyond all floats, is next to infinity
+    const auto rest = static_cast<std::uint32_t>(magnitude >> 29) & 0x7fffffu;
+    if (exponent < 1024) return float_of(sign | 0x7f7fffffu);
+    return float_of(sign | 0x7f800000u | (is_nan(value) ? 0x400000u | rest : 0));
+  }
+  std::uint64_t significand = magnitude - (std::uint64_t{1023 - 127} << 52);
+  int dropped = 29;
+  if (exponent < -126) {  // subnormal as a float, or less than the least of those
+    significand = (magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
+    dropped = exponent < -152 ? 54 : 29 - 126 - exponent;
+    if (magnitude == 0) significand = 0;
+  }
+  const std::uint64_t kept = significand >> dropped;
+  return float_of(sign | static_cast<std::uint32_t>(kept) | (kept << dropped != significand ? 1u : 0u));
 }
 
 template <class T>
@@ -108,8 +132,11 @@ LOD_HOST_DEVICE constexpr std::uint16_t float_to_binary16(float value) noexcept 
     magnitude = 0x7c00u;
   } else if (magnitude >= 0x38800000u) {  // normal: move the exponent; a carry out of the rounding may reach infinity
     magnitude = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  } else {  // subnormal: the last bit of 0.5f is worth 2^-24, as is the last bit here, so this addition rounds for us
-    magnitude = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
+  } else if (magnitude < 0x33000000u) {  // less than half of the least
+    magnitude = 0;
+  } else {  // subnormal: a count of 2^-24
+    const std::uint32_t significand = (magnitude & 0x7fffffu) | 0x800000u, dropped = 126 - (magnitude >> 23);
+    magnitude = (significand + (1u << (dropped - 1)) - 1 + ((significand >> dropped) & 1u)) >> dropped;
   }
   return static_cast<std::uint16_t>(sign | magnitude);
 }

@@ -54,7 +54,7 @@ class Scalar {
     if constexpr (std::integral<T> && !std::same_as<T, bool>) {
       constexpr T least = detail::least_integer<T>, greatest = detail::greatest_integer<T>;
       // As doubles they are exact, but for the greatest of 64 bits, which becomes the power of two behind it.
-      if (real_ != real_) return 0;
+      if (detail::is_nan(real_)) return 0;
       if (real_ <= static_cast<double>(least)) return least;
       if (real_ >= static_cast<double>(greatest)) return greatest;
     }

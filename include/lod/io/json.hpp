@@ -64,9 +64,8 @@ class JsonWriter {
       number(static_cast<float>(value));  // a 16-bit float, which a float holds exactly
     } else {
       if constexpr (std::is_floating_point_v<T>) {
-        if (value != value) return void(text_ += "\"NaN\"");
-        if (value > std::numeric_limits<T>::max()) return void(text_ += "\"Infinity\"");
-        if (value < std::numeric_limits<T>::lowest()) return void(text_ += "\"-Infinity\"");
+        if (is_nan(value)) return void(text_ += "\"NaN\"");
+        if (is_infinite(value)) return void(text_ += value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
       }
       char digits[32];
       const auto [end, error] = std::to_chars(digits, digits + sizeof(digits), value);

@@ -39,8 +39,9 @@ inline bool is_below_one(std::string_view number) noexcept {
   std::int64_t power = 0;
   const auto error = std::from_chars(exponent.data(), exponent.data() + exponent.size(), power).ec;
   if (error == std::errc::result_out_of_range) return exponent.starts_with('-');
-  const double places = first < point ? static_cast<double>(point - first - 1) : -static_cast<double>(first - point);
-  return places + static_cast<double>(power) < 0;
+  // The first digit is worth 10^(places + power). No text is so long that its places are the least of integers.
+  const auto places = static_cast<std::int64_t>(first < point ? point - first - 1 : point - first);
+  return power < -places;
 }
 
 /// Reads JSON from front to back, as far as tensors need it: numbers, lists of known depth, and names, which have no
@@ -195,7 +196,9 @@ class JsonReader {
       exact = token.starts_with('-') ? Exact{-0.0} : Exact{0};
     }
     const auto value = static_cast<T>(exact);
-    if (value > std::numeric_limits<T>::max() || value < std::numeric_limits<T>::lowest()) fail_range<T>(token);
+    if constexpr (Half<T>) {
+      if (is_infinite(static_cast<float>(value))) fail_range<T>(token);
+    }
     return value;
   }
   /// Whether a number by JSON's grammar is in the range of T, which then has the nearest one.
@@ -206,7 +209,7 @@ class JsonReader {
 #else  // libc++ before 20. Streams say that a subnormal number is none, but read it.
     std::istringstream text{std::string(token)};
     text.imbue(std::locale::classic());
-    return (text >> value) || (std::isfinite(value) && value != 0);
+    return (text >> value) || (!is_infinite(value) && value != 0);
 #endif
   }
   template <class T>

@@ -2,6 +2,9 @@
 /// @file
 /// Exponentials and logarithms of vectors. Exponentials of floats in half the steps of xsimd's: where the numbers come
 /// from a cache, they are most of the time of softmax and of the gates of recurrent networks.
+///
+/// The names of xsimd's functions do not tell of -ffast-math. So those that are more than a few instructions become a
+/// part of functions whose names do: [[gnu::flatten]].
 #pragma once
 
 #include <lod/kernels/cpu/vector.hpp>
@@ -17,7 +20,7 @@ namespace kernel::cpu {
 /// e^x, wrong by two units in the last place at most: of doubles by xsimd. Of floats, what exceeds 2^127.5 is infinite
 /// (with AVX-512, what exceeds the greatest float), and what is less than the smallest normal number is 0. NaN stays
 /// NaN.
-inline xsimd::batch<double> exponential(const xsimd::batch<double>& x) { return xsimd::exp(x); }
+[[gnu::flatten]] inline xsimd::batch<double> exponential(const xsimd::batch<double>& x) { return xsimd::exp(x); }
 inline xsimd::batch<float> exponential(const xsimd::batch<float>& number) {
   using V = xsimd::batch<float>;
 #ifdef __AVX512F__
@@ -44,6 +47,12 @@ inline xsimd::batch<float> exponential(const xsimd::batch<float>& number) {
   const V finite = choose(x < V(-87.3365447f), V(0.f), xsimd::ldexp(mantissa, xsimd::to_int(n)));
   return choose(x > V(88.3762626f), V(std::numeric_limits<float>::infinity()), finite);
 #endif
+}
+
+/// tanh x, by xsimd.
+template <class A>
+[[gnu::flatten]] inline xsimd::batch<A> hyperbolic_tangent(const xsimd::batch<A>& x) {
+  return xsimd::tanh(x);
 }
 
 /// log x for x >= 0, wrong by two units in the last place at most: of doubles one by one. Of floats, 0 and what is less

@@ -3,6 +3,7 @@
 /// The steps of gated recurrent units on the CPU, but for their matrix products.
 #pragma once
 
+#include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/recurrent.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/gru.hpp>
@@ -29,7 +30,7 @@ struct GruStep<InlineCpu> {
       const V r = cpu::sigmoid(preactivation(0)), z = cpu::sigmoid(preactivation(1));
       const V m = cpu::load_state(cpu::optional(product, 2 * size), count) +
                   cpu::load_state(cpu::optional(recurrent_bias, column), count);
-      const V n = xsimd::tanh(cpu::load_state(gate + 2 * size, count) + r * m);
+      const V n = cpu::hyperbolic_tangent(cpu::load_state(gate + 2 * size, count) + r * m);
       const V before = cpu::load_state(cpu::optional(hidden_before, at), count);
       cpu::store_state(gate, r, count);
       cpu::store_state(gate + size, z, count);

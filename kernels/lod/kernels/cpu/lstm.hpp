@@ -3,6 +3,7 @@
 /// The steps of a long short-term memory on the CPU, but for their matrix products.
 #pragma once
 
+#include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/recurrent.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/lstm.hpp>
@@ -23,7 +24,7 @@ struct LstmStep<InlineCpu> {
       const std::int64_t at = row * size + column;
       const V i = cpu::sigmoid(cpu::load_state(gate, count));
       const V f = cpu::sigmoid(cpu::load_state(gate + size, count));
-      const V g = xsimd::tanh(cpu::load_state(gate + 2 * size, count));
+      const V g = cpu::hyperbolic_tangent(cpu::load_state(gate + 2 * size, count));
       const V o = cpu::sigmoid(cpu::load_state(gate + 3 * size, count));
       const V c = f * cpu::load_state(cpu::optional(cell_before, at), count) + i * g;
       cpu::store_state(gate, i, count);
@@ -31,7 +32,7 @@ struct LstmStep<InlineCpu> {
       cpu::store_state(gate + 2 * size, g, count);
       cpu::store_state(gate + 3 * size, o, count);
       cpu::store_state(cell + at, c, count);
-      cpu::store_state(hidden + at, o * xsimd::tanh(c), count);
+      cpu::store_state(hidden + at, o * cpu::hyperbolic_tangent(c), count);
     });
   }
 };
@@ -49,7 +50,7 @@ struct LstmStepGrad<InlineCpu> {
       const std::int64_t at = row * size + column;
       const V i = cpu::load_state(gate, count), f = cpu::load_state(gate + size, count);
       const V g = cpu::load_state(gate + 2 * size, count), o = cpu::load_state(gate + 3 * size, count);
-      const V shown = xsimd::tanh(cpu::load_state(cell + at, count));
+      const V shown = cpu::hyperbolic_tangent(cpu::load_state(cell + at, count));
       const V dh = cpu::load_state(cpu::optional(dhidden, at), count) + cpu::load_state(dstate + at, count);
       const V dc = cpu::load_state(dcell + at, count) + dh * o * (one - shown * shown);
       const V before = cpu::load_state(cpu::optional(cell_before, at), count);
