@@ -12,10 +12,7 @@
 namespace {
 
 void* count_and_allocate(std::size_t bytes, std::size_t alignment) {
-  if (lod_test::allocations_left >= 0 && lod_test::allocations_left-- == 0) {
-    lod_test::allocations_left = 0;
-    throw std::bad_alloc();
-  }
+  if (lod_test::allocation_fails()) throw std::bad_alloc();
   ++lod_test::allocations;
   lod_test::allocated_bytes += static_cast<std::int64_t>(bytes);
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
@@ -32,6 +29,7 @@ void* count_and_allocate(std::size_t bytes, std::size_t alignment) {
 }
 // Asked for by the algorithms of the standard library that do without a buffer where there is none.
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  if (lod_test::allocation_fails()) return nullptr;
   ++lod_test::allocations;
   lod_test::allocated_bytes += static_cast<std::int64_t>(bytes);
   return std::malloc(bytes > 0 ? bytes : 1);

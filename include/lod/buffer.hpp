@@ -81,7 +81,7 @@ inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
   std::size_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(static_cast<std::size_t>(count), size, &bytes) ||
       bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) - 2 * alignment) {
-    throw ShapeMismatch(detail::text({"buffer: ", count, " values of ", size, " bytes are more than memory can hold"}));
+    throw ShapeMismatch(detail::text({count, " values of ", size, " bytes are more than memory can hold"}));
   }
   return bytes;
 }
@@ -160,6 +160,8 @@ class Buffer {
   T* data() const noexcept { return data_; }
   /// The number of values.
   std::int64_t size() const noexcept { return size_; }
+  /// The number of values that there is memory for.
+  std::int64_t capacity() const noexcept { return capacity_; }
   /// Where memory comes from that it needs later.
   Resource* resource() const noexcept { return resource_; }
   /// What keeps the memory alive; null where nothing does.
@@ -198,18 +200,21 @@ class Buffer {
   /// Makes room for `size` values, whose contents are unspecified. Reuses the memory where it suffices and nobody
   /// shares it; else allocates from `resource()`, first, so that a failure changes nothing. A wrapped buffer never
   /// leaves the user's memory: where that is too small, ShapeMismatch.
-  void resize(std::int64_t size) {
+  void resize(std::int64_t size) { *this = resized(size, resource_); }
+  /// What `resize` makes of this, which stays as it is: on the same memory, or on new memory from `resource`.
+  Buffer resized(std::int64_t size, Resource* resource) const {
     if (size <= capacity_ && (wrapped_ || block_.unique())) {
-      size_ = size;
-      return;
+      Buffer same = *this;
+      same.size_ = size;
+      return same;
     }
     check_room(size);
-    *this = Buffer(size, resource_);
+    return Buffer(size, resource);
   }
   /// Throws ShapeMismatch where `resize` finds no room: memory of the user's for fewer values.
   void check_room(std::int64_t size) const {
     if (wrapped_ && size > capacity_) {
-      throw ShapeMismatch(detail::text({"buffer: the wrapped memory holds ", capacity_, " values, expected ", size}));
+      throw ShapeMismatch(detail::text({"the wrapped memory holds ", capacity_, " values, expected ", size}));
     }
   }
 

@@ -45,9 +45,9 @@ void to_into(const CudaExecutor& executor, const X& x, Y&& y) {
   const operation::SameLevels levels{view.lod_view()};
   const auto out = [&] {
     if constexpr (std::same_as<To, Cuda>) {
-      return operation::prepare(executor, y, levels, view.row_shape());
+      return operation::prepare(executor, "to", y, levels, view.row_shape(), {{"x", view}});
     } else {
-      return operation::fit(y, levels, view.row_shape());
+      return operation::fit("to", y, levels, view.row_shape(), Cpu::default_resource());
     }
   }();
   const std::size_t bytes = view.values().size_bytes();

@@ -10,6 +10,7 @@
 #include <lod/processors.hpp>
 #include <lod/reference.hpp>
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -89,13 +90,19 @@ class ScratchMemory {
       if (best < free_.size()) {
         block = std::move(free_[best]);
         free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
+      } else if (free_.capacity() <= lent_) {
+        // For when the new one comes back: what has been lent can be lent again.
+        free_.reserve(2 * lent_ + 8);
       }
     }
     if (block.size() < bytes) block = Buffer<std::byte, Device>(bytes, resource_);
+    if (block.size() > 0) ++lent_;
     return block;
   }
   void give_back(Buffer<std::byte, Device> block) noexcept {
-    if (block.size() == 0 || !Memory::reusable(resource_)) return;
+    if (block.size() == 0) return;
+    --lent_;
+    if (!Memory::reusable(resource_)) return;
     const std::lock_guard lock(mutex_);
     try {
       free_.push_back(std::move(block));
@@ -106,6 +113,7 @@ class ScratchMemory {
   Resource* resource_;
   std::mutex mutex_;
   std::vector<Buffer<std::byte, Device>> free_;
+  std::atomic<std::size_t> lent_ = 0;
 };
 
 /// What an executor keeps in the memory of the CPU for the next operation: scratch memory, and objects of operations.

@@ -173,7 +173,7 @@ struct Batch {
   /// OutOfRange.
   int level(int counted, const char* what) const {
     check_has_level(what);
-    return detail::resolve_level(counted, levels);
+    return detail::resolve_level(counted, levels, what);
   }
   /// One row for each sequence of a level, under the levels above it. Throws as `level`.
   Batch pooled(int counted, const char* what) const {

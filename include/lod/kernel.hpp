@@ -69,6 +69,14 @@ struct Segments {
     return copy;
   }
 
+  /// None of them: a kernel that is run with it writes nothing, but takes the scratch memory that it needs for all, which
+  /// then is there when it is run with all.
+  Segments none() const noexcept {
+    Segments copy = *this;
+    copy.size = 0;
+    return copy;
+  }
+
   LOD_HOST_DEVICE std::int64_t rows() const noexcept { return row_count; }
   LOD_HOST_DEVICE std::int64_t begin(std::int64_t i) const noexcept { return offsets[i] - first; }
   LOD_HOST_DEVICE std::int64_t length(std::int64_t i) const noexcept { return offsets[i + 1] - offsets[i]; }

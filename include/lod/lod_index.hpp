@@ -186,11 +186,12 @@ struct LoDBlock final : Shared {
 static_assert(alignof(LoDBlock) == alignof(Level) && alignof(Level) == alignof(std::int64_t));
 
 /// `level`, counted from the outermost; negative ones count from the last. Throws OutOfRange.
-inline int resolve_level(int level, int levels) {
+inline int resolve_level(int level, int levels, const char* what = "") {
   const int resolved = level < 0 ? level + levels : level;
   if (resolved < 0 || resolved >= levels) {
     const std::string range = levels > 0 ? detail::text({", expected ", -levels, " to ", levels - 1}) : "";
-    throw OutOfRange(detail::text({"level ", level, " of a LoD with ", levels, " levels", range}));
+    throw OutOfRange(
+        detail::text({what, *what ? ": " : "", "level ", level, " of a LoD with ", levels, " levels", range}));
   }
   return resolved;
 }

@@ -330,15 +330,19 @@ class LoDTensor {
   /// nothing shares it: a tensor that goes through batches of similar size soon allocates no more. `rows` counts only
   /// for a LoD without a level. Throws ShapeMismatch where wrapped memory is too small, or sizes overflow.
   void resize(LoD lod, const Shape& row_shape, std::int64_t rows = 0) {
+    *this = resized(std::move(lod), row_shape, rows, resource());
+  }
+  /// The tensor that `resize` makes of this one, which stays as it is until the other is assigned to it: what has to
+  /// be there before anything is changed. Stands on the same memory where `resize` reuses that; new memory is from
+  /// `resource`.
+  [[nodiscard]] LoDTensor resized(LoD lod, const Shape& row_shape, std::int64_t rows, Resource* resource) const {
     if (lod.levels() > 0) rows = lod.rows();
     const std::int64_t elements = Shape(rows, row_shape).elements();
-    auto shape = row_shape == this->row_shape() ? row_shape_ : share(row_shape);
-    values_.resize(elements);
-    lod_ = std::move(lod);
-    row_shape_ = std::move(shape);
-    rows_ = rows;
-    row_size_ = row_shape.elements();
+    RowShape shape = row_shape == this->row_shape() ? row_shape_ : share(row_shape);
+    return LoDTensor(std::move(lod), rows, std::move(shape), row_shape.elements(), values_.resized(elements, resource));
   }
+  /// The number of elements that there is memory for.
+  std::int64_t capacity() const noexcept { return values_.capacity(); }
   /// Throws ShapeMismatch where `resize` to so many elements finds no room: wrapped memory is too small for them.
   void check_room(std::int64_t elements) const { values_.check_room(elements); }
 

@@ -16,10 +16,16 @@
 #include <lod/staging.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <new>
+#include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -133,53 +139,220 @@ class NewLevels {
   int levels_ = 0;
 };
 
-/// Throws ShapeMismatch where `y` is a view that does not have the structure and the row shape, or a tensor on memory
-/// of the user's that is too small; another tensor can take them. For operations with several outputs, which are to be
-/// checked before the first is changed.
-template <class T, class Device, class Structure>
-void check_output(const LoDTensor<T, Device>& y, const Structure& structure, const Shape& row_shape) {
-  y.check_room(Shape(structure.rows(), row_shape).elements());
+/// What the texts of errors call an output: "sequence_pad: dense", or "add: the output", of which there is only one.
+struct OutputName {
+  OutputName(const char* of, const char* which = "the output") noexcept : operation(of), output(which) {}
+  std::string text() const { return detail::text({operation, ": ", output}); }
+
+  const char* operation;
+  const char* output;
+};
+
+/// Memory that an operation reads, or another output that it writes, and what the texts of errors call that: an output
+/// must not overlap it. A tensor counts with all that it has memory for: what once were its values may be viewed still.
+class OtherMemory {
+ public:
+  template <class T, class Device>
+  OtherMemory(const char* name, const LoDTensor<T, Device>& x) noexcept
+      : OtherMemory(name, x.data(), x.capacity(), sizeof(T)) {}
+  template <class T, class Device>
+  OtherMemory(const char* name, const LoDTensorView<T, Device>& x) noexcept
+      : OtherMemory(name, x.data(), x.rows() * x.row_size(), sizeof(T)) {}
+  template <class T>
+  OtherMemory(const char* name, std::span<T> values) noexcept
+      : OtherMemory(name, values.data(), static_cast<std::int64_t>(values.size()), sizeof(T)) {}
+  /// A tensor that may be left out.
+  template <class Optional>
+    requires requires(const Optional& x) { x->row_size(); }
+  OtherMemory(const char* name, const Optional& x) noexcept
+      : OtherMemory(name, x.data(), x ? x->rows() * x->row_size() : 0, sizeof(*x.data())) {}
+
+  /// The same, where the operation can be done in place of it: the output may begin where this does.
+  OtherMemory in_place(bool allowed) const noexcept {
+    OtherMemory same = *this;
+    same.in_place_ = allowed;
+    return same;
+  }
+
+  const char* name() const noexcept { return name_; }
+  std::uintptr_t begin() const noexcept { return begin_; }
+  bool empty() const noexcept { return begin_ == end_; }
+  /// Whether something that is not nothing is in both.
+  bool overlaps(const OtherMemory& other) const noexcept {
+    if (empty() || other.empty()) return false;
+    if (in_place_ && begin_ == other.begin_) return false;
+    return begin_ < other.end_ && other.begin_ < end_;
+  }
+
+ private:
+  OtherMemory(const char* name, const void* data, std::int64_t count, std::size_t size) noexcept
+      : name_(name),
+        begin_(reinterpret_cast<std::uintptr_t>(data)),
+        end_(begin_ + static_cast<std::uintptr_t>(count) * size) {}
+
+  const char* name_;
+  std::uintptr_t begin_;
+  std::uintptr_t end_;
+  bool in_place_ = false;
+};
+
+/// An argument in whose place the operation can be done: the output may begin where it does.
+template <class X>
+OtherMemory in_place(const char* name, const X& x, bool allowed = true) noexcept {
+  return OtherMemory(name, x).in_place(allowed);
 }
-template <class T, class Device, class Structure>
-void check_output(const LoDTensorView<T, Device>& y, const Structure& structure, const Shape& row_shape) {
-  if (!structure.is(y.lod_view()) || y.row_shape() != row_shape) {
-    throw ShapeMismatch(detail::text({"output: a view of shape ", to_string(y.shape()), " with ", y.levels(),
-                                      " levels, expected shape ", to_string(Shape(structure.rows(), row_shape)),
-                                      " and the levels of the result"}));
+
+/// Throws std::invalid_argument where an output, which is a tensor or a view, overlaps one of the others.
+template <class Y>
+void check_apart(const OutputName& name, const Y& y, std::initializer_list<OtherMemory> others) {
+  const OtherMemory written(name.output, y);
+  for (const OtherMemory& other : others) {
+    if (other.overlaps(written)) {
+      throw std::invalid_argument(
+          detail::text({name.text(), " overlaps ", other.name(), ", expected memory of its own"}));
+    }
   }
 }
 
-/// Gives `y` the structure and the row shape, and returns where to write. An output that has them already is left as it
-/// is, so that a second call allocates nothing.
-template <class T, class Device, class Structure>
-LoDTensorView<T, Device> fit(LoDTensor<T, Device>& y, const Structure& structure, const Shape& row_shape) {
-  if (!structure.is(y.lod_view()) || y.row_shape() != row_shape) {
-    y.resize(structure.make(), row_shape, structure.rows());
+/// The same of any number of arguments; `one` and its number is what the text calls one of them.
+template <class View, class Y>
+void check_apart_from_all(const OutputName& name, const Y& y, std::span<const View> arguments,
+                          const char* one = "tensor ") {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (OtherMemory("", arguments[i]).overlaps(OtherMemory("", y))) {
+      throw std::invalid_argument(detail::text({name.text(), " overlaps ", one, i, ", expected memory of its own"}));
+    }
   }
-  return y.view();
 }
-/// A view as the output must have them: see `check_output`.
+/// The same for several outputs, which must not overlap one another either.
+inline void check_apart(const char* what, std::span<const OtherMemory> outputs,
+                        std::span<const OtherMemory> arguments) {
+  const auto check = [&](const OtherMemory& output, std::span<const OtherMemory> others) {
+    for (const OtherMemory& other : others) {
+      if (other.overlaps(output)) {
+        throw std::invalid_argument(
+            detail::text({what, ": ", output.name(), " overlaps ", other.name(), ", expected memory of its own"}));
+      }
+    }
+  };
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    check(outputs[i], arguments);
+    check(outputs[i], outputs.first(i));
+  }
+}
+
+/// Where an operation writes. A tensor takes over its new structure, and new memory where its own does not suffice,
+/// when the operation ends, which is when this does: where an exception ends it, the tensor is as it was. (Its memory
+/// may be written to before: an operation takes all memory that it needs before that.)
+template <class T, class Device>
+class [[nodiscard]] Output : public LoDTensorView<T, Device> {
+ public:
+  /// What has its structure already.
+  explicit Output(const LoDTensorView<T, Device>& view) noexcept : LoDTensorView<T, Device>(view) {}
+  /// `next` becomes y.
+  Output(LoDTensor<T, Device>& y, LoDTensor<T, Device> next) noexcept
+      : LoDTensorView<T, Device>(next.view()),
+        y_(&y),
+        next_(std::move(next)),
+        exceptions_(std::uncaught_exceptions()) {}
+  Output(Output&& other) noexcept
+      : LoDTensorView<T, Device>(other),
+        y_(std::exchange(other.y_, nullptr)),
+        next_(std::move(other.next_)),
+        exceptions_(other.exceptions_) {}
+  Output& operator=(Output&&) = delete;
+  ~Output() {
+    if (y_ && std::uncaught_exceptions() == exceptions_) *y_ = std::move(*next_);
+  }
+
+ private:
+  LoDTensor<T, Device>* y_ = nullptr;
+  std::optional<LoDTensor<T, Device>> next_;
+  int exceptions_ = 0;
+};
+
+/// Where to write what has the structure and the row shape. An output that has them already is written where it is, so
+/// that a second call allocates nothing. What memory a tensor needs comes from its own resource, from `resource` where
+/// it has none. Throws ShapeMismatch for a view that does not have them, for a tensor on memory of the user's that is
+/// too small, and where sizes overflow.
 template <class T, class Device, class Structure>
-LoDTensorView<T, Device> fit(const LoDTensorView<T, Device>& y, const Structure& structure, const Shape& row_shape) {
-  check_output(y, structure, row_shape);
-  return y;
+Output<T, Device> fit(const OutputName& name, LoDTensor<T, Device>& y, const Structure& structure,
+                      const Shape& row_shape, typename Device::memory_resource* resource) {
+  if (y.resource() && structure.is(y.lod_view()) && y.row_shape() == row_shape) return Output<T, Device>(y.view());
+  try {
+    const std::int64_t rows = structure.rows();
+    return Output<T, Device>(y, y.resized(structure.make(), row_shape, rows, y.resource() ? y.resource() : resource));
+  } catch (const ShapeMismatch& error) {
+    throw ShapeMismatch(detail::text({name.text(), ": ", error.what()}));
+  }
+}
+template <class T, class Device, class Structure>
+Output<T, Device> fit(const OutputName& name, const LoDTensorView<T, Device>& y, const Structure& structure,
+                      const Shape& row_shape, typename Device::memory_resource*) {
+  if (!structure.is(y.lod_view()) || y.row_shape() != row_shape) {
+    throw ShapeMismatch(detail::text({name.text(), ": a view of shape ", to_string(y.shape()), " with ", y.levels(),
+                                      " levels, expected ", structure.rows(), " rows of shape ", to_string(row_shape),
+                                      " and the levels of the result"}));
+  }
+  return Output<T, Device>(y);
 }
 /// The same for the output of an operation, whose elements are of type T; void where the operation writes those of any.
-/// A tensor that was made without a memory resource, as one on a GPU may be, gets that of the executor.
+/// `others` are the arguments that it reads, and the outputs prepared before. Throws std::invalid_argument where the
+/// output overlaps one of them. An operation prepares all its outputs, and takes all memory, before it writes to one.
 template <class T = void, Executor E, class Y, class Structure>
-auto prepare(const E& executor, Y&& y, const Structure& structure, const Shape& row_shape) {
-  using Output = std::remove_cvref_t<Y>;
-  static_assert(std::same_as<typename Output::device, typename E::device>,
+auto prepare(const E& executor, const OutputName& name, Y&& y, const Structure& structure, const Shape& row_shape,
+             std::initializer_list<OtherMemory> others) {
+  using Given = std::remove_cvref_t<Y>;
+  static_assert(std::same_as<typename Given::device, typename E::device>,
                 "the tensors of an operation are in the memory of its executor's device: lod::to brings them there");
   static_assert(
-      std::is_void_v<T> || std::same_as<typename Output::value_type, T>,
+      std::is_void_v<T> || std::same_as<typename Given::value_type, T>,
       "an output has elements of the type that the operation gives: that of its argument, std::int64_t for an "
       "index or for lengths");
-  if constexpr (requires { y.resource(); }) {
-    if (!y.resource()) y = Output(executor.resource());
-  }
-  return fit(y, structure, row_shape);
+  check_apart(name, y, others);
+  return fit(name, y, structure, row_shape, executor.resource());
 }
+
+/// The outputs of an operation that has any number of them, each an `Output` or another type that ends as that does:
+/// all are prepared before the first is written.
+template <class One>
+class Outputs {
+ public:
+  Outputs(Workspace& workspace, std::size_t count)
+      : kept_(workspace), memory_(workspace, static_cast<std::int64_t>(count)) {
+    kept_->reserve(count);
+  }
+  Outputs(const Outputs&) = delete;
+  Outputs& operator=(const Outputs&) = delete;
+  ~Outputs() { kept_->clear(); }
+
+  /// Adds one, which writes to `written`.
+  void add(One one, const OtherMemory& written) {
+    kept_->push_back(std::move(one));
+    ::new (static_cast<void*>(&memory_[size_++])) OtherMemory(written);
+  }
+  /// Throws std::invalid_argument where two of them overlap.
+  void check_apart(const char* what) const {
+    OtherMemory* const first = memory_.data();
+    std::sort(first, first + size_, [](const OtherMemory& a, const OtherMemory& b) { return a.begin() < b.begin(); });
+    const OtherMemory* before = nullptr;
+    for (const OtherMemory* one = first; one != first + size_; ++one) {
+      if (one->empty()) continue;
+      if (before && one->overlaps(*before)) {
+        throw std::invalid_argument(detail::text({what, ": two outputs overlap, expected memory of their own"}));
+      }
+      before = one;
+    }
+  }
+
+  One* begin() const noexcept { return kept_->data(); }
+  One* end() const noexcept { return begin() + size_; }
+
+ private:
+  Workspace::Kept<std::vector<One>> kept_;
+  Workspace::Loan<OtherMemory> memory_;
+  std::int64_t size_ = 0;
+};
 
 /// Throws InvalidLoD unless x has a level; `what` begins the text, `argument` follows it.
 template <class View>

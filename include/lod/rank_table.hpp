@@ -37,7 +37,7 @@ class RankTable {
   RankTable() = default;
   /// Throws OutOfRange for the level. O(sequences + longest length).
   explicit RankTable(const LoD& lod, const RankOptions& options = {})
-      : lod_(lod), level_(detail::resolve_level(options.level, lod.levels())) {
+      : lod_(lod), level_(detail::resolve_level(options.level, lod.levels(), "RankTable")) {
     const auto offsets = lod_.offsets(level_);
     const std::int64_t longest = lod_.max_length(level_);
     // A counting sort by length: active_[t] first counts the sequences of more than t steps, which is also where those

@@ -14,6 +14,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
@@ -157,14 +158,57 @@ class SelectedRows<T, Cpu> {
   /// Takes other ids, which are copied, another height and row shape; the values are unspecified afterwards. Reuses
   /// memory as LoDTensor::resize does. Throws as the constructors do.
   void resize(std::span<const std::int64_t> rows, std::int64_t height, const Shape& row_shape) {
-    check(rows, height);
-    rows_.reserve(rows.size());
-    value_.resize(LoD(), row_shape, static_cast<std::int64_t>(rows.size()));
-    rows_.assign(rows.begin(), rows.end());
-    height_ = height;
+    Resized(*this, rows, height, row_shape).commit();
   }
+  /// `resize` in two steps: what may throw is done when this is made, the rest by `commit`, until when the row-sparse
+  /// tensor is as it was. The ids, which may be its own, are borrowed until then.
+  class Resized {
+   public:
+    Resized(SelectedRows& of, std::span<const std::int64_t> rows, std::int64_t height, const Shape& row_shape)
+        : of_(&of),
+          rows_(checked(rows, height)),
+          height_(height),
+          value_(of.value_.resized(LoD(), row_shape, static_cast<std::int64_t>(rows.size()), of.value_.resource())) {
+      if (rows.size() > of.rows_.capacity()) more_.assign(rows.begin(), rows.end());
+    }
+    Resized(Resized&& other) noexcept
+        : of_(std::exchange(other.of_, nullptr)),
+          rows_(other.rows_),
+          height_(other.height_),
+          value_(std::move(other.value_)),
+          more_(std::move(other.more_)) {}
+    Resized& operator=(Resized&&) = delete;
+
+    /// The values as they will be: to be written before or after `commit`.
+    LoDTensor<T, Cpu>& value() noexcept LOD_LIFETIMEBOUND { return value_; }
+    void commit() noexcept {
+      if (!of_) return;  // moved from
+      std::vector<std::int64_t>& rows = of_->rows_;
+      if (rows_.size() > rows.capacity()) {
+        rows.swap(more_);
+      } else {
+        if (rows_.size() > rows.size()) rows.resize(rows_.size());
+        // They may overlap.
+        if (!rows_.empty()) std::memmove(rows.data(), rows_.data(), rows_.size_bytes());
+        rows.resize(rows_.size());
+      }
+      of_->height_ = height_;
+      of_->value_ = std::move(value_);
+    }
+
+   private:
+    SelectedRows* of_;
+    std::span<const std::int64_t> rows_;
+    std::int64_t height_;
+    LoDTensor<T, Cpu> value_;
+    std::vector<std::int64_t> more_;  // where the memory for ids does not suffice
+  };
 
  private:
+  static std::span<const std::int64_t> checked(std::span<const std::int64_t> rows, std::int64_t height) {
+    check(rows, height);
+    return rows;
+  }
   static void check(std::span<const std::int64_t> rows, std::int64_t height) {
     detail::check_height(height, "SelectedRows");
     detail::check_row_ids(rows, height, "SelectedRows");

@@ -22,9 +22,24 @@ inline constexpr bool counts_allocations = true;
 
 /// How often operator new was called since the program began.
 inline std::atomic<std::int64_t> allocations = 0;
+/// How many calls of operator new succeed before none does; negative: all do.
+inline std::atomic<std::int64_t> allocations_left = -1;
+/// Whether this call is one of those that fail.
+inline bool allocation_fails() noexcept {
+  std::int64_t left = allocations_left.load();
+  while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {
+  }
+  return left == 0;
+}
+/// Lets operator new fail, in all threads, after so many calls, for as long as this exists.
+class FailingAllocations {
+ public:
+  explicit FailingAllocations(std::int64_t after) noexcept { allocations_left = after; }
+  FailingAllocations(const FailingAllocations&) = delete;
+  FailingAllocations& operator=(const FailingAllocations&) = delete;
+  ~FailingAllocations() { allocations_left = -1; }
+};
 /// The bytes that it gave, those that are free again included.
 inline std::atomic<std::int64_t> allocated_bytes = 0;
-/// How many of the calls to come succeed: the next one, and all after it, throws std::bad_alloc. -1: all succeed.
-inline std::atomic<std::int64_t> allocations_left = -1;
 
 }  // namespace lod_test

@@ -35,7 +35,8 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, count, norm): where the length of x, the root of the sum of the squares in double, is more than
-/// `norm`, x[i] *= norm / length. Squares that leave the range of a double, or vanish in it, do not matter.
+/// `norm`, x[i] *= norm / length. Squares that leave the range of a double, or vanish in it, do not matter. Where x is
+/// null, only takes the scratch memory for it.
 template <class Executor>
 struct Shorten : Missing<Executor> {};
 /// run(executor, dy, x, groups, row_size, norm, d): its gradient, for x of so many rows as there are groups. The rows
@@ -155,11 +156,12 @@ void merged_grad_into(const E& executor, const char* what, const SelectedRows<T,
   }
   const std::int64_t count = merged.size * dy.row_size();
   const kernel::Scratch<E, T> x(executor, count), d(executor, count);
+  RowsOutput<E, T> out = prepare_like_rows(executor, what, g, dg, {{"dy", dy.value()}, {"g", g.value()}});
   kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), merged, g.row_size(),
                             static_cast<const std::int64_t*>(nullptr), x.data());
   change(static_cast<const T*>(x.data()), dy.value().data(), merged, d.data());
-  resize_like(executor, g, dg);
-  spread_groups(executor, static_cast<const T*>(d.data()), groups.order(), merged, dy.row_size(), dg.value().data());
+  copy_ids(executor, g, out);
+  spread_groups(executor, static_cast<const T*>(d.data()), groups.order(), merged, dy.row_size(), out.data());
 }
 
 }  // namespace operation
@@ -176,9 +178,13 @@ void clip_into(const E& executor, const SelectedRows<T, typename E::device>& g, 
   detail::check_elements<op::clip, T>();
   const operation::Clipped clipped = operation::clipped<T>(least, greatest, "clip");
   detail::check_value_rows(g, "clip");
-  merge_add_into(executor, g, out);
-  T* const values = out.value().data();
-  kernel::Map<E>::run(executor, clipped, static_cast<const T*>(values), out.value().rows() * out.row_size(), values);
+  const std::array sources{&g};
+  operation::merge_into<E, T>(executor, PoolType::SUM, "clip",
+                              std::span<const SelectedRows<T, typename E::device>* const>(sources), out,
+                              [&](T* values, std::int64_t count) {
+                                if (values)
+                                  kernel::Map<E>::run(executor, clipped, static_cast<const T*>(values), count, values);
+                              });
 }
 template <Executor E, class T>
 [[nodiscard]] SelectedRows<T, typename E::device> clip(const E& executor, const SelectedRows<T, typename E::device>& g,
@@ -232,8 +238,10 @@ void clip_by_norm_into(const E& executor, const SelectedRows<T, typename E::devi
   detail::check_elements<op::clip_by_norm, T>();
   operation::check_norm(norm, "clip_by_norm");
   detail::check_value_rows(g, "clip_by_norm");
-  merge_add_into(executor, g, out);
-  kernel::Shorten<E>::run(executor, out.value().data(), out.value().rows() * out.row_size(), norm);
+  const std::array sources{&g};
+  operation::merge_into<E, T>(
+      executor, PoolType::SUM, "clip_by_norm", std::span<const SelectedRows<T, typename E::device>* const>(sources),
+      out, [&](T* values, std::int64_t count) { kernel::Shorten<E>::run(executor, values, count, norm); });
 }
 template <Executor E, class T>
 [[nodiscard]] SelectedRows<T, typename E::device> clip_by_norm(const E& executor,

@@ -54,16 +54,18 @@ void join_into(const E& executor, std::span<const View> views, Y&& y) {
     }
     check_rows_as_first(views[i], views[0], "concat: tensor ", i);
   }
+  check_apart_from_all("concat", y, views);
   Runs runs(executor.workspace(), views, 0, sources);
   for (std::int64_t source = 0; source < sources; ++source) {
     runs.add(source, 0, views[static_cast<std::size_t>(source)].size());
   }
-  const std::int64_t sequences = runs.sequences();  // throws, before they are added up, for more than 64 bits count
+  const std::int64_t sequences =
+      runs.sequences("concat");  // throws, before they are added up, for more than 64 bits count
   std::int64_t size = 0;
   for (const View& view : views) size += view.size();
   NewLevels levels(executor.workspace(), views[0].levels(), sequences, size);
   runs.descend(levels);
-  const auto out = prepare<value_type_t<View>>(executor, y, levels, views[0].row_shape());
+  const auto out = prepare<value_type_t<View>>(executor, "concat", y, levels, views[0].row_shape(), {});
   runs.copy(executor, views, views[0].row_size(), out.data());
 }
 
@@ -90,13 +92,17 @@ void cut_into(const E& executor, const View& x, std::span<const std::int64_t> bo
   if (static_cast<std::size_t>(parts.size()) != boundaries.size() + 1) {
     throw ShapeMismatch(detail::text({what, ": ", parts.size(), " outputs, expected ", boundaries.size() + 1}));
   }
-  const auto outputs = parts.begin();
+  const auto given = parts.begin();
+  Outputs<Output<value_type_t<View>, typename E::device>> outs(executor.workspace(), boundaries.size() + 1);
   for_each_part(boundaries, x.size(), [&](std::size_t part, std::int64_t begin, std::int64_t end) {
-    check_output(outputs[static_cast<std::ptrdiff_t>(part)], SameLevels{x.slice(begin, end).lod_view()}, x.row_shape());
+    auto& y = given[static_cast<std::ptrdiff_t>(part)];
+    outs.add(prepare<value_type_t<View>>(executor, {what, "an output"}, y, SameLevels{x.slice(begin, end).lod_view()},
+                                         x.row_shape(), {{"x", x}}),
+             {"an output", y});
   });
+  outs.check_apart(what);
   for_each_part(boundaries, x.size(), [&](std::size_t part, std::int64_t begin, std::int64_t end) {
-    const View some = x.slice(begin, end);
-    copy_into(executor, some, SameLevels{some.lod_view()}, outputs[static_cast<std::ptrdiff_t>(part)]);
+    copy_rows(executor, x.slice(begin, end), outs.begin()[part].data());
   });
 }
 
@@ -177,18 +183,23 @@ void concat_grad_into(const E& executor, const DY& dy, const Levels& x_levels, D
     throw ShapeMismatch(
         detail::text({"concat_grad: ", dxs.size(), " outputs, expected ", x_levels.size(), ", one for each batch"}));
   }
+  using Output = operation::Output<value_type_t<DY>, typename E::device>;
+  operation::Outputs<Output> outs(executor.workspace(), static_cast<std::size_t>(x_levels.size()));
   auto dx = dxs.begin();
   for (const BatchLevels levels : x_levels) {
-    operation::check_output(*dx++, operation::SameLevels{levels.view()}, view.row_shape());
+    outs.add(
+        operation::prepare<value_type_t<DY>>(executor, {"concat_grad", "an output"}, *dx,
+                                             operation::SameLevels{levels.view()}, view.row_shape(), {{"dy", view}}),
+        {"an output", *dx});
+    ++dx;
   }
+  outs.check_apart("concat_grad");
   const LoD no_level;
   const auto plain = view.with_lod(no_level);
   rows = 0;
-  dx = dxs.begin();
-  for (const BatchLevels levels : x_levels) {
-    const std::int64_t end = rows + levels.view().rows();
-    operation::copy_into(executor, plain.slice(rows, end), operation::SameLevels{levels.view()}, *dx++);
-    rows = end;
+  for (const auto& out : outs) {
+    operation::copy_rows(executor, plain.slice(rows, rows + out.rows()), out.data());
+    rows += out.rows();
   }
 }
 template <Executor E, LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>>

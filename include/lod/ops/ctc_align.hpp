@@ -45,7 +45,8 @@ struct CtcAlign : Missing<Executor> {};
 /// where x has no level, ShapeMismatch for another row size.
 template <Executor E, LoDTensorLike X, class Y>
 void ctc_align_into(const E& executor, const X& x, const CtcAlignOptions& options, Y&& y) {
-  operation::filter_rows_into<op::ctc_align, kernel::CtcAlign<E>>(executor, x.view(), options, "ctc_align", y);
+  operation::filter_rows_into<op::ctc_align, kernel::CtcAlign<E>>(executor, x.view(), options, "ctc_align", y,
+                                                                  {{"x", x.view()}});
 }
 template <Executor E, LoDTensorLike X, class Y>
 void ctc_align_into(const E& executor, const X& x, Y&& y) {
@@ -67,7 +68,7 @@ template <LoDTensorLike X>
 template <Executor E, LoDTensorLike X, class Y>
 void ctc_align_and_wait_into(const E& executor, const X& x, const CtcAlignOptions& options, Y&& y) {
   operation::filter_rows_into<op::ctc_align_and_wait, kernel::CtcAlign<E>>(executor, x.view(), options,
-                                                                           "ctc_align_and_wait", y);
+                                                                           "ctc_align_and_wait", y, {{"x", x.view()}});
 }
 template <Executor E, LoDTensorLike X, class Y>
 void ctc_align_and_wait_into(const E& executor, const X& x, Y&& y) {

@@ -102,14 +102,11 @@ class GivenSteps {
     keep(std::forward<Given>(given), kept_->tensors[static_cast<std::size_t>(t)]);
   }
   void set_like(Given&& given) { keep(std::forward<Given>(given), kept_->like); }
-  void set_like_copy(const LoDTensorView<const T, Device>& like) const {
-    copy_into(executor_, like, SameLevels{like.lod_view()}, kept_->like);
-  }
+  void set_like_copy(const LoDTensorView<const T, Device>& like) const { copy(like, kept_->like); }
   /// The sequences of the table. `step` begins the texts of errors, the number of the step follows.
-  template <class Y>
-  void join(const RankTable& table, const char* step, Y&& y) const {
+  JoinedSteps<E, T> joined(const RankTable& table, const char* what, const char* step) const {
     const std::span<const LoDTensor<T, Device>> given(kept_->tensors.data(), static_cast<std::size_t>(size_));
-    join_steps(executor_, given, kept_->like, table, step, y);
+    return JoinedSteps<E, T>(executor_, given, kept_->like, table, what, step);
   }
 
  private:
@@ -123,8 +120,11 @@ class GivenSteps {
     if constexpr (takes) {
       to = std::move(given);
     } else {
-      copy_into(executor_, LoDTensorView<const T, Device>(given.view()), SameLevels{given.view().lod_view()}, to);
+      copy(LoDTensorView<const T, Device>(given.view()), to);
     }
+  }
+  void copy(const LoDTensorView<const T, Device>& from, LoDTensor<T, Device>& to) const {
+    copy_into(executor_, "dynamic_rnn", from, "what the cell gave", SameLevels{from.lod_view()}, to);
   }
 
   const E& executor_;
@@ -147,6 +147,35 @@ struct RnnNames {
   const char* x;
   const char* states;       ///< the first ones, behind the name of the operation
   const char* next_states;  ///< those of a step, whose number follows
+};
+
+/// States by rank, which are to be written in the order of the batch, under the levels above the ranked one.
+template <class E, class S>
+class LastStates {
+ public:
+  /// Prepares the output.
+  template <class State>
+  LastStates(const E& executor, const char* what, const LoDTensorView<const S, typename E::device>& states,
+             const RankTable& table, State& state)
+      : ranks_(executor.workspace(), table.size()),
+        order_((list(table), executor), what, states, table.size(), [&](std::int64_t i) { return ranks_[i]; }),
+        rows_(order_.rows()),
+        out_(prepare<S>(executor, {what, "the states"}, state, LevelsAbove{table.lod().view(), table.level()},
+                        states.row_shape(), {})) {}
+  LastStates(const LastStates&) = delete;
+  LastStates& operator=(const LastStates&) = delete;
+
+  void write() const { rows_.copy(out_.data()); }
+
+ private:
+  void list(const RankTable& table) const noexcept {
+    for (std::int64_t rank = 0; rank < table.size(); ++rank) ranks_[table[rank].index] = rank;
+  }
+
+  Workspace::Loan<std::int64_t> ranks_;
+  Rearrangement<E, LoDTensorView<const S, typename E::device>> order_;
+  RunSources<E, S> rows_;
+  Output<S, typename E::device> out_;
 };
 
 /// The steps of x by a table, and one row of state for each sequence, in the order of the table.
@@ -190,17 +219,10 @@ class RnnRun {
     // A cell may give back the view that it was given.
     if (next.data() != kept_->states.data()) copy_rows(executor_, next, kept_->states.data());
   }
-  /// Throws ShapeMismatch where `state` is a view that `write_states` could not write to.
+  /// All states in the order of the batch.
   template <class State>
-  void check_states(const State& state) const {
-    check_output(state, LevelsAbove{table_.lod().view(), table_.level()}, kept_->states.row_shape());
-  }
-  /// All states in the order of the batch, under the levels above the ranked one.
-  template <class State>
-  void write_states(State&& state) const {
-    const auto out =
-        prepare<S>(executor_, state, LevelsAbove{table_.lod().view(), table_.level()}, kept_->states.row_shape());
-    reorder_lod_tensor_by_rank_grad_into(executor_, kept_->states, table_, out.with_lod(LoD()));
+  LastStates<E, S> last_states(State& state) const {
+    return LastStates<E, S>(executor_, names_.operation, std::as_const(kept_->states).view(), table_, state);
   }
 
  private:
@@ -271,9 +293,14 @@ void dynamic_rnn_into(const E& executor, const X& x, const RankTable& table, con
     }
     run.set_states(t, next);
   }
-  run.check_states(state);
-  outputs.join(table, "dynamic_rnn: the output of the cell at step ", output);
-  run.write_states(state);
+  using O = value_type_t<std::remove_reference_t<operation::cell_output_t<Cell, S, T, typename E::device>>>;
+  const operation::JoinedSteps<E, O> steps =
+      outputs.joined(table, "dynamic_rnn", "dynamic_rnn: the output of the cell at step ");
+  const auto out = operation::prepare<O>(executor, {"dynamic_rnn", "output"}, output, steps.levels(), steps.row_shape(),
+                                         {{"the states", state}});
+  const operation::LastStates<E, S> last = run.last_states(state);
+  steps.copy(out.data());
+  last.write();
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike State, class Cell>
 [[nodiscard]] auto dynamic_rnn(const E& executor, const X& x, const RankTable& table, const State& initial_state,
@@ -347,9 +374,13 @@ void dynamic_rnn_grad_into(const E& executor, const DOutput& doutput, const DSta
     dsteps.set(t, std::forward<decltype(dstep)>(dstep));
     back.set_states(t, dbefore);
   }
-  back.check_states(dinitial_state);
-  dsteps.join(table, "dynamic_rnn_grad: the gradient by step ", dx);
-  back.write_states(dinitial_state);
+  const operation::JoinedSteps<E, T> steps =
+      dsteps.joined(table, "dynamic_rnn_grad", "dynamic_rnn_grad: the gradient by step ");
+  const auto out = operation::prepare<T>(executor, {"dynamic_rnn_grad", "dx"}, dx, steps.levels(), steps.row_shape(),
+                                         {{"the states", dinitial_state}});
+  const operation::LastStates<E, S> last = back.last_states(dinitial_state);
+  steps.copy(out.data());
+  last.write();
 }
 template <Executor E, LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTensorLike State, class Cell,
           class CellGrad>

@@ -59,9 +59,10 @@ void edit_distance_into(const E& executor, const A& a, const B& b, const EditDis
   const auto to = b.view();
   operation::check_has_level(from, "edit_distance: a");
   operation::check_has_level(to, "edit_distance: b");
-  const int level = detail::resolve_level(options.level, from.levels());
+  const int level = detail::resolve_level(options.level, from.levels(), "edit_distance");
   const kernel::Segments sequences = operation::segments(executor, from, level);
-  const kernel::Segments others = operation::segments(executor, to, detail::resolve_level(options.level, to.levels()));
+  const kernel::Segments others =
+      operation::segments(executor, to, detail::resolve_level(options.level, to.levels(), "edit_distance"));
   if (from.row_size() != 1 || to.row_size() != 1) {
     throw ShapeMismatch(detail::text({"edit_distance: rows of shape ", to_string(from.row_shape()), " and ",
                                       to_string(to.row_shape()), ", expected one id a row"}));
@@ -70,7 +71,8 @@ void edit_distance_into(const E& executor, const A& a, const B& b, const EditDis
     throw ShapeMismatch(
         detail::text({"edit_distance: b has ", others.size, " sequences, expected ", sequences.size, " as a"}));
   }
-  const auto out = operation::prepare<float>(executor, y, operation::LevelsAbove{from.lod_view(), level}, Shape());
+  const auto out = operation::prepare<float>(
+      executor, "edit_distance", y, operation::LevelsAbove{from.lod_view(), level}, Shape(), {{"a", from}, {"b", to}});
   kernel::EditDistance<E>::run(executor, from.data(), sequences, to.data(), others, options.normalized, out.data());
 }
 template <Executor E, LoDTensorLike A, LoDTensorLike B, class Y>

@@ -63,7 +63,7 @@ class Pairing {
   template <class X, class Y>
   Pairing(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, const char* what)
       : whole_(executor, x.rows()) {
-    const int level = x.levels() > 0 ? detail::resolve_level(options.level, x.levels()) : -1;
+    const int level = x.levels() > 0 ? detail::resolve_level(options.level, x.levels(), what) : -1;
     const bool same_rows = y.row_shape() == x.row_shape();
     is_same_ = same_rows && y.lod_view() == x.lod_view();
     if (is_same_) return;
@@ -146,7 +146,8 @@ void elementwise_into(const E& executor, const X& x, const Y& y, const Elementwi
   const auto b = y.view();
   const Pairing<E> pairing(executor, a, b, options, what);
   if constexpr (std::same_as<Operation, Divide> && std::integral<T> && on_cpu<E>) check_divisors(a, b, pairing);
-  const auto out = prepare<T>(executor, z, SameLevels{a.lod_view()}, a.row_shape());
+  const auto out = prepare<T>(executor, what, z, SameLevels{a.lod_view()}, a.row_shape(),
+                              {operation::in_place("x", a), operation::in_place("y", b, pairing.is_same())});
   pairing.combine(executor, Operation(), a, b.data(), out.data());
 }
 
@@ -165,30 +166,30 @@ void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y&
   check_row_count(d.rows(), a.rows(), what);
   check_row_shape(d.row_shape(), a.row_shape(), what);
   const SameLevels as_x{a.lod_view()}, as_y{b.lod_view()};
-  check_output(dx, as_x, a.row_shape());
-  check_output(dy, as_y, b.row_shape());
-  const auto da = prepare<T>(executor, dx, as_x, a.row_shape());
-  const auto db = prepare<T>(executor, dy, as_y, b.row_shape());
+  const auto da = prepare<T>(executor, {what, "dx"}, dx, as_x, a.row_shape(), {{"dz", d}, {"x", a}, {"y", b}});
+  const auto db =
+      prepare<T>(executor, {what, "dy"}, dy, as_y, b.row_shape(), {{"dz", d}, {"x", a}, {"y", b}, {"dx", dx}});
+  // The sums first: what else writes to the outputs needs no memory.
   if constexpr (std::same_as<Operation, Add> || std::same_as<Operation, Subtract>) {
-    copy_rows(executor, d, da.data());
     pairing.gather(executor, d, db.data());
     if constexpr (std::same_as<Operation, Subtract>) {
       const std::int64_t count = b.rows() * b.row_size();
       kernel::Combine<E>::run(executor, Negate(), db.view().data(), db.view().data(), count, db.data());
     }
+    copy_rows(executor, d, da.data());
   } else {
     const std::int64_t count = a.rows() * a.row_size();
-    pairing.combine(executor, Operation(), d, b.data(), da.data());  // dz * y, dz / y
     const kernel::Scratch<E, T> terms(executor, count);
+    const LoDTensorView<const T, device_t<X>> rows(terms.data(), a.lod_view(), &a.row_shape(), a.row_size());
     if constexpr (std::same_as<Operation, Multiply>) {
       kernel::Combine<E>::run(executor, Multiply(), d.data(), a.data(), count, terms.data());
-    } else {  // - dz * x / y / y
-      kernel::Combine<E>::run(executor, Multiply(), da.view().data(), a.data(), count, terms.data());
-      const LoDTensorView<const T, device_t<X>> products(terms.data(), a.lod_view(), &a.row_shape(), a.row_size());
-      pairing.combine(executor, NegatedQuotient(), products, b.data(), terms.data());
+    } else {  // - dz / y * x / y
+      pairing.combine(executor, Operation(), d, b.data(), terms.data());
+      kernel::Combine<E>::run(executor, Multiply(), rows.data(), a.data(), count, terms.data());
+      pairing.combine(executor, NegatedQuotient(), rows, b.data(), terms.data());
     }
-    const LoDTensorView<const T, device_t<X>> rows(terms.data(), a.lod_view(), &a.row_shape(), a.row_size());
     pairing.gather(executor, rows, db.data());
+    pairing.combine(executor, Operation(), d, b.data(), da.data());  // dz * y, dz / y
   }
 }
 
@@ -393,7 +394,7 @@ LoDTensorDesc infer_elementwise(const LoDTensorDesc& x, const LoDTensorDesc& y, 
                                 const char* what) {
   const infer::Batch a = infer::batch_for<Op>(x, what), b(y, what);
   infer::check_type(b.type, a.type, what);
-  const int level = a.levels > 0 ? detail::resolve_level(options.level, a.levels) : -1;
+  const int level = a.levels > 0 ? detail::resolve_level(options.level, a.levels, what) : -1;
   const bool same_rows = infer::agree(a.row_shape, b.row_shape);
   if (same_rows && a.levels == b.levels && infer::agree(a.rows, b.rows)) return a;
   if (b.levels == 0 && (infer::agree(y.tensor.dims, a.row_shape) || (same_rows && infer::agree(b.rows, 1)))) return a;

@@ -43,6 +43,20 @@ template <class Executor>
 struct GatherRows : Missing<Executor> {};
 }  // namespace kernel
 
+namespace operation {
+
+/// The row shape of the ids, then that of the table. Throws ShapeMismatch where that is no shape.
+inline Shape looked_up_shape(const Shape& ids, const Shape& table, const char* what) {
+  try {
+    return ids.followed_by(table);
+  } catch (const ShapeMismatch& error) {
+    throw ShapeMismatch(detail::text({what, ": ids of row shape ", to_string(ids), ", a table of row shape ",
+                                      to_string(table), ": ", error.what()}));
+  }
+}
+
+}  // namespace operation
+
 /// y[i] = table[ids[i]]: the LoD of the ids, rows of the shape {ids' row shape..., table's row shape...}. The row of
 /// `padding_idx` is zero, whatever the table holds there, and so is that of an id -1 with `skip_minus_one`. Throws
 /// OutOfRange for another id outside [0, table.rows()), and changes nothing; on a GPU its row is zero, and what waits
@@ -55,13 +69,14 @@ void embedding_into(const E& executor, const Table& table, const Ids& ids, const
   const auto list = ids.view();
   const kernel::PaddingIds padding{options.padding_idx, options.skip_minus_one};
   const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), "embedding", padding);
-  const auto out = operation::prepare<value_type_t<Table>>(executor, y, operation::SameLevels{list.lod_view()},
-                                                           list.row_shape().followed_by(rows.row_shape()));
   const std::int64_t count = list.rows() * list.row_size();
   const std::int64_t* found = checked.data();
   // Kernels skip one id: of two, the other becomes that, too. On a GPU all are -1 already.
   const bool two = operation::on_cpu<E> && padding.minus_one && padding.id >= 0;
   const Workspace::Loan<std::int64_t> one_padding(executor.workspace(), two ? count : 0);
+  const auto out = operation::prepare<value_type_t<Table>>(
+      executor, "embedding", y, operation::SameLevels{list.lod_view()},
+      operation::looked_up_shape(list.row_shape(), rows.row_shape(), "embedding"), {{"table", rows}, {"ids", list}});
   if (two) {
     std::replace_copy(found, found + count, one_padding.data(), padding.id, std::int64_t{-1});
     found = one_padding.data();
@@ -95,6 +110,7 @@ template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
 void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height,
                          const EmbeddingOptions& options, SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
   static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding_grad: ids are int64");
+  using T = value_type_t<X>;
   const auto view = dy.view();
   const auto list = ids.view();
   operation::check_row_count(view.rows(), list.rows(), "embedding_grad: dy");
@@ -113,13 +129,16 @@ void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::in
       kept[size] = list.data()[i];
       positions[size++] = i;
     }
-    dtable.resize({kept.data(), static_cast<std::size_t>(size)}, height, row_shape);
+    operation::RowsOutput<E, T> out(executor, "embedding_grad", dtable,
+                                    std::span(kept.data(), static_cast<std::size_t>(size)), height, row_shape,
+                                    {{"dy", view}, {"ids", list}});
     kernel::GatherRows<E>::run(executor, view.data(), positions.data(), size, row_shape.elements(), std::int64_t{-1},
-                               dtable.value().data());
+                               out.data());
   } else {
-    std::int64_t* const places = operation::make_places(executor, dtable, count, height, row_shape);
-    kernel::CopyValues<E>::run(executor, checked.data(), count, places);
-    kernel::CopyValues<E>::run(executor, view.data(), count * row_shape.elements(), dtable.value().data());
+    operation::RowsOutput<E, T> out(executor, "embedding_grad", dtable, count, height, row_shape,
+                                    {{"dy", view}, {"ids", list}});
+    kernel::CopyValues<E>::run(executor, checked.data(), count, out.ids());
+    kernel::CopyValues<E>::run(executor, view.data(), count * row_shape.elements(), out.data());
   }
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids>

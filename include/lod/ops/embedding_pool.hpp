@@ -69,7 +69,7 @@ kernel::Segments check_embedding_pool(const E& executor, const Ids& ids, const E
                                       const char* what) {
   static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding_pool: ids are int64");
   check_has_level(ids, what);
-  const int level = detail::resolve_level(options.level, ids.levels());
+  const int level = detail::resolve_level(options.level, ids.levels(), what);
   if (ids.row_size() != 1) {
     throw ShapeMismatch(
         detail::text({what, ": ids: rows of shape ", to_string(ids.row_shape()), ", expected one id a row"}));
@@ -178,15 +178,16 @@ void embedding_extreme_pool_into(const E& executor, const Table& table, const Id
   const auto list = ids.view();
   const kernel::Segments sequences = check_embedding_pool(executor, list, options, what);
   const LookedUp<E, T> looked_up(executor, rows, list, sequences, options, what, {.rows = true});
-  const int level = detail::resolve_level(options.level, list.levels());
+  const int level = detail::resolve_level(options.level, list.levels(), what);
   const T pad_value = detail::checked<T>(options.pad_value, what, "pad_value");
-  const Shape row_shape = list.row_shape().followed_by(rows.row_shape());
+  const Shape row_shape = looked_up_shape(list.row_shape(), rows.row_shape(), what);
   const LevelsAbove above{list.lod_view(), level};
   const PlainRows plain{sequences.size};
-  check_output(values, above, row_shape);
-  check_output(index, plain, row_shape);
-  const auto out = prepare<T>(executor, values, above, row_shape);
-  const auto winners = prepare<std::int64_t>(executor, index, plain, row_shape);
+  const OtherMemory weights("weights", options.weights);
+  const auto out =
+      prepare<T>(executor, {what, "values"}, values, above, row_shape, {{"table", rows}, {"ids", list}, weights});
+  const auto winners = prepare<std::int64_t>(executor, {what, "index"}, index, plain, row_shape,
+                                             {{"table", rows}, {"ids", list}, weights, {"values", values}});
   kernel::EmbeddingMaxPool<E>::run(executor, looked_up.rows(), looked_up.kept().sequences(), minimum, pad_value,
                                    out.data(), winners.data());
   if (looked_up.kept().leaves_out()) {
@@ -245,21 +246,31 @@ void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, 
     }
     rows = kernel::GroupRows<E>::run(executor, static_cast<const std::int64_t*>(listed.data()), size, height,
                                      order.data(), unique.data(), groups.data());
-    dtable.resize({unique.data(), static_cast<std::size_t>(rows)}, height, row_shape);
   } else {
     rows = size = count;
-    std::int64_t* const names = make_places(executor, dtable, count, height, row_shape);
+  }
+  const UnpooledGrad<E, T> unpooled(executor, dy.data(), kept.sequences(), dy.row_size(), type);
+  RowsOutput<E, T> out = [&] {
+    const auto others = {
+        OtherMemory("dy", dy), OtherMemory("ids", ids), OtherMemory("weights", options.weights),
+        OtherMemory("index", std::span(winners, winners ? static_cast<std::size_t>(dy.rows() * dy.row_size()) : 0))};
+    if constexpr (on_cpu<E>) {
+      return RowsOutput<E, T>(executor, what, dtable, std::span(unique.data(), static_cast<std::size_t>(rows)), height,
+                              row_shape, others);
+    } else {
+      return RowsOutput<E, T>(executor, what, dtable, count, height, row_shape, others);
+    }
+  }();
+  if constexpr (!on_cpu<E>) {
     kernel::ListLookUps<E>::run(executor, kept.values(), kept_rows, kept.sequences(), type, height, listed.data(),
                                 order.data(), occurrences.data(), sequence.data(), executor.fault(what, height));
     kernel::GroupListed<E>::run(executor, listed.data(), count, height, order.data(), unique.data(), groups.data(),
-                                names);
+                                out.ids());
   }
-  const UnpooledGrad<E, T> unpooled(executor, dy.data(), kept.sequences(), dy.row_size(), type);
   kernel::SumLookUpGrads<E>::run(executor,
                                  kernel::LookUpGrad<T>{unpooled.data(), occurrences.data(), sequence.data(),
                                                        options.weights.data(), winners, row_shape.elements()},
-                                 order.data(), kernel::Segments(groups.data(), rows, size, 0, size),
-                                 dtable.value().data());
+                                 order.data(), kernel::Segments(groups.data(), rows, size, 0, size), out.data());
 }
 
 /// The row shape of the table, from those of dy and the ids. Throws where dy does not fit.
@@ -297,10 +308,12 @@ void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, 
   const auto list = ids.view();
   const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, "embedding_pool");
   const operation::LookedUp<E, T> looked_up(executor, rows, list, sequences, options, "embedding_pool");
-  const int level = detail::resolve_level(options.level, list.levels());
+  const int level = detail::resolve_level(options.level, list.levels(), "embedding_pool");
   const T pad_value = detail::checked<T>(options.pad_value, "embedding_pool", "pad_value");
-  const auto out = operation::prepare<T>(executor, y, operation::LevelsAbove{list.lod_view(), level},
-                                         list.row_shape().followed_by(rows.row_shape()));
+  const auto out =
+      operation::prepare<T>(executor, "embedding_pool", y, operation::LevelsAbove{list.lod_view(), level},
+                            operation::looked_up_shape(list.row_shape(), rows.row_shape(), "embedding_pool"),
+                            {{"table", rows}, {"ids", list}, {"weights", options.weights}});
   kernel::EmbeddingPool<E>::run(executor, looked_up.rows(), looked_up.kept().sequences(), type, pad_value, out.data());
 }
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
@@ -503,7 +516,6 @@ void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Tabl
                              rows.row_shape(), "embedding_pool_weights_grad: dy");
   const operation::LookedUp<E, T> looked_up(executor, rows, list, sequences, options, what, {.places = true});
   const operation::KeptIds<E>& kept = looked_up.kept();
-  const auto out = operation::prepare<T>(executor, dweights, operation::SameLevels{list.lod_view()}, list.row_shape());
   const bool extreme = type == PoolType::MAX || type == PoolType::MIN;
   const std::int64_t numbers = extreme ? sequences.size * rows.row_size() : 0;
   const kernel::Scratch<E, T> values(executor, numbers);
@@ -514,6 +526,9 @@ void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Tabl
   }
   const operation::UnpooledGrad<E, T> unpooled(executor, view.data(), kept.sequences(), rows.row_size(), type);
   const kernel::Scratch<E, T> of_kept(executor, kept.leaves_out() ? kept.sequences().rows() : 0);
+  const auto out = operation::prepare<T>(executor, {what, "dweights"}, dweights, operation::SameLevels{list.lod_view()},
+                                         list.row_shape(),
+                                         {{"dy", view}, {"table", rows}, {"ids", list}, {"weights", options.weights}});
   kernel::LookUpWeightsGrad<E>::run(executor, looked_up.rows(), unpooled.data(),
                                     extreme ? static_cast<const std::int64_t*>(winners.data()) : nullptr,
                                     kept.sequences(), type, kept.leaves_out() ? of_kept.data() : out.data());

@@ -97,8 +97,8 @@ decltype(auto) call_for_sequence(F& f, const View& sequence, std::int64_t i) {
 
 /// Calls f(view, i) for the sequences of a level of a view; for its rows where it has no level.
 template <Executor E, class View, class F>
-void visit_sequences(const E& executor, const View& x, int level, const F& f) {
-  const int resolved = detail::resolve_level(level, x.levels() > 0 ? x.levels() : 1);
+void visit_sequences(const E& executor, const View& x, int level, const char* what, const F& f) {
+  const int resolved = detail::resolve_level(level, x.levels() > 0 ? x.levels() : 1, what);
   const LoDView levels = levels_below(x.lod_view(), resolved - 1);
   const View sequences(x.data(), levels, &x.row_shape(), x.row_size());
   const OutermostSegments<E> parts(executor, levels);
@@ -142,9 +142,9 @@ using mapped_t =
 template <Executor E, class X, class F>
   requires LoDTensorLike<std::remove_cvref_t<X>>
 void for_each_sequence(const E& executor, X&& x, int level, F&& f) {
-  operation::visit_sequences(executor, operation::open_view(x), level, [&](const auto& sequence, std::int64_t i) {
-    operation::call_for_sequence(f, sequence, i);
-  });
+  operation::visit_sequences(
+      executor, operation::open_view(x), level, "for_each_sequence",
+      [&](const auto& sequence, std::int64_t i) { operation::call_for_sequence(f, sequence, i); });
 }
 template <class X, class F>
   requires LoDTensorLike<std::remove_cvref_t<X>>
@@ -169,7 +169,7 @@ void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
   const View view = x.view();
   const operation::Results<Result> kept(executor.workspace(), view.size() > 0 ? view.size() : 1);
   std::vector<Result>& results = kept.get();
-  operation::visit_sequences(executor, view, 0, [&](const View& sequence, std::int64_t i) {
+  operation::visit_sequences(executor, view, 0, "map_sequences", [&](const View& sequence, std::int64_t i) {
     results[static_cast<std::size_t>(i)] = operation::call_for_sequence(f, sequence, i);
   });
   if (view.size() == 0) {
@@ -195,13 +195,15 @@ void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
   const std::span<const ResultView> sources = views.span();
   operation::Runs runs(executor.workspace(), sources, 0, view.size());
   for (std::int64_t i = 0; i < view.size(); ++i) runs.add(i, 0, views[i].size());
-  operation::NewLevels levels(executor.workspace(), first.levels() + 1, view.size() + runs.sequences());
+  operation::NewLevels levels(executor.workspace(), first.levels() + 1, view.size() + runs.sequences("map_sequences"));
   const auto lengths = levels.add(view.size());
   for (std::int64_t i = 0; i < view.size(); ++i) {
     lengths[static_cast<std::size_t>(i) + 1] = lengths[static_cast<std::size_t>(i)] + views[i].size();
   }
   runs.descend(levels);
-  const auto out = operation::prepare<value_type_t<Result>>(executor, y, levels, first.row_shape());
+  operation::check_apart_from_all("map_sequences", y, sources, "what the function gave for sequence ");
+  const auto out =
+      operation::prepare<value_type_t<Result>>(executor, "map_sequences", y, levels, first.row_shape(), {{"x", view}});
   runs.copy(executor, sources, first.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, class F>

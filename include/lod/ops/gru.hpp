@@ -161,23 +161,40 @@ void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, d
   using T = value_type_t<X>;
   const auto view = x.view();
   operation::check_has_level(view, "gru");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "gru");
   operation::check_gru_weights(view, weights, "gru");
   const std::int64_t rows = view.rows(), inputs = view.row_size(), size = weights.recurrent.rows();
   operation::check_states(options.initial_hidden, view.lod_view().size(level), size, "gru: initial_hidden");
   const operation::SameLevels as_x{view.lod_view()};
   const operation::LevelsAbove above{view.lod_view(), level};
-  operation::check_output(hidden, as_x, {size});
-  operation::check_output(last_hidden, above, {size});
+  const operation::OtherMemory outputs[] = {{"hidden", hidden},
+                                            {"last_hidden", last_hidden},
+                                            {"trace.gates", trace.gates},
+                                            {"trace.memory", trace.memory},
+                                            {"trace.hidden", trace.hidden},
+                                            {"trace.initial_hidden", trace.initial_hidden}};
+  const operation::OtherMemory arguments[] = {{"x", view},
+                                              {"weights.input", weights.input},
+                                              {"weights.recurrent", weights.recurrent},
+                                              {"weights.bias", weights.bias},
+                                              {"weights.recurrent_bias", weights.recurrent_bias},
+                                              {"initial_hidden", options.initial_hidden}};
+  operation::check_apart("gru", outputs, arguments);
 
-  operation::rank_rows(trace.table, view.lod_view(), level);
-  trace.level = level;
-  trace.reverse = options.reverse;
-  const operation::StepOrder<E> order(executor, trace.table, options.reverse);
-  const auto gates = operation::prepare<T>(executor, trace.gates, operation::PlainRows{rows}, {3 * size});
-  const auto memory = operation::prepare<T>(executor, trace.memory, operation::PlainRows{rows}, {size});
-  const auto states = operation::prepare<T>(executor, trace.hidden, operation::PlainRows{rows}, {size});
-  const T* const initial = order.keep_states(options.initial_hidden, size, trace.initial_hidden);
+  std::optional<RankTable> next = operation::next_table(trace.table, view.lod_view(), level);
+  const operation::StepOrder<E> order(executor, next ? *next : trace.table, options.reverse);
+  const auto prepare = [&](const char* name, auto& y, const auto& structure, const Shape& row_shape) {
+    return operation::prepare<T>(executor, {"gru", name}, y, structure, row_shape, {});
+  };
+  const auto out = prepare("hidden", hidden, as_x, {size});
+  const auto out_last = prepare("last_hidden", last_hidden, above, {size});
+  const auto gates = prepare("trace.gates", trace.gates, operation::PlainRows{rows}, {3 * size});
+  const auto memory = prepare("trace.memory", trace.memory, operation::PlainRows{rows}, {size});
+  const auto states = prepare("trace.hidden", trace.hidden, operation::PlainRows{rows}, {size});
+  const auto kept = prepare("trace.initial_hidden", trace.initial_hidden,
+                            operation::PlainRows{options.initial_hidden.rows()}, {size});
+  const operation::NoTraceOnError no_trace(trace);
+  const T* const initial = order.keep_states(options.initial_hidden, size, kept);
   const kernel::Scratch<E, T> products(executor, order.widest() * 3 * size);
 
   order.project(view.data(), inputs, weights.input.data(), operation::given(weights.bias), 3 * size, gates.data());
@@ -192,8 +209,11 @@ void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, d
                             operation::given(weights.recurrent_bias), before, gates.data() + start * 3 * size,
                             memory.data() + start * size, states.data() + start * size);
   }
-  order.from_steps(states.data(), size, operation::prepare<T>(executor, hidden, as_x, {size}).data());
-  order.last_states(states.data(), initial, size, operation::prepare<T>(executor, last_hidden, above, {size}).data());
+  order.last_states(states.data(), initial, size, out_last.data());
+  order.from_steps(states.data(), size, out.data());
+  if (next) trace.table = std::move(*next);
+  trace.level = level;
+  trace.reverse = options.reverse;
 }
 template <Executor E, LoDTensorLike X, class Hidden, class LastHidden>
 void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights, Hidden&& hidden,
@@ -240,12 +260,34 @@ void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
   operation::check_states(options.dlast_hidden, sequences, size, "gru_grad: dlast_hidden");
   const operation::SameLevels as_x{view.lod_view()};
   const operation::LevelsAbove above{view.lod_view(), trace.level};
-  operation::check_output(dx, as_x, view.row_shape());
-  operation::check_weights_grad(dweights.input, weights.input);
-  operation::check_weights_grad(dweights.recurrent, weights.recurrent);
-  operation::check_weights_grad(dweights.bias, weights.bias);
-  operation::check_weights_grad(dweights.recurrent_bias, weights.recurrent_bias);
-  operation::check_output(dinitial_hidden, above, {size});
+  const operation::OtherMemory outputs[] = {{"dx", dx},
+                                            {"dweights.input", dweights.input},
+                                            {"dweights.recurrent", dweights.recurrent},
+                                            {"dweights.bias", dweights.bias},
+                                            {"dweights.recurrent_bias", dweights.recurrent_bias},
+                                            {"dinitial_hidden", dinitial_hidden}};
+  const operation::OtherMemory arguments[] = {{"dhidden", gradient},
+                                              {"x", view},
+                                              {"weights.input", weights.input},
+                                              {"weights.recurrent", weights.recurrent},
+                                              {"weights.bias", weights.bias},
+                                              {"weights.recurrent_bias", weights.recurrent_bias},
+                                              {"trace.gates", trace.gates},
+                                              {"trace.memory", trace.memory},
+                                              {"trace.hidden", trace.hidden},
+                                              {"trace.initial_hidden", trace.initial_hidden},
+                                              {"dlast_hidden", options.dlast_hidden}};
+  operation::check_apart("gru_grad", outputs, arguments);
+  const auto out = operation::prepare<T>(executor, {"gru_grad", "dx"}, dx, as_x, view.row_shape(), {});
+  const auto out_input =
+      operation::prepare_like(executor, {"gru_grad", "dweights.input"}, dweights.input, weights.input);
+  const auto out_recurrent =
+      operation::prepare_like(executor, {"gru_grad", "dweights.recurrent"}, dweights.recurrent, weights.recurrent);
+  const auto out_bias = operation::prepare_like(executor, {"gru_grad", "dweights.bias"}, dweights.bias, weights.bias);
+  const auto dbias = operation::prepare_like(executor, {"gru_grad", "dweights.recurrent_bias"}, dweights.recurrent_bias,
+                                             weights.recurrent_bias);
+  const auto out_hidden =
+      operation::prepare<T>(executor, {"gru_grad", "dinitial_hidden"}, dinitial_hidden, above, {size}, {});
 
   const operation::StepOrder<E> order(executor, trace.table, trace.reverse);
   const T* const initial = operation::given(trace.initial_hidden);
@@ -271,18 +313,16 @@ void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
     operation::matrix_product<E, T>(executor, false, false, active, size, 3 * size, 1, step, 3 * size, recurrent.data(),
                                     size, 1, dstate.data(), size);
   }
-  order.project_grad(view.data(), inputs, weights.input, weights.bias, dgates.data(), 3 * size,
-                     operation::prepare<T>(executor, dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
-  order.recur_grad(trace.hidden.data(), initial, size, weights.recurrent, dproducts.data(), dweights.recurrent);
-  const auto dbias =
-      operation::prepare<T>(executor, dweights.recurrent_bias, operation::SameLevels{weights.recurrent_bias.lod_view()},
-                            weights.recurrent_bias.row_shape());
+  order.project_grad(view.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 3 * size,
+                     out.data(), out_input.data(), operation::given(weights.bias) ? out_bias.data() : nullptr);
+  order.recur_grad(trace.hidden.data(), initial, size, 3 * size, static_cast<const T*>(dproducts.data()),
+                   out_recurrent.data());
   if (operation::given(weights.recurrent_bias)) {
     const kernel::Scratch<E, T> sums(executor, 3 * size);
     operation::sum_columns(executor, std::as_const(dproducts).data(), rows, 3 * size, sums.data());
     operation::repeat_row(executor, std::as_const(sums).data() + 2 * size, size, 1, dbias.data());
   }
-  order.from_ranks(dstate.data(), size, operation::prepare<T>(executor, dinitial_hidden, above, {size}).data());
+  order.from_ranks(dstate.data(), size, out_hidden.data());
 }
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden>
 void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,

@@ -122,7 +122,11 @@ class PatchLevels {
     patches_ = {
         image[0], image[1], image[2], options.kernels[0], options.kernels[1], options.strides[0], options.strides[1],
         above,    left,     nullptr};
-    patch_size_ = Shape{image[0], options.kernels[0], options.kernels[1]}.elements();
+    try {
+      patch_size_ = Shape{image[0], options.kernels[0], options.kernels[1]}.elements();
+    } catch (const ShapeMismatch& error) {
+      throw ShapeMismatch(detail::text({what, ": a patch: ", error.what()}));
+    }
     check_real_sizes(options.real_sizes, images.rows(), what);
     for (int level = 0; level < images.levels(); ++level) add_level(levels_, images.lod_view().offsets(level));
     const auto offsets = levels_.add(images.rows());
@@ -190,7 +194,9 @@ template <Executor E, LoDTensorLike Images, class Y>
 void im2sequence_into(const E& executor, const Images& images, const Im2SequenceOptions& options, Y&& y) {
   const auto view = images.view();
   const operation::PatchLevels<E> levels(executor, view, options, "im2sequence");
-  const auto out = operation::prepare<value_type_t<Images>>(executor, y, levels.levels(), levels.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<Images>>(executor, "im2sequence", y, levels.levels(), levels.row_shape(),
+                                               {{"images", view}, {"real_sizes", options.real_sizes}});
   kernel::Im2Sequence<E>::run(executor, view.data(), levels.patches(), levels.sequences(), out.data());
 }
 template <Executor E, LoDTensorLike Images, class Y>
@@ -221,8 +227,9 @@ void im2sequence_grad_into(const E& executor, const DY& dy, const Images& images
   const operation::PatchLevels<E> levels(executor, view, options, "im2sequence_grad");
   operation::check_row_count(gradient.rows(), levels.sequences().rows(), "im2sequence_grad: dy");
   operation::check_row_shape(gradient.row_shape(), levels.row_shape(), "im2sequence_grad: dy");
-  const auto out =
-      operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<DY>>(executor, {"im2sequence_grad", "dx"}, dx,
+                                                        operation::SameLevels{view.lod_view()}, view.row_shape(),
+                                                        {{"dy", gradient}, {"real_sizes", options.real_sizes}});
   kernel::Im2SequenceGrad<E>::run(executor, gradient.data(), levels.patches(), levels.sequences(), out.data());
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Images, class DX>

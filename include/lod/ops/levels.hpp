@@ -148,18 +148,18 @@ class TransposedOrder {
 
 /// The children of the outermost level of x, in another order, under other outermost offsets.
 template <Executor E, class View, class Element, class Y>
-void regroup_into(const E& executor, const View& x, std::span<const std::int64_t> outermost, const Element& element,
-                  Y&& y) {
+void regroup_into(const E& executor, const OutputName& name, const View& x, const char* argument,
+                  std::span<const std::int64_t> outermost, const Element& element, Y&& y) {
   const LoDView below = levels_below(x.lod_view(), 0);
   const View children(x.data(), below, &x.row_shape(), x.row_size());
   const std::span<const View> source(&children, 1);
   Runs runs(executor.workspace(), source, 0, below.size());
   for (std::int64_t i = 0; i < below.size(); ++i) runs.add(0, element(i), element(i) + 1);
   NewLevels levels(executor.workspace(), x.levels(),
-                   static_cast<std::int64_t>(outermost.size()) - 1 + runs.sequences());
+                   static_cast<std::int64_t>(outermost.size()) - 1 + runs.sequences(name.operation));
   add_level(levels, outermost);
   runs.descend(levels);
-  const auto out = prepare<value_type_t<View>>(executor, y, levels, x.row_shape());
+  const auto out = prepare<value_type_t<View>>(executor, name, y, levels, x.row_shape(), {{argument, x}});
   runs.copy(executor, source, x.row_size(), out.data());
 }
 
@@ -173,7 +173,7 @@ void remove_level_into(const E& executor, const X& x, int level, Y&& y) {
   const auto view = x.view();
   operation::check_has_level(view, "remove_level");
   const LoDView from = view.lod_view();
-  const int removed = detail::resolve_level(level, from.levels());
+  const int removed = detail::resolve_level(level, from.levels(), "remove_level");
   std::int64_t sequences = 0;
   for (int other = 0; other < from.levels(); ++other) sequences += other == removed ? 0 : from.size(other);
   operation::NewLevels levels(executor.workspace(), from.levels() - 1, sequences, view.rows());
@@ -189,7 +189,7 @@ void remove_level_into(const E& executor, const X& x, int level, Y&& y) {
       operation::add_level(levels, offsets);
     }
   }
-  operation::copy_into(executor, view, levels, y);
+  operation::copy_into(executor, "remove_level", view, "x", levels, y);
 }
 template <Executor E, LoDTensorLike X>
 [[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> remove_level(const E& executor, const X& x, int level) {
@@ -236,7 +236,7 @@ void insert_level_into(const E& executor, const X& x, int level, const LoD& lod,
   }
   operation::add_level(levels, lod.offsets(-1));
   for (int other = inserted; other < from.levels(); ++other) operation::add_level(levels, from.offsets(other));
-  operation::copy_into(executor, view, levels, y);
+  operation::copy_into(executor, "insert_level", view, "x", levels, y);
 }
 template <Executor E, LoDTensorLike X>
 [[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> insert_level(const E& executor, const X& x, int level,
@@ -256,14 +256,14 @@ template <Executor E, LoDTensorLike X, class Y>
 void flatten_into(const E& executor, const X& x, const FlattenOptions& options, Y&& y) {
   const auto view = x.view();
   const LoDView from = view.lod_view();
-  const int last = from.levels() == 0 ? -1 : detail::resolve_level(options.level, from.levels());
+  const int last = from.levels() == 0 ? -1 : detail::resolve_level(options.level, from.levels(), "flatten");
   std::int64_t sequences = 0;
   for (int level = 0; level <= last; ++level) sequences += from.size(level);
   operation::NewLevels levels(executor.workspace(), last + 1, sequences, view.rows());
   for (int level = 0; level <= last; ++level) {
     operation::add_level(levels, level == last ? from.absolute_offsets(level) : from.offsets(level));
   }
-  operation::copy_into(executor, view, levels, y);
+  operation::copy_into(executor, "flatten", view, "x", levels, y);
 }
 template <Executor E, LoDTensorLike X, class Y>
 void flatten_into(const E& executor, const X& x, Y&& y) {
@@ -285,7 +285,7 @@ template <LoDTensorLike X>
 /// levels of dy do not count. `dx` must not overlap dy. Throws ShapeMismatch unless dy has the rows of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void remove_level_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  operation::restore_levels_into(executor, dy, x_levels, "remove_level_grad: dy", dx);
+  operation::restore_levels_into(executor, dy, x_levels, "remove_level_grad", dx);
 }
 template <Executor E, LoDTensorLike DY>
 [[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> remove_level_grad(const E& executor, const DY& dy,
@@ -301,7 +301,7 @@ template <LoDTensorLike DY>
 /// The gradient of `insert_level`: the rows of dy under the levels of x, which are `x_levels`.
 template <Executor E, LoDTensorLike DY, class DX>
 void insert_level_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  operation::restore_levels_into(executor, dy, x_levels, "insert_level_grad: dy", dx);
+  operation::restore_levels_into(executor, dy, x_levels, "insert_level_grad", dx);
 }
 template <Executor E, LoDTensorLike DY>
 [[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> insert_level_grad(const E& executor, const DY& dy,
@@ -317,7 +317,7 @@ template <LoDTensorLike DY>
 /// The gradient of `flatten`: the rows of dy under the levels of x, which are `x_levels`.
 template <Executor E, LoDTensorLike DY, class DX>
 void flatten_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  operation::restore_levels_into(executor, dy, x_levels, "flatten_grad: dy", dx);
+  operation::restore_levels_into(executor, dy, x_levels, "flatten_grad", dx);
 }
 template <Executor E, LoDTensorLike DY>
 [[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> flatten_grad(const E& executor, const DY& dy,
@@ -346,7 +346,7 @@ void transpose_levels_into(const E& executor, const X& x, Y&& y) {
   const Workspace::Loan<std::int64_t> children(executor.workspace(), order.children());
   for (std::int64_t child = 0; child < order.children(); ++child) children[order.place(child)] = child;
   operation::regroup_into(
-      executor, view, order.starts(), [&](std::int64_t place) { return children[place]; }, y);
+      executor, "transpose_levels", view, "x", order.starts(), [&](std::int64_t place) { return children[place]; }, y);
 }
 template <Executor E, LoDTensorLike X>
 [[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> transpose_levels(const E& executor, const X& x) {
@@ -374,7 +374,8 @@ void transpose_levels_grad_into(const E& executor, const DY& dy, const BatchLeve
         detail::text({"transpose_levels_grad: the outermost level of dy is not that of x, transposed: ", where}));
   }
   operation::regroup_into(
-      executor, view, x_levels.view().offsets(0), [&](std::int64_t child) { return order.place(child); }, dx);
+      executor, {"transpose_levels_grad", "dx"}, view, "dy", x_levels.view().offsets(0),
+      [&](std::int64_t child) { return order.place(child); }, dx);
 }
 template <Executor E, LoDTensorLike DY>
 [[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> transpose_levels_grad(const E& executor, const DY& dy,
@@ -413,7 +414,7 @@ inline LoDTensorDesc infer_insert_level(const LoDTensorDesc& x, int level, const
 }
 inline LoDTensorDesc infer_flatten(const LoDTensorDesc& x, const FlattenOptions& options = {}) {
   infer::Batch y(x, "flatten");
-  if (y.levels > 0) y.levels = detail::resolve_level(options.level, y.levels) + 1;
+  if (y.levels > 0) y.levels = detail::resolve_level(options.level, y.levels, "flatten") + 1;
   return y;
 }
 inline LoDTensorDesc infer_transpose_levels(const LoDTensorDesc& x) {

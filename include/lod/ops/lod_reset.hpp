@@ -29,14 +29,28 @@ struct lod_append_grad : elements::Any {};
 
 namespace lod::inline LOD_TARGET {
 
+namespace operation {
+
+/// Throws InvalidLoD where the new level of `lod_append` is none.
+inline void check_cuts(std::span<const std::int64_t> cuts, std::size_t level) {
+  try {
+    detail::check_offsets(cuts, level);
+  } catch (const InvalidLoD& error) {
+    throw InvalidLoD(detail::text({"lod_append: ", error.what()}));
+  }
+}
+
+}  // namespace operation
+
 /// A copy of x under another LoD; one without a level gives a plain tensor. (`x.with_lod(lod)` is the same without the
 /// copy.) Semantics: PaddlePaddle's lod_reset.
 ///
 /// `y` must not overlap x. Throws ShapeMismatch unless `lod` is for the rows of x.
 template <Executor E, LoDTensorLike X, class Y>
 void lod_reset_into(const E& executor, const X& x, const LoD& lod, Y&& y) {
+  if (lod.levels() > 0) operation::check_row_count(x.view().rows(), lod.rows(), "lod_reset: x");
   const auto view = x.view().with_lod(lod);
-  operation::copy_into(executor, view, operation::SameLevels{view.lod_view()}, y);
+  operation::copy_into(executor, "lod_reset", view, "x", operation::SameLevels{view.lod_view()}, y);
 }
 template <Executor E, LoDTensorLike X>
 [[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> lod_reset(const E& executor, const X& x, const LoD& lod) {
@@ -62,16 +76,19 @@ void lod_append_into(const E& executor, const X& x, const Offsets& offsets, Y&& 
   const auto view = x.view();
   const auto cuts = operation::ids_of(offsets);
   const auto level = static_cast<std::size_t>(view.levels());
-  detail::check_offsets(cuts, level);
+  operation::check_cuts(cuts, level);
   const auto size = static_cast<std::int64_t>(cuts.size()) - 1;
-  if (level > 0) detail::check_levels(level - 1, view.rows(), size);
+  if (level > 0 && size != view.rows()) {
+    throw InvalidLoD(detail::text(
+        {"lod_append: offsets of ", size, " sequences, expected ", view.rows(), ", one for each row of x"}));
+  }
   operation::check_row_count(view.rows(), cuts.back(), "lod_append: x");
   std::int64_t sequences = size;
   for (int above = 0; above < view.levels(); ++above) sequences += view.lod_view().size(above);
   operation::NewLevels levels(executor.workspace(), view.levels() + 1, sequences);
   for (int above = 0; above < view.levels(); ++above) operation::add_level(levels, view.lod_view().offsets(above));
   operation::add_level(levels, cuts);
-  operation::copy_into(executor, view, levels, y);
+  operation::copy_into(executor, "lod_append", view, "x", levels, y);
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Offsets = std::initializer_list<std::int64_t>>
 [[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> lod_append(const E& executor, const X& x,
@@ -89,7 +106,7 @@ template <LoDTensorLike X, operation::ArgumentList Offsets = std::initializer_li
 /// dy. Throws ShapeMismatch unless dy has the rows of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void lod_reset_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  operation::restore_levels_into(executor, dy, x_levels, "lod_reset_grad: dy", dx);
+  operation::restore_levels_into(executor, dy, x_levels, "lod_reset_grad", dx);
 }
 template <Executor E, LoDTensorLike DY>
 [[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> lod_reset_grad(const E& executor, const DY& dy,
@@ -105,7 +122,7 @@ template <LoDTensorLike DY>
 /// The gradient of `lod_append`: the rows of dy under the levels of x, which are `x_levels`.
 template <Executor E, LoDTensorLike DY, class DX>
 void lod_append_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  lod_reset_grad_into(executor, dy, x_levels, dx);
+  operation::restore_levels_into(executor, dy, x_levels, "lod_append_grad", dx);
 }
 template <Executor E, LoDTensorLike DY>
 [[nodiscard]] auto lod_append_grad(const E& executor, const DY& dy, const BatchLevels& x_levels) {

@@ -166,7 +166,7 @@ void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>,
   using T = value_type_t<X>;
   const auto view = x.view();
   operation::check_has_level(view, "lstm");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "lstm");
   operation::check_lstm_weights(view, weights, "lstm");
   const std::int64_t sequences = view.lod_view().size(level), rows = view.rows();
   const std::int64_t inputs = view.row_size(), size = weights.recurrent.rows();
@@ -174,19 +174,40 @@ void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>,
   operation::check_states(options.initial_cell, sequences, size, "lstm: initial_cell");
   const operation::SameLevels as_x{view.lod_view()};
   const operation::LevelsAbove above{view.lod_view(), level};
-  operation::check_output(hidden, as_x, {size});
-  operation::check_output(last_hidden, above, {size});
-  operation::check_output(last_cell, above, {size});
+  const operation::OtherMemory outputs[] = {{"hidden", hidden},
+                                            {"last_hidden", last_hidden},
+                                            {"last_cell", last_cell},
+                                            {"trace.gates", trace.gates},
+                                            {"trace.cell", trace.cell},
+                                            {"trace.hidden", trace.hidden},
+                                            {"trace.initial_hidden", trace.initial_hidden},
+                                            {"trace.initial_cell", trace.initial_cell}};
+  const operation::OtherMemory arguments[] = {{"x", view},
+                                              {"weights.input", weights.input},
+                                              {"weights.recurrent", weights.recurrent},
+                                              {"weights.bias", weights.bias},
+                                              {"initial_hidden", options.initial_hidden},
+                                              {"initial_cell", options.initial_cell}};
+  operation::check_apart("lstm", outputs, arguments);
 
-  operation::rank_rows(trace.table, view.lod_view(), level);
-  trace.level = level;
-  trace.reverse = options.reverse;
-  const operation::StepOrder<E> order(executor, trace.table, options.reverse);
-  const auto gates = operation::prepare<T>(executor, trace.gates, operation::PlainRows{rows}, {4 * size});
-  const auto cell = operation::prepare<T>(executor, trace.cell, operation::PlainRows{rows}, {size});
-  const auto states = operation::prepare<T>(executor, trace.hidden, operation::PlainRows{rows}, {size});
-  const T* const initial_hidden = order.keep_states(options.initial_hidden, size, trace.initial_hidden);
-  const T* const initial_cell = order.keep_states(options.initial_cell, size, trace.initial_cell);
+  std::optional<RankTable> next = operation::next_table(trace.table, view.lod_view(), level);
+  const operation::StepOrder<E> order(executor, next ? *next : trace.table, options.reverse);
+  const auto prepare = [&](const char* name, auto& y, const auto& structure, const Shape& row_shape) {
+    return operation::prepare<T>(executor, {"lstm", name}, y, structure, row_shape, {});
+  };
+  const auto out = prepare("hidden", hidden, as_x, {size});
+  const auto out_hidden = prepare("last_hidden", last_hidden, above, {size});
+  const auto out_cell = prepare("last_cell", last_cell, above, {size});
+  const auto gates = prepare("trace.gates", trace.gates, operation::PlainRows{rows}, {4 * size});
+  const auto cell = prepare("trace.cell", trace.cell, operation::PlainRows{rows}, {size});
+  const auto states = prepare("trace.hidden", trace.hidden, operation::PlainRows{rows}, {size});
+  const auto kept_hidden = prepare("trace.initial_hidden", trace.initial_hidden,
+                                   operation::PlainRows{options.initial_hidden.rows()}, {size});
+  const auto kept_cell =
+      prepare("trace.initial_cell", trace.initial_cell, operation::PlainRows{options.initial_cell.rows()}, {size});
+  const operation::NoTraceOnError no_trace(trace);
+  const T* const initial_hidden = order.keep_states(options.initial_hidden, size, kept_hidden);
+  const T* const initial_cell = order.keep_states(options.initial_cell, size, kept_cell);
 
   order.project(view.data(), inputs, weights.input.data(), operation::given(weights.bias), 4 * size, gates.data());
   for (std::int64_t t = 0; t < order.steps(); ++t) {
@@ -201,11 +222,12 @@ void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>,
     kernel::LstmStep<E>::run(executor, active, size, cell_before, step, cell.data() + start * size,
                              states.data() + start * size);
   }
-  const auto out = operation::prepare<T>(executor, hidden, as_x, {size});
+  order.last_states(states.data(), initial_hidden, size, out_hidden.data());
+  order.last_states(cell.data(), initial_cell, size, out_cell.data());
   order.from_steps(states.data(), size, out.data());
-  order.last_states(states.data(), initial_hidden, size,
-                    operation::prepare<T>(executor, last_hidden, above, {size}).data());
-  order.last_states(cell.data(), initial_cell, size, operation::prepare<T>(executor, last_cell, above, {size}).data());
+  if (next) trace.table = std::move(*next);
+  trace.level = level;
+  trace.reverse = options.reverse;
 }
 template <Executor E, LoDTensorLike X, class Hidden, class LastHidden, class LastCell>
 void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights, Hidden&& hidden,
@@ -255,12 +277,35 @@ void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
   operation::check_states(options.dlast_cell, sequences, size, "lstm_grad: dlast_cell");
   const operation::SameLevels as_x{view.lod_view()};
   const operation::LevelsAbove above{view.lod_view(), trace.level};
-  operation::check_output(dx, as_x, view.row_shape());
-  operation::check_weights_grad(dweights.input, weights.input);
-  operation::check_weights_grad(dweights.recurrent, weights.recurrent);
-  operation::check_weights_grad(dweights.bias, weights.bias);
-  operation::check_output(dinitial_hidden, above, {size});
-  operation::check_output(dinitial_cell, above, {size});
+  const operation::OtherMemory outputs[] = {{"dx", dx},
+                                            {"dweights.input", dweights.input},
+                                            {"dweights.recurrent", dweights.recurrent},
+                                            {"dweights.bias", dweights.bias},
+                                            {"dinitial_hidden", dinitial_hidden},
+                                            {"dinitial_cell", dinitial_cell}};
+  const operation::OtherMemory arguments[] = {{"dhidden", gradient},
+                                              {"x", view},
+                                              {"weights.input", weights.input},
+                                              {"weights.recurrent", weights.recurrent},
+                                              {"weights.bias", weights.bias},
+                                              {"trace.gates", trace.gates},
+                                              {"trace.cell", trace.cell},
+                                              {"trace.hidden", trace.hidden},
+                                              {"trace.initial_hidden", trace.initial_hidden},
+                                              {"trace.initial_cell", trace.initial_cell},
+                                              {"dlast_hidden", options.dlast_hidden},
+                                              {"dlast_cell", options.dlast_cell}};
+  operation::check_apart("lstm_grad", outputs, arguments);
+  const auto out = operation::prepare<T>(executor, {"lstm_grad", "dx"}, dx, as_x, view.row_shape(), {});
+  const auto out_input =
+      operation::prepare_like(executor, {"lstm_grad", "dweights.input"}, dweights.input, weights.input);
+  const auto out_recurrent =
+      operation::prepare_like(executor, {"lstm_grad", "dweights.recurrent"}, dweights.recurrent, weights.recurrent);
+  const auto out_bias = operation::prepare_like(executor, {"lstm_grad", "dweights.bias"}, dweights.bias, weights.bias);
+  const auto out_hidden =
+      operation::prepare<T>(executor, {"lstm_grad", "dinitial_hidden"}, dinitial_hidden, above, {size}, {});
+  const auto out_cell =
+      operation::prepare<T>(executor, {"lstm_grad", "dinitial_cell"}, dinitial_cell, above, {size}, {});
 
   const operation::StepOrder<E> order(executor, trace.table, trace.reverse);
   const T* const initial_hidden = operation::given(trace.initial_hidden);
@@ -287,11 +332,12 @@ void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
     operation::matrix_product<E, T>(executor, false, false, active, size, 4 * size, 1, step, 4 * size, recurrent.data(),
                                     size, 0, dstate.data(), size);
   }
-  order.project_grad(view.data(), inputs, weights.input, weights.bias, dgates.data(), 4 * size,
-                     operation::prepare<T>(executor, dx, as_x, view.row_shape()).data(), dweights.input, dweights.bias);
-  order.recur_grad(trace.hidden.data(), initial_hidden, size, weights.recurrent, dgates.data(), dweights.recurrent);
-  order.from_ranks(dstate.data(), size, operation::prepare<T>(executor, dinitial_hidden, above, {size}).data());
-  order.from_ranks(dcell.data(), size, operation::prepare<T>(executor, dinitial_cell, above, {size}).data());
+  order.project_grad(view.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 4 * size,
+                     out.data(), out_input.data(), operation::given(weights.bias) ? out_bias.data() : nullptr);
+  order.recur_grad(trace.hidden.data(), initial_hidden, size, 4 * size, static_cast<const T*>(dgates.data()),
+                   out_recurrent.data());
+  order.from_ranks(dstate.data(), size, out_hidden.data());
+  order.from_ranks(dcell.data(), size, out_cell.data());
 }
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden, class DInitialCell>
 void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,

@@ -65,11 +65,24 @@ void with_sources_and_output(const F& f, const Sparse& g, More&... more) {
   (std::make_index_sequence<count - 1>{});
 }
 
-/// The rows of the sources, pooled by id.
-template <Executor E, class T>
+/// Throws std::invalid_argument where the output overlaps one of several row-sparse tensors.
+template <class T, class Device>
+void check_apart_from_rows(const char* what, const SelectedRows<T, Device>& out,
+                           std::span<const SelectedRows<T, Device>* const> sources) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i] == &out || OtherMemory("", sources[i]->value()).overlaps(OtherMemory("", out.value()))) {
+      throw std::invalid_argument(
+          detail::text({what, ": the output overlaps row-sparse tensor ", i, ", expected memory of its own"}));
+    }
+  }
+}
+
+/// The rows of the sources, pooled by id; then change(values, count) may change them in place. On the CPU it is called
+/// with null before anything is written, to take the memory that it needs.
+template <Executor E, class T, class Change>
 void merge_into(const E& executor, PoolType type, const char* what,
                 std::span<const SelectedRows<T, typename E::device>* const> sources,
-                SelectedRows<T, typename E::device>& out) {
+                SelectedRows<T, typename E::device>& out, const Change& change) {
   if (sources.empty()) {
     throw ShapeMismatch(detail::text({what, ": nothing given, expected at least one row-sparse tensor"}));
   }
@@ -78,9 +91,27 @@ void merge_into(const E& executor, PoolType type, const char* what,
     detail::check_value_rows(*source, what);
     check_same_rows(source->height(), source->row_shape(), first, what);
   }
-  const RowGroups<E, T> groups(executor, sources, &out);
-  kernel::SumGroups<E>::run(executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(),
-                            static_cast<const std::int64_t*>(nullptr), out.value().data());
+  check_apart_from_rows(what, out, sources);
+  const auto sum = [&](const RowGroups<E, T>& groups, T* y) {
+    if constexpr (on_cpu<E>) change(static_cast<T*>(nullptr), groups.groups().size * first.row_size());
+    kernel::SumGroups<E>::run(executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(),
+                              static_cast<const std::int64_t*>(nullptr), y);
+    change(y, groups.groups().size * first.row_size());
+  };
+  if constexpr (on_cpu<E>) {
+    const RowGroups<E, T> groups(executor, sources);
+    RowsOutput<E, T> merged(executor, what, out, groups.id_list(), first.height(), first.row_shape(), {});
+    sum(groups, merged.data());
+  } else {
+    const RowsOutput<E, T> merged(executor, what, out, count_rows<T>(sources), first.height(), first.row_shape(), {});
+    sum(RowGroups<E, T>(executor, sources, merged.ids()), merged.data());
+  }
+}
+template <Executor E, class T>
+void merge_into(const E& executor, PoolType type, const char* what,
+                std::span<const SelectedRows<T, typename E::device>* const> sources,
+                SelectedRows<T, typename E::device>& out) {
+  merge_into<E, T>(executor, type, what, sources, out, [](T*, std::int64_t) {});
 }
 
 /// Throws ShapeMismatch unless the ids of dy are those given, as a merge has them.
@@ -92,16 +123,25 @@ void check_merged_ids(const SelectedRows<T, Device>& dy, std::span<const std::in
   }
 }
 
-/// Gives `out` the ids of g.
+/// An output with the ids of g, which it may be itself where `others` let it.
 template <Executor E, class T>
-void resize_like(const E& executor, const SelectedRows<T, typename E::device>& g,
-                 SelectedRows<T, typename E::device>& out) {
-  if (&out == &g) return;
+RowsOutput<E, T> prepare_like_rows(const E& executor, const OutputName& name,
+                                   const SelectedRows<T, typename E::device>& g,
+                                   SelectedRows<T, typename E::device>& out,
+                                   std::initializer_list<OtherMemory> others) {
   if constexpr (on_cpu<E>) {
-    out.resize(g.rows(), g.height(), g.row_shape());
+    return RowsOutput<E, T>(executor, name, out, std::span<const std::int64_t>(g.rows()), g.height(), g.row_shape(),
+                            others);
   } else {
-    std::int64_t* const places = make_places(executor, out, g.value().rows(), g.height(), g.row_shape());
-    kernel::CopyValues<E>::run(executor, g.rows().data(), g.value().rows(), places);
+    return RowsOutput<E, T>(executor, name, out, g.value().rows(), g.height(), g.row_shape(), others);
+  }
+}
+/// What is left to do for it on a GPU.
+template <Executor E, class T>
+void copy_ids(const E& executor, const SelectedRows<T, typename E::device>& g, const RowsOutput<E, T>& out) {
+  if constexpr (!on_cpu<E>) {
+    if (out.ids() == g.rows().data()) return;
+    kernel::CopyValues<E>::run(executor, g.rows().data(), g.value().rows(), out.ids());
   }
 }
 
@@ -136,11 +176,8 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
       kernel::GroupRows<E>::run(executor, ids.data(), count, dy.height(), order.data(), unique.data(), offsets.data());
   if constexpr (on_cpu<E>) {
     check_merged_ids(dy, {unique.data(), static_cast<std::size_t>(size)}, what);
-    dg.resize(rows, dy.height(), dy.row_shape());
   } else {
     check_row_count(dy.value().rows(), count, what);
-    std::int64_t* const named = make_places(executor, dg, count, dy.height(), dy.row_shape());
-    kernel::CopyValues<E>::run(executor, ids.data(), count, named);
   }
   const kernel::Segments groups(offsets.data(), size, count, 0, count);
   const T* values = dy.value().data();
@@ -149,8 +186,16 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
     kernel::DividePooled<E>::run(executor, values, groups, dy.row_size(), type, divided.data());
     values = divided.data();
   }
-  spread_groups(executor, values, static_cast<const std::int64_t*>(order.data()), groups, dy.row_size(),
-                dg.value().data());
+  RowsOutput<E, T> out = [&] {
+    const OtherMemory read("dy", dy.value());
+    if constexpr (on_cpu<E>) {
+      return RowsOutput<E, T>(executor, what, dg, rows, dy.height(), dy.row_shape(), {read});
+    } else {
+      return RowsOutput<E, T>(executor, what, dg, count, dy.height(), dy.row_shape(), {read});
+    }
+  }();
+  if constexpr (!on_cpu<E>) kernel::CopyValues<E>::run(executor, ids.data(), count, out.ids());
+  spread_groups(executor, values, static_cast<const std::int64_t*>(order.data()), groups, dy.row_size(), out.data());
 }
 
 }  // namespace operation
@@ -297,11 +342,22 @@ void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>&
   detail::check_elements<op::to_dense, T>();
   detail::check_value_rows(g, "to_dense");
   const std::array sources{&g};
-  const auto out = operation::prepare<T>(executor, y, operation::PlainRows{g.height()}, g.row_shape());
-  const std::span<T> zeros(out.data(), static_cast<std::size_t>(g.height() * g.row_size()));
-  const operation::RowGroups<E, T> groups(executor, sources, nullptr, zeros);
-  kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), groups.groups(), g.row_size(),
-                            groups.ids(), out.data());
+  const auto out = operation::prepare<T>(executor, "to_dense", y, operation::PlainRows{g.height()}, g.row_shape(),
+                                         {{"g", g.value()}});
+  const std::int64_t count = g.height() * g.row_size();
+  // On a GPU what lists the rows sets zeros on the way.
+  const operation::RowGroups<E, T> groups(executor, sources, nullptr,
+                                          std::span<T>(out.data(), static_cast<std::size_t>(count)));
+  const auto sum = [&](const kernel::Segments& of) {
+    kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), of, g.row_size(), groups.ids(),
+                              out.data());
+  };
+  if constexpr (operation::on_cpu<E>) {
+    // Scratch memory for sums of so many rows is there before anything is written.
+    sum(groups.groups().none());
+    kernel::SetZero<E>::run(executor, out.data(), count);
+  }
+  sum(groups.groups());
 }
 template <Executor E, class T>
 [[nodiscard]] LoDTensor<T, typename E::device> to_dense(const E& executor,
@@ -320,19 +376,22 @@ template <class T, class Device>
 /// tensor. The gradient is `to_dense`. Throws OutOfRange for an id that is no row of x.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 void from_dense_into(const E& executor, const X& x, const Rows& rows, SelectedRows<value_type_t<X>, device_t<X>>& g) {
+  using T = value_type_t<X>;
   const auto view = x.view();
   const auto list = operation::ids_of(rows);
   const auto count = static_cast<std::int64_t>(list.size());
   detail::check_row_ids(list, view.rows(), "from_dense");
   const operation::OnDevice<E, std::int64_t> ids(executor, list);
-  if constexpr (operation::on_cpu<E>) {
-    g.resize(list, view.rows(), view.row_shape());
-  } else {
-    std::int64_t* const places = operation::make_places(executor, g, count, view.rows(), view.row_shape());
-    kernel::CopyValues<E>::run(executor, ids.data(), count, places);
-  }
-  kernel::GatherRows<E>::run(executor, view.data(), ids.data(), count, view.row_size(), std::int64_t{-1},
-                             g.value().data());
+  operation::RowsOutput<E, T> out = [&] {
+    const operation::OtherMemory read("x", view);
+    if constexpr (operation::on_cpu<E>) {
+      return operation::RowsOutput<E, T>(executor, "from_dense", g, list, view.rows(), view.row_shape(), {read});
+    } else {
+      return operation::RowsOutput<E, T>(executor, "from_dense", g, count, view.rows(), view.row_shape(), {read});
+    }
+  }();
+  if constexpr (!operation::on_cpu<E>) kernel::CopyValues<E>::run(executor, ids.data(), count, out.ids());
+  kernel::GatherRows<E>::run(executor, view.data(), ids.data(), count, view.row_size(), std::int64_t{-1}, out.data());
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 [[nodiscard]] SelectedRows<value_type_t<X>, device_t<X>> from_dense(const E& executor, const X& x, const Rows& rows) {

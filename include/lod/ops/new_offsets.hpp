@@ -54,9 +54,10 @@ class NewOffsets {
   using Ranges = kernel::ForEachRange<E>;
 
  public:
-  /// length(i) is called once for each i, by any thread. Throws ShapeMismatch where the sum exceeds 64 bits.
+  /// length(i) is called once for each i, by any thread. Throws ShapeMismatch where the sum exceeds 64 bits, with a
+  /// text that begins with `what`.
   template <class Length>
-  NewOffsets(const E& executor, std::int64_t count, const Length& length)
+  NewOffsets(const E& executor, const char* what, std::int64_t count, const Length& length)
       : count_(count), offsets_(executor, count + 1) {
     const Workspace::Loan<Sum> sums(executor.workspace(), Ranges::parts(executor, count));
     offsets_[0] = 0;
@@ -81,7 +82,7 @@ class NewOffsets {
       before = after;
       longest_ = std::max(longest_, sum.longest);
     }
-    if (exceeds) throw ShapeMismatch("the result has more rows than 64 bits count");
+    if (exceeds) throw ShapeMismatch(detail::text({what, ": the result has more rows than 64 bits count"}));
     if (sums.span().size() == 1) return;
     Ranges::run(executor, count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
       std::int64_t* const offsets = offsets_.data();
@@ -129,6 +130,7 @@ struct OneLevel {
 template <Executor E>
 struct LevelOfLengths {
   const E& executor;
+  const char* what;  ///< begins the texts of errors
   std::span<const std::int64_t> lengths;
 
   std::int64_t rows() const { return offsets().rows(); }
@@ -144,7 +146,7 @@ struct LevelOfLengths {
     return LoD::from_offsets({&span, 1});
   }
   NewOffsets<E> offsets() const {
-    return NewOffsets<E>(executor, static_cast<std::int64_t>(lengths.size()),
+    return NewOffsets<E>(executor, what, static_cast<std::int64_t>(lengths.size()),
                          [ours = lengths.data()](std::int64_t i) { return ours[i]; });
   }
 };

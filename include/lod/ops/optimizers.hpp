@@ -35,6 +35,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -320,6 +323,26 @@ void update(const E& executor, const Rule& rule, Sparse mode,
   [[maybe_unused]] std::size_t name = 0;  // without states
   (check(names[++name], states.rows(), states.row_shape()), ...);
 
+  name = 0;
+  const auto& values = [&]() -> const auto& {
+    if constexpr (is_row_sparse<G>) {
+      return gradient.value();
+    } else {
+      return gradient;
+    }
+  }
+  ();
+  const std::array memory{OtherMemory("the parameter", parameter), OtherMemory(names[0], values.view()),
+                          OtherMemory(names[++name], states)...};
+  for (std::size_t i = 1; i < memory.size(); ++i) {
+    for (std::size_t other = 0; other < i; ++other) {
+      if (!memory[i].overlaps(memory[other])) continue;
+      const std::string_view known = memory[other].name();
+      throw std::invalid_argument(
+          detail::text({memory[i].name(), " overlaps ", std::string(known.substr(known.rfind(':') + 1)),
+                        ", expected memory of its own"}));
+    }
+  }
   const std::array<S*, sizeof...(States)> pointers = {states.data()...};
   if constexpr (is_row_sparse<G>) {
     const std::array sources{&gradient};

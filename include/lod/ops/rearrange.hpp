@@ -3,6 +3,7 @@
 /// Sequences of one batch copied as they are, or in another order: what operations that only move sequences come to.
 #pragma once
 
+#include <lod/error.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/run_copy.hpp>
@@ -10,6 +11,7 @@
 #include <lod/target.hpp>
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 
 namespace lod::inline LOD_TARGET {
@@ -35,16 +37,18 @@ class OutermostSegments {
   kernel::Segments segments_;
 };
 
-/// Copies the rows of x to `to`, which does not overlap them.
+/// Copies the rows of x to `to`, which is where they are, or does not overlap them.
 template <Executor E, class T, class Device>
 void copy_rows(const E& executor, const LoDTensorView<const T, Device>& x, T* to) {
-  kernel::CopyValues<E>::run(executor, x.data(), x.rows() * x.row_size(), to);
+  if (to != x.data()) kernel::CopyValues<E>::run(executor, x.data(), x.rows() * x.row_size(), to);
 }
 
-/// The rows of x under the levels of `structure`, which is for as many.
+/// The rows of x, which the texts of errors call `argument`, under the levels of `structure`, which is for as many.
+/// In place: y may be x.
 template <Executor E, class T, class Device, class Structure, class Y>
-void copy_into(const E& executor, const LoDTensorView<const T, Device>& x, const Structure& structure, Y&& y) {
-  const auto out = prepare<T>(executor, y, structure, x.row_shape());
+void copy_into(const E& executor, const OutputName& name, const LoDTensorView<const T, Device>& x, const char* argument,
+               const Structure& structure, Y&& y) {
+  const auto out = prepare<T>(executor, name, y, structure, x.row_shape(), {operation::in_place(argument, x)});
   copy_rows(executor, x, out.data());
 }
 
@@ -53,16 +57,10 @@ void copy_into(const E& executor, const LoDTensorView<const T, Device>& x, const
 template <Executor E, LoDTensorLike DY, class DX>
 void restore_levels_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const char* what, DX&& dx) {
   const auto view = dy.view();
-  check_row_count(view.rows(), x_levels.view().rows(), what, x_levels.hint());
-  copy_into(executor, view, SameLevels{x_levels.view()}, dx);
-}
-
-/// A copy of x, from the memory of the executor.
-template <Executor E, class T, class Device>
-LoDTensor<T, Device> copy_of(const E& executor, const LoDTensorView<const T, Device>& x) {
-  LoDTensor<T, Device> y(executor.resource());
-  copy_into(executor, x, SameLevels{x.lod_view()}, y);
-  return y;
+  if (view.rows() != x_levels.view().rows()) {
+    check_row_count(view.rows(), x_levels.view().rows(), detail::text({what, ": dy"}).c_str(), x_levels.hint());
+  }
+  copy_into(executor, what, view, "dy", SameLevels{x_levels.view()}, dx);
 }
 
 /// The sequences (rows) of x in another order. What the result is like is known before anything is written.
@@ -72,30 +70,28 @@ class Rearrangement {
   /// element(i) says which sequence is the i-th of the `count` of the result. They may repeat, and some may be left
   /// out.
   template <class Element>
-  Rearrangement(const E& executor, const View& x, std::int64_t count, const Element& element)
+  Rearrangement(const E& executor, const char* what, const View& x, std::int64_t count, const Element& element)
       : executor_(executor),
         x_(x),
         runs_(executor.workspace(), source(), 0, count),
-        levels_(executor.workspace(), x.levels(), fill(count, element), count) {
+        levels_(executor.workspace(), x.levels(), fill(what, count, element), count) {
     runs_.descend(levels_);
   }
   Rearrangement(const Rearrangement&) = delete;
   Rearrangement& operator=(const Rearrangement&) = delete;
 
   const NewLevels& levels() const noexcept { return levels_; }
-  /// Gives y the levels of the result and the rows.
-  template <class Y>
-  void write(Y&& y) const {
-    const auto out = prepare<value_type_t<View>>(executor_, y, levels_, x_.row_shape());
-    runs_.copy(executor_, source(), x_.row_size(), out.data());
+  /// Where the rows of the result come from.
+  RunSources<E, value_type_t<View>> rows() const {
+    return RunSources<E, value_type_t<View>>(executor_, runs_, source(), x_.row_size());
   }
 
  private:
   std::span<const View> source() const noexcept { return {&x_, 1}; }
   template <class Element>
-  std::int64_t fill(std::int64_t count, const Element& element) {
+  std::int64_t fill(const char* what, std::int64_t count, const Element& element) {
     for (std::int64_t i = 0; i < count; ++i) runs_.add(0, element(i), element(i) + 1);
-    return runs_.sequences();
+    return runs_.sequences(what);
   }
 
   const E& executor_;
@@ -104,17 +100,22 @@ class Rearrangement {
   NewLevels levels_;
 };
 
+/// `others` are what y must not overlap: x, and where the numbers of elements are.
 template <Executor E, class View, class Element, class Y>
-void rearrange_into(const E& executor, const View& x, std::int64_t count, const Element& element, Y&& y) {
+void rearrange_into(const E& executor, const OutputName& name, const View& x, std::int64_t count,
+                    const Element& element, Y&& y, std::initializer_list<OtherMemory> others) {
   if (x.levels() == 1) {
     const std::int64_t* const offsets = x.lod_view().offsets(0).data();
     const auto run_of = [&](std::int64_t i) {
       const std::int64_t sequence = element(i), first = offsets[sequence];
       return RowRun<value_type_t<View>>{x.data() + (first - offsets[0]) * x.row_size(), offsets[sequence + 1] - first};
     };
-    return copy_row_runs_into(executor, x, count, run_of, y);
+    return copy_row_runs_into(executor, name, x, count, run_of, y, others);
   }
-  Rearrangement(executor, x, count, element).write(y);
+  const Rearrangement order(executor, name.operation, x, count, element);
+  const auto rows = order.rows();
+  const auto out = prepare<value_type_t<View>>(executor, name, y, order.levels(), x.row_shape(), others);
+  rows.copy(out.data());
 }
 
 }  // namespace operation

@@ -24,7 +24,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -49,13 +52,14 @@ inline bool ranks_rows(const RankTable& table, const LoDView& x, int level) {
   return true;
 }
 
-/// Makes `table` rank the sequences of `level` by their rows. Allocates only where it does not do so already.
-inline void rank_rows(RankTable& table, const LoDView& x, int level) {
-  if (ranks_rows(table, x, level)) return;
+/// Another table in place of `table`, which then ranks the sequences of `level` by their rows; none where it does so
+/// already.
+inline std::optional<RankTable> next_table(const RankTable& table, const LoDView& x, int level) {
+  if (ranks_rows(table, x, level)) return std::nullopt;
   const auto rows = x.absolute_offsets(level);
   std::vector<std::int64_t> offsets;
   for (std::int64_t row : rows) offsets.push_back(row - rows[0]);
-  table = RankTable(LoD::from_offsets({std::move(offsets)}));
+  return RankTable(LoD::from_offsets({std::move(offsets)}));
 }
 
 /// Where the numbers of an optional tensor are; null where it has no rows.
@@ -138,12 +142,12 @@ class StepOrder {
     gather(by_rank, ranks_, sequences(), row_size, x);
   }
 
-  /// Initial states by rank in `kept`, which has no rows where none are given; returns where they are, or null.
-  template <class View, class Tensor>
-  auto* keep_states(const View& states, std::int64_t size, Tensor& kept) const {
-    const auto out = prepare<value_type_t<View>>(executor_, kept, PlainRows{states.rows()}, {size});
-    if (out.rows() > 0) to_ranks(states.data(), size, out.data());
-    return given(out);
+  /// Initial states by rank in `kept`, which has as many rows; returns where they are, null where none are given.
+  template <class View, class T, class Device>
+  const T* keep_states(const View& states, std::int64_t size, const Output<T, Device>& kept) const {
+    if (states.rows() == 0) return nullptr;
+    to_ranks(states.data(), size, kept.data());
+    return kept.data();
   }
 
   /// The state after the last step of each sequence, in the order of the batch; that in `initial`, which is by rank,
@@ -174,30 +178,29 @@ class StepOrder {
     matrix_product<E, T>(executor_, false, false, rows(), columns, d, 1, by_steps.data(), d, weights, columns,
                          bias ? 1 : 0, gates, columns);
   }
-  /// Its gradients: by x in the order of the batch, by W and by the bias. `dgates` are those by the gates, by steps.
-  template <class T, class Tensor>
-  void project_grad(const T* x, std::int64_t d, const Tensor& weights, const Tensor& bias, const T* dgates,
-                    std::int64_t columns, T* dx, Tensor& dweights, Tensor& dbias) const {
+  /// Its gradients: by x in the order of the batch, by W and by the bias, which may be null. `dgates` are those by the
+  /// gates, by steps.
+  template <class T>
+  void project_grad(const T* x, std::int64_t d, const T* weights, const T* dgates, std::int64_t columns, T* dx,
+                    T* dweights, T* dbias) const {
     const kernel::Scratch<E, T> by_steps(executor_, rows() * d);
     to_steps(x, d, by_steps.data());
-    const auto out = prepare<T>(executor_, dweights, SameLevels{weights.lod_view()}, weights.row_shape());
     matrix_product<E, T>(executor_, true, false, d, columns, rows(), 1, by_steps.data(), d, dgates, columns, 0,
-                         out.data(), columns);
-    matrix_product<E, T>(executor_, false, true, rows(), d, columns, 1, dgates, columns, weights.data(), columns, 0,
+                         dweights, columns);
+    matrix_product<E, T>(executor_, false, true, rows(), d, columns, 1, dgates, columns, weights, columns, 0,
                          by_steps.data(), d);
     from_steps(by_steps.data(), d, dx);
-    const auto sums = prepare<T>(executor_, dbias, SameLevels{bias.lod_view()}, bias.row_shape());
-    if (given(bias)) sum_columns(executor_, dgates, rows(), columns, sums.data());
+    if (dbias) sum_columns(executor_, dgates, rows(), columns, dbias);
   }
   /// The gradient by U where the states before each step, of `size` numbers, are multiplied by it. `after` are those
   /// after each step, `initial` those before step 0, by rank; null stands for zeros. `dproducts` are the gradients by
   /// the products, by steps.
-  template <class T, class Tensor>
-  void recur_grad(const T* after, const T* initial, std::int64_t size, const Tensor& weights, const T* dproducts,
-                  Tensor& dweights) const {
+  template <class T>
+  void recur_grad(const T* after, const T* initial, std::int64_t size, std::int64_t columns, const T* dproducts,
+                  T* dweights) const {
     // What is before a step is the upper part of what is after the one before it: a copy makes all of them one matrix.
     const std::int64_t first = initial ? 0 : 1, count = std::max<std::int64_t>(steps() - first, 0);
-    const std::int64_t skipped = count > 0 ? starts_[first] : rows(), columns = weights.row_size();
+    const std::int64_t skipped = count > 0 ? starts_[first] : rows();
     const kernel::Scratch<E, T> before(executor_, (rows() - skipped) * size);
     const Array<E, const T*> sources(executor_, count);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -208,9 +211,8 @@ class StepOrder {
       kernel::RunCopy<E>::run(executor_, sources.on_device(), parts.at(starts_.on_device() + first), size,
                               before.data());
     }
-    const auto out = prepare<T>(executor_, dweights, SameLevels{weights.lod_view()}, weights.row_shape());
     matrix_product<E, T>(executor_, true, false, size, columns, rows() - skipped, 1, before.data(), size,
-                         dproducts + skipped * columns, columns, 0, out.data(), columns);
+                         dproducts + skipped * columns, columns, 0, dweights, columns);
   }
 
  private:
@@ -226,6 +228,23 @@ class StepOrder {
   Array<E, std::int64_t> places_;     // and the other way round
   Array<E, std::int64_t> sequences_;  // for each rank, the sequence
   Array<E, std::int64_t> ranks_;      // and the other way round
+};
+
+/// What a run writes into its trace as it goes is of no use where it fails: then no gradient takes it.
+template <class Trace>
+class NoTraceOnError {
+ public:
+  explicit NoTraceOnError(Trace& trace) noexcept : trace_(trace), exceptions_(std::uncaught_exceptions()) {}
+  NoTraceOnError(const NoTraceOnError&) = delete;
+  NoTraceOnError& operator=(const NoTraceOnError&) = delete;
+  ~NoTraceOnError() {
+    if (std::uncaught_exceptions() == exceptions_) return;
+    trace_.hidden = std::remove_cvref_t<decltype(trace_.hidden)>(trace_.hidden.resource());
+  }
+
+ private:
+  Trace& trace_;
+  int exceptions_;
 };
 
 /// Throws ShapeMismatch unless a matrix of weights, whose rows are those of the tensor, has the size that it must have.
@@ -245,10 +264,11 @@ void check_bias(const LoDTensor<T, Device>& found, std::int64_t size, const char
     throw ShapeMismatch(detail::text({what, ": ", which, " of ", numbers, " numbers, expected ", size, " or none"}));
   }
 }
-/// Throws ShapeMismatch where a gradient by weights stands on memory of the user's that is too small for it.
-template <class Tensor>
-void check_weights_grad(const Tensor& dweights, const Tensor& weights) {
-  check_output(dweights, SameLevels{weights.lod_view()}, weights.row_shape());
+/// A gradient by weights.
+template <Executor E, class T, class Device>
+Output<T, Device> prepare_like(const E& executor, const OutputName& name, LoDTensor<T, Device>& dweights,
+                               const LoDTensor<T, Device>& weights) {
+  return prepare<T>(executor, name, dweights, SameLevels{weights.lod_view()}, weights.row_shape(), {});
 }
 /// Throws ShapeMismatch unless there is a row of `size` numbers for each sequence, or no row, which stands for zeros.
 template <class View>

@@ -73,10 +73,10 @@ void row_conv_into(const E& executor, const X& x, const Filter& filter, const Ro
   const auto view = x.view();
   const auto weights = filter.view();
   operation::check_has_level(view, "row_conv");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "row_conv");
   operation::check_row_conv(view, weights, "row_conv: filter");
-  const auto out =
-      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, "row_conv", y, operation::SameLevels{view.lod_view()},
+                                                       view.row_shape(), {{"x", view}, {"filter", weights}});
   kernel::RowConv<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
                           weights.data(), weights.rows(), out.data());
 }
@@ -108,19 +108,20 @@ void row_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filte
   const auto view = x.view();
   const auto weights = filter.view();
   operation::check_has_level(view, "row_conv_grad: x");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "row_conv_grad");
   operation::check_row_conv(view, weights, "row_conv_grad: filter");
   operation::check_row_count(gradient.rows(), view.rows(), "row_conv_grad: dy");
   operation::check_row_shape(gradient.row_shape(), view.row_shape(), "row_conv_grad: dy");
   const operation::SameLevels rows{view.lod_view()};
   const operation::PlainRows filter_rows{weights.rows()};
-  operation::check_output(dx, rows, view.row_shape());
-  operation::check_output(dfilter, filter_rows, view.row_shape());
   const kernel::Segments sequences = operation::segments(executor, view, level);
-  const auto out = operation::prepare<value_type_t<X>>(executor, dx, rows, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, {"row_conv_grad", "dx"}, dx, rows, view.row_shape(),
+                                                       {{"dy", gradient}, {"x", view}, {"filter", weights}});
+  const auto out_filter = operation::prepare<value_type_t<X>>(
+      executor, {"row_conv_grad", "dfilter"}, dfilter, filter_rows, view.row_shape(),
+      {{"dy", gradient}, {"x", view}, {"filter", weights}, {"dx", dx}});
   kernel::RowConvInputGrad<E>::run(executor, gradient.data(), sequences, view.row_size(), weights.data(),
                                    weights.rows(), out.data());
-  const auto out_filter = operation::prepare<value_type_t<X>>(executor, dfilter, filter_rows, view.row_shape());
   kernel::RowConvFilterGrad<E>::run(executor, view.data(), gradient.data(), sequences, view.row_size(), weights.rows(),
                                     out_filter.data());
 }

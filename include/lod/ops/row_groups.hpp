@@ -7,7 +7,6 @@
 #include <lod/executor.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
-#include <lod/ops/row_places.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/staging.hpp>
@@ -64,6 +63,14 @@ struct SetZero : Missing<Executor> {};
 
 namespace operation {
 
+/// How many rows are listed in all of them.
+template <class T, class Device>
+std::int64_t count_rows(std::span<const SelectedRows<T, Device>* const> sources) {
+  std::int64_t total = 0;
+  for (const auto* source : sources) total += source->value().rows();
+  return total;
+}
+
 template <class G>
 inline constexpr bool is_row_sparse = false;
 template <class T, class Device>
@@ -93,9 +100,10 @@ class RowGroups {
  public:
   using Sparse = SelectedRows<T, typename E::device>;
 
-  /// The ids that occur become those of `named`, if there is one; `zeros` become 0.
-  RowGroups(const E& executor, std::span<const Sparse* const> sources, Sparse* named = nullptr, std::span<T> zeros = {})
-      : count_(count(sources)),
+  /// On a GPU the ids that occur are written to `names` too, -1 behind them, if there are any, and `zeros` become 0.
+  RowGroups(const E& executor, std::span<const Sparse* const> sources, std::int64_t* names = nullptr,
+            std::span<T> zeros = {})
+      : count_(count_rows<T>(sources)),
         // The rows of one tensor need no list; on a GPU its ids are listed all the same.
         listed_(!on_cpu<E> || sources.size() > 1 ? count_ : 0),
         rows_(executor, listed_),
@@ -105,9 +113,7 @@ class RowGroups {
     const kernel::Scratch<E, std::int64_t> listed(executor, listed_);
     const std::int64_t height = sources.empty() ? 0 : sources.front()->height();
     numbered_.list = rows_.data();
-    const auto zero_count = static_cast<std::int64_t>(zeros.size());
     if constexpr (on_cpu<E>) {
-      if (zero_count > 0) kernel::SetZero<E>::run(executor, zeros.data(), zero_count);
       const std::int64_t* ids = listed.data();
       if (sources.size() == 1) {
         const Sparse& source = *sources.front();
@@ -118,13 +124,9 @@ class RowGroups {
       }
       groups_ =
           kernel::GroupRows<E>::run(executor, ids, count_, height, order_.data(), unique_.data(), offsets_.data());
-      if (named) {
-        named->resize({unique_.data(), static_cast<std::size_t>(groups_)}, height, sources.front()->row_shape());
-      }
     } else {
       groups_ = count_;
-      std::int64_t* const names =
-          named ? make_places(executor, *named, count_, height, sources.front()->row_shape()) : nullptr;
+      const auto zero_count = static_cast<std::int64_t>(zeros.size());
       std::int64_t first = 0;
       for (const Sparse* source : sources) {
         const std::int64_t size = source->value().rows();
@@ -142,6 +144,10 @@ class RowGroups {
   const std::int64_t* order() const noexcept { return order_.data(); }
   /// The ids that occur, ascending, for kernels.
   const std::int64_t* ids() const noexcept { return unique_.data(); }
+  /// The same on the CPU.
+  std::span<const std::int64_t> id_list() const noexcept requires(on_cpu<E>) {
+    return {unique_.data(), static_cast<std::size_t>(groups_)};
+  }
   kernel::Segments groups() const noexcept { return {offsets_.data(), groups_, count_, 0, count_}; }
 
  private:
@@ -156,11 +162,6 @@ class RowGroups {
         *rows++ = values + i * row_size;
       }
     }
-  }
-  static std::int64_t count(std::span<const Sparse* const> sources) {
-    std::int64_t total = 0;
-    for (const Sparse* source : sources) total += source->value().rows();
-    return total;
   }
 
   std::int64_t count_;

@@ -1,27 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Row-sparse results on a GPU, which have places for as many rows as there may be.
+/// Row-sparse outputs. On a GPU they have places for as many rows as there may be.
 #pragma once
 
+#include <lod/error.hpp>
 #include <lod/executor.hpp>
+#include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
+#include <lod/staging.hpp>
 #include <lod/target.hpp>
 
 #include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <utility>
 
 namespace lod::inline LOD_TARGET {
 namespace operation {
 
-/// Gives `out` places for `count` rows, whose ids are to be written where the result points: -1 for a place that names
-/// no row.
+/// A row-sparse tensor that an operation writes, as `Output` is for a tensor: it takes over its ids, its height and new
+/// memory when this ends, and is as it was where an exception ends it.
 template <Executor E, class T>
-std::int64_t* make_places(const E& executor, SelectedRows<T, typename E::device>& out, std::int64_t count,
-                          std::int64_t height, const Shape& row_shape) {
-  if (!out.value().resource()) out = SelectedRows<T, typename E::device>(executor.resource());
-  out.resize(count, height, row_shape);
-  return out.rows().data();
-}
+class RowsOutput {
+ public:
+  using Sparse = SelectedRows<T, typename E::device>;
+
+  /// Places for `count` rows, whose ids are to be written where `ids()` points: -1 for a place that names no row.
+  RowsOutput(const E& executor, const OutputName& name, Sparse& out, std::int64_t count, std::int64_t height,
+             const Shape& row_shape, std::initializer_list<OtherMemory> others)
+      : out_(&out), count_(count), height_(height), row_shape_(row_shape), exceptions_(std::uncaught_exceptions()) {
+    detail::check_height(height, name.operation);
+    ids_.emplace(prepare<std::int64_t>(executor, name, out.rows(), PlainRows{count}, Shape(), others));
+    values_.emplace(prepare<T>(executor, name, out.value(), PlainRows{count}, row_shape, others));
+  }
+  RowsOutput(RowsOutput&& other) noexcept
+      : out_(std::exchange(other.out_, nullptr)),
+        count_(other.count_),
+        height_(other.height_),
+        row_shape_(other.row_shape_),
+        exceptions_(other.exceptions_),
+        ids_(std::move(other.ids_)),
+        values_(std::move(other.values_)) {}
+  RowsOutput& operator=(RowsOutput&&) = delete;
+  ~RowsOutput() {
+    values_.reset();
+    ids_.reset();
+    // Its tensors have these sizes by now.
+    if (out_ && std::uncaught_exceptions() == exceptions_) out_->resize(count_, height_, row_shape_);
+  }
+
+  std::int64_t* ids() const noexcept { return ids_->data(); }
+  /// The values.
+  T* data() const noexcept { return values_->data(); }
+
+ private:
+  Sparse* out_;
+  std::int64_t count_;
+  std::int64_t height_;
+  Shape row_shape_;
+  int exceptions_;
+  std::optional<Output<std::int64_t, typename E::device>> ids_;
+  std::optional<Output<T, typename E::device>> values_;
+};
+template <Executor E, class T>
+  requires(on_cpu<E>)
+class RowsOutput<E, T> {
+ public:
+  /// Rows of these ids, which are borrowed until the end of this; they may be those that `out` has so far.
+  RowsOutput(const E&, const OutputName& name, SelectedRows<T>& out, std::span<const std::int64_t> ids,
+             std::int64_t height, const Shape& row_shape, std::initializer_list<OtherMemory> others)
+      : resized_(resized(name, out, ids, height, row_shape, others)), exceptions_(std::uncaught_exceptions()) {}
+  RowsOutput(RowsOutput&&) noexcept = default;
+  RowsOutput& operator=(RowsOutput&&) = delete;
+  ~RowsOutput() {
+    if (std::uncaught_exceptions() == exceptions_) resized_.commit();
+  }
+
+  /// The values.
+  T* data() noexcept { return resized_.value().data(); }
+
+ private:
+  using Resized = typename SelectedRows<T>::Resized;
+
+  static Resized resized(const OutputName& name, SelectedRows<T>& out, std::span<const std::int64_t> ids,
+                         std::int64_t height, const Shape& row_shape, std::initializer_list<OtherMemory> others) {
+    check_apart(name, out.value(), others);
+    try {
+      return Resized(out, ids, height, row_shape);
+    } catch (const ShapeMismatch& error) {
+      throw ShapeMismatch(detail::text({name.text(), ": ", error.what()}));
+    }
+  }
+
+  Resized resized_;
+  int exceptions_;
+};
 
 }  // namespace operation
 }  // namespace lod::inline LOD_TARGET

@@ -157,6 +157,7 @@ void scatter(const E& executor, const SelectedRows<T, typename E::device>& g, Sc
   detail::check_elements<op::scatter, T>();
   detail::check_value_rows(g, "scatter");
   operation::check_same_rows(dense.rows(), dense.row_shape(), g, "scatter: the dense tensor");
+  operation::check_apart({"scatter", "the dense tensor"}, dense, {{"g", g.value()}});
   const std::array sources{&g};
   const operation::RowGroups<E, T> groups(executor, sources);
   T* const y = dense.data();
@@ -191,14 +192,16 @@ void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, ty
   operation::check_same_rows(x.rows(), x.row_shape(), g, "scatter_grad: the dense tensor");
   const std::array sources{&g};
   const operation::RowGroups<E, T> groups(executor, sources);
-  const operation::SameLevels as_dy{view.lod_view()};
-  operation::check_output(ddense, as_dy, view.row_shape());
-  operation::resize_like(executor, g, dg);
-  const auto d = operation::prepare<value_type_t<DY>>(executor, ddense, as_dy, view.row_shape());
-  if (d.data() != view.data()) operation::copy_rows(executor, view, d.data());
+  const auto d = operation::prepare<value_type_t<DY>>(
+      executor, {"scatter_grad", "ddense"}, ddense, operation::SameLevels{view.lod_view()}, view.row_shape(),
+      {operation::in_place("dy", view), {"g", g.value()}, {"dense", x}});
+  operation::RowsOutput<E, T> listed = operation::prepare_like_rows(
+      executor, {"scatter_grad", "dg"}, g, dg, {{"dy", view}, {"g", g.value()}, {"dense", x}, {"ddense", ddense}});
+  operation::copy_ids(executor, g, listed);
+  operation::copy_rows(executor, view, d.data());
   operation::with_scattered(op, [&](const auto& f) {
     kernel::ScatterRowsGrad<E>::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(),
-                                    groups.ids(), x.data(), d.data(), dg.value().data());
+                                    groups.ids(), x.data(), d.data(), listed.data());
   });
 }
 template <Executor E, LoDTensorLike DY, class T, LoDTensorLike Dense>
@@ -227,18 +230,23 @@ void add_into(const E& executor, const SelectedRows<T, typename E::device>& a,
   detail::check_value_rows(b, "add");
   operation::check_same_rows(b.height(), b.row_shape(), a, "add");
   const std::int64_t first = a.value().rows(), second = b.value().rows(), row_size = a.row_size();
+  const auto copy = [&](T* values) {
+    kernel::CopyValues<E>::run(executor, a.value().data(), first * row_size, values);
+    kernel::CopyValues<E>::run(executor, b.value().data(), second * row_size, values + first * row_size);
+  };
+  const std::array sources{&a, &b};
+  operation::check_apart_from_rows<T, typename E::device>("add", out, sources);
   if constexpr (operation::on_cpu<E>) {
     const Workspace::Loan<std::int64_t> rows(executor.workspace(), first + second);
     std::copy(b.rows().begin(), b.rows().end(), std::copy(a.rows().begin(), a.rows().end(), rows.data()));
-    out.resize(rows.span(), a.height(), a.row_shape());
+    operation::RowsOutput<E, T> both(executor, "add", out, rows.span(), a.height(), a.row_shape(), {});
+    copy(both.data());
   } else {
-    std::int64_t* const places = operation::make_places(executor, out, first + second, a.height(), a.row_shape());
-    kernel::CopyValues<E>::run(executor, a.rows().data(), first, places);
-    kernel::CopyValues<E>::run(executor, b.rows().data(), second, places + first);
+    const operation::RowsOutput<E, T> both(executor, "add", out, first + second, a.height(), a.row_shape(), {});
+    kernel::CopyValues<E>::run(executor, a.rows().data(), first, both.ids());
+    kernel::CopyValues<E>::run(executor, b.rows().data(), second, both.ids() + first);
+    copy(both.data());
   }
-  T* const values = out.value().data();
-  kernel::CopyValues<E>::run(executor, a.value().data(), first * row_size, values);
-  kernel::CopyValues<E>::run(executor, b.value().data(), second * row_size, values + first * row_size);
 }
 template <Executor E, class T>
 [[nodiscard]] SelectedRows<T, typename E::device> add(const E& executor, const SelectedRows<T, typename E::device>& a,
@@ -261,9 +269,13 @@ void add_into(const E& executor, const SelectedRows<T, typename E::device>& g, c
   detail::check_value_rows(g, "add");
   operation::check_same_rows(view.rows(), view.row_shape(), g, "add");
   const auto out =
-      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
-  if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());
-  scatter(executor, g, ScatterOp::ADD, out);
+      operation::prepare<value_type_t<X>>(executor, "add", y, operation::SameLevels{view.lod_view()}, view.row_shape(),
+                                          {operation::in_place("x", view), {"g", g.value()}});
+  const std::array sources{&g};
+  const operation::RowGroups<E, T> groups(executor, sources);
+  operation::copy_rows(executor, view, out.data());
+  kernel::ScatterSums<E>::run(executor, operation::Scattered<ScatterOp::ADD>(), groups.rows(), groups.order(),
+                              groups.groups(), g.row_size(), groups.ids(), out.data());
 }
 template <Executor E, class T, LoDTensorLike X>
 [[nodiscard]] LoDTensor<T, typename E::device> add(const E& executor, const SelectedRows<T, typename E::device>& g,
@@ -286,9 +298,11 @@ void scale_into(const E& executor, const SelectedRows<T, typename E::device>& g,
   detail::check_elements<op::scale, T>();
   static_cast<void>(detail::checked<T>(factor, "scale", "factor"));
   detail::check_value_rows(g, "scale");
-  operation::resize_like(executor, g, out);
+  operation::RowsOutput<E, T> scaled =
+      operation::prepare_like_rows(executor, "scale", g, out, {operation::in_place("g", g.value())});
+  operation::copy_ids(executor, g, scaled);
   kernel::Map<E>::run(executor, operation::Scaled{factor}, g.value().data(), g.value().rows() * g.row_size(),
-                      out.value().data());
+                      scaled.data());
 }
 template <Executor E, class T>
 [[nodiscard]] SelectedRows<T, typename E::device> scale(const E& executor, const SelectedRows<T, typename E::device>& g,

@@ -29,6 +29,9 @@ struct CopyValues : Missing<Executor> {};
 
 namespace operation {
 
+template <class E, class T>
+class RunSources;
+
 /// Runs of sequences out of several views with the same number of levels, one behind the other.
 class Runs {
  public:
@@ -55,17 +58,17 @@ class Runs {
     runs_[size_++] = {source, begin, end};
   }
 
-  /// The number of sequences, at all levels from that of the runs on. Throws ShapeMismatch where these or the rows
-  /// exceed 64 bits.
-  std::int64_t sequences() const {
+  /// The number of sequences, at all levels from that of the runs on. Throws ShapeMismatch, with a text that begins
+  /// with `what`, where these or the rows exceed 64 bits.
+  std::int64_t sequences(const char* what) const {
     std::int64_t total = 0, rows = 0;
     for (std::int64_t i = 0; i < size_; ++i) {
       Run run = runs_[i];
       for (int level = level_; level < levels_; ++level) {
-        add_checked(total, run);
+        add_checked(total, run, what);
         run = below(run, level);
       }
-      add_checked(rows, run);
+      add_checked(rows, run, what);
     }
     return total;
   }
@@ -86,30 +89,17 @@ class Runs {
     }
   }
 
-  /// The rows of the runs, which have been descended to, one behind the other to y.
+  /// The rows of the runs, which have been descended to, one behind the other to y. Takes all memory that it needs
+  /// before it writes.
   template <class E, class View, class T>
   void copy(const E& executor, std::span<const View> views, std::int64_t row_size, T* y) const {
-    const Array<E, const T*> sources(executor, size_);
-    const Array<E, std::int64_t> offsets(executor, size_ + 1);
-    std::int64_t copies = 0, max_rows = 0, source = -1, end = -1;
-    offsets[0] = 0;
-    for (std::int64_t i = 0; i < size_; ++i) {
-      const Run& run = runs_[i];
-      if (run.begin == run.end) continue;
-      if (run.source != source || run.begin != end) {  // not the continuation of the last one
-        sources[copies] = views[static_cast<std::size_t>(run.source)].data() + run.begin * row_size;
-        offsets[copies + 1] = offsets[copies];
-        ++copies;
-      }
-      offsets[copies] += run.end - run.begin;
-      max_rows = std::max(max_rows, offsets[copies] - offsets[copies - 1]);
-      source = run.source;
-      end = run.end;
-    }
-    kernel::RunCopy<E>::run(executor, sources.on_device(copies), segments(offsets, copies, max_rows), row_size, y);
+    RunSources<E, T>(executor, *this, views, row_size).copy(y);
   }
 
  private:
+  template <class, class>
+  friend class RunSources;
+
   struct Run {
     std::int64_t source;
     std::int64_t begin;
@@ -124,9 +114,9 @@ class Runs {
     const std::int64_t* offsets = offsets_of(run, level);
     return {run.source, offsets[run.begin] - offsets[0], offsets[run.end] - offsets[0]};
   }
-  static void add_checked(std::int64_t& total, const Run& run) {
+  static void add_checked(std::int64_t& total, const Run& run, const char* what) {
     if (__builtin_add_overflow(total, run.end - run.begin, &total)) {
-      throw ShapeMismatch("the result has more sequences or rows than 64 bits count");
+      throw ShapeMismatch(detail::text({what, ": the result has more sequences or rows than 64 bits count"}));
     }
   }
 
@@ -137,6 +127,45 @@ class Runs {
   std::int64_t sources_;
   std::int64_t size_ = 0;
   Workspace::Loan<const std::int64_t*> offsets_;
+};
+
+/// Where the rows of runs are, which have been descended to: what is left is to copy them.
+template <class E, class T>
+class RunSources {
+ public:
+  template <class View>
+  RunSources(const E& executor, const Runs& runs, std::span<const View> views, std::int64_t row_size)
+      : executor_(executor), row_size_(row_size), sources_(executor, runs.size_), offsets_(executor, runs.size_ + 1) {
+    std::int64_t source = -1, end = -1;
+    offsets_[0] = 0;
+    for (std::int64_t i = 0; i < runs.size_; ++i) {
+      const auto& run = runs.runs_[i];
+      if (run.begin == run.end) continue;
+      if (run.source != source || run.begin != end) {  // not the continuation of the last one
+        sources_[copies_] = views[static_cast<std::size_t>(run.source)].data() + run.begin * row_size;
+        offsets_[copies_ + 1] = offsets_[copies_];
+        ++copies_;
+      }
+      offsets_[copies_] += run.end - run.begin;
+      max_rows_ = std::max(max_rows_, offsets_[copies_] - offsets_[copies_ - 1]);
+      source = run.source;
+      end = run.end;
+    }
+  }
+
+  /// One behind the other to y.
+  void copy(T* y) const {
+    kernel::RunCopy<E>::run(executor_, sources_.on_device(copies_), segments(offsets_, copies_, max_rows_), row_size_,
+                            y);
+  }
+
+ private:
+  const E& executor_;
+  std::int64_t row_size_;
+  Array<E, const T*> sources_;
+  Array<E, std::int64_t> offsets_;
+  std::int64_t copies_ = 0;
+  std::int64_t max_rows_ = 0;
 };
 
 /// Runs of rows, each from `first` on: what the runs of sequences of batches with one level are from the start. They
@@ -152,8 +181,8 @@ class RowRuns {
   /// run_of(i) says which the i-th of `count` runs is; it is called once for each, by any thread. Throws ShapeMismatch
   /// where the rows exceed 64 bits.
   template <class RunOf>
-  RowRuns(const E& executor, std::int64_t count, const RunOf& run_of)
-      : executor_(executor), sources_(executor, count), offsets_(executor, count, [&](std::int64_t i) {
+  RowRuns(const E& executor, const char* what, std::int64_t count, const RunOf& run_of)
+      : executor_(executor), sources_(executor, count), offsets_(executor, what, count, [&](std::int64_t i) {
           const RowRun<T> run = run_of(i);
           sources_[i] = run.first;
           return run.rows;
@@ -174,10 +203,11 @@ class RowRuns {
 
 /// The same as a batch, whose sequences the runs are.
 template <Executor E, class View, class RunOf, class Y>
-void copy_row_runs_into(const E& executor, const View& x, std::int64_t count, const RunOf& run_of, Y&& y) {
+void copy_row_runs_into(const E& executor, const OutputName& name, const View& x, std::int64_t count,
+                        const RunOf& run_of, Y&& y, std::initializer_list<OtherMemory> others) {
   using T = value_type_t<View>;
-  const RowRuns<E, T> runs(executor, count, run_of);
-  const auto out = prepare<T>(executor, y, OneLevel<E>{executor, runs.offsets()}, x.row_shape());
+  const RowRuns<E, T> runs(executor, name.operation, count, run_of);
+  const auto out = prepare<T>(executor, name, y, OneLevel<E>{executor, runs.offsets()}, x.row_shape(), others);
   runs.copy(x.row_size(), out.data());
 }
 

@@ -98,9 +98,9 @@ void select_into(const E& executor, const X& x, const Ids& ids, Y&& y) {
   const auto view = x.view();
   const auto list = operation::ids_of(ids);
   detail::check_row_ids(list, view.size(), "select");
-  operation::rearrange_into(
-      executor, view, static_cast<std::int64_t>(list.size()),
-      [&](std::int64_t i) { return list[static_cast<std::size_t>(i)]; }, y);
+  operation::rearrange_into(executor, "select", view, static_cast<std::int64_t>(list.size()),
+                            [&](std::int64_t i) { return list[static_cast<std::size_t>(i)]; }, y,
+                            {{"x", view}, {"ids", list}});
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
 [[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> select(const E& executor, const X& x, const Ids& ids) {
@@ -143,8 +143,6 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
     }
   }
   operation::check_row_count(view.rows(), rows, "select_grad: dy");
-  const auto out = operation::prepare<T>(executor, dx, operation::SameLevels{levels}, view.row_shape());
-
   // The copies of each sequence: at first where they begin, then, when all are in their places, where they end.
   const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
   const Workspace::Loan<std::int64_t> ends(executor.workspace(), levels.size() + 1);
@@ -168,10 +166,16 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
       row_groups[++row_count] = next;
     }
   }
+  const auto out = operation::prepare<T>(executor, {"select_grad", "dx"}, dx, operation::SameLevels{levels},
+                                         view.row_shape(), {{"dy", view}, {"ids", list}});
+  const auto sum = [&](const kernel::Segments& groups) {
+    kernel::SumGroups<E>::run(executor, PoolType::SUM, kernel::NumberedRows<T>{nullptr, view.data(), view.row_size()},
+                              copies.on_device(), groups, view.row_size(), to.on_device(), out.data());
+  };
+  const kernel::Segments groups = operation::segments(row_groups, row_count, longest);
+  if constexpr (operation::on_cpu<E>) sum(groups.none());  // scratch memory is there before anything is written
   kernel::SetZero<E>::run(executor, out.data(), out.rows() * view.row_size());
-  kernel::SumGroups<E>::run(executor, PoolType::SUM, kernel::NumberedRows<T>{nullptr, view.data(), view.row_size()},
-                            copies.on_device(), operation::segments(row_groups, row_count, longest), view.row_size(),
-                            to.on_device(), out.data());
+  sum(groups);
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
 [[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> select_grad(const E& executor, const DY& dy,
@@ -195,8 +199,8 @@ void filter_into(const E& executor, const X& x, const Mask& mask, Y&& y) {
   const auto view = x.view();
   operation::check_mask(mask, view.size(), "filter");
   const operation::MaskedIds kept(executor.workspace(), mask, true);
-  operation::rearrange_into(
-      executor, view, kept.size(), [&](std::int64_t i) { return kept[i]; }, y);
+  operation::rearrange_into(executor, "filter", view, kept.size(), [&](std::int64_t i) { return kept[i]; }, y,
+                            {{"x", view}});
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
 [[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> filter(const E& executor, const X& x, const Mask& mask) {
@@ -226,7 +230,8 @@ void filter_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
     for (std::int64_t row = operation::rows_before(levels, kept[i]); row < end; ++row) rows[row] = count++;
   }
   operation::check_row_count(view.rows(), count, "filter_grad: dy");
-  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{levels}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<DY>>(
+      executor, {"filter_grad", "dx"}, dx, operation::SameLevels{levels}, view.row_shape(), {{"dy", view}});
   kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), levels.rows(), view.row_size(), std::int64_t{-1},
                              out.data());
 }
@@ -252,7 +257,7 @@ void remove_empty_into(const E& executor, const X& x, const RemoveEmptyOptions& 
   const auto view = x.view();
   operation::check_has_level(view, "remove_empty");
   const LoDView levels = view.lod_view();
-  const int level = detail::resolve_level(options.level, levels.levels());
+  const int level = detail::resolve_level(options.level, levels.levels(), "remove_empty");
   const auto offsets = levels.offsets(level);
   // For each sequence, and behind the last one, how many are left before it.
   const Workspace::Loan<std::int64_t> left(executor.workspace(), static_cast<std::int64_t>(offsets.size()));
@@ -279,7 +284,7 @@ void remove_empty_into(const E& executor, const X& x, const RemoveEmptyOptions& 
       operation::add_level(result, from);
     }
   }
-  operation::copy_into(executor, view, result, y);
+  operation::copy_into(executor, "remove_empty", view, "x", result, y);
 }
 template <Executor E, LoDTensorLike X, class Y>
 void remove_empty_into(const E& executor, const X& x, Y&& y) {
@@ -301,7 +306,7 @@ template <LoDTensorLike X>
 /// `x_levels` are. `dx` must not overlap dy. Throws ShapeMismatch unless dy has the rows of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void remove_empty_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  operation::restore_levels_into(executor, dy, x_levels, "remove_empty_grad: dy", dx);
+  operation::restore_levels_into(executor, dy, x_levels, "remove_empty_grad", dx);
 }
 template <Executor E, LoDTensorLike DY>
 [[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> remove_empty_grad(const E& executor, const DY& dy,

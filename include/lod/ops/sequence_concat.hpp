@@ -75,25 +75,27 @@ void check_concat(std::span<const View> views) {
 template <class E, class View, class Y>
 void concat_rows_into(const E& executor, std::span<const View> views, std::span<const std::int64_t* const> children,
                       Y&& y) {
+  constexpr const char* what = "sequence_concat";
   using T = value_type_t<View>;
   const std::int64_t size = views[0].size(), sources = static_cast<std::int64_t>(views.size());
   const std::int64_t row_size = views[0].row_size();
   // Number k: sequence k / sources of each argument in turn.
-  const RowRuns<E, T> runs(executor, size * sources, [&](std::int64_t k) {
+  const RowRuns<E, T> runs(executor, what, size * sources, [&](std::int64_t k) {
     const auto source = static_cast<std::size_t>(k % sources);
     const std::int64_t* const offsets = children[source] + k / sources;
     return RowRun<T>{views[source].data() + (offsets[0] - children[source][0]) * row_size, offsets[1] - offsets[0]};
   });
-  const NewOffsets<E> offsets(executor, size, [&, at = runs.offsets().data()](std::int64_t i) {
+  const NewOffsets<E> offsets(executor, what, size, [&, at = runs.offsets().data()](std::int64_t i) {
     return at[(i + 1) * sources] - at[i * sources];
   });
-  const auto out = prepare<T>(executor, y, OneLevel<E>{executor, offsets.span()}, views[0].row_shape());
+  const auto out = prepare<T>(executor, what, y, OneLevel<E>{executor, offsets.span()}, views[0].row_shape(), {});
   runs.copy(row_size, out.data());
 }
 
 template <class E, class View, class Y>
 void concat_into(const E& executor, std::span<const View> views, Y&& y) {
   check_concat(views);
+  check_apart_from_all("sequence_concat", y, views);
   const std::int64_t size = views[0].size(), sources = static_cast<std::int64_t>(views.size());
   const Workspace::Loan<const std::int64_t*> children(executor.workspace(), sources);
   for (std::int64_t source = 0; source < sources; ++source) {
@@ -108,14 +110,14 @@ void concat_into(const E& executor, std::span<const View> views, Y&& y) {
       runs.add(source, offsets[i] - offsets[0], offsets[i + 1] - offsets[0]);
     }
   }
-  NewLevels levels(executor.workspace(), views[0].levels(), size + runs.sequences());
+  NewLevels levels(executor.workspace(), views[0].levels(), size + runs.sequences("sequence_concat"));
   const auto lengths = levels.add(size);
   for (std::size_t i = 0; i + 1 < lengths.size(); ++i) {
     lengths[i + 1] = lengths[i];
     for (const std::int64_t* offsets : children.span()) lengths[i + 1] += offsets[i + 1] - offsets[i];
   }
   runs.descend(levels);
-  const auto out = prepare<value_type_t<View>>(executor, y, levels, views[0].row_shape());
+  const auto out = prepare<value_type_t<View>>(executor, "sequence_concat", y, levels, views[0].row_shape(), {});
   runs.copy(executor, views, views[0].row_size(), out.data());
 }
 
@@ -197,9 +199,6 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods
     throw ShapeMismatch(
         detail::text({"sequence_concat_grad: ", dxs.size(), " outputs, expected ", all.size(), ", one for each LoD"}));
   }
-  auto dx = dxs.begin();
-  for (const LoD& lod : all) operation::check_output(*dx++, operation::SameLevels{lod.view()}, view.row_shape());
-
   // Where the next part of sequence i begins in dy: at first, behind all that the LoDs have before it.
   const std::int64_t size = all[0].size(0);
   const Workspace::Loan<std::int64_t> next(executor.workspace(), size);
@@ -208,18 +207,28 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods
     const auto rows_before = lod.view().absolute_offsets(0);
     for (std::int64_t i = 0; i < size; ++i) next[i] += rows_before[static_cast<std::size_t>(i)];
   }
-  dx = dxs.begin();
+  operation::Outputs<operation::Output<T, typename E::device>> outs(executor.workspace(), all.size());
+  auto dx = dxs.begin();
   for (const LoD& lod : all) {
-    const LoDView levels = lod.view();
-    const auto out = operation::prepare<T>(executor, *dx++, operation::SameLevels{levels}, view.row_shape());
-    const auto offsets = levels.absolute_offsets(0);
-    const operation::Array<E, const T*> sources(executor, size);
+    outs.add(operation::prepare<T>(executor, {"sequence_concat_grad", "an output"}, *dx,
+                                   operation::SameLevels{lod.view()}, view.row_shape(), {{"dy", view}}),
+             {"an output", *dx});
+    ++dx;
+  }
+  outs.check_apart("sequence_concat_grad");
+  const operation::Array<E, const T*> sources(executor, size * static_cast<std::int64_t>(all.size()));
+  const T** source = sources.data();
+  for (const LoD& lod : all) {
+    const auto offsets = lod.view().absolute_offsets(0);
     for (std::int64_t i = 0; i < size; ++i) {
-      sources[i] = view.data() + next[i] * view.row_size();
+      *source++ = view.data() + next[i] * view.row_size();
       next[i] += offsets[static_cast<std::size_t>(i) + 1] - offsets[static_cast<std::size_t>(i)];
     }
-    kernel::RunCopy<E>::run(executor, sources.on_device(), operation::segments(executor, out, 0), view.row_size(),
-                            out.data());
+  }
+  const T* const* from = sources.on_device();
+  for (const auto& out : outs) {
+    kernel::RunCopy<E>::run(executor, from, operation::segments(executor, out, 0), view.row_size(), out.data());
+    from += size;
   }
 }
 template <Executor E, LoDTensorLike DY, class LoDs = std::initializer_list<LoD>>

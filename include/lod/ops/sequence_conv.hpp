@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 namespace lod::op {
@@ -134,10 +135,11 @@ void sequence_conv_into(const E& executor, const X& x, const Filter& filter,
   const auto view = x.view();
   const auto weights = filter.view();
   operation::check_has_level(view, "sequence_conv");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_conv");
   const auto window = operation::check_conv(view, weights, options, "sequence_conv");
-  const auto out =
-      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, weights.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(
+      executor, "sequence_conv", y, operation::SameLevels{view.lod_view()}, weights.row_shape(),
+      {{"x", view}, {"filter", weights}, {"padding", options.padding}});
   kernel::SequenceConv<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
                                window, options.padding.data(), weights.data(), weights.row_size(), out.data());
 }
@@ -165,26 +167,33 @@ template <Executor E, class View, class Filter, class Options, class DX, class D
 void conv_grad_into(const E& executor, const View& dy, const View& x, const Filter& filter, const Options& options,
                     DX&& dx, DFilter&& dfilter, DPadding* dpadding) {
   check_has_level(x, "sequence_conv_grad: x");
-  const int level = detail::resolve_level(options.level, x.levels());
+  const int level = detail::resolve_level(options.level, x.levels(), "sequence_conv_grad");
   const auto window = check_conv(x, filter, options, "sequence_conv_grad");
   check_row_count(dy.rows(), x.rows(), "sequence_conv_grad: dy");
   check_row_shape(dy.row_shape(), filter.row_shape(), "sequence_conv_grad: dy");
   const PlainRows filter_rows{filter.rows()}, padding_rows{window.rows_before() + window.rows_behind()};
-  check_output(dx, SameLevels{x.lod_view()}, x.row_shape());
-  check_output(dfilter, filter_rows, filter.row_shape());
-  if (dpadding) check_output(*dpadding, padding_rows, x.row_shape());
   const kernel::Segments sequences = segments(executor, x, level);
   const std::int64_t columns = filter.row_size();
-  const auto out = prepare<value_type_t<View>>(executor, dx, SameLevels{x.lod_view()}, x.row_shape());
+  constexpr const char* what = "sequence_conv_grad";
+  const OtherMemory padding("padding", options.padding);
+  const auto out = prepare<value_type_t<View>>(executor, {what, "dx"}, dx, SameLevels{x.lod_view()}, x.row_shape(),
+                                               {{"dy", dy}, {"x", x}, {"filter", filter}, padding});
+  const auto out_filter =
+      prepare<value_type_t<View>>(executor, {what, "dfilter"}, dfilter, filter_rows, filter.row_shape(),
+                                  {{"dy", dy}, {"x", x}, {"filter", filter}, padding, {"dx", dx}});
+  std::optional<Output<value_type_t<View>, device_t<View>>> out_padding;
+  if (dpadding) {
+    out_padding.emplace(prepare<value_type_t<View>>(
+        executor, {what, "dpadding"}, *dpadding, padding_rows, x.row_shape(),
+        {{"dy", dy}, {"x", x}, {"filter", filter}, padding, {"dx", dx}, {"dfilter", dfilter}}));
+  }
   kernel::SequenceConvInputGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
                                         out.data());
-  const auto out_filter = prepare<value_type_t<View>>(executor, dfilter, filter_rows, filter.row_shape());
   kernel::SequenceConvFilterGrad<E>::run(executor, x.data(), dy.data(), sequences, x.row_size(), window,
                                          options.padding.data(), columns, out_filter.data());
   if (!dpadding) return;
-  const auto out_padding = prepare<value_type_t<View>>(executor, *dpadding, padding_rows, x.row_shape());
   kernel::SequenceConvPaddingGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
-                                          out_padding.data());
+                                          out_padding->data());
 }
 
 }  // namespace operation

@@ -52,9 +52,10 @@ void sequence_cumsum_into(const E& executor, const X& x, const CumsumOptions& op
   detail::check_elements<op::sequence_cumsum, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_cumsum");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_cumsum");
   const auto out =
-      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
+      operation::prepare<value_type_t<X>>(executor, "sequence_cumsum", y, operation::SameLevels{view.lod_view()},
+                                          view.row_shape(), {operation::in_place("x", view)});
   kernel::SequenceCumsum<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
                                  options.exclusive, options.reverse, out.data());
 }

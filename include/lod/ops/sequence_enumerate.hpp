@@ -60,15 +60,15 @@ void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window,
   using T = value_type_t<X>;
   const auto view = x.view();
   operation::check_has_level(view, "sequence_enumerate");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_enumerate");
   operation::check_enumerate_window(window);
   if (view.row_size() != 1) {
     throw ShapeMismatch(
         detail::text({"sequence_enumerate: rows of shape ", to_string(view.row_shape()), ", expected one id a row"}));
   }
   const T pad_value = detail::checked<T>(options.pad_value, "sequence_enumerate", "pad_value");
-  const auto out =
-      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, Shape{window});
+  const auto out = operation::prepare<value_type_t<X>>(
+      executor, "sequence_enumerate", y, operation::SameLevels{view.lod_view()}, Shape{window}, {{"x", view}});
   kernel::SequenceEnumerate<E>::run(executor, view.data(), operation::segments(executor, view, level), window,
                                     pad_value, out.data());
 }

@@ -70,7 +70,8 @@ class SortedTokens {
 /// The rows of x that a rule leaves: the lengths of the last level become smaller, the levels above stay. `Kernel` has
 /// the two steps of kernel::SequenceErase, with the rule in the place of the tokens.
 template <class Op, class Kernel, Executor E, class View, class Rule, class Y>
-void filter_rows_into(const E& executor, const View& x, const Rule& rule, const char* what, Y&& y) {
+void filter_rows_into(const E& executor, const View& x, const Rule& rule, const char* what, Y&& y,
+                      std::initializer_list<OtherMemory> others) {
   using T = value_type_t<View>;
   detail::check_elements<Op, T>();
   detail::check_waits_for_nothing<Op, typename E::device>();
@@ -95,7 +96,7 @@ void filter_rows_into(const E& executor, const View& x, const Rule& rule, const 
     executor.resource()->download(kept.data(), counted.data(), kept.size_bytes());
     executor.rethrow_faults();
   }
-  const auto out = prepare<T>(executor, y, levels, x.row_shape());
+  const auto out = prepare<T>(executor, what, y, levels, x.row_shape(), others);
   Kernel::run(executor, x.data(), sequences, rule, static_cast<const std::int64_t*>(scratch.data()), out.data());
 }
 
@@ -105,7 +106,7 @@ void erase_into(const E& executor, const View& x, const Tokens& tokens, const ch
   const SortedTokens<T> sorted(executor.workspace(), tokens);
   const OnDevice<E, T> listed(executor, sorted.span());
   filter_rows_into<Op, kernel::SequenceErase<E>>(executor, x, std::span<const T>(listed.data(), sorted.span().size()),
-                                                 what, y);
+                                                 what, y, {{"x", x}});
 }
 
 }  // namespace operation

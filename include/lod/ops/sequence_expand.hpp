@@ -70,12 +70,12 @@ template <Executor E, LoDTensorLike X, class Y>
 void sequence_expand_into(const E& executor, const X& x, const LoD& y_lod, const ExpandOptions& options, Y&& y) {
   detail::check_elements<op::sequence_expand, value_type_t<X>>();
   const auto view = x.view();
-  const int level = detail::resolve_level(options.ref_level, y_lod.levels());
+  const int level = detail::resolve_level(options.ref_level, y_lod.levels(), "sequence_expand");
   operation::check_repeats(view.size(), y_lod, level, "sequence_expand");
   const kernel::Segments repeats = operation::lengths_of(y_lod, level);
   if (view.levels() == 0) {
-    const auto out =
-        operation::prepare<value_type_t<X>>(executor, y, operation::PlainRows{repeats.rows()}, view.row_shape());
+    const auto out = operation::prepare<value_type_t<X>>(
+        executor, "sequence_expand", y, operation::PlainRows{repeats.rows()}, view.row_shape(), {{"x", view}});
     kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::on_device(executor, y_lod.view(), repeats),
                                      view.row_size(), PoolType::SUM, out.data());
     return;
@@ -85,9 +85,10 @@ void sequence_expand_into(const E& executor, const X& x, const LoD& y_lod, const
   for (std::int64_t i = 0; i < repeats.size; ++i) {
     for (std::int64_t count = repeats.length(i); count > 0; --count) runs.add(0, i, i + 1);
   }
-  operation::NewLevels levels(executor.workspace(), view.levels(), runs.sequences());
+  operation::NewLevels levels(executor.workspace(), view.levels(), runs.sequences("sequence_expand"));
   runs.descend(levels);
-  const auto out = operation::prepare<value_type_t<X>>(executor, y, levels, view.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, "sequence_expand", y, levels, view.row_shape(), {{"x", view}});
   runs.copy(executor, views, view.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, class Y>
@@ -118,11 +119,12 @@ void sequence_expand_grad_into(const E& executor, const DY& dy, const LoD& x_lod
   detail::check_elements<op::sequence_expand_grad, value_type_t<DY>>();
   using T = value_type_t<DY>;
   const auto view = dy.view();
-  const int level = detail::resolve_level(options.ref_level, y_lod.levels());
+  const int level = detail::resolve_level(options.ref_level, y_lod.levels(), "sequence_expand_grad");
   const kernel::Segments repeats = operation::lengths_of(y_lod, level);
   if (x_lod.levels() == 0) {
     operation::check_row_count(view.rows(), repeats.rows(), "sequence_expand_grad: dy");
-    const auto out = operation::prepare<T>(executor, dx, operation::PlainRows{repeats.size}, view.row_shape());
+    const auto out = operation::prepare<T>(executor, {"sequence_expand_grad", "dx"}, dx,
+                                           operation::PlainRows{repeats.size}, view.row_shape(), {{"dy", view}});
     kernel::SequencePool<E>::run(executor, view.data(), operation::on_device(executor, y_lod.view(), repeats),
                                  view.row_size(), PoolType::SUM, T{}, out.data());
     return;
@@ -142,7 +144,8 @@ void sequence_expand_grad_into(const E& executor, const DY& dy, const LoD& x_lod
     if (block > longest) longest = block;
   }
   operation::check_row_count(view.rows(), blocks[repeats.size], "sequence_expand_grad: dy");
-  const auto out = operation::prepare<T>(executor, dx, operation::SameLevels{sequences}, view.row_shape());
+  const auto out = operation::prepare<T>(executor, {"sequence_expand_grad", "dx"}, dx, operation::SameLevels{sequences},
+                                         view.row_shape(), {{"dy", view}});
   kernel::SequenceExpandGrad<E>::run(executor, view.data(), operation::segments(blocks, repeats.size, longest),
                                      operation::segments(executor, out, 0), view.row_size(), out.data());
 }
@@ -176,7 +179,8 @@ void sequence_expand_as_into(const E& executor, const X& x, const LoD& y_lod, Y&
   operation::check_has_level(y_lod, "sequence_expand_as: y_lod");
   operation::check_row_count(view.rows(), y_lod.size(-1), "sequence_expand_as: x");
   const LoDView sequences = y_lod.view();
-  const auto out = operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{sequences}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(
+      executor, "sequence_expand_as", y, operation::SameLevels{sequences}, view.row_shape(), {{"x", view}});
   kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::segments(executor, out, -1), view.row_size(),
                                    PoolType::SUM, out.data());
 }
@@ -203,7 +207,8 @@ void sequence_expand_as_grad_into(const E& executor, const DY& dy, const LoD& y_
   const auto view = dy.view();
   operation::check_row_count(view.rows(), y_lod.rows(), "sequence_expand_as_grad: dy");
   const int last = y_lod.levels() - 1;
-  const auto out = operation::prepare<T>(executor, dx, operation::LevelsAbove{y_lod.view(), last}, view.row_shape());
+  const auto out = operation::prepare<T>(executor, {"sequence_expand_as_grad", "dx"}, dx,
+                                         operation::LevelsAbove{y_lod.view(), last}, view.row_shape(), {{"dy", view}});
   kernel::SequencePool<E>::run(executor, view.data(), operation::segments(executor, y_lod.view(), last),
                                view.row_size(), PoolType::SUM, T{}, out.data());
 }
@@ -225,7 +230,7 @@ inline LoDTensorDesc infer_sequence_expand(const LoDTensorDesc& x, const LoDTens
                                            const ExpandOptions& options = {}) {
   infer::Batch y = infer::batch_for<op::sequence_expand>(x, "sequence_expand");
   const infer::Batch repeats(y_lod, "sequence_expand: y_lod");
-  const int level = detail::resolve_level(options.ref_level, repeats.levels);
+  const int level = detail::resolve_level(options.ref_level, repeats.levels, "sequence_expand");
   // The lengths of the last level add up to its rows.
   y.rows = y.levels == 0 && level + 1 == repeats.levels ? repeats.rows : infer::unknown;
   return y;

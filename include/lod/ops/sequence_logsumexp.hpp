@@ -50,9 +50,10 @@ void sequence_logsumexp_into(const E& executor, const X& x, const LogsumexpOptio
   detail::check_elements<op::sequence_logsumexp, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_logsumexp");
-  const int level = detail::resolve_level(options.level, view.levels());
-  const auto out = operation::prepare<value_type_t<X>>(executor, y, operation::LevelsAbove{view.lod_view(), level},
-                                                       view.row_shape());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_logsumexp");
+  const auto out = operation::prepare<value_type_t<X>>(executor, "sequence_logsumexp", y,
+                                                       operation::LevelsAbove{view.lod_view(), level}, view.row_shape(),
+                                                       {{"x", view}});
   kernel::SequenceLogsumexp<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
                                     out.data());
 }
@@ -85,12 +86,13 @@ void sequence_logsumexp_grad_into(const E& executor, const DY& dy, const X& x, c
   const auto gradient = dy.view();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_logsumexp_grad: x");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_logsumexp_grad");
   const kernel::Segments sequences = operation::segments(executor, view, level);
   operation::check_row_count(gradient.rows(), sequences.size, "sequence_logsumexp_grad: dy");
   operation::check_row_shape(gradient.row_shape(), view.row_shape(), "sequence_logsumexp_grad: dy");
-  const auto out =
-      operation::prepare<value_type_t<X>>(executor, dx, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, {"sequence_logsumexp_grad", "dx"}, dx,
+                                                       operation::SameLevels{view.lod_view()}, view.row_shape(),
+                                                       {{"dy", gradient}, operation::in_place("x", view)});
   kernel::SequenceSoftmax<E>::run(executor, view.data(), sequences, view.row_size(), false, out.data());
   kernel::ScaleSequences<E>::run(executor, gradient.data(), sequences, view.row_size(), out.data());
 }

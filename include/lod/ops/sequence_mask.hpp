@@ -81,10 +81,12 @@ void sequence_mask_into(const E& executor, const Lengths& lengths, const MaskOpt
       const auto view = lengths.view();
       Shape row_shape{places};
       for (std::size_t dim = view.row_shape().size(); dim-- > 0;) row_shape = Shape(view.row_shape()[dim], row_shape);
-      return operation::prepare(executor, y, operation::SameLevels{view.lod_view()}, row_shape);
+      return operation::prepare(executor, "sequence_mask", y, operation::SameLevels{view.lod_view()}, row_shape,
+                                {{"the lengths", numbers}});
     } else {
-      return operation::prepare(executor, y, operation::PlainRows{static_cast<std::int64_t>(numbers.size())},
-                                Shape{places});
+      return operation::prepare(executor, "sequence_mask", y,
+                                operation::PlainRows{static_cast<std::int64_t>(numbers.size())}, Shape{places},
+                                {{"the lengths", numbers}});
     }
   }();
   const auto count = static_cast<std::int64_t>(numbers.size());

@@ -102,6 +102,16 @@ inline std::int64_t padded_length(const kernel::Segments& sequences, const PadOp
   return options.padded_length >= 0 ? options.padded_length : longest;
 }
 
+/// {length, row shape...}. Throws ShapeMismatch where that is no shape.
+inline Shape padded_shape(std::int64_t length, const Shape& row_shape, const char* what) {
+  try {
+    return Shape(length, row_shape);
+  } catch (const ShapeMismatch& error) {
+    throw ShapeMismatch(
+        detail::text({what, ": ", length, " rows of shape ", to_string(row_shape), ": ", error.what()}));
+  }
+}
+
 /// Throws ShapeMismatch unless a row is a padded sequence: {padded length, row shape...}.
 inline void check_dense(const Shape& row_shape, const char* what) {
   if (row_shape.empty()) {
@@ -143,16 +153,15 @@ void sequence_pad_into(const E& executor, const X& x, const PadOptions& options,
   using T = value_type_t<X>;
   const auto view = x.view();
   operation::check_has_level(view, "sequence_pad");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_pad");
   const kernel::Segments sequences = operation::segments(view.lod_view(), level);
   const std::int64_t length = operation::padded_length(sequences, options, "sequence_pad");
   const T pad_value = detail::checked<T>(options.pad_value, "sequence_pad", "pad_value");
   const operation::PlainRows rows{sequences.size};
-  const Shape row_shape(length, view.row_shape());
-  operation::check_output(dense, rows, row_shape);
-  operation::check_output(lengths, rows, Shape());
-  const auto out = operation::prepare<T>(executor, dense, rows, row_shape);
-  const auto out_lengths = operation::prepare<std::int64_t>(executor, lengths, rows, Shape());
+  const Shape row_shape = operation::padded_shape(length, view.row_shape(), "sequence_pad");
+  const auto out = operation::prepare<T>(executor, {"sequence_pad", "dense"}, dense, rows, row_shape, {{"x", view}});
+  const auto out_lengths = operation::prepare<std::int64_t>(executor, {"sequence_pad", "lengths"}, lengths, rows,
+                                                            Shape(), {{"x", view}, {"dense", dense}});
   kernel::SequencePad<E>::run(executor, view.data(), operation::on_device(executor, view.lod_view(), sequences),
                               view.row_size(), length, options.side, pad_value, out.data(), out_lengths.data());
 }
@@ -181,7 +190,7 @@ template <Executor E, LoDTensorLike DY, class DX>
 void sequence_pad_grad_into(const E& executor, const DY& dy, const LoD& lod, const PadOptions& options, DX&& dx) {
   const auto view = dy.view();
   operation::check_has_level(lod, "sequence_pad_grad: lod");
-  const int level = detail::resolve_level(options.level, lod.levels());
+  const int level = detail::resolve_level(options.level, lod.levels(), "sequence_pad_grad");
   const LoDView levels = lod.view();
   const kernel::Segments sequences = operation::segments(levels, level);
   const std::int64_t length = operation::padded_length(sequences, options, "sequence_pad_grad");
@@ -189,7 +198,8 @@ void sequence_pad_grad_into(const E& executor, const DY& dy, const LoD& lod, con
   operation::check_dense(view.row_shape(), "sequence_pad_grad: dy");
   const Shape row_shape = view.row_shape().without_first();
   operation::check_row_shape(view.row_shape(), Shape(length, row_shape), "sequence_pad_grad: dy");
-  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{levels}, row_shape);
+  const auto out = operation::prepare<value_type_t<DY>>(executor, {"sequence_pad_grad", "dx"}, dx,
+                                                        operation::SameLevels{levels}, row_shape, {{"dy", view}});
   kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side,
                                 operation::on_device(executor, levels, sequences), row_shape.elements(), out.data());
 }
@@ -226,8 +236,9 @@ void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengt
   const Shape row_shape = view.row_shape().without_first();
   const auto given = operation::ids_of(lengths);
   operation::check_lengths(executor, given, view.rows(), length, "sequence_unpad");
-  const auto out =
-      operation::prepare<value_type_t<X>>(executor, y, operation::LevelOfLengths<E>{executor, given}, row_shape);
+  const auto out = operation::prepare<value_type_t<X>>(executor, "sequence_unpad", y,
+                                                       operation::LevelOfLengths<E>{executor, "sequence_unpad", given},
+                                                       row_shape, {{"dense", view}, {"the lengths", given}});
   kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side, operation::segments(executor, out, 0),
                                 row_shape.elements(), out.data());
 }
@@ -259,12 +270,16 @@ void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& le
   const auto view = dy.view();
   const auto given = operation::ids_of(lengths);
   const std::int64_t size = static_cast<std::int64_t>(given.size());
-  const Shape row_shape(padded_length, view.row_shape());
+  if (padded_length < 0) {
+    throw OutOfRange(detail::text({"sequence_unpad_grad: padded_length ", padded_length, ", expected 0 or more"}));
+  }
+  const Shape row_shape = operation::padded_shape(padded_length, view.row_shape(), "sequence_unpad_grad");
   operation::check_lengths(executor, given, size, padded_length, "sequence_unpad_grad");
-  const operation::NewOffsets<E> offsets(executor, size,
+  const operation::NewOffsets<E> offsets(executor, "sequence_unpad_grad", size,
                                          [&](std::int64_t i) { return given[static_cast<std::size_t>(i)]; });
   operation::check_row_count(view.rows(), offsets.rows(), "sequence_unpad_grad: dy");
-  const auto out = operation::prepare<T>(executor, ddense, operation::PlainRows{size}, row_shape);
+  const auto out = operation::prepare<T>(executor, {"sequence_unpad_grad", "ddense"}, ddense,
+                                         operation::PlainRows{size}, row_shape, {{"dy", view}, {"the lengths", given}});
   kernel::SequencePad<E>::run(executor, view.data(), offsets.segments(), view.row_size(), padded_length, options.side,
                               T{}, out.data(), static_cast<std::int64_t*>(nullptr));
 }

@@ -102,9 +102,9 @@ void pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& 
   check_pool_type(type, what);
   const auto view = x.view();
   check_has_level(view, what);
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), what);
   const T pad_value = detail::checked<T>(options.pad_value, what, "pad_value");
-  const auto out = prepare<T>(executor, y, LevelsAbove{view.lod_view(), level}, view.row_shape());
+  const auto out = prepare<T>(executor, what, y, LevelsAbove{view.lod_view(), level}, view.row_shape(), {{"x", view}});
   kernel::SequencePool<E>::run(executor, view.data(), segments(executor, view, level), view.row_size(), type, pad_value,
                                out.data());
 }
@@ -187,16 +187,15 @@ void extreme_pool_into(const E& executor, const X& x, const PoolOptions& options
   detail::check_elements<std::conditional_t<minimum, op::sequence_min_pool, op::sequence_max_pool>, value_type_t<X>>();
   using T = value_type_t<X>;
   const auto view = x.view();
-  const char* const what = minimum ? "sequence_min_pool" : "sequence_max_pool";
+  constexpr const char* what = minimum ? "sequence_min_pool" : "sequence_max_pool";
   check_has_level(view, what);
   const T pad_value = detail::checked<T>(options.pad_value, what, "pad_value");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), what);
   const kernel::Segments sequences = segments(executor, view, level);
   const LevelsAbove above{view.lod_view(), level};
-  check_output(y, above, view.row_shape());
-  check_output(index, PlainRows{sequences.size}, view.row_shape());
-  const auto values = prepare<T>(executor, y, above, view.row_shape());
-  const auto rows = prepare<std::int64_t>(executor, index, PlainRows{sequences.size}, view.row_shape());
+  const auto values = prepare<T>(executor, {what, "values"}, y, above, view.row_shape(), {{"x", view}});
+  const auto rows = prepare<std::int64_t>(executor, {what, "index"}, index, PlainRows{sequences.size}, view.row_shape(),
+                                          {{"x", view}, {"values", y}});
   kernel::SequenceMaxPool<E>::run(executor, view.data(), sequences, view.row_size(), minimum, pad_value, values.data(),
                                   rows.data());
 }
@@ -259,11 +258,11 @@ void sequence_pool_grad_into(const E& executor, const X& dy, const LoD& lod, Poo
   operation::check_sums_or_steps(type, "sequence_pool_grad", "sequence_max_pool_grad or sequence_min_pool_grad");
   const auto view = dy.view();
   operation::check_has_level(lod, "sequence_pool_grad: lod");
-  const int level = detail::resolve_level(options.level, lod.levels());
+  const int level = detail::resolve_level(options.level, lod.levels(), "sequence_pool_grad");
   operation::check_row_count(view.rows(), lod.size(level), "sequence_pool_grad: dy");
   const LoDView sequences = lod.view();
-  const auto out =
-      operation::prepare<value_type_t<X>>(executor, dx, operation::SameLevels{sequences}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(
+      executor, {"sequence_pool_grad", "dx"}, dx, operation::SameLevels{sequences}, view.row_shape(), {{"dy", view}});
   kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::segments(executor, out, level), view.row_size(),
                                    type, out.data());
 }
@@ -292,8 +291,9 @@ void extreme_pool_grad_into(const E& executor, const X& dy, const Index& index, 
                          value_type_t<X>>();
   const auto view = dy.view();
   const auto winners = index.view();
+  constexpr const char* operation = minimum ? "sequence_min_pool_grad" : "sequence_max_pool_grad";
   check_has_level(lod, minimum ? "sequence_min_pool_grad: lod" : "sequence_max_pool_grad: lod");
-  const int level = detail::resolve_level(options.level, lod.levels());
+  const int level = detail::resolve_level(options.level, lod.levels(), operation);
   check_row_count(view.rows(), lod.size(level), minimum ? "sequence_min_pool_grad: dy" : "sequence_max_pool_grad: dy");
   const char* const what = minimum ? "sequence_min_pool_grad: index" : "sequence_max_pool_grad: index";
   check_row_count(winners.rows(), lod.size(level), what);
@@ -311,7 +311,8 @@ void extreme_pool_grad_into(const E& executor, const X& dy, const Index& index, 
     }
   }
   const LoDView sequences = lod.view();
-  const auto out = prepare<value_type_t<X>>(executor, dx, SameLevels{sequences}, view.row_shape());
+  const auto out = prepare<value_type_t<X>>(executor, {operation, "dx"}, dx, SameLevels{sequences}, view.row_shape(),
+                                            {{"dy", view}, {"index", winners}});
   kernel::SequenceMaxPoolGrad<E>::run(executor, view.data(), winners.data(), segments(executor, out, level),
                                       view.row_size(), out.data());
 }

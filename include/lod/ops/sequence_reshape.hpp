@@ -54,7 +54,8 @@ void sequence_reshape_into(const E& executor, const X& x, std::int64_t new_row_s
     }
     new_rows[i + 1] = new_rows[i] + values / new_row_size;
   }
-  const auto out = operation::prepare<value_type_t<X>>(executor, y, levels, Shape{new_row_size});
+  const auto out = operation::prepare<value_type_t<X>>(executor, "sequence_reshape", y, levels, Shape{new_row_size},
+                                                       {operation::in_place("x", view)});
   operation::copy_rows(executor, view, out.data());
 }
 template <Executor E, LoDTensorLike X>
@@ -76,12 +77,14 @@ template <Executor E, LoDTensorLike DY, class DX>
 void sequence_reshape_grad_into(const E& executor, const DY& dy, const LoD& lod, const Shape& row_shape, DX&& dx) {
   const auto view = dy.view();
   operation::check_has_level(lod, "sequence_reshape_grad: lod");
-  const std::int64_t values = Shape(lod.rows(), row_shape).elements();
-  if (view.rows() * view.row_size() != values) {
-    throw ShapeMismatch(detail::text(
-        {"sequence_reshape_grad: dy: ", view.rows() * view.row_size(), " values, expected ", values, ", as x has"}));
+  std::int64_t values = 0;
+  if (__builtin_mul_overflow(lod.rows(), row_shape.elements(), &values) || view.rows() * view.row_size() != values) {
+    throw ShapeMismatch(detail::text({"sequence_reshape_grad: dy: ", view.rows() * view.row_size(),
+                                      " values, expected ", lod.rows(), " * ", row_shape.elements(), ", as x has"}));
   }
-  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{lod.view()}, row_shape);
+  const auto out = operation::prepare<value_type_t<DY>>(executor, {"sequence_reshape_grad", "dx"}, dx,
+                                                        operation::SameLevels{lod.view()}, row_shape,
+                                                        {operation::in_place("dy", view)});
   operation::copy_rows(executor, view, out.data());
 }
 template <Executor E, LoDTensorLike DY>

@@ -45,10 +45,11 @@ template <Executor E, LoDTensorLike X, class Y>
 void sequence_reverse_into(const E& executor, const X& x, const ReverseOptions& options, Y&& y) {
   const auto view = x.view();
   operation::check_has_level(view, "sequence_reverse");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_reverse");
   const LoDView lod = view.lod_view();
   if (level + 1 == lod.levels()) {
-    const auto out = operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{lod}, view.row_shape());
+    const auto out = operation::prepare<value_type_t<X>>(executor, "sequence_reverse", y, operation::SameLevels{lod},
+                                                         view.row_shape(), {{"x", view}});
     kernel::SequenceReverse<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
                                     out.data());
     return;
@@ -61,12 +62,13 @@ void sequence_reverse_into(const E& executor, const X& x, const ReverseOptions& 
       runs.add(0, child - children[0], child - children[0] + 1);
     }
   }
-  std::int64_t sequences = runs.sequences();
+  std::int64_t sequences = runs.sequences("sequence_reverse");
   for (int above = 0; above <= level; ++above) sequences += lod.size(above);
   operation::NewLevels levels(executor.workspace(), lod.levels(), sequences);
   for (int above = 0; above <= level; ++above) operation::add_level(levels, lod.offsets(above));
   runs.descend(levels);
-  const auto out = operation::prepare<value_type_t<X>>(executor, y, levels, view.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, "sequence_reverse", y, levels, view.row_shape(), {{"x", view}});
   runs.copy(executor, views, view.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, class Y>

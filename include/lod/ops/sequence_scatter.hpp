@@ -57,7 +57,7 @@ kernel::Segments check_scatter(const E& executor, const View& x, const Ids& ids,
                                const char* what) {
   static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "sequence_scatter: ids are int64");
   check_has_level(ids, what, ": ids");
-  const int level = detail::resolve_level(options.level, ids.levels());
+  const int level = detail::resolve_level(options.level, ids.levels(), what);
   if (ids.row_size() != 1) {
     throw ShapeMismatch(
         detail::text({what, ": ids: rows of shape ", to_string(ids.row_shape()), ", expected one id a row"}));
@@ -95,9 +95,15 @@ void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const 
     throw ShapeMismatch(detail::text({"sequence_scatter: updates of shape ", to_string(numbers.shape()), ", expected ",
                                       list.rows(), " numbers, one for each id"}));
   }
-  const auto out =
-      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
-  if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());
+  const auto out = operation::prepare<value_type_t<X>>(
+      executor, "sequence_scatter", y, operation::SameLevels{view.lod_view()}, view.row_shape(),
+      {operation::in_place("x", view), {"ids", list}, {"updates", numbers}});
+  if constexpr (operation::on_cpu<E>) {
+    // Scratch memory is there before anything is written.
+    kernel::SequenceScatter<E>::run(executor, checked.data(), numbers.data(), sequences.none(), view.row_size(),
+                                    out.data());
+  }
+  operation::copy_rows(executor, view, out.data());
   kernel::SequenceScatter<E>::run(executor, checked.data(), numbers.data(), sequences, view.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates, class Y>
@@ -129,13 +135,15 @@ void sequence_scatter_grad_into(const E& executor, const DY& dy, const Ids& ids,
   const kernel::Segments sequences = operation::check_scatter(executor, view, list, options, "sequence_scatter_grad");
   const operation::CheckedIds<E> checked(executor, list.values(), view.row_size(), "sequence_scatter_grad");
   const operation::SameLevels rows{view.lod_view()}, updates{list.lod_view()};
-  operation::check_output(dx, rows, view.row_shape());
-  operation::check_output(dupdates, updates, list.row_shape());
-  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, rows, view.row_shape());
-  const auto out_updates = operation::prepare<value_type_t<DY>>(executor, dupdates, updates, list.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<DY>>(executor, {"sequence_scatter_grad", "dx"}, dx, rows, view.row_shape(),
+                                           {operation::in_place("dy", view), {"ids", list}});
+  const auto out_updates =
+      operation::prepare<value_type_t<DY>>(executor, {"sequence_scatter_grad", "dupdates"}, dupdates, updates,
+                                           list.row_shape(), {{"dy", view}, {"ids", list}, {"dx", dx}});
   kernel::SequenceScatterUpdatesGrad<E>::run(executor, view.data(), checked.data(), sequences, view.row_size(),
                                              out_updates.data());
-  if (out.data() != view.data()) operation::copy_rows(executor, view, out.data());
+  operation::copy_rows(executor, view, out.data());
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Ids, class DX, class DUpdates>
 void sequence_scatter_grad_into(const E& executor, const DY& dy, const Ids& ids, DX&& dx, DUpdates&& dupdates) {

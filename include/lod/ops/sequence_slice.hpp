@@ -84,7 +84,7 @@ void sequence_slice_into(const E& executor, const X& x, const Offset& offset, co
       const std::int64_t row = children[at] - children[0] + first[at];
       return operation::RowRun<value_type_t<X>>{view.data() + row * view.row_size(), counts[at]};
     };
-    return operation::copy_row_runs_into(executor, view, lod.size(), run_of, y);
+    return operation::copy_row_runs_into(executor, "sequence_slice", view, lod.size(), run_of, y, {{"x", view}});
   }
   const std::span views(&view, 1);
   operation::Runs runs(executor.workspace(), views, 1, lod.size());
@@ -92,11 +92,12 @@ void sequence_slice_into(const E& executor, const X& x, const Offset& offset, co
     const std::int64_t begin = children[i] - children[0] + first[i];
     runs.add(0, begin, begin + counts[i]);
   }
-  operation::NewLevels levels(executor.workspace(), lod.levels(), lod.size() + runs.sequences());
+  operation::NewLevels levels(executor.workspace(), lod.levels(), lod.size() + runs.sequences("sequence_slice"));
   const auto offsets = levels.add(lod.size());
   for (std::size_t i = 0; i < counts.size(); ++i) offsets[i + 1] = offsets[i] + counts[i];
   runs.descend(levels);
-  const auto out = operation::prepare<value_type_t<X>>(executor, y, levels, view.row_shape());
+  const auto out =
+      operation::prepare<value_type_t<X>>(executor, "sequence_slice", y, levels, view.row_shape(), {{"x", view}});
   runs.copy(executor, views, view.row_size(), out.data());
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
@@ -142,7 +143,8 @@ void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, c
     longest = std::max(longest, end - begin);
   }
   operation::check_row_count(view.rows(), parts[size], "sequence_slice_grad: dy");
-  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{levels}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<DY>>(
+      executor, {"sequence_slice_grad", "dx"}, dx, operation::SameLevels{levels}, view.row_shape(), {{"dy", view}});
   kernel::SequenceSliceGrad<E>::run(executor, view.data(), operation::segments(parts, size, longest),
                                     first_rows.on_device(), operation::segments(executor, out, 0), view.row_size(),
                                     out.data());

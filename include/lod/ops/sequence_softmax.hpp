@@ -45,9 +45,11 @@ void softmax_into(const E& executor, const X& x, const SoftmaxOptions& options, 
   using T = value_type_t<X>;
   detail::check_elements<std::conditional_t<logarithm, op::sequence_log_softmax, op::sequence_softmax>, T>();
   const auto view = x.view();
-  check_has_level(view, logarithm ? "sequence_log_softmax" : "sequence_softmax");
-  const int level = detail::resolve_level(options.level, view.levels());
-  const auto out = prepare<T>(executor, y, SameLevels{view.lod_view()}, view.row_shape());
+  constexpr const char* what = logarithm ? "sequence_log_softmax" : "sequence_softmax";
+  check_has_level(view, what);
+  const int level = detail::resolve_level(options.level, view.levels(), what);
+  const auto out =
+      prepare<T>(executor, what, y, SameLevels{view.lod_view()}, view.row_shape(), {operation::in_place("x", view)});
   kernel::SequenceSoftmax<E>::run(executor, view.data(), segments(executor, view, level), view.row_size(), logarithm,
                                   out.data());
 }
@@ -57,14 +59,16 @@ void softmax_grad_into(const E& executor, const DY& dy, const Y& y, const Softma
   using T = value_type_t<Y>;
   static_assert(std::same_as<value_type_t<DY>, T>, "the gradient of softmax: dy and y must have one element type");
   detail::check_elements<std::conditional_t<logarithm, op::sequence_log_softmax_grad, op::sequence_softmax_grad>, T>();
+  constexpr const char* operation = logarithm ? "sequence_log_softmax_grad" : "sequence_softmax_grad";
   const char* const what = logarithm ? "sequence_log_softmax_grad: dy" : "sequence_softmax_grad: dy";
   const auto view = y.view();
   const auto gradient = dy.view();
   check_has_level(view, logarithm ? "sequence_log_softmax_grad: y" : "sequence_softmax_grad: y");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), operation);
   check_row_count(gradient.rows(), view.rows(), what);
   check_row_shape(gradient.row_shape(), view.row_shape(), what);
-  const auto out = prepare<T>(executor, dx, SameLevels{view.lod_view()}, view.row_shape());
+  const auto out = prepare<T>(executor, {operation, "dx"}, dx, SameLevels{view.lod_view()}, view.row_shape(),
+                              {operation::in_place("dy", gradient), operation::in_place("y", view)});
   kernel::SequenceSoftmaxGrad<E>::run(executor, gradient.data(), view.data(), segments(executor, view, level),
                                       view.row_size(), logarithm, out.data());
 }

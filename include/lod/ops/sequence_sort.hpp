@@ -106,7 +106,8 @@ void sort_grad_into(const E& executor, const View& dy, const Index& index, const
       }
     }
   }
-  const auto out = prepare<value_type_t<View>>(executor, dx, SameLevels{lod}, dy.row_shape());
+  const auto out = prepare<value_type_t<View>>(executor, {what, "dx"}, dx, SameLevels{lod}, dy.row_shape(),
+                                               {{"dy", dy}, {"index", index}});
   kernel::SequenceSortGrad<E>::run(executor, dy.data(), index.data(), parts.at(part_offsets),
                                    segments(executor, lod, level), out.data());
 }
@@ -125,14 +126,14 @@ void sequence_sort_into(const E& executor, const X& x, const SortOptions& option
   detail::check_elements<op::sequence_sort, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_sort");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_sort");
   operation::check_scalar_rows(view, "sequence_sort");
   const operation::SameLevels rows{view.lod_view()};
-  operation::check_output(y, rows, view.row_shape());
-  operation::check_output(index, operation::PlainRows{view.rows()}, view.row_shape());
-  const auto values = operation::prepare<value_type_t<X>>(executor, y, rows, view.row_shape());
+  const auto values =
+      operation::prepare<value_type_t<X>>(executor, {"sequence_sort", "y"}, y, rows, view.row_shape(), {{"x", view}});
   const auto sources =
-      operation::prepare<std::int64_t>(executor, index, operation::PlainRows{view.rows()}, view.row_shape());
+      operation::prepare<std::int64_t>(executor, {"sequence_sort", "index"}, index, operation::PlainRows{view.rows()},
+                                       view.row_shape(), {{"x", view}, {"y", y}});
   kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
                                values.data(), sources.data());
 }
@@ -141,10 +142,10 @@ void sequence_sort_into(const E& executor, const X& x, const SortOptions& option
   detail::check_elements<op::sequence_sort, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_sort");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_sort");
   operation::check_scalar_rows(view, "sequence_sort");
-  const auto values =
-      operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto values = operation::prepare<value_type_t<X>>(
+      executor, {"sequence_sort", "y"}, y, operation::SameLevels{view.lod_view()}, view.row_shape(), {{"x", view}});
   kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
                                values.data(), static_cast<std::int64_t*>(nullptr));
 }
@@ -176,10 +177,11 @@ void sequence_argsort_into(const E& executor, const X& x, const SortOptions& opt
   detail::check_elements<op::sequence_argsort, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_argsort");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_argsort");
   operation::check_scalar_rows(view, "sequence_argsort");
   const auto sources =
-      operation::prepare<std::int64_t>(executor, index, operation::PlainRows{view.rows()}, view.row_shape());
+      operation::prepare<std::int64_t>(executor, {"sequence_argsort", "index"}, index,
+                                       operation::PlainRows{view.rows()}, view.row_shape(), {{"x", view}});
   kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
                                static_cast<value_type_t<X>*>(nullptr), sources.data());
 }
@@ -208,7 +210,7 @@ template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
 void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index, const SortOptions& options, DX&& dx) {
   const auto view = dy.view();
   operation::check_has_level(view, "sequence_sort_grad: dy");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_sort_grad");
   const kernel::Segments sequences = operation::segments(view.lod_view(), level);
   operation::sort_grad_into(executor, view, index.view(), sequences,
                             operation::on_device(executor, view.lod_view(), sequences).offsets, view.lod_view(), level,
@@ -265,17 +267,17 @@ void sequence_topk_into(const E& executor, const X& x, std::int64_t k, const Top
   detail::check_elements<op::sequence_topk, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_topk");
-  const int level = detail::resolve_level(options.level, view.levels());
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_topk");
   if (k < 0) throw OutOfRange(detail::text({"sequence_topk: k is ", k, ", expected 0 or more"}));
   operation::check_scalar_rows(view, "sequence_topk");
   const LoDView lod = view.lod_view();
   operation::NewLevels levels(executor.workspace(), level + 1, operation::top_sequences(lod, level));
   const kernel::Segments parts = operation::add_top_levels(levels, lod, level, k);
-  operation::check_output(values, levels, view.row_shape());
-  operation::check_output(index, operation::PlainRows{parts.rows()}, view.row_shape());
-  const auto out = operation::prepare<value_type_t<X>>(executor, values, levels, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, {"sequence_topk", "values"}, values, levels,
+                                                       view.row_shape(), {{"x", view}});
   const auto sources =
-      operation::prepare<std::int64_t>(executor, index, operation::PlainRows{parts.rows()}, view.row_shape());
+      operation::prepare<std::int64_t>(executor, {"sequence_topk", "index"}, index, operation::PlainRows{parts.rows()},
+                                       view.row_shape(), {{"x", view}, {"values", values}});
   kernel::SequenceTopK<E>::run(executor, view.data(), operation::segments(executor, view, level),
                                parts.at(operation::segments(executor, out, level).offsets), out.data(), sources.data());
 }
@@ -305,7 +307,7 @@ void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index
                              const TopKOptions& options, DX&& dx) {
   const auto view = dy.view();
   operation::check_has_level(lod, "sequence_topk_grad: lod");
-  const int level = detail::resolve_level(options.level, lod.levels());
+  const int level = detail::resolve_level(options.level, lod.levels(), "sequence_topk_grad");
   if (k < 0) throw OutOfRange(detail::text({"sequence_topk_grad: k is ", k, ", expected 0 or more"}));
   const LoDView sequences = lod.view();
   operation::NewLevels levels(executor.workspace(), level + 1, operation::top_sequences(sequences, level));

@@ -59,6 +59,16 @@ inline void check_topk_avg_options(std::span<const std::int64_t> topks, std::int
   }
 }
 
+/// The elements of a row of the result. Throws ShapeMismatch where 64 bits do not count them.
+inline std::int64_t mean_count(std::span<const std::int64_t> topks, std::int64_t channel_num, const char* what) {
+  std::int64_t means = 0;
+  if (__builtin_mul_overflow(channel_num, static_cast<std::int64_t>(topks.size()), &means)) {
+    throw ShapeMismatch(
+        detail::text({what, ": ", channel_num, " channels of ", topks.size(), " means are more than 64 bits count"}));
+  }
+  return means;
+}
+
 /// The matrices of x, checked: their sizes are the lengths of the last levels of both LoDs.
 template <Executor E, class View>
 kernel::ChannelMatrices check_topk_avg_pooling(const E& executor, const View& x, const LoD& row_lod,
@@ -108,8 +118,10 @@ void sequence_topk_avg_pooling_into(const E& executor, const X& x, const LoD& ro
   const auto numbers = operation::ids_of(topks);
   const auto matrices = operation::check_topk_avg_pooling(executor, view, row_lod, column_lod, numbers, channel_num,
                                                           "sequence_topk_avg_pooling");
-  const Shape row_shape(Shape{channel_num, static_cast<std::int64_t>(numbers.size())}.elements(), Shape{});
-  const auto out = operation::prepare<value_type_t<X>>(executor, y, operation::SameLevels{row_lod.view()}, row_shape);
+  const std::int64_t means = operation::mean_count(numbers, channel_num, "sequence_topk_avg_pooling");
+  const auto out = operation::prepare<value_type_t<X>>(executor, "sequence_topk_avg_pooling", y,
+                                                       operation::SameLevels{row_lod.view()}, Shape{means},
+                                                       {{"x", view}, {"topks", numbers}});
   kernel::SequenceTopKAvgPooling<E>::run(executor, view.data(), matrices, operation::segments(executor, view, -1),
                                          numbers, out.data());
 }
@@ -144,10 +156,12 @@ void sequence_topk_avg_pooling_grad_into(const E& executor, const DY& dy, const 
   const auto matrices = operation::check_topk_avg_pooling(executor, view, row_lod, column_lod, numbers, channel_num,
                                                           "sequence_topk_avg_pooling_grad");
   operation::check_row_count(gradient.rows(), row_lod.rows(), "sequence_topk_avg_pooling_grad: dy");
-  operation::check_row_shape(gradient.row_shape(), Shape{channel_num * static_cast<std::int64_t>(numbers.size())},
+  operation::check_row_shape(gradient.row_shape(),
+                             Shape{operation::mean_count(numbers, channel_num, "sequence_topk_avg_pooling_grad")},
                              "sequence_topk_avg_pooling_grad: dy");
-  const auto out =
-      operation::prepare<value_type_t<X>>(executor, dx, operation::SameLevels{view.lod_view()}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, {"sequence_topk_avg_pooling_grad", "dx"}, dx,
+                                                       operation::SameLevels{view.lod_view()}, view.row_shape(),
+                                                       {{"dy", gradient}, {"x", view}, {"topks", numbers}});
   kernel::SequenceTopKAvgPoolingGrad<E>::run(executor, gradient.data(), view.data(), matrices,
                                              operation::segments(executor, view, -1), numbers, out.data());
 }

@@ -73,17 +73,23 @@ void split_lod_tensor_into(const E& executor, const X& x, const Mask& mask, cons
   using View = LoDTensorView<const value_type_t<X>, device_t<X>>;
   const View view = x.view();
   // Rows are the only sequences of what has no level.
-  const int level = detail::resolve_level(options.level, view.levels() > 0 ? view.levels() : 1);
+  const int level = detail::resolve_level(options.level, view.levels() > 0 ? view.levels() : 1, "split_lod_tensor");
   const LoDView levels = operation::levels_below(view.lod_view(), level - 1);
   const View sequences(view.data(), levels, &view.row_shape(), view.row_size());
   operation::check_mask(mask, sequences.size(), "split_lod_tensor");
   const operation::MaskedIds chosen(executor.workspace(), mask, true), others(executor.workspace(), mask, false);
-  operation::Rearrangement first(executor, sequences, chosen.size(), [&](std::int64_t i) { return chosen[i]; });
-  operation::Rearrangement second(executor, sequences, others.size(), [&](std::int64_t i) { return others[i]; });
-  operation::check_output(in_true, first.levels(), view.row_shape());
-  operation::check_output(in_false, second.levels(), view.row_shape());
-  first.write(in_true);
-  second.write(in_false);
+  constexpr const char* what = "split_lod_tensor";
+  const operation::Rearrangement first(executor, what, sequences, chosen.size(),
+                                       [&](std::int64_t i) { return chosen[i]; });
+  const operation::Rearrangement second(executor, what, sequences, others.size(),
+                                        [&](std::int64_t i) { return others[i]; });
+  const auto first_rows = first.rows(), second_rows = second.rows();
+  const auto out_true = operation::prepare<value_type_t<X>>(executor, {what, "in_true"}, in_true, first.levels(),
+                                                            view.row_shape(), {{"x", view}});
+  const auto out_false = operation::prepare<value_type_t<X>>(executor, {what, "in_false"}, in_false, second.levels(),
+                                                             view.row_shape(), {{"x", view}, {"in_true", in_true}});
+  first_rows.copy(out_true.data());
+  second_rows.copy(out_false.data());
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>, class True,
           class False>
@@ -166,12 +172,14 @@ void merge_lod_tensor_into(const E& executor, const InTrue& in_true, const InFal
                         " sequences (rows, where it has no level), expected ", next[branch], " by the mask"}));
     }
   }
-  std::int64_t sequences = runs.sequences();
+  std::int64_t sequences = runs.sequences("merge_lod_tensor");
   for (int above = 0; above < level; ++above) sequences += options.lod.size(above);
   operation::NewLevels levels(executor.workspace(), level + branches[0].levels(), sequences, size);
   for (int above = 0; above < level; ++above) operation::add_level(levels, options.lod.offsets(above));
   runs.descend(levels);
-  const auto out = operation::prepare<value_type_t<InTrue>>(executor, y, levels, branches[0].row_shape());
+  const auto out =
+      operation::prepare<value_type_t<InTrue>>(executor, "merge_lod_tensor", y, levels, branches[0].row_shape(),
+                                               {{"in_true", branches[0]}, {"in_false", branches[1]}});
   runs.copy(executor, std::span<const View>(branches), branches[0].row_size(), out.data());
 }
 template <Executor E, LoDTensorLike InTrue, LoDTensorLike InFalse,
@@ -245,7 +253,7 @@ template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list
 inline BranchesDesc infer_split_lod_tensor(const LoDTensorDesc& x, const LoDTensorDesc& mask,
                                            const SplitBranchOptions& options = {}) {
   infer::Batch y(x, "split_lod_tensor");
-  const int level = detail::resolve_level(options.level, y.levels > 0 ? y.levels : 1);
+  const int level = detail::resolve_level(options.level, y.levels > 0 ? y.levels : 1, "split_lod_tensor");
   operation::infer_mask(y, mask, "split_lod_tensor");
   y.levels = y.levels > 0 ? y.levels - level : 0;
   y.rows = infer::unknown;

@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <initializer_list>
 #include <span>
 #include <vector>
@@ -60,14 +61,30 @@ inline void find_sections(std::span<const std::int64_t> heights, std::int64_t he
   }
 }
 
-/// Throws ShapeMismatch where part s is there and stands on memory of the user's that is too small for so many rows:
-/// all parts are checked before the first is changed.
-template <class T, class Device>
-void check_part(const std::vector<SelectedRows<T, Device>>& parts, std::int64_t s, std::int64_t rows,
-                const SelectedRows<T, Device>& g) {
-  if (s >= static_cast<std::int64_t>(parts.size())) return;
-  parts[static_cast<std::size_t>(s)].value().check_room(Shape(rows, g.row_shape()).elements());
-}
+/// As many parts as there are sections: new ones are made, and go where an exception ends the operation; those that are
+/// too many go where it does not.
+template <class Sparse>
+class Parts {
+ public:
+  template <class Resource>
+  Parts(std::vector<Sparse>& parts, std::size_t count, Resource* resource)
+      : parts_(parts), before_(parts.size()), count_(count), exceptions_(std::uncaught_exceptions()) {
+    parts.reserve(count);
+    while (parts.size() < count) parts.emplace_back(resource);
+  }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  ~Parts() {
+    const std::size_t kept = std::uncaught_exceptions() == exceptions_ ? count_ : before_;
+    if (kept < parts_.size()) parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(kept), parts_.end());
+  }
+
+ private:
+  std::vector<Sparse>& parts_;
+  std::size_t before_;
+  std::size_t count_;
+  int exceptions_;
+};
 
 /// The rows of g by section, on the CPU: a counting sort.
 template <Executor E, class T>
@@ -90,15 +107,21 @@ void split_by_section(const E& executor, const SelectedRows<T>& g, std::span<con
     positions[place] = i;
     ids[place] = g.rows()[static_cast<std::size_t>(i)] - starts[section_of[i]];
   }
-  for (std::int64_t s = 0, begin = 0; s < sections; begin = ends[s++]) check_part(parts, s, ends[s] - begin, g);
-  parts.resize(heights.size(), SelectedRows<T>(executor.resource()));
-  for (std::int64_t s = 0, begin = 0; s < sections; begin = ends[s++]) {
+  const Parts<SelectedRows<T>> all(parts, heights.size(), executor.resource());
+  Outputs<RowsOutput<E, T>> outs(executor.workspace(), heights.size());
+  for (std::int64_t s = 0, first = 0; s < sections; first = ends[s++]) {
     auto& part = parts[static_cast<std::size_t>(s)];
-    const std::int64_t size = ends[s] - begin;
-    part.resize({ids.data() + begin, static_cast<std::size_t>(size)}, heights[static_cast<std::size_t>(s)],
-                g.row_shape());
-    kernel::GatherRows<E>::run(executor, g.value().data(), positions.data() + begin, size, g.row_size(),
-                               std::int64_t{-1}, part.value().data());
+    outs.add(RowsOutput<E, T>(executor, {"split_selected_rows", "a part"}, part,
+                              std::span(ids.data() + first, static_cast<std::size_t>(ends[s] - first)),
+                              heights[static_cast<std::size_t>(s)], g.row_shape(), {{"g", g.value()}}),
+             {"a part", part.value()});
+  }
+  outs.check_apart("split_selected_rows");
+  std::int64_t begin = 0;
+  for (std::int64_t s = 0; auto& out : outs) {
+    kernel::GatherRows<E>::run(executor, g.value().data(), positions.data() + begin, ends[s] - begin, g.row_size(),
+                               std::int64_t{-1}, out.data());
+    begin = ends[s++];
   }
 }
 
@@ -121,15 +144,19 @@ void split_selected_rows_into(const E& executor, const SelectedRows<T, typename 
     operation::split_by_section(executor, g, heights, starts.data(), parts);
   } else {
     const std::int64_t count = g.value().rows();
+    const operation::Parts<SelectedRows<T, typename E::device>> all(parts, heights.size(), executor.resource());
+    operation::Outputs<operation::RowsOutput<E, T>> outs(executor.workspace(), heights.size());
     for (std::size_t s = 0; s < heights.size(); ++s) {
-      operation::check_part(parts, static_cast<std::int64_t>(s), count, g);
+      outs.add(operation::RowsOutput<E, T>(executor, {"split_selected_rows", "a part"}, parts[s], count, heights[s],
+                                           g.row_shape(), {{"g", g.value()}}),
+               {"a part", parts[s].value()});
     }
-    parts.resize(heights.size(), SelectedRows<T, typename E::device>(executor.resource()));
+    outs.check_apart("split_selected_rows");
     for (std::size_t s = 0; s < heights.size(); ++s) {
+      const auto& out = outs.begin()[s];
       const std::int64_t start = starts.data()[s];
-      std::int64_t* const ids = operation::make_places(executor, parts[s], count, heights[s], g.row_shape());
-      kernel::ShiftRows<E>::run(executor, g.rows().data(), count, start, heights[s], -start, ids);
-      kernel::CopyValues<E>::run(executor, g.value().data(), count * g.row_size(), parts[s].value().data());
+      kernel::ShiftRows<E>::run(executor, g.rows().data(), count, start, heights[s], -start, out.ids());
+      kernel::CopyValues<E>::run(executor, g.value().data(), count * g.row_size(), out.data());
     }
   }
 }
@@ -170,6 +197,13 @@ void split_selected_rows_grad_into(const E& executor, const DParts& dparts, oper
     offsets[part + 1] = offsets[part] + size;
     ++part;
   }
+  for (const auto& dpart : dparts) {
+    operation::check_apart("split_selected_rows_grad", dg.value(), {{"a part", dpart.value()}});
+  }
+  const auto copy = [&](T* values) {
+    kernel::RunCopy<E>::run(executor, sources.on_device(), operation::segments(offsets, parts, longest),
+                            row_shape.elements(), values);
+  };
   std::int64_t start = 0;
   if constexpr (operation::on_cpu<E>) {
     const Workspace::Loan<std::int64_t> rows(executor.workspace(), offsets[parts]);
@@ -178,18 +212,20 @@ void split_selected_rows_grad_into(const E& executor, const DParts& dparts, oper
       for (const std::int64_t row : dpart.rows()) *next++ = start + row;
       start += dpart.height();
     }
-    dg.resize(rows.span(), height, row_shape);
+    operation::RowsOutput<E, T> out(executor, "split_selected_rows_grad", dg, rows.span(), height, row_shape, {});
+    copy(out.data());
   } else {
-    std::int64_t* ids = operation::make_places(executor, dg, offsets[parts], height, row_shape);
+    const operation::RowsOutput<E, T> out(executor, "split_selected_rows_grad", dg, offsets[parts], height, row_shape,
+                                          {});
+    std::int64_t* ids = out.ids();
     for (const auto& dpart : dparts) {
       const std::int64_t size = dpart.value().rows();
       kernel::ShiftRows<E>::run(executor, dpart.rows().data(), size, std::int64_t{0}, dpart.height(), start, ids);
       ids += size;
       start += dpart.height();
     }
+    copy(out.data());
   }
-  kernel::RunCopy<E>::run(executor, sources.on_device(), operation::segments(offsets, parts, longest),
-                          row_shape.elements(), dg.value().data());
 }
 template <Executor E, operation::RowSparseRange DParts>
 [[nodiscard]] auto split_selected_rows_grad(const E& executor, const DParts& dparts) {

@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -157,14 +158,16 @@ void lod_tensor_to_array_into(const E& executor, const X& x, const RankTable& ta
   const LoDView levels = operation::levels_below(view.lod_view(), table.level());
   const View steps(view.data(), levels, &view.row_shape(), view.row_size());
   const auto offsets = view.lod_view().offsets(table.level());
+  for (const auto& element : array) operation::check_apart("lod_tensor_to_array", element, {{"x", view}});
   array.resize(table.steps(), executor.resource());
-  operation::rearrange_into(
-      executor, steps, 0, [](std::int64_t i) { return i; }, array.like());
+  operation::rearrange_into(executor, {"lod_tensor_to_array", "like()"}, steps, 0, [](std::int64_t i) { return i; },
+                            array.like(), {{"x", view}});
   for (std::int64_t t = 0; t < table.steps(); ++t) {
     const auto step = [&](std::int64_t rank) {
       return offsets[static_cast<std::size_t>(table[rank].index)] - offsets[0] + t;
     };
-    operation::rearrange_into(executor, steps, table.active(t), step, array[t]);
+    operation::rearrange_into(executor, {"lod_tensor_to_array", "an element"}, steps, table.active(t), step, array[t],
+                              {{"x", view}});
   }
 }
 template <Executor E, LoDTensorLike X>
@@ -181,54 +184,78 @@ template <LoDTensorLike X>
 
 namespace operation {
 
-/// The sequences of a table from their steps, a tensor for each; `like` says what they would be like where there are
-/// none. `step` begins the texts of errors, the number of the step follows.
-template <Executor E, class Step, class T, class Y>
-void join_steps(const E& executor, std::span<const Step> elements, const LoDTensor<T, typename E::device>& like,
-                const RankTable& table, const char* step, Y&& y) {
+/// The sequences of a table from their steps, a tensor or a view for each, which are borrowed.
+template <Executor E, class T>
+class JoinedSteps {
+ public:
   using View = LoDTensorView<const T, typename E::device>;
-  const auto count = static_cast<std::int64_t>(elements.size());
-  LOD_ASSERT(count == table.steps());
-  // There is one source at least, so that there is something to take row shape and levels from.
-  const std::int64_t sources = count > 0 ? count : 1;
-  const Workspace::Loan<View> views(executor.workspace(), sources);
-  for (std::int64_t t = 0; t < sources; ++t) {
-    ::new (static_cast<void*>(&views[t])) View(count > 0 ? elements[static_cast<std::size_t>(t)].view() : like.view());
+
+  /// `like` says what the steps would be like where there are none. `step` begins the texts of errors, the number of
+  /// the step follows.
+  template <class Step>
+  JoinedSteps(const E& executor, std::span<const Step> elements, const LoDTensor<T, typename E::device>& like,
+              const RankTable& table, const char* what, const char* step)
+      // There is one source at least, so that there is something to take row shape and levels from.
+      : views_(executor.workspace(), elements.empty() ? 1 : static_cast<std::int64_t>(elements.size())),
+        runs_((list(elements, like, table, step), executor.workspace()), views(), 0,
+              table.lod().view().offsets(table.level()).back()),
+        levels_(executor.workspace(), table.level() + 1 + views_[0].levels(), add_runs(executor, table, what)) {
+    for (int level = 0; level <= table.level(); ++level) add_level(levels_, table.lod().offsets(level));
+    runs_.descend(levels_);
+    rows_.emplace(executor, runs_, views(), row_shape().elements());
   }
-  const std::span<const View> steps = views.span();
-  const View& first = views[0];
-  for (std::int64_t t = 0; t < count; ++t) {
-    if (views[t].levels() != first.levels()) {
-      throw InvalidLoD(detail::text(
-          {step, t, " has ", views[t].levels(), " levels, expected ", first.levels(), " as the first has"}));
+  JoinedSteps(const JoinedSteps&) = delete;
+  JoinedSteps& operator=(const JoinedSteps&) = delete;
+
+  const NewLevels& levels() const noexcept { return levels_; }
+  const Shape& row_shape() const noexcept { return views_[0].row_shape(); }
+  /// What is read.
+  std::span<const View> views() const noexcept { return views_.span(); }
+  void copy(T* y) const { rows_->copy(y); }
+
+ private:
+  template <class Step>
+  void list(std::span<const Step> elements, const LoDTensor<T, typename E::device>& like, const RankTable& table,
+            const char* step) const {
+    const auto count = static_cast<std::int64_t>(elements.size());
+    LOD_ASSERT(count == table.steps());
+    if (count == 0) ::new (static_cast<void*>(&views_[0])) View(like.view());
+    for (std::int64_t t = 0; t < count; ++t) {
+      const View& view = *::new (static_cast<void*>(&views_[t])) View(elements[static_cast<std::size_t>(t)].view());
+      const View& first = views_[0];
+      if (view.levels() != first.levels()) {
+        throw InvalidLoD(
+            detail::text({step, t, " has ", view.levels(), " levels, expected ", first.levels(), " as the first has"}));
+      }
+      if (view.row_shape() != first.row_shape()) {
+        throw ShapeMismatch(detail::text({step, t, " has rows of shape ", to_string(view.row_shape()), ", expected ",
+                                          to_string(first.row_shape()), " as the first has"}));
+      }
+      if (view.size() != table.active(t)) {
+        throw ShapeMismatch(
+            detail::text({step, t, " has ", view.size(), " sequences (rows, where it has no level), expected ",
+                          table.active(t), ", as many as are longer than ", t}));
+      }
     }
-    if (views[t].row_shape() != first.row_shape()) {
-      throw ShapeMismatch(detail::text({step, t, " has rows of shape ", to_string(views[t].row_shape()), ", expected ",
-                                        to_string(first.row_shape()), " as the first has"}));
+  }
+  /// Returns how many sequences the result has at all levels.
+  std::int64_t add_runs(const E& executor, const RankTable& table, const char* what) {
+    const Workspace::Loan<std::int64_t> ranks(executor.workspace(), table.size());
+    for (std::int64_t rank = 0; rank < table.size(); ++rank) ranks[table[rank].index] = rank;
+    for (std::int64_t i = 0; i < table.size(); ++i) {
+      const std::int64_t length = table[ranks[i]].length;
+      for (std::int64_t t = 0; t < length; ++t) runs_.add(t, ranks[i], ranks[i] + 1);
     }
-    if (views[t].size() != table.active(t)) {
-      throw ShapeMismatch(
-          detail::text({step, t, " has ", views[t].size(), " sequences (rows, where it has no level), expected ",
-                        table.active(t), ", as many as are longer than ", t}));
-    }
+    std::int64_t sequences = runs_.sequences(what);
+    for (int level = 0; level <= table.level(); ++level) sequences += table.lod().size(level);
+    return sequences;
   }
 
-  const Workspace::Loan<std::int64_t> ranks(executor.workspace(), table.size());
-  for (std::int64_t rank = 0; rank < table.size(); ++rank) ranks[table[rank].index] = rank;
-  const auto offsets = table.lod().view().offsets(table.level());
-  Runs runs(executor.workspace(), steps, 0, offsets.back());
-  for (std::int64_t i = 0; i < table.size(); ++i) {
-    const std::int64_t length = table[ranks[i]].length;
-    for (std::int64_t t = 0; t < length; ++t) runs.add(t, ranks[i], ranks[i] + 1);
-  }
-  std::int64_t sequences = runs.sequences();
-  for (int level = 0; level <= table.level(); ++level) sequences += table.lod().size(level);
-  NewLevels levels(executor.workspace(), table.level() + 1 + first.levels(), sequences);
-  for (int level = 0; level <= table.level(); ++level) add_level(levels, table.lod().offsets(level));
-  runs.descend(levels);
-  const auto out = prepare<value_type_t<View>>(executor, y, levels, first.row_shape());
-  runs.copy(executor, steps, first.row_size(), out.data());
-}
+  Workspace::Loan<View> views_;
+  Runs runs_;
+  NewLevels levels_;
+  std::optional<RunSources<E, T>> rows_;
+};
 
 }  // namespace operation
 
@@ -246,8 +273,11 @@ void array_to_lod_tensor_into(const E& executor, const TensorArray<T, typename E
     throw ShapeMismatch(detail::text({"array_to_lod_tensor: ", array.size(), " elements, expected ", table.steps(),
                                       ", one for each step of the table"}));
   }
-  operation::join_steps(executor, std::span<const Tensor>(array.begin(), array.end()), array.like(), table,
-                        "array_to_lod_tensor: element ", y);
+  const operation::JoinedSteps<E, T> steps(executor, std::span<const Tensor>(array.begin(), array.end()), array.like(),
+                                           table, "array_to_lod_tensor", "array_to_lod_tensor: element ");
+  operation::check_apart_from_all("array_to_lod_tensor", y, steps.views(), "element ");
+  const auto out = operation::prepare<T>(executor, "array_to_lod_tensor", y, steps.levels(), steps.row_shape(), {});
+  steps.copy(out.data());
 }
 template <Executor E, class T>
 [[nodiscard]] LoDTensor<T, typename E::device> array_to_lod_tensor(const E& executor,
@@ -308,7 +338,7 @@ void shrink_rnn_memory_into(const E& executor, const X& x, const RankTable& tabl
                                       ", as many as are longer than ", t}));
   }
   const auto part = view.slice(0, active);
-  operation::copy_into(executor, part, operation::SameLevels{part.lod_view()}, y);
+  operation::copy_into(executor, "shrink_rnn_memory", part, "x", operation::SameLevels{part.lod_view()}, y);
 }
 template <Executor E, LoDTensorLike X>
 [[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> shrink_rnn_memory(const E& executor, const X& x,
@@ -337,7 +367,9 @@ void shrink_rnn_memory_grad_into(const E& executor, const DY& dy, const BatchLev
                                       ", as many as are longer than ", t}));
   }
   operation::check_row_count(view.rows(), levels.slice(0, active).rows(), "shrink_rnn_memory_grad: dy");
-  const auto out = operation::prepare<value_type_t<DY>>(executor, dx, operation::SameLevels{levels}, view.row_shape());
+  const auto out = operation::prepare<value_type_t<DY>>(executor, {"shrink_rnn_memory_grad", "dx"}, dx,
+                                                        operation::SameLevels{levels}, view.row_shape(),
+                                                        {operation::in_place("dy", view)});
   operation::copy_rows(executor, view, out.data());
   kernel::SetZero<E>::run(executor, out.data() + view.rows() * view.row_size(),
                           (out.rows() - view.rows()) * view.row_size());
@@ -365,8 +397,8 @@ template <Executor E, LoDTensorLike X, class Y>
 void reorder_lod_tensor_by_rank_into(const E& executor, const X& x, const RankTable& table, Y&& y) {
   const auto view = x.view();
   operation::check_table_size(view.size(), table, "reorder_lod_tensor_by_rank");
-  operation::rearrange_into(
-      executor, view, table.size(), [&](std::int64_t rank) { return table[rank].index; }, y);
+  operation::rearrange_into(executor, "reorder_lod_tensor_by_rank", view, table.size(),
+                            [&](std::int64_t rank) { return table[rank].index; }, y, {{"x", view}});
 }
 template <Executor E, LoDTensorLike X>
 [[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> reorder_lod_tensor_by_rank(const E& executor, const X& x,
@@ -388,8 +420,8 @@ void reorder_lod_tensor_by_rank_grad_into(const E& executor, const DY& dy, const
   operation::check_table_size(view.size(), table, "reorder_lod_tensor_by_rank_grad: dy");
   const Workspace::Loan<std::int64_t> ranks(executor.workspace(), table.size());
   for (std::int64_t rank = 0; rank < table.size(); ++rank) ranks[table[rank].index] = rank;
-  operation::rearrange_into(
-      executor, view, table.size(), [&](std::int64_t i) { return ranks[i]; }, dx);
+  operation::rearrange_into(executor, {"reorder_lod_tensor_by_rank_grad", "dx"}, view, table.size(),
+                            [&](std::int64_t i) { return ranks[i]; }, dx, {{"dy", view}});
 }
 template <Executor E, LoDTensorLike DY>
 [[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> reorder_lod_tensor_by_rank_grad(const E& executor, const DY& dy,
@@ -417,7 +449,7 @@ inline LoDTensorDesc infer_array_to_lod_tensor(const LoDTensorArrayDesc& array, 
                                                const RankOptions& options = {}) {
   infer::Batch y({array.tensor, array.lod_level}, "array_to_lod_tensor");
   const infer::Batch table(ranked, "array_to_lod_tensor: the table");
-  const int level = detail::resolve_level(options.level, table.levels);
+  const int level = detail::resolve_level(options.level, table.levels, "array_to_lod_tensor");
   y.rows = y.levels == 0 && level + 1 == table.levels ? table.rows : infer::unknown;
   y.levels += level + 1;
   return y;

@@ -189,7 +189,8 @@ void to_time_major_into(const E& executor, const X& x, const RankTable& table,
     }
   });
   const operation::Array<E, std::int64_t>& rows = order.rows(levels);
-  const auto out = operation::prepare<value_type_t<X>>(executor, z.values(), levels, view.row_shape());
+  const auto out = operation::prepare<value_type_t<X>>(executor, "to_time_major", z.values(), levels, view.row_shape(),
+                                                       {{"x", view}});
   kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
                              out.data());
 }
@@ -238,7 +239,7 @@ void from_time_major_into(const E& executor, const TimeMajor<T, typename E::devi
     }
   });
   const operation::Array<E, std::int64_t>& rows = order.rows(levels);
-  const auto out = operation::prepare<T>(executor, y, levels, view.row_shape());
+  const auto out = operation::prepare<T>(executor, "from_time_major", y, levels, view.row_shape(), {{"z", view}});
   kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
                              out.data());
 }
@@ -291,7 +292,7 @@ namespace operation {
 inline int infer_ranked_levels(const infer::Batch& x, const LoDTensorDesc& ranked, const RankOptions& options,
                                const char* what) {
   const infer::Batch table(ranked, what);
-  const int levels = detail::resolve_level(options.level, table.levels) + 1;
+  const int levels = detail::resolve_level(options.level, table.levels, what) + 1;
   const bool same_rows = x.levels > levels || table.levels > levels || infer::agree(x.rows, table.rows);
   if (x.levels < levels || !same_rows) {
     throw ShapeMismatch(detail::text({what, ": the levels of x are not those that the table ranks"}));
@@ -314,7 +315,7 @@ inline LoDTensorDesc infer_from_time_major(const LoDTensorDesc& z, const LoDTens
   infer::Batch y(z, "from_time_major");
   const infer::Batch table(ranked, "from_time_major: the table");
   if (y.levels == 0) throw ShapeMismatch("from_time_major: the steps of z are not those of the table");
-  y.levels += detail::resolve_level(options.level, table.levels);
+  y.levels += detail::resolve_level(options.level, table.levels, "from_time_major");
   return y;
 }
 

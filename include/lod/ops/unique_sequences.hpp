@@ -141,6 +141,8 @@ std::int64_t unique_by_twins(const E& executor, const T* x, const kernel::Segmen
 template <class Op, Executor E, LoDTensorLike X, class Values, class Index, class Counts>
 void unique_into(const E& executor, const X& x, Values&& values, Index&& index, Counts&& counts) {
   detail::check_waits_for_nothing<Op, typename E::device>();
+  constexpr const char* what =
+      std::same_as<Op, op::unique_sequences> ? "unique_sequences" : "unique_sequences_and_wait";
   const auto view = x.view();
   const LoDView levels = view.lod_view();
   const std::int64_t size = view.size();
@@ -157,14 +159,17 @@ void unique_into(const E& executor, const X& x, Values&& values, Index&& index, 
   std::fill_n(times.data(), different, std::int64_t{0});
   for (std::int64_t i = 0; i < size; ++i) ++times[which[i]];
 
-  const Rearrangement chosen(executor, view, different, [&](std::int64_t i) { return first[i]; });
-  check_output(values, chosen.levels(), view.row_shape());
-  check_output(index, PlainRows{size}, {});
-  const auto to_counts = prepare<std::int64_t>(executor, counts, PlainRows{different}, {});
-  const auto to_index = prepare<std::int64_t>(executor, index, PlainRows{size}, {});
+  const Rearrangement chosen(executor, what, view, different, [&](std::int64_t i) { return first[i]; });
+  const auto rows = chosen.rows();
+  const auto to_values =
+      prepare<value_type_t<X>>(executor, {what, "values"}, values, chosen.levels(), view.row_shape(), {{"x", view}});
+  const auto to_index =
+      prepare<std::int64_t>(executor, {what, "index"}, index, PlainRows{size}, {}, {{"x", view}, {"values", values}});
+  const auto to_counts = prepare<std::int64_t>(executor, {what, "counts"}, counts, PlainRows{different}, {},
+                                               {{"x", view}, {"values", values}, {"index", index}});
   kernel::CopyValues<E>::run(executor, times.on_device(), different, to_counts.data());
   kernel::CopyValues<E>::run(executor, which.on_device(), size, to_index.data());
-  chosen.write(values);
+  rows.copy(to_values.data());
 }
 
 template <Executor E, LoDTensorLike X>

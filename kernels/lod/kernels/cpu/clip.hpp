@@ -18,12 +18,13 @@ namespace kernel {
 
 namespace cpu {
 
-/// The sum of x[i] * x_scale * (y[i] * y_scale), in double.
+/// The sum of x[i] * x_scale * (y[i] * y_scale), in double; 0 where x is null, of which only the memory is taken.
 template <class T>
 double sum_products(const CpuExecutor& executor, const T* x, double x_scale, const T* y, double y_scale,
                     std::int64_t count) {
-  if (count == 0) return 0;
   const ThreadScratch<double> blocks(executor, computed_scratch(1));
+  const Workspace::Loan<double> partial(executor.workspace(), shared_sum_scratch(count, 1));
+  if (!x || count == 0) return 0;
   const auto products = [=](std::int64_t first, std::int64_t some, double* to) {
     for (std::int64_t i = 0; i < some; ++i) {
       to[i] = static_cast<double>(x[first + i]) * x_scale * (static_cast<double>(y[first + i]) * y_scale);
@@ -35,7 +36,7 @@ double sum_products(const CpuExecutor& executor, const T* x, double x_scale, con
       [&](int thread) {
         return ComputedRows{products, blocks(thread)};
       },
-      count, 1, 2 * count * static_cast<std::int64_t>(sizeof(T)), &sum);
+      count, 1, 2 * count * static_cast<std::int64_t>(sizeof(T)), partial, &sum);
   return sum;
 }
 

@@ -155,6 +155,8 @@ struct UpdateRows<InlineCpu> {
   static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
                   const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
                   const std::int64_t* to, std::int64_t height, std::int64_t row_size, bool listed_only) {
+    constexpr std::int64_t block = 1024;
+    const Workspace::Loan<T> zeros(executor.workspace(), listed_only ? 0 : block);  // before anything is updated
     cpu::for_each_group_sum(executor, rows, order, groups, row_size,
                             [&](std::int64_t group, const Accumulator<T>* sums) {
                               if (group + cpu::prefetch_distance < groups.size) {
@@ -168,8 +170,6 @@ struct UpdateRows<InlineCpu> {
     if (listed_only) return;
 
     // The rows between, whole runs of them at a time, with a gradient of zeros: the same code, hence the same bits.
-    constexpr std::int64_t block = 1024;
-    const Workspace::Loan<T> zeros(executor.workspace(), block);
     cpu::fill(zeros.data(), block, T{});
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(2 * sizeof(T) + 2 * n * sizeof(S));
     cpu::parallel_ranges(executor, height, height * row_bytes, [&](std::int64_t begin, std::int64_t end) {

@@ -166,7 +166,13 @@ inline std::int64_t longest_alone(const CpuExecutor& executor, const Segments& s
 class LongSequences {
  public:
   LongSequences(const CpuExecutor& executor, const Segments& sequences, std::int64_t most)
-      : most_(most), noted_(executor.workspace(), sequences.max_rows > most ? sequences.rows() / (most + 1) : 0) {}
+      : most_(most),
+        longest_(sequences.max_rows > most ? sequences.max_rows : 0),
+        noted_(executor.workspace(), longest_ > 0 ? sequences.rows() / (most + 1) : 0) {}
+
+  /// None of them has more rows; 0 where there is none. Scratch memory for them is taken before the first sequence is
+  /// written: an operation that runs out of memory then has changed nothing.
+  std::int64_t longest() const noexcept { return longest_; }
 
   /// Whether a sequence of so many rows is one of them. Each is asked for once, by any thread.
   bool note(std::int64_t sequence, std::int64_t rows) noexcept {
@@ -182,6 +188,7 @@ class LongSequences {
 
  private:
   std::int64_t most_;
+  std::int64_t longest_;
   Workspace::Loan<std::int64_t> noted_;
   std::atomic<std::int64_t> size_ = 0;
 };

@@ -387,15 +387,19 @@ inline const Accumulator<T>* sum_rows(const Rows& rows, std::int64_t count, std:
   return sum;
 }
 
+/// Scratch memory for the following: so many numbers for up to `count` rows.
+inline std::int64_t shared_sum_scratch(std::int64_t count, std::int64_t row_size) noexcept {
+  const std::int64_t step = chunk_rows(row_size);
+  return std::max<std::int64_t>((count + step - 1) / step, 1) * 3 * row_size;
+}
 /// The same for one long sequence, by all threads of the executor; the sums go to sum[0 .. row_size). The rows are what
 /// rows_of(thread) returns; reading them touches `bytes` of memory.
 template <class T, class RowsOf>
 void sum_rows(const CpuExecutor& executor, const RowsOf& rows_of, std::int64_t count, std::int64_t row_size,
-              std::int64_t bytes, Accumulator<T>* sum) {
+              std::int64_t bytes, const Workspace::Loan<Accumulator<T>>& partial, Accumulator<T>* sum) {
   using A = Accumulator<T>;
   const std::int64_t step = chunk_rows(row_size);
   const std::int64_t chunks = std::max<std::int64_t>((count + step - 1) / step, 1);
-  const Workspace::Loan<A> partial(executor.workspace(), chunks * 3 * row_size);
   parallel_for(executor, chunks, bytes, [&](std::int64_t chunk, int thread) {
     A* const here = partial.data() + chunk * 3 * row_size;
     sum_chunk<T>(rows_of(thread), chunk * step, std::min(step, count - chunk * step), row_size, here, here + row_size,
@@ -408,6 +412,12 @@ void sum_rows(const CpuExecutor& executor, const RowsOf& rows_of, std::int64_t c
     join_chunks(first, error, more, more + row_size, row_size);
   }
   for (std::int64_t i = 0; i < row_size; ++i) sum[i] = first[i] + error[i];
+}
+template <class T, class RowsOf>
+void sum_rows(const CpuExecutor& executor, const RowsOf& rows_of, std::int64_t count, std::int64_t row_size,
+              std::int64_t bytes, Accumulator<T>* sum) {
+  const Workspace::Loan<Accumulator<T>> partial(executor.workspace(), shared_sum_scratch(count, row_size));
+  sum_rows<T>(executor, rows_of, count, row_size, bytes, partial, sum);
 }
 
 }  // namespace kernel::cpu

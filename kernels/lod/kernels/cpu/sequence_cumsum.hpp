@@ -243,6 +243,7 @@ struct SequenceCumsum<InlineCpu> {
     const cpu::ThreadScratch<A> scratch(executor, 7 * row_size);
     cpu::LongSequences long_ones(executor, sequences,
                                  cpu::longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
+    const Workspace::Loan<A> numbers(executor.workspace(), 2 * leaves_of(long_ones.longest()) * row_size);
     // In place, the lines are in the cache already.
     const cpu::LargeOutput output(x == y ? 0 : sequences.rows() * row_size * static_cast<std::int64_t>(sizeof(T)));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
@@ -271,7 +272,6 @@ struct SequenceCumsum<InlineCpu> {
     long_ones.for_each([&](std::int64_t i) {
       const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size, leaves = leaves_of(rows);
       // First the totals of all leaves, which then become what stands before them.
-      const Workspace::Loan<A> numbers(executor.workspace(), 2 * leaves * row_size);
       const auto base_of = [&](std::int64_t leaf) {
         A* const sums = numbers.data() + 2 * leaf * row_size;
         return Base{sums, sums + row_size};

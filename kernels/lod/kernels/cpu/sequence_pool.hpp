@@ -272,6 +272,9 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
   const ThreadScratch<Place<T>> places(executor, index ? row_size : 0);
   LongSequences long_ones(executor, sequences,
                           std::min(longest_alone(executor, sequences, row_bytes, step), most_places));
+  const std::int64_t most_chunks = (long_ones.longest() + step - 1) / step;
+  const Workspace::Loan<T> bests(executor.workspace(), most_chunks * row_size);
+  const Workspace::Loan<std::int64_t> rows_of_bests(executor.workspace(), index ? most_chunks * row_size : 0);
   // Of `length` rows from `first` on.
   const auto pool = [=, &places](std::int64_t first, std::int64_t length, T* best, std::int64_t* rows, int thread) {
     const T* const from = x + first * row_size;
@@ -309,21 +312,19 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
     const std::int64_t length = sequences.length(i), first = sequences.begin(i);
     // The winners of the chunks, in order; the winner among them is the first of the sequence's.
     const std::int64_t chunks = (length + step - 1) / step;
-    const Workspace::Loan<T> best(executor.workspace(), chunks * row_size);
-    const Workspace::Loan<std::int64_t> rows(executor.workspace(), index ? chunks * row_size : 0);
     parallel_for(executor, chunks, length * row_bytes, [&](std::int64_t chunk, int thread) {
-      pool(first + chunk * step, std::min(step, length - chunk * step), best.data() + chunk * row_size,
-           index ? rows.data() + chunk * row_size : nullptr, thread);
+      pool(first + chunk * step, std::min(step, length - chunk * step), bests.data() + chunk * row_size,
+           index ? rows_of_bests.data() + chunk * row_size : nullptr, thread);
     });
     T* const out = y + i * row_size;
     if (!index) {
-      pool_extremes<minimum>(ContiguousRows<T>{best.data(), row_size, chunks * row_size}, chunks, row_size, out);
+      pool_extremes<minimum>(ContiguousRows<T>{bests.data(), row_size, chunks * row_size}, chunks, row_size, out);
       return;
     }
     Place<T>* const place = places(0);
-    pool_extremes_and_places<minimum>(best.data(), chunks, row_size, out, place);
+    pool_extremes_and_places<minimum>(bests.data(), chunks, row_size, out, place);
     for (std::int64_t column = 0; column < row_size; ++column) {
-      index[i * row_size + column] = rows[place[column] * row_size + column];
+      index[i * row_size + column] = rows_of_bests[place[column] * row_size + column];
     }
   });
 }

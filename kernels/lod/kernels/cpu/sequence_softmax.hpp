@@ -139,6 +139,10 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
   const ThreadScratch<A> blocks(executor, block_numbers);
   const ThreadScratch<A> scalar_blocks(executor, row_size == 1 ? ScalarSoftmax<logarithm, T>::scratch() : 0);
   LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
+  const bool any_long = long_ones.longest() > 0;
+  const Workspace::Loan<A> partial(executor.workspace(),
+                                   any_long ? shared_sum_scratch(long_ones.longest(), row_size) : 0);
+  const Workspace::Loan<A> of_chunks(executor.workspace(), (long_ones.longest() + step - 1) / step * row_size);
   const auto terms = [row_size](const Softmax<logarithm, T>& softmax, const T* first, std::int64_t room, A* block) {
     const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
       softmax.exponentials(first + row * row_size, count, room - row * row_size, to);
@@ -197,12 +201,11 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
     const auto sum_exponentials = [&] {
       sum_rows<A>(
           executor, [&](int thread) { return terms(softmax, from, 0, blocks(thread)); }, rows, row_size,
-          rows * row_bytes, sums(0));
+          rows * row_bytes, partial, sums(0));
       return sums(0);
     };
     const auto maxima = [&] {
       const std::int64_t chunks = (rows + step - 1) / step;
-      const Workspace::Loan<A> of_chunks(executor.workspace(), chunks * row_size);
       parallel_for(executor, chunks, rows * row_bytes, [&](std::int64_t chunk) {
         column_maxima(from + chunk * step * row_size, std::min(step, rows - chunk * step), row_size,
                       of_chunks.data() + chunk * row_size);

@@ -261,6 +261,7 @@ struct SequenceSort<InlineCpu> {
         sequences.max_rows, std::max(cpu::tile_rows, cpu::longest_alone(executor, sequences, row_bytes, grain)));
     const cpu::ThreadScratch<Entry> scratch(executor, 2 * step);
     cpu::LongSequences long_ones(executor, sequences, step);
+    const Workspace::Loan<Entry> memory(executor.workspace(), 2 * long_ones.longest());
     const cpu::LargeOutput output(sequences.rows() * static_cast<std::int64_t>(index ? sizeof(*index) : sizeof(T)));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       Entry* const entries = scratch(thread);
@@ -294,7 +295,6 @@ struct SequenceSort<InlineCpu> {
     });
     long_ones.for_each([&](std::int64_t i) {
       const std::int64_t first = sequences.begin(i), rows = sequences.length(i);
-      const Workspace::Loan<Entry> memory(executor.workspace(), 2 * rows);
       Entry* const entries = memory.data();
       cpu::parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
@@ -328,6 +328,9 @@ struct SequenceTopK<InlineCpu> {
     const auto row_bytes = static_cast<std::int64_t>(sizeof(T));
     cpu::LongSequences long_ones(executor, sequences, cpu::longest_alone(executor, sequences, row_bytes, chunk));
     const cpu::ThreadScratch<Entry> scratch(executor, cpu::selection_size(parts.max_rows));
+    const std::int64_t most_chunks = (long_ones.longest() + chunk - 1) / chunk;
+    const Workspace::Loan<Entry> best(executor.workspace(), most_chunks * std::min(parts.max_rows, chunk / 8));
+    const Workspace::Loan<std::int64_t> counts(executor.workspace(), most_chunks);
     const auto entry_of = [x](std::int64_t first, std::int64_t row) {
       return Entry(cpu::sort_key(x[first + row], true), row);
     };
@@ -356,8 +359,6 @@ struct SequenceTopK<InlineCpu> {
       const std::int64_t first = sequences.begin(i), rows = sequences.length(i), k = parts.length(i),
                          at = parts.begin(i);
       const std::int64_t chunks = (rows + chunk - 1) / chunk;
-      const Workspace::Loan<Entry> best(executor.workspace(), chunks * k);
-      const Workspace::Loan<std::int64_t> counts(executor.workspace(), chunks);
       cpu::parallel_for(executor, chunks, rows * row_bytes, [&](std::int64_t part, int thread) {
         const std::int64_t begin = part * chunk;
         counts[part] = cpu::select_entries([&](std::int64_t row) { return entry_of(first, begin + row); },

@@ -78,6 +78,8 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
   const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
   const ThreadScratch<A> scratch(executor, sum_scratch(row_size));
   LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
+  const Workspace::Loan<A> partial(executor.workspace(),
+                                   long_ones.longest() > 0 ? shared_sum_scratch(long_ones.longest(), row_size) : 0);
   parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
     A* const sum = scratch(thread);
     // Copies, so that the loop reads them without a detour by way of the captures.
@@ -111,7 +113,7 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
   long_ones.for_each([&](std::int64_t i) {
     const std::int64_t length = sequences.length(i);
     const auto rows = [&](int thread) { return rows_of(i, thread); };
-    sum_rows<T>(executor, rows, length, row_size, length * row_bytes, scratch(0));
+    sum_rows<T>(executor, rows, length, row_size, length * row_bytes, partial, scratch(0));
     finish(i, static_cast<const A*>(scratch(0)));
   });
   finish_large_output();

@@ -88,6 +88,7 @@ struct CountsInGroups {
 struct Shorten {
   template <class E, class T>
   static void run(const E& executor, T* x, std::int64_t count, double norm) {
+    if (!x) return;
     const Scratch<E, ScaledSums<T>> loan(executor, 1);
     ScaledSums<T>* const squares = loan.data();
     const OneSequence<E> all(executor, count);
