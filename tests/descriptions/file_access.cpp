@@ -325,8 +325,12 @@ TEST_CASE("AtomicFile: where every file has a name, the one that is written is a
     file.write("new", 3);
     file.commit();
     if (folder.size() != 1 || read_bytes(path) != "new") return 4;
-    // Nobody can tell for whom the group's bits are without the list; others have the same.
-    if (access_of(path).mode != 0644) return 5;
+    if (access_of(path).mode != 0664) return 5;
+    if (set_list(path, access_list, {{the_owner, 6}, {a_user, 4, 1}, {the_group, 0}, {the_mask, 4}, {the_others, 0}})) {
+      const Access before = access_of(path);
+      AtomicFile(path).commit();
+      if (!(access_of(path) == before)) return 9;
+    }
     write_bytes(folder / "lodtensor-999999999-1.tmp", "left");
     AtomicFile(path).commit();
     if (folder.size() != 2) return 6;  // perhaps of another machine, and not old

@@ -142,7 +142,7 @@ class AtomicFile {
     struct ::stat found {};
     if (::fstat(file.get(), &found) != 0) throw_file_error("look up", path_);
     check_regular(found, action, path_);
-    return FileAccess(file.get(), found);
+    return FileAccess(file.get(), found, folder_.get(), name_);
   }
   /// Throws where a link leads through one of those that the system makes for what processes have open. As text they
   /// lead to a file, or nowhere, but who names them means what is open: "/dev/stdout" is not to become a file.

@@ -27,10 +27,11 @@ namespace lod::detail {
 /// Owner, group, permissions and access control list (POSIX.1e, as Linux has them) of a file.
 class FileAccess {
  public:
-  /// Of a file and what fstat says of it. It may be open for nothing but to be looked up (O_PATH).
-  FileAccess(int file, const struct ::stat& found)
+  /// Of a file and what fstat says of it. It may be open for nothing but to be looked up (O_PATH); its folder and its
+  /// name in there, which may be a link to it, are for systems without /proc.
+  FileAccess(int file, const struct ::stat& found, int folder, const std::string& name)
       : owner_(found.st_uid), group_(found.st_gid), permissions_(found.st_mode & 0777U) {
-    read_list(file);
+    read_list(file, found, folder, name);
   }
 
   /// What a file may be created with that is going to get this access: nobody but its owner may use it.
@@ -80,25 +81,36 @@ class FileAccess {
   static constexpr const char* attribute = "system.posix_acl_access";
   static constexpr std::uint32_t list_version = 2;
 
-  void read_list(int file) {
-    const std::string path = text({"/proc/self/fd/", file});  // fgetxattr wants it to be open for more
+  void read_list(int file, const struct ::stat& found, int folder, const std::string& name) {
+    // A file that may not be read has a list, too; fgetxattr wants it to be open for reading.
+    const std::string path = text({"/proc/self/fd/", file});
+    const auto by_path = [&](void* to, std::size_t size) { return ::getxattr(path.c_str(), attribute, to, size); };
+    if (read_list(by_path)) return;
+    const FileDescriptor readable(::openat(folder, name.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct ::stat same {};
+    const bool is_same =
+        readable && ::fstat(readable.get(), &same) == 0 && same.st_dev == found.st_dev && same.st_ino == found.st_ino;
+    const auto by_file = [&](void* to, std::size_t size) { return ::fgetxattr(readable.get(), attribute, to, size); };
+    if (is_same && read_list(by_file)) return;
+    permissions_ &= 0700U;  // nobody knows whom it names, and for whom the group's bits are
+  }
+  /// Whether it is known now.
+  template <class Get>
+  bool read_list(const Get& get) {
     std::vector<char> bytes;
     ::ssize_t size = 0;
     do {
       bytes.resize(std::max<std::size_t>(2 * bytes.size(), 1024));
-      size = ::getxattr(path.c_str(), attribute, bytes.data(), bytes.size());
+      size = get(bytes.data(), bytes.size());
     } while (size < 0 && errno == ERANGE && bytes.size() < (std::size_t{1} << 20));
-    if (size < 0 && (errno == ENODATA || errno == ENOTSUP)) return;
+    if (size < 0) return errno == ENODATA || errno == ENOTSUP;
     std::uint32_t version = 0;
-    if (size >= static_cast<::ssize_t>(sizeof(version))) {
-      std::memcpy(&version, bytes.data(), sizeof(version));
-      list_.resize((static_cast<std::size_t>(size) - sizeof(version)) / sizeof(Entry));
-      std::memcpy(list_.data(), bytes.data() + sizeof(version), list_.size() * sizeof(Entry));
-    }
-    if (version == list_version) return;
-    // Nobody knows whom the group's bits are for: without a list the group's, with one the most that it allows.
-    list_.clear();
-    permissions_ &= 0707U | (permissions_ & 7U) << 3;
+    if (size < static_cast<::ssize_t>(sizeof(version))) return false;
+    std::memcpy(&version, bytes.data(), sizeof(version));
+    if (version != list_version) return false;
+    list_.resize((static_cast<std::size_t>(size) - sizeof(version)) / sizeof(Entry));
+    std::memcpy(list_.data(), bytes.data() + sizeof(version), list_.size() * sizeof(Entry));
+    return true;
   }
   /// Takes away what a new file gets from the default list of its folder.
   static void remove_list(int file, const std::string& path) {
@@ -123,7 +135,7 @@ class FileAccess {
     return ::fsetxattr(file, attribute, bytes.data(), bytes.size(), 0) == 0;
   }
 #else
-  void read_list(int) noexcept {}
+  void read_list(int, const struct ::stat&, int, const std::string&) noexcept {}
   static void remove_list(int, const std::string&) noexcept {}
   static bool give_list(int, bool) noexcept { return false; }
 #endif
