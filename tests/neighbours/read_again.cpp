@@ -4,6 +4,7 @@
 #include "support/interrupted_writers.hpp"
 #include "support/odd_values.hpp"
 #include <lod/io/json.hpp>
+#include <lod/io/mapped_file.hpp>
 #include <lod/io/npy.hpp>
 #include <lod/io/npz.hpp>
 
@@ -11,6 +12,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -164,4 +169,40 @@ TEST_CASE("save_npy, save_npz: full disks and kills leave one whole file or anot
           return is_numbered(x) && same_tensor(x, file.load<lod::AnyLoDTensor>("y"));
         });
   }
+}
+
+TEST_CASE("Readers and writers: what throws leaves no file open") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file", no_file = folder / "none/file";
+  write_bytes(path, "no file of any kind, and long enough for the beginnings of each of them");
+  std::filesystem::create_directory(folder / "folder");
+  const lod::AnyLoDTensor wrong(lod::DataType::BF16, {}, {}, lod::uninitialized, 1);
+  const std::vector<std::function<void()>> calls = {
+      [&] { lod::load_npy(path); },
+      [&] { lod::load_npy_arrays(path); },
+      [&] { lod::load_npy(folder / "folder"); },
+      [&] { lod::NpzFile::open(path); },
+      [&] { lod::NpzFile::open(folder / "folder"); },
+      [&] { lod::save_npy(no_file, numbered(1)); },
+      [&] { lod::save_npy(folder / "folder", numbered(1)); },
+      [&] { lod::save_npy(path, wrong); },
+      [&] {
+        lod::save_npz(path, {{"x", wrong}});
+      },
+      [&] {
+        lod::save_npz(path, {{"\xff", numbered(1)}});
+      },
+      [&] { lod::detail::AtomicFile("/dev/null"); },
+      [&] { lod::detail::MappedFile{folder / "folder"}; },
+  };
+  const auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  if (!std::filesystem::exists("/proc/self/fd")) return;
+  const auto before = open_files();
+  for (const auto& call : calls) {
+    CHECK_THROWS_AS(call(), std::exception);
+    CHECK(open_files() == before);
+  }
+  CHECK(folder.size() == 2);
 }
