@@ -118,12 +118,12 @@ bool replace_as(const std::string& path, ::uid_t who, const std::vector<::gid_t>
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-constexpr ::uid_t users[] = {61001, 61002, 61003};
-constexpr ::gid_t groups[] = {62001, 62002, 62003};
+constexpr ::uid_t some_users[] = {61001, 61002, 61003};
+constexpr ::gid_t some_groups[] = {62001, 62002, 62003};
 std::vector<::gid_t> groups_of(int bits) {
   std::vector<::gid_t> all;
   for (int i = 0; i < 3; ++i) {
-    if (bits >> i & 1) all.push_back(groups[i]);
+    if (bits >> i & 1) all.push_back(some_groups[i]);
   }
   return all;
 }
@@ -131,11 +131,11 @@ std::vector<::gid_t> groups_of(int bits) {
 List random_list(Engine& engine) {
   const auto permissions = [&] { return static_cast<std::uint16_t>(random_number(engine, 0, 7)); };
   List list{{the_owner, permissions()}};
-  for (const ::uid_t id : users) {
+  for (const ::uid_t id : some_users) {
     if (random_number(engine, 0, 1)) list.push_back({a_user, permissions(), id});
   }
   list.push_back({the_group, permissions()});
-  for (const ::gid_t id : groups) {
+  for (const ::gid_t id : some_groups) {
     if (random_number(engine, 0, 1)) list.push_back({a_group, permissions(), id});
   }
   list.push_back({the_mask, permissions()});
@@ -153,7 +153,7 @@ bool can_run(const TemporaryFolder& folder) {
   write_bytes(probe, "");
   const bool has_lists =
       set_list(probe, access_list, {{the_owner, 6}, {a_user, 4, 1}, {the_group, 4}, {the_mask, 4}, {the_others, 0}});
-  const bool gives_away = ::chown(probe.c_str(), users[0], groups[0]) == 0;
+  const bool gives_away = ::chown(probe.c_str(), some_users[0], some_groups[0]) == 0;
   ::unlink(probe.c_str());
   if (!has_lists) MESSAGE("skipped: the file system has no access control lists");
   if (!gives_away) MESSAGE("skipped: root may not give files away here");
@@ -176,7 +176,8 @@ TEST_CASE("AtomicFile: who is root keeps owner, group, permissions and access co
     ::unlink(path.c_str());
     write_bytes(path, "old");
     ::removexattr(path.c_str(), access_list);
-    REQUIRE(::chown(path.c_str(), users[random_number(engine, 0, 2)], groups[random_number(engine, 0, 2)]) == 0);
+    REQUIRE(::chown(path.c_str(), some_users[random_number(engine, 0, 2)], some_groups[random_number(engine, 0, 2)]) ==
+            0);
     REQUIRE(::chmod(path.c_str(), static_cast<::mode_t>(random_number(engine, 0, 0777))) == 0);
     if (random_number(engine, 0, 1)) REQUIRE(set_list(path, access_list, random_list(engine)));
     const Access before = access_of(path);
@@ -205,15 +206,15 @@ TEST_CASE("AtomicFile: nobody but its writer may do more with the new file than 
     ::unlink(path.c_str());
     write_bytes(path, "old");
     ::removexattr(path.c_str(), access_list);
-    const ::uid_t old_owner = users[random_number(engine, 0, 2)];
-    REQUIRE(::chown(path.c_str(), old_owner, groups[random_number(engine, 0, 2)]) == 0);
+    const ::uid_t old_owner = some_users[random_number(engine, 0, 2)];
+    REQUIRE(::chown(path.c_str(), old_owner, some_groups[random_number(engine, 0, 2)]) == 0);
     REQUIRE(::chmod(path.c_str(), static_cast<::mode_t>(random_number(engine, 0, 0777))) == 0);
     if (random_number(engine, 0, 1)) REQUIRE(set_list(path, access_list, random_list(engine)));
     const Access before = access_of(path);
-    const ::uid_t writer = users[random_number(engine, 0, 2)];
+    const ::uid_t writer = some_users[random_number(engine, 0, 2)];
     REQUIRE(replace_as(path, writer, groups_of(static_cast<int>(random_number(engine, 1, 7)))));
     const Access after = access_of(path);
-    for (const ::uid_t who : users) {
+    for (const ::uid_t who : some_users) {
       if (who == writer || who == old_owner) continue;  // who could have given himself what he liked
       for (int bits = 0; bits < 8; ++bits) {
         for (const unsigned wanted : {1U, 2U, 4U}) {
@@ -232,13 +233,13 @@ TEST_CASE("AtomicFile: the group's bits of a file with an access control list ar
   write_bytes(path, "old");
   REQUIRE(::chmod(path.c_str(), 0600) == 0);
   REQUIRE(set_list(path, access_list,
-                   {{the_owner, 6}, {a_user, 6, users[0]}, {the_group, 0}, {the_mask, 6}, {the_others, 0}}));
+                   {{the_owner, 6}, {a_user, 6, some_users[0]}, {the_group, 0}, {the_mask, 6}, {the_others, 0}}));
   const Access before = access_of(path);
   REQUIRE(before.mode == 0660);
   AtomicFile file(path);
   file.commit();
   CHECK(access_of(path) == before);
-  CHECK_FALSE(access_of(path).allows(users[1], {before.group}, 4));
+  CHECK_FALSE(access_of(path).allows(some_users[1], {before.group}, 4));
 }
 
 TEST_CASE("AtomicFile: a file of a group that its writer is not in is closed to his own groups") {
@@ -249,18 +250,18 @@ TEST_CASE("AtomicFile: a file of a group that its writer is not in is closed to 
   const auto mode_after = [&](::mode_t mode, const std::vector<::gid_t>& writers_groups) {
     ::unlink(path.c_str());
     write_bytes(path, "old");
-    REQUIRE(::chown(path.c_str(), users[0], groups[0]) == 0);
+    REQUIRE(::chown(path.c_str(), some_users[0], some_groups[0]) == 0);
     REQUIRE(::chmod(path.c_str(), mode) == 0);
-    REQUIRE(replace_as(path, users[1], writers_groups));
+    REQUIRE(replace_as(path, some_users[1], writers_groups));
     return access_of(path).mode;
   };
-  CHECK(mode_after(0640, {groups[1]}) == 0600);
-  CHECK(mode_after(0644, {groups[1]}) == 0644);
-  CHECK(mode_after(0604, {groups[1]}) == 0600);
-  CHECK(mode_after(0664, {groups[1]}) == 0644);
-  CHECK(mode_after(0640, {groups[1], groups[0]}) == 0640);
-  CHECK(access_of(path).group == groups[0]);
-  CHECK(mode_after(04755, {groups[0]}) == 0755);
+  CHECK(mode_after(0640, {some_groups[1]}) == 0600);
+  CHECK(mode_after(0644, {some_groups[1]}) == 0644);
+  CHECK(mode_after(0604, {some_groups[1]}) == 0600);
+  CHECK(mode_after(0664, {some_groups[1]}) == 0644);
+  CHECK(mode_after(0640, {some_groups[1], some_groups[0]}) == 0640);
+  CHECK(access_of(path).group == some_groups[0]);
+  CHECK(mode_after(04755, {some_groups[0]}) == 0755);
 }
 
 TEST_CASE("AtomicFile: what it writes is closed to others before it is in its place, and follows later changes") {
