@@ -26,25 +26,37 @@ namespace detail {
 
 /// What keeps the memory of a buffer alive.
 struct MemoryBlock : Shared {
-  using Shared::Shared;
+  explicit MemoryBlock(Destroy as_made, bool of_resource = false) noexcept
+      : Shared(as_made), of_resource_(of_resource) {}
+  static void destroy(const MemoryBlock* block) noexcept;
+
+ private:
+  bool of_resource_;
 };
 
 /// The head of a block from a memory resource; the values follow it at the next multiple of `alignment`.
 struct ResourceBlock final : MemoryBlock {
   ResourceBlock(std::pmr::memory_resource* from, std::size_t bytes)
-      : MemoryBlock([](const Shared* shared) noexcept {
-          const auto* block = static_cast<const ResourceBlock*>(shared);
-          std::pmr::memory_resource* owner = block->resource;
-          const std::size_t total = block->size;
-          block->~ResourceBlock();
-          owner->deallocate(const_cast<ResourceBlock*>(block), total, alignment);
-        }),
-        resource(from),
-        size(bytes) {}
+      : MemoryBlock(&ResourceBlock::destroy, true), resource(from), size(bytes) {}
+  static void destroy(const Shared* shared) noexcept {
+    const auto* block = static_cast<const ResourceBlock*>(shared);
+    std::pmr::memory_resource* owner = block->resource;
+    const std::size_t total = block->size;
+    block->~ResourceBlock();
+    owner->deallocate(const_cast<ResourceBlock*>(block), total, alignment);
+  }
   std::pmr::memory_resource* resource;
   std::size_t size;
 };
 static_assert(sizeof(ResourceBlock) <= alignment);
+
+inline void MemoryBlock::destroy(const MemoryBlock* block) noexcept {
+  if (block->of_resource_) {
+    ResourceBlock::destroy(block);
+  } else {
+    block->destroy_as_made();
+  }
+}
 
 /// What a device does for the buffers in its memory: each device specialises it. `allocate` throws what the resource
 /// throws.

@@ -7,6 +7,7 @@
 #include <lod/buffer.hpp>
 #include <lod/device.hpp>
 #include <lod/error.hpp>
+#include <lod/forks.hpp>
 #include <lod/processors.hpp>
 #include <lod/reference.hpp>
 
@@ -40,8 +41,7 @@ class ScratchMemory {
   /// the last copy of the executor goes.
   void release() noexcept {
     std::vector<Buffer<std::byte, Device>> blocks;
-    const std::lock_guard lock(mutex_);
-    free_.swap(blocks);
+    if (const auto lock = this->lock()) free_.swap(blocks);
   }
 
   /// `count` values of T, not initialised, until the loan ends. A loan must not outlive the memory that it is from.
@@ -77,8 +77,13 @@ class ScratchMemory {
   /// a block held for no use would be missed by the next loan.
   Buffer<std::byte, Device> take(std::int64_t bytes) {
     Buffer<std::byte, Device> block(resource_);
-    if (bytes > 0 && Memory::reusable(resource_)) {
-      const std::lock_guard lock(mutex_);
+    if (bytes > 0 && Memory::reusable(resource_)) take_kept(bytes, block);
+    if (block.size() < bytes) block = Buffer<std::byte, Device>(bytes, resource_);
+    if (block.size() > 0) ++lent_;
+    return block;
+  }
+  void take_kept(std::int64_t bytes, Buffer<std::byte, Device>& block) {
+    if (const auto lock = this->lock()) {
       std::size_t best = free_.size();
       for (std::size_t i = 0; i < free_.size(); ++i) {
         const bool better =
@@ -95,26 +100,29 @@ class ScratchMemory {
         free_.reserve(2 * lent_ + 8);
       }
     }
-    if (block.size() < bytes) block = Buffer<std::byte, Device>(bytes, resource_);
-    if (block.size() > 0) ++lent_;
-    return block;
   }
   void give_back(Buffer<std::byte, Device> block) noexcept {
     if (block.size() == 0) return;
     --lent_;
     if (!Memory::reusable(resource_)) return;
-    const std::lock_guard lock(mutex_);
     try {
-      free_.push_back(std::move(block));
+      if (const auto lock = this->lock()) free_.push_back(std::move(block));
     } catch (...) {  // no room in the list: the block is freed instead of kept
     }
   }
+  std::unique_lock<std::mutex> lock() { return detail::lock_unless_lost(mutex_, forks_before_); }
 
   Resource* resource_;
+  int forks_before_ = detail::forks.seen;
   std::mutex mutex_;
   std::vector<Buffer<std::byte, Device>> free_;
   std::atomic<std::size_t> lent_ = 0;
 };
+
+namespace detail {
+/// Its address is that of the executable or the shared library that asks.
+[[gnu::visibility("hidden")]] inline char module_mark = 0;
+}  // namespace detail
 
 /// What an executor keeps in the memory of the CPU for the next operation: scratch memory, and objects of operations.
 /// May be used from several threads at a time.
@@ -135,31 +143,34 @@ class Workspace : public ScratchMemory<Cpu> {
   };
 
  public:
-  using ScratchMemory::ScratchMemory;
+  /// Empty; blocks come from `resource`.
+  explicit Workspace(Resource* resource) noexcept : ScratchMemory(resource), module_(&detail::module_mark) {}
 
   /// As ScratchMemory::release, and the objects that are kept go, too.
   void release() noexcept {
     ScratchMemory::release();
     std::vector<std::unique_ptr<AnyObject>> objects;
-    const std::lock_guard lock(mutex_);
-    kept_.swap(objects);
+    if (const auto lock = this->lock()) kept_.swap(objects);
   }
 
   /// An object of an operation's own, which is kept for the next loan of the same type: tensors in it keep their
   /// memory. It comes as the last loan left it; where none is free, it is made by T(arguments...). A loan must not
-  /// outlive the workspace.
+  /// outlive the workspace. In a shared library that works with another's executor objects are made anew and not kept:
+  /// when it is unloaded, nobody could destroy them any more.
   template <class T>
   class Kept {
    public:
     /// Throws what the constructor of T throws.
     template <class... Arguments>
-    explicit Kept(Workspace& workspace, const Arguments&... arguments)
-        : workspace_(workspace), object_(workspace.take_object(&Object<T>::type)) {
+    explicit Kept(Workspace& workspace, const Arguments&... arguments) : workspace_(workspace) {
+      if (workspace.module_ == &detail::module_mark) object_ = workspace.take_object(&Object<T>::type);
       if (!object_) object_ = std::make_unique<Object<T>>(arguments...);
     }
     Kept(const Kept&) = delete;
     Kept& operator=(const Kept&) = delete;
-    ~Kept() { workspace_.give_back(std::move(object_)); }
+    ~Kept() {
+      if (workspace_.module_ == &detail::module_mark) workspace_.give_back(std::move(object_));
+    }
 
     /// @{
     /// The object lent.
@@ -175,7 +186,8 @@ class Workspace : public ScratchMemory<Cpu> {
  private:
   std::unique_ptr<AnyObject> take_object(const char* key) noexcept {
     std::unique_ptr<AnyObject> object;
-    const std::lock_guard lock(mutex_);
+    const auto lock = this->lock();
+    if (!lock) return object;
     // The last one first: operations that call one another then find what each of them left.
     for (std::size_t i = kept_.size(); i-- > 0 && !object;) {
       if (kept_[i]->key != key) continue;
@@ -185,13 +197,15 @@ class Workspace : public ScratchMemory<Cpu> {
     return object;
   }
   void give_back(std::unique_ptr<AnyObject> object) noexcept {
-    const std::lock_guard lock(mutex_);
     try {
-      kept_.push_back(std::move(object));
+      if (const auto lock = this->lock()) kept_.push_back(std::move(object));
     } catch (...) {  // no room in the list: the object goes
     }
   }
+  std::unique_lock<std::mutex> lock() { return detail::lock_unless_lost(mutex_, forks_before_); }
 
+  const char* module_;  // that made this
+  int forks_before_ = detail::forks.seen;
   std::mutex mutex_;
   std::vector<std::unique_ptr<AnyObject>> kept_;
 };
@@ -201,8 +215,8 @@ namespace detail {
 /// The workspace of an executor and its copies.
 struct SharedWorkspace final : Shared {
   explicit SharedWorkspace(std::pmr::memory_resource* resource)
-      : Shared([](const Shared* shared) noexcept { delete static_cast<const SharedWorkspace*>(shared); }),
-        workspace(resource) {}
+      : Shared(&SharedWorkspace::destroy), workspace(resource) {}
+  static void destroy(const Shared* shared) noexcept { delete static_cast<const SharedWorkspace*>(shared); }
   static Reference<SharedWorkspace> make(std::pmr::memory_resource* resource) {
     return Reference<SharedWorkspace>::adopt(new SharedWorkspace(resource));
   }
@@ -223,7 +237,24 @@ concept Executor = requires(const E& executor) {
 
 /// Works on the CPU with `threads()` threads, where the file that calls the operation is compiled with OpenMP; else
 /// with one. OMP_NUM_THREADS does not count; what may leave an operation with fewer is little work, OMP_THREAD_LIMIT,
-/// or that it is called in a parallel region. Results do not depend on the number of threads, to the last bit.
+/// that it is called in a parallel region, or what follows. Results do not depend on the number of threads, to the last
+/// bit.
+///
+/// Where the system refuses to start so many threads (limits of processes, of a control group, of memory), half as many
+/// as it has started are used, by the whole program. That is found out once for each greater number that is asked for:
+/// OpenMP itself ends a program that comes to such a limit later.
+///
+/// A child of fork() works with threads, too: those that OpenMP keeps for the thread that calls fork end before, and
+/// parent and child start new ones. One thread works in a child that was forked in a parallel region; and on the main
+/// thread of a child that loads the library only after fork(), as nobody knows what the parent has used. Locks of
+/// an executor that other threads of the parent held are not waited for. For Thrust's executor over OpenMP the same
+/// holds but for the last two; GPUs cannot be used in a child.
+///
+/// Operations round to nearest, keep subnormal numbers, and do not trap, whatever the control word of the calling
+/// thread says (MXCSR, FPCR), which is as before when they return; flags of exceptions are left as arithmetic on that
+/// thread raises them. Functions of the caller's (`for_each_sequence`, `map_sequences`) see the calling thread's word
+/// on every thread; cells of `dynamic_rnn` are called on that thread. What options alone give, such as the step of
+/// `adam`, is worked out by the caller's word, too. Other executors do not set it.
 ///
 /// Copies share one workspace, whose memory is kept until the last of them is gone; the resource must outlive it. Moves
 /// are copies. An executor may be used by several threads at a time.
@@ -265,12 +296,20 @@ class CpuExecutor {
 
 /// The executor of operations that are called without one, shared by the program: as many threads as `CpuExecutor()`
 /// has, memory from the resource that is the default one when it is first asked for, which must outlive all later
-/// calls. There is none for GPUs, which always take one with a stream.
+/// calls. There is none for GPUs, which always take one with a stream. It is never destroyed: destructors of static
+/// objects may call operations, and so may threads that still run when `main` has returned.
 template <class Device>
 const auto& default_executor() {
   static_assert(std::same_as<Device, Cpu>, "tensors on this device always take an executor as the first argument");
-  static const CpuExecutor executor;
-  return executor;
+  // No static object with a guard, which a child of fork() might wait for.
+  static const CpuExecutor* executor = nullptr;
+  const CpuExecutor* made = __atomic_load_n(&executor, __ATOMIC_ACQUIRE);
+  if (!made) {
+    const CpuExecutor* const mine = new CpuExecutor;
+    if (__atomic_compare_exchange_n(&executor, &made, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return *mine;
+    delete mine;
+  }
+  return *made;
 }
 
 }  // namespace lod

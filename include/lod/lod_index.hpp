@@ -66,12 +66,11 @@ struct LoDBlock final : Shared {
     void (*destroy_)(DeviceCopy*) noexcept;
   };
 
-  explicit LoDBlock(int count) noexcept
-      : Shared([](const Shared* shared) noexcept {
-          static_cast<const LoDBlock*>(shared)->~LoDBlock();
-          ::operator delete(const_cast<Shared*>(shared));
-        }),
-        levels(count) {}
+  explicit LoDBlock(int count) noexcept : Shared(&LoDBlock::destroy), levels(count) {}
+  static void destroy(const Shared* shared) noexcept {
+    static_cast<const LoDBlock*>(shared)->~LoDBlock();
+    ::operator delete(const_cast<Shared*>(shared));
+  }
   ~LoDBlock() {
     while (copies_) {
       DeviceCopy* const copy = copies_;

@@ -33,8 +33,8 @@ namespace detail {
 
 /// A row shape that views point to, wherever the tensor object moves.
 struct RowShape final : Shared {
-  explicit RowShape(const Shape& dims)
-      : Shared([](const Shared* shared) noexcept { delete static_cast<const RowShape*>(shared); }), shape(dims) {}
+  explicit RowShape(const Shape& dims) : Shared(&RowShape::destroy), shape(dims) {}
+  static void destroy(const Shared* shared) noexcept { delete static_cast<const RowShape*>(shared); }
   Shape shape;
 };
 

@@ -74,8 +74,13 @@ inline int processors_by_quota(const std::string& root = {}) {
 
 /// How many processors this process may use: more threads than that would wait for each other. At least 1.
 inline int usable_processors() {
-  static const int quota = processors_by_quota();
-  return std::min(quota, processors_bound_to());
+  static int quota = 0;  // not known yet; no object with a guard, which a child of fork() might wait for
+  int known = __atomic_load_n(&quota, __ATOMIC_RELAXED);
+  if (known == 0) {
+    known = processors_by_quota();
+    __atomic_store_n(&quota, known, __ATOMIC_RELAXED);
+  }
+  return std::min(known, processors_bound_to());
 }
 
 }  // namespace lod::detail

@@ -11,7 +11,12 @@
 
 namespace lod::detail {
 
-/// A block that several `Reference`s own. The last one calls `destroy`, which frees the block by the means it was made.
+/// A block that several `Reference`s own. The last one calls `destroy`, which frees the block by the means it was made:
+/// that of the block's type where the reference knows it, else that which the block was made with.
+///
+/// The difference counts where a shared library is unloaded: the function that a block was made with is the library's
+/// that made it, that of a type is the caller's. So what a plugin has made of the library's own types outlives it;
+/// owners of users' types (OwnerBlock), and what is handed out as an Arrow array, do not.
 struct Shared {
   using Destroy = void (*)(const Shared*) noexcept;
   explicit Shared(Destroy destroy) noexcept : destroy_(destroy) {}
@@ -19,9 +24,10 @@ struct Shared {
   Shared& operator=(const Shared&) = delete;
 
   void acquire() const noexcept { __atomic_fetch_add(&references_, 1, __ATOMIC_RELAXED); }
-  void release() const noexcept {
-    if (__atomic_sub_fetch(&references_, 1, __ATOMIC_ACQ_REL) == 0) destroy_(this);
-  }
+  /// Gives up a count. Returns whether it was the last one: then the block is to be destroyed.
+  bool give_up() const noexcept { return __atomic_sub_fetch(&references_, 1, __ATOMIC_ACQ_REL) == 0; }
+  /// Frees the block by the function that it was made with.
+  void destroy_as_made() const noexcept { destroy_(this); }
   /// True where nobody else holds a count.
   bool unique() const noexcept { return __atomic_load_n(&references_, __ATOMIC_ACQUIRE) == 1; }
 
@@ -64,7 +70,12 @@ class Reference {
     return *this;
   }
   ~Reference() {
-    if (block_) block_->release();
+    if (!block_ || !block_->give_up()) return;
+    if constexpr (requires { Block::destroy(block_); }) {
+      Block::destroy(block_);
+    } else {
+      block_->destroy_as_made();
+    }
   }
 
   Block* get() const noexcept { return block_; }

@@ -61,6 +61,7 @@ template <>
 struct Shorten<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, T* x, std::int64_t count, double norm) {
+    const cpu::FloatingPointControl standard;
     const VectorLength length = cpu::vector_length(executor, static_cast<const T*>(x), count);
     if (!length.exceeds(norm)) return;
     const Shortened<T> shortened{length, norm};
@@ -87,6 +88,7 @@ struct ShortenGrad<InlineCpu> {
   static void run(const CpuExecutor& executor, const T* dy, const T* x, const Segments& groups, std::int64_t row_size,
                   double norm, T* d) {
     const std::int64_t count = groups.size * row_size;  // on a CPU, no group is empty
+    const cpu::FloatingPointControl standard;
     const VectorLength length = cpu::vector_length(executor, x, count);
     if (!length.exceeds(norm)) return CopyValues<InlineCpu>::run(executor, dy, count, d);
     const ScaledSum product =

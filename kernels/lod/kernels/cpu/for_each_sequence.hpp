@@ -15,8 +15,10 @@ template <>
 struct ForEachSequence<InlineCpu> {
   template <class Body>
   static void run(const CpuExecutor& executor, const Segments& sequences, const Body& body) {
+    const auto callers = cpu::FloatingPointControl::read();
     // Nobody knows what a call costs: each row counts as what a thread is woken for.
     cpu::parallel_sequences(executor, sequences, cpu::serial_bytes, [&](std::int64_t begin, std::int64_t end) {
+      const cpu::FloatingPointControl control(callers);
       for (std::int64_t i = begin; i < end; ++i) body(i);
     });
   }

@@ -396,6 +396,7 @@ class Product {
                         }
                       });
     }
+    const FloatingPointControl standard;
     for (std::int64_t row = 0; row < m_; ++row) finish(sums + row * n_, errors + row * n_, row, 0, n_, write);
   }
 

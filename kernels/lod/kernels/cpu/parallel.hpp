@@ -5,7 +5,9 @@
 
 #include <lod/executor.hpp>
 #include <lod/kernel.hpp>
+#include <lod/kernels/cpu/floating_point_control.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/team.hpp>
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/target.hpp>
 
@@ -29,7 +31,7 @@ inline constexpr std::int64_t serial_bytes = 4 * grain;
 /// operation needs does not depend on how the work happens to be shared out, and running out of memory throws.
 inline int max_threads(const CpuExecutor& executor) noexcept {
 #ifdef _OPENMP
-  return executor.threads();
+  return limited_threads(executor.threads());
 #else
   static_cast<void>(executor);
   return 1;
@@ -38,10 +40,12 @@ inline int max_threads(const CpuExecutor& executor) noexcept {
 
 /// Calls body(task), or body(task, thread) with thread < max_threads(executor), for each task in [0, tasks), on all
 /// threads of the executor where `bytes`, the memory that all of it touches, are worth it. Tasks are handed out one by
-/// one; what one has written past the caches is in memory when it ends.
+/// one; what one has written past the caches is in memory when it ends. They run with the standard control word of
+/// floating-point numbers, whatever that of the calling thread is.
 template <class Body>
 void parallel_for(const CpuExecutor& executor, std::int64_t tasks, std::int64_t bytes, const Body& body) {
   const auto call = [&body](std::int64_t task, int thread) {
+    const FloatingPointControl standard;
     if constexpr (std::invocable<const Body&, std::int64_t, int>) {
       body(task, thread);
     } else {
@@ -51,9 +55,11 @@ void parallel_for(const CpuExecutor& executor, std::int64_t tasks, std::int64_t 
   };
 #ifdef _OPENMP
   if (executor.threads() > 1 && tasks > 1 && bytes >= serial_bytes) {
-#  pragma omp parallel for schedule(dynamic, 1) num_threads(executor.threads())
-    for (std::int64_t task = 0; task < tasks; ++task) call(task, omp_get_thread_num());
-    return;
+    if (const int team = team_size(executor.threads()); team > 1) {
+#  pragma omp parallel for schedule(dynamic, 1) num_threads(team)
+      for (std::int64_t task = 0; task < tasks; ++task) call(task, omp_get_thread_num());
+      return;
+    }
   }
 #else
   static_cast<void>(executor);
@@ -180,9 +186,10 @@ class LongSequences {
     noted_[size_.fetch_add(1, std::memory_order_relaxed)] = sequence;
     return true;
   }
-  /// Calls body(i) for each, in any order.
+  /// Calls body(i) for each, in any order, with the standard control word.
   template <class Body>
   void for_each(const Body& body) const {
+    const FloatingPointControl standard;
     for (std::int64_t k = 0; k < size_.load(std::memory_order_relaxed); ++k) body(noted_[k]);
   }
 

@@ -398,6 +398,7 @@ template <class T, class RowsOf>
 void sum_rows(const CpuExecutor& executor, const RowsOf& rows_of, std::int64_t count, std::int64_t row_size,
               std::int64_t bytes, const Workspace::Loan<Accumulator<T>>& partial, Accumulator<T>* sum) {
   using A = Accumulator<T>;
+  const FloatingPointControl standard;
   const std::int64_t step = chunk_rows(row_size);
   const std::int64_t chunks = std::max<std::int64_t>((count + step - 1) / step, 1);
   parallel_for(executor, chunks, bytes, [&](std::int64_t chunk, int thread) {

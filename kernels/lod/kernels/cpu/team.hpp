@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// How many threads of OpenMP there can be. Its runtimes end the program where the system refuses to start one, and
+/// wait for ever for those that a fork has lost; so both is found out before.
+#pragma once
+
+#include <lod/executor.hpp>
+#include <lod/forks.hpp>
+#include <lod/target.hpp>
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#ifdef __linux__
+#  include <sys/syscall.h>
+#  include <unistd.h>
+#endif
+
+#include <algorithm>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <new>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel::cpu {
+
+/// Starts up to `count` threads that do nothing, all there at a time, and ends them. Returns how many there were.
+inline int count_startable_threads(int count) noexcept {
+  struct Thread {
+    pthread_t handle;
+    pid_t id;
+    std::mutex* end;
+    static void* run(void* self) {
+      auto* const thread = static_cast<Thread*>(self);
+#ifdef __linux__
+      thread->id = static_cast<pid_t>(syscall(SYS_gettid));
+#endif
+      const std::lock_guard wait(*thread->end);
+      return nullptr;
+    }
+  };
+  const std::unique_ptr<Thread[]> threads(new (std::nothrow) Thread[static_cast<std::size_t>(count)]);
+  if (!threads) return 0;
+  std::mutex end;
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int started = 0;
+  {
+    const std::lock_guard wait(end);
+    for (; started < count; ++started) {
+      Thread& thread = threads[static_cast<std::size_t>(started)];
+      thread.id = 0;
+      thread.end = &end;
+      if (pthread_create(&thread.handle, nullptr, Thread::run, &thread) != 0) break;
+    }
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  for (int i = 0; i < started; ++i) pthread_join(threads[static_cast<std::size_t>(i)].handle, nullptr);
+#ifdef __linux__
+  // A thread that has been joined counts against the system's limits until it is gone altogether.
+  const std::clock_t begin = std::clock();
+  for (int i = 0; i < started; ++i) {
+    const pid_t id = threads[static_cast<std::size_t>(i)].id;
+    while (syscall(SYS_tgkill, getpid(), id, 0) == 0 && std::clock() - begin < CLOCKS_PER_SEC) sched_yield();
+  }
+#endif
+  return started;
+}
+
+/// The threads that are known to be startable, for the whole program: it finds out once for each greater number.
+struct StartableThreads {
+  int count = 1;
+  int limited = 0;  ///< 1 where more were refused
+};
+inline StartableThreads startable_threads;
+
+/// `threads`, or fewer where the system has refused so many.
+inline int limited_threads(int threads) noexcept {
+  if (__atomic_load_n(&startable_threads.limited, __ATOMIC_ACQUIRE) == 0) return threads;
+  return std::min(threads, __atomic_load_n(&startable_threads.count, __ATOMIC_RELAXED));
+}
+
+/// As many threads as the calling thread may have in a parallel region, `threads` at most.
+inline int team_size(int threads) noexcept {
+  if (threads > __atomic_load_n(&startable_threads.count, __ATOMIC_RELAXED) &&
+      __atomic_load_n(&startable_threads.limited, __ATOMIC_ACQUIRE) == 0) {
+    const int started = 1 + count_startable_threads(threads - 1);
+    const bool enough = started >= threads;
+    // Half of them: others need threads, too, and each thread that calls operations has helpers of its own.
+    const int found = enough ? threads : std::max(started / 2, 1);
+    int known = __atomic_load_n(&startable_threads.count, __ATOMIC_RELAXED);
+    while (known < found && !__atomic_compare_exchange_n(&startable_threads.count, &known, found, false,
+                                                         __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    }
+    if (!enough) __atomic_store_n(&startable_threads.limited, 1, __ATOMIC_RELEASE);
+  }
+  return lod::detail::lost_threads() ? 1 : limited_threads(threads);
+}
+
+}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_TARGET

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shared library that is loaded and unloaded: operations by the executor of the program that loads it, of whose
+// results the program keeps some.
+#include "ends/plugin.hpp"
+
+void plugin_work(const lod::CpuExecutor& executor, const lod::LoDTensor<float>& x, lod::LoDTensor<float>& y) {
+  // Scratch memory, kept objects of a type that only the plugin knows, a new LoD and a new row shape.
+  struct Mine {
+    int number;
+  };
+  const lod::LoDTensor<float> same = lod::map_sequences(executor, x, [](const auto& sequence) { return sequence; });
+  static_cast<void>(lod::sequence_sort(executor, lod::LoDTensor<float>(lod::LoD::from_lengths({{3000}}), {})));
+  static_cast<void>(lod::Workspace::Kept<Mine>(executor.workspace()));
+  y = lod::concat(x, same);
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control word of the calling thread: rounding, subnormal numbers, traps. Operations work as if it were as usual,
+// on every thread, and leave it as it was; functions of the user's see it on every thread.
+#include "support/random_batch.hpp"
+#include "support/same_bits.hpp"
+#include <lod/lod.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cfenv>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+#ifdef __SSE2_MATH__
+#  include <immintrin.h>
+#endif
+
+using namespace lod_test;
+
+namespace {
+
+/// Sets a control word until the end of the scope.
+class CallersControl {
+ public:
+  CallersControl(int rounding, bool flushes) {
+    std::fegetenv(&before_);
+    std::fesetround(rounding);
+#ifdef __SSE2_MATH__
+    if (flushes) _mm_setcsr(_mm_getcsr() | 0x8040);
+#else
+    static_cast<void>(flushes);
+#endif
+  }
+  CallersControl(const CallersControl&) = delete;
+  CallersControl& operator=(const CallersControl&) = delete;
+  ~CallersControl() { std::fesetenv(&before_); }
+
+ private:
+  std::fenv_t before_;
+};
+
+unsigned control_word() {
+#ifdef __SSE2_MATH__
+  return _mm_getcsr() & 0xffc0;
+#else
+  return static_cast<unsigned>(std::fegetround());
+#endif
+}
+
+template <class F>
+void for_each_control(const F& f) {
+  for (const int rounding : {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    for (const bool flushes : {false, true}) {
+      CAPTURE(rounding);
+      CAPTURE(flushes);
+      f(rounding, flushes);
+    }
+  }
+}
+
+/// A name, and the values that an operation gives.
+template <class T>
+struct Result {
+  std::string name;
+  lod::LoDTensor<T> values;
+};
+
+/// What goes through arithmetic, from sequences of which some are shared by threads.
+template <class T>
+std::vector<Result<T>> compute(const lod::CpuExecutor& executor, const lod::LoDTensor<T>& x,
+                               const lod::LoDTensor<T>& scalars, const lod::LoDTensor<T>& filter,
+                               const lod::LoDTensor<T>& matrix) {
+  std::vector<Result<T>> results;
+  const auto add = [&](const char* name, lod::LoDTensor<T> y) { results.push_back({name, std::move(y)}); };
+  for (const auto type : {lod::PoolType::SUM, lod::PoolType::AVERAGE, lod::PoolType::SQRT, lod::PoolType::MAX}) {
+    add("sequence_pool", lod::sequence_pool(executor, x, type));
+    add("sequence_pool of scalars", lod::sequence_pool(executor, scalars, type));
+  }
+  const lod::LoDTensor<T> sums = lod::sequence_pool(executor, x, lod::PoolType::SUM);
+  add("sequence_pool_grad", lod::sequence_pool_grad(executor, sums, x.lod(), lod::PoolType::AVERAGE));
+  const lod::LoDTensor<T> y = lod::sequence_softmax(executor, scalars);
+  add("sequence_softmax", y);
+  add("sequence_softmax_grad", lod::sequence_softmax_grad(executor, scalars, y));
+  add("sequence_cumsum", lod::sequence_cumsum(executor, x));
+  add("sequence_cumsum of scalars", lod::sequence_cumsum(executor, scalars));
+  add("sequence_logsumexp", lod::sequence_logsumexp(executor, scalars));
+  add("sequence_sort", lod::sequence_sort(executor, scalars));
+  add("sequence_reverse", lod::sequence_reverse(executor, x));
+  add("row_conv", lod::row_conv(executor, x, filter));
+  const auto convolved = lod::row_conv_grad(executor, x, x, filter);
+  add("row_conv_grad", convolved.dx);
+  add("row_conv_grad: filter", convolved.dfilter);
+  add("sequence_conv", lod::sequence_conv(executor, x, matrix, {.context_length = 3, .context_start = -1}));
+  const auto of_conv = lod::sequence_conv_grad(executor, lod::sequence_conv(executor, x, matrix, {.context_length = 3}),
+                                               x, matrix, {.context_length = 3});
+  add("sequence_conv_grad", of_conv.dx);
+  add("sequence_conv_grad: filter", of_conv.dfilter);
+  lod::SelectedRows<T> rows({0, 1, 2}, 3, {3});
+  rows.value().values()[1] = T{3};
+  rows.value().values()[2] = T{7};
+  add("clip_by_norm", lod::clip_by_norm(executor, rows, 2.5).value());
+  add("mul", lod::mul(executor, x, x));
+  lod::LoDTensor<T> parameter = x, squares = x;
+  for (T& number : squares.values()) number = number < 0 ? -number : number;
+  lod::adagrad(executor, parameter, squares, x, {.learning_rate = 0.5});
+  add("adagrad", parameter);
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("control word: results are the same to the last bit for all modes of rounding, of subnormals and threads") {
+  Engine engine(11);
+  const auto check = [&](auto number) {
+    using T = decltype(number);
+    const auto x = real_numbers<T>(engine, giant_among_short(engine, 300, 100000), {3});
+    auto scalars = real_numbers<T>(engine, giant_among_short(engine, 300, 300000), {});
+    // Subnormal numbers among them.
+    for (std::size_t i = 0; i < scalars.values().size(); i += 5) {
+      scalars.values()[i] *= std::numeric_limits<T>::min() / 16;
+    }
+    lod::LoDTensor<T> filter({2, x.row_size()}), matrix({3 * x.row_size(), 5});
+    fill_real(engine, filter);
+    fill_real(engine, matrix);
+    const std::vector<Result<T>> expected = compute(lod::CpuExecutor(1), x, scalars, filter, matrix);
+    for (const int threads : {1, 7}) {
+      CAPTURE(threads);
+      const lod::CpuExecutor executor(threads);
+      for_each_control([&](int rounding, bool flushes) {
+        // Half of the combinations, each mode in some of them.
+        if (flushes == (rounding == FE_UPWARD || rounding == FE_TOWARDZERO)) return;
+        std::vector<Result<T>> found;
+        unsigned word = 0, word_after = 0;
+        {
+          const CallersControl control(rounding, flushes);
+          word = control_word();
+          found = compute(executor, x, scalars, filter, matrix);
+          word_after = control_word();
+        }
+        CHECK(word_after == word);
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          CAPTURE(expected[i].name);
+          CHECK(same_bits(found[i].values, expected[i].values));
+        }
+      });
+    }
+  };
+  check(float{});
+  check(double{});
+}
+
+TEST_CASE("control word: updates by adam have the same bits for any number of threads") {
+  Engine engine(13);
+  const auto gradient = real_numbers<float>(engine, {300000, 3});
+  for_each_control([&](int rounding, bool flushes) {
+    const auto update = [&](int threads) {
+      const CallersControl control(rounding, flushes);
+      lod::LoDTensor<float> parameter({300000, 3}), mean({300000, 3}), squares({300000, 3});
+      lod::adam(lod::CpuExecutor(threads), parameter, mean, squares, gradient, {.step = 3});
+      return parameter;
+    };
+    CHECK(same_bits(update(7), update(1)));
+  });
+}
+
+TEST_CASE("control word: subnormal numbers are sorted and found, though they count as zeros elsewhere") {
+  using Numbers = std::vector<float>;
+  constexpr float least = std::numeric_limits<float>::denorm_min();
+  const Numbers numbers{3 * least, -least, 0, 5 * least, -7 * least, least, 2 * least};
+  const auto x = lod::LoDTensor<float>::from_values(lod::LoD::from_lengths({{7}}), {}, numbers);
+  for_each_control([&](int rounding, bool flushes) {
+    lod::LoDTensor<float> sorted, greatest, smallest;
+    lod::LoDTensor<std::int64_t> order;
+    {
+      const CallersControl control(rounding, flushes);
+      sorted = lod::sequence_sort(x);
+      order = lod::sequence_argsort(x);
+      greatest = lod::sequence_pool(x, lod::PoolType::MAX);
+      smallest = lod::sequence_pool(x, lod::PoolType::MIN);
+    }
+    CHECK(Numbers(sorted.values().begin(), sorted.values().end()) ==
+          Numbers{-7 * least, -least, 0, least, 2 * least, 3 * least, 5 * least});
+    CHECK(std::vector<std::int64_t>(order.values().begin(), order.values().end()) ==
+          std::vector<std::int64_t>{4, 1, 2, 5, 6, 0, 3});
+    CHECK(greatest.values()[0] == 5 * least);
+    CHECK(smallest.values()[0] == -7 * least);
+  });
+}
+
+TEST_CASE("control word: a function of the user's sees that of the caller on every thread") {
+  const lod::LoDTensor<float> x(lod::LoD::from_lengths({std::vector<std::int64_t>(64, 1)}), {});
+  for_each_control([&](int rounding, bool flushes) {
+    const CallersControl control(rounding, flushes);
+    const unsigned expected = control_word();
+    std::vector<unsigned> seen(64);
+    lod::for_each_sequence(lod::CpuExecutor(2), x, 0,
+                           [&](const auto&, std::int64_t i) { seen[static_cast<std::size_t>(i)] = control_word(); });
+    CHECK(seen == std::vector<unsigned>(64, expected));
+    CHECK(control_word() == expected);
+  });
+}
+
+#ifdef __GLIBC__
+TEST_CASE("control word: what traps for the caller does not in operations") {
+  const auto x = lod::LoDTensor<float>::from_values(lod::LoD::from_lengths({{3}}), {}, {1, 0, 3e38f});
+  std::fenv_t before;
+  std::fegetenv(&before);
+  std::feclearexcept(FE_ALL_EXCEPT);
+  feenableexcept(FE_OVERFLOW | FE_INVALID);
+  const lod::LoDTensor<float> y = lod::sequence_cumsum(lod::mul(x, x));
+  const int enabled = fegetexcept();
+  std::fesetenv(&before);
+  CHECK(enabled == (FE_OVERFLOW | FE_INVALID));
+  CHECK(std::isinf(y.values()[2]));
+}
+#endif
