@@ -218,6 +218,7 @@ inline std::int64_t check_item_ids(std::span<const std::int64_t> ids, std::int64
 
 inline LoD LoD::from_nested_row_ids(const std::vector<std::vector<std::int64_t>>& ids,
                                     std::span<const std::int64_t> sizes) {
+  detail::check_level_count(ids.size());
   if (!sizes.empty() && sizes.size() != ids.size()) {
     throw InvalidLoD(detail::text({"LoD: ", sizes.size(), " sizes for ", ids.size(), " levels"}));
   }

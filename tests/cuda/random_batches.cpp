@@ -210,6 +210,20 @@ TEST_CASE("on a GPU, random batches: tables looked up, and scattered updates") {
       lod::embedding_grad_into(call.executor(), y, middle.of(call, ids), 20, {.padding_idx = 3},
                                call.template out_rows<float>());
     });
+    auto some = ids;
+    for (std::int64_t& id : some.values()) id = id % 4 == 1 ? -1 : id;
+    check_on_gpu("embedding and embedding_max_pool with ids -1 as padding", [&](auto& call) {
+      using Device = typename std::remove_cvref_t<decltype(call)>::Device;
+      lod::embedding_into(call.executor(), call.on(table), middle.of(call, some),
+                          {.padding_idx = 3, .skip_minus_one = true}, call.template out<float>());
+      const lod::EmbeddingPoolOptions<float, Device> options = {
+          .skip_minus_one = true, .level = level, .row_index = lod::RowIndex::SEQUENCE};
+      auto& most = call.template out<float>();
+      auto& winners = call.template out<std::int64_t>();
+      lod::embedding_max_pool_into(call.executor(), call.on(table), middle.of(call, some), options, most, winners);
+      lod::embedding_max_pool_grad_into(call.executor(), most, winners, middle.of(call, some), 20, options,
+                                        call.template out_rows<float>());
+    });
     for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT, PoolType::MAX, PoolType::MIN,
                                 PoolType::FIRST, PoolType::LAST}) {
       check_on_gpu("embedding_pool and its gradients", [&](auto& call) {

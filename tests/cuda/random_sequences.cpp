@@ -35,6 +35,13 @@ TEST_CASE("on a GPU, random batches: reductions") {
       lod::sequence_first_step_into(call.executor(), middle.of(call, x), {.level = level}, call.template out<float>());
       lod::sequence_last_step_into(call.executor(), middle.of(call, x), {.level = level}, call.template out<float>());
     });
+    check_on_gpu("winners counted in their sequences, and their gradient", [&](auto& call) {
+      const lod::PoolOptions options = {.level = level, .row_index = lod::RowIndex::SEQUENCE};
+      auto& most = call.template out<float>();
+      auto& winners = call.template out<std::int64_t>();
+      lod::sequence_max_pool_into(call.executor(), middle.of(call, ties), options, most, winners);
+      lod::sequence_max_pool_grad_into(call.executor(), most, winners, index, options, call.template out<float>());
+    });
     check_on_gpu("sequence_max_pool, sequence_min_pool and their gradients", [&](auto& call) {
       auto& most = call.template out<float>();
       auto& winners = call.template out<std::int64_t>();
@@ -102,6 +109,18 @@ TEST_CASE("on a GPU, random batches: row by row") {
     const auto ties = small_integers<float>(middle.engine, middle.whole, {});
     for (const auto* const keys : {&column, &ties}) {
       const bool descending = keys == &ties;
+      check_on_gpu("sorted rows counted in their sequences, and their gradients", [&](auto& call) {
+        auto& rows = call.template out<std::int64_t>();
+        const lod::SortOptions sort = {.level = level, .row_index = lod::RowIndex::SEQUENCE};
+        lod::sequence_argsort_into(call.executor(), middle.of(call, *keys), sort, rows);
+        lod::sequence_sort_grad_into(call.executor(), middle.of(call, dcolumn), rows, sort, call.template out<float>());
+        auto& values = call.template out<float>();
+        auto& top = call.template out<std::int64_t>();
+        const lod::TopKOptions greatest = {.level = level, .row_index = lod::RowIndex::SEQUENCE};
+        lod::sequence_topk_into(call.executor(), middle.of(call, *keys), 3, greatest, values, top);
+        lod::sequence_topk_grad_into(call.executor(), values, top, middle.index, 3, greatest,
+                                     call.template out<float>());
+      });
       check_on_gpu("sequence_sort, sequence_argsort, sequence_topk and their gradients", [&](auto& call) {
         auto& rows = call.template out<std::int64_t>();
         const lod::SortOptions order{.descending = descending, .level = level};

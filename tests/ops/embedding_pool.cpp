@@ -280,6 +280,35 @@ TEST_CASE("embedding_pool: ids that stand for nothing are as if they were not th
   });
 }
 
+TEST_CASE("embedding_pool: numbers of torch.nn.functional.embedding_bag with padding_idx=2, and its gradients") {
+  const auto table = LoDTensor<double>::from_values({}, {2}, std::vector<double>{1, -2, 3, 4, -5, 6, 7, -8});
+  const auto ids = Ids::from_nested(std::vector<Numbers>{{0, 2, 1, 2}, {2, 2}, {}, {3, 1, 2}, {0}});
+  const auto weights = LoDTensor<double>::from_values({}, {}, std::vector<double>{2, 3, -1, 4, 5, 6, 0.5, 2, 7, -3});
+  const auto dy = LoDTensor<double>::from_values({}, {2}, std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  using Values = std::vector<double>;
+  const auto values = [](const auto& x) { return Values(x.values().begin(), x.values().end()); };
+  lod::EmbeddingPoolOptions<double> options{.padding_idx = 2};
+  for_each_executor([&](const auto& executor) {
+    const auto check = [&](PoolType type, const Values& y, const Values& dtable) {
+      CHECK(values(lod::embedding_pool(executor, table, ids, type, options)) == y);
+      const auto gradient =
+          type == PoolType::MAX
+              ? lod::embedding_max_pool_grad(executor, dy, lod::embedding_max_pool(executor, table, ids, options).index,
+                                             ids, 4, options)
+              : lod::embedding_pool_grad(executor, dy, ids, 4, type, options);
+      CHECK(values(lod::to_dense(gradient)) == dtable);
+    };
+    options.weights = nullptr;
+    check(PoolType::SUM, {4, 2, 0, 0, 0, 0, 10, -4, 1, -2}, {10, 12, 8, 10, 0, 0, 7, 8});
+    check(PoolType::AVERAGE, {2, 1, 0, 0, 0, 0, 5, -2, 1, -2}, {9.5, 11, 4, 5, 0, 0, 3.5, 4});
+    check(PoolType::MAX, {3, 4, 0, 0, 0, 0, 7, 4, 1, -2}, {9, 10, 1, 10, 0, 0, 7, 0});
+    options.weights = weights;
+    check(PoolType::SUM, {-1, -8, 0, 0, 0, 0, 9.5, 4, -3, 6}, {-25, -26, 13, 14, 0, 0, 3.5, 4});
+    CHECK(values(lod::embedding_pool_weights_grad(executor, dy, table, ids, PoolType::SUM, options)) ==
+          Values{-3, 0, 11, 0, 0, 0, -15, 53, 0, -11});
+  });
+}
+
 TEST_CASE("embedding_pool: the id -1 is padding by an option only, and no other id below 0 is") {
   const auto table = LoDTensor<float>::from_values({}, {2}, std::vector<float>{1, 2, 3, -4, 5, 0});
   const auto ids = Ids::from_nested(std::vector<Numbers>{{0, -1, 2}, {-1, -1}, {1}});

@@ -45,16 +45,18 @@ template <class T, class Device = Cpu>
 struct EmbeddingPoolOptions {
   /// For each id, a number that its row is multiplied by; the levels do not count. None: 1.
   OptionalTensor<T, Device> weights = nullptr;
-  std::int64_t padding_idx = -1;  ///< the id that stands for nothing, and is left out; -1: none
-  bool skip_minus_one = false;    ///< whether the id -1 stands for nothing, too; else it is an error
-  Scalar pad_value = 0;           ///< every element of the row of a sequence that is empty, or of padding only
-  int level = -1;                 ///< the level of the ids whose sequences are pooled
+  std::int64_t padding_idx = -1;         ///< the id that stands for nothing, and is left out; -1: none
+  bool skip_minus_one = false;           ///< whether the id -1 stands for nothing, too; else it is an error
+  Scalar pad_value = 0;                  ///< every element of the row of a sequence that is empty, or of padding only
+  int level = -1;                        ///< the level of the ids whose sequences are pooled
+  RowIndex row_index = RowIndex::BATCH;  ///< what the rows of the ids that won are counted from
 };
 
 /// The options of `infer_embedding_pool`: the weights described; those that are left out have no dimension.
 struct EmbeddingPoolDescOptions {
   LoDTensorDesc weights = {};
   int level = -1;
+  RowIndex row_index = RowIndex::BATCH;
 };
 
 }  // namespace lod
@@ -182,17 +184,19 @@ void embedding_extreme_pool_into(const E& executor, const Table& table, const Id
   const T pad_value = detail::checked<T>(options.pad_value, what, "pad_value");
   const Shape row_shape = looked_up_shape(list.row_shape(), rows.row_shape(), what);
   const LevelsAbove above{list.lod_view(), level};
-  const PlainRows plain{sequences.size};
+  check_row_index(options.row_index, what);
+  const IndexLevels<LevelsAbove> of_index{above, options.row_index};
   const OtherMemory weights("weights", options.weights);
   const auto out =
       prepare<T>(executor, {what, "values"}, values, above, row_shape, {{"table", rows}, {"ids", list}, weights});
-  const auto winners = prepare<std::int64_t>(executor, {what, "index"}, index, plain, row_shape,
+  const auto winners = prepare<std::int64_t>(executor, {what, "index"}, index, of_index, row_shape,
                                              {{"table", rows}, {"ids", list}, weights, {"values", values}});
   kernel::EmbeddingMaxPool<E>::run(executor, looked_up.rows(), looked_up.kept().sequences(), minimum, pad_value,
                                    out.data(), winners.data());
-  if (looked_up.kept().leaves_out()) {
-    renumber(executor, winners.data(), {{}, rows.row_size()}, sequences, looked_up.kept().rows(),
-             kernel::Renumbering::KEEP, winners.data());
+  const bool leaves_out = looked_up.kept().leaves_out(), by_sequence = options.row_index == RowIndex::SEQUENCE;
+  if (leaves_out || by_sequence) {
+    renumber(executor, winners.data(), {{}, rows.row_size()}, sequences, leaves_out ? looked_up.kept().rows() : nullptr,
+             by_sequence ? kernel::Renumbering::TO_SEQUENCE : kernel::Renumbering::KEEP, winners.data());
   }
 }
 
@@ -335,7 +339,7 @@ template <LoDTensorLike Table, LoDTensorLike Ids>
 }
 
 /// `embedding_pool` with MAX, and for each element which row of the ids won, counted from their first: of equal ones
-/// the first; -1 for a sequence that is empty, or of padding only.
+/// the first; -1 for a sequence that is empty, or of padding only. `row_index` says what rows are counted from.
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y, class Index>
 void embedding_max_pool_into(const E& executor, const Table& table, const Ids& ids,
                              const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& values,
@@ -448,7 +452,10 @@ void embedding_max_pool_grad_into(const E& executor, const X& dy, const Index& i
   const Shape row_shape = operation::check_pooled_grad(view, list, sequences, "embedding_max_pool_grad: dy");
   operation::check_row_count(winners.rows(), sequences.size, "embedding_max_pool_grad: index");
   operation::check_row_shape(winners.row_shape(), view.row_shape(), "embedding_max_pool_grad: index");
-  operation::embedding_pool_grad_into(executor, what, view, winners.data(), list, height, PoolType::MAX, options,
+  operation::check_row_index(options.row_index, what);
+  const operation::RowsOfBatch<E> rows(executor, winners.data(), winners.rows() * winners.row_size(), options.row_index,
+                                       {{}, winners.row_size()}, sequences);
+  operation::embedding_pool_grad_into(executor, what, view, rows.data(), list, height, PoolType::MAX, options,
                                       sequences, row_shape, dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
@@ -589,13 +596,13 @@ inline MaxPoolDesc infer_embedding_max_pool(const LoDTensorDesc& table, const Lo
                                             const EmbeddingPoolDescOptions& options = {}) {
   const infer::Batch values =
       operation::infer_embedding_pool<op::embedding_max_pool>(table, ids, options, "embedding_max_pool");
-  return {values, infer::Batch(DataType::INT64, values.rows, values.row_shape, 0)};
+  return {values, operation::infer_index(values, options.row_index, "embedding_max_pool")};
 }
 inline MaxPoolDesc infer_embedding_min_pool(const LoDTensorDesc& table, const LoDTensorDesc& ids,
                                             const EmbeddingPoolDescOptions& options = {}) {
   const infer::Batch values =
       operation::infer_embedding_pool<op::embedding_min_pool>(table, ids, options, "embedding_min_pool");
-  return {values, infer::Batch(DataType::INT64, values.rows, values.row_shape, 0)};
+  return {values, operation::infer_index(values, options.row_index, "embedding_min_pool")};
 }
 
 }  // namespace lod::inline LOD_TARGET

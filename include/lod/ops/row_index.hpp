@@ -6,8 +6,11 @@
 
 #include <lod/error.hpp>
 #include <lod/executor.hpp>
+#include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/lod_index.hpp>
 #include <lod/ops/new_offsets.hpp>
+#include <lod/output.hpp>
 #include <lod/staging.hpp>
 #include <lod/target.hpp>
 
@@ -78,6 +81,15 @@ void renumber(const E& executor, const std::int64_t* index, const kernel::Indexe
   }
 }
 
+/// Numbers the rows of an index as it is to be, whose rows are counted from the first of the batch; those of part i are
+/// rows of sequence i.
+template <Executor E>
+void count_by(const E& executor, RowIndex counted, const kernel::Segments& parts, const kernel::Segments& sequences,
+              std::int64_t* index) {
+  if (counted != RowIndex::SEQUENCE) return;
+  renumber(executor, index, {parts}, sequences, nullptr, kernel::Renumbering::TO_SEQUENCE, index);
+}
+
 /// An index as kernels take it, whose rows are counted from the first of the batch.
 template <Executor E>
 class RowsOfBatch {
@@ -103,6 +115,33 @@ inline void check_row_index(RowIndex counted, const char* what) {
     throw OutOfRange(detail::text({what, ": RowIndex ", static_cast<int>(counted), ", expected BATCH or SEQUENCE"}));
   }
 }
+
+/// The structure of an index: the levels of the values that it goes with, or none. See <lod/output.hpp>.
+template <class Levels>
+struct IndexLevels {
+  const Levels& levels;
+  RowIndex counted;
+
+  std::int64_t rows() const { return levels.rows(); }
+  bool is(const LoDView& other) const {
+    return counted == RowIndex::SEQUENCE ? levels.is(other) : PlainRows{rows()}.is(other);
+  }
+  LoD make() const { return counted == RowIndex::SEQUENCE ? levels.make() : LoD(); }
+};
+
+/// The description of an index that goes with values.
+inline infer::Batch infer_index(const infer::Batch& values, RowIndex counted, const char* what) {
+  check_row_index(counted, what);
+  return {DataType::INT64, values.rows, values.row_shape, counted == RowIndex::SEQUENCE ? values.levels : 0};
+}
+
+/// What numbers of an index of a sequence of these rows may be: those from first on, `length` of them.
+struct IndexRange {
+  std::int64_t first, length;
+  IndexRange(RowIndex counted, std::int64_t begin, std::int64_t rows) noexcept
+      : first(counted == RowIndex::SEQUENCE ? 0 : begin), length(rows) {}
+  bool contains(std::int64_t row) const noexcept { return row >= first && row - first < length; }
+};
 
 }  // namespace operation
 

@@ -6,6 +6,7 @@
 
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/row_index.hpp>
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/supports.hpp>
@@ -41,15 +42,17 @@ enum class PoolType {
 
 /// The options of `sequence_pool` and of what pools by one rule, and of their gradients.
 struct PoolOptions {
-  Scalar pad_value = 0;  ///< every element of the row of an empty sequence
-  int level = -1;        ///< the level whose sequences are pooled
+  Scalar pad_value = 0;                  ///< every element of the row of an empty sequence
+  int level = -1;                        ///< the level whose sequences are pooled
+  RowIndex row_index = RowIndex::BATCH;  ///< what the rows that won are counted from, where an index names them
 };
 
 /// What `sequence_max_pool` and `sequence_min_pool` give.
 template <class T, class Device>
 struct MaxPool {
   LoDTensor<T, Device> values;
-  /// For each element of `values`, the row of x, counted from its first, that won; -1 for an empty sequence. No level.
+  /// For each element of `values`, the row of x that won, counted from the first of x; -1 for an empty sequence. No
+  /// level. With RowIndex::SEQUENCE counted from the first of its sequence, with the levels of the values.
   LoDTensor<std::int64_t, Device> index;
 };
 
@@ -193,15 +196,22 @@ void extreme_pool_into(const E& executor, const X& x, const PoolOptions& options
   const int level = detail::resolve_level(options.level, view.levels(), what);
   const kernel::Segments sequences = segments(executor, view, level);
   const LevelsAbove above{view.lod_view(), level};
+  check_row_index(options.row_index, what);
+  const IndexLevels<LevelsAbove> of_index{above, options.row_index};
   const auto values = prepare<T>(executor, {what, "values"}, y, above, view.row_shape(), {{"x", view}});
-  const auto rows = prepare<std::int64_t>(executor, {what, "index"}, index, PlainRows{sequences.size}, view.row_shape(),
-                                          {{"x", view}, {"values", y}});
+  const auto rows =
+      prepare<std::int64_t>(executor, {what, "index"}, index, of_index, view.row_shape(), {{"x", view}, {"values", y}});
   kernel::SequenceMaxPool<E>::run(executor, view.data(), sequences, view.row_size(), minimum, pad_value, values.data(),
                                   rows.data());
+  if (options.row_index == RowIndex::SEQUENCE) {
+    renumber(executor, rows.data(), {{}, view.row_size()}, sequences, nullptr, kernel::Renumbering::TO_SEQUENCE,
+             rows.data());
+  }
 }
 }  // namespace operation
 
-/// `sequence_pool` with MAX, and which row won: of equal ones the first, of several NaNs the first NaN.
+/// `sequence_pool` with MAX, and which row won: of equal ones the first, of several NaNs the first NaN. Throws
+/// OutOfRange also for a number that is no RowIndex.
 template <Executor E, LoDTensorLike X, class Y, class Index>
 void sequence_max_pool_into(const E& executor, const X& x, const PoolOptions& options, Y&& values, Index&& index) {
   operation::extreme_pool_into<false>(executor, x, options, values, index);
@@ -298,22 +308,26 @@ void extreme_pool_grad_into(const E& executor, const X& dy, const Index& index, 
   const char* const what = minimum ? "sequence_min_pool_grad: index" : "sequence_max_pool_grad: index";
   check_row_count(winners.rows(), lod.size(level), what);
   check_row_shape(winners.row_shape(), view.row_shape(), what);
+  check_row_index(options.row_index, what);
   if constexpr (on_cpu<E>) {
     const auto bounds = lod.view().absolute_offsets(level);
     const std::int64_t* winner = winners.data();
     for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
+      const IndexRange range(options.row_index, bounds[i], bounds[i + 1] - bounds[i]);
       for (std::int64_t column = 0; column < view.row_size(); ++column, ++winner) {
-        if (*winner == -1 || (*winner >= bounds[i] && *winner < bounds[i + 1])) continue;
+        if (*winner == -1 || range.contains(*winner)) continue;
         const std::string found = detail::text({what, " ", *winner, " of sequence ", i, ", expected -1"});
-        if (bounds[i] == bounds[i + 1]) throw OutOfRange(found + ", the sequence is empty");
-        throw OutOfRange(detail::text({found, " or a row from ", bounds[i], " to ", bounds[i + 1] - 1}));
+        if (range.length == 0) throw OutOfRange(found + ", the sequence is empty");
+        throw OutOfRange(detail::text({found, " or a row from ", range.first, " to ", range.first + range.length - 1}));
       }
     }
   }
   const LoDView sequences = lod.view();
+  const RowsOfBatch<E> rows(executor, winners.data(), winners.rows() * view.row_size(), options.row_index,
+                            {{}, view.row_size()}, segments(executor, sequences, level));
   const auto out = prepare<value_type_t<X>>(executor, {operation, "dx"}, dx, SameLevels{sequences}, view.row_shape(),
                                             {{"dy", view}, {"index", winners}});
-  kernel::SequenceMaxPoolGrad<E>::run(executor, view.data(), winners.data(), segments(executor, out, level),
+  kernel::SequenceMaxPoolGrad<E>::run(executor, view.data(), rows.data(), segments(executor, out, level),
                                       view.row_size(), out.data());
 }
 }  // namespace operation
@@ -384,12 +398,12 @@ inline LoDTensorDesc infer_sequence_last_step(const LoDTensorDesc& x, const Pool
 inline MaxPoolDesc infer_sequence_max_pool(const LoDTensorDesc& x, const PoolOptions& options = {}) {
   const infer::Batch values =
       infer::batch_for<op::sequence_max_pool>(x, "sequence_max_pool").pooled(options.level, "sequence_max_pool");
-  return {values, infer::Batch(DataType::INT64, values.rows, values.row_shape, 0)};
+  return {values, operation::infer_index(values, options.row_index, "sequence_max_pool")};
 }
 inline MaxPoolDesc infer_sequence_min_pool(const LoDTensorDesc& x, const PoolOptions& options = {}) {
   const infer::Batch values =
       infer::batch_for<op::sequence_min_pool>(x, "sequence_min_pool").pooled(options.level, "sequence_min_pool");
-  return {values, infer::Batch(DataType::INT64, values.rows, values.row_shape, 0)};
+  return {values, operation::infer_index(values, options.row_index, "sequence_min_pool")};
 }
 
 }  // namespace lod::inline LOD_TARGET

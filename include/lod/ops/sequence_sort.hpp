@@ -8,6 +8,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/ops/row_index.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
@@ -31,20 +32,23 @@ namespace lod {
 
 /// The options of `sequence_sort` and `sequence_argsort`.
 struct SortOptions {
-  bool descending = false;  ///< the greatest first
-  int level = -1;           ///< the level whose sequences are sorted
+  bool descending = false;               ///< the greatest first
+  int level = -1;                        ///< the level whose sequences are sorted
+  RowIndex row_index = RowIndex::BATCH;  ///< what the rows in an index are counted from
 };
 
 /// The options of `sequence_topk`.
 struct TopKOptions {
-  int level = -1;  ///< the level from whose sequences rows are taken
+  int level = -1;                        ///< the level from whose sequences rows are taken
+  RowIndex row_index = RowIndex::BATCH;  ///< what the rows in the index are counted from
 };
 
 /// What `sequence_topk` gives.
 template <class T, class Device>
 struct TopK {
   LoDTensor<T, Device> values;
-  /// For each row of `values`, the row of x, counted from its first, that it was. No level.
+  /// For each row of `values`, the row of x that it was, counted from the first of x. No level. With RowIndex::SEQUENCE
+  /// counted from the first of its sequence, with the levels of the values.
   LoDTensor<std::int64_t, Device> index;
 };
 
@@ -86,29 +90,33 @@ void check_scalar_rows(const View& x, const char* what) {
 /// `parts` are the sequences of dy, for the CPU, and `part_offsets` where a kernel has their offsets.
 template <Executor E, class View, class Index, class DX>
 void sort_grad_into(const E& executor, const View& dy, const Index& index, const kernel::Segments& parts,
-                    const std::int64_t* part_offsets, const LoDView& lod, int level, const char* what, DX&& dx) {
+                    const std::int64_t* part_offsets, const LoDView& lod, int level, RowIndex counted, const char* what,
+                    DX&& dx) {
   static_assert(std::same_as<value_type_t<Index>, std::int64_t>, "the index of sorted rows is int64");
   check_scalar_rows(dy, what);
   if (index.rows() * index.row_size() != dy.rows()) {
     throw ShapeMismatch(detail::text(
         {what, ": index: ", index.rows() * index.row_size(), " numbers, expected ", dy.rows(), ", one for each row"}));
   }
+  check_row_index(counted, what);
   if constexpr (on_cpu<E>) {
     const kernel::Segments sequences = segments(lod, level);
     for (std::int64_t i = 0; i < parts.size; ++i) {
-      const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
+      const IndexRange range(counted, sequences.begin(i), sequences.length(i));
       for (std::int64_t k = parts.begin(i); k < parts.begin(i + 1); ++k) {
         const std::int64_t row = index.data()[k];
-        if (row < begin || row >= end) {
-          throw OutOfRange(detail::text(
-              {what, ": index ", row, " of sequence ", i, ", expected a row from ", begin, " to ", end - 1}));
+        if (!range.contains(row)) {
+          throw OutOfRange(detail::text({what, ": index ", row, " of sequence ", i, ", expected a row from ",
+                                         range.first, " to ", range.first + range.length - 1}));
         }
       }
     }
   }
+  const RowsOfBatch<E> rows(executor, index.data(), dy.rows(), counted, {parts.at(part_offsets)},
+                            segments(executor, lod, level));
   const auto out = prepare<value_type_t<View>>(executor, {what, "dx"}, dx, SameLevels{lod}, dy.row_shape(),
                                                {{"dy", dy}, {"index", index}});
-  kernel::SequenceSortGrad<E>::run(executor, dy.data(), index.data(), parts.at(part_offsets),
+  kernel::SequenceSortGrad<E>::run(executor, dy.data(), rows.data(), parts.at(part_offsets),
                                    segments(executor, lod, level), out.data());
 }
 
@@ -128,14 +136,16 @@ void sequence_sort_into(const E& executor, const X& x, const SortOptions& option
   operation::check_has_level(view, "sequence_sort");
   const int level = detail::resolve_level(options.level, view.levels(), "sequence_sort");
   operation::check_scalar_rows(view, "sequence_sort");
+  operation::check_row_index(options.row_index, "sequence_sort");
   const operation::SameLevels rows{view.lod_view()};
+  const operation::IndexLevels<operation::SameLevels> of_index{rows, options.row_index};
+  const kernel::Segments sequences = operation::segments(executor, view, level);
   const auto values =
       operation::prepare<value_type_t<X>>(executor, {"sequence_sort", "y"}, y, rows, view.row_shape(), {{"x", view}});
-  const auto sources =
-      operation::prepare<std::int64_t>(executor, {"sequence_sort", "index"}, index, operation::PlainRows{view.rows()},
-                                       view.row_shape(), {{"x", view}, {"y", y}});
-  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
-                               values.data(), sources.data());
+  const auto sources = operation::prepare<std::int64_t>(executor, {"sequence_sort", "index"}, index, of_index,
+                                                        view.row_shape(), {{"x", view}, {"y", y}});
+  kernel::SequenceSort<E>::run(executor, view.data(), sequences, options.descending, values.data(), sources.data());
+  operation::count_by(executor, options.row_index, sequences, sequences, sources.data());
 }
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_sort_into(const E& executor, const X& x, const SortOptions& options, Y&& y) {
@@ -171,7 +181,8 @@ template <LoDTensorLike X>
 }
 
 /// For each row of `sequence_sort` with the same options, the row of x that it was, counted from the first of x. No
-/// level, row shape as x. Otherwise as `sequence_sort`.
+/// level, row shape as x. With RowIndex::SEQUENCE counted from the first of its sequence, with the levels of x.
+/// Otherwise as `sequence_sort`.
 template <Executor E, LoDTensorLike X, class Index>
 void sequence_argsort_into(const E& executor, const X& x, const SortOptions& options, Index&& index) {
   detail::check_elements<op::sequence_argsort, value_type_t<X>>();
@@ -179,11 +190,15 @@ void sequence_argsort_into(const E& executor, const X& x, const SortOptions& opt
   operation::check_has_level(view, "sequence_argsort");
   const int level = detail::resolve_level(options.level, view.levels(), "sequence_argsort");
   operation::check_scalar_rows(view, "sequence_argsort");
-  const auto sources =
-      operation::prepare<std::int64_t>(executor, {"sequence_argsort", "index"}, index,
-                                       operation::PlainRows{view.rows()}, view.row_shape(), {{"x", view}});
-  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
+  operation::check_row_index(options.row_index, "sequence_argsort");
+  const operation::SameLevels rows{view.lod_view()};
+  const kernel::Segments sequences = operation::segments(executor, view, level);
+  const auto sources = operation::prepare<std::int64_t>(
+      executor, {"sequence_argsort", "index"}, index,
+      operation::IndexLevels<operation::SameLevels>{rows, options.row_index}, view.row_shape(), {{"x", view}});
+  kernel::SequenceSort<E>::run(executor, view.data(), sequences, options.descending,
                                static_cast<value_type_t<X>*>(nullptr), sources.data());
+  operation::count_by(executor, options.row_index, sequences, sequences, sources.data());
 }
 template <Executor E, LoDTensorLike X, class Index>
 void sequence_argsort_into(const E& executor, const X& x, Index&& index) {
@@ -202,10 +217,10 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `sequence_sort`: dx[index[k]] = dy[k], with the index that `sequence_argsort` gives and the levels
-/// of dy, which are those of the result. Only the level of the options counts. `dx` must not overlap dy or index.
-/// Throws InvalidLoD where dy has no level, OutOfRange for the level and for an index that is no row of its sequence
-/// (on a GPU nobody waits to look: one that is no row at all counts for nothing), ShapeMismatch where dy or index are
-/// no column of as many numbers.
+/// of dy, which are those of the result. The level and the `row_index` of the options count. `dx` must not overlap dy
+/// or index. Throws InvalidLoD where dy has no level, OutOfRange for the level and for an index that is no row of its
+/// sequence (on a GPU nobody waits to look: one that is no row at all counts for nothing), ShapeMismatch where dy or
+/// index are no column of as many numbers.
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
 void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index, const SortOptions& options, DX&& dx) {
   const auto view = dy.view();
@@ -214,7 +229,7 @@ void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index
   const kernel::Segments sequences = operation::segments(view.lod_view(), level);
   operation::sort_grad_into(executor, view, index.view(), sequences,
                             operation::on_device(executor, view.lod_view(), sequences).offsets, view.lod_view(), level,
-                            "sequence_sort_grad", dx);
+                            options.row_index, "sequence_sort_grad", dx);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
 void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index, DX&& dx) {
@@ -256,8 +271,8 @@ inline std::int64_t top_sequences(const LoDView& lod, int level) {
 
 /// The `k` greatest rows of each sequence of `level`, the greatest first, and where they stood; all of a sequence with
 /// fewer. They are the first rows that `sequence_sort` with `descending` gives: of equal ones those that stand first,
-/// NaN only where nothing else is left. The values have the levels of x down to `level`, the index has none; row shape
-/// as x. Rows are of size 1.
+/// NaN only where nothing else is left. The values have the levels of x down to `level`, the index has none, or, with
+/// RowIndex::SEQUENCE, the same; row shape as x. Rows are of size 1.
 ///
 /// One pass over x. The outputs must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level
 /// and for a negative k, ShapeMismatch for another row size.
@@ -273,13 +288,16 @@ void sequence_topk_into(const E& executor, const X& x, std::int64_t k, const Top
   const LoDView lod = view.lod_view();
   operation::NewLevels levels(executor.workspace(), level + 1, operation::top_sequences(lod, level));
   const kernel::Segments parts = operation::add_top_levels(levels, lod, level, k);
+  operation::check_row_index(options.row_index, "sequence_topk");
+  const operation::IndexLevels<operation::NewLevels> of_index{levels, options.row_index};
+  const kernel::Segments sequences = operation::segments(executor, view, level);
   const auto out = operation::prepare<value_type_t<X>>(executor, {"sequence_topk", "values"}, values, levels,
                                                        view.row_shape(), {{"x", view}});
-  const auto sources =
-      operation::prepare<std::int64_t>(executor, {"sequence_topk", "index"}, index, operation::PlainRows{parts.rows()},
-                                       view.row_shape(), {{"x", view}, {"values", values}});
-  kernel::SequenceTopK<E>::run(executor, view.data(), operation::segments(executor, view, level),
-                               parts.at(operation::segments(executor, out, level).offsets), out.data(), sources.data());
+  const auto sources = operation::prepare<std::int64_t>(executor, {"sequence_topk", "index"}, index, of_index,
+                                                        view.row_shape(), {{"x", view}, {"values", values}});
+  const kernel::Segments tops = parts.at(operation::segments(executor, out, level).offsets);
+  kernel::SequenceTopK<E>::run(executor, view.data(), sequences, tops, out.data(), sources.data());
+  operation::count_by(executor, options.row_index, tops, sequences, sources.data());
 }
 template <Executor E, LoDTensorLike X, class Values, class Index>
 void sequence_topk_into(const E& executor, const X& x, std::int64_t k, Values&& values, Index&& index) {
@@ -315,8 +333,8 @@ void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index
   operation::check_row_count(view.rows(), parts.rows(), "sequence_topk_grad: dy");
   const operation::OnDevice<E, std::int64_t> offsets(executor,
                                                      {parts.offsets, static_cast<std::size_t>(parts.size) + 1});
-  operation::sort_grad_into(executor, view, index.view(), parts, offsets.data(), sequences, level, "sequence_topk_grad",
-                            dx);
+  operation::sort_grad_into(executor, view, index.view(), parts, offsets.data(), sequences, level, options.row_index,
+                            "sequence_topk_grad", dx);
 }
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
 void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
@@ -349,7 +367,7 @@ inline LoDTensorDesc infer_sequence_argsort(const LoDTensorDesc& x, const SortOp
   infer::Batch y = infer::batch_for<op::sequence_argsort>(x, "sequence_argsort");
   y.level(options.level, "sequence_argsort");
   y.check_scalar_rows("sequence_argsort", "one number a row");
-  return infer::Batch(DataType::INT64, y.rows, y.row_shape, 0);
+  return operation::infer_index(y, options.row_index, "sequence_argsort");
 }
 inline TopKDesc infer_sequence_topk(const LoDTensorDesc& x, std::int64_t k, const TopKOptions& options = {}) {
   infer::Batch y = infer::batch_for<op::sequence_topk>(x, "sequence_topk");
@@ -357,7 +375,7 @@ inline TopKDesc infer_sequence_topk(const LoDTensorDesc& x, std::int64_t k, cons
   if (k < 0) throw OutOfRange(detail::text({"sequence_topk: k is ", k, ", expected 0 or more"}));
   y.check_scalar_rows("sequence_topk", "one number a row");
   y.rows = k == 0 ? 0 : infer::unknown;
-  return {y, infer::Batch(DataType::INT64, y.rows, y.row_shape, 0)};
+  return {y, operation::infer_index(y, options.row_index, "sequence_topk")};
 }
 
 }  // namespace lod::inline LOD_TARGET
