@@ -271,6 +271,15 @@ class [[nodiscard]] Output : public LoDTensorView<T, Device> {
   int exceptions_ = 0;
 };
 
+/// So many rows. Throws ShapeMismatch where they have more elements than 64 bits count.
+inline Shape result_shape(const OutputName& name, std::int64_t rows, const Shape& row_shape) {
+  try {
+    return Shape(rows, row_shape);
+  } catch (const ShapeMismatch& error) {
+    throw ShapeMismatch(detail::text({name.text(), ": ", error.what()}));
+  }
+}
+
 /// Where to write what has the structure and the row shape. An output that has them already is written where it is, so
 /// that a second call allocates nothing. What memory a tensor needs comes from its own resource, from `resource` where
 /// it has none. Throws ShapeMismatch for a view that does not have them, for a tensor on memory of the user's that is
@@ -290,9 +299,9 @@ template <class T, class Device, class Structure>
 Output<T, Device> fit(const OutputName& name, const LoDTensorView<T, Device>& y, const Structure& structure,
                       const Shape& row_shape, typename Device::memory_resource*) {
   if (!structure.is(y.lod_view()) || y.row_shape() != row_shape) {
-    throw ShapeMismatch(detail::text({name.text(), ": a view of shape ", to_string(y.shape()), " with ", y.levels(),
-                                      " levels, expected ", structure.rows(), " rows of shape ", to_string(row_shape),
-                                      " and the levels of the result"}));
+    throw ShapeMismatch(detail::text(
+        {name.text(), ": a view of shape ", to_string(y.shape()), " with ", y.levels(), " levels, expected shape ",
+         to_string(result_shape(name, structure.rows(), row_shape)), " and the levels of the result"}));
   }
   return Output<T, Device>(y);
 }

@@ -132,7 +132,7 @@ TEST_CASE("ctc_align: bad arguments throw and change nothing; views as outputs")
   lod::ctc_align_into(executor, x, out.view());
   CHECK(out.data()[0] == 1);
   check_throws<lod::ShapeMismatch>([&] { lod::ctc_align_into(executor, x, other.view()); },
-                                   "output: a view of shape {1} with 1 levels", other);
+                                   ": a view of shape {1} with 1 levels", other);
 }
 
 TEST_CASE("infer_ctc_align: allows what the operation gives, and refuses what it does") {

@@ -175,7 +175,7 @@ TEST_CASE("edit_distance: bad arguments throw and change nothing; views as outpu
   lod::edit_distance_into(executor, x, x, out.view());
   CHECK(out.data()[1] == 0);
   check_throws<lod::ShapeMismatch>([&] { lod::edit_distance_into(executor, x, x, y.view()); },
-                                   "output: a view of shape {1, 2} with 0 levels, expected shape {2}", y);
+                                   ": a view of shape {1, 2} with 0 levels, expected shape {2}", y);
 }
 
 TEST_CASE("infer_edit_distance: allows what the operation gives, and refuses what it does") {

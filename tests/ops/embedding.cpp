@@ -52,7 +52,7 @@ TEST_CASE("embedding: rows of the table, LoD of the ids, for slices of every typ
       [&] {
         lod::embedding_into(lod::CpuExecutor(1), LoDTensor<float>({5, 2}), Ids({3}), wrong.view());
       },
-      "output: a view of shape {2, 2}", wrong);
+      ": a view of shape {2, 2}", wrong);
 }
 
 TEST_CASE("embedding: ids with a row shape, and none at all") {

@@ -114,3 +114,89 @@ TEST_CASE("an operation that runs out of memory at any point leaves its outputs 
     }
   });
 }
+
+TEST_CASE("an optimizer that runs out of memory at any point has updated nothing, and can be repeated") {
+  if (!counts_allocations) return;
+  // Many rows for one id, which threads share, rows of their own, and rows without a gradient.
+  std::vector<std::int64_t> ids(40000, 4);
+  ids[7] = 0;
+  ids[30000] = 9;
+  SelectedRows<float> listed(ids, 12, {8});
+  listed.value() = numbered(LoDTensor<float>(Shape{40000, 8}));
+  const auto dense = numbered(LoDTensor<float>(Shape{12, 8}));
+  const auto check = [&](const char* name, const auto& gradient, const auto& update) {
+    CAPTURE(std::string(name));
+    const auto make = [] {
+      const auto numbers = [](int from) { return numbered(LoDTensor<float>(Shape{12, 8}), from); };
+      return std::tuple(numbers(1), numbers(2), numbers(3), numbers(4));
+    };
+    const auto run = [&](const CpuExecutor& executor, auto& outs) {
+      std::apply([&](auto&... out) { update(executor, gradient, out...); }, outs);
+    };
+    auto expected = make();
+    run(CpuExecutor(1), expected);
+    fail_everywhere(Failure::CHANGES_NOTHING, state_of(expected), make, run);
+  };
+  for (const auto mode : {lod::Sparse::LAZY, lod::Sparse::EXACT}) {
+    const auto with_both = [&](const char* name, const auto& update) {
+      check(name, dense, update);
+      check(name, listed, update);
+    };
+    with_both("sgd", [=](const auto& e, const auto& g, auto& p, auto&, auto&, auto&) {
+      lod::sgd(e, p, g, {.learning_rate = 0.1, .mode = mode});
+    });
+    with_both("momentum", [=](const auto& e, const auto& g, auto& p, auto& s, auto&, auto&) {
+      lod::momentum(e, p, s, g, {.mode = mode});
+    });
+    with_both("adagrad", [=](const auto& e, const auto& g, auto& p, auto& s, auto&, auto&) {
+      lod::adagrad(e, p, s, g, {.mode = mode});
+    });
+    with_both("rmsprop", [=](const auto& e, const auto& g, auto& p, auto& s, auto& t, auto&) {
+      lod::rmsprop(e, p, s, t, g, {.mode = mode});
+    });
+    with_both("rmsprop, centered", [=](const auto& e, const auto& g, auto& p, auto& s, auto& t, auto& u) {
+      lod::rmsprop(e, p, s, t, u, g, {.mode = mode});
+    });
+    with_both("adam", [=](const auto& e, const auto& g, auto& p, auto& s, auto& t, auto&) {
+      lod::adam(e, p, s, t, g, {.step = 2, .mode = mode});
+    });
+    with_both("ftrl", [=](const auto& e, const auto& g, auto& p, auto& s, auto& t, auto&) {
+      lod::ftrl(e, p, s, t, g, {.mode = mode});
+    });
+  }
+  for (const auto op : {lod::ScatterOp::ASSIGN, lod::ScatterOp::ADD, lod::ScatterOp::MUL}) {
+    check("scatter", listed,
+          [=](const auto& e, const auto& g, auto& p, auto&, auto&, auto&) { lod::scatter(e, g, op, p); });
+  }
+}
+
+TEST_CASE("an operation that runs out of memory for sequences that threads share leaves its outputs as they were") {
+  if (!counts_allocations) return;
+  const LoD index = LoD::from_lengths({{3, 0, 200000, 1, 90000, 2}});
+  const auto x = numbered(LoDTensor<float>(index, {}));
+  const auto check = [&](const char* name, auto outs, const auto& call) {
+    CAPTURE(std::string(name));
+    const auto run = [&](const CpuExecutor& executor, auto& to) {
+      std::apply([&](auto&... out) { call(executor, out...); }, to);
+    };
+    run(CpuExecutor(1), outs);
+    const auto make = [&] {
+      return std::apply([&](const auto&... out) { return std::tuple(before(out, Before::ALIKE)...); }, outs);
+    };
+    fail_everywhere(Failure::CHANGES_NOTHING, state_of(outs), make, run);
+  };
+  using Tensor = LoDTensor<float>;
+  using Ids = LoDTensor<std::int64_t>;
+  check("sequence_pool", std::tuple(Tensor()),
+        [&](const auto& e, auto& y) { lod::sequence_pool_into(e, x, PoolType::SUM, y); });
+  check("sequence_max_pool", std::tuple(Tensor(), Ids()),
+        [&](const auto& e, auto& y, auto& i) { lod::sequence_max_pool_into(e, x, y, i); });
+  check("sequence_softmax", std::tuple(Tensor()), [&](const auto& e, auto& y) { lod::sequence_softmax_into(e, x, y); });
+  check("sequence_logsumexp", std::tuple(Tensor()),
+        [&](const auto& e, auto& y) { lod::sequence_logsumexp_into(e, x, y); });
+  check("sequence_cumsum", std::tuple(Tensor()), [&](const auto& e, auto& y) { lod::sequence_cumsum_into(e, x, y); });
+  check("sequence_sort", std::tuple(Tensor(), Ids()),
+        [&](const auto& e, auto& y, auto& i) { lod::sequence_sort_into(e, x, y, i); });
+  check("sequence_topk", std::tuple(Tensor(), Ids()),
+        [&](const auto& e, auto& y, auto& i) { lod::sequence_topk_into(e, x, 3, y, i); });
+}

@@ -250,7 +250,7 @@ TEST_CASE("im2sequence: bad arguments throw and change nothing; views as outputs
       [&] {
         lod::im2sequence_into(executor, images, {.kernels = {2, 2}}, other.view());
       },
-      "output: a view of shape {8, 4} with 1 levels", other);
+      ": a view of shape {8, 4} with 1 levels", other);
 }
 
 TEST_CASE("infer_im2sequence: allows what the operation gives, and refuses what it does") {

@@ -300,7 +300,7 @@ TEST_CASE("sequence_conv: bad arguments throw and change nothing") {
       [&] {
         lod::sequence_conv_grad_into(executor, LoDTensor<float>({3, 4}), x, filter, {}, dx, y.view());
       },
-      "output: a view of shape {1, 2}", dx);
+      ": a view of shape {1, 2}", dx);
 }
 
 TEST_CASE("sequence_conv: a view as the output must have the shape and the levels of the result") {
@@ -312,7 +312,7 @@ TEST_CASE("sequence_conv: a view as the output must have the shape and the level
   lod::sequence_conv_into(executor, x.slice(1, 2), filter, y.slice(1, 2));
   CHECK(same_bits(y.slice(1, 2), lod::sequence_conv(x.slice(1, 2), filter)));
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_conv_into(executor, x, filter, other.view()); },
-                                   "output: a view of shape {3, 4} with 1 levels", other);
+                                   ": a view of shape {3, 4} with 1 levels", other);
 }
 
 TEST_CASE("infer_sequence_conv: allows what the operation gives, and refuses what it does") {

@@ -144,7 +144,7 @@ TEST_CASE("sequence_enumerate: bad arguments throw and change nothing; views as 
   lod::sequence_enumerate_into(executor, x.slice(1, 2), 2, {.pad_value = 9}, out.slice(1, 2));
   CHECK(out.row(2)[1] == 9);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_enumerate_into(executor, x, 3, out.view()); },
-                                   "output: a view of shape {3, 2} with 1 levels", out);
+                                   ": a view of shape {3, 2} with 1 levels", out);
 }
 
 TEST_CASE("infer_sequence_enumerate: allows what the operation gives, and refuses what it does") {

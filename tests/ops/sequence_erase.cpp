@@ -209,7 +209,7 @@ TEST_CASE("sequence_erase: bad arguments throw and change nothing; views as outp
   lod::sequence_erase_into(executor, ids, Numbers{1}, out.view());
   CHECK(out.data()[0] == 2);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_erase_into(executor, ids, Numbers{1}, other.view()); },
-                                   "output: a view of shape {1} with 1 levels", other);
+                                   ": a view of shape {1} with 1 levels", other);
 }
 
 TEST_CASE("infer_sequence_erase: allows what the operation gives, and refuses what it does") {

@@ -127,7 +127,7 @@ TEST_CASE("sequence_mask: bad arguments throw and change nothing") {
       [&] {
         lod::sequence_mask_into(executor, Numbers{1, 2}, y.view());
       },
-      "output: a view of shape {2, 3} with 0 levels, expected shape {2, 2}", y);
+      ": a view of shape {2, 3} with 0 levels, expected shape {2, 2}", y);
 }
 
 TEST_CASE("infer_sequence_mask: allows what the operation gives, and refuses what it does") {

@@ -306,9 +306,9 @@ TEST_CASE("sequence_pad: views as outputs must have the shapes of the results; a
   CHECK(dense.row(0)[0] == 0);
   LoDTensor<float> untouched({2, 2, 2});
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_pad_into(executor, x, untouched.view(), lengths.view()); },
-                                   "output: a view of shape {3} with 0 levels, expected shape {2}", untouched);
+                                   ": a view of shape {3} with 0 levels, expected shape {2}", untouched);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_pad_into(executor, x, dense.view(), lengths.slice(0, 2)); },
-                                   "output: a view of shape {3, 2, 2}", dense);
+                                   ": a view of shape {3, 2, 2}", dense);
   std::int64_t memory[1];
   auto too_small = LoDTensor<std::int64_t>::wrap(memory, LoD(), {});
   LoDTensor<float> another({1});

@@ -124,7 +124,7 @@ TEST_CASE("sequence_reshape: a view as the output must have the shape and the le
   lod::sequence_reshape_into(executor, x, 1, y.view());
   CHECK(same_bits(y, lod::sequence_reshape(x, 1)));
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_reshape_into(executor, x, 1, other.view()); },
-                                   "output: a view of shape {6, 1} with 1 levels", other);
+                                   ": a view of shape {6, 1} with 1 levels", other);
 }
 
 TEST_CASE("infer_sequence_reshape: allows what the operation gives, and knows the rows where they follow") {

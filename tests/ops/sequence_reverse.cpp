@@ -121,9 +121,9 @@ TEST_CASE("sequence_reverse: a view as the output must have the shape and the le
   lod::sequence_reverse_into(executor, x, {.level = 0}, permuted.view());
   CHECK(same_bits(permuted, lod::sequence_reverse(x, {.level = 0})));
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_reverse_into(executor, x, {.level = 0}, same.view()); },
-                                   "output: a view of shape {5, 2} with 2 levels", same);
+                                   ": a view of shape {5, 2} with 2 levels", same);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_reverse_into(executor, x, permuted.view()); },
-                                   "output: a view of shape {5, 2} with 2 levels", permuted);
+                                   ": a view of shape {5, 2} with 2 levels", permuted);
 }
 
 TEST_CASE("infer_sequence_reverse: allows what the operation gives, and refuses what it does") {

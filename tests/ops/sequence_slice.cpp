@@ -199,7 +199,7 @@ TEST_CASE("sequence_slice: a view as the output must have the shape and the leve
   lod::sequence_slice_into(executor, x, offset, length, y.view());
   CHECK(same_bits(y, lod::sequence_slice(x, offset, length)));
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_slice_into(executor, x, offset, length, other.view()); },
-                                   "output: a view of shape {3, 2} with 2 levels", other);
+                                   ": a view of shape {3, 2} with 2 levels", other);
 }
 
 TEST_CASE("infer_sequence_slice: allows what the operation gives, and refuses what it does") {

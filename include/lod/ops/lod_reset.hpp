@@ -48,7 +48,10 @@ inline void check_cuts(std::span<const std::int64_t> cuts, std::size_t level) {
 /// `y` must not overlap x. Throws ShapeMismatch unless `lod` is for the rows of x.
 template <Executor E, LoDTensorLike X, class Y>
 void lod_reset_into(const E& executor, const X& x, const LoD& lod, Y&& y) {
-  if (lod.levels() > 0) operation::check_row_count(x.view().rows(), lod.rows(), "lod_reset: x");
+  if (lod.levels() > 0 && lod.rows() != x.view().rows()) {
+    throw ShapeMismatch(
+        detail::text({"lod_reset: the LoD is for ", lod.rows(), " rows, but there are ", x.view().rows()}));
+  }
   const auto view = x.view().with_lod(lod);
   operation::copy_into(executor, "lod_reset", view, "x", operation::SameLevels{view.lod_view()}, y);
 }
