@@ -41,7 +41,7 @@ class ScratchMemory {
   /// the last copy of the executor goes.
   void release() noexcept {
     std::vector<Buffer<std::byte, Device>> blocks;
-    if (const auto lock = this->lock()) free_.swap(blocks);
+    if (const auto held = lock()) free_.swap(blocks);
   }
 
   /// `count` values of T, not initialised, until the loan ends. A loan must not outlive the memory that it is from.
@@ -83,7 +83,7 @@ class ScratchMemory {
     return block;
   }
   void take_kept(std::int64_t bytes, Buffer<std::byte, Device>& block) {
-    if (const auto lock = this->lock()) {
+    if (const auto held = lock()) {
       std::size_t best = free_.size();
       for (std::size_t i = 0; i < free_.size(); ++i) {
         const bool better =
@@ -106,7 +106,7 @@ class ScratchMemory {
     --lent_;
     if (!Memory::reusable(resource_)) return;
     try {
-      if (const auto lock = this->lock()) free_.push_back(std::move(block));
+      if (const auto held = lock()) free_.push_back(std::move(block));
     } catch (...) {  // no room in the list: the block is freed instead of kept
     }
   }
@@ -150,7 +150,7 @@ class Workspace : public ScratchMemory<Cpu> {
   void release() noexcept {
     ScratchMemory::release();
     std::vector<std::unique_ptr<AnyObject>> objects;
-    if (const auto lock = this->lock()) kept_.swap(objects);
+    if (const auto held = lock()) kept_.swap(objects);
   }
 
   /// An object of an operation's own, which is kept for the next loan of the same type: tensors in it keep their
@@ -186,8 +186,8 @@ class Workspace : public ScratchMemory<Cpu> {
  private:
   std::unique_ptr<AnyObject> take_object(const char* key) noexcept {
     std::unique_ptr<AnyObject> object;
-    const auto lock = this->lock();
-    if (!lock) return object;
+    const auto held = lock();
+    if (!held) return object;
     // The last one first: operations that call one another then find what each of them left.
     for (std::size_t i = kept_.size(); i-- > 0 && !object;) {
       if (kept_[i]->key != key) continue;
@@ -198,7 +198,7 @@ class Workspace : public ScratchMemory<Cpu> {
   }
   void give_back(std::unique_ptr<AnyObject> object) noexcept {
     try {
-      if (const auto lock = this->lock()) kept_.push_back(std::move(object));
+      if (const auto held = lock()) kept_.push_back(std::move(object));
     } catch (...) {  // no room in the list: the object goes
     }
   }

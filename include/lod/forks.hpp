@@ -94,7 +94,7 @@ inline const bool forks_are_watched = watch_forks();
 
 /// Locks a mutex that was made when this process had seen `forks_before` forks. One from before the last fork may be
 /// held by a thread of the parent's for ever: it is tried only.
-inline std::unique_lock<std::mutex> lock_unless_lost(std::mutex& mutex, int forks_before) {
+[[gnu::always_inline]] inline std::unique_lock<std::mutex> lock_unless_lost(std::mutex& mutex, int forks_before) {
   if (forks_before == forks.seen) return std::unique_lock(mutex);
   return std::unique_lock(mutex, std::try_to_lock);
 }

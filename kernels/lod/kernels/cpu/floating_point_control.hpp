@@ -23,7 +23,7 @@ class FloatingPointControl {
   static constexpr Word standard = 0x1f80;
   static Word read() noexcept {
     Word word;
-    asm volatile("stmxcsr %0" : "=m"(word) : : "memory");
+    asm volatile("stmxcsr %0" : "=m"(word));
     return word;
   }
   static void write(Word word) noexcept { asm volatile("ldmxcsr %0" : : "m"(word) : "memory"); }
@@ -33,7 +33,7 @@ class FloatingPointControl {
   static constexpr Word standard = 0;
   static Word read() noexcept {
     Word word;
-    asm volatile("mrs %0, fpcr" : "=r"(word) : : "memory");
+    asm volatile("mrs %0, fpcr" : "=r"(word));
     return word;
   }
   static void write(Word word) noexcept { asm volatile("msr fpcr, %0" : : "r"(word) : "memory"); }
