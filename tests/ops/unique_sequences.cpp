@@ -193,7 +193,7 @@ LoDTensor<std::int64_t> meeting_rows(std::int64_t count) {
   LoDTensor<std::int64_t> x({count});
   for (std::int64_t i = 0; i < count; ++i) {
     auto hash = static_cast<std::uint64_t>(i) << 40;
-    for (const std::uint64_t word : {8, 0, 1}) hash = (unshifted(hash, 32) * inverse(factor)) ^ word;
+    for (const std::uint64_t word : {8U, 0U, 1U}) hash = (unshifted(hash, 32) * inverse(factor)) ^ word;
     x.data()[i] = static_cast<std::int64_t>(hash);
   }
   return x;
