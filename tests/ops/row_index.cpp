@@ -24,11 +24,11 @@ using RowNumbers = LoDTensor<std::int64_t>;
 
 namespace {
 
-Numbers numbers_of(const RowNumbers& index) { return {index.values().begin(), index.values().end()}; }
+Numbers rows_named(const RowNumbers& index) { return {index.values().begin(), index.values().end()}; }
 
 /// The index of winners, `row_size` of each sequence, counted from the first row of their sequence.
 Numbers winners_of_sequences(const RowNumbers& index, const Numbers& begins) {
-  Numbers rows = numbers_of(index);
+  Numbers rows = rows_named(index);
   const auto row_size = static_cast<std::size_t>(index.row_size());
   for (std::size_t k = 0; k < rows.size(); ++k) {
     if (rows[k] >= 0) rows[k] -= begins[k / row_size];
@@ -37,7 +37,7 @@ Numbers winners_of_sequences(const RowNumbers& index, const Numbers& begins) {
 }
 /// The same of rows of which lengths[i] belong to sequence i.
 Numbers rows_of_sequences(const RowNumbers& index, const Numbers& begins, const Numbers& lengths) {
-  Numbers rows = numbers_of(index);
+  Numbers rows = rows_named(index);
   std::size_t k = 0;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     for (std::int64_t row = 0; row < lengths[i]; ++row) rows[k++] -= begins[i];
@@ -56,15 +56,15 @@ Numbers rows_in(const LoD& lod, int level) {
 TEST_CASE("RowIndex: rows counted from the first of their sequence, with the levels of the values") {
   const auto x = LoDTensor<float>::from_nested(std::vector<std::vector<float>>{{3, 1, 2}, {}, {5, 7}});
   const auto won = lod::sequence_max_pool(x, {.row_index = RowIndex::SEQUENCE});
-  CHECK(numbers_of(won.index) == Numbers{0, -1, 1});
-  CHECK(numbers_of(lod::sequence_min_pool(x, {.row_index = RowIndex::SEQUENCE}).index) == Numbers{1, -1, 0});
+  CHECK(rows_named(won.index) == Numbers{0, -1, 1});
+  CHECK(rows_named(lod::sequence_min_pool(x, {.row_index = RowIndex::SEQUENCE}).index) == Numbers{1, -1, 0});
   const auto order = lod::sequence_argsort(x, {.row_index = RowIndex::SEQUENCE});
-  CHECK(numbers_of(order) == Numbers{1, 2, 0, 0, 1});
+  CHECK(rows_named(order) == Numbers{1, 2, 0, 0, 1});
   CHECK(order.lod() == x.lod());
   const auto top = lod::sequence_topk(x, 2, {.row_index = RowIndex::SEQUENCE});
-  CHECK(numbers_of(top.index) == Numbers{0, 2, 1, 0});
+  CHECK(rows_named(top.index) == Numbers{0, 2, 1, 0});
   CHECK(top.index.lod() == LoD::from_lengths({{2, 0, 2}}));
-  CHECK(numbers_of(lod::sequence_argsort(x)) == Numbers{1, 2, 0, 3, 4});
+  CHECK(rows_named(lod::sequence_argsort(x)) == Numbers{1, 2, 0, 3, 4});
   CHECK(lod::sequence_argsort(x).levels() == 0);
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("RowIndex: winners of any level, of slices too, and their gradients, o
         for_each_executor([&](const auto& executor) {
           const auto found = pool(executor, sequence);
           CHECK(same_bits(found.values, expected.values));
-          CHECK(numbers_of(found.index) == winners_of_sequences(expected.index, lod.absolute_offsets(level)));
+          CHECK(rows_named(found.index) == winners_of_sequences(expected.index, lod.absolute_offsets(level)));
           CHECK(found.index.lod() == found.values.lod());
           CHECK(found.index.shape() == found.values.shape());
           CHECK(same_bits(gradient(executor, found.index, sequence), dx));
@@ -119,7 +119,7 @@ TEST_CASE("RowIndex: sorted rows and the greatest of any level, and their gradie
     const Numbers begins = lod.absolute_offsets(level);
     for_each_executor([&](const auto& executor) {
       const auto found = lod::sequence_argsort(executor, x, sequence);
-      CHECK(numbers_of(found) == rows_of_sequences(order, begins, rows_in(lod, level)));
+      CHECK(rows_named(found) == rows_of_sequences(order, begins, rows_in(lod, level)));
       CHECK(found.lod() == lod);
       LoDTensor<float> sorted;
       RowNumbers index;
@@ -131,7 +131,7 @@ TEST_CASE("RowIndex: sorted rows and the greatest of any level, and their gradie
       const auto tops = lod::sequence_topk(executor, x, k, top);
       CHECK(same_bits(tops.values, greatest.values));
       CHECK(tops.index.lod() == tops.values.lod());
-      CHECK(numbers_of(tops.index) == rows_of_sequences(greatest.index, begins, rows_in(greatest.values.lod(), level)));
+      CHECK(rows_named(tops.index) == rows_of_sequences(greatest.index, begins, rows_in(greatest.values.lod(), level)));
       CHECK(same_bits(lod::sequence_topk_grad(executor, dtop, tops.index, lod, k, top),
                       lod::sequence_topk_grad(dtop, greatest.index, lod, k, top_batch)));
     });
@@ -153,13 +153,13 @@ TEST_CASE("RowIndex: winners among ids, some of them padding") {
       const auto gradient = lod::embedding_max_pool_grad(dy, expected.index, ids, 5, batch);
       for_each_executor([&](const auto& executor) {
         const auto found = lod::embedding_max_pool(executor, table, ids, sequence);
-        CHECK(numbers_of(found.index) == winners_of_sequences(expected.index, ids.lod().absolute_offsets(level)));
+        CHECK(rows_named(found.index) == winners_of_sequences(expected.index, ids.lod().absolute_offsets(level)));
         CHECK(found.index.lod() == found.values.lod());
         const auto dtable = lod::embedding_max_pool_grad(executor, dy, found.index, ids, 5, sequence);
         CHECK(dtable.rows() == gradient.rows());
         CHECK(same_bits(dtable.value(), gradient.value()));
         const auto least = lod::embedding_min_pool(executor, table, ids, sequence);
-        CHECK(numbers_of(least.index) == winners_of_sequences(lod::embedding_min_pool(table, ids, batch).index,
+        CHECK(rows_named(least.index) == winners_of_sequences(lod::embedding_min_pool(table, ids, batch).index,
                                                               ids.lod().absolute_offsets(level)));
       });
     }
