@@ -220,14 +220,10 @@ class Buffer {
       same.size_ = size;
       return same;
     }
-    check_room(size);
-    return Buffer(size, resource);
-  }
-  /// Throws ShapeMismatch where `resize` finds no room: memory of the user's for fewer values.
-  void check_room(std::int64_t size) const {
-    if (wrapped_ && size > capacity_) {
+    if (wrapped_) {
       throw ShapeMismatch(detail::text({"the wrapped memory holds ", capacity_, " values, expected ", size}));
     }
+    return Buffer(size, resource);
   }
 
  private:

@@ -69,8 +69,8 @@ struct Segments {
     return copy;
   }
 
-  /// None of them: a kernel that is run with it writes nothing, but takes the scratch memory that it needs for all, which
-  /// then is there when it is run with all.
+  /// None of them: a kernel of a CpuExecutor that is run with it writes nothing, but takes the scratch memory that it
+  /// needs for all, which then is there when it is run with all.
   Segments none() const noexcept {
     Segments copy = *this;
     copy.size = 0;

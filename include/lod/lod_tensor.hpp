@@ -343,8 +343,6 @@ class LoDTensor {
   }
   /// The number of elements that there is memory for.
   std::int64_t capacity() const noexcept { return values_.capacity(); }
-  /// Throws ShapeMismatch where `resize` to so many elements finds no room: wrapped memory is too small for them.
-  void check_room(std::int64_t elements) const { values_.check_room(elements); }
 
  private:
   template <class, class>

@@ -88,7 +88,7 @@ void refuses_twins(const std::vector<LoDTensor<float>>& result, const Run& run) 
   const std::vector<float> before = memory;
   std::vector<LoDTensor<float>> parts;
   for (const auto& part : result) parts.push_back(wrapped(part, memory.data()));
-  CHECK_THROWS_AS(run(parts), std::invalid_argument);
+  CHECK_THROWS_AS(run(std::move(parts)), std::invalid_argument);
   CHECK(memory == before);
 }
 template <class Other, class Run>
@@ -232,10 +232,10 @@ TEST_CASE("an operation two of whose outputs overlap throws and changes nothing"
           CHECK(memory == before);
         }
       });
-      refuses_twins(std::get<o>(result), [&](const auto& parts) {
+      refuses_twins(std::get<o>(result), [&](auto&& parts) {
         Outs outs = result;
         if constexpr (std::is_same_v<std::remove_cvref_t<decltype(parts)>, std::tuple_element_t<o, Outs>>) {
-          std::get<o>(outs) = parts;
+          std::get<o>(outs) = std::move(parts);
         }
         std::apply([&](auto&... out) { run(std::tie(out...)); }, outs);
       });
@@ -288,7 +288,10 @@ TEST_CASE("the parameter, the states and the gradient of an optimizer do not ove
   CHECK_THROWS_AS(lod::momentum(p, on_p, g), std::invalid_argument);
   CHECK_THROWS_AS(lod::adagrad(p, s, on_s), std::invalid_argument);
   CHECK_THROWS_AS(lod::adam(p, s, on_s, g, {.step = 1}), std::invalid_argument);
-  CHECK_THROWS_AS(lod::ftrl(p, s, p, g), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(lod::ftrl(p, s, p, g), "ftrl: linear overlaps the parameter, expected memory of its own",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(lod::ftrl(p, s, t, t), "ftrl: linear overlaps gradient, expected memory of its own",
+                       std::invalid_argument);
   CHECK_THROWS_AS(lod::rmsprop(p, s, s, g), std::invalid_argument);
   CHECK_THROWS_AS(lod::rmsprop(p, s, t, on_s, g), std::invalid_argument);
   SelectedRows<float> rows({2, 1, 0}, 3, {2});

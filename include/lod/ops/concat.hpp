@@ -243,6 +243,9 @@ template <LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer
 template <Executor E, LoDTensorLike X, class Parts>
 void split_into(const E& executor, const X& x, std::int64_t count, Parts&& parts) {
   const auto view = x.view();
+  if (count > 0 && static_cast<std::int64_t>(parts.size()) != count) {
+    throw ShapeMismatch(detail::text({"split: ", parts.size(), " outputs, expected ", count}));
+  }
   const Workspace::Loan<std::int64_t> boundaries(executor.workspace(), count > 1 ? count - 1 : 0);
   std::int64_t next = 0;
   detail::even_cuts(

@@ -202,7 +202,8 @@ void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y&
 /// - one row for each sequence of `options.level` of x, added to each row of that sequence: without a level, or with
 ///   the levels of x above, as `sequence_pool` gives it.
 ///
-/// Integers wrap around; float16 and bfloat16 are rounded once. `z` may be x; else it must not overlap the arguments.
+/// Integers wrap around; float16 and bfloat16 are rounded once. `z` may be x's own tensor, or that of a
+/// y with the levels of x, but overlap in no other way.
 /// Throws ShapeMismatch where y is none of the three, OutOfRange for the level, whichever y is, where x has one.
 template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
 void add_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {

@@ -166,8 +166,8 @@ void regroup_into(const E& executor, const OutputName& name, const View& x, cons
 }  // namespace operation
 
 /// x with one level fewer: what the sequences of `level` hold belongs to the sequences above them, or, for level 0, to
-/// nothing. The values are those of x. `y` must not overlap x. Throws OutOfRange for the level, InvalidLoD where x has
-/// none.
+/// nothing. The values are those of x. `y` may be x's own tensor, but overlap in no other way. Throws OutOfRange for
+/// the level, InvalidLoD where x has none.
 template <Executor E, LoDTensorLike X, class Y>
 void remove_level_into(const E& executor, const X& x, int level, Y&& y) {
   const auto view = x.view();
@@ -210,8 +210,8 @@ template <LoDTensorLike X>
 /// stand at such a boundary, they belong to the sequence that begins there, at the end of all to the last one; to say
 /// otherwise `lod` has two levels, of which the outer one has the new sequences of each sequence above.
 ///
-/// `y` must not overlap x. Throws OutOfRange for the level; InvalidLoD unless `lod` has one level, or two below another
-/// level, and fits the sequences below and above.
+/// `y` may be x's own tensor, but overlap in no other way. Throws OutOfRange for the level; InvalidLoD unless `lod` has
+/// one level, or two below another level, and fits the sequences below and above.
 template <Executor E, LoDTensorLike X, class Y>
 void insert_level_into(const E& executor, const X& x, int level, const LoD& lod, Y&& y) {
   const auto view = x.view();
@@ -251,7 +251,8 @@ template <LoDTensorLike X>
 }
 
 /// x without the levels below `level`: its sequences hold rows, all that were under them. What has no level stays as it
-/// is. The values are those of x. `y` must not overlap x. Throws OutOfRange for the level.
+/// is. The values are those of x. `y` may be x's own tensor, but overlap in no other way. Throws OutOfRange for the
+/// level.
 template <Executor E, LoDTensorLike X, class Y>
 void flatten_into(const E& executor, const X& x, const FlattenOptions& options, Y&& y) {
   const auto view = x.view();
@@ -282,7 +283,8 @@ template <LoDTensorLike X>
 }
 
 /// The gradients of `remove_level`, `insert_level` and `flatten`: dy under the levels of x, which `x_levels` are. The
-/// levels of dy do not count. `dx` must not overlap dy. Throws ShapeMismatch unless dy has the rows of x.
+/// levels of dy do not count. `dx` may be dy's own tensor, but overlap in no other way. Throws ShapeMismatch unless dy
+/// has the rows of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void remove_level_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   operation::restore_levels_into(executor, dy, x_levels, "remove_level_grad", dx);

@@ -45,7 +45,7 @@ inline void check_cuts(std::span<const std::int64_t> cuts, std::size_t level) {
 /// A copy of x under another LoD; one without a level gives a plain tensor. (`x.with_lod(lod)` is the same without the
 /// copy.) Semantics: PaddlePaddle's lod_reset.
 ///
-/// `y` must not overlap x. Throws ShapeMismatch unless `lod` is for the rows of x.
+/// `y` may be x's own tensor, but overlap in no other way. Throws ShapeMismatch unless `lod` is for the rows of x.
 template <Executor E, LoDTensorLike X, class Y>
 void lod_reset_into(const E& executor, const X& x, const LoD& lod, Y&& y) {
   if (lod.levels() > 0 && lod.rows() != x.view().rows()) {
@@ -71,9 +71,9 @@ template <LoDTensorLike X>
 /// level, so there is one for each row of x; a tensor without a level may be cut into any number. Semantics:
 /// PaddlePaddle's lod_append.
 ///
-/// `offsets` are int64: a range, a list in braces or a tensor. `y` must not overlap x. Throws InvalidLoD for offsets
-/// that are none, or for another number of sequences than x has rows; ShapeMismatch where they end at another number of
-/// rows.
+/// `offsets` are int64: a range, a list in braces or a tensor. `y` may be x's own tensor, but overlap in no other way.
+/// Throws InvalidLoD for offsets that are none, or for another number of sequences than x has rows; ShapeMismatch where
+/// they end at another number of rows.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Offsets = std::initializer_list<std::int64_t>, class Y>
 void lod_append_into(const E& executor, const X& x, const Offsets& offsets, Y&& y) {
   const auto view = x.view();
@@ -105,8 +105,8 @@ template <LoDTensorLike X, operation::ArgumentList Offsets = std::initializer_li
   return lod_append(default_executor<device_t<X>>(), x, offsets);
 }
 
-/// The gradients of `lod_reset` and `lod_append`: dy under the levels of x, which `x_levels` are. `dx` must not overlap
-/// dy. Throws ShapeMismatch unless dy has the rows of x.
+/// The gradients of `lod_reset` and `lod_append`: dy under the levels of x, which `x_levels` are. `dx` may be dy's
+/// own tensor, but overlap in no other way. Throws ShapeMismatch unless dy has the rows of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void lod_reset_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   operation::restore_levels_into(executor, dy, x_levels, "lod_reset_grad", dx);

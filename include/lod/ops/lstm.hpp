@@ -157,8 +157,9 @@ void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const
 /// one matrix product over all of them, those with the states one a step, over the sequences that take it.
 ///
 /// The bits depend neither on threads nor on the rest of the batch. float16 and bfloat16 are rounded after each product
-/// and in each state. The outputs must not overlap the arguments. Throws InvalidLoD where x has no level, OutOfRange
-/// for the level, ShapeMismatch for weights or initial states that do not fit.
+/// and in each state. The outputs must not overlap the arguments. Where memory runs out, what the trace holds is lost,
+/// and no gradient takes it. Throws InvalidLoD where x has no level, OutOfRange for the level, ShapeMismatch for
+/// weights or initial states that do not fit.
 template <Executor E, LoDTensorLike X, class Hidden, class LastHidden, class LastCell>
 void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
                const LstmOptions<value_type_t<X>, device_t<X>>& options, Hidden&& hidden, LastHidden&& last_hidden,
@@ -256,6 +257,7 @@ template <LoDTensorLike X>
 ///
 /// Gradients by the weights are overwritten, in the shapes of the weights. The sum over all time steps that each of
 /// them is, is one matrix product. The bits do not depend on threads. The outputs must not overlap the arguments.
+/// Where memory runs out, what they hold is lost.
 /// Throws ShapeMismatch where x, the weights or the gradients do not fit the trace.
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden, class DInitialCell>
 void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,

@@ -93,7 +93,8 @@ void merge_into(const E& executor, PoolType type, const char* what,
   }
   check_apart_from_rows(what, out, sources);
   const auto sum = [&](const RowGroups<E, T>& groups, T* y) {
-    if constexpr (on_cpu<E>) change(static_cast<T*>(nullptr), groups.groups().size * first.row_size());
+    if constexpr (std::same_as<E, CpuExecutor>)
+      change(static_cast<T*>(nullptr), groups.groups().size * first.row_size());
     kernel::SumGroups<E>::run(executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(),
                               static_cast<const std::int64_t*>(nullptr), y);
     change(y, groups.groups().size * first.row_size());
@@ -352,11 +353,9 @@ void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>&
     kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), of, g.row_size(), groups.ids(),
                               out.data());
   };
-  if constexpr (operation::on_cpu<E>) {
-    // Scratch memory for sums of so many rows is there before anything is written.
-    sum(groups.groups().none());
-    kernel::SetZero<E>::run(executor, out.data(), count);
-  }
+  if constexpr (std::same_as<E, CpuExecutor>)
+    sum(groups.groups().none());  // scratch memory, before anything is written
+  if constexpr (operation::on_cpu<E>) kernel::SetZero<E>::run(executor, out.data(), count);
   sum(groups.groups());
 }
 template <Executor E, class T>

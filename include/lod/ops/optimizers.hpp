@@ -294,6 +294,15 @@ using device_t_of = device_t<std::remove_cvref_t<X>>;
 template <class G>
 concept Gradient = LoDTensorLike<G> || is_row_sparse<G>;
 
+template <class T, class Device>
+LoDTensorView<const T, Device> values_of(const SelectedRows<T, Device>& gradient) noexcept {
+  return gradient.value().view();
+}
+template <LoDTensorLike G>
+auto values_of(const G& gradient) noexcept {
+  return gradient.view();
+}
+
 /// One update. `names` begin the texts of errors: that of the gradient, then those of the states.
 template <class Rule, Executor E, class P, Gradient G, class... States>
 void update(const E& executor, const Rule& rule, Sparse mode,
@@ -324,23 +333,16 @@ void update(const E& executor, const Rule& rule, Sparse mode,
   (check(names[++name], states.rows(), states.row_shape()), ...);
 
   name = 0;
-  const auto& values = [&]() -> const auto& {
-    if constexpr (is_row_sparse<G>) {
-      return gradient.value();
-    } else {
-      return gradient;
-    }
-  }
-  ();
-  const std::array memory{OtherMemory("the parameter", parameter), OtherMemory(names[0], values.view()),
+  const std::array memory{OtherMemory("the parameter", parameter), OtherMemory(names[0], values_of(gradient)),
                           OtherMemory(names[++name], states)...};
   for (std::size_t i = 1; i < memory.size(); ++i) {
     for (std::size_t other = 0; other < i; ++other) {
       if (!memory[i].overlaps(memory[other])) continue;
       const std::string_view known = memory[other].name();
+      const std::size_t colon = known.find(": ");
+      const std::string argument(known.substr(colon == known.npos ? 0 : colon + 2));
       throw std::invalid_argument(
-          detail::text({memory[i].name(), " overlaps ", std::string(known.substr(known.rfind(':') + 1)),
-                        ", expected memory of its own"}));
+          detail::text({memory[i].name(), " overlaps ", argument, ", expected memory of its own"}));
     }
   }
   const std::array<S*, sizeof...(States)> pointers = {states.data()...};

@@ -98,7 +98,8 @@ template <LoDTensorLike X, LoDTensorLike Filter>
 
 /// The gradients of `row_conv`: dx with the levels and the row shape of x, dfilter as the filter. The levels of dy do
 /// not count. The sums for the filter follow one tree: the bits do not depend on threads, and the error does not grow
-/// with the number of rows. The outputs must not overlap the arguments. Throws as `row_conv`, and ShapeMismatch unless
+/// with the number of rows. The outputs must not overlap the arguments. Where memory runs out, what they hold is lost.
+/// Throws as `row_conv`, and ShapeMismatch unless
 /// dy has the shape of x.
 template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter, class DX, class DFilter>
 void row_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filter& filter,

@@ -180,7 +180,8 @@ void scatter(const SelectedRows<T, Device>& g, ScatterOp op, Dense&& dense) {
 
 /// The gradients of `scatter`, from that by its result: `dense` is the tensor as it was before. Rows that g does not
 /// list keep their dy. Of a row that is listed repeatedly, each time gets its own gradient; of ASSIGN, which takes the
-/// last, the others get 0. `ddense` may be dy. Throws ShapeMismatch where heights or row shapes differ.
+/// last, the others get 0. `ddense` may be dy's own tensor, but overlap in no other
+/// way; nor must `dg`. Throws ShapeMismatch where heights or row shapes differ.
 template <Executor E, LoDTensorLike DY, class T, LoDTensorLike Dense, class DDense>
 void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, typename E::device>& g, ScatterOp op,
                        const Dense& dense, DDense&& ddense, SelectedRows<T, typename E::device>& dg) {
@@ -261,7 +262,8 @@ template <class T, class Device>
 }
 
 /// The sum of a row-sparse and a dense tensor, which is dense: y = x + g, rows and levels as x. The gradients by x and
-/// g are dy and `from_dense(dy, g.rows())`. `y` may be x. Throws as `scatter`.
+/// g are dy and `from_dense(dy, g.rows())`. `y` may be x's own tensor, but overlap in no other way.
+/// Throws as `scatter`.
 template <Executor E, class T, LoDTensorLike X, class Y>
 void add_into(const E& executor, const SelectedRows<T, typename E::device>& g, const X& x, Y&& y) {
   static_assert(std::same_as<value_type_t<X>, T>, "add: the dense tensor is of the type of the rows");
@@ -291,7 +293,7 @@ template <class T, class Device, LoDTensorLike X>
 
 /// The values times a number, the rows as they are. 16-bit values are rounded once; products of integers wrap around.
 /// Throws OutOfRange for a number that T cannot hold: integers take no fraction. The gradient is `scale` of that of the
-/// result. `out` may be g.
+/// result. `out` may be g, but overlap in no other way.
 template <Executor E, class T>
 void scale_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar factor,
                 SelectedRows<T, typename E::device>& out) {

@@ -20,6 +20,7 @@
 #include <lod/target.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -173,7 +174,7 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
                               copies.on_device(), groups, view.row_size(), to.on_device(), out.data());
   };
   const kernel::Segments groups = operation::segments(row_groups, row_count, longest);
-  if constexpr (operation::on_cpu<E>) sum(groups.none());  // scratch memory is there before anything is written
+  if constexpr (std::same_as<E, CpuExecutor>) sum(groups.none());  // scratch memory is there before anything is written
   kernel::SetZero<E>::run(executor, out.data(), out.rows() * view.row_size());
   sum(groups);
 }
@@ -251,7 +252,8 @@ template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list
 /// ones only is not empty. The levels above hold as much less; the levels below and the rows are those of x. (To drop
 /// what has no rows at all, go through the levels from the last to the first.)
 ///
-/// `y` must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level.
+/// `y` may be x's own tensor, but overlap in no other way. Throws InvalidLoD where x has no level, OutOfRange for the
+/// level.
 template <Executor E, LoDTensorLike X, class Y>
 void remove_empty_into(const E& executor, const X& x, const RemoveEmptyOptions& options, Y&& y) {
   const auto view = x.view();
@@ -303,7 +305,8 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `remove_empty`: the rows of dy, since empty sequences have none, under the levels of x, which
-/// `x_levels` are. `dx` must not overlap dy. Throws ShapeMismatch unless dy has the rows of x.
+/// `x_levels` are. `dx` may be dy's own tensor, but overlap in no other way. Throws ShapeMismatch unless dy has the
+/// rows of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void remove_empty_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   operation::restore_levels_into(executor, dy, x_levels, "remove_empty_grad", dx);

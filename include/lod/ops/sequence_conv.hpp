@@ -203,7 +203,8 @@ void conv_grad_into(const E& executor, const View& dy, const View& x, const Filt
 /// The levels of dy do not count.
 ///
 /// Sums over rows are made of fixed parts: the bits do not depend on threads, and the error does not grow with the
-/// number of rows. The outputs must not overlap the arguments. Throws as `sequence_conv`, and ShapeMismatch unless dy
+/// number of rows. The outputs must not overlap the arguments. Where memory runs out, what they hold is lost. Throws as
+/// `sequence_conv`, and ShapeMismatch unless dy
 /// has the shape of its result.
 template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter, class DX, class DFilter, class DPadding>
 void sequence_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filter& filter,

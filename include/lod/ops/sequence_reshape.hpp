@@ -29,8 +29,8 @@ namespace lod::inline LOD_TARGET {
 /// {new_row_size}, as many levels as x, those above the last unchanged. Semantics: PaddlePaddle's sequence_reshape,
 /// with any number of levels.
 ///
-/// `y` must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for a row size under 1, ShapeMismatch
-/// where the values of a sequence are no whole number of rows.
+/// `y` may be x's own tensor, but overlap in no other way. Throws InvalidLoD where x has no level, OutOfRange for a row
+/// size under 1, ShapeMismatch where the values of a sequence are no whole number of rows.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_reshape_into(const E& executor, const X& x, std::int64_t new_row_size, Y&& y) {
   const auto view = x.view();
@@ -71,8 +71,8 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `sequence_reshape` for an x with the levels of `lod` and rows of `row_shape`: the values of dy, with
-/// these. The levels of dy do not count. `dx` must not overlap dy. Throws ShapeMismatch unless dy has as many values as
-/// x.
+/// these. The levels of dy do not count. `dx` may be dy's own tensor, but overlap in no other way. Throws ShapeMismatch
+/// unless dy has as many values as x.
 template <Executor E, LoDTensorLike DY, class DX>
 void sequence_reshape_grad_into(const E& executor, const DY& dy, const LoD& lod, const Shape& row_shape, DX&& dx) {
   const auto view = dy.view();

@@ -98,7 +98,7 @@ void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const 
   const auto out = operation::prepare<value_type_t<X>>(
       executor, "sequence_scatter", y, operation::SameLevels{view.lod_view()}, view.row_shape(),
       {operation::in_place("x", view), {"ids", list}, {"updates", numbers}});
-  if constexpr (operation::on_cpu<E>) {
+  if constexpr (std::same_as<E, CpuExecutor>) {
     // Scratch memory is there before anything is written.
     kernel::SequenceScatter<E>::run(executor, checked.data(), numbers.data(), sequences.none(), view.row_size(),
                                     out.data());

@@ -148,7 +148,8 @@ inline void check_table_size(std::int64_t found, const RankTable& table, const c
 /// ranked one stay with the steps, those above are dropped (the table keeps them for the way back). As many elements as
 /// the longest sequence has steps; empty sequences take part in none. Semantics: PaddlePaddle's lod_tensor_to_array.
 ///
-/// Throws ShapeMismatch unless x has the levels of the table's LoD down to the ranked one. One copy of the values.
+/// No element must overlap x. Where memory runs out, the elements written before keep what they were given. Throws
+/// ShapeMismatch unless x has the levels of the table's LoD down to the ranked one. One copy of the values.
 template <Executor E, LoDTensorLike X>
 void lod_tensor_to_array_into(const E& executor, const X& x, const RankTable& table,
                               TensorArray<value_type_t<X>, device_t<X>>& array) {
@@ -327,7 +328,8 @@ template <LoDTensorLike DY>
 /// be kept is `x.slice(0, table.active(t))`, which costs nothing. Semantics: PaddlePaddle's shrink_rnn_memory, also for
 /// no active sequence.
 ///
-/// `y` must not overlap x. Throws OutOfRange for a negative t, ShapeMismatch where x has fewer sequences.
+/// `y` may be x's own tensor, but overlap in no other way. Throws OutOfRange for a negative t, ShapeMismatch where x
+/// has fewer sequences.
 template <Executor E, LoDTensorLike X, class Y>
 void shrink_rnn_memory_into(const E& executor, const X& x, const RankTable& table, std::int64_t t, Y&& y) {
   const auto view = x.view();
@@ -353,7 +355,8 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `shrink_rnn_memory`: dy, then zero rows for the sequences that were left out. dx has the levels of
-/// x, which `x_levels` are. The levels of dy do not count. Throws ShapeMismatch unless dy has the rows of the first
+/// x, which `x_levels` are. The levels of dy do not count. `dx` may be dy's own tensor, but overlap in no
+/// other way. Throws ShapeMismatch unless dy has the rows of the first
 /// table.active(t) sequences of x, OutOfRange for a negative t.
 template <Executor E, LoDTensorLike DY, class DX>
 void shrink_rnn_memory_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const RankTable& table,
