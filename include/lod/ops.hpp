@@ -3,8 +3,8 @@
 /// All operations, without a back end: what they mean, not how they are done. <lod/lod.hpp> has them with the CPU's.
 ///
 /// Outputs: an operation throws std::invalid_argument where an output overlaps what it must not overlap, an argument or
-/// another output; a tensor counts with all the memory that it has. Where an output may be an argument's own tensor, the
-/// two begin at the same element. Levels may be those of the output itself: they count as they are before the call.
+/// another output; a tensor counts with all the memory that it has. Where an output may be an argument's own tensor,
+/// the two begin at the same element. Levels may be those of the output itself: they count as they are before the call.
 ///
 /// Errors: whatever throws leaves the outputs as they were, also where memory runs out; what an operation cannot keep
 /// then, its comment says. Of results on a GPU the contents may be lost, as of those of the Thrust back end.
