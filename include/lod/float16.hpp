@@ -22,6 +22,14 @@
 #    define LOD_HOST_DEVICE
 #  endif
 #endif
+/// For what kernels hardly ever call: it takes none of their registers.
+#ifndef LOD_NOINLINE
+#  ifdef __CUDACC__
+#    define LOD_NOINLINE __noinline__
+#  else
+#    define LOD_NOINLINE [[gnu::noinline]]
+#  endif
+#endif
 
 namespace lod {
 

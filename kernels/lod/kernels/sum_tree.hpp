@@ -11,6 +11,7 @@
 /// - The leaves of a *chunk* are added one after the other with compensation (Knuth's two-sum): the error of a sum is
 ///   that of one leaf, however long the sequence.
 /// - The chunks are added likewise. Threads share a long sequence by chunks.
+/// - Sums begin with `empty_sum`: so a sum of negative zeros is a negative zero, as the additions alone have it.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -40,6 +41,24 @@ LOD_HOST_DEVICE constexpr std::int64_t chunk_rows(std::int64_t row_size) noexcep
   return (leaves > 1 ? leaves : 1) * leaf_rows;
 }
 
+/// What a sum of numbers begins with: adding to it changes nothing, the sign of a zero included.
+template <class A>
+LOD_HOST_DEVICE constexpr A empty_sum() noexcept {
+  if constexpr (std::is_floating_point_v<A>) {
+    return -A{};
+  } else if constexpr (std::is_integral_v<A>) {
+    return A{};
+  } else {
+    return A::empty_sum();
+  }
+}
+
+/// The same of running sums: that of no number is a 0 that is written where they are exclusive.
+template <class A>
+LOD_HOST_DEVICE constexpr A start_of_sums(bool exclusive) noexcept {
+  return exclusive ? A{} : empty_sum<A>();
+}
+
 /// sum += term, and what was rounded away is added to `error`. Exact for integers.
 template <class A>
 LOD_HOST_DEVICE inline void add_compensated(A& sum, A& error, A term) noexcept {
@@ -47,8 +66,8 @@ LOD_HOST_DEVICE inline void add_compensated(A& sum, A& error, A term) noexcept {
     const A total = sum + term;
     const A back = total - sum;
     const A lost = (sum - (total - back)) + (term - back);
-    // An infinite or NaN total has no rounding error to keep.
-    error += total - total == A{} ? lost : A{};
+    // An infinite or NaN total has no rounding error to keep. Without any, the error stays what changes no sum.
+    error += total - total == A{} && lost != A{} ? lost : empty_sum<A>();
     sum = total;
   } else {
     sum = static_cast<A>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(term));

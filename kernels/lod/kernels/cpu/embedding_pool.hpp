@@ -7,6 +7,7 @@
 #include <lod/kernels/cpu/caches.hpp>
 #include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/embedding.hpp>
+#include <lod/kernels/cpu/exact_sums.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/pooled_sums.hpp>
@@ -175,8 +176,17 @@ struct EmbeddingPool<InlineCpu> {
     }
     const cpu::LookedUpSequences<T> looked_up(executor, rows, sequences);
     if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
-      constexpr auto single = cpu::SingleRow::ADDED_TO_ZERO;
-      const cpu::PooledSums<single, T> finish(type, sequences, row_size, pad_value, nullptr, y);
+      const cpu::PooledSums<T> finish(type, sequences, row_size, pad_value, nullptr, y);
+      if constexpr (divides_wide_sums<T>) {
+        if (type != PoolType::SUM) {
+          if (!rows.weights) {
+            const auto plain = [&](std::int64_t i, int) { return looked_up.plain(i); };
+            return cpu::sum_sequences_exactly<T>(executor, sequences, row_size, plain, finish);
+          }
+          const auto weighted = [&](std::int64_t i, int thread) { return looked_up.weighted(i, thread); };
+          return cpu::sum_sequences_exactly<T>(executor, sequences, row_size, weighted, finish);
+        }
+      }
       if (rows.weights) {
         const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(row_size));
         const auto terms = [&](std::int64_t i, int thread) {
@@ -185,7 +195,7 @@ struct EmbeddingPool<InlineCpu> {
         cpu::sum_sequences<A>(executor, sequences, row_size, terms, finish);
       } else {
         const auto plain = [&](std::int64_t i, int) { return looked_up.plain(i); };
-        cpu::sum_sequences_by_vectors<single, T>(executor, sequences, row_size, plain, finish);
+        cpu::sum_sequences_by_vectors<T>(executor, sequences, row_size, plain, finish);
       }
       return;
     }

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
@@ -40,7 +41,8 @@ class GroupSums {
  public:
   static constexpr std::int64_t groups = 8;
 
-  GroupSums(bool exclusive, bool reverse) noexcept : exclusive_(exclusive), reverse_(reverse) {}
+  GroupSums(bool exclusive, bool reverse) noexcept
+      : exclusive_(exclusive), reverse_(reverse), start_(start_of_sums<A>(exclusive)) {}
 
   /// Each of `count` numbers becomes the running sum in its group, totals[g] that of all of group g. The last group may
   /// not be full.
@@ -48,7 +50,7 @@ class GroupSums {
     if (count == groups * group_rows)
       return reverse_ ? sum_all<true>(numbers, totals) : sum_all<false>(numbers, totals);
     const std::int64_t whole = count / group_rows, rest = count % group_rows, start = reverse_ ? count - 1 : 0;
-    for (std::int64_t group = 0; group * group_rows < count; ++group) totals[group] = A{};
+    for (std::int64_t group = 0; group * group_rows < count; ++group) totals[group] = start_;
     if (rest > 0) sum_chains(whole + 1, numbers + start, 0, rest, totals);
     if (whole > 0) sum_chains(whole, numbers + start, rest, group_rows, totals);
   }
@@ -58,7 +60,8 @@ class GroupSums {
 
   template <bool reverse>
   void sum_all(A* numbers, A* totals) const noexcept {
-    Eight total{};  // of each group, as they lie in memory
+    Eight total;  // of each group, as they lie in memory
+    for (int g = 0; g < 8; ++g) total[g] = static_cast<std::remove_cvref_t<decltype(total[g])>>(start_);
     for (std::int64_t k = 0; k < group_rows; k += 8) {
       const std::int64_t first = reverse ? group_rows - 8 - k : k;
       Eight block[8];
@@ -101,6 +104,7 @@ class GroupSums {
 
   bool exclusive_;
   bool reverse_;
+  A start_;
 };
 
 }  // namespace kernel::cpu

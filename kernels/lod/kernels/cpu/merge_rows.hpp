@@ -3,6 +3,7 @@
 /// Rows sorted by id and pooled, on the CPU.
 #pragma once
 
+#include <lod/kernels/cpu/exact_sums.hpp>
 #include <lod/kernels/cpu/group_rows.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
@@ -64,11 +65,15 @@ struct SumGroups<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
-    // Most rows of a sparse gradient are alone: then the sum is the row, where the source has it.
-    constexpr auto single = cpu::SingleRow::ITSELF;
-    const cpu::PooledSums<single, T> finish(type, groups, row_size, T{}, to, y);
-    cpu::sum_sequences_by_vectors<single, T>(executor, groups, row_size,
+    const cpu::PooledSums<T> finish(type, groups, row_size, T{}, to, y);
+    if constexpr (divides_wide_sums<T>) {
+      if (type != PoolType::SUM) {
+        return cpu::sum_sequences_exactly<T>(executor, groups, row_size,
                                              cpu::GroupedRows<T>{rows, order, groups, row_size}, finish);
+      }
+    }
+    cpu::sum_sequences_by_vectors<T>(executor, groups, row_size, cpu::GroupedRows<T>{rows, order, groups, row_size},
+                                     finish);
   }
 };
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <lod/kernels/careful_update.hpp>
-#include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -37,13 +36,7 @@ template <class T, class S, std::size_t n>
     // What is added to an infinite number or a NaN is none, or NaN. A sum that overflows costs a closer look.
     Vector<T> sum = parameter;
     for (const Vector<T>& state : states) sum += state;
-#ifdef __AVX512DQ__
-    constexpr int infinite_or_nan = 0x99;
-    if constexpr (std::same_as<T, float> && sizeof(sum) == 64) return _mm512_fpclass_ps_mask(sum, infinite_or_nan) == 0;
-    if constexpr (std::same_as<T, double> && sizeof(sum) == 64)
-      return _mm512_fpclass_pd_mask(sum, infinite_or_nan) == 0;
-#endif
-    return xsimd::all(sum - sum == Vector<T>(T{}));
+    return all_finite(sum);
   } else {
     const auto stays = []<class X>(const Vector<X>& numbers, X) {
       return xsimd::abs(numbers) <= Vector<X>(static_cast<Accumulator<X>>(greatest_rounded<X>));

@@ -7,6 +7,7 @@
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/wide_sum.hpp>
 #include <lod/ops/sequence_pool.hpp>
 
 #include <cmath>
@@ -39,17 +40,14 @@ inline void finish_sum(PoolType type, std::int64_t length, const Sum* sum, std::
   } else if constexpr (std::floating_point<A>) {
     const A divisor = pool_divisor<A>(type, length);
     convert(sum, row_size, y, [divisor](const auto& number) { return number / divisor; });
-  } else if (type == PoolType::AVERAGE) {
-    convert(sum, row_size, y, [length](A number) { return number / length; });
   } else {
-    const double divisor = pool_divisor<double>(type, length);
-    convert(sum, row_size, y, [divisor](A number) { return static_cast<A>(static_cast<double>(number) / divisor); });
+    for (std::int64_t i = 0; i < row_size; ++i) y[i] = pooled_integer<T>(type, length, sum[i]);
   }
 }
 
 /// Writes the pooled sums of sequences: y[to[i]] = the sum of sequence i, divided as the type says; y[i] where `to` is
-/// null. The sum of a `single` row that is its own sum arrives as the row.
-template <SingleRow single, class T>
+/// null.
+template <class T>
 class PooledSums {
   using A = Accumulator<T>;
 
@@ -70,16 +68,22 @@ class PooledSums {
   void operator()(std::int64_t i, const A* sums) const {
     T* const out = row(i);
     if (!sums) return fill(out, row_size_, pad_value_);
-    if constexpr (single == SingleRow::ADDED_TO_ZERO) {
-      if (sequences_.length(i) == 1) {
-        // Such a row may be its own sum, in which a -0 stays; a sum from 0 on has none.
-        return convert(sums, row_size_, out, [](const auto& sum) { return sum + A{}; });
-      }
-    }
     if constexpr (std::same_as<T, A>) {
       if (type_ == PoolType::SUM) return output_.copy(sums, row_size_, out);
     }
     finish_sum(type_, sequences_.length(i), sums, row_size_, out);
+  }
+  void operator()(std::int64_t i, const WideInteger* sums) const {
+    T* const out = row(i);
+    if (!sums) return fill(out, row_size_, pad_value_);
+    for (std::int64_t column = 0; column < row_size_; ++column) {
+      out[column] = sums[column].template pooled<T>(type_, sequences_.length(i));
+    }
+  }
+  /// Column `column` of a sequence that is not empty: after its sums, of which this one was not finite.
+  template <std::floating_point B>
+  void correct(std::int64_t i, std::int64_t column, const WideSum<B>& sum) const {
+    row(i)[column] = static_cast<T>(sum.pooled(type_, sequences_.length(i)));
   }
   template <std::size_t vectors>
   void operator()(std::int64_t i, VectorRow<vectors, T>& sums) const {

@@ -136,17 +136,18 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
     std::int64_t left = count * static_cast<std::int64_t>(columns);
     std::int64_t readable = rows.readable - (x - rows.first);
     Vector<T> accumulators[vectors];
-    for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = Vector<T>(A{});
+    for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = Vector<T>(empty_sum<A>());
     for (; left >= block; left -= block, readable -= block, x += block) {
       for (std::size_t v = 0; v < vectors; ++v) accumulators[v] += load(x + v * Vector<T>::size);
     }
-    // Zeros in place of the rows that are missing change nothing.
+    // What stands in place of the rows that are missing changes nothing.
     for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
-      accumulators[v] += load_first(x, left, A{}, readable);
+      accumulators[v] += load_first(x, left, empty_sum<A>(), readable);
     }
     add_tree<columns, T>(accumulators, sum);
   } else {
-    A accumulators[16 * columns] = {};
+    A accumulators[16 * columns];
+    std::fill_n(accumulators, 16 * columns, empty_sum<A>());
     for (std::int64_t row = 0; row < count; ++row) {
       const T* x = rows(first + row);
       A* to = accumulators + static_cast<std::size_t>(row) % 16 * columns;
@@ -161,7 +162,7 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
 }
 
 /// What sums of rows begin with.
-enum class SumFrom { ZERO, GIVEN };
+enum class SumFrom { NOTHING, GIVEN };
 
 /// sums[v] += (a + b) + (c + d), for `vectors` vectors of four rows. The rows are read one after the other: machines
 /// read ahead of one stream better than of four. Always inline: the sums stay in registers.
@@ -238,12 +239,12 @@ template <std::size_t vectors, class T, class Rows>
     for (std::size_t v = 0; v < vectors; ++v) sums[v] += load(a + v * Vector<T>::size);
   }
 }
-/// The same for sums in memory, which begin as zeros where they are not GIVEN.
+/// The same for sums in memory, which begin empty where they are not GIVEN.
 template <SumFrom from, std::size_t vectors, class T, class Rows>
 inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t count, T* sum) {
   VectorRow<vectors, T> sums;
   for (std::size_t v = 0; v < vectors; ++v) {
-    sums[v] = from == SumFrom::GIVEN ? load(sum + v * Vector<T>::size) : Vector<T>(T{});
+    sums[v] = from == SumFrom::GIVEN ? load(sum + v * Vector<T>::size) : Vector<T>(empty_sum<T>());
   }
   add_vector_rows<vectors, T>(rows, first, count, sums);
   for (std::size_t v = 0; v < vectors; ++v) store<T>(sum + v * Vector<T>::size, sums[v]);
@@ -260,7 +261,7 @@ inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t cou
     if (row_size == 2 * lanes<T>) return add_vector_rows<from, 2, T>(rows, first, count, sum);
     if (row_size == lanes<T>) return add_vector_rows<from, 1, T>(rows, first, count, sum);
   }
-  if (from == SumFrom::ZERO) std::fill_n(sum, row_size, A{});
+  if (from == SumFrom::NOTHING) std::fill_n(sum, row_size, empty_sum<A>());
   std::int64_t row = 0;
   for (; row + 4 <= count; row += 4) {
     prefetch_after<4, T>(rows, first + row, row_size);
@@ -305,7 +306,7 @@ void sum_stored_leaf(const Rows& rows, std::int64_t first, std::int64_t count, s
     case 7:
       return sum_narrow_leaf<7, T>(rows, first, count, sum);
     default:
-      return add_wide_rows<SumFrom::ZERO, T>(rows, first, count, row_size, sum);
+      return add_wide_rows<SumFrom::NOTHING, T>(rows, first, count, row_size, sum);
   }
 }
 
@@ -326,7 +327,7 @@ void sum_leaf(const Rows& rows, std::int64_t first, std::int64_t count, std::int
       sum_stored_leaf<T>(block, 0, count, row_size, sum);
       return;
     }
-    std::fill_n(sum, row_size, T{});
+    std::fill_n(sum, row_size, empty_sum<T>());
     const std::int64_t step = computed_rows(row_size);
     for (std::int64_t row = 0; row < count; row += step) {
       const std::int64_t some = std::min(count - row, step);
@@ -344,7 +345,7 @@ template <class T, class Rows>
 void sum_chunk(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size, Accumulator<T>* sum,
                Accumulator<T>* error, Accumulator<T>* leaf) {
   sum_leaf<T>(rows, first, std::min(count, leaf_rows), row_size, sum);
-  std::fill_n(error, row_size, Accumulator<T>{});
+  std::fill_n(error, row_size, empty_sum<Accumulator<T>>());
   for (std::int64_t begin = leaf_rows; begin < count; begin += leaf_rows) {
     sum_leaf<T>(rows, first + begin, std::min(count - begin, leaf_rows), row_size, leaf);
     for (std::int64_t i = 0; i < row_size; ++i) add_compensated(sum[i], error[i], leaf[i]);
@@ -369,6 +370,10 @@ inline const Accumulator<T>* sum_rows(const Rows& rows, std::int64_t count, std:
                                       Accumulator<T>* scratch) {
   using A = Accumulator<T>;
   A* sum = scratch;
+  if (count == 0) {
+    std::fill_n(sum, row_size, A{});
+    return sum;
+  }
   if (count <= leaf_rows) {  // nothing to join
     sum_leaf<T>(rows, 0, count, row_size, sum);
     return sum;

@@ -39,8 +39,8 @@ class RunningSums {
     A* sums = nullptr;
     A* errors = nullptr;
     void reset(std::int64_t row_size) const noexcept {
-      fill(sums, row_size, A{});
-      fill(errors, row_size, A{});
+      fill(sums, row_size, empty_sum<A>());
+      fill(errors, row_size, empty_sum<A>());
     }
     void add(const A* totals, std::int64_t row_size) const noexcept {
       for (std::int64_t i = 0; i < row_size; ++i) add_compensated(sums[i], errors[i], totals[i]);
@@ -96,7 +96,7 @@ class RunningSums {
   };
 
   RunningSums(std::int64_t row_size, bool exclusive, bool reverse) noexcept
-      : row_size_(row_size), exclusive_(exclusive), reverse_(reverse) {}
+      : row_size_(row_size), exclusive_(exclusive), reverse_(reverse), start_(start_of_sums<A>(exclusive)) {}
 
   /// The running sums of `count` rows from x on, at most a leaf of them: written to y where that is not null. Their
   /// totals go to totals[0 .. row_size). Where nothing stands before the leaf, `base` has no sums.
@@ -105,7 +105,7 @@ class RunningSums {
       scalar_leaf(x, count, base, totals, y);
       return;
     }
-    fill(totals, row_size_, A{});
+    fill(totals, row_size_, start_);
     // A few rows at a time, which stay in the first-level cache until all their columns have been summed.
     constexpr std::int64_t vectors = 4, step = 16;
     for (std::int64_t begin = 0; begin < count; begin += step) {
@@ -131,7 +131,7 @@ class RunningSums {
   /// of `leaf` with nothing before it.
   bool is_short(std::int64_t rows) const noexcept { return row_size_ == 1 && rows <= group_rows; }
   void short_sequence(const T* x, std::int64_t rows, T* y) const noexcept {
-    A sum{};
+    A sum = start_;
     const auto add = [&](std::int64_t row) {
       const A before = sum;
       sum = plus(before, static_cast<A>(x[row]));
@@ -148,7 +148,7 @@ class RunningSums {
   void short_sequences(SequenceTile<T>& tile) const noexcept {
     using Row = typename SequenceTile<T>::Row;
     Row* const rows = tile.data();
-    Vector<T> sum(A{});
+    Vector<T> sum(start_);
     for (std::int64_t row = 0; row < tile.rows(); ++row) {
       const Vector<T> before = sum;
       sum = before + __builtin_bit_cast(Vector<T>, rows[row]);
@@ -204,7 +204,7 @@ class RunningSums {
     A group_totals[leaf_rows / group_rows];
     widen(x, count, sums);
     GroupSums<A>(exclusive_, reverse_)(sums, count, group_totals);
-    *total = A{};
+    *total = start_;
     for (std::int64_t begin = 0; begin < count; begin += group_rows) {
       if (y) {
         const std::int64_t end = std::min(begin + group_rows, count);
@@ -226,6 +226,7 @@ class RunningSums {
   std::int64_t row_size_;
   bool exclusive_;
   bool reverse_;
+  A start_;
 };
 
 }  // namespace cpu

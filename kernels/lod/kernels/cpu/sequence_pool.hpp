@@ -3,6 +3,7 @@
 /// Pooling on the CPU.
 #pragma once
 
+#include <lod/kernels/cpu/exact_sums.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
@@ -35,7 +36,10 @@ void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequence
     const std::int64_t first = sequences.begin(i) * row_size;
     return ContiguousRows<T>{x + first, row_size, numbers - first, far};
   };
-  const PooledSums<SingleRow::ADDED_TO_ZERO, T> finish(type, sequences, row_size, pad_value, nullptr, y);
+  const PooledSums<T> finish(type, sequences, row_size, pad_value, nullptr, y);
+  if constexpr (divides_wide_sums<T>) {
+    if (type != PoolType::SUM) return sum_sequences_exactly<T>(executor, sequences, row_size, rows_of, finish);
+  }
   if constexpr (ShortSequences<T>::available) {
     if (row_size == 1) {
       const auto pool = [=](const ShortSequences<T>& some, std::int64_t i, T* pooled) {
@@ -46,7 +50,7 @@ void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequence
       return;
     }
   }
-  sum_sequences_by_vectors<SingleRow::ADDED_TO_ZERO, T>(executor, sequences, row_size, rows_of, finish);
+  sum_sequences_by_vectors<T>(executor, sequences, row_size, rows_of, finish);
 }
 
 /// Whether `candidate` takes the place of `best`, which stands before it.

@@ -273,6 +273,11 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
     };
     return ComputedRows{compute, block};
   };
+  // Terms of negative zeros count as those of positive ones, as they do in `softmax_grad_scalars`.
+  const auto with_positive_zeros = [row_size](A* numbers) {
+    for (std::int64_t i = 0; i < row_size; ++i) numbers[i] += A{};
+    return numbers;
+  };
   const auto write = [=](std::int64_t first, std::int64_t rows, std::int64_t end, const ColumnNumbers<A>& column_sums) {
     for_each_vector<T>(rows, row_size, [&](std::int64_t i, std::int64_t count, std::int64_t column) {
       const std::int64_t at = first * row_size + i;
@@ -291,7 +296,8 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
         softmax_grad_scalars<logarithm>(dy + first, y + first, rows, dx + first, last - first);
         continue;
       }
-      column_sums.set(sum_rows<A>(terms(first, last, blocks(thread)), rows, row_size, sums(thread)));
+      sum_rows<A>(terms(first, last, blocks(thread)), rows, row_size, sums(thread));
+      column_sums.set(with_positive_zeros(sums(thread)));
       write(first, rows, last, column_sums);
     }
   });
@@ -302,7 +308,7 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
     sum_rows<A>(
         executor, [&](int thread) { return terms(first, 0, blocks(thread)); }, rows, row_size, rows * row_bytes,
         sums(0));
-    column_sums.set(sums(0));
+    column_sums.set(with_positive_zeros(sums(0)));
     parallel_ranges(executor, rows, rows * row_bytes,
                     [&](std::int64_t begin, std::int64_t end) { write(first + begin, end - begin, 0, column_sums); });
   });

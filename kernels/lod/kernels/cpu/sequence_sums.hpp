@@ -9,8 +9,12 @@
 #include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/sum_tree.hpp>
+#include <lod/kernels/unbounded.hpp>
+#include <lod/kernels/wide_sum.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -32,13 +36,82 @@ inline const Accumulator<T>* single_row(const T* row, std::int64_t row_size, Acc
 /// Nobody sums several sequences at once.
 inline constexpr auto one_by_one = [](std::int64_t) { return all_short_sequences; };
 
-/// How the sum of a single row begins: as the row, in which a -0 stays, or as 0 and the row.
-enum class SingleRow { ITSELF, ADDED_TO_ZERO };
+/// Whether all sums of a row are finite. Where they are so large that they add up to what is not, it says no, too.
+template <class A>
+inline bool seem_finite(const A* sums, std::int64_t row_size) {
+  if constexpr (std::integral<A>) {
+    return true;
+  } else {
+    if (row_size == 1) return is_finite(*sums);
+    constexpr std::int64_t size = lanes<A>;
+    Vector<A> total(A{});
+    std::int64_t i = 0;
+    for (; i + size <= row_size; i += size) total += load(sums + i);
+    A rest{};
+    for (; i < row_size; ++i) rest += sums[i];
+    return is_finite(rest) && all_finite(total);
+  }
+}
+
+/// Calls f(row) for each of `count` rows, which is as long as the call takes.
+template <class T, class Rows, class F>
+void for_each_row(const Rows& rows, std::int64_t count, std::int64_t row_size, const F& f) {
+  if constexpr (requires { rows.compute; }) {
+    const std::int64_t step = computed_rows(row_size);
+    for (std::int64_t first = 0; first < count; first += step) {
+      const std::int64_t some = std::min(count - first, step);
+      rows.compute(first, some, rows.block);
+      for (std::int64_t row = 0; row < some; ++row) f(rows.block + row * row_size);
+    }
+  } else {
+    for (std::int64_t row = 0; row < count; ++row) f(rows(row));
+  }
+}
+
+/// finish(i, sums) where sums have become infinite or NaN, perhaps only on the way: these columns are summed again.
+/// What divides sums takes them by finish.correct(i, column, sum), afterwards.
+template <class T, class Rows, class Finish>
+[[gnu::noinline]] void finish_carefully(const Finish& finish, std::int64_t i, const Rows& rows, std::int64_t count,
+                                        std::int64_t row_size, Accumulator<T>* sums) {
+  using A = Accumulator<T>;
+  if constexpr (std::floating_point<A>) {
+    constexpr std::int64_t some = 64;  // columns, whose sums lie on the stack
+    const auto correct_columns = [&](std::int64_t first, const auto& correct) {
+      const std::int64_t columns = std::min(row_size - first, some);
+      std::uint64_t wrong = 0;
+      for (std::int64_t c = 0; c < columns; ++c) wrong |= std::uint64_t{!is_finite(sums[first + c])} << c;
+      if (wrong == 0) return;
+      WideSum<A> wide[some];
+      for_each_row<T>(rows, count, row_size, [&](const T* row) {
+        for (std::uint64_t left = wrong; left != 0; left &= left - 1) {
+          const int c = std::countr_zero(left);
+          wide[c].add(static_cast<A>(row[first + c]));
+        }
+      });
+      for (std::uint64_t left = wrong; left != 0; left &= left - 1) {
+        const int c = std::countr_zero(left);
+        correct(first + c, wide[c]);
+      }
+    };
+    if constexpr (requires(const WideSum<A>& sum) { finish.correct(i, i, sum); }) {
+      finish(i, static_cast<const A*>(sums));
+      for (std::int64_t first = 0; first < row_size; first += some) {
+        correct_columns(first, [&](std::int64_t column, const WideSum<A>& sum) { finish.correct(i, column, sum); });
+      }
+      return;
+    }
+    for (std::int64_t first = 0; first < row_size; first += some) {
+      correct_columns(
+          first, [&](std::int64_t column, const WideSum<A>& sum) { sums[column] = sum.pooled(PoolType::SUM, count); });
+    }
+  }
+  finish(i, static_cast<const A*>(sums));
+}
 
 /// Calls write(i, sums) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows,
 /// which are so many vectors: the sums are a `VectorRow`, the registers in which they add up. Returns the others, one
 /// bit each. Sequence i has the rows rows_of(i, thread), of whatever thread.
-template <std::size_t vectors, SingleRow single, class T, class RowsOf, class Write>
+template <std::size_t vectors, class T, class RowsOf, class Write>
 unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
   // Copies, as in `sum_sequences`.
   const Segments sequences = all;
@@ -54,12 +127,20 @@ unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& 
     auto rows = rows_of(i, 0);
     rows.set_row_size(static_cast<std::int64_t>(vectors) * lanes<T>);  // known to the compiler from here on
     VectorRow<vectors, T> sums;
-    if (single == SingleRow::ITSELF && length == 1) {
+    if (length == 1) {
       const T* const row = rows(0);
       for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(row + v * Vector<T>::size);
     } else {
-      for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(T{});
+      for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(empty_sum<T>());
       add_vector_rows<vectors, T>(rows, 0, length, sums);
+      if constexpr (std::floating_point<T>) {
+        Vector<T> total = sums[0];
+        for (std::size_t v = 1; v < vectors; ++v) total += sums[v];
+        if (!all_finite(total)) [[unlikely]] {
+          others |= 1U << k;
+          continue;
+        }
+      }
     }
     write(i, sums);
   }
@@ -96,13 +177,18 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
         // As most ids of a sparse gradient occur once: such a row is its own sum.
         if (length == 1) return finish_one(i, single_row<T>(rows(0), size, sum));
       }
-      if constexpr (!computed) {
-        if (size == 1 && length <= leaf_rows) {  // the case in which every nanosecond counts
-          sum_narrow_leaf<1, T>(rows, 0, length, sum);
-          return finish_one(i, static_cast<const A*>(sum));
+      const auto summed = [&] {
+        if constexpr (!computed) {
+          // The case in which every nanosecond counts.
+          if (size == 1 && length <= leaf_rows) return sum_narrow_leaf<1, T>(rows, 0, length, sum);
         }
+        sum_rows<T>(rows, length, size, sum);
+      };
+      summed();
+      if (length > 1 && !seem_finite(sum, size)) [[unlikely]] {
+        return finish_carefully<T>(finish_one, i, rows, length, size, sum);
       }
-      finish_one(i, sum_rows<T>(rows, length, size, sum));
+      finish_one(i, static_cast<const A*>(sum));
     };
     if constexpr (std::same_as<Some, decltype(one_by_one)>) {
       for (std::int64_t i = begin; i < end; ++i) one(i);
@@ -114,6 +200,8 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
     const std::int64_t length = sequences.length(i);
     const auto rows = [&](int thread) { return rows_of(i, thread); };
     sum_rows<T>(executor, rows, length, row_size, length * row_bytes, partial, scratch(0));
+    if (!seem_finite(scratch(0), row_size))
+      return finish_carefully<T>(finish, i, rows(0), length, row_size, scratch(0));
     finish(i, static_cast<const A*>(scratch(0)));
   });
   finish_large_output();
@@ -121,7 +209,7 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
 
 /// The same. Sums of at most `leaf_rows` rows that are 1, 2, 4 or 8 vectors go to finish(i, VectorRow) instead, from
 /// the registers in which they add up.
-template <SingleRow single, class T, class RowsOf, class Finish>
+template <class T, class RowsOf, class Finish>
 void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size,
                               const RowsOf& rows_of, const Finish& finish) {
   if constexpr (std::same_as<T, Accumulator<T>>) {
@@ -130,10 +218,10 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
     const std::int64_t vectors = whole ? row_size / lanes<T> : 0;
     if (vectors == 1 || vectors == 2 || vectors == 4 || vectors == 8) {
       return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, [&](std::int64_t first) {
-        if (vectors == 1) return sum_vector_rows<1, single, T>(sequences, first, rows_of, finish);
-        if (vectors == 2) return sum_vector_rows<2, single, T>(sequences, first, rows_of, finish);
-        if (vectors == 4) return sum_vector_rows<4, single, T>(sequences, first, rows_of, finish);
-        return sum_vector_rows<8, single, T>(sequences, first, rows_of, finish);
+        if (vectors == 1) return sum_vector_rows<1, T>(sequences, first, rows_of, finish);
+        if (vectors == 2) return sum_vector_rows<2, T>(sequences, first, rows_of, finish);
+        if (vectors == 4) return sum_vector_rows<4, T>(sequences, first, rows_of, finish);
+        return sum_vector_rows<8, T>(sequences, first, rows_of, finish);
       });
     }
   }

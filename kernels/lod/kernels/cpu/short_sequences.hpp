@@ -9,6 +9,7 @@
 #include <lod/kernel.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/nonempty_sequences.hpp>
+#include <lod/kernels/sum_tree.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/target.hpp>
 
@@ -62,14 +63,15 @@ class ShortSequences<float> {
     const Lengths lengths(offsets_ + i);
     if (!lengths.worthwhile()) return all_short_sequences;
     Sums rule;
-    // The tree begins with zeros: a sum of negative zeros is a positive one.
-    __m512 sums = _mm512_add_ps(reduce(i, lengths, rule), _mm512_setzero_ps());
+    __m512 sums = reduce(i, lengths, rule);
+    constexpr int infinite_or_nan = 0x99;
+    const unsigned unusual = _mm512_fpclass_ps_mask(sums, infinite_or_nan);
     if (type != PoolType::SUM) {
       const __m512 numbers = _mm512_cvtepi32_ps(lengths.numbers);
       sums = _mm512_div_ps(sums, type == PoolType::AVERAGE ? numbers : _mm512_sqrt_ps(numbers));
     }
     store(y, sums, lengths, pad_value);
-    return lengths.longer;
+    return lengths.longer | unusual;
   }
 
   unsigned pool_greatest(std::int64_t i, float* y) const noexcept {
@@ -127,7 +129,7 @@ class ShortSequences<float> {
   struct Sums {
     static __m512 join(__m512 a, __m512 b) noexcept { return _mm512_add_ps(a, b); }
     static __m512 read(const float* x, std::uint32_t mask) noexcept {
-      return _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), x);
+      return _mm512_mask_loadu_ps(_mm512_set1_ps(empty_sum<float>()), static_cast<__mmask16>(mask), x);
     }
   };
   template <bool minimum>
@@ -217,19 +219,20 @@ class ShortSequences<float> {
   bool nearly_all_empty(std::int64_t i) const noexcept { return std::popcount(Lengths(offsets_ + i).not_empty) <= 2; }
 
   /// y[k] = the sum of sequence i + k by the tree of sum_tree.hpp, divided as `type` says, or `pad_value` for an empty
-  /// one. Returns the sequences that it leaves, one bit each.
+  /// one. Returns the sequences that it leaves, one bit each: long ones, and those whose sums are not finite.
   unsigned pool_sums(std::int64_t i, PoolType type, float pad_value, float* y) const noexcept {
     const Lengths lengths(offsets_ + i);
     if (!worthwhile(i, lengths)) return all_short_sequences;
     Sums rule;
-    // The tree begins with zeros: a sum of negative zeros is a positive one.
-    __m256 sums = _mm256_add_ps(reduce(i, lengths, rule), _mm256_setzero_ps());
+    __m256 sums = reduce(i, lengths, rule);
+    const __m256 zeros = _mm256_sub_ps(sums, sums);  // NaN of what is not finite
+    const auto unusual = static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(zeros, zeros, _CMP_UNORD_Q)));
     if (type != PoolType::SUM) {
       const __m256 numbers = _mm256_cvtepi32_ps(lengths.numbers);
       sums = _mm256_div_ps(sums, type == PoolType::AVERAGE ? numbers : _mm256_sqrt_ps(numbers));
     }
     store(y, sums, lengths, pad_value);
-    return lengths.longer;
+    return lengths.longer | unusual;
   }
 
   /// y[k] = the greatest number of sequence i + k, of zeros one of either sign; unspecified for an empty sequence, and
@@ -321,7 +324,7 @@ class ShortSequences<float> {
   struct Sums {
     static __m256 join(__m256 a, __m256 b) noexcept { return _mm256_add_ps(a, b); }
     static __m256 read(const Masked& from, int vector) noexcept {
-      return _mm256_and_ps(from.load(vector), from.mask(vector));
+      return _mm256_blendv_ps(_mm256_set1_ps(empty_sum<float>()), from.load(vector), from.mask(vector));
     }
   };
   template <bool minimum>

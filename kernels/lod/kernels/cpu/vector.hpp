@@ -208,6 +208,21 @@ inline Vector<T> load_vector(const T* x, std::int64_t count, Accumulator<T> fill
   return count == lanes<T> ? load(x) : load_first(x, count, fill, readable);
 }
 
+/// Whether all numbers are finite.
+template <class A>
+[[gnu::always_inline]] inline bool all_finite(const xsimd::batch<A>& numbers) {
+#ifdef __AVX512DQ__
+  constexpr int infinite_or_nan = 0x99;
+  if constexpr (std::same_as<A, float> && sizeof(numbers) == 64) {
+    return _mm512_fpclass_ps_mask(numbers, infinite_or_nan) == 0;
+  }
+  if constexpr (std::same_as<A, double> && sizeof(numbers) == 64) {
+    return _mm512_fpclass_pd_mask(numbers, infinite_or_nan) == 0;
+  }
+#endif
+  return xsimd::all(numbers - numbers == xsimd::batch<A>(A{}));
+}
+
 /// Whether functions that GPUs run too may be called with vectors. When nvcc compiles for a GPU it goes through the
 /// functions for the CPU once more, to no end, and refuses vectors in functions for both.
 #ifdef __CUDA_ARCH__

@@ -111,8 +111,8 @@ struct EmbeddingPool {
       find_winners<T, count>(executor, sequences, row_size, type == PoolType::MIN, numbers,
                              WriteWinners<T, count>{sequences, row_size, pad_value, y, nullptr});
     } else {
-      sum_few<Accumulator<T>, count>(executor, sequences, row_size, Terms<T, count, LookedUpNumbers<T, count>>{numbers},
-                                     WritePooled<T, count>{sequences, row_size, type, true, pad_value, y});
+      pool_sums(executor, sequences, row_size, numbers,
+                WritePooled<T, count>{sequences, row_size, type, true, pad_value, y});
     }
   }
 };
@@ -186,18 +186,12 @@ struct SumLookUpGrads {
                   T* y) {
     using A = Accumulator<T>;
     const std::int64_t row_size = rows.row_size;
-    const bool whole = rows.weights == nullptr && rows.winners == nullptr;
-    sum_sequences<A>(
+    sum_few<A, 1>(
         executor, groups, row_size,
         [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t row, std::int64_t column) {
-          return static_cast<A>(look_up_grad(rows, order[groups.begin(group) + row], column));
+          return Few<A, 1>{{static_cast<A>(look_up_grad(rows, order[groups.begin(group) + row], column))}};
         },
-        [=] LOD_HOST_DEVICE(std::int64_t group, std::int64_t column, A sum) {
-          // A whole row that is alone is its own sum, in which a -0 stays.
-          const bool alone = whole && groups.length(group) == 1;
-          y[group * row_size + column] =
-              alone ? look_up_grad(rows, order[groups.begin(group)], column) : static_cast<T>(sum);
-        });
+        WriteGroup<T, 1>{groups, PoolType::SUM, row_size, nullptr, y});
   }
 };
 

@@ -7,6 +7,7 @@
 #include <lod/kernel.hpp>
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
+#include <lod/kernels/wide_sum.hpp>
 #include <lod/target.hpp>
 
 #include <cstddef>
@@ -52,6 +53,11 @@ template <class A, std::size_t count>
 struct Few {
   A number[count];
 
+  static LOD_HOST_DEVICE constexpr Few empty_sum() noexcept {
+    Few sums{};
+    for (A& sum : sums.number) sum = kernel::empty_sum<A>();
+    return sums;
+  }
   friend LOD_HOST_DEVICE Few operator+(const Few& a, const Few& b) noexcept {
     Few sums;
     for (std::size_t n = 0; n < count; ++n) sums.number[n] = plus(a.number[n], b.number[n]);
@@ -134,9 +140,12 @@ template <class A>
 LOD_HOST_DEVICE void add_rounded(A& sum, A& error, const A& term) noexcept {
   add_compensated(sum, error, term);
 }
+LOD_HOST_DEVICE inline void add_rounded(WideInteger& sum, WideInteger&, const WideInteger& term) noexcept {
+  sum = sum + term;
+}
 template <class A, std::size_t count>
 LOD_HOST_DEVICE void add_rounded(Few<A, count>& sum, Few<A, count>& error, const Few<A, count>& term) noexcept {
-  for (std::size_t n = 0; n < count; ++n) add_compensated(sum.number[n], error.number[n], term.number[n]);
+  for (std::size_t n = 0; n < count; ++n) add_rounded(sum.number[n], error.number[n], term.number[n]);
 }
 
 }  // namespace kernel::bulk

@@ -25,35 +25,22 @@ U answer(const E& executor, const Body& body) {
   return System<E>(executor).template answer<U>(body);
 }
 
-/// What a row of a group has in a column of `count` numbers.
-template <class T, std::size_t count>
+/// What a row of a group has in a column of `count` numbers, as numbers of type A.
+template <class A, class T, std::size_t count>
 struct NumbersOfGroup {
   NumberedRows<T> rows;
   const std::int64_t* order;
   Segments groups;
-  LOD_HOST_DEVICE Few<Accumulator<T>, count> operator()(std::int64_t group, std::int64_t row,
-                                                        std::int64_t column) const {
+  LOD_HOST_DEVICE Few<A, count> operator()(std::int64_t group, std::int64_t row, std::int64_t column) const {
     const T* const from = rows[order[groups.begin(group) + row]] + column * static_cast<std::int64_t>(count);
-    return converted<Accumulator<T>>(read_few_anywhere<count>(from));
-  }
-};
-/// finish(group, column, sums) with the sums of a group.
-template <class T, std::size_t count, class Finish>
-struct FinishGroup {
-  NumbersOfGroup<T, count> numbers;
-  Finish finish;
-  LOD_HOST_DEVICE void operator()(std::int64_t group, std::int64_t column,
-                                  const Few<Accumulator<T>, count>& sums) const {
-    // A row that is alone is its own sum: a -0 stays, which a sum from 0 on has not.
-    finish(group, column, numbers.groups.length(group) == 1 ? numbers(group, 0, column) : sums);
+    return converted<A>(read_few_anywhere<count>(from));
   }
 };
 /// Calls finish(g, column, sums) with the sums of each column, which is `count` numbers of a row, of each group.
-template <std::size_t count, class E, class T, class Finish>
+template <std::size_t count, class A, class E, class T, class Finish>
 void sum_groups(const E& executor, const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
                 std::int64_t row_size, const Finish& finish) {
-  const NumbersOfGroup<T, count> numbers{rows, order, groups};
-  sum_few<Accumulator<T>, count>(executor, groups, row_size, numbers, FinishGroup<T, count, Finish>{numbers, finish});
+  sum_few<A, count>(executor, groups, row_size, NumbersOfGroup<A, T, count>{rows, order, groups}, finish);
 }
 
 /// 1 for the first of equal ids.
@@ -199,16 +186,23 @@ struct WriteGroup {
   const std::int64_t* to;
   T* y;
 
-  LOD_HOST_DEVICE void operator()(std::int64_t group, std::int64_t column,
-                                  const Few<Accumulator<T>, count>& sums) const {
+  static constexpr bool is_corrected = true;
+  template <class A>
+  LOD_HOST_DEVICE void operator()(std::int64_t group, std::int64_t column, const Few<A, count>& sums) const {
     const std::int64_t length = groups.length(group);
     if (length == 0 && to != nullptr) return;
     Few<T, count> results;
     for (std::size_t n = 0; n < count; ++n) {
       results.number[n] = length > 0 ? pooled<T>(type, length, sums.number[n]) : T{};
     }
-    const std::int64_t row = to != nullptr ? to[group] : group;
-    write_few(y + row * row_size + column * static_cast<std::int64_t>(count), results);
+    write_few(place(group, column), results);
+  }
+  template <class A>
+  LOD_HOST_DEVICE void correct(std::int64_t group, std::int64_t column, std::size_t n, const WideSum<A>& sum) const {
+    place(group, column)[n] = static_cast<T>(sum.pooled(type, groups.length(group)));
+  }
+  LOD_HOST_DEVICE T* place(std::int64_t group, std::int64_t column) const {
+    return y + (to != nullptr ? to[group] : group) * row_size + column * static_cast<std::int64_t>(count);
   }
 };
 
@@ -217,7 +211,13 @@ struct SumGroups {
   static void run(const E& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     const auto of_columns = [&]<std::size_t count>() {
-      sum_groups<count>(executor, rows, order, groups, row_size, WriteGroup<T, count>{groups, type, row_size, to, y});
+      const WriteGroup<T, count> write{groups, type, row_size, to, y};
+      if constexpr (divides_wide_sums<T>) {
+        if (type != PoolType::SUM) {
+          return sum_groups<count, WideInteger>(executor, rows, order, groups, row_size, write);
+        }
+      }
+      sum_groups<count, Accumulator<T>>(executor, rows, order, groups, row_size, write);
     };
     with_count(of_columns, row_size, y);
   }

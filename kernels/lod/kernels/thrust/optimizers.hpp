@@ -78,6 +78,7 @@ struct UpdateGroup {
   const std::int64_t* to;
   std::int64_t row_size;
 
+  static constexpr bool is_corrected = true;
   LOD_HOST_DEVICE void operator()(std::int64_t group, std::int64_t column,
                                   const Few<Accumulator<T>, count>& sums) const {
     if (groups.length(group) == 0) return;
@@ -104,8 +105,8 @@ struct UpdateRows {
                   const std::int64_t* to, std::int64_t height, std::int64_t row_size, bool listed_only) {
     const States<S, n> all(states);
     const auto of_columns = [&]<std::size_t count>() {
-      sum_groups<count>(executor, rows, order, groups, row_size,
-                        UpdateGroup<count, Rule, T, S, n>{rule, parameter, all, groups, to, row_size});
+      sum_groups<count, Accumulator<T>>(executor, rows, order, groups, row_size,
+                                        UpdateGroup<count, Rule, T, S, n>{rule, parameter, all, groups, to, row_size});
     };
     if constexpr (sizeof(S) == sizeof(T)) {
       std::apply([&](const auto*... state) { with_count(of_columns, row_size, parameter, state...); }, states);

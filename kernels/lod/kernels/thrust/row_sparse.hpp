@@ -28,6 +28,7 @@ struct CombineGroup {
   const std::int64_t* to;
   T* y;
 
+  static constexpr bool is_corrected = true;
   LOD_HOST_DEVICE void operator()(std::int64_t group, std::int64_t column,
                                   const Few<Accumulator<T>, count>& sums) const {
     if (groups.length(group) == 0) return;
@@ -41,7 +42,8 @@ struct ScatterSums {
   static void run(const E& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
     const auto of_columns = [&]<std::size_t count>() {
-      sum_groups<count>(executor, rows, order, groups, row_size, CombineGroup<T, count, F>{f, groups, row_size, to, y});
+      sum_groups<count, Accumulator<T>>(executor, rows, order, groups, row_size,
+                                        CombineGroup<T, count, F>{f, groups, row_size, to, y});
     };
     with_count(of_columns, row_size, y);
   }

@@ -8,9 +8,11 @@
 #include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/lanes.hpp>
 #include <lod/kernels/thrust/leaves.hpp>
+#include <lod/kernels/wide_sum.hpp>
 #include <lod/staging.hpp>
 #include <lod/target.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -24,10 +26,10 @@ LOD_HOST_DEVICE A sum_leaf(const Lanes& lanes, const Term& term, std::int64_t fi
   if constexpr (Lanes::count > 1) {
     static_assert(Lanes::count == 16, "the tree of a leaf of narrow rows has so many");
     return lanes.template fold_rows<0>(
-        static_cast<int>(count), A{}, [&](A& sum, int row, int) { sum = plus<A>(sum, term(first + row)); },
+        static_cast<int>(count), empty_sum<A>(), [&](A& sum, int row, int) { sum = plus<A>(sum, term(first + row)); },
         [](A a, A b) { return plus(a, b); });
   } else {
-    A sum = {};
+    A sum = empty_sum<A>();
     int row = 0;
     const int rows = static_cast<int>(count);
     const auto number = [&](int k) { return term(first + k); };
@@ -61,8 +63,8 @@ LOD_HOST_DEVICE void add_in_order(std::int64_t count, const Read& read, const Ad
 /// A sum, and what was rounded away.
 template <class A>
 struct CompensatedSum {
-  A sum = {};
-  A error = {};
+  A sum = empty_sum<A>();
+  A error = empty_sum<A>();
   LOD_HOST_DEVICE void add(const A& term) noexcept { add_rounded(sum, error, term); }
   /// The sum of a chunk.
   LOD_HOST_DEVICE void add(const CompensatedSum& chunk) noexcept {
@@ -79,7 +81,7 @@ LOD_HOST_DEVICE constexpr std::int64_t chunk_leaves(std::int64_t row_size) noexc
 /// Joins the sums of the leaves of a chunk, or of what is there of one: leaf(k), k in [begin, end).
 template <class A, class ReadLeaf>
 LOD_HOST_DEVICE CompensatedSum<A> join_chunk(const ReadLeaf& leaf, std::int64_t begin, std::int64_t end) {
-  CompensatedSum<A> chunk{leaf(begin), A{}};
+  CompensatedSum<A> chunk{leaf(begin), empty_sum<A>()};
   add_in_order<A>(
       end - begin - 1, [&](std::int64_t k) { return leaf(begin + 1 + k); }, [&](A number) { chunk.add(number); });
   return chunk;
@@ -108,6 +110,48 @@ LOD_HOST_DEVICE auto term_of_row(const Term& term, std::int64_t i, std::int64_t 
   }
 }
 
+/// Whether each of several sums of floating-point numbers is finite. Other sums are none of these.
+template <class A>
+inline constexpr bool are_real_sums = false;
+template <std::floating_point A, std::size_t count>
+inline constexpr bool are_real_sums<Few<A, count>> = true;
+template <std::floating_point A, std::size_t count>
+LOD_HOST_DEVICE bool sums_are_finite(const Few<A, count>& sums) {
+  bool finite = true;
+  for (std::size_t n = 0; n < count; ++n) finite = finite && is_finite(sums.number[n]);
+  return finite;
+}
+
+/// What a Finish takes that is `is_corrected` where sums have become infinite or NaN, perhaps only on the way: these
+/// are summed again. What divides sums takes them by finish.correct(i, column, n, sum), n being that of the Few,
+/// afterwards.
+template <class A, std::size_t count, class Term, class Finish>
+LOD_NOINLINE LOD_HOST_DEVICE void finish_carefully(const Finish& finish, std::int64_t i, std::int64_t column,
+                                                   Few<A, count> sums, std::int64_t rows, const Term& term) {
+  constexpr bool divides = requires(const WideSum<A>& sum) { finish.correct(i, column, std::size_t{}, sum); };
+  if constexpr (divides) finish(i, column, sums);
+  for (std::size_t n = 0; n < count; ++n) {
+    if (is_finite(sums.number[n])) continue;
+    WideSum<A> wide;
+    for (std::int64_t row = 0; row < rows && !wide.is_nan(); ++row) wide.add(term(row).number[n]);
+    if constexpr (divides) {
+      finish.correct(i, column, n, wide);
+    } else {
+      sums.number[n] = wide.pooled(PoolType::SUM, rows);
+    }
+  }
+  if constexpr (!divides) finish(i, column, sums);
+}
+/// finish(i, column, sum), the sum of `rows` rows, of which term(row) is one.
+template <class A, class Term, class Finish>
+LOD_HOST_DEVICE void finish_sum(const Finish& finish, std::int64_t i, std::int64_t column, const A& sum,
+                                std::int64_t rows, const Term& term) {
+  if constexpr (are_real_sums<A> && requires { Finish::is_corrected; }) {
+    if (rows > 1 && !sums_are_finite(sum)) return finish_carefully(finish, i, column, sum, rows, term);
+  }
+  finish(i, column, sum);
+}
+
 /// The sums of short sequences.
 template <class A, class Term, class Finish>
 struct SumShort {
@@ -117,14 +161,18 @@ struct SumShort {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
-    const A sum = sum_leaf<A>(lanes, term_of_row<Lanes>(term, i, column), 0, sequences.length(i));
-    if (lanes.is_first()) finish(i, column, sum);
+    const std::int64_t rows = sequences.length(i);
+    const auto of_row = term_of_row<Lanes>(term, i, column);
+    const A sum = sum_leaf<A>(lanes, of_row, 0, rows);
+    if (lanes.is_first()) finish_sum(finish, i, column, rows > 0 ? sum : A{}, rows, of_row);
   }
   /// @{
   /// Of scalar rows, where the terms are those of numbers that can be brought.
   template <class T>
   LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T*) const {
-    finish(i, 0, sum_leaf<A>(OneThread(), term.of_scalars(from), 0, sequences.length(i)));
+    const std::int64_t rows = sequences.length(i);
+    const auto of_row = term.of_scalars(from);
+    finish_sum(finish, i, 0, sum_leaf<A>(OneThread(), of_row, 0, rows), rows, of_row);
   }
   auto input() const noexcept requires requires(const Term& of) { of.scalars(); }
   { return term.scalars(); }
@@ -141,16 +189,16 @@ struct SumLeaf {
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
     const A sum = sum_leaf<A>(lanes, term_of_row<Lanes>(term, leaf.sequence, column), leaf.first, leaf.rows);
-    if (lanes.is_first()) sums.put(place, column, {sum, A{}});
+    if (lanes.is_first()) sums.put(place, column, {sum, empty_sum<A>()});
   }
 };
 
-/// Calls finish(i, column, sum) for each long sequence i and each column; `sums` has the sums of its leaves, of which
-/// `step` are a chunk. Additions keep the order of the tree: a thread adds up a chunk, and the last of them to be ready
-/// the chunks of a sequence.
-template <class A, class E, class Finish>
+/// Calls finish(i, column, sum) for each long sequence i and each column, the sum of term(i, row, column); `sums` has
+/// the sums of its leaves, of which `step` are a chunk. Additions keep the order of the tree: a thread adds up a chunk,
+/// and the last of them to be ready the chunks of a sequence.
+template <class A, class E, class Term, class Finish>
 void join_sums(const E& executor, const Leaves& leaves, std::int64_t step, const LeafParts<CompensatedSum<A>>& sums,
-               const Finish& finish) {
+               const Term& term, const Finish& finish) {
   const auto join = [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t column) {
     const Leaf leaf = leaves.at(place);
     if (leaf.rows == 0 || leaf.number % step != 0) return;
@@ -166,7 +214,8 @@ void join_sums(const E& executor, const Leaves& leaves, std::int64_t step, const
           chunks - 1, [&](std::int64_t chunk) { return sums.of(first + (chunk + 1) * step, column); },
           [&](const CompensatedSum<A>& chunk) { all.add(chunk); });
     }
-    finish(leaf.sequence, column, all.total());
+    const std::int64_t i = leaf.sequence;
+    finish_sum(finish, i, column, all.total(), leaves.sequences.length(i), term_of_row<LaneAlone>(term, i, column));
   };
   for_each_element(executor, leaves.places(), sums.columns, join);
 }
@@ -180,7 +229,7 @@ void sum_columns(const E& executor, const Segments& sequences, std::int64_t colu
   const Leaves leaves{sequences};
   const LeafScratch<E, CompensatedSum<A>> sums(executor, leaves, columns);
   for_each_short_and_leaf<sharing>(executor, sequences, columns, of_short, SumLeaf<A, Term>{term, sums.parts()});
-  if (leaves.any()) join_sums<A>(executor, leaves, step, sums.parts(), finish);
+  if (leaves.any()) join_sums<A>(executor, leaves, step, sums.parts(), term, finish);
 }
 /// The same where a column is a number of a row.
 template <class A, class E, class Short, class Term, class Finish>

@@ -42,10 +42,11 @@ struct RunningSums {
   template <class Write>
   LOD_HOST_DEVICE A run(const T* numbers, std::int64_t at, std::int64_t step, std::int64_t count,
                         const Write& write) const {
-    A total{};
+    const A start = start_of_sums<A>(exclusive);
+    A total = start;
     for (std::int64_t first = 0; first < count;) {
       const std::int64_t end = row_size == 1 ? least(first + cumsum_group_rows, count) : count;
-      A group{};
+      A group = start;
       for (; first < end; ++first, at += step) {
         const A before = group;
         group = plus(before, static_cast<A>(numbers[at]));

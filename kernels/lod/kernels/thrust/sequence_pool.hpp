@@ -7,6 +7,7 @@
 #include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/leaves.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
+#include <lod/kernels/wide_sum.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
@@ -25,15 +26,15 @@ namespace bulk {
 template <class T, class Sum>
 LOD_HOST_DEVICE T pooled(PoolType type, std::int64_t length, Sum sum) {
   using A = Accumulator<T>;
-  if (type == PoolType::SUM) return static_cast<T>(sum);
-  const double root = std::sqrt(static_cast<double>(length));
-  if constexpr (std::floating_point<A>) {
-    const A divisor = type == PoolType::AVERAGE ? static_cast<A>(length) : static_cast<A>(root);
-    return static_cast<T>(static_cast<A>(sum) / divisor);
-  } else if (type == PoolType::AVERAGE) {
-    return static_cast<T>(static_cast<A>(sum) / length);
+  if constexpr (std::same_as<Sum, WideInteger>) {
+    return sum.template pooled<T>(type, length);
+  } else if constexpr (std::integral<A>) {
+    return pooled_integer<T>(type, length, sum);
   } else {
-    return static_cast<T>(static_cast<std::int64_t>(static_cast<double>(sum) / root));
+    if (type == PoolType::SUM) return static_cast<T>(sum);
+    const A divisor =
+        type == PoolType::AVERAGE ? static_cast<A>(length) : static_cast<A>(std::sqrt(static_cast<double>(length)));
+    return static_cast<T>(static_cast<A>(sum) / divisor);
   }
 }
 
@@ -224,21 +225,21 @@ struct NumbersOfRow {
   static LOD_HOST_DEVICE OfColumn<std::int32_t> of_scalars(const T* from) noexcept { return {from, 1}; }
   /// @}
 };
-/// The same, as sums are computed in.
-template <class T, std::size_t count, class Numbers>
+/// The same as numbers of type A, which are summed.
+template <class A, class T, std::size_t count, class Numbers>
 struct Terms {
   Numbers numbers;
 
   template <class Offset>
   LOD_HOST_DEVICE auto of_column(std::int64_t i, std::int64_t column) const {
     return [of_row = numbers.template of_column<Offset>(i, column)](std::int64_t row) {
-      return converted<Accumulator<T>>(of_row(row));
+      return converted<A>(of_row(row));
     };
   }
   const T* scalars() const noexcept requires requires(const Numbers& of) { of.scalars(); }
   { return numbers.scalars(); }
   LOD_HOST_DEVICE auto of_scalars(const T* from) const noexcept {
-    return [of_row = numbers.of_scalars(from)](std::int64_t row) { return converted<Accumulator<T>>(of_row(row)); };
+    return [of_row = numbers.of_scalars(from)](std::int64_t row) { return converted<A>(of_row(row)); };
   }
 };
 /// What the sums of a sequence become.
@@ -251,7 +252,9 @@ struct WritePooled {
   T pad_value;
   T* y;
 
-  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Few<Accumulator<T>, count>& sums) const {
+  static constexpr bool is_corrected = true;
+  template <class A>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Few<A, count>& sums) const {
     const std::int64_t length = sequences.length(i);
     const PoolType by = keeps_single && length == 1 ? PoolType::SUM : type;
     Few<T, count> numbers;
@@ -260,7 +263,26 @@ struct WritePooled {
     }
     write_few(y + i * row_size + column * static_cast<std::int64_t>(count), numbers);
   }
+  template <class A>
+  LOD_HOST_DEVICE void correct(std::int64_t i, std::int64_t column, std::size_t n, const WideSum<A>& sum) const {
+    const std::int64_t at = i * row_size + column * static_cast<std::int64_t>(count);
+    y[at + static_cast<std::int64_t>(n)] = static_cast<T>(sum.pooled(type, sequences.length(i)));
+  }
 };
+/// Writes the pooled sums of what rows have in columns of `count` numbers: of 64-bit integers that are divided, exact
+/// ones.
+template <class T, std::size_t count, class E, class Numbers>
+void pool_sums(const E& executor, const Segments& sequences, std::int64_t row_size, const Numbers& numbers,
+               const WritePooled<T, count>& write) {
+  if constexpr (divides_wide_sums<T>) {
+    if (write.type != PoolType::SUM) {
+      sum_few<WideInteger, count>(executor, sequences, row_size, Terms<WideInteger, T, count, Numbers>{numbers}, write);
+      return;
+    }
+  }
+  using A = Accumulator<T>;
+  sum_few<A, count>(executor, sequences, row_size, Terms<A, T, count, Numbers>{numbers}, write);
+}
 
 struct SequencePool {
   template <class E, class T>
@@ -289,8 +311,8 @@ struct SequencePool {
       find_winners<T, count>(executor, sequences, row_size, type == PoolType::MIN, numbers,
                              WriteWinners<T, count>{sequences, row_size, pad_value, y, nullptr});
     } else {
-      sum_few<Accumulator<T>, count>(executor, sequences, row_size, Terms<T, count, NumbersOfRow<T, count>>{numbers},
-                                     WritePooled<T, count>{sequences, row_size, type, false, pad_value, y});
+      pool_sums(executor, sequences, row_size, numbers,
+                WritePooled<T, count>{sequences, row_size, type, false, pad_value, y});
     }
   }
 };

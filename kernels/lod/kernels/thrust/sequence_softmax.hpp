@@ -364,6 +364,7 @@ struct SequenceSoftmax {
 
 template <class T, class A>
 LOD_HOST_DEVICE T softmax_grad(bool logarithm, A gradient, A result, A sum) {
+  sum += A{};  // of negative zeros: a positive one
   return static_cast<T>(logarithm ? gradient - exponential(result) * sum : (gradient - sum) * result);
 }
 /// What the sum in the gradient of a softmax is of.

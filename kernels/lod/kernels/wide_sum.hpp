@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Sums that leave no range on the way: of 64-bit integers in 128 bits, and of floating-point numbers, where a plain
+/// sum has become infinite or NaN, again. What pooling makes of them is rounded or cut once.
+#pragma once
+
+#include <lod/kernel.hpp>
+#include <lod/kernels/sum_tree.hpp>
+#include <lod/kernels/unbounded.hpp>
+#include <lod/ops/sequence_pool.hpp>
+#include <lod/target.hpp>
+
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace lod::inline LOD_TARGET {
+namespace kernel {
+
+/// A sum of numbers of type A, which were summed in their order: in double, those of double times a power of two.
+template <std::floating_point A>
+class WideSum {
+  static constexpr double scale = std::same_as<A, double> ? 0x1p-64 : 1;
+
+ public:
+  LOD_HOST_DEVICE void add(A number) noexcept { add_compensated(sum_, error_, static_cast<double>(number) * scale); }
+  /// NaN stays, whatever is added.
+  LOD_HOST_DEVICE bool is_nan() const noexcept { return sum_ != sum_; }
+
+  /// The sum, or its quotient by n or by the root of n. A mean of finite numbers is finite.
+  LOD_HOST_DEVICE A pooled(PoolType type, std::int64_t n) const noexcept {
+    if (!is_finite(sum_)) return static_cast<A>(sum_);
+    const double number = static_cast<double>(n);
+    const double divisor = type == PoolType::AVERAGE ? number : type == PoolType::SQRT ? std::sqrt(number) : 1;
+    // With what the division leaves, and the rounding errors of the sum.
+    const double first = sum_ / divisor, rest = std::fma(-first, divisor, sum_) + error_;
+    const double quotient = (first + rest / divisor) / scale;
+    if (type != PoolType::AVERAGE) return static_cast<A>(quotient);
+    constexpr double greatest = greatest_finite<A>;
+    return static_cast<A>(quotient > greatest ? greatest : quotient < -greatest ? -greatest : quotient);
+  }
+
+ private:
+  double sum_ = empty_sum<double>();
+  double error_ = empty_sum<double>();
+};
+
+/// An integer of 128 bits, in two's complement.
+class WideInteger {
+ public:
+  WideInteger() = default;
+  LOD_HOST_DEVICE constexpr WideInteger(std::uint64_t low, std::int64_t high) noexcept : low_(low), high_(high) {}
+  template <std::integral T>
+  LOD_HOST_DEVICE explicit constexpr WideInteger(T number) noexcept
+      : low_(static_cast<std::uint64_t>(number)), high_(std::signed_integral<T> && number < T{} ? -1 : 0) {}
+
+  static LOD_HOST_DEVICE constexpr WideInteger empty_sum() noexcept { return {0, 0}; }
+  friend LOD_HOST_DEVICE constexpr WideInteger operator+(const WideInteger& a, const WideInteger& b) noexcept {
+    const std::uint64_t low = a.low_ + b.low_;
+    const std::uint64_t high =
+        static_cast<std::uint64_t>(a.high_) + static_cast<std::uint64_t>(b.high_) + (low < a.low_ ? 1 : 0);
+    return {low, static_cast<std::int64_t>(high)};
+  }
+  friend LOD_HOST_DEVICE constexpr WideInteger operator-(const WideInteger& a) noexcept {
+    return WideInteger(~a.low_, ~a.high_) + WideInteger(1, 0);
+  }
+
+  /// The sum of n integers, or its quotient by n or by the root of n, cut towards zero: the nearest T, but that a sum
+  /// wraps around.
+  template <std::integral T>
+  LOD_HOST_DEVICE T pooled(PoolType type, std::int64_t n) const noexcept {
+    if (type == PoolType::SUM) return static_cast<T>(low_);
+    const bool negative = high_ < 0;
+    const WideInteger size = negative ? -*this : *this;
+    const auto divisor = static_cast<std::uint64_t>(n);
+    const std::uint64_t quotient = type == PoolType::AVERAGE ? size.divided_by(divisor) : size.divided_by_root(divisor);
+    if (negative) {
+      constexpr std::uint64_t most = std::signed_integral<T> ? std::uint64_t{detail::greatest_integer<T>} + 1 : 0;
+      return static_cast<T>(0 - (quotient < most ? quotient : most));
+    }
+    constexpr std::uint64_t most = detail::greatest_integer<T>;
+    return static_cast<T>(quotient < most ? quotient : most);
+  }
+
+ private:
+  /// What a quotient beyond 64 bits becomes.
+  static constexpr std::uint64_t beyond = ~std::uint64_t{0};
+
+  // Of numbers that are not negative.
+
+  LOD_HOST_DEVICE std::uint64_t divided_by(std::uint64_t divisor) const noexcept {
+    auto rest = static_cast<std::uint64_t>(high_);
+    if (rest == 0) return low_ / divisor;
+    if (rest >= divisor) return beyond;
+    // Digit by digit: the rest is less than the divisor, of 63 bits.
+    std::uint64_t quotient = 0;
+    for (int bit = 63; bit >= 0; --bit) {
+      rest = rest << 1 | (low_ >> bit & 1);
+      const bool fits = rest >= divisor;
+      rest -= fits ? divisor : 0;
+      quotient = quotient << 1 | (fits ? 1 : 0);
+    }
+    return quotient;
+  }
+  /// The greatest q with q^2 * n <= the square of the number.
+  LOD_HOST_DEVICE std::uint64_t divided_by_root(std::uint64_t n) const noexcept {
+    const double size = static_cast<double>(high_) * 0x1p64 + static_cast<double>(low_);
+    const double quotient = size / std::sqrt(static_cast<double>(n));
+    // The rounding errors of three operations, and more.
+    const double error = quotient * 0x1p-50;
+    const double least = std::floor(quotient - error), most = std::floor(quotient + error);
+    if (least >= 0x1p64) return beyond;
+    if (least == most) return static_cast<std::uint64_t>(least);
+    std::uint64_t low = static_cast<std::uint64_t>(least),
+                  high = most >= 0x1p64 ? beyond : static_cast<std::uint64_t>(most);
+    const Product square = Product(*this).times(*this);
+    while (low < high) {
+      const std::uint64_t middle = high - (high - low) / 2;
+      const WideInteger candidate(middle, 0);
+      if (square.is_less_than(Product(candidate).times(candidate).times(WideInteger(n, 0)))) {
+        high = middle - 1;
+      } else {
+        low = middle;
+      }
+    }
+    return low;
+  }
+
+  /// A number of 256 bits, the lowest word first.
+  struct Product {
+    static constexpr int words = 8;
+    std::uint32_t word[words] = {};
+
+    LOD_HOST_DEVICE explicit Product(const WideInteger& number) noexcept {
+      for (int k = 0; k < 4; ++k) word[k] = number.word(k);
+    }
+    LOD_HOST_DEVICE Product times(const WideInteger& factor) const noexcept {
+      Product product(WideInteger(0, 0));
+      for (int k = 0; k < 4; ++k) {
+        std::uint64_t carry = 0;
+        for (int i = 0; i + k < words; ++i) {
+          carry += std::uint64_t{word[i]} * factor.word(k) + product.word[i + k];
+          product.word[i + k] = static_cast<std::uint32_t>(carry);
+          carry >>= 32;
+        }
+      }
+      return product;
+    }
+    LOD_HOST_DEVICE bool is_less_than(const Product& other) const noexcept {
+      for (int k = words - 1; k >= 0; --k) {
+        if (word[k] != other.word[k]) return word[k] < other.word[k];
+      }
+      return false;
+    }
+  };
+  LOD_HOST_DEVICE std::uint32_t word(int k) const noexcept {
+    const std::uint64_t half = k < 2 ? low_ : static_cast<std::uint64_t>(high_);
+    return static_cast<std::uint32_t>(half >> (k % 2 * 32));
+  }
+
+  std::uint64_t low_ = 0;
+  std::int64_t high_ = 0;
+};
+
+/// Whether sums of numbers of type T are wide before they are divided: such sums would leave 64 bits.
+template <class T>
+inline constexpr bool divides_wide_sums = std::integral<T> && sizeof(T) == sizeof(std::uint64_t);
+
+/// What the sum of `length` integers of type T becomes, or the gradient by what such a sum became.
+template <std::integral T, std::integral Sum>
+LOD_HOST_DEVICE T pooled_integer(PoolType type, std::int64_t length, Sum sum) noexcept {
+  if (type == PoolType::SUM || length == 1) return static_cast<T>(sum);
+  if constexpr (!divides_wide_sums<T>) {
+    if (type == PoolType::AVERAGE) return static_cast<T>(static_cast<std::int64_t>(sum) / length);
+  }
+  return WideInteger(sum).template pooled<T>(type, length);
+}
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_TARGET
