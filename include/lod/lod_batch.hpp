@@ -6,6 +6,7 @@
 
 #include <lod/error.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/sizes.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -52,6 +53,7 @@ template <class... More>
 [[nodiscard]] inline std::vector<LoD> split_at(const LoD& lod, std::span<const std::int64_t> boundaries) {
   const std::int64_t size = lod.size(0);
   std::vector<LoD> parts;
+  parts.reserve(boundaries.size() + 1);
   std::int64_t begin = 0;
   for (std::int64_t boundary : boundaries) {
     parts.push_back(lod.slice(begin, boundary));
@@ -73,9 +75,19 @@ void even_cuts(std::int64_t size, std::int64_t count, const RowsBefore& rows_bef
   std::int64_t position = 0;
   for (std::int64_t part = 1; part < count; ++part) {
     // The share is `whole` rows and `part_of_row` / `count` of one.
-    const std::int64_t whole = rows / count * part + rows % count * part / count;
-    const std::int64_t part_of_row = rows % count * part % count;
-    while (position < size && rows_before(position + 1) <= whole) ++position;
+    const UnsignedInt128 left = static_cast<UnsignedInt128>(rows % count) * static_cast<UnsignedInt128>(part);
+    const auto divisor = static_cast<UnsignedInt128>(count);
+    const std::int64_t whole = rows / count * part + static_cast<std::int64_t>(left / divisor);
+    const auto part_of_row = static_cast<std::int64_t>(left % divisor);
+    // By steps that double, then halve: where rows are the sequences, there may be many times more than parts.
+    std::int64_t step = 1;
+    while (step <= size - position && rows_before(position + step) <= whole) {
+      position += step;
+      if (step <= size / 2) step *= 2;
+    }
+    for (; step > 0; step /= 2) {
+      if (step <= size - position && rows_before(position + step) <= whole) position += step;
+    }
     const auto next_is_nearer = [&] {
       const std::int64_t further = (rows_before(position + 1) - whole) - (whole - rows_before(position));
       return further < 0 || (further < 2 && further * count < 2 * part_of_row);
@@ -92,6 +104,7 @@ void even_cuts(std::int64_t size, std::int64_t count, const RowsBefore& rows_bef
 [[nodiscard]] inline std::vector<LoD> split(const LoD& lod, std::int64_t count) {
   const auto rows = lod.view().absolute_offsets(0);
   std::vector<std::int64_t> boundaries;
+  if (count > 1) boundaries.reserve(detail::checked_count<LoD>(count, "split"));
   detail::even_cuts(
       lod.size(0), count, [&](std::int64_t i) { return rows[static_cast<std::size_t>(i)]; },
       [&](std::int64_t boundary) { boundaries.push_back(boundary); });

@@ -454,7 +454,8 @@ class LoD {
     }
     return longest;
   }
-  /// For each row, the number of its sequence of `level`. `from_row_ids` is the way back. Throws OutOfRange.
+  /// For each row, the number of its sequence of `level`. `from_row_ids` is the way back. Throws OutOfRange, and
+  /// ShapeMismatch where the rows, which need have no elements, are more than a list in memory can have.
   std::vector<std::int64_t> row_ids(int level) const;
   /// The lengths of every level: what `from_lengths` takes.
   std::vector<std::vector<std::int64_t>> lengths() const;

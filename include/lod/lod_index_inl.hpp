@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/lod_index.hpp>
+#include <lod/sizes.hpp>
 
 namespace lod {
 
@@ -259,7 +260,7 @@ inline void LoD::fill_offsets(std::span<const std::int64_t> ids, std::int64_t co
 
 inline std::vector<std::int64_t> LoD::row_ids(int level) const {
   const detail::Level& found = entry(level);
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(rows()));
+  std::vector<std::int64_t> ids(detail::checked_count<std::int64_t>(rows(), "LoD::row_ids"));
   for (std::int64_t sequence = 0; sequence < found.size; ++sequence) {
     for (std::int64_t row = found.absolute[sequence]; row < found.absolute[sequence + 1]; ++row) {
       ids[static_cast<std::size_t>(row)] = sequence;

@@ -9,6 +9,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/shape.hpp>
+#include <lod/sizes.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +39,9 @@ Element nested_row(const T* from) {
 template <class Nested, class T>
 Nested nest(const LoDTensorView<const T, Cpu>& x) {
   Nested sequences;
-  if constexpr (requires { sequences.reserve(std::size_t{0}); }) sequences.reserve(static_cast<std::size_t>(x.size()));
+  if constexpr (requires { sequences.reserve(std::size_t{0}); }) {
+    sequences.reserve(checked_count<typename Nested::value_type>(x.size(), "to_nested"));
+  }
   for (std::int64_t i = 0; i < x.size(); ++i) {
     if constexpr (nesting<Nested>() > 1) {
       sequences.push_back(nest<typename Nested::value_type>(x.element(i)));

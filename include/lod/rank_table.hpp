@@ -7,6 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/sizes.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -35,14 +36,28 @@ class RankTable {
 
   /// Of a batch with one level and no sequences.
   RankTable() = default;
-  /// Throws OutOfRange for the level. O(sequences + longest length).
+  RankTable(const RankTable&) = default;
+  RankTable(RankTable&&) noexcept = default;
+  RankTable& operator=(const RankTable& other) { return *this = RankTable(other); }
+  RankTable& operator=(RankTable&& other) noexcept {
+    if (this != &other) {  // a vector that is moved to itself is empty afterwards
+      lod_ = std::move(other.lod_);
+      level_ = other.level_;
+      items_ = std::move(other.items_);
+      active_ = std::move(other.active_);
+    }
+    return *this;
+  }
+  ~RankTable() = default;
+  /// Throws OutOfRange for the level; ShapeMismatch where a list with a number for each step, of which rows without
+  /// elements may be any number, is more than memory can hold. O(sequences + longest length).
   explicit RankTable(const LoD& lod, const RankOptions& options = {})
       : lod_(lod), level_(detail::resolve_level(options.level, lod.levels(), "RankTable")) {
     const auto offsets = lod_.offsets(level_);
     const std::int64_t longest = lod_.max_length(level_);
     // A counting sort by length: active_[t] first counts the sequences of more than t steps, which is also where those
     // of t steps begin.
-    active_.assign(static_cast<std::size_t>(longest) + 1, 0);
+    active_.assign(detail::checked_count<std::int64_t>(longest, "RankTable: steps") + 1, 0);
     for (std::size_t i = 0; i + 1 < offsets.size(); ++i)
       ++active_[static_cast<std::size_t>(offsets[i + 1] - offsets[i])];
     std::int64_t longer = 0;

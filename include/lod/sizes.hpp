@@ -7,21 +7,45 @@
 /// a tensor without elements) must not overflow on the way.
 #pragma once
 
-#include <lod/float16.hpp>
+#include <lod/error.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
 namespace lod::detail {
 
+/// For products of two sizes that are divided again.
+__extension__ typedef unsigned __int128 UnsignedInt128;
+
 /// a * b, of numbers that are not negative; the greatest number where that is more.
-LOD_HOST_DEVICE constexpr std::int64_t saturated_product(std::int64_t a, std::int64_t b) noexcept {
-  if (b != 0 && a > std::numeric_limits<std::int64_t>::max() / b) return std::numeric_limits<std::int64_t>::max();
-  return a * b;
+constexpr std::int64_t saturated_product(std::int64_t a, std::int64_t b) noexcept {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max() : product;
+}
+/// The product of more of them.
+template <class... More>
+constexpr std::int64_t saturated_product(std::int64_t a, std::int64_t b, std::int64_t c, More... more) noexcept {
+  return saturated_product(saturated_product(a, b), c, more...);
+}
+/// The bytes of a product of so many numbers of type T.
+template <class T, class... Counts>
+constexpr std::int64_t bytes_of(std::int64_t count, Counts... counts) noexcept {
+  return saturated_product(count, counts..., static_cast<std::int64_t>(sizeof(T)));
 }
 /// a + b, of numbers that are not negative; the greatest number where that is more.
-LOD_HOST_DEVICE constexpr std::int64_t saturated_sum(std::int64_t a, std::int64_t b) noexcept {
-  return a > std::numeric_limits<std::int64_t>::max() - b ? std::numeric_limits<std::int64_t>::max() : a + b;
+constexpr std::int64_t saturated_sum(std::int64_t a, std::int64_t b) noexcept {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
+}
+/// `count` as the size of a list of T. Throws ShapeMismatch, with a text that begins with `what`, where that is more
+/// than memory can hold: standard containers would throw std::length_error, which says nothing of what was wrong.
+template <class T>
+std::size_t checked_count(std::int64_t count, const char* what) {
+  if (count < 0 || count > std::numeric_limits<std::int64_t>::max() / 2 / static_cast<std::int64_t>(sizeof(T))) {
+    throw ShapeMismatch(text({what, ": a list of ", count, " is more than memory can hold"}));
+  }
+  return static_cast<std::size_t>(count);
 }
 
 }  // namespace lod::detail

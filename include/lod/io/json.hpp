@@ -18,6 +18,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/shape.hpp>
+#include <lod/sizes.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -49,6 +50,9 @@ enum class JsonForm {
 };
 
 namespace detail {
+
+/// The most lists without elements that nested JSON is written with.
+inline constexpr std::int64_t most_empty_lists = std::int64_t{1} << 24;
 
 /// Writes values, and lists of them, at the end of a text.
 class JsonWriter {
@@ -90,13 +94,8 @@ class JsonWriter {
 
   template <class T>
   void nested(const LoDTensorView<const T, Cpu>& x) {
-    list(x.size(), [&](std::int64_t i) {
-      if (x.levels() > 0) {
-        nested(x.element(i));
-      } else {
-        row(x.data() + i * x.row_size(), x.row_shape());
-      }
-    });
+    if (x.row_size() == 0) check_empty_lists(x);
+    sequences(x);
   }
   template <class T>
   void object(const LoDTensorView<const T, Cpu>& x) {
@@ -113,6 +112,29 @@ class JsonWriter {
   std::string take() noexcept { return std::move(text_); }
 
  private:
+  /// Rows without elements take no memory, but as lists of nothing a letter or two each.
+  template <class T>
+  static void check_empty_lists(const LoDTensorView<const T, Cpu>& x) {
+    std::int64_t lists = x.rows();
+    for (const std::int64_t dim : x.row_shape()) {
+      if (dim == 0) break;
+      lists = saturated_product(lists, dim);
+    }
+    if (lists > most_empty_lists) {
+      throw ShapeMismatch(text({"to_json: ", lists, " lists without elements, expected ", most_empty_lists,
+                                " at most in nested form; the object form takes any number"}));
+    }
+  }
+  template <class T>
+  void sequences(const LoDTensorView<const T, Cpu>& x) {
+    list(x.size(), [&](std::int64_t i) {
+      if (x.levels() > 0) {
+        sequences(x.element(i));
+      } else {
+        row(x.data() + i * x.row_size(), x.row_shape());
+      }
+    });
+  }
   template <class T>
   void row(const T* values, const Shape& shape) {
     if (shape.empty()) return number(*values);
@@ -313,7 +335,7 @@ class JsonObjectReader {
 ///                                              //  "shape":[6],"values":[1,2,3,4,5,6]}
 ///
 /// An empty sequence is `[]`, and so is a batch of none. Of a slice the offsets are counted from its start.
-/// O(elements).
+/// O(elements). Throws ShapeMismatch for the nested form of more than 2^24 rows without elements (and lists in them).
 template <LoDTensorLike X>
   requires(std::same_as<typename X::device, Cpu>)
 std::string to_json(const X& x, JsonForm form = JsonForm::NESTED) {

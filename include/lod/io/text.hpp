@@ -11,13 +11,16 @@
 #include <lod/lod_view.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
+#include <lod/sizes.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <locale>
 #include <ostream>
 #include <span>
+#include <sstream>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -231,15 +234,29 @@ inline std::ostream& operator<<(std::ostream& out, const Shape& shape) { return 
 
 namespace detail {
 
+/// Text in which numbers have no separators and the base 10, whatever the locale and the flags of `like`; its
+/// precision, and whether it is fixed or scientific, are kept.
+class PlainNumbers : public std::ostringstream {
+ public:
+  explicit PlainNumbers(const std::ostream& like) {
+    imbue(std::locale::classic());
+    precision(like.precision());
+    setf(like.flags() & floatfield, floatfield);
+  }
+};
+
 /// Writes values as nested lists. Of a tensor with more than `plenty` elements, rows or sequences of a level, lists are
-/// cut to the `edges` items at either end, and when `plenty` elements are written, the rest is "...".
+/// cut to the `edges` items at either end, and when `plenty` elements (or empty lists) are written, the rest is "...".
 template <class T>
 class ValueWriter {
  public:
   static constexpr std::int64_t plenty = 200, edges = 3;
 
   ValueWriter(std::ostream& out, const LoDTensorView<const T, Cpu>& x) : out_(out) {
-    shorten_ = x.rows() > plenty || x.rows() * x.row_size() > plenty;
+    // What has no elements may have any number of rows, and of lists in a row.
+    std::int64_t items = x.rows();
+    for (const std::int64_t dim : x.row_shape()) items = saturated_product(items, std::max<std::int64_t>(dim, 1));
+    shorten_ = items > plenty || x.rows() > plenty;
     for (int level = 0; level < x.levels(); ++level) shorten_ = shorten_ || x.lod_view().size(level) > plenty;
   }
 
@@ -288,6 +305,7 @@ class ValueWriter {
       }
       item(i);
     }
+    if (count == 0) ++written_;
     if (close) out_ << close;
   }
   void number(T value) {
@@ -311,8 +329,9 @@ class ValueWriter {
 }  // namespace detail
 
 /// Type, shape, levels, and the values as nested lists, from the sequences of level 0 down to single elements; much of
-/// it is left out where there is much. Elements are written as the stream writes numbers, so its precision holds; those
-/// of 8 and 16 bits and bool are numbers too.
+/// it is left out where there is much. Elements of 8 and 16 bits and bool are numbers too. Of the stream's ways of
+/// writing numbers its precision holds, and whether it is fixed or scientific; the base is 10 always, and the locale
+/// the classic one, so that no separator comes between digits. A width is that of the whole text, as of a string.
 ///
 ///     LoDTensor INT32 {6}, LoD {{0, 2, 3}, {0, 2, 3, 6}}
 ///     [[[1, 2],
@@ -321,15 +340,16 @@ class ValueWriter {
 template <class T>
 requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const LoDTensor<T, Cpu>& x) {
   using Value = std::remove_const_t<T>;
-  detail::ValueWriter<Value> writer(out, x.view());
-  out << "LoDTensor " << to_string(data_type_v<T>) << ' ' << x.shape();
+  detail::PlainNumbers text(out);
+  detail::ValueWriter<Value> writer(text, x.view());
+  text << "LoDTensor " << to_string(data_type_v<T>) << ' ' << x.shape();
   if (x.levels() > 0) {
     const auto offsets = [&](int level) { return x.lod().offsets(level); };
-    out << ", LoD " << detail::levels_text(x.levels(), offsets, writer.offset_edges());
+    text << ", LoD " << detail::levels_text(x.levels(), offsets, writer.offset_edges());
   }
-  out << '\n';
+  text << '\n';
   writer.sequences(x.view(), 0);
-  return out;
+  return out << text.str();
 }
 /// The same of a view, which tells its first row in the whole tensor and its absolute offsets:
 ///
@@ -338,15 +358,16 @@ requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const Lo
 template <class T>
 requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const LoDTensorView<T, Cpu>& x) {
   using Value = std::remove_const_t<T>;
-  detail::ValueWriter<Value> writer(out, x);
-  out << "LoDTensorView " << to_string(data_type_v<T>) << ' ' << x.shape() << ", first row " << x.first_row();
+  detail::PlainNumbers text(out);
+  detail::ValueWriter<Value> writer(text, x);
+  text << "LoDTensorView " << to_string(data_type_v<T>) << ' ' << x.shape() << ", first row " << x.first_row();
   if (x.levels() > 0) {
     const auto offsets = [&](int level) { return x.lod_view().absolute_offsets(level); };
-    out << ", absolute LoD " << detail::levels_text(x.levels(), offsets, writer.offset_edges());
+    text << ", absolute LoD " << detail::levels_text(x.levels(), offsets, writer.offset_edges());
   }
-  out << '\n';
+  text << '\n';
   writer.sequences(x, 0);
-  return out;
+  return out << text.str();
 }
 /// Type, shape of the value, height, and a line for each row that is listed:
 ///
@@ -360,15 +381,16 @@ template <class T>
 requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const SelectedRows<T, Cpu>& x) {
   detail::check_value_rows(x, "SelectedRows");
   const LoDTensorView<const T, Cpu> value = x.value().view();
-  detail::ValueWriter<T> writer(out, value);
-  out << "SelectedRows " << to_string(data_type_v<T>) << ' ' << value.shape() << ", height " << x.height();
-  if (value.rows() > 0) out << '\n';
+  detail::PlainNumbers text(out);
+  detail::ValueWriter<T> writer(text, value);
+  text << "SelectedRows " << to_string(data_type_v<T>) << ' ' << value.shape() << ", height " << x.height();
+  if (value.rows() > 0) text << '\n';
   writer.lines(value.rows(), [&](std::int64_t i) {
     const std::string id = std::to_string(x.rows()[static_cast<std::size_t>(i)]) + ": ";
-    out << id;
+    text << id;
     writer.row(value.row(i).data(), value.row_shape(), id.size());
   });
-  return out;
+  return out << text.str();
 }
 
 }  // namespace lod

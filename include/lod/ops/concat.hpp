@@ -17,6 +17,7 @@
 #include <lod/ops/select.hpp>
 #include <lod/ops/sequence_concat.hpp>
 #include <lod/output.hpp>
+#include <lod/sizes.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
@@ -77,6 +78,10 @@ void for_each_part(std::span<const std::int64_t> boundaries, std::int64_t size, 
   }
 }
 
+inline void check_part_count(std::int64_t found, std::int64_t expected, const char* what) {
+  if (found != expected) throw ShapeMismatch(detail::text({what, ": ", found, " outputs, expected ", expected}));
+}
+
 /// Parts of x, each to an output of its own.
 template <class E, class View, class Parts>
 void cut_into(const E& executor, const View& x, std::span<const std::int64_t> boundaries, Parts&& parts,
@@ -89,9 +94,7 @@ void cut_into(const E& executor, const View& x, std::span<const std::int64_t> bo
     }
     before = boundaries[i];
   }
-  if (static_cast<std::size_t>(parts.size()) != boundaries.size() + 1) {
-    throw ShapeMismatch(detail::text({what, ": ", parts.size(), " outputs, expected ", boundaries.size() + 1}));
-  }
+  check_part_count(static_cast<std::int64_t>(parts.size()), static_cast<std::int64_t>(boundaries.size()) + 1, what);
   const auto given = parts.begin();
   Outputs<Output<value_type_t<View>, typename E::device>> outs(executor.workspace(), boundaries.size() + 1);
   for_each_part(boundaries, x.size(), [&](std::size_t part, std::int64_t begin, std::int64_t end) {
@@ -107,8 +110,9 @@ void cut_into(const E& executor, const View& x, std::span<const std::int64_t> bo
 }
 
 template <class E, class T, class Device>
-std::vector<LoDTensor<T, Device>> new_tensors(const E& executor, std::int64_t count) {
+std::vector<LoDTensor<T, Device>> new_tensors(const E& executor, std::int64_t count, const char* what) {
   std::vector<LoDTensor<T, Device>> tensors;
+  if (count > 0) tensors.reserve(detail::checked_count<LoDTensor<T, Device>>(count, what));
   for (std::int64_t i = 0; i < count; ++i) tensors.emplace_back(executor.resource());
   return tensors;
 }
@@ -204,8 +208,8 @@ void concat_grad_into(const E& executor, const DY& dy, const Levels& x_levels, D
 }
 template <Executor E, LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>>
 [[nodiscard]] auto concat_grad(const E& executor, const DY& dy, const Levels& x_levels) {
-  auto dxs =
-      operation::new_tensors<E, value_type_t<DY>, device_t<DY>>(executor, static_cast<std::int64_t>(x_levels.size()));
+  auto dxs = operation::new_tensors<E, value_type_t<DY>, device_t<DY>>(
+      executor, static_cast<std::int64_t>(x_levels.size()), "concat_grad");
   concat_grad_into(executor, dy, x_levels, dxs);
   return dxs;
 }
@@ -228,7 +232,7 @@ void split_at_into(const E& executor, const X& x, const Boundaries& boundaries, 
 template <Executor E, LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer_list<std::int64_t>>
 [[nodiscard]] auto split_at(const E& executor, const X& x, const Boundaries& boundaries) {
   auto parts = operation::new_tensors<E, value_type_t<X>, device_t<X>>(
-      executor, static_cast<std::int64_t>(operation::ids_of(boundaries).size()) + 1);
+      executor, static_cast<std::int64_t>(operation::ids_of(boundaries).size()) + 1, "split_at");
   split_at_into(executor, x, boundaries, parts);
   return parts;
 }
@@ -239,13 +243,11 @@ template <LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer
 
 /// The batch cut along its top level into `count` tensors, always that many, as even in *rows* as whole sequences
 /// allow: each cut is at the boundary nearest to its even share, the earlier one of two. Otherwise as `split_at`.
-/// Throws OutOfRange for a count under 1.
+/// Throws OutOfRange for a count under 1, ShapeMismatch for one that is more than memory can hold.
 template <Executor E, LoDTensorLike X, class Parts>
 void split_into(const E& executor, const X& x, std::int64_t count, Parts&& parts) {
   const auto view = x.view();
-  if (count > 0 && static_cast<std::int64_t>(parts.size()) != count) {
-    throw ShapeMismatch(detail::text({"split: ", parts.size(), " outputs, expected ", count}));
-  }
+  if (count >= 1) operation::check_part_count(static_cast<std::int64_t>(parts.size()), count, "split");
   const Workspace::Loan<std::int64_t> boundaries(executor.workspace(), count > 1 ? count - 1 : 0);
   std::int64_t next = 0;
   detail::even_cuts(
@@ -255,7 +257,7 @@ void split_into(const E& executor, const X& x, std::int64_t count, Parts&& parts
 }
 template <Executor E, LoDTensorLike X>
 [[nodiscard]] auto split(const E& executor, const X& x, std::int64_t count) {
-  auto parts = operation::new_tensors<E, value_type_t<X>, device_t<X>>(executor, count);
+  auto parts = operation::new_tensors<E, value_type_t<X>, device_t<X>>(executor, count, "split");
   split_into(executor, x, count, parts);
   return parts;
 }
@@ -306,7 +308,7 @@ inline std::vector<LoDTensorDesc> infer_split(const LoDTensorDesc& x, std::int64
   infer::Batch part(x, "split");
   if (count < 1) throw OutOfRange(detail::text({"split: into ", count, " parts, expected 1 or more"}));
   if (count > 1) part.rows = infer::unknown;
-  return std::vector<LoDTensorDesc>(static_cast<std::size_t>(count), part);
+  return std::vector<LoDTensorDesc>(detail::checked_count<LoDTensorDesc>(count, "split"), part);
 }
 
 }  // namespace lod::inline LOD_TARGET

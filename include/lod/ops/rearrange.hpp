@@ -8,6 +8,7 @@
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
+#include <lod/sizes.hpp>
 #include <lod/target.hpp>
 
 #include <cstdint>
@@ -22,7 +23,7 @@ template <Executor E>
 class OutermostSegments {
  public:
   OutermostSegments(const E& executor, const LoDView& levels)
-      : rows_(executor, levels.levels() > 0 ? 0 : levels.size() + 1) {
+      : rows_(executor, levels.levels() > 0 ? 0 : detail::saturated_sum(levels.size(), 1)) {
     if (levels.levels() > 0) {
       segments_ = segments(executor, levels, 0);
       return;

@@ -144,6 +144,12 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
     }
   }
   operation::check_row_count(view.rows(), rows, "select_grad: dy");
+  if (view.row_size() == 0) {  // of such rows there may be more than could be listed
+    static_cast<void>(operation::prepare<T>(executor, {"select_grad", "dx"}, dx, operation::SameLevels{levels},
+                                            view.row_shape(), {{"dy", view}}));
+    return;
+  }
+
   // The copies of each sequence: at first where they begin, then, when all are in their places, where they end.
   const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
   const Workspace::Loan<std::int64_t> ends(executor.workspace(), levels.size() + 1);
@@ -223,16 +229,20 @@ void filter_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
   const LoDView& levels = x_levels.view();
   operation::check_mask(mask, levels.size(), "filter_grad", x_levels.hint());
   const operation::MaskedIds kept(executor.workspace(), mask, true);
-  const operation::Array<E, std::int64_t> rows(executor, levels.rows());  // of dy, for each of dx
+  const bool has_elements = view.row_size() > 0;  // else there may be more rows than could be listed
+  const operation::Array<E, std::int64_t> rows(executor, has_elements ? levels.rows() : 0);  // of dy, for each of dx
   for (std::int64_t& row : rows.span()) row = -1;
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < kept.size(); ++i) {
-    const std::int64_t end = operation::rows_before(levels, kept[i] + 1);
-    for (std::int64_t row = operation::rows_before(levels, kept[i]); row < end; ++row) rows[row] = count++;
+    const std::int64_t begin = operation::rows_before(levels, kept[i]),
+                       end = operation::rows_before(levels, kept[i] + 1);
+    for (std::int64_t row = begin; has_elements && row < end; ++row) rows[row] = count + (row - begin);
+    count += end - begin;
   }
   operation::check_row_count(view.rows(), count, "filter_grad: dy");
   const auto out = operation::prepare<value_type_t<DY>>(
       executor, {"filter_grad", "dx"}, dx, operation::SameLevels{levels}, view.row_shape(), {{"dy", view}});
+  if (!has_elements) return;
   kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), levels.rows(), view.row_size(), std::int64_t{-1},
                              out.data());
 }

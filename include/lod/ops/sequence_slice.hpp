@@ -139,7 +139,7 @@ void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, c
     const auto at = static_cast<std::size_t>(i);
     const std::int64_t begin = row_of(children[at] + first[at]), end = row_of(children[at] + first[at] + counts[at]);
     first_rows[i] = begin - rows[at];
-    parts[i + 1] = parts[i] + end - begin;
+    parts[i + 1] = parts[i] + (end - begin);
     longest = std::max(longest, end - begin);
   }
   operation::check_row_count(view.rows(), parts[size], "sequence_slice_grad: dy");

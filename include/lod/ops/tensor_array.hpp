@@ -18,9 +18,11 @@
 #include <lod/ops/time_major.hpp>
 #include <lod/output.hpp>
 #include <lod/rank_table.hpp>
+#include <lod/sizes.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -97,16 +99,20 @@ class TensorArray {
   /// @}
 
   /// Makes `tensor` element t. An array that is too short grows, by tensors without rows. Throws OutOfRange for a
-  /// negative t.
+  /// negative t, ShapeMismatch or std::bad_alloc where so many are more than memory can hold; the array is as before.
   void write(std::int64_t t, Tensor tensor) {
     if (t < 0) throw OutOfRange(detail::text({"TensorArray: element ", t, ", expected 0 or more"}));
-    if (t >= size()) elements_.resize(static_cast<std::size_t>(t) + 1);
+    if (t >= size()) elements_.resize(detail::checked_count<Tensor>(t, "TensorArray") + 1);
     elements_[static_cast<std::size_t>(t)] = std::move(tensor);
   }
-  /// Keeps the first `size` elements, or adds tensors without rows whose memory comes from `resource`.
+  /// Keeps the first `size` elements, or adds tensors without rows whose memory comes from `resource`. Throws
+  /// OutOfRange for a negative size, ShapeMismatch or std::bad_alloc as `write` does.
   void resize(std::int64_t size, typename Device::memory_resource* resource = Device::default_resource()) {
     if (size < 0) throw OutOfRange(detail::text({"TensorArray: ", size, " elements, expected 0 or more"}));
     if (size < this->size()) elements_.erase(elements_.begin() + static_cast<std::ptrdiff_t>(size), elements_.end());
+    // At least twice as many as before, so that an array that grows step by step is not copied at each of them.
+    const std::size_t needed = detail::checked_count<Tensor>(size, "TensorArray");
+    if (needed > elements_.capacity()) elements_.reserve(std::max(needed, 2 * elements_.capacity()));
     while (this->size() < size) elements_.emplace_back(resource);
   }
 

@@ -37,7 +37,7 @@ inline constexpr std::int64_t narrow_row_size = 7;
 
 /// Rows of a chunk: whole leaves, about `grain` elements.
 LOD_HOST_DEVICE constexpr std::int64_t chunk_rows(std::int64_t row_size) noexcept {
-  const std::int64_t leaves = grain / (leaf_rows * (row_size > 1 ? row_size : 1));
+  const std::int64_t leaves = grain / leaf_rows / (row_size > 1 ? row_size : 1);
   return (leaves > 1 ? leaves : 1) * leaf_rows;
 }
 

@@ -42,7 +42,7 @@ template <>
 struct Map<InlineCpu> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, std::int64_t count, T* y) {
-    const std::int64_t bytes = 2 * count * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t bytes = lod::detail::bytes_of<T>(2, count);
     cpu::parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
       if constexpr (std::integral<T>) {
         for (std::int64_t i = begin; i < end; ++i) y[i] = static_cast<T>(f(static_cast<MappedInteger<T>>(x[i])));
@@ -58,7 +58,7 @@ struct Combine<InlineCpu> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, std::int64_t count, T* z) {
     cpu::parallel_ranges(
-        executor, count, 3 * count * static_cast<std::int64_t>(sizeof(T)),
+        executor, count, lod::detail::bytes_of<T>(3, count),
         [&](std::int64_t begin, std::int64_t end) { cpu::combine(f, x + begin, y + begin, end - begin, z + begin); });
   }
 };
@@ -68,7 +68,7 @@ struct CombineRows<InlineCpu> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, const Segments& sequences,
                   std::int64_t row_size, T* z) {
-    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
     // Rows that are narrower than a vector go by in blocks: as many rows as there are lanes are whole vectors.
     constexpr std::int64_t block = cpu::lanes<T>;
     cpu::parallel_rows(executor, sequences, row_bytes,

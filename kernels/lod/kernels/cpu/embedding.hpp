@@ -17,7 +17,7 @@ struct GatherRows<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const std::int64_t* ids, std::int64_t count,
                   std::int64_t row_size, std::int64_t skipped, T* y) {
-    const std::int64_t bytes = count * row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t bytes = lod::detail::bytes_of<T>(count, row_size);
     cpu::parallel_ranges(executor, count, bytes, [=](std::int64_t begin, std::int64_t end) {
       const auto go_through = [=](const auto& copy_row) {
         std::int64_t i = begin;

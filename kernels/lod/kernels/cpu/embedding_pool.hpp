@@ -96,7 +96,7 @@ class LookedUpSequences {
   LookedUpSequences(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences)
       : rows_(rows),
         sequences_(sequences),
-        whereabouts_(whereabouts(rows.height * rows.row_size * static_cast<std::int64_t>(sizeof(T)))),
+        whereabouts_(whereabouts(lod::detail::bytes_of<T>(rows.height, rows.row_size))),
         scratch_(executor, rows.weights ? rows.row_size : 0) {}
 
   LookedUpRows<T> plain(std::int64_t i) const noexcept {
@@ -208,7 +208,7 @@ struct EmbeddingPool<InlineCpu> {
         cpu::copy(listed(type == PoolType::FIRST ? 0 : length - 1), row_size, out);
       }
     };
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t i = begin; i < end; ++i) {
         T* const out = y + i * row_size;
@@ -241,7 +241,7 @@ struct EmbeddingMaxPool<InlineCpu> {
         cpu::pool_extremes<false>(listed, sequences.length(i), row_size, y + i * row_size, set_row);
       }
     };
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t i = begin; i < end; ++i) {
         if (sequences.length(i) == 0) {
@@ -339,7 +339,7 @@ struct LookUpWeightsGrad<InlineCpu> {
       };
       return *cpu::sum_rows<A>(cpu::ComputedRows{compute, blocks(thread)}, row_size, 1, sums(thread));
     };
-    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
     cpu::parallel_rows(
         executor, sequences, row_bytes,
         [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t, int thread) {

@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/wide_sum.hpp>
+#include <lod/sizes.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
@@ -139,7 +140,8 @@ void add_exactly(const Rows& rows, std::int64_t begin, std::int64_t end, std::in
 template <class T, class RowsOf, class Finish>
 void sum_sequences_exactly(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size,
                            const RowsOf& rows_of, const Finish& finish) {
-  const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T)), step = chunk_rows(row_size);
+  if (sequences.size == 0 || row_size == 0) return;  // of rows without elements there may be any number
+  const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size), step = chunk_rows(row_size);
   const ThreadScratch<WideInteger> scratch(executor, row_size);
   LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
   const Workspace::Loan<WideInteger> partial(executor.workspace(), (long_ones.longest() + step - 1) / step * row_size);

@@ -19,7 +19,7 @@ struct Im2Sequence<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* images, const ImagePatches& patches, const Segments& sequences,
                   T* y) {
-    const std::int64_t row_bytes = 2 * patches.patch_size() * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, patches.patch_size());
     cpu::parallel_rows(executor, sequences, row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
                          const T* const image = images + i * patches.image_size();
@@ -63,7 +63,7 @@ struct Im2SequenceGrad<InlineCpu> {
     using A = Accumulator<T>;
     const std::int64_t height = patches.height, width = patches.width;
     const std::int64_t lines = sequences.size * patches.channels * height;
-    const std::int64_t bytes = sequences.rows() * patches.patch_size() * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t bytes = lod::detail::bytes_of<T>(sequences.rows(), patches.patch_size());
     const cpu::ThreadScratch<A> scratch(executor, width);
     cpu::parallel_ranges(executor, lines, bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       A* const sums = scratch(thread);

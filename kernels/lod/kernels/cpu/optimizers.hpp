@@ -8,6 +8,7 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/optimizers.hpp>
+#include <lod/sizes.hpp>
 
 #include <algorithm>
 #include <array>
@@ -135,7 +136,8 @@ struct Update<InlineCpu> {
   template <class Rule, class T, class S, std::size_t n>
   static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
                   const T* gradient, std::int64_t count) {
-    const std::int64_t bytes = count * static_cast<std::int64_t>(3 * sizeof(T) + 2 * n * sizeof(S));
+    const std::int64_t bytes =
+        lod::detail::saturated_product(count, static_cast<std::int64_t>(3 * sizeof(T) + 2 * n * sizeof(S)));
     cpu::parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
       cpu::update(rule, parameter + begin, cpu::advance(states, begin), gradient + begin, end - begin);
     });
@@ -148,6 +150,7 @@ struct UpdateRows<InlineCpu> {
   static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
                   const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
                   const std::int64_t* to, std::int64_t height, std::int64_t row_size, bool listed_only) {
+    if (height == 0 || row_size == 0) return;
     constexpr std::int64_t block = 1024;
     const Workspace::Loan<T> zeros(executor.workspace(), listed_only ? 0 : block);  // before anything is updated
     cpu::for_each_group_sum(executor, rows, order, groups, row_size,

@@ -9,12 +9,14 @@
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/team.hpp>
 #include <lod/kernels/sum_tree.hpp>
+#include <lod/sizes.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 
 #ifdef _OPENMP
 #  include <omp.h>
@@ -73,7 +75,8 @@ template <class A>
 class ThreadScratch {
  public:
   ThreadScratch(const CpuExecutor& executor, std::int64_t size)
-      : stride_((size + 15) / 16 * 16), numbers_(executor.workspace(), stride_ * max_threads(executor)) {}
+      : stride_(lod::detail::saturated_sum(size, 15) / 16 * 16),
+        numbers_(executor.workspace(), lod::detail::saturated_product(stride_, max_threads(executor))) {}
   A* operator()(int thread) const noexcept { return numbers_.data() + thread * stride_; }
 
  private:
@@ -83,7 +86,8 @@ class ThreadScratch {
 
 /// Pieces into which work on so many bytes is cut: several for each thread, so that they end at about the same time.
 inline std::int64_t pieces(const CpuExecutor& executor, std::int64_t bytes) {
-  return executor.threads() == 1 ? 1 : std::clamp<std::int64_t>(bytes / serial_bytes, 1, 8 * executor.threads());
+  const std::int64_t most = std::int64_t{8} * executor.threads();
+  return executor.threads() == 1 ? 1 : std::clamp<std::int64_t>(bytes / serial_bytes, 1, most);
 }
 
 /// Calls body(begin, end), or body(begin, end, thread), on parts of [0, count) that cover it.
@@ -101,13 +105,22 @@ void parallel_ranges(const CpuExecutor& executor, std::int64_t count, std::int64
 }
 
 /// The merge path of sequences and their rows: a row weighs its bytes, the start of a sequence those of its offset.
-/// Cuts at equal weights share the work evenly, whether there are a million empty sequences or one long one.
+/// Cuts at equal weights share the work evenly, whether there are a million empty sequences or one long one. Rows of no
+/// elements, of which there may be more than could be weighed, weigh nothing: no sequence of them is cut.
 class MergePath {
  public:
-  MergePath(const Segments& sequences, std::int64_t row_bytes) noexcept
-      : sequences_(sequences), row_bytes_(std::max<std::int64_t>(row_bytes, 1)) {}
+  MergePath(const Segments& sequences, std::int64_t row_bytes) noexcept : sequences_(sequences) {
+    const auto rows = static_cast<std::uint64_t>(sequences.rows());
+    const std::uint64_t most = ~std::uint64_t{0} - static_cast<std::uint64_t>(sequences.size) * sizeof(std::int64_t);
+    row_bytes_ = static_cast<std::uint64_t>(row_bytes);
+    std::uint64_t weight = 0;
+    if (__builtin_mul_overflow(rows, row_bytes_, &weight) || weight > most) row_bytes_ = most / rows;
+  }
 
-  std::int64_t weight() const noexcept { return before(sequences_.size); }
+  std::int64_t weight() const noexcept {
+    return static_cast<std::int64_t>(
+        std::min<std::uint64_t>(before(sequences_.size), std::numeric_limits<std::int64_t>::max()));
+  }
 
   struct Position {
     std::int64_t sequence;
@@ -116,7 +129,9 @@ class MergePath {
   /// Where part `part` of `parts` begins; the end of the last part is the end of all.
   Position cut(std::int64_t part, std::int64_t parts) const noexcept {
     if (part == parts) return {sequences_.size, 0};
-    const std::int64_t target = weight() / parts * part + weight() % parts * part / parts;
+    const auto all = before(sequences_.size), number = static_cast<std::uint64_t>(part),
+               count = static_cast<std::uint64_t>(parts);
+    const std::uint64_t target = all / count * number + all % count * number / count;
     std::int64_t low = 0, high = sequences_.size;  // the first sequence that begins behind the target
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
@@ -127,16 +142,19 @@ class MergePath {
       }
     }
     if (low == 0) return {0, 0};
-    return {low - 1, std::min((target - before(low - 1)) / row_bytes_, sequences_.length(low - 1))};
+    if (row_bytes_ == 0) return {low - 1, 0};
+    const std::uint64_t rows = (target - before(low - 1)) / row_bytes_;
+    return {low - 1, std::min(static_cast<std::int64_t>(rows), sequences_.length(low - 1))};
   }
 
  private:
-  std::int64_t before(std::int64_t sequence) const noexcept {
-    return sequences_.begin(sequence) * row_bytes_ + sequence * static_cast<std::int64_t>(sizeof(std::int64_t));
+  std::uint64_t before(std::int64_t sequence) const noexcept {
+    return static_cast<std::uint64_t>(sequences_.begin(sequence)) * row_bytes_ +
+           static_cast<std::uint64_t>(sequence) * sizeof(std::int64_t);
   }
 
   Segments sequences_;
-  std::int64_t row_bytes_;
+  std::uint64_t row_bytes_;
 };
 
 /// Calls body(begin, end), or body(begin, end, thread), on parts of the sequences that cover them all and weigh the
@@ -164,7 +182,8 @@ void parallel_sequences(const CpuExecutor& executor, const Segments& sequences, 
 /// wait for its end. To share a shorter one gains nothing, and costs that all threads meet. `chunk` at least.
 inline std::int64_t longest_alone(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
                                   std::int64_t chunk) {
-  return std::max(sequences.rows() / pieces(executor, sequences.rows() * row_bytes), chunk);
+  const std::int64_t bytes = lod::detail::saturated_product(sequences.rows(), row_bytes);
+  return std::max(sequences.rows() / pieces(executor, bytes), chunk);
 }
 
 /// The sequences of more than `most` rows, which one thread leaves to all of them: noted by whoever meets one, and
@@ -201,10 +220,11 @@ class LongSequences {
 };
 
 /// Calls body(from, to, thread), of `MergePath::Position`s, for parts of all rows that weigh the same. Long sequences
-/// are cut.
+/// are cut. Never for rows of no bytes, however many there are.
 template <class Body>
 void parallel_row_parts(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
                         const Body& body) {
+  if (row_bytes == 0) return;
   const MergePath path(sequences, row_bytes);
   const std::int64_t parts = pieces(executor, path.weight());
   parallel_for(executor, parts, path.weight(),

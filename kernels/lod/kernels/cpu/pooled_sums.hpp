@@ -60,7 +60,7 @@ class PooledSums {
         pad_value_(pad_value),
         to_(to),
         y_(y),
-        output_(sequences.size * row_size * static_cast<std::int64_t>(sizeof(T))),
+        output_(lod::detail::bytes_of<T>(sequences.size, row_size)),
         // Vectors are written past the caches where each lies in a line.
         vectors_past_caches_(output_.past_caches() && reinterpret_cast<std::uintptr_t>(y) % 64 == 0) {}
 

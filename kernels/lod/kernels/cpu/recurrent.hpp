@@ -41,7 +41,7 @@ inline T* optional(T* x, std::int64_t offset) noexcept {
 template <class T, class Body>
 void for_each_state(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, std::int64_t arrays,
                     const Body& body) {
-  const std::int64_t bytes = rows * size * arrays * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t bytes = lod::detail::bytes_of<T>(rows, size, arrays);
   parallel_ranges(executor, rows, bytes, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       for (std::int64_t column = 0; column < size; column += lanes<T>) {
@@ -61,7 +61,7 @@ struct TransposeMatrix<InlineCpu> {
   static void run(const CpuExecutor& executor, const T* x, std::int64_t rows, std::int64_t columns, T* y) {
     // Square tiles: the lines of both matrices that a tile touches stay in the first-level cache.
     constexpr std::int64_t tile = 16;
-    const std::int64_t bytes = 2 * rows * columns * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t bytes = lod::detail::bytes_of<T>(2, rows, columns);
     cpu::parallel_ranges(executor, (columns + tile - 1) / tile, bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t first = begin * tile; first < std::min(end * tile, columns); first += tile) {
         const std::int64_t last = std::min(first + tile, columns);

@@ -28,7 +28,7 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
                       const T* filter, std::int64_t filter_rows, T* y) {
   using A = Accumulator<T>;
   const std::int64_t rows = sequences.rows();
-  if (row_size == 0) return;
+  if (rows == 0 || row_size == 0) return;
   const std::int64_t weights_size = ColumnNumbers<A>::scratch(row_size);
   const Workspace::Loan<A> weights(executor.workspace(), filter_rows * weights_size);
   const Workspace::Loan<A> filter_row(executor.workspace(), row_size);
@@ -39,7 +39,7 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
   }
   const std::int64_t block_rows = std::max<std::int64_t>(2048 / row_size, 1);
   const ThreadScratch<A> blocks(executor, 2 * block_rows * row_size);
-  const std::int64_t bytes = (filter_rows + 1) * rows * row_size * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t bytes = lod::detail::bytes_of<T>(lod::detail::saturated_sum(filter_rows, 1), rows, row_size);
   parallel_ranges(executor, rows, bytes, [&](std::int64_t part_begin, std::int64_t part_end, int thread) {
     A* const sums = blocks(thread);
     A* const neighbours = sums + block_rows * row_size;
@@ -138,7 +138,7 @@ struct RowConvFilterGrad<InlineCpu> {
         [&](int thread) {
           return cpu::ComputedRows{compute, blocks(thread)};
         },
-        rows, term_size, rows * (term_size + row_size) * static_cast<std::int64_t>(sizeof(T)), sums.data());
+        rows, term_size, lod::detail::bytes_of<T>(rows, lod::detail::saturated_sum(term_size, row_size)), sums.data());
     cpu::convert(sums.data(), term_size, dfilter);
   }
 };

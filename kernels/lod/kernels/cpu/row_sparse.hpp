@@ -37,7 +37,7 @@ struct ScatterRows<InlineCpu> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
-    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
     const cpu::GroupedRows<T> grouped{rows, order, groups, row_size};
     cpu::parallel_sequences(executor, groups, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t group = begin; group < end; ++group) {
@@ -60,7 +60,7 @@ struct ScatterRowsGrad<InlineCpu> {
     using A = Accumulator<T>;
     // What a number was before each row that is listed for it.
     const cpu::ThreadScratch<A> before(executor, groups.max_rows);
-    const std::int64_t row_bytes = 4 * row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(4, row_size);
     cpu::parallel_sequences(executor, groups, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       A* const states = before(thread);
       for (std::int64_t group = begin; group < end; ++group) {

@@ -114,7 +114,8 @@ struct RunCopy<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* const* sources, const Segments& destination,
                   std::int64_t row_size, T* y) {
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    if (destination.rows() == 0 || row_size == 0) return;
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const cpu::LargeOutput output(destination.rows() * row_bytes);
 #ifdef __AVX2__
     if (cpu::ShortRuns::are(destination, row_bytes)) {
@@ -133,7 +134,7 @@ template <>
 struct CopyValues<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, std::int64_t count, T* y) {
-    const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t bytes = lod::detail::bytes_of<T>(count);
     const cpu::LargeOutput output(bytes);
     cpu::parallel_ranges(executor, count, 2 * bytes,
                          [&](std::int64_t begin, std::int64_t end) { output.copy(x + begin, end - begin, y + begin); });

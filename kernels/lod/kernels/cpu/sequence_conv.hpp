@@ -75,6 +75,7 @@ struct SequenceConv<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const ContextWindow& window, const T* padding, const T* filter, std::int64_t columns, T* y) {
+    if (sequences.rows() == 0 || columns == 0) return;
     using A = Accumulator<T>;
     const cpu::RowSequences rows(executor, sequences);
     const cpu::WindowLines<T> windows{x, sequences, rows.data(), row_size, window, padding};
@@ -90,6 +91,7 @@ struct SequenceConvInputGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t columns,
                   const ContextWindow& window, const T* filter, std::int64_t row_size, T* dx) {
+    if (sequences.rows() == 0 || row_size == 0) return;
     using A = Accumulator<T>;
     const std::int64_t step = row_size * columns;
     const cpu::RowSequences rows(executor, sequences);
@@ -107,6 +109,7 @@ struct SequenceConvFilterGrad<InlineCpu> {
   static void run(const CpuExecutor& executor, const T* x, const T* dy, const Segments& sequences,
                   std::int64_t row_size, const ContextWindow& window, const T* padding, std::int64_t columns,
                   T* dfilter) {
+    if (window.length * row_size == 0 || columns == 0) return;
     using A = Accumulator<T>;
     const cpu::RowSequences rows(executor, sequences);
     const cpu::WindowLines<T> windows{x, sequences, rows.data(), row_size, window, padding};
@@ -128,7 +131,7 @@ struct SequenceConvPaddingGrad<InlineCpu> {
     const Workspace::Loan<A> sums(executor.workspace(), rows * window.length * columns);
     const Workspace::Loan<std::int64_t> list(executor.workspace(), sequences.size);
     const cpu::ListedRows<T> listed{dy, columns, list.data()};
-    const std::int64_t row_bytes = columns * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(columns);
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t place = 0; place < window.length; ++place) {
         std::int64_t count = 0;

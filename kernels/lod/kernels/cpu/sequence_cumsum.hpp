@@ -236,17 +236,18 @@ struct SequenceCumsum<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool exclusive, bool reverse, T* y) {
+    if (sequences.rows() == 0 || row_size == 0) return;
     using A = Accumulator<T>;
     using Base = typename cpu::RunningSums<T>::Base;
     const cpu::RunningSums<T> running(row_size, exclusive, reverse);
     const auto leaves_of = [](std::int64_t rows) { return (rows + leaf_rows - 1) / leaf_rows; };
-    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
     const cpu::ThreadScratch<A> scratch(executor, 7 * row_size);
     cpu::LongSequences long_ones(executor, sequences,
                                  cpu::longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
     const Workspace::Loan<A> numbers(executor.workspace(), 2 * leaves_of(long_ones.longest()) * row_size);
     // In place, the lines are in the cache already.
-    const cpu::LargeOutput output(x == y ? 0 : sequences.rows() * row_size * static_cast<std::int64_t>(sizeof(T)));
+    const cpu::LargeOutput output(x == y ? 0 : lod::detail::bytes_of<T>(sequences.rows(), row_size));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       A* const totals = scratch(thread);
       typename cpu::RunningSums<T>::Bases bases(totals + row_size, row_size);

@@ -23,7 +23,7 @@ struct SequenceEnumerate<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t window, T pad_value,
                   T* y) {
-    const std::int64_t rows = sequences.rows(), result_bytes = rows * window * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t rows = sequences.rows(), result_bytes = lod::detail::bytes_of<T>(rows, window);
     const std::int64_t bytes = result_bytes + rows * static_cast<std::int64_t>(sizeof(T));
     const cpu::LargeOutput output(result_bytes);
     cpu::parallel_ranges(executor, rows, bytes, [&](std::int64_t begin, std::int64_t end) {

@@ -34,7 +34,7 @@ struct SequenceExpandGrad<InlineCpu> {
     using A = Accumulator<T>;
     if (row_size == 0) return;
     constexpr std::int64_t tile = 1024;  // numbers of a copy that are summed at a time, counted from its start
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const std::int64_t all = blocks.rows() * row_size;
     const auto copies_of = [&](std::int64_t i) { return blocks.length(i) / sequences.length(i); };
     // Copies of a short sequence that are too many for one thread.

@@ -61,8 +61,8 @@ struct SequenceLogsumexp<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     using A = Accumulator<T>;
-    if (row_size == 0) return;
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    if (sequences.size == 0 || row_size == 0) return;
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const std::int64_t step = chunk_rows(row_size);
     const cpu::ThreadScratch<A> columns(executor, cpu::ColumnNumbers<A>::scratch(row_size));
     const cpu::ThreadScratch<A> sums(executor, cpu::sum_scratch(row_size));
@@ -136,8 +136,8 @@ struct ScaleSequences<InlineCpu> {
   static void run(const CpuExecutor& executor, const T* factors, const Segments& sequences, std::int64_t row_size,
                   T* y) {
     using A = Accumulator<T>;
-    if (row_size == 0) return;
-    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    if (sequences.rows() == 0 || row_size == 0) return;
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
     const cpu::ThreadScratch<A> columns(executor, cpu::ColumnNumbers<A>::scratch(row_size) + row_size);
     cpu::parallel_rows(executor, sequences, row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t, int thread) {

@@ -54,7 +54,14 @@ struct SequencePad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   std::int64_t padded_length, Side side, T pad_value, T* dense, std::int64_t* lengths) {
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    if (lengths) {
+      const std::int64_t length_bytes = 2 * sequences.size * static_cast<std::int64_t>(sizeof(std::int64_t));
+      cpu::parallel_ranges(executor, sequences.size, length_bytes, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) lengths[i] = std::min(sequences.length(i), padded_length);
+      });
+    }
+    if (sequences.size == 0 || padded_length == 0 || row_size == 0) return;
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const std::int64_t bytes = (sequences.rows() + sequences.size * padded_length) * row_bytes;
     const cpu::LargeOutput output(sequences.size * padded_length * row_bytes);
     const std::int64_t numbers = padded_length * row_size, all = sequences.rows() * row_size;
@@ -111,11 +118,6 @@ struct SequencePad<InlineCpu> {
         pad(i, std::max<std::int64_t>(begin - i * padded_length, 0), std::min(room, padded_length), room);
       }
     });
-    if (!lengths) return;
-    const std::int64_t length_bytes = 2 * sequences.size * static_cast<std::int64_t>(sizeof(std::int64_t));
-    cpu::parallel_ranges(executor, sequences.size, length_bytes, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) lengths[i] = std::min(sequences.length(i), padded_length);
-    });
   }
 };
 
@@ -124,7 +126,8 @@ struct SequenceUnpad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dense, std::int64_t padded_length, Side side,
                   const Segments& sequences, std::int64_t row_size, T* x) {
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    if (sequences.rows() == 0 || row_size == 0) return;
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const std::int64_t numbers = padded_length * row_size, all = sequences.size * numbers;
     const cpu::LargeOutput output(sequences.rows() * row_bytes);
     if constexpr (std::is_arithmetic_v<T> || lod::detail::Half<T>) {

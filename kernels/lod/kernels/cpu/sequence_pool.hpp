@@ -270,7 +270,7 @@ void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_
 template <bool minimum, class T>
 void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                             T pad_value, T* y, std::int64_t* index) {
-  const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
   const std::int64_t numbers = sequences.rows() * row_size;
   const std::int64_t step = chunk_rows(row_size);
   const ThreadScratch<Place<T>> places(executor, index ? row_size : 0);
@@ -340,6 +340,7 @@ struct SequencePool<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T pad_value, T* y) {
+    if (sequences.size == 0 || row_size == 0) return;
     if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
       cpu::pool_sums(executor, x, sequences, row_size, type, pad_value, y);
       return;
@@ -352,8 +353,7 @@ struct SequencePool<InlineCpu> {
       cpu::pool_sequence_extremes<true>(executor, x, sequences, row_size, pad_value, y, nullptr);
       return;
     }
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
-    cpu::parallel_ranges(executor, sequences.size, 2 * sequences.size * row_bytes,
+    cpu::parallel_ranges(executor, sequences.size, lod::detail::bytes_of<T>(2, sequences.size, row_size),
                          [&](std::int64_t begin, std::int64_t end) {
                            for (std::int64_t i = begin; i < end; ++i) {
                              const std::int64_t length = sequences.length(i);
@@ -373,6 +373,7 @@ struct SequenceMaxPool<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool minimum, T pad_value, T* y, std::int64_t* index) {
+    if (sequences.size == 0 || row_size == 0) return;
     if (minimum) {
       cpu::pool_sequence_extremes<true>(executor, x, sequences, row_size, pad_value, y, index);
     } else {
@@ -386,7 +387,7 @@ struct SequencePoolGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T* dx) {
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const cpu::LargeOutput output(sequences.rows() * row_bytes);
     if constexpr (cpu::fills_lines<T>) {
       const bool repeats = type != PoolType::FIRST && type != PoolType::LAST;
@@ -440,7 +441,8 @@ struct SequenceMaxPoolGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* index, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    if (sequences.rows() == 0 || row_size == 0) return;
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         cpu::fill(dx + sequences.begin(i) * row_size, sequences.length(i) * row_size, T{});
@@ -458,7 +460,7 @@ struct DividePooled<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T* y) {
-    const std::int64_t bytes = 2 * sequences.size * row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t bytes = lod::detail::bytes_of<T>(2, sequences.size, row_size);
     cpu::parallel_ranges(executor, sequences.size, bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         if (sequences.length(i) == 0) continue;

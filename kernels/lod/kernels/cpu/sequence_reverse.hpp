@@ -62,12 +62,12 @@ template <>
 struct SequenceReverse<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const cpu::LargeOutput output(sequences.rows() * row_bytes);
     if constexpr (cpu::reversed_by_blocks<T>) {
       if (row_size == 1) return reverse_scalars(executor, x, sequences, output, y);
     }
-    cpu::parallel_rows(executor, sequences, 2 * row_bytes,
+    cpu::parallel_rows(executor, sequences, lod::detail::bytes_of<T>(2, row_size),
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
                          const T* last = x + (sequences.begin(i) + sequences.length(i) - 1) * row_size;
                          T* out = y + sequences.begin(i) * row_size;

@@ -18,7 +18,7 @@ struct SequenceSliceGrad<InlineCpu> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& parts, const std::int64_t* first_rows,
                   const Segments& sequences, std::int64_t row_size, T* dx) {
-    const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
     cpu::parallel_rows(
         executor, sequences, row_bytes, [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
           const std::int64_t first = first_rows[i];

@@ -128,12 +128,13 @@ inline constexpr std::int64_t kept_numbers = 65536;
 template <bool logarithm, class T>
 void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                        T* y) {
+  if (sequences.rows() == 0 || row_size == 0) return;
   using A = Accumulator<T>;
-  const std::int64_t row_bytes = 2 * row_size * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
   const std::int64_t step = chunk_rows(row_size);
   const std::int64_t block_numbers =
       std::max(computed_scratch(row_size), std::min(sequences.max_rows * row_size, kept_numbers)) + lanes<T>;
-  const LargeOutput output(sequences.rows() * row_size * static_cast<std::int64_t>(sizeof(T)));
+  const LargeOutput output(lod::detail::bytes_of<T>(sequences.rows(), row_size));
   const ThreadScratch<A> columns(executor, Softmax<logarithm, T>::scratch(row_size));
   const ThreadScratch<A> sums(executor, sum_scratch(row_size));
   const ThreadScratch<A> blocks(executor, block_numbers);
@@ -253,8 +254,9 @@ inline void softmax_grad_scalars(const T* dy, const T* y, std::int64_t rows, T* 
 template <bool logarithm, class T>
 void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y, const Segments& sequences,
                             std::int64_t row_size, T* dx) {
+  if (sequences.rows() == 0 || row_size == 0) return;
   using A = Accumulator<T>;
-  const std::int64_t row_bytes = 3 * row_size * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t row_bytes = lod::detail::bytes_of<T>(3, row_size);
   const std::int64_t step = chunk_rows(row_size);
   const bool in_place = dx == dy || dx == y;
   const ThreadScratch<A> columns(executor, ColumnNumbers<A>::scratch(row_size));

@@ -11,6 +11,7 @@
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/kernels/unbounded.hpp>
 #include <lod/kernels/wide_sum.hpp>
+#include <lod/sizes.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
@@ -156,7 +157,8 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
   using A = Accumulator<T>;
   constexpr bool computed = requires { rows_of(0, 0).compute; };
   constexpr bool scattered = !computed && !std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>;
-  const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+  if (sequences.size == 0 || row_size == 0) return;  // of rows without elements there may be any number
+  const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
   const ThreadScratch<A> scratch(executor, sum_scratch(row_size));
   LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
   const Workspace::Loan<A> partial(executor.workspace(),

@@ -24,7 +24,7 @@ struct UniqueSequences<InlineCpu> {
                           const operation::Array<CpuExecutor, std::int64_t>& splits, const detail::HashKey& key,
                           std::int64_t row_size, const SameLevels& same_levels, std::int64_t* first,
                           std::int64_t* index) {
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const auto bytes = [&](std::int64_t i) {
       return reinterpret_cast<const std::byte*>(x) + sequences.begin(i) * row_bytes;
     };

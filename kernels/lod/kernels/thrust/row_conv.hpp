@@ -55,6 +55,7 @@ struct RowConvFilterGrad {
   template <class E, class T>
   static void run(const E& executor, const T* x, const T* dy, const Segments& sequences, std::int64_t row_size,
                   std::int64_t filter_rows, T* dfilter) {
+    if (filter_rows * row_size == 0) return;
     using A = Accumulator<T>;
     const std::int64_t rows = sequences.rows();
     const Scratch<E, std::int64_t> left_loan(executor, rows);

@@ -226,6 +226,7 @@ void join_sums(const E& executor, const Leaves& leaves, std::int64_t step, const
 template <class A, Columns sharing, class E, class Short, class Term, class Finish>
 void sum_columns(const E& executor, const Segments& sequences, std::int64_t columns, std::int64_t step,
                  const Short& of_short, const Term& term, const Finish& finish) {
+  if (sequences.size == 0 || columns == 0) return;  // of rows without elements there may be any number
   const Leaves leaves{sequences};
   const LeafScratch<E, CompensatedSum<A>> sums(executor, leaves, columns);
   for_each_short_and_leaf<sharing>(executor, sequences, columns, of_short, SumLeaf<A, Term>{term, sums.parts()});

@@ -67,6 +67,7 @@ struct SequenceConv {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const ContextWindow& window, const T* padding, const T* filter, std::int64_t columns, T* y) {
+    if (sequences.rows() == 0 || columns == 0) return;
     using A = Accumulator<T>;
     const std::int64_t rows = sequences.rows();
     const Scratch<E, std::int64_t> loan(executor, rows);
@@ -83,6 +84,7 @@ struct SequenceConvInputGrad {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& sequences, std::int64_t columns,
                   const ContextWindow& window, const T* filter, std::int64_t row_size, T* dx) {
+    if (sequences.rows() == 0 || row_size == 0) return;
     using A = Accumulator<T>;
     const std::int64_t rows = sequences.rows(), step = row_size * columns;
     const Scratch<E, std::int64_t> loan(executor, rows);
@@ -97,6 +99,7 @@ struct SequenceConvFilterGrad {
   template <class E, class T>
   static void run(const E& executor, const T* x, const T* dy, const Segments& sequences, std::int64_t row_size,
                   const ContextWindow& window, const T* padding, std::int64_t columns, T* dfilter) {
+    if (window.length * row_size == 0 || columns == 0) return;
     using A = Accumulator<T>;
     const std::int64_t rows = sequences.rows();
     const Scratch<E, std::int64_t> loan(executor, rows);

@@ -67,6 +67,7 @@ struct SequenceExpandGrad {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& blocks, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
+    if (sequences.rows() == 0 || row_size == 0) return;
     using A = Accumulator<T>;
     const CopyLeaves leaves{blocks, sequences};
     // No sequence has more copies than its block has rows.

@@ -159,6 +159,7 @@ template <class T, std::size_t count, class E, class Numbers, class Finish>
 void find_winners(const E& executor, const Segments& sequences, std::int64_t row_size, bool minimum,
                   const Numbers& numbers, const Finish& finish) {
   using Found = Winners<T, count>;
+  if (sequences.size == 0 || row_size == 0) return;
   constexpr Columns sharing = columns_of<count>;
   const std::int64_t columns = row_size / static_cast<std::int64_t>(count);
   const Leaves leaves{sequences};

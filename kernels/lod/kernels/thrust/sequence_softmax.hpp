@@ -355,6 +355,7 @@ struct SequenceSoftmax {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool logarithm,
                   T* y) {
+    if (sequences.rows() == 0 || row_size == 0) return;
     const auto of_columns = [&]<std::size_t count>() {
       softmax_columns<count>(executor, x, sequences, row_size, logarithm, y);
     };
@@ -452,6 +453,7 @@ struct SequenceSoftmaxGrad {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const T* y, const Segments& sequences, std::int64_t row_size,
                   bool logarithm, T* dx) {
+    if (sequences.rows() == 0 || row_size == 0) return;
     const auto of_columns = [&]<std::size_t count>() {
       softmax_grad_columns<count>(executor, dy, y, sequences, row_size, logarithm, dx);
     };

@@ -42,8 +42,16 @@ struct NumberSequences {
                   std::uint64_t start, std::uint64_t factor, std::int64_t row_size, std::int64_t* numbers,
                   std::int64_t* left) {
     const auto* const bytes = reinterpret_cast<const unsigned char*>(x);
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const detail::HashKey key{start, factor};
+    const auto finish = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t, std::int64_t sum) {
+      const std::uint64_t rows = key.mix(static_cast<std::uint64_t>(splits[i]), static_cast<std::uint64_t>(sum));
+      numbers[i] = static_cast<std::int64_t>(key.mix(rows, static_cast<std::uint64_t>(sequences.length(i))));
+      left[i] = i;
+    };
+    if (row_size == 0) {  // only the lengths tell them apart
+      return for_each(executor, sequences.size, [=] LOD_HOST_DEVICE(std::int64_t i) { finish(i, 0, 0); });
+    }
     // The sum of a number for each row, which knows its place: rows may be added in any order.
     sum_sequences<std::int64_t>(
         executor, sequences, 1,
@@ -54,11 +62,7 @@ struct NumberSequences {
           // Once more, so that the sum of the numbers does not tell of the products that they end with.
           return static_cast<std::int64_t>(key.mix(number, key.start));
         },
-        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t, std::int64_t sum) {
-          const std::uint64_t rows = key.mix(static_cast<std::uint64_t>(splits[i]), static_cast<std::uint64_t>(sum));
-          numbers[i] = static_cast<std::int64_t>(key.mix(rows, static_cast<std::uint64_t>(sequences.length(i))));
-          left[i] = i;
-        });
+        finish);
   }
 };
 
@@ -72,7 +76,7 @@ struct FindTwins {
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const std::int64_t* numbers, std::int64_t count, std::int64_t* left, std::int64_t* twins) {
     const auto* const bytes = reinterpret_cast<const unsigned char*>(x);
-    const std::int64_t size = sequences.size, row_bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t size = sequences.size, row_bytes = lod::detail::bytes_of<T>(row_size);
     const Scratch<E, std::int64_t> key_loan(executor, count), unlike_loan(executor, size);
     std::int64_t* const keys = key_loan.data();
     std::int64_t* const unlike = unlike_loan.data();
@@ -90,19 +94,24 @@ struct FindTwins {
       }
       twins[left[k]] = left[low];
     });
-    sum_sequences<std::int64_t>(
-        executor, sequences, 1,
-        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t) -> std::int64_t {
-          const std::int64_t twin = twins[i];
-          if (twin == i || sequences.length(twin) != sequences.length(i)) return 0;
-          return same_bytes(bytes + (sequences.begin(i) + row) * row_bytes,
-                            bytes + (sequences.begin(twin) + row) * row_bytes, row_bytes)
-                     ? 0
-                     : 1;
-        },
-        [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t, std::int64_t differences) {
-          unlike[i] = differences > 0 || sequences.length(twins[i]) != sequences.length(i) ? 1 : 0;
-        });
+    const auto finish = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t, std::int64_t differences) {
+      unlike[i] = differences > 0 || sequences.length(twins[i]) != sequences.length(i) ? 1 : 0;
+    };
+    if (row_size == 0) {
+      for_each(executor, size, [=] LOD_HOST_DEVICE(std::int64_t i) { finish(i, 0, 0); });
+    } else {
+      sum_sequences<std::int64_t>(
+          executor, sequences, 1,
+          [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t) -> std::int64_t {
+            const std::int64_t twin = twins[i];
+            if (twin == i || sequences.length(twin) != sequences.length(i)) return 0;
+            return same_bytes(bytes + (sequences.begin(i) + row) * row_bytes,
+                              bytes + (sequences.begin(twin) + row) * row_bytes, row_bytes)
+                       ? 0
+                       : 1;
+          },
+          finish);
+    }
     System<E>(executor).scan(size, ReadNumber{unlike}, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t sum) {
       if (unlike[i] == 1) left[sum - 1] = i;
       if (i == size - 1) twins[size] = sum;
