@@ -290,6 +290,18 @@ class AnySelectedRows {
  public:
   /// No rows, of height 0.
   AnySelectedRows() = default;
+  AnySelectedRows(const AnySelectedRows&) = default;
+  AnySelectedRows(AnySelectedRows&&) noexcept = default;
+  AnySelectedRows& operator=(const AnySelectedRows&) = default;
+  AnySelectedRows& operator=(AnySelectedRows&& other) noexcept {
+    if (this != &other) {  // a vector that is moved to itself is empty afterwards
+      rows_ = std::move(other.rows_);
+      height_ = other.height_;
+      value_ = std::move(other.value_);
+    }
+    return *this;
+  }
+  ~AnySelectedRows() = default;
 
   /// Takes them over: nothing is copied but the ids. Throws ShapeMismatch where their number is not that of the rows of
   /// the value.

@@ -5,7 +5,8 @@
 ///
 /// Data from outside (lengths, offsets, shapes, branches, ids, bytes) is always checked, before anything is changed: a
 /// function that throws one of these leaves its arguments as they were. The text says what was wrong, where, and what
-/// was expected. Every type derives from the standard exception of its kind, so callers may catch coarsely or finely.
+/// was expected, in little more than 2000 bytes at most. Every type derives from the standard exception of its kind, so
+/// callers may catch coarsely or finely.
 #pragma once
 
 #include <concepts>
@@ -25,24 +26,43 @@
 
 namespace lod {
 
+namespace detail {
+
+/// The text of an error, which is no longer than people read: what is beyond, as a name or a list from outside may be,
+/// is left out of its middle, and how long it was is said there.
+inline std::string readable(std::string what) {
+  constexpr std::size_t most = 2000, edge = 900;
+  if (what.size() <= most) return what;
+  const auto is_inside_letter = [&](std::size_t at) { return (static_cast<unsigned>(what[at]) & 0xC0u) == 0x80u; };
+  std::size_t head = edge, tail = what.size() - edge;
+  while (head > edge - 4 && is_inside_letter(head)) --head;  // letters of UTF-8 stay whole
+  while (tail < what.size() - edge + 4 && is_inside_letter(tail)) ++tail;
+  return what.substr(0, head) + " ... (" + std::to_string(what.size()) + " bytes) ... " + what.substr(tail);
+}
+
+}  // namespace detail
+
 /// A LoD that is none: offsets that descend or do not begin at 0, a negative length, levels that do not add up, a sum
 /// beyond 64 bits. The text names the level and the position.
 class InvalidLoD : public std::invalid_argument {
  public:
-  using std::invalid_argument::invalid_argument;
+  /// What is wrong, in words, of which a very long text loses its middle.
+  explicit InvalidLoD(const std::string& what) : std::invalid_argument(detail::readable(what)) {}
 };
 
 /// Things that must agree and do not: a LoD and the number of rows, the shapes of two arguments, an output and what is
 /// to be written into it; or a shape that is none (negative, or more elements than 64 bits count).
 class ShapeMismatch : public std::invalid_argument {
  public:
-  using std::invalid_argument::invalid_argument;
+  /// What is wrong, in words, of which a very long text loses its middle.
+  explicit ShapeMismatch(const std::string& what) : std::invalid_argument(detail::readable(what)) {}
 };
 
 /// An index outside its range: a level, a sequence, a branch, a row, an id.
 class OutOfRange : public std::out_of_range {
  public:
-  using std::out_of_range::out_of_range;
+  /// What is wrong, in words, of which a very long text loses its middle.
+  explicit OutOfRange(const std::string& what) : std::out_of_range(detail::readable(what)) {}
 };
 
 /// Bytes that are not what they should be. `position()` is the byte, counted from the start of the outermost input, at
@@ -50,10 +70,7 @@ class OutOfRange : public std::out_of_range {
 class ParseError : public std::runtime_error {
  public:
   /// `position` is appended to the text.
-  ParseError(const std::string& what, std::size_t position)
-      : std::runtime_error(what + " (at byte " + std::to_string(position) + ")"),
-        position_(position),
-        length_(what.size()) {}
+  ParseError(const std::string& what, std::size_t position) : ParseError(position, detail::readable(what)) {}
   /// The byte at which the reader stopped.
   std::size_t position() const noexcept { return position_; }
 
@@ -64,6 +81,11 @@ class ParseError : public std::runtime_error {
   }
 
  private:
+  ParseError(std::size_t position, const std::string& readable)
+      : std::runtime_error(readable + " (at byte " + std::to_string(position) + ")"),
+        position_(position),
+        length_(readable.size()) {}
+
   std::size_t position_;
   std::size_t length_;  // of the text, without the position
 };

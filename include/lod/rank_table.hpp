@@ -38,16 +38,16 @@ class RankTable {
   RankTable() = default;
   RankTable(const RankTable&) = default;
   RankTable(RankTable&&) noexcept = default;
-  RankTable& operator=(const RankTable& other) { return *this = RankTable(other); }
   RankTable& operator=(RankTable&& other) noexcept {
-    if (this != &other) {  // a vector that is moved to itself is empty afterwards
-      lod_ = std::move(other.lod_);
-      level_ = other.level_;
-      items_ = std::move(other.items_);
-      active_ = std::move(other.active_);
-    }
+    if (this == &other) return *this;  // a vector that is moved to itself may lose all
+    lod_ = std::move(other.lod_);
+    level_ = other.level_;
+    items_ = std::move(other.items_);
+    active_ = std::move(other.active_);
     return *this;
   }
+  /// What throws leaves this as it was.
+  RankTable& operator=(const RankTable& other) { return *this = RankTable(other); }
   ~RankTable() = default;
   /// Throws OutOfRange for the level; ShapeMismatch where a list with a number for each step, of which rows without
   /// elements may be any number, is more than memory can hold. O(sequences + longest length).
@@ -75,20 +75,6 @@ class RankTable {
                                                                                     length};
     }
   }
-
-  RankTable(const RankTable&) = default;
-  RankTable(RankTable&&) noexcept = default;
-  RankTable& operator=(RankTable&& other) noexcept {
-    if (this == &other) return *this;  // a vector that is moved to itself may lose all
-    lod_ = std::move(other.lod_);
-    level_ = other.level_;
-    items_ = std::move(other.items_);
-    active_ = std::move(other.active_);
-    return *this;
-  }
-  /// What throws leaves this as it was.
-  RankTable& operator=(const RankTable& other) { return *this = RankTable(other); }
-  ~RankTable() = default;
 
   /// Longest first.
   std::span<const Item> items() const noexcept LOD_LIFETIMEBOUND { return {items_.data(), items_.size()}; }

@@ -112,7 +112,14 @@ class SelectedRows<T, Cpu> {
 
   SelectedRows(const SelectedRows&) = default;
   SelectedRows(SelectedRows&&) noexcept = default;
-  SelectedRows& operator=(SelectedRows&&) noexcept = default;
+  SelectedRows& operator=(SelectedRows&& other) noexcept {
+    if (this != &other) {  // a vector that is moved to itself is empty afterwards
+      rows_ = std::move(other.rows_);
+      height_ = other.height_;
+      value_ = std::move(other.value_);
+    }
+    return *this;
+  }
   /// Keeps its own memory resource. What throws leaves this as it was.
   SelectedRows& operator=(const SelectedRows& other) {
     std::vector<std::int64_t> rows = other.rows_;

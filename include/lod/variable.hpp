@@ -191,7 +191,7 @@ inline AnyLoDTensor tensor_as_described(LoDTensorDesc desc, const char* what, st
   try {
     tensor = AnyLoDTensor(batch.type, std::move(lod), Shape(batch.row_shape), uninitialized, rows, resource);
   } catch (const ShapeMismatch& error) {
-    throw ShapeMismatch(text({what, ": ", error.what()}));
+    throw ShapeMismatch(readable(text({what, ": ", error.what()})));
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(text({what, ": ", error.what()}));
   }
@@ -259,8 +259,10 @@ class Variable {
   /// Keeps its name.
   Variable& operator=(const Variable& other) { return *this = Variable(other); }
   Variable& operator=(Variable&& other) noexcept {
-    type_ = other.type_;
-    contents_ = std::move(other.contents_);
+    if (this != &other) {  // some of the contents would be empty afterwards
+      type_ = other.type_;
+      contents_ = std::move(other.contents_);
+    }
     return *this;
   }
   ~Variable() = default;
@@ -384,8 +386,8 @@ inline Variable::Contents Variable::nothing(VarType::Type type, const std::strin
     case VarType::FP8_E5M2:
       return std::any();
   }
-  throw std::invalid_argument(
-      detail::text({"variable '", name, "': ", static_cast<std::int32_t>(type), " is no VarType::Type"}));
+  throw std::invalid_argument(detail::readable(
+      detail::text({"variable '", name, "': ", static_cast<std::int32_t>(type), " is no VarType::Type"})));
 }
 
 inline Variable Variable::create(const VarDesc& desc, std::pmr::memory_resource* resource) {

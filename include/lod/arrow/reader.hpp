@@ -45,8 +45,9 @@ inline ArrowField read_field(std::string_view format) {
     if (is_number) return {ArrowField::FIXED_SIZE_LIST, size};
   }
   if (format.empty() || format[0] == '+') {
-    throw std::invalid_argument(text({"from_arrow: the format '", std::string(format),
-                                      "', expected a list, a large list or a list of fixed size (+l, +L, +w:N)"}));
+    throw std::invalid_argument(
+        readable(text({"from_arrow: the format '", std::string(format),
+                       "', expected a list, a large list or a list of fixed size (+l, +L, +w:N)"})));
   }
   return {ArrowField::ELEMENTS};
 }

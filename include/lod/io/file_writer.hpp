@@ -310,7 +310,8 @@ inline void FileWriter::complete(VarDesc& description, const detail::ValueToStor
 inline void FileWriter::add_value(VarDesc description, const detail::ValueToStore& value) {
   check_open();
   if (names_.contains(description.name)) {
-    throw std::invalid_argument(detail::text({"FileWriter: there is a variable '", description.name, "' already"}));
+    throw std::invalid_argument(
+        detail::readable(detail::text({"FileWriter: there is a variable '", description.name, "' already"})));
   }
   proto::file::Variable variable{.description = std::move(description)};
   std::vector<std::span<const std::byte>> buffers;  // as for_each_buffer names them

@@ -246,7 +246,7 @@ class NpzWriter {
             text({"npz: a name of ", member.name.size(), " bytes, expected ", longest, " at most"}));
       }
       if (!arrays.emplace(member.name, 0).second) {
-        throw std::invalid_argument(text({"npz: two arrays would be called '", member.name, "'"}));
+        throw std::invalid_argument(readable(text({"npz: two arrays would be called '", member.name, "'"})));
       }
     }
     const ByName<NpzMembers> variables = npz_variables(arrays);
@@ -257,15 +257,15 @@ class NpzWriter {
       const auto read = variables.find(value.name_);
       if (read == variables.end() || read->second.is_selected_rows != value.is_selected_rows_ ||
           read->second.levels.size() != static_cast<std::size_t>(value.lod_.levels())) {
-        throw std::invalid_argument(
-            text({"npz: '", value.name_, "' would be read as a part of another variable, or another one as its part"}));
+        throw std::invalid_argument(readable(text(
+            {"npz: '", value.name_, "' would be read as a part of another variable, or another one as its part"})));
       }
     }
   }
   [[noreturn]] static void fail(zip_t* archive, const std::string& name) {
     zip_error_t* const error = zip_get_error(archive);
     if (zip_error_code_zip(error) == ZIP_ER_MEMORY) throw std::bad_alloc();
-    throw std::invalid_argument(text({"npz: '", name, "': ", zip_error_strerror(error)}));
+    throw std::invalid_argument(readable(text({"npz: '", name, "': ", zip_error_strerror(error)})));
   }
 
   std::vector<Member> members_;

@@ -113,7 +113,8 @@ inline std::vector<Parameter> parameters_of(std::span<const std::string> names) 
   std::vector<std::string> sorted(names.begin(), names.end());
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end()) throw std::invalid_argument(text({"parameter '", *twice, "' is named twice"}));
+  if (twice != sorted.end())
+    throw std::invalid_argument(lod::detail::readable(text({"parameter '", *twice, "' is named twice"})));
   return parameters;
 }
 
@@ -171,7 +172,8 @@ inline std::vector<Stream> streams_of(const Parameters& values, const std::vecto
   std::vector<Stream> streams;
   for (const Parameter& parameter : parameters) {
     const auto found = values.find(parameter.name);
-    if (found == values.end()) throw std::invalid_argument(text({"parameter '", parameter.name, "' has no value"}));
+    if (found == values.end())
+      throw std::invalid_argument(lod::detail::readable(text({"parameter '", parameter.name, "' has no value"})));
     const AnyLoDTensor& x = found->second;
     // One scalar row is what is read for a tensor without dimensions.
     const bool is_scalar = parameter.desc && parameter.desc->dims.empty() && x.shape() == Shape{1};
@@ -186,7 +188,8 @@ inline std::vector<Stream> streams_of(const Parameters& values, const std::vecto
       const std::string& name = value.first;
       const auto is_it = [&](const Parameter& parameter) { return parameter.name == name; };
       if (std::none_of(parameters.begin(), parameters.end(), is_it)) {
-        throw std::invalid_argument(text({"'", name, "' has a value, but is none of the parameters"}));
+        throw std::invalid_argument(
+            lod::detail::readable(text({"'", name, "' has a value, but is none of the parameters"})));
       }
     }
   }

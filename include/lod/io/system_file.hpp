@@ -21,14 +21,14 @@ namespace lod::detail {
 /// Throws std::system_error for what `errno` says. The text is "<action> '<path>': <what the system calls it>".
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_file_error(const char* action, const std::string& path) {
   const int code = errno;
-  throw std::system_error(code, std::generic_category(), text({action, " '", path, "'"}));
+  throw std::system_error(code, std::generic_category(), readable(text({action, " '", path, "'"})));
 }
 
 /// The path for a call of the system. That would take a zero byte for its end, and so another file: throws
 /// std::system_error where there is one.
 inline const char* system_path(const std::string& path) {
   if (path.find('\0') != std::string::npos) {
-    throw std::system_error(EINVAL, std::generic_category(), text({"'", path, "': a path with a zero byte"}));
+    throw std::system_error(EINVAL, std::generic_category(), readable(text({"'", path, "': a path with a zero byte"})));
   }
   return path.c_str();
 }
@@ -51,7 +51,8 @@ inline void check_regular(const struct ::stat& found, const char* action, const 
     errno = EISDIR;
     throw_file_error(action, path);
   }
-  throw std::system_error(EINVAL, std::generic_category(), text({action, " '", path, "': not a regular file"}));
+  throw std::system_error(EINVAL, std::generic_category(),
+                          readable(text({action, " '", path, "': not a regular file"})));
 }
 
 /// A descriptor of the system's, which is closed with it. -1 is none.
