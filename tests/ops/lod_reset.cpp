@@ -44,7 +44,7 @@ TEST_CASE("lod_append: takes offsets, and refuses what are lengths") {
   CHECK(lod::lod_append(x, {0, 2, 2, 6}).lod() == LoD::from_lengths({{2, 0, 4}}));
   // The example of PaddlePaddle's documentation.
   CHECK_THROWS_WITH_AS(lod::lod_append(x, {1, 1, 1, 1, 1, 1}),
-                       "LoD: level 0, position 0: the first offset is 1, expected 0", lod::InvalidLoD);
+                       "lod_append: LoD: level 0, position 0: the first offset is 1, expected 0", lod::InvalidLoD);
 }
 
 TEST_CASE("lod_reset, lod_append: slices of every type and depth, on every executor, and back") {

@@ -181,15 +181,19 @@ void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y&
     const std::int64_t count = a.rows() * a.row_size();
     const kernel::Scratch<E, T> terms(executor, count);
     const LoDTensorView<const T, device_t<X>> rows(terms.data(), a.lod_view(), &a.row_shape(), a.row_size());
-    if constexpr (std::same_as<Operation, Multiply>) {
+    // Quotients are needed for both: they are computed twice only where memory may run out between the two.
+    constexpr bool is_product = std::same_as<Operation, Multiply>;
+    const bool last = is_product || (std::same_as<E, CpuExecutor> && !pairing.is_same());
+    if constexpr (is_product) {
       kernel::Combine<E>::run(executor, Multiply(), d.data(), a.data(), count, terms.data());
     } else {  // - dz / y * x / y
-      pairing.combine(executor, Operation(), d, b.data(), terms.data());
-      kernel::Combine<E>::run(executor, Multiply(), rows.data(), a.data(), count, terms.data());
+      T* const quotients = last ? terms.data() : da.data();
+      pairing.combine(executor, Operation(), d, b.data(), quotients);
+      kernel::Combine<E>::run(executor, Multiply(), static_cast<const T*>(quotients), a.data(), count, terms.data());
       pairing.combine(executor, NegatedQuotient(), rows, b.data(), terms.data());
     }
     pairing.gather(executor, rows, db.data());
-    pairing.combine(executor, Operation(), d, b.data(), da.data());  // dz * y, dz / y
+    if (last) pairing.combine(executor, Operation(), d, b.data(), da.data());  // dz * y, dz / y
   }
 }
 

@@ -31,10 +31,12 @@ namespace lod::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws InvalidLoD where the new level of `lod_append` is none.
-inline void check_cuts(std::span<const std::int64_t> cuts, std::size_t level) {
+/// Throws InvalidLoD where the new level of `lod_append`, below `level` others, is none, or does not fit the `rows`
+/// that there are.
+inline void check_cuts(std::span<const std::int64_t> cuts, std::size_t level, std::int64_t rows) {
   try {
     detail::check_offsets(cuts, level);
+    if (level > 0) detail::check_levels(level - 1, rows, static_cast<std::int64_t>(cuts.size()) - 1);
   } catch (const InvalidLoD& error) {
     throw InvalidLoD(detail::text({"lod_append: ", error.what()}));
   }
@@ -79,12 +81,8 @@ void lod_append_into(const E& executor, const X& x, const Offsets& offsets, Y&& 
   const auto view = x.view();
   const auto cuts = operation::ids_of(offsets);
   const auto level = static_cast<std::size_t>(view.levels());
-  operation::check_cuts(cuts, level);
+  operation::check_cuts(cuts, level, view.rows());
   const auto size = static_cast<std::int64_t>(cuts.size()) - 1;
-  if (level > 0 && size != view.rows()) {
-    throw InvalidLoD(detail::text(
-        {"lod_append: offsets of ", size, " sequences, expected ", view.rows(), ", one for each row of x"}));
-  }
   operation::check_row_count(view.rows(), cuts.back(), "lod_append: x");
   std::int64_t sequences = size;
   for (int above = 0; above < view.levels(); ++above) sequences += view.lod_view().size(above);
