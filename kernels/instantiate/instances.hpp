@@ -163,6 +163,7 @@ constexpr void instantiate_numbers() {
   static_assert(is_there<Library, name::SequenceSliceGrad, T>());
   static_assert(is_there<Library, name::SequenceSort, T>());
   static_assert(is_there<Library, name::SequenceSortGrad, T>());
+  if constexpr (operation::has_wide_sums<T, Accumulator<T>>) static_assert(is_there<Library, name::SequenceSums, T>());
   static_assert(is_there<Library, name::SequenceTopK, T>());
   static_assert(is_there<Library, name::SequenceUnpad, T>());
   static_assert(is_there<Library, name::SetZero, T>());

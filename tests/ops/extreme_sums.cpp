@@ -76,7 +76,7 @@ void check_integer(PoolType type, const std::vector<T>& numbers, T found) {
       const Real expected = std::clamp(exact, static_cast<Real>(std::numeric_limits<T>::min()),
                                        static_cast<Real>(std::numeric_limits<T>::max()));
       const Real error = std::fabs(static_cast<Real>(found) - expected);
-      CHECK(error <= std::fabs(expected) * 0x1p-61L);
+      CHECK(error <= (std::fabs(expected) < 0x1p52L ? 0 : 1 + std::fabs(expected) * 0x1p-62L));
       // Small enough to be checked exactly.
       if (fits && sum < Wide{1} << 40 && sum > -(Wide{1} << 40)) {
         const Wide q = found < 0 ? -Wide{found} : Wide{found}, size = sum < 0 ? -sum : sum;
@@ -149,8 +149,9 @@ LoDTensor<T> reals(Engine& engine, std::int64_t row_size, int kind) {
   return x;
 }
 
+/// `error` is what a sum may be off by, against the sum of all sizes: that of 128 additions where it is made of floats.
 template <class T>
-void check_real(PoolType type, const std::vector<T>& numbers, T found) {
+void check_real(PoolType type, const std::vector<T>& numbers, T found, Real error = 0x1p-45L) {
   using Limits = std::numeric_limits<T>;
   if (numbers.empty()) return;
   Real sum = 0, size = 0;
@@ -161,7 +162,7 @@ void check_real(PoolType type, const std::vector<T>& numbers, T found) {
   const auto n = static_cast<Real>(numbers.size());
   const Real divisor = type == PoolType::AVERAGE ? n : type == PoolType::SQRT ? std::sqrt(n) : 1;
   const Real exact = sum / divisor, greatest = real(Limits::max());
-  const Real bound = 2 * real(Limits::epsilon()) * std::fabs(exact) + size / divisor * 0x1p-45L;
+  const Real bound = 2 * real(Limits::epsilon()) * std::fabs(exact) + size / divisor * error;
   if (std::fabs(exact) + bound < greatest || type == PoolType::AVERAGE) {
     CHECK(std::isfinite(static_cast<double>(found)));
     CHECK(std::fabs(real(found) - exact) <= bound);
@@ -255,6 +256,62 @@ TEST_CASE_TEMPLATE("merge_add, merge_average, embedding_pool: numbers at the end
         check_others(reals<T>(engine, row_size, kind));
       }
     }
+  }
+}
+
+TEST_CASE_TEMPLATE("sequence_pool<U>: sums that the elements cannot hold", T, bool, std::int8_t, std::uint8_t,
+                   std::int16_t, std::int32_t, lod::float16, lod::bfloat16) {
+  using U = std::conditional_t<std::is_integral_v<T>, std::int64_t, float>;
+  for (const std::int64_t row_size : row_sizes) {
+    Engine engine(first_seed());
+    CAPTURE(first_seed());
+    LoDTensor<T> x(batch, {row_size});
+    for (T& number : x.values()) number = engine() % 3 == 0 ? T(1) : std::numeric_limits<T>::max();
+    for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT}) {
+      const auto y = lod::sequence_pool<U>(lod::CpuExecutor(1), x, type, {.pad_value = 1000});
+      for_each_column(x, [&](std::int64_t i, std::int64_t c, const std::vector<T>& numbers) {
+        const U found = y.row(i)[static_cast<std::size_t>(c)];
+        if (numbers.empty()) {
+          CHECK(found == 1000);
+          return;
+        }
+        if constexpr (std::is_integral_v<T>) {
+          check_integer(type, std::vector<std::int64_t>(numbers.begin(), numbers.end()), found);
+        } else {
+          check_real(type, std::vector<float>(numbers.begin(), numbers.end()), found, 0x1p-17L);
+        }
+      });
+      for_each_executor([&](const auto& executor) {
+        CHECK(same_bits(lod::sequence_pool<U>(executor, x, type, {.pad_value = 1000}), y));
+        LoDTensor<U> out;
+        lod::sequence_pool_into(executor, x, type, {.pad_value = 1000}, out);
+        CHECK(same_bits(out, y));
+      });
+      CHECK_NOTHROW(lod::check(y, lod::infer_sequence_pool(lod::describe(x), type, lod::data_type_v<U>)));
+    }
+    CHECK_THROWS_AS(static_cast<void>(lod::sequence_pool<U>(x, PoolType::MAX)), std::invalid_argument);
+  }
+}
+
+TEST_CASE_TEMPLATE("sequence_pool: the greatest and least of integers, beyond the greatest with a sign too", T,
+                   std::uint64_t, std::int64_t, std::uint8_t) {
+  for (const std::int64_t row_size : {1, 3, 17}) {
+    Engine engine(first_seed());
+    CAPTURE(first_seed());
+    const LoDTensor<T> x = integers<T>(engine, row_size, 2);
+    for_each_executor([&](const auto& executor) {
+      const auto greatest = lod::sequence_max_pool(executor, x);
+      CHECK(same_bits(lod::sequence_pool(executor, x, PoolType::MAX), greatest.values));
+      const auto least = lod::sequence_pool(executor, x, PoolType::MIN);
+      for_each_column(x, [&](std::int64_t i, std::int64_t c, const std::vector<T>& numbers) {
+        if (numbers.empty()) return;
+        const auto at = static_cast<std::size_t>(c);
+        const auto winner = std::max_element(numbers.begin(), numbers.end());
+        CHECK(greatest.values.row(i)[at] == *winner);
+        CHECK(x.row(greatest.index.row(i)[at])[at] == *winner);
+        CHECK(least.row(i)[at] == *std::min_element(numbers.begin(), numbers.end()));
+      });
+    });
   }
 }
 

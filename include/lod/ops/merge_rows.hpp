@@ -251,8 +251,8 @@ template <class T, class Device, std::same_as<SelectedRows<T, Device>>... More>
 }
 
 /// The same with the average of each row's occurrences in place of their sum: in all sources together, divided by how
-/// many there are. Averages of integers are truncated. Semantics: PaddlePaddle's MergeAverage, which however divides by
-/// the number of sources.
+/// many there are. Averages of integers are those of the exact sum, truncated; those of finite numbers are finite.
+/// Semantics: PaddlePaddle's MergeAverage, which however divides by the number of sources.
 template <Executor E, class T>
 void merge_average_into(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
                         SelectedRows<T, typename E::device>& out) {

@@ -42,6 +42,9 @@ struct SequenceCumsum : Missing<Executor> {};
 /// The sum of each row and those before it in its sequence of `level`, for each column on its own; row shape and LoD as
 /// x. With `exclusive` of those before it only, with `reverse` of those behind it.
 ///
+/// A sum of negative zeros is a negative zero; exclusive sums begin with 0. Integers wrap around in their type. A sum
+/// that becomes infinite stays so, or NaN, in what follows.
+///
 /// Sums are computed in float for float16 and bfloat16, in int64 for integers and bool, and rounded when they are
 /// written. They are made of fixed parts, counted from the start of the sequence and joined with compensation: the bits
 /// depend neither on threads nor on the rest of the batch, and the error does not grow with the length. One pass, two

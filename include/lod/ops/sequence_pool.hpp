@@ -12,6 +12,8 @@
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
+#include <concepts>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -69,6 +71,10 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 template <class Executor>
 struct SequencePool : Missing<Executor> {};
+/// SequencePool with SUM, AVERAGE or SQRT of type `Accumulator<T>`: run(executor, x, sequences, row_size, type,
+/// pad_value, y), pad_value and y of that.
+template <class Executor>
+struct SequenceSums : Missing<Executor> {};
 template <class Executor>
 struct SequenceMaxPool : Missing<Executor> {};
 template <class Executor>
@@ -98,6 +104,38 @@ inline void check_sums_or_steps(PoolType type, const char* what, const char* oth
   }
 }
 
+/// Throws std::invalid_argument for what is a row of x, and so of its type.
+inline void check_wide_pool_type(PoolType type) {
+  if (type > PoolType::SQRT) {
+    throw std::invalid_argument(
+        detail::text({"sequence_pool: PoolType ", static_cast<int>(type),
+                      " into elements of another type than x has, expected SUM, AVERAGE or SQRT"}));
+  }
+}
+
+/// Whether sums of numbers of type T may be had of type U, which holds more.
+template <class T, class U>
+inline constexpr bool has_wide_sums =
+    !std::same_as<T, U> && std::same_as<kernel::Accumulator<T>, U> && (!std::integral<T> || sizeof(T) < sizeof(U));
+
+/// Sums and what is made of them, of the type that they are computed in.
+template <Executor E, LoDTensorLike X, class Y>
+void pool_sums_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, Y&& y) {
+  using T = value_type_t<X>;
+  using U = kernel::Accumulator<T>;
+  detail::check_elements<op::sequence_pool, T>();
+  check_pool_type(type, "sequence_pool");
+  check_wide_pool_type(type);
+  const auto view = x.view();
+  check_has_level(view, "sequence_pool");
+  const int level = detail::resolve_level(options.level, view.levels(), "sequence_pool");
+  const U pad_value = detail::checked<U>(options.pad_value, "sequence_pool", "pad_value");
+  const auto out =
+      prepare<U>(executor, "sequence_pool", y, LevelsAbove{view.lod_view(), level}, view.row_shape(), {{"x", view}});
+  kernel::SequenceSums<E>::run(executor, view.data(), segments(executor, view, level), view.row_size(), type, pad_value,
+                               out.data());
+}
+
 template <class Op, Executor E, LoDTensorLike X, class Y>
 void pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, const char* what, Y&& y) {
   detail::check_elements<Op, value_type_t<X>>();
@@ -119,13 +157,20 @@ void pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& 
 ///
 /// Sums of floating-point numbers follow one tree for each sequence, counted from its start, with compensation over
 /// long ones: the bits depend neither on threads nor on the rest of the batch, and the error does not grow with the
-/// length. float16 and bfloat16 are summed as float, integers as int64; AVERAGE and SQRT of integers are truncated.
-/// An empty sequence gives `pad_value`. One pass over x, no synchronisation. The output must not overlap x.
-/// Throws InvalidLoD where x has no level, OutOfRange for the level, for a `pad_value` that a T cannot hold and for a
-/// number that is no PoolType.
+/// length. float16 and bfloat16 are summed as float, integers as int64. A sum of numbers whose true sum is finite is
+/// finite, and a mean of finite numbers always; a sum of negative zeros is a negative zero. SUM of integers wraps
+/// around in their type, and of bool is whether any is true: for counts and wider sums see below. AVERAGE and SQRT of
+/// integers are those of the exact sum, truncated; where T does not reach that far, SQRT is the greatest or least T. An
+/// empty sequence gives `pad_value`. One pass over x, no synchronisation. The output must not overlap x. Throws
+/// InvalidLoD where x has no level, OutOfRange for the level, for a `pad_value` that a T cannot hold and for a number
+/// that is no PoolType.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, Y&& y) {
-  operation::pool_into<op::sequence_pool>(executor, x, type, options, "sequence_pool", y);
+  if constexpr (operation::has_wide_sums<value_type_t<X>, value_type_t<std::remove_cvref_t<Y>>>) {
+    operation::pool_sums_into(executor, x, type, options, y);
+  } else {
+    operation::pool_into<op::sequence_pool>(executor, x, type, options, "sequence_pool", y);
+  }
 }
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_pool_into(const E& executor, const X& x, PoolType type, Y&& y) {
@@ -141,6 +186,27 @@ template <Executor E, LoDTensorLike X>
 template <LoDTensorLike X>
 [[nodiscard]] auto sequence_pool(const X& x, PoolType type, const PoolOptions& options = {}) {
   return sequence_pool(default_executor<device_t<X>>(), x, type, options);
+}
+
+/// SUM, AVERAGE and SQRT of type U, the one that they are computed in: `sequence_pool<std::int64_t>` of bool and of
+/// integers of up to 32 bits, `sequence_pool<float>` of float16 and bfloat16. So the SUM of bool counts, and no sum
+/// wraps around. `sequence_pool_into` gives the same to a y of that type; `pad_value` is a U. The gradient is
+/// `sequence_pool_grad` of dy, which has elements of type U. Throws as above, and std::invalid_argument for other
+/// kinds.
+template <class U, Executor E, LoDTensorLike X>
+[[nodiscard]] LoDTensor<U, device_t<X>> sequence_pool(const E& executor, const X& x, PoolType type,
+                                                      const PoolOptions& options = {}) {
+  static_assert(
+      operation::has_wide_sums<value_type_t<X>, U>,
+      "sequence_pool<U> gives sums of the type that they are computed in: std::int64_t of bool and of integers "
+      "of up to 32 bits, float of float16 and bfloat16");
+  LoDTensor<U, device_t<X>> y(executor.resource());
+  operation::pool_sums_into(executor, x, type, options, y);
+  return y;
+}
+template <class U, LoDTensorLike X>
+[[nodiscard]] auto sequence_pool(const X& x, PoolType type, const PoolOptions& options = {}) {
+  return sequence_pool<U>(default_executor<device_t<X>>(), x, type, options);
 }
 
 /// The first row of each sequence: `sequence_pool` with FIRST.
@@ -387,6 +453,22 @@ template <LoDTensorLike X, LoDTensorLike Index>
 inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType type, const PoolOptions& options = {}) {
   operation::check_pool_type(type, "sequence_pool");
   return infer::batch_for<op::sequence_pool>(x, "sequence_pool").pooled(options.level, "sequence_pool");
+}
+/// The same of `sequence_pool<U>`, `sums` being the DataType of U. Throws where x has no such sums.
+inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType type, DataType sums,
+                                         const PoolOptions& options = {}) {
+  operation::check_wide_pool_type(type);
+  LoDTensorDesc y = infer_sequence_pool(x, type, options);
+  const DataType found = y.tensor.data_type;
+  const bool half = found == DataType::FP16 || found == DataType::BF16;
+  const bool narrow = elements::Id::has(found) && size_of(found) < sizeof(std::int64_t);
+  if (sums != (half ? DataType::FP32 : DataType::INT64) || (!half && !narrow)) {
+    throw std::invalid_argument(
+        detail::text({"sequence_pool: sums of type ", to_string(sums), " of elements of type ", to_string(found),
+                      ", expected INT64 of BOOL and integers of up to 32 bits, FP32 of FP16 and BF16"}));
+  }
+  y.tensor.data_type = sums;
+  return y;
 }
 inline LoDTensorDesc infer_sequence_first_step(const LoDTensorDesc& x, const PoolOptions& options = {}) {
   return infer::batch_for<op::sequence_first_step>(x, "sequence_first_step")

@@ -71,6 +71,10 @@ class WideInteger {
   template <std::integral T>
   LOD_HOST_DEVICE T pooled(PoolType type, std::int64_t n) const noexcept {
     if (type == PoolType::SUM) return static_cast<T>(low_);
+    if constexpr (std::signed_integral<T>) {
+      const auto number = static_cast<std::int64_t>(low_);
+      if (type == PoolType::AVERAGE && high_ == number >> 63) return static_cast<T>(number / n);  // nearly always
+    }
     const bool negative = high_ < 0;
     const WideInteger size = negative ? -*this : *this;
     const auto divisor = static_cast<std::uint64_t>(n);

@@ -58,6 +58,7 @@
   of(SequenceSoftmaxGrad) \
   of(SequenceSort) \
   of(SequenceSortGrad) \
+  of(SequenceSums) \
   of(SequenceTopK) \
   of(SequenceTopKAvgPooling) \
   of(SequenceTopKAvgPoolingGrad) \

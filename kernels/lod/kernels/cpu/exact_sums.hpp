@@ -71,12 +71,15 @@ inline void sum_narrow_exactly(const T* x, std::int64_t numbers, std::int64_t re
   for (std::size_t v = 0; v < vectors && left > 0; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
     halves[v].add(load_first(x, left, 0, readable));
   }
+  SumAndUpperHalves<T> of_columns[columns];
   for (std::size_t v = 0; v < vectors; ++v) {
     for (std::size_t lane = 0; lane < Vector<T>::size; ++lane) {
-      WideInteger& sum = sums[(v * Vector<T>::size + lane) % columns];
-      sum = sum + halves[v].sum(lane);
+      SumAndUpperHalves<T>& sum = of_columns[(v * Vector<T>::size + lane) % columns];
+      sum.all += static_cast<std::uint64_t>(halves[v].all[lane]);
+      sum.upper = static_cast<T>(sum.upper + halves[v].upper[lane]);
     }
   }
+  for (std::size_t column = 0; column < columns; ++column) sums[column] = sums[column] + of_columns[column].sum();
 }
 
 /// So many vectors of columns from `first` on.

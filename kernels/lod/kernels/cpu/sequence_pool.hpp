@@ -107,10 +107,17 @@ inline void keep_rows(const Rows& rows, std::int64_t length, std::int64_t row_si
   store_first(y + full, best[vectors - 1], rest, 0);
 }
 
+/// Whether numbers compare in vectors as they do alone: those of 64 bits without a sign are computed in with one.
+template <class T>
+inline constexpr bool compares_by_vectors = !std::unsigned_integral<T> || sizeof(T) < sizeof(std::uint64_t);
+
 /// The same without the row: whole vectors at a time, along the columns of wide rows, across scalar rows that lie one
 /// behind the other.
 template <bool minimum, class T, class Rows>
 void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y) {
+  if constexpr (!compares_by_vectors<T>) {
+    return pool_extremes<minimum>(rows, length, row_size, y, [](std::int64_t, std::int64_t) {});
+  }
   const auto keep = [](const Vector<T>& candidate, const Vector<T>& best) {
     if constexpr (minimum) {
       return choose(falls_below(candidate, best), candidate, best);
@@ -221,6 +228,11 @@ inline void keep_rests_and_places(const T* x, std::int64_t first, std::int64_t c
 /// stands: `place`, one for each column.
 template <bool minimum, class T>
 void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_size, T* y, Place<T>* place) {
+  if constexpr (!compares_by_vectors<T>) {
+    return pool_extremes<minimum>(
+        ContiguousRows<T>{x, row_size}, length, row_size, y,
+        [=](std::int64_t column, std::int64_t row) { place[column] = static_cast<Place<T>>(row); });
+  }
   if (row_size == 1) {
     pool_extremes<minimum>(ContiguousRows<T>{x, 1, length}, length, 1, y);
     // Equal to it, or a NaN as it is: zeros of both signs are equal, and so are all NaNs.
@@ -365,6 +377,22 @@ struct SequencePool<InlineCpu> {
                              }
                            }
                          });
+  }
+};
+
+template <>
+struct SequenceSums<InlineCpu> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
+                  PoolType type, Accumulator<T> pad_value, Accumulator<T>* y) {
+    const std::int64_t numbers = lod::detail::saturated_product(sequences.rows(), row_size);
+    const bool far = lod::detail::bytes_of<T>(numbers) >= cpu::large_output_bytes;
+    const auto rows_of = [=](std::int64_t i, int) {
+      const std::int64_t first = sequences.begin(i) * row_size;
+      return cpu::ContiguousRows<T>{x + first, row_size, numbers - first, far};
+    };
+    cpu::sum_sequences<T>(executor, sequences, row_size, rows_of,
+                          cpu::PooledSums<Accumulator<T>>(type, sequences, row_size, pad_value, nullptr, y));
   }
 };
 

@@ -318,6 +318,18 @@ struct SequencePool {
   }
 };
 
+struct SequenceSums {
+  template <class E, class T>
+  static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, PoolType type,
+                  Accumulator<T> pad_value, Accumulator<T>* y) {
+    using A = Accumulator<T>;
+    using Numbers = NumbersOfRow<T, 1>;
+    // Sums are not as many bytes as what is summed: a number at a time.
+    sum_few<A, 1>(executor, sequences, row_size, Terms<A, T, 1, Numbers>{Numbers{x, sequences, row_size}},
+                  WritePooled<A, 1>{sequences, row_size, type, false, pad_value, y});
+  }
+};
+
 struct SequenceMaxPool {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool minimum,
@@ -374,6 +386,8 @@ struct DividePooled {
 
 template <class Policy>
 struct SequencePool<ThrustExecutor<Policy>> : bulk::SequencePool {};
+template <class Policy>
+struct SequenceSums<ThrustExecutor<Policy>> : bulk::SequenceSums {};
 template <class Policy>
 struct SequenceMaxPool<ThrustExecutor<Policy>> : bulk::SequenceMaxPool {};
 template <class Policy>
