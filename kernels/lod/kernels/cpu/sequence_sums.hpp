@@ -43,14 +43,17 @@ inline bool seem_finite(const A* sums, std::int64_t row_size) {
   if constexpr (std::integral<A>) {
     return true;
   } else {
-    if (row_size == 1) return is_finite(*sums);
     constexpr std::int64_t size = lanes<A>;
+    if (row_size < size) {  // what has just been written number by number is not read as a vector
+      A total{};
+      for (std::int64_t i = 0; i < row_size; ++i) total += sums[i];
+      return is_finite(total);
+    }
     Vector<A> total(A{});
     std::int64_t i = 0;
     for (; i + size <= row_size; i += size) total += load(sums + i);
-    A rest{};
-    for (; i < row_size; ++i) rest += sums[i];
-    return is_finite(rest) && all_finite(total);
+    if (i < row_size) total += load(sums + i, row_size - i, A{});
+    return all_finite(total);
   }
 }
 
@@ -179,18 +182,16 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
         // As most ids of a sparse gradient occur once: such a row is its own sum.
         if (length == 1) return finish_one(i, single_row<T>(rows(0), size, sum));
       }
-      const auto summed = [&] {
-        if constexpr (!computed) {
-          // The case in which every nanosecond counts.
-          if (size == 1 && length <= leaf_rows) return sum_narrow_leaf<1, T>(rows, 0, length, sum);
+      if constexpr (!computed) {
+        if (size == 1 && length <= leaf_rows) {  // the case in which every nanosecond counts
+          sum_narrow_leaf<1, T>(rows, 0, length, sum);
+          if (seem_finite(sum, 1) || length == 1) return finish_one(i, static_cast<const A*>(sum));
+          return finish_carefully<T>(finish_one, i, rows, length, size, sum);
         }
-        sum_rows<T>(rows, length, size, sum);
-      };
-      summed();
-      if (length > 1 && !seem_finite(sum, size)) [[unlikely]] {
-        return finish_carefully<T>(finish_one, i, rows, length, size, sum);
       }
-      finish_one(i, static_cast<const A*>(sum));
+      sum_rows<T>(rows, length, size, sum);
+      if (seem_finite(sum, size) || length == 1) return finish_one(i, static_cast<const A*>(sum));
+      finish_carefully<T>(finish_one, i, rows, length, size, sum);
     };
     if constexpr (std::same_as<Some, decltype(one_by_one)>) {
       for (std::int64_t i = begin; i < end; ++i) one(i);
