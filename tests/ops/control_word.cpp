@@ -168,9 +168,9 @@ TEST_CASE("control word: updates by adam have the same bits for any number of th
 }
 
 TEST_CASE("control word: subnormal numbers are sorted and found, though they count as zeros elsewhere") {
-  using Numbers = std::vector<float>;
+  using Floats = std::vector<float>;
   constexpr float least = std::numeric_limits<float>::denorm_min();
-  const Numbers numbers{3 * least, -least, 0, 5 * least, -7 * least, least, 2 * least};
+  const Floats numbers{3 * least, -least, 0, 5 * least, -7 * least, least, 2 * least};
   const auto x = lod::LoDTensor<float>::from_values(lod::LoD::from_lengths({{7}}), {}, numbers);
   for_each_control([&](int rounding, bool flushes) {
     lod::LoDTensor<float> sorted, greatest, smallest;
@@ -182,8 +182,8 @@ TEST_CASE("control word: subnormal numbers are sorted and found, though they cou
       greatest = lod::sequence_pool(x, lod::PoolType::MAX);
       smallest = lod::sequence_pool(x, lod::PoolType::MIN);
     }
-    CHECK(Numbers(sorted.values().begin(), sorted.values().end()) ==
-          Numbers{-7 * least, -least, 0, least, 2 * least, 3 * least, 5 * least});
+    CHECK(Floats(sorted.values().begin(), sorted.values().end()) ==
+          Floats{-7 * least, -least, 0, least, 2 * least, 3 * least, 5 * least});
     CHECK(std::vector<std::int64_t>(order.values().begin(), order.values().end()) ==
           std::vector<std::int64_t>{4, 1, 2, 5, 6, 0, 3});
     CHECK(greatest.values()[0] == 5 * least);

@@ -129,7 +129,7 @@ struct Ftrl {
 };
 
 template <class T, class S>
-struct Model {
+struct FiniteModel {
   LoDTensor<T> parameter;
   std::array<LoDTensor<S>, 3> states;
 };
@@ -156,14 +156,14 @@ T any_size(Engine& engine) {
   }
 }
 
-constexpr std::int64_t height = 7, row_size = 5;
+constexpr std::int64_t model_height = 7, model_width = 5;
 
 template <class T, class S>
-Model<T, S> any_model(Engine& engine) {
-  Model<T, S> m{LoDTensor<T>({height, row_size}), {}};
+FiniteModel<T, S> any_model(Engine& engine) {
+  FiniteModel<T, S> m{LoDTensor<T>({model_height, model_width}), {}};
   for (T& number : m.parameter.values()) number = any_size<T>(engine);
   for (auto& state : m.states) {
-    state = LoDTensor<S>({height, row_size});
+    state = LoDTensor<S>({model_height, model_width});
     const bool none_so_far = engine() % 3 == 0;
     for (S& number : state.values()) number = none_so_far ? S{} : any_size<S>(engine);
   }
@@ -192,15 +192,15 @@ void check_rule() {
                              one_of({0, 0, 0.5, 1e-30}),
                              one_of({0, 0, 0.25}),
                              engine() % 3 == 0 ? (std::int64_t{1} << 60) + 1 : static_cast<std::int64_t>(1 + sample)};
-    const Model<T, S> before = any_model<T, S>(engine);
-    SelectedRows<T> listed({1, 4, 6}, height, {row_size});
+    const FiniteModel<T, S> before = any_model<T, S>(engine);
+    SelectedRows<T> listed({1, 4, 6}, model_height, {model_width});
     for (T& number : listed.value().values()) number = any_size<T>(engine);
     const LoDTensor<T> dense = lod::to_dense(listed);
 
-    Model<T, S> one = before;
+    FiniteModel<T, S> one = before;
     Rule::run(lod::CpuExecutor(1), one, dense, options, Sparse::EXACT);
     for_each_executor([&](const auto& executor) {
-      Model<T, S> m = before;
+      FiniteModel<T, S> m = before;
       Rule::run(executor, m, dense, options, Sparse::EXACT);
       CHECK(same_models(m, one));
       m = before;
@@ -212,7 +212,7 @@ void check_rule() {
         CHECK(same_bits(m.parameter.slice(row, row + 1), one.parameter.slice(row, row + 1)));
     });
 
-    for (std::int64_t i = 0; i < height * row_size; ++i) {
+    for (std::int64_t i = 0; i < model_height * model_width; ++i) {
       CAPTURE(i);
       CHECK(std::isfinite(static_cast<double>(one.parameter.data()[i])));
       for (int k = 0; k < Rule::states; ++k) {
@@ -236,7 +236,7 @@ void check_rule() {
 /// One number: parameter, squares and the other states begin as given.
 template <class Rule, class T, class S = T>
 void check_number(const Options& options, double parameter, std::array<double, 3> states, double gradient) {
-  Model<T, S> m{LoDTensor<T>({1}), {LoDTensor<S>({1}), LoDTensor<S>({1}), LoDTensor<S>({1})}};
+  FiniteModel<T, S> m{LoDTensor<T>({1}), {LoDTensor<S>({1}), LoDTensor<S>({1}), LoDTensor<S>({1})}};
   Real p = static_cast<Real>(static_cast<double>(m.parameter.data()[0] = static_cast<T>(parameter)));
   States s{};
   for (std::size_t k = 0; k < 3; ++k) {

@@ -27,8 +27,8 @@ __extension__ typedef __int128 Wide;
 using Real = long double;
 
 /// A batch whose sequences are what kernels distinguish: none, one row, few, a leaf, several, many.
-const std::vector<std::int64_t> lengths = {1, 0, 2, 7, 16, 4, 33, 512, 513, 1, 0, 1100};
-const lod::LoD batch = lod::LoD::from_lengths({lengths});
+const std::vector<std::int64_t> kinds_of_lengths = {1, 0, 2, 7, 16, 4, 33, 512, 513, 1, 0, 1100};
+const lod::LoD of_all_lengths = lod::LoD::from_lengths({kinds_of_lengths});
 const std::vector<std::int64_t> row_sizes = {1, 3, 16, 17, 70};
 
 /// The column of a sequence.
@@ -42,8 +42,10 @@ std::vector<typename X::value_type> column(const X& x, std::int64_t first, std::
 /// f(i, column, numbers) for each sequence and column.
 template <class X, class F>
 void for_each_column(const X& x, const F& f) {
-  for (std::int64_t i = 0, first = 0; i < batch.size(0); first += lengths[static_cast<std::size_t>(i++)]) {
-    for (std::int64_t c = 0; c < x.row_size(); ++c) f(i, c, column(x, first, lengths[static_cast<std::size_t>(i)], c));
+  for (std::int64_t i = 0, first = 0; i < of_all_lengths.size(0);
+       first += kinds_of_lengths[static_cast<std::size_t>(i++)]) {
+    for (std::int64_t c = 0; c < x.row_size(); ++c)
+      f(i, c, column(x, first, kinds_of_lengths[static_cast<std::size_t>(i)], c));
   }
 }
 
@@ -90,7 +92,7 @@ void check_integer(PoolType type, const std::vector<T>& numbers, T found) {
 /// Numbers of one kind: about the ends of the type, all of one sign or of both, or small ones.
 template <class T>
 LoDTensor<T> integers(Engine& engine, std::int64_t row_size, int kind) {
-  LoDTensor<T> x(batch, {row_size});
+  LoDTensor<T> x(of_all_lengths, {row_size});
   using Limits = std::numeric_limits<T>;
   for (T& number : x.values()) {
     const auto little = static_cast<T>(engine() % 100);
@@ -118,14 +120,16 @@ void check_integers() {
         });
         for_each_executor([&](const auto& executor) { CHECK(same_bits(lod::sequence_pool(executor, x, type), y)); });
         // The gradient divides in the same way.
-        const auto dx = lod::sequence_pool_grad(lod::CpuExecutor(1), y, batch, type);
-        for (std::int64_t i = 0, first = 0; i < batch.size(0); first += lengths[static_cast<std::size_t>(i++)]) {
-          const auto n = lengths[static_cast<std::size_t>(i)];
+        const auto dx = lod::sequence_pool_grad(lod::CpuExecutor(1), y, of_all_lengths, type);
+        for (std::int64_t i = 0, first = 0; i < of_all_lengths.size(0);
+             first += kinds_of_lengths[static_cast<std::size_t>(i++)]) {
+          const auto n = kinds_of_lengths[static_cast<std::size_t>(i)];
           if (n == 0 || type != PoolType::AVERAGE) continue;
           CHECK(dx.row(first)[0] == static_cast<T>(Wide{y.row(i)[0]} / n));
         }
-        for_each_executor(
-            [&](const auto& executor) { CHECK(same_bits(lod::sequence_pool_grad(executor, y, batch, type), dx)); });
+        for_each_executor([&](const auto& executor) {
+          CHECK(same_bits(lod::sequence_pool_grad(executor, y, of_all_lengths, type), dx));
+        });
       }
     }
   }
@@ -138,7 +142,7 @@ Real real(T number) {
 
 template <class T>
 LoDTensor<T> reals(Engine& engine, std::int64_t row_size, int kind) {
-  LoDTensor<T> x(batch, {row_size});
+  LoDTensor<T> x(of_all_lengths, {row_size});
   const T greatest = std::numeric_limits<T>::max();
   std::int64_t at = 0;
   for (T& number : x.values()) {
@@ -193,10 +197,10 @@ void check_reals() {
   }
 }
 
-/// The rows of a batch as those of a row-sparse gradient, sequence i as id i.
+/// The rows of that batch as those of a row-sparse gradient, sequence i as id i.
 template <class T>
 SelectedRows<T> as_rows(const LoDTensor<T>& x) {
-  SelectedRows<T> g(batch.row_ids(0), batch.size(0), {x.row_size()});
+  SelectedRows<T> g(of_all_lengths.row_ids(0), of_all_lengths.size(0), {x.row_size()});
   std::copy(x.values().begin(), x.values().end(), g.value().data());
   return g;
 }
@@ -207,7 +211,7 @@ void check_others(const LoDTensor<T>& x) {
   const SelectedRows<T> g = as_rows(x);
   LoDTensor<T> table({x.rows(), x.row_size()});
   std::copy(x.values().begin(), x.values().end(), table.data());
-  LoDTensor<std::int64_t> ids(batch, {});
+  LoDTensor<std::int64_t> ids(of_all_lengths, {});
   std::iota(ids.values().begin(), ids.values().end(), 0);
   const LoDTensor<T> ones = [&] {
     LoDTensor<T> weights({x.rows()});
@@ -265,7 +269,7 @@ TEST_CASE_TEMPLATE("sequence_pool<U>: sums that the elements cannot hold", T, bo
   for (const std::int64_t row_size : row_sizes) {
     Engine engine(first_seed());
     CAPTURE(first_seed());
-    LoDTensor<T> x(batch, {row_size});
+    LoDTensor<T> x(of_all_lengths, {row_size});
     for (T& number : x.values()) number = engine() % 3 == 0 ? T(1) : std::numeric_limits<T>::max();
     for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT}) {
       const auto y = lod::sequence_pool<U>(lod::CpuExecutor(1), x, type, {.pad_value = 1000});
@@ -358,17 +362,18 @@ TEST_CASE_TEMPLATE("sums: of negative zeros alone they are negative zeros", T, f
                        [](T number) { return number == T{} && std::signbit(static_cast<float>(number)); });
   };
   for (const std::int64_t row_size : row_sizes) {
-    LoDTensor<T> x(batch, {row_size});
+    LoDTensor<T> x(of_all_lengths, {row_size});
     std::fill(x.values().begin(), x.values().end(), -T{});
     // But for one 0, in the sequence of four rows.
-    const std::int64_t four = 5, first = std::accumulate(lengths.begin(), lengths.begin() + four, std::int64_t{0});
+    const std::int64_t four = 5, first = std::accumulate(kinds_of_lengths.begin(), kinds_of_lengths.begin() + four,
+                                                         std::int64_t{0});
     for (T& number : x.row(first + 2)) number = T{};
     for_each_executor([&](const auto& executor) {
       for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT}) {
         const auto y = lod::sequence_pool(executor, x, type);
-        for (std::int64_t i = 0; i < batch.size(0); ++i) {
+        for (std::int64_t i = 0; i < of_all_lengths.size(0); ++i) {
           CAPTURE(i);
-          CHECK(negative(y, i) == (lengths[static_cast<std::size_t>(i)] > 0 && i != four));
+          CHECK(negative(y, i) == (kinds_of_lengths[static_cast<std::size_t>(i)] > 0 && i != four));
         }
       }
       const auto running = lod::sequence_cumsum(executor, x);

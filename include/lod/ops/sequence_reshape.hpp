@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace lod::op {
 struct sequence_reshape : elements::Any {};
@@ -78,9 +79,12 @@ void sequence_reshape_grad_into(const E& executor, const DY& dy, const LoD& lod,
   const auto view = dy.view();
   operation::check_has_level(lod, "sequence_reshape_grad: lod");
   std::int64_t values = 0;
-  if (__builtin_mul_overflow(lod.rows(), row_shape.elements(), &values) || view.rows() * view.row_size() != values) {
-    throw ShapeMismatch(detail::text({"sequence_reshape_grad: dy: ", view.rows() * view.row_size(),
-                                      " values, expected ", lod.rows(), " * ", row_shape.elements(), ", as x has"}));
+  const bool beyond = __builtin_mul_overflow(lod.rows(), row_shape.elements(), &values);
+  if (beyond || view.rows() * view.row_size() != values) {
+    const std::string expected =
+        beyond ? detail::text({lod.rows(), " * ", row_shape.elements()}) : std::to_string(values);
+    throw ShapeMismatch(detail::text(
+        {"sequence_reshape_grad: dy: ", view.rows() * view.row_size(), " values, expected ", expected, ", as x has"}));
   }
   const auto out = operation::prepare<value_type_t<DY>>(executor, {"sequence_reshape_grad", "dx"}, dx,
                                                         operation::SameLevels{lod.view()}, row_shape,

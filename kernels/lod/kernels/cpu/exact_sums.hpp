@@ -143,7 +143,8 @@ void add_exactly(const Rows& rows, std::int64_t begin, std::int64_t end, std::in
 template <class T, class RowsOf, class Finish>
 void sum_sequences_exactly(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size,
                            const RowsOf& rows_of, const Finish& finish) {
-  if (sequences.size == 0 || row_size == 0) return;  // of rows without elements there may be any number
+  // Of rows without elements there may be any number. See `Segments::none`: without sequences memory is taken for rows.
+  if (row_size == 0 || (sequences.size == 0 && sequences.rows() == 0)) return;
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size), step = chunk_rows(row_size);
   const ThreadScratch<WideInteger> scratch(executor, row_size);
   LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));

@@ -404,6 +404,7 @@ void sum_rows(const CpuExecutor& executor, const RowsOf& rows_of, std::int64_t c
               std::int64_t bytes, const Workspace::Loan<Accumulator<T>>& partial, Accumulator<T>* sum) {
   using A = Accumulator<T>;
   const FloatingPointControl standard;
+  if (count == 0) return fill(sum, row_size, A{});
   const std::int64_t step = chunk_rows(row_size);
   const std::int64_t chunks = std::max<std::int64_t>((count + step - 1) / step, 1);
   parallel_for(executor, chunks, bytes, [&](std::int64_t chunk, int thread) {

@@ -160,7 +160,8 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
   using A = Accumulator<T>;
   constexpr bool computed = requires { rows_of(0, 0).compute; };
   constexpr bool scattered = !computed && !std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>;
-  if (sequences.size == 0 || row_size == 0) return;  // of rows without elements there may be any number
+  // Of rows without elements there may be any number. See `Segments::none`: without sequences memory is taken for rows.
+  if (row_size == 0 || (sequences.size == 0 && sequences.rows() == 0)) return;
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
   const ThreadScratch<A> scratch(executor, sum_scratch(row_size));
   LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));

@@ -71,7 +71,9 @@ struct RowConvFilterGrad {
           if (at / row_size >= left[row]) return A{};
           return static_cast<A>(x[row * row_size + at]) * static_cast<A>(dy[gradient]);
         },
-        [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t at, A sum) { dfilter[at] = static_cast<T>(sum); });
+        [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t at, A sum) {
+          dfilter[at] = rows == 0 ? T{} : static_cast<T>(sum);
+        });
   }
 };
 
