@@ -5,8 +5,8 @@
 /// PaddlePaddle's framework.proto; <lod/proto.hpp> turns them into bytes and back.
 ///
 /// Each struct ends with `unknown_fields`: whole fields, as bytes of the wire format, that a decoder met and that this
-/// revision has no name for, or another wire type. They are written again after the others, so a file from a newer writer survives a round
-/// trip.
+/// revision has no name for, or another wire type. They are written again after the others, so a file from a newer
+/// writer survives a round trip.
 #pragma once
 
 #include <lod/data_type.hpp>

@@ -492,6 +492,6 @@ TEST_CASE("merge_add, merge_average, to_dense: bad arguments throw and change no
                                    "merge_add: nothing given, expected at least one", out.value());
   check_throws<lod::ShapeMismatch>([&] { lod::merge_average_into(executor, none, out); },
                                    "merge_average: nothing given", out.value());
-  check_throws<lod::ShapeMismatch>([&] { lod::to_dense_into(executor, out, wrong.view()); },
-                                   ": a view of shape {2, 2}", wrong);
+  check_throws<lod::ShapeMismatch>([&] { lod::to_dense_into(executor, out, wrong.view()); }, ": a view of shape {2, 2}",
+                                   wrong);
 }
