@@ -241,14 +241,14 @@ concept Executor = requires(const E& executor) {
 /// bit.
 ///
 /// Where the system refuses to start so many threads (limits of processes, of a control group, of memory), half as many
-/// as it has started are used, by the whole program. That is found out once for each greater number that is asked for:
-/// OpenMP itself ends a program that comes to such a limit later.
+/// as it has started are used, by the whole program. That is found out once for each greater number requested: OpenMP
+/// itself ends a program that comes to such a limit later.
 ///
 /// A child of fork() works with threads, too: those that OpenMP keeps for the thread that calls fork end before, and
 /// parent and child start new ones. One thread works in a child that was forked in a parallel region; and on the main
 /// thread of a child that loads the library only after fork(), as nobody knows what the parent has used. Locks of
 /// an executor that other threads of the parent held are not waited for. For Thrust's executor over OpenMP the same
-/// holds but for the last two; GPUs cannot be used in a child.
+/// holds, but that it never falls back to one thread; GPUs cannot be used in a child.
 ///
 /// Operations round to nearest, keep subnormal numbers, and do not trap, whatever the control word of the calling
 /// thread says (MXCSR, FPCR), which is as before when they return; flags of exceptions are left as arithmetic on that
