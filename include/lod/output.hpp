@@ -154,7 +154,9 @@ class OtherMemory {
  public:
   template <class T, class Device>
   OtherMemory(const char* name, const LoDTensor<T, Device>& x) noexcept
-      : OtherMemory(name, x.data(), x.capacity(), sizeof(T)) {}
+      : OtherMemory(name, x.data(), x.capacity(), sizeof(T)) {
+    tensor_ = &x;
+  }
   template <class T, class Device>
   OtherMemory(const char* name, const LoDTensorView<T, Device>& x) noexcept
       : OtherMemory(name, x.data(), x.rows() * x.row_size(), sizeof(T)) {}
@@ -177,10 +179,11 @@ class OtherMemory {
   const char* name() const noexcept { return name_; }
   std::uintptr_t begin() const noexcept { return begin_; }
   bool empty() const noexcept { return begin_ == end_; }
-  /// Whether something that is not nothing is in both.
+  /// Whether something that is not nothing is in both, or will be: one tensor cannot become two results.
   bool overlaps(const OtherMemory& other) const noexcept {
-    if (empty() || other.empty()) return false;
     if (in_place_ && begin_ == other.begin_) return false;
+    if (tensor_ && tensor_ == other.tensor_) return true;
+    if (empty() || other.empty()) return false;
     return begin_ < other.end_ && other.begin_ < end_;
   }
 
@@ -193,6 +196,7 @@ class OtherMemory {
   const char* name_;
   std::uintptr_t begin_;
   std::uintptr_t end_;
+  const void* tensor_ = nullptr;
   bool in_place_ = false;
 };
 
