@@ -89,6 +89,11 @@ void check_integer(PoolType type, const std::vector<T>& numbers, T found) {
   }
 }
 
+/// Each kind of numbers meets narrow and wide rows, but not rows of every size: all types take a second or two.
+bool is_chosen(std::int64_t row_size, int kind) {
+  return row_size <= 1 || (row_size <= 17 ? kind % 2 == row_size % 2 : kind == 2);
+}
+
 /// Numbers of one kind: about the ends of the type, all of one sign or of both, or small ones.
 template <class T>
 LoDTensor<T> integers(Engine& engine, std::int64_t row_size, int kind) {
@@ -106,6 +111,7 @@ template <class T>
 void check_integers() {
   for (const std::int64_t row_size : row_sizes) {
     for (int kind = 0; kind < 4; ++kind) {
+      if (!is_chosen(row_size, kind)) continue;
       Engine engine(first_seed() + static_cast<std::uint64_t>(kind));
       CAPTURE(first_seed());
       CAPTURE(row_size);
@@ -179,6 +185,7 @@ template <class T>
 void check_reals() {
   for (const std::int64_t row_size : row_sizes) {
     for (int kind = 0; kind < 4; ++kind) {
+      if (!is_chosen(row_size, kind)) continue;
       Engine engine(first_seed() + static_cast<std::uint64_t>(kind));
       CAPTURE(first_seed());
       CAPTURE(row_size);
@@ -250,6 +257,7 @@ TEST_CASE_TEMPLATE("merge_add, merge_average, embedding_pool: numbers at the end
                    std::int64_t, std::uint64_t, float, double, lod::bfloat16) {
   for (const std::int64_t row_size : {1, 3, 16, 17}) {
     for (int kind = 0; kind < 4; ++kind) {
+      if (!is_chosen(row_size, kind)) continue;
       Engine engine(first_seed() + static_cast<std::uint64_t>(kind));
       CAPTURE(first_seed());
       CAPTURE(row_size);

@@ -17,6 +17,7 @@
 #include <lod/float16.hpp>
 #include <lod/target.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -66,8 +67,9 @@ LOD_HOST_DEVICE inline void add_compensated(A& sum, A& error, A term) noexcept {
     const A total = sum + term;
     const A back = total - sum;
     const A lost = (sum - (total - back)) + (term - back);
-    // An infinite or NaN total has no rounding error to keep. Without any, the error stays what changes no sum.
-    error += total - total == A{} && lost != A{} ? lost : empty_sum<A>();
+    // With an infinite or NaN total, what was lost is NaN: there is no rounding error to keep. Without any, the error
+    // stays what changes no sum.
+    error += std::fabs(lost) > 0 ? lost : empty_sum<A>();
     sum = total;
   } else {
     sum = static_cast<A>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(term));

@@ -87,6 +87,10 @@ class WideInteger {
     return static_cast<T>(quotient < most ? quotient : most);
   }
 
+  /// A number of fewer bits, divided by a root in double, never becomes an integer above the quotient: where that is
+  /// irrational, it is farther from any integer than the rounding errors reach.
+  static constexpr int root_bits = 24;
+
  private:
   /// What a quotient beyond 64 bits becomes.
   static constexpr std::uint64_t beyond = ~std::uint64_t{0};
@@ -109,6 +113,9 @@ class WideInteger {
   }
   /// The greatest q with q^2 * n <= the square of the number.
   LOD_HOST_DEVICE std::uint64_t divided_by_root(std::uint64_t n) const noexcept {
+    if (high_ == 0 && low_ < std::uint64_t{1} << root_bits) {
+      return static_cast<std::uint64_t>(static_cast<double>(low_) / std::sqrt(static_cast<double>(n)));
+    }
     const double size = static_cast<double>(high_) * 0x1p64 + static_cast<double>(low_);
     const double quotient = size / std::sqrt(static_cast<double>(n));
     // The rounding errors of three operations, and more.
@@ -175,7 +182,7 @@ inline constexpr bool divides_wide_sums = std::integral<T> && sizeof(T) == sizeo
 template <std::integral T, std::integral Sum>
 LOD_HOST_DEVICE T pooled_integer(PoolType type, std::int64_t length, Sum sum) noexcept {
   if (type == PoolType::SUM || length == 1) return static_cast<T>(sum);
-  if constexpr (!divides_wide_sums<T>) {
+  if constexpr (!divides_wide_sums<T> || std::signed_integral<Sum>) {
     if (type == PoolType::AVERAGE) return static_cast<T>(static_cast<std::int64_t>(sum) / length);
   }
   return WideInteger(sum).template pooled<T>(type, length);

@@ -10,6 +10,7 @@
 #include <lod/kernels/wide_sum.hpp>
 #include <lod/ops/sequence_pool.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -31,6 +32,30 @@ inline A pool_divisor(PoolType type, std::int64_t length) {
   }
 }
 
+/// Fewer sums are divided one by one.
+inline constexpr std::int64_t few_sums = 8;
+
+/// Whether all of `count` integers are of so many bits, one for the sign of those that have one.
+template <int bits, std::integral A>
+inline bool stay_within(const A* x, std::int64_t count) {
+  constexpr std::uint64_t middle = std::signed_integral<A> ? std::uint64_t{1} << (bits - 1) : 0;
+  std::uint64_t ones = 0;
+  for (std::int64_t i = 0; i < count; ++i) ones |= static_cast<std::uint64_t>(x[i]) + middle;
+  return ones >> bits == 0;
+}
+/// y = the T nearest to x / divisor, cut towards zero.
+template <class T, std::integral A>
+inline void divide(const A* x, double divisor, std::int64_t count, T* y) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    auto quotient = static_cast<std::int64_t>(static_cast<double>(static_cast<std::int64_t>(x[i])) / divisor);
+    if constexpr (sizeof(T) < sizeof(quotient)) {
+      constexpr std::int64_t most = lod::detail::greatest_integer<T>;
+      quotient = std::clamp<std::int64_t>(quotient, std::signed_integral<T> ? -most - 1 : 0, most);
+    }
+    y[i] = static_cast<T>(quotient);
+  }
+}
+
 /// y = sum / sqrt(length), ... of `row_size` sums, or of the gradients by what such sums became.
 template <class T, class Sum>
 inline void finish_sum(PoolType type, std::int64_t length, const Sum* sum, std::int64_t row_size, T* y) {
@@ -41,6 +66,15 @@ inline void finish_sum(PoolType type, std::int64_t length, const Sum* sum, std::
     const A divisor = pool_divisor<A>(type, length);
     convert(sum, row_size, y, [divisor](const auto& number) { return number / divisor; });
   } else {
+    if (row_size >= few_sums) {
+      // So small numbers are divided exactly by vectors: no quotient is rounded up to the next integer.
+      const double number = static_cast<double>(length);
+      if (type == PoolType::AVERAGE && stay_within<52>(sum, row_size) && length < std::int64_t{1} << 51) {
+        return divide(sum, number, row_size, y);
+      }
+      if (type == PoolType::SQRT && stay_within<WideInteger::root_bits>(sum, row_size))
+        return divide(sum, std::sqrt(number), row_size, y);
+    }
     for (std::int64_t i = 0; i < row_size; ++i) y[i] = pooled_integer<T>(type, length, sum[i]);
   }
 }
@@ -72,6 +106,12 @@ class PooledSums {
       if (type_ == PoolType::SUM) return output_.copy(sums, row_size_, out);
     }
     finish_sum(type_, sequences_.length(i), sums, row_size_, out);
+  }
+  /// Whether results of sequences one behind the other can be looked at once they are written.
+  bool stays_in_caches() const noexcept { return !to_ && !output_.past_caches(); }
+  /// What sums that are not finite became is not, either.
+  bool seem_finite(std::int64_t begin, std::int64_t end) const {
+    return cpu::seem_finite(row(begin), (end - begin) * row_size_);
   }
   void operator()(std::int64_t i, const WideInteger* sums) const {
     T* const out = row(i);

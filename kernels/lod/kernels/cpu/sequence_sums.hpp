@@ -37,22 +37,30 @@ inline const Accumulator<T>* single_row(const T* row, std::int64_t row_size, Acc
 /// Nobody sums several sequences at once.
 inline constexpr auto one_by_one = [](std::int64_t) { return all_short_sequences; };
 
-/// Whether all sums of a row are finite. Where they are so large that they add up to what is not, it says no, too.
-template <class A>
-inline bool seem_finite(const A* sums, std::int64_t row_size) {
-  if constexpr (std::integral<A>) {
+/// Whether all of `count` sums are finite. Where they are so large that they add up to what is not, it says no, too.
+template <class T>
+inline bool seem_finite(const T* sums, std::int64_t count) {
+  using A = Accumulator<T>;
+  if constexpr (std::integral<T>) {
     return true;
   } else {
-    constexpr std::int64_t size = lanes<A>;
-    if (row_size < size) {  // what has just been written number by number is not read as a vector
+    constexpr std::int64_t size = lanes<T>;
+    if (count < size) {  // what has just been written number by number is not read as a vector
       A total{};
-      for (std::int64_t i = 0; i < row_size; ++i) total += sums[i];
+      for (std::int64_t i = 0; i < count; ++i) total += static_cast<A>(sums[i]);
       return is_finite(total);
     }
-    Vector<A> total(A{});
+    Vector<T> total(A{});
     std::int64_t i = 0;
-    for (; i + size <= row_size; i += size) total += load(sums + i);
-    if (i < row_size) total += load(sums + i, row_size - i, A{});
+    if (count >= 4 * size) {  // none of the additions waits for the one before
+      Vector<T> totals[4] = {total, total, total, total};
+      for (; i + 4 * size <= count; i += 4 * size) {
+        for (std::int64_t v = 0; v < 4; ++v) totals[v] += load(sums + i + v * size);
+      }
+      total = (totals[0] + totals[1]) + (totals[2] + totals[3]);
+    }
+    for (; i + size <= count; i += size) total += load(sums + i);
+    if (i < count) total += load(sums + i, count - i, A{});
     return all_finite(total);
   }
 }
@@ -114,7 +122,7 @@ template <class T, class Rows, class Finish>
 
 /// Calls write(i, sums) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows,
 /// which are so many vectors: the sums are a `VectorRow`, the registers in which they add up. Returns the others, one
-/// bit each. Sequence i has the rows rows_of(i, thread), of whatever thread.
+/// bit each; all of them where a sum is not finite. Sequence i has the rows rows_of(i, thread), of whatever thread.
 template <std::size_t vectors, class T, class RowsOf, class Write>
 unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
   // Copies, as in `sum_sequences`.
@@ -122,6 +130,7 @@ unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& 
   const RowsOf rows_of = rows_at;
   const Write write = write_one;
   unsigned others = 0;
+  [[maybe_unused]] Vector<T> total(T{});  // of all sums: finite only where they are
   for (std::int64_t k = 0; k < short_sequences; ++k) {
     const std::int64_t i = first + k, length = sequences.length(i);
     if (length < 1 || length > leaf_rows) {
@@ -138,35 +147,61 @@ unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& 
       for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(empty_sum<T>());
       add_vector_rows<vectors, T>(rows, 0, length, sums);
       if constexpr (std::floating_point<T>) {
-        Vector<T> total = sums[0];
-        for (std::size_t v = 1; v < vectors; ++v) total += sums[v];
-        if (!all_finite(total)) [[unlikely]] {
-          others |= 1U << k;
-          continue;
-        }
+        Vector<T> of_sequence = sums[0];
+        for (std::size_t v = 1; v < vectors; ++v) of_sequence += sums[v];
+        total += of_sequence;
       }
     }
     write(i, sums);
   }
+  if constexpr (std::floating_point<T>) {
+    if (!all_finite(total)) [[unlikely]]
+      return all_short_sequences;
+  }
   return others;
 }
 
+/// Sums sequences [begin, end) again, by a thread, where what `finish` wrote for them is not finite.
+template <class T, class RowsOf, class Finish>
+[[gnu::noinline]] void sum_again(const Segments& sequences, std::int64_t begin, std::int64_t end, std::int64_t row_size,
+                                 const RowsOf& rows_of, const Finish& finish, std::int64_t longest, int thread,
+                                 Accumulator<T>* sum) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t length = sequences.length(i);
+    if (length <= 1 || length > longest || finish.seem_finite(i, i + 1)) continue;
+    const auto rows = rows_of(i, thread);
+    sum_rows<T>(rows, length, row_size, sum);
+    finish_carefully<T>(finish, i, rows, length, row_size, sum);
+  }
+}
+
+/// Sums of fewer columns are looked at many sequences at a time.
+inline constexpr std::int64_t few_columns = 32;
+
 /// Calls finish(i, sums) with the sums of each sequence i, whose rows, as many as it has, are rows_of(i, thread); null
 /// for an empty sequence. Sequences that are too long for one thread are shared by all. `some` is that of
-/// `for_each_short_sequence`: it may have finished what it does not return.
+/// `for_each_short_sequence`: it may have finished what it does not return. A `finish` whose results can be looked at,
+/// finish.seem_finite(begin, end), may be called twice for a sequence.
 template <class T, class RowsOf, class Finish, class Some = decltype(one_by_one)>
 void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size, const RowsOf& rows_of,
                    const Finish& finish, const Some& some = one_by_one) {
   using A = Accumulator<T>;
   constexpr bool computed = requires { rows_of(0, 0).compute; };
   constexpr bool scattered = !computed && !std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>;
+  constexpr bool looks_at_results = std::floating_point<A> && requires { finish.seem_finite(0, 0); };
   // Of rows without elements there may be any number. See `Segments::none`: without sequences memory is taken for rows.
   if (row_size == 0 || (sequences.size == 0 && sequences.rows() == 0)) return;
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
   const ThreadScratch<A> scratch(executor, sum_scratch(row_size));
-  LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
+  const std::int64_t longest = longest_alone(executor, sequences, row_bytes, chunk_rows(row_size));
+  LongSequences long_ones(executor, sequences, longest);
   const Workspace::Loan<A> partial(executor.workspace(),
                                    long_ones.longest() > 0 ? shared_sum_scratch(long_ones.longest(), row_size) : 0);
+  bool later = false;  // whether sums are looked at many sequences at a time, once they are written
+  if constexpr (looks_at_results) {
+    const bool alone = row_size == 1 || std::same_as<Some, decltype(one_by_one)>;
+    later = alone && row_size < few_columns && finish.stays_in_caches();
+  }
   parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
     A* const sum = scratch(thread);
     // Copies, so that the loop reads them without a detour by way of the captures.
@@ -174,6 +209,7 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
     const RowsOf rows_at = rows_of;
     const Finish finish_one = finish;
     const std::int64_t size = row_size;
+    const bool looks_later = later;
     const auto one = [&](std::int64_t i) {
       const std::int64_t length = all.length(i);
       if (long_ones.note(i, length)) return;
@@ -186,18 +222,28 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
       if constexpr (!computed) {
         if (size == 1 && length <= leaf_rows) {  // the case in which every nanosecond counts
           sum_narrow_leaf<1, T>(rows, 0, length, sum);
-          if (seem_finite(sum, 1) || length == 1) return finish_one(i, static_cast<const A*>(sum));
+          if (looks_later || seem_finite(sum, 1) || length == 1) return finish_one(i, static_cast<const A*>(sum));
           return finish_carefully<T>(finish_one, i, rows, length, size, sum);
         }
       }
       sum_rows<T>(rows, length, size, sum);
-      if (seem_finite(sum, size) || length == 1) return finish_one(i, static_cast<const A*>(sum));
+      if (looks_later || seem_finite(sum, size) || length == 1) return finish_one(i, static_cast<const A*>(sum));
       finish_carefully<T>(finish_one, i, rows, length, size, sum);
     };
-    if constexpr (std::same_as<Some, decltype(one_by_one)>) {
-      for (std::int64_t i = begin; i < end; ++i) one(i);
-    } else {
-      for_each_short_sequence(begin, end, some, one);
+    // Results of about a page at a time, of whole groups of short sequences.
+    const std::int64_t step = looks_later ? std::clamp<std::int64_t>(4096 / size / 16 * 16, 16, 256) : end - begin;
+    for (std::int64_t first = begin; first < end; first += step) {
+      const std::int64_t stop = std::min(first + step, end);
+      if constexpr (std::same_as<Some, decltype(one_by_one)>) {
+        for (std::int64_t i = first; i < stop; ++i) one(i);
+      } else {
+        for_each_short_sequence(first, stop, some, one);
+      }
+      if constexpr (looks_at_results) {
+        if (looks_later && !finish_one.seem_finite(first, stop)) [[unlikely]] {
+          sum_again<T>(all, first, stop, size, rows_at, finish_one, longest, thread, sum);
+        }
+      }
     }
   });
   long_ones.for_each([&](std::int64_t i) {
