@@ -304,13 +304,13 @@ class AnySelectedRows {
   ~AnySelectedRows() = default;
 
   /// Takes them over: nothing is copied but the ids. Throws ShapeMismatch where their number is not that of the rows of
-  /// the value.
+  /// the value. Levels of the value are dropped.
   template <class T>
   AnySelectedRows(SelectedRows<T, Cpu> x) {
     detail::check_value_rows(x, "AnySelectedRows");
     rows_ = x.rows();
     height_ = x.height();
-    value_ = std::move(x.value());
+    value_ = std::move(x.value()).with_lod(LoD());
   }
 
   /// Row i of `value` belongs to id rows[i]. Throws OutOfRange for an id outside [0, height), ShapeMismatch for a

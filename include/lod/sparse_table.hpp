@@ -11,6 +11,7 @@
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
+#include <lod/output.hpp>
 #include <lod/shape.hpp>
 
 #include <algorithm>
@@ -199,10 +200,11 @@ class SparseTable<T, Cpu, Initialize> {
   }
 
   /// For each id its row, with the LoD and the row shape of the ids; -1 for one that is not there and is not to appear.
-  /// `y` must not be the ids.
+  /// Throws std::invalid_argument where `y` overlaps the ids.
   template <LoDTensorLike Ids>
   void positions_into(const Ids& ids, const SparseTableOptions& options, LoDTensor<std::int64_t, Cpu>& y) {
     const auto list = ids.view();
+    operation::check_apart("SparseTable::positions_into", y, {{"ids", list}});
     Growth growth(*this, list.values(), options);
     y.resize(list.lod(), list.row_shape(), list.rows());
     growth.keep();
@@ -224,10 +226,11 @@ class SparseTable<T, Cpu, Initialize> {
 
   /// The rows of the ids, as `embedding` gives them: the LoD of the ids, rows of the shape {ids' row shape..., row
   /// shape...}; zeros for an id that is not there and is not to appear. Works on one thread; `embedding(table.value(),
-  /// table.positions(ids))` copies with all.
+  /// table.positions(ids))` copies with all. Throws std::invalid_argument where `y` overlaps the ids or the table.
   template <LoDTensorLike Ids>
   void get_into(const Ids& ids, const SparseTableOptions& options, LoDTensor<T, Cpu>& y) {
     const auto list = ids.view();
+    operation::check_apart("SparseTable::get_into", y, {{"ids", list}, {"the table", rows_}});
     Growth growth(*this, list.values(), options);
     resize(list, y);
     growth.keep();

@@ -181,6 +181,17 @@ TEST_CASE("AnySelectedRows: takes rows over, and gives them back, without a copy
   CHECK(back.height() == 10);
 }
 
+TEST_CASE("AnySelectedRows: levels of the value are dropped, wherever it comes from") {
+  const auto value = LoDTensor<float>::from_nested(std::vector<std::vector<float>>{{1, 2}, {3}});
+  SelectedRows<float> g({4, 0, 4}, 10, {});
+  g.value() = value;
+  for (const AnySelectedRows& any : {AnySelectedRows(g), AnySelectedRows({4, 0, 4}, 10, AnyLoDTensor(value))}) {
+    CHECK(any.value().levels() == 0);
+    CHECK(any.value().rows() == 3);
+    CHECK(any.copy<float>().value().data()[2] == 3);
+  }
+}
+
 TEST_CASE("AnySelectedRows: a height of ids by hashing is described, though no memory holds the dense tensor") {
   constexpr std::int64_t height = std::int64_t{1} << 62;
   const SelectedRows<float> g({5, height - 1}, height, {3});

@@ -156,6 +156,22 @@ TEST_CASE("SparseTable: where there is no room, nothing appears; reserve makes s
   CHECK_THROWS_AS(SparseTable<float>({2}, 0).get(Numbers{1}), lod::OutOfRange);
 }
 
+TEST_CASE("SparseTable: an output that overlaps the ids or the table throws, and nothing appears") {
+  SparseTable<std::int64_t> table({}, 8);
+  Ids ids = Ids::from_values({}, {}, Numbers{9, 2});
+  CHECK_THROWS_WITH_AS(table.positions_into(ids, {}, ids),
+                       "SparseTable::positions_into: the output overlaps ids, expected memory of its own",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(table.get_into(ids, {}, ids),
+                       "SparseTable::get_into: the output overlaps ids, expected memory of its own",
+                       std::invalid_argument);
+  CHECK(table.size() == 0);
+  CHECK(numbers_of(ids) == Numbers{9, 2});
+  table.get(ids);
+  auto rows = LoDTensor<std::int64_t>::wrap(table.value().values(), lod::LoD(), {});
+  CHECK_THROWS_AS(table.get_into(ids, {}, rows), std::invalid_argument);
+}
+
 TEST_CASE("SparseTable: a row that cannot be made, or memory that is not there: no id appears") {
   SparseTable<float, lod::Cpu, IdOrFailure> table({2}, 1000, IdOrFailure{13});
   Numbers many;
