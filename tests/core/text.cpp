@@ -94,8 +94,8 @@ TEST_CASE("Text: a drawing ends at the column limit and tells what is missing") 
         "0            12            ...\n"
         " |||||||||||| |||||||||||| ...\n"
         "(drawn: 0 of 3 sequences, 24 of 12060 rows)");
-  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  CHECK(draw(LoD::from_lengths({{5, most - 5}}), 20) ==
+  const std::int64_t greatest_offset = std::numeric_limits<std::int64_t>::max();
+  CHECK(draw(LoD::from_lengths({{5, greatest_offset - 5}}), 20) ==
         "5                ...\n"
         "||||| |||||||||| ...\n"
         "(drawn: 1 of 2 sequences, 15 of 9223372036854775807 rows)");

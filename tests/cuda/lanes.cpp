@@ -188,7 +188,7 @@ TEST_CASE("threads that share a column pool it, and make a softmax and its gradi
                      });
           check_body(static_cast<std::size_t>(row_size), row_size,
                      [&](const auto& lanes, std::int64_t column, float* y) {
-                       using Term = bulk::Terms<float, 1, bulk::NumbersOfRow<float, 1>>;
+                       using Term = bulk::Terms<float, float, 1, bulk::NumbersOfRow<float, 1>>;
                        using Write = bulk::WritePooled<float, 1>;
                        bulk::SumShort<bulk::Few<float, 1>, Term, Write>{
                            sequences, Term{numbers}, Write{sequences, row_size, lod::PoolType::SUM, false, 5, y}}(

@@ -101,7 +101,7 @@ TEST_CASE("clip_by_norm and its gradient: values of every size") {
 }
 
 TEST_CASE("clip_by_norm: zeros stay, NaN changes nothing, an infinite length leaves zeros and NaN") {
-  const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinite = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const auto clipped = [](const auto& executor, std::vector<double> values, double norm) {
     SelectedRows<double> g({0}, 1, {3});
     std::copy(values.begin(), values.end(), g.value().data());
@@ -115,11 +115,11 @@ TEST_CASE("clip_by_norm: zeros stay, NaN changes nothing, an infinite length lea
     const auto with_nan = clipped(executor, {1e300, nan, 1e300}, 1);
     CHECK(with_nan[0] == 1e300);
     CHECK(std::isnan(with_nan[1]));
-    const auto infinite = clipped(executor, {1e300, infinity, -2}, 1);
-    CHECK(infinite[0] == 0);
-    CHECK(std::isnan(infinite[1]));
-    CHECK(infinite[2] == 0);
+    const auto of_infinite = clipped(executor, {1e300, infinite, -2}, 1);
+    CHECK(of_infinite[0] == 0);
+    CHECK(std::isnan(of_infinite[1]));
+    CHECK(of_infinite[2] == 0);
     CHECK(clipped(executor, {1e300, -1e-300, 1e-320}, 0) == std::vector<double>{0, 0, 0});
-    CHECK(clipped(executor, {1e300, 1e300, 1e300}, infinity) == std::vector<double>{1e300, 1e300, 1e300});
+    CHECK(clipped(executor, {1e300, 1e300, 1e300}, infinite) == std::vector<double>{1e300, 1e300, 1e300});
   });
 }

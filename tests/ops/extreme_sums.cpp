@@ -334,10 +334,12 @@ TEST_CASE("sequence_pool: a long sequence of extremes") {
     std::fill(x.values().begin(), x.values().end(), std::numeric_limits<std::int64_t>::max());
     std::fill(real_x.values().begin(), real_x.values().end(), -std::numeric_limits<double>::max());
     for_each_executor([&](const auto& executor) {
-      for (const std::int64_t mean : lod::sequence_pool(executor, x, PoolType::AVERAGE).values()) {
+      const auto means = lod::sequence_pool(executor, x, PoolType::AVERAGE);
+      for (const std::int64_t mean : means.values()) {
         CHECK(mean == std::numeric_limits<std::int64_t>::max());
       }
-      for (const double mean : lod::sequence_pool(executor, real_x, PoolType::AVERAGE).values()) {
+      const auto real_means = lod::sequence_pool(executor, real_x, PoolType::AVERAGE);
+      for (const double mean : real_means.values()) {
         CHECK(mean == -std::numeric_limits<double>::max());
       }
     });

@@ -44,7 +44,7 @@ double sum_products(const CpuExecutor& executor, const T* x, double x_scale, con
 template <class T, class Sum>
 ScaledSum best_sum(const Sum& sum) {
   const double plain = sum(1.0);
-  if (!needs_scaled_squares<T> || is_plain(plain)) return {plain, 1};
+  if (!needs_scaled_squares<T> || kernel::is_plain(plain)) return {plain, 1};
   return is_finite(plain) ? kernel::best_sum(plain, plain, sum(scale_of_tiny))
                           : kernel::best_sum(plain, sum(scale_of_large), plain);
 }
