@@ -204,9 +204,10 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
 /// The sum of row-sparse tensors with each row listed once, ids ascending, whatever order they came in. Rows that occur
 /// once keep their values. Without any row the result has none. Throws ShapeMismatch unless all have the same height
 /// and row shape, and where none is given. Time: a radix sort over the bits of the height, then one pass over the
-/// values; repeated rows add up as the rows of a sequence do, in the order in which they are listed. On a GPU, where
-/// nobody waits for how many ids there are, the result has as many places as the sources have rows: those behind the
-/// ids name no row, and are zero. Semantics: PaddlePaddle's merge_selected_rows, but always sorted.
+/// values; repeated rows add up as the rows of a sequence do, in the order in which they are listed. Sums have the type
+/// of the rows: integers wrap around, bool is whether any is true; for wider sums, merge rows of a wider type. On a
+/// GPU, where nobody waits for how many ids there are, the result has as many places as the sources have rows: those
+/// behind the ids name no row, and are zero. Semantics: PaddlePaddle's merge_selected_rows, but always sorted.
 ///
 /// The sources come one by one, or as one range of row-sparse tensors; with an output, also as a span of pointers to
 /// them. `out` must not be one of them.
