@@ -66,7 +66,7 @@ class Scalar {
   template <class T>
   constexpr bool fits() const noexcept {
     if constexpr (std::same_as<T, bool>) {
-      return is_integer() ? integer_ <= 1 : real_ == 0 || real_ == 1;
+      return is_integer() ? integer_ <= 1 : !detail::is_nan(real_) && (real_ == 0 || real_ == 1);
     } else if constexpr (std::integral<T>) {
       constexpr T least = std::numeric_limits<T>::min(), greatest = std::numeric_limits<T>::max();
       if (kind_ == Kind::UNSIGNED) return integer_ <= static_cast<std::uint64_t>(greatest);
@@ -75,15 +75,12 @@ class Scalar {
         if (number < 0) return std::signed_integral<T> && number >= static_cast<std::int64_t>(least);
         return integer_ <= static_cast<std::uint64_t>(greatest);
       }
-      // The greatest of 64 bits is no double: it becomes the power of two after it, which is no T. A NaN is not in
-      // range.
+      // The greatest of 64 bits is no double: it becomes the power of two after it, which is no T.
       constexpr double end = 2 * static_cast<double>(static_cast<T>(greatest / 2 + 1));
-      if (!(real_ >= static_cast<double>(least) && real_ < end)) return false;
+      if (detail::is_nan(real_) || real_ < static_cast<double>(least) || real_ >= end) return false;
       return static_cast<double>(static_cast<T>(real_)) == real_;
     } else {
-      const auto size = [](double number) { return number < 0 ? -number : number; };
-      constexpr double infinity = std::numeric_limits<double>::infinity();
-      return size(static_cast<double>(to<T>())) != infinity || size(to<double>()) == infinity;
+      return !detail::is_infinite(static_cast<double>(to<T>())) || detail::is_infinite(to<double>());
     }
   }
 
@@ -129,8 +126,10 @@ std::string name_with_range() {
 template <class T>
 T checked(Scalar option, const char* operation, const char* name) {
   if (option.fits<T>()) return option.to<T>();
-  const bool between = std::integral<T> && option.to<double>() >= static_cast<double>(std::numeric_limits<T>::min()) &&
-                       option.to<double>() <= static_cast<double>(std::numeric_limits<T>::max());
+  const double number = option.to<double>();
+  const bool between = std::integral<T> && !is_nan(number) &&
+                       number >= static_cast<double>(std::numeric_limits<T>::min()) &&
+                       number <= static_cast<double>(std::numeric_limits<T>::max());
   throw OutOfRange(text(
       {operation, ": ", name, " ", to_string(option), between ? " is none of " : " is beyond ", name_with_range<T>()}));
 }
