@@ -22,7 +22,7 @@ struct UpdatedNumbers {
 
   LOD_HOST_DEVICE bool are_finite() const noexcept {
     bool finite = is_finite(parameter) && is_finite(gradient);
-    for (std::size_t k = 0; k < n; ++k) finite = finite && is_finite(states[k]);
+    for (const A& state : states) finite = finite && is_finite(state);  // of no states, a 0
     return finite;
   }
 };
