@@ -293,6 +293,7 @@ class AnySelectedRows {
   AnySelectedRows(const AnySelectedRows&) = default;
   AnySelectedRows(AnySelectedRows&&) noexcept = default;
   AnySelectedRows& operator=(const AnySelectedRows&) = default;
+  /// A move to itself changes nothing.
   AnySelectedRows& operator=(AnySelectedRows&& other) noexcept {
     if (this != &other) {  // a vector that is moved to itself is empty afterwards
       rows_ = std::move(other.rows_);

@@ -38,6 +38,7 @@ class RankTable {
   RankTable() = default;
   RankTable(const RankTable&) = default;
   RankTable(RankTable&&) noexcept = default;
+  /// A move to itself changes nothing.
   RankTable& operator=(RankTable&& other) noexcept {
     if (this == &other) return *this;  // a vector that is moved to itself may lose all
     lod_ = std::move(other.lod_);
@@ -49,6 +50,7 @@ class RankTable {
   /// What throws leaves this as it was.
   RankTable& operator=(const RankTable& other) { return *this = RankTable(other); }
   ~RankTable() = default;
+
   /// Throws OutOfRange for the level; ShapeMismatch where a list with a number for each step, of which rows without
   /// elements may be any number, is more than memory can hold. O(sequences + longest length).
   explicit RankTable(const LoD& lod, const RankOptions& options = {})

@@ -112,6 +112,7 @@ class SelectedRows<T, Cpu> {
 
   SelectedRows(const SelectedRows&) = default;
   SelectedRows(SelectedRows&&) noexcept = default;
+  /// A move to itself changes nothing.
   SelectedRows& operator=(SelectedRows&& other) noexcept {
     if (this != &other) {  // a vector that is moved to itself is empty afterwards
       rows_ = std::move(other.rows_);
@@ -171,6 +172,7 @@ class SelectedRows<T, Cpu> {
   /// tensor is as it was. The ids, which may be its own, are borrowed until then.
   class Resized {
    public:
+    /// Throws as `resize` does; then the row-sparse tensor is as it was.
     Resized(SelectedRows& of, std::span<const std::int64_t> rows, std::int64_t height, const Shape& row_shape)
         : of_(&of),
           rows_(checked(rows, height)),
@@ -178,6 +180,7 @@ class SelectedRows<T, Cpu> {
           value_(of.value_.resized(LoD(), row_shape, static_cast<std::int64_t>(rows.size()), of.value_.resource())) {
       if (rows.size() > of.rows_.capacity()) more_.assign(rows.begin(), rows.end());
     }
+    /// The source commits nothing.
     Resized(Resized&& other) noexcept
         : of_(std::exchange(other.of_, nullptr)),
           rows_(other.rows_),
@@ -188,6 +191,7 @@ class SelectedRows<T, Cpu> {
 
     /// The values as they will be: to be written before or after `commit`.
     LoDTensor<T, Cpu>& value() noexcept LOD_LIFETIMEBOUND { return value_; }
+    /// Makes the row-sparse tensor what was requested. Once.
     void commit() noexcept {
       if (!of_) return;  // moved from
       std::vector<std::int64_t>& rows = of_->rows_;

@@ -147,6 +147,7 @@ class SparseTable<T, Cpu, Initialize> {
 
   SparseTable(const SparseTable&) = default;
   SparseTable(SparseTable&&) = default;
+  /// A move to itself changes nothing.
   SparseTable& operator=(SparseTable&& other) noexcept(std::is_nothrow_move_assignable_v<Initialize>) requires(
       std::is_move_assignable_v<Initialize>) {
     if (this == &other) return *this;  // a vector that is moved to itself may lose all

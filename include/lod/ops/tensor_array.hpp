@@ -62,6 +62,7 @@ class TensorArray {
 
   TensorArray(const TensorArray&) = default;
   TensorArray(TensorArray&&) noexcept = default;
+  /// A move to itself changes nothing.
   TensorArray& operator=(TensorArray&& other) noexcept {
     if (this == &other) return *this;  // a vector that is moved to itself may lose all
     elements_ = std::move(other.elements_);
