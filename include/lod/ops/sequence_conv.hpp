@@ -183,9 +183,9 @@ void conv_grad_into(const E& executor, const View& dy, const View& x, const Filt
                                   {{"dy", dy}, {"x", x}, {"filter", filter}, padding, {"dx", dx}});
   std::optional<Output<value_type_t<View>, device_t<View>>> out_padding;
   if (dpadding) {
-    out_padding.emplace(prepare<value_type_t<View>>(
+    static_cast<void>(out_padding.emplace(prepare<value_type_t<View>>(
         executor, {what, "dpadding"}, *dpadding, padding_rows, x.row_shape(),
-        {{"dy", dy}, {"x", x}, {"filter", filter}, padding, {"dx", dx}, {"dfilter", dfilter}}));
+        {{"dy", dy}, {"x", x}, {"filter", filter}, padding, {"dx", dx}, {"dfilter", dfilter}})));
   }
   kernel::SequenceConvInputGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
                                         out.data());

@@ -79,9 +79,11 @@ class WideInteger {
     const WideInteger size = negative ? -*this : *this;
     const auto divisor = static_cast<std::uint64_t>(n);
     const std::uint64_t quotient = type == PoolType::AVERAGE ? size.divided_by(divisor) : size.divided_by_root(divisor);
-    if (negative) {
-      constexpr std::uint64_t most = std::signed_integral<T> ? std::uint64_t{detail::greatest_integer<T>} + 1 : 0;
-      return static_cast<T>(0 - (quotient < most ? quotient : most));
+    if constexpr (std::signed_integral<T>) {
+      constexpr std::uint64_t most = std::uint64_t{detail::greatest_integer<T>} + 1;
+      if (negative) return static_cast<T>(0 - (quotient < most ? quotient : most));
+    } else {
+      if (negative) return 0;
     }
     constexpr std::uint64_t most = detail::greatest_integer<T>;
     return static_cast<T>(quotient < most ? quotient : most);

@@ -75,8 +75,8 @@ void update_carefully(const Rule& rule, const T* parameter, const std::array<S*,
 }
 
 template <class Rule, class T, class S, std::size_t n, class G>
-void update_carefully_from(const Rule& rule, T* parameter, const std::array<S*, n>& states, const G* gradient,
-                           std::int64_t count) noexcept;
+[[gnu::noinline]] void update_carefully_from(const Rule& rule, T* parameter, const std::array<S*, n>& states,
+                                             const G* gradient, std::int64_t count) noexcept;
 
 /// The rule for `count` numbers. Where the gradient G is a sum, it is rounded to T first. Not `careful`, it leaves the
 /// rest to a function of its own where a number does not stay finite: a call that comes back would have the constants
@@ -124,8 +124,8 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
   }
 }
 template <class Rule, class T, class S, std::size_t n, class G>
-[[gnu::noinline]] void update_carefully_from(const Rule& rule, T* parameter, const std::array<S*, n>& states,
-                                             const G* gradient, std::int64_t count) noexcept {
+void update_carefully_from(const Rule& rule, T* parameter, const std::array<S*, n>& states, const G* gradient,
+                           std::int64_t count) noexcept {
   update<true>(rule, parameter, states, gradient, count);
 }
 

@@ -105,19 +105,21 @@ template <class T, class Rows, class Finish>
         correct(first + c, wide[c]);
       }
     };
-    if constexpr (requires(const WideSum<A>& sum) { finish.correct(i, i, sum); }) {
-      finish(i, static_cast<const A*>(sums));
-      for (std::int64_t first = 0; first < row_size; first += some) {
-        correct_columns(first, [&](std::int64_t column, const WideSum<A>& sum) { finish.correct(i, column, sum); });
-      }
-      return;
-    }
+    constexpr bool corrects = requires(const WideSum<A>& sum) { finish.correct(i, i, sum); };
+    if constexpr (corrects) finish(i, static_cast<const A*>(sums));
     for (std::int64_t first = 0; first < row_size; first += some) {
-      correct_columns(
-          first, [&](std::int64_t column, const WideSum<A>& sum) { sums[column] = sum.pooled(PoolType::SUM, count); });
+      correct_columns(first, [&](std::int64_t column, const WideSum<A>& sum) {
+        if constexpr (corrects) {
+          finish.correct(i, column, sum);
+        } else {
+          sums[column] = sum.pooled(PoolType::SUM, count);
+        }
+      });
     }
+    if constexpr (!corrects) finish(i, static_cast<const A*>(sums));
+  } else {
+    finish(i, static_cast<const A*>(sums));
   }
-  finish(i, static_cast<const A*>(sums));
 }
 
 /// Calls write(i, sums) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows,
