@@ -37,9 +37,13 @@ struct Leaves {
 
   /// False if no sequence is long.
   bool any() const noexcept { return sequences.max_rows > leaf_rows; }
-  std::int64_t places() const noexcept { return any() ? (sequences.rows() + place_rows - 1) / place_rows : 0; }
+  std::int64_t places() const noexcept { return any() ? whole(sequences.rows(), place_rows) : 0; }
   /// No sequence has more leaves.
-  std::int64_t most() const noexcept { return (sequences.max_rows + leaf_rows - 1) / leaf_rows; }
+  std::int64_t most() const noexcept { return whole(sequences.max_rows, leaf_rows); }
+  /// rows / part, rounded up. Of rows without elements there may be as many as 64 bits count.
+  static constexpr std::int64_t whole(std::int64_t rows, std::int64_t part) noexcept {
+    return rows / part + (rows % part != 0 ? 1 : 0);
+  }
 
   /// The leaves of a sequence.
   LOD_HOST_DEVICE std::int64_t count(std::int64_t i) const noexcept {

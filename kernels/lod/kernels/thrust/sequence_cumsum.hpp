@@ -148,6 +148,7 @@ struct SequenceCumsum {
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool exclusive,
                   bool reverse, T* y) {
     using A = Accumulator<T>;
+    if (row_size == 0) return;  // of rows without elements there may be any number
     const RunningSums<T> running{x, sequences, row_size, exclusive, reverse, y};
     const Leaves leaves{sequences};
     if (row_size == 1 && !leaves.any()) {
