@@ -297,7 +297,7 @@ std::byte* copy_steps(const std::byte* from, std::byte* to, std::span<const DLPa
   }
   const auto begin = reinterpret_cast<std::uintptr_t>(from);
   for (std::int64_t i = 0; i < outer.count; ++i) {
-    // As a number: a step before the first element or behind the last is taken nowhere, but would be computed.
+    // As a number: a step before the first element or after the last is taken nowhere, but would be computed.
     const auto* const at = reinterpret_cast<const std::byte*>(begin + static_cast<std::uintptr_t>(i * outer.bytes));
     if (steps.size() == 1) {
       std::memcpy(to, at, Size);

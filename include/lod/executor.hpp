@@ -242,7 +242,7 @@ concept Executor = requires(const E& executor) {
 ///
 /// Where the system refuses to start so many threads (limits of processes, of a control group, of memory), half as many
 /// as it has started are used, by the whole program. That is found out once for each greater number requested: OpenMP
-/// itself ends a program that comes to such a limit later.
+/// itself ends a program that meets such a limit later.
 ///
 /// A child of fork() works with threads, too: those that OpenMP keeps for the thread that calls fork end before, and
 /// parent and child start new ones. One thread works in a child that was forked in a parallel region; and on the main

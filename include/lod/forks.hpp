@@ -40,7 +40,7 @@ inline bool forked_without_exec() noexcept {
     char line[512];
     line[std::fread(line, 1, sizeof line - 1, file)] = '\0';
     std::fclose(file);
-    // Behind the name, in parentheses: the state, five numbers, the flags.
+    // After the name, in parentheses: the state, five numbers, the flags.
     const char* const name_end = std::strrchr(line, ')');
     if (!name_end || std::sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1) flags = 0;
   }

@@ -186,7 +186,7 @@ class NpyDictionary {
     return text.size() > longest ? shown + "..." : shown;
   }
 
-  /// What is between quotes, as it stands there: the words that matter have nothing that would be escaped. Python 2
+  /// What is between quotes, as written: the words that matter have nothing that would be escaped. Python 2
   /// puts a u before texts of Unicode.
   std::string_view quoted() {
     skip_spaces();
@@ -454,7 +454,7 @@ LoDTensor<T> decode_npy(std::string_view bytes) {
   return decode_npy(bytes).take<T>();
 }
 
-/// The array at the beginning of `bytes`, which is taken off them: for several behind one another, as `numpy.save`
+/// The array at the beginning of `bytes`, which is taken off them: for several in a row, as `numpy.save`
 /// leaves them when it is called again for one open file. Throws ParseError as `decode_npy`, also for no bytes, but not
 /// for what follows the values; the typed form ShapeMismatch. `bytes` are then as they were.
 inline AnyLoDTensor decode_next_npy(std::string_view& bytes) {
@@ -471,7 +471,7 @@ LoDTensor<T> decode_next_npy(std::string_view& bytes) {
   return x;
 }
 
-/// All arrays of a file that has them behind one another; of most files, one. Throws as `load_npy`, also where there is
+/// All arrays of a file that has them in a row; of most files, one. Throws as `load_npy`, also where there is
 /// none; the position of an error is counted from the beginning of the file.
 inline std::vector<AnyLoDTensor> load_npy_arrays(const std::string& path) {
   return detail::read_at(path, [&] {

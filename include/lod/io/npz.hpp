@@ -21,7 +21,7 @@
 /// `numpy.savez("batch.npz", **{"words": values, "words.lod0": offsets})`. Arrays with such names but without an `x`,
 /// or with only one of `x.rows` and `x.height`, are plain tensors of their own.
 ///
-/// One odd member does not make the others unreadable: what is wrong with a variable is told when it is asked for, and
+/// One odd member does not make the others unreadable: what is wrong with a variable is told when it is requested, and
 /// members that are no `.npy` are listed apart (`other_members`).
 #pragma once
 
