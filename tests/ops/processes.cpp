@@ -14,7 +14,8 @@
 #include <thread>
 #include <vector>
 
-// What clang's sanitizers can do: that of threads starts none in a child, that of addresses needs terabytes of them.
+// What clang's sanitizers cannot do: that of threads starts none in a child; that of addresses needs terabytes of them,
+// and up to LLVM 16 its own malloc may stay locked in a child for ever where another thread was in it at the fork.
 #ifdef __has_feature
 #  if __has_feature(thread_sanitizer)
 #    define LOD_TEST_NO_THREADS_IN_CHILD
@@ -22,19 +23,22 @@
 #  if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
 #    define LOD_TEST_NO_LIMITED_ADDRESSES
 #  endif
+#  if __has_feature(address_sanitizer) && __clang_major__ < 17
+#    define LOD_TEST_NO_FORK_BESIDE_MALLOC
+#  endif
 #endif
 
 using namespace lod_test;
 
 namespace {
 
-/// Runs f in a child, which has ten seconds. Returns what f does, and -1 where the child came to another end.
+/// Runs f in a child, which has a minute. Returns what f does, and -1 where the child came to another end.
 template <class F>
 int in_child(const F& f) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    alarm(10);
+    alarm(60);
     _exit(f());
   }
   int status = 0;
@@ -75,6 +79,7 @@ TEST_CASE("fork: operations in a child give the same bits, whether the parent ha
         }) == 0);
 }
 
+#  ifndef LOD_TEST_NO_FORK_BESIDE_MALLOC
 TEST_CASE("fork: operations in a child end while other threads of the parent are at work with the same executor") {
   const Work work(2);
   const auto expected = work();
@@ -105,6 +110,7 @@ TEST_CASE("fork: operations in a child end while other threads of the parent are
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
 }
+#  endif
 
 TEST_CASE("fork: a child of a parallel region's thread works alone") {
   const Work work(2);
