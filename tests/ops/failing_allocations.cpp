@@ -6,11 +6,13 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <new>
+#include <span>
 #include <string>
-#include <tuple>
-#include <type_traits>
+#include <variant>
 #include <vector>
 
 using lod::CpuExecutor;
@@ -57,23 +59,32 @@ lod::GruWeights<float> before(const lod::GruWeights<float>& result, Before what)
           before(result.recurrent_bias, what)};
 }
 
-/// Lets the first, the second, ... allocation of call(executor, outs) fail, each time with outputs as make() gives
-/// them: what fails leaves them as they were, and a retry gives `expected`.
-template <class Make, class Call>
-void fail_everywhere(Failure failure, const OutputState& expected, const Make& make, const Call& call) {
+Values before(const Values& results, Before what) {
+  Values all;
+  for (const Value& value : results) {
+    all.push_back(std::visit([&](const auto& result) { return Value(before(result, what)); }, value));
+  }
+  return all;
+}
+
+/// Lets the first, the second, ... allocation of call(executor, outs) fail, each time with outputs as they are in
+/// `outputs_before`: what fails leaves them so, and a retry gives `expected`.
+void fail_everywhere(Failure failure, const OutputState& expected, const Values& outputs_before,
+                     const std::function<void(const CpuExecutor&, std::span<Value* const>)>& call) {
   for (const int threads : {1, 2}) {
     for (std::int64_t after = 0;; ++after) {
       CAPTURE(threads);
       CAPTURE(after);
       REQUIRE(after < 1000);
       const CpuExecutor executor(threads);
-      auto outs = make();
+      Values outs = outputs_before;
+      const std::vector<Value*> to = outputs(outs);
       const OutputState before_call = state_of(outs);
       bool failed = false;
       {
         const FailingAllocations failing(after);
         try {
-          call(executor, outs);
+          call(executor, to);
         } catch (const std::bad_alloc&) {
           failed = true;
         }
@@ -85,7 +96,7 @@ void fail_everywhere(Failure failure, const OutputState& expected, const Make& m
         CHECK(now.shapes == before_call.shapes);
         CHECK(now.addresses == before_call.addresses);
         CHECK(now.bits == before_call.bits);
-        call(executor, outs);
+        call(executor, to);
       }
       CHECK(state_of(outs).same_result(expected));
       if (!failed) break;
@@ -97,22 +108,16 @@ void fail_everywhere(Failure failure, const OutputState& expected, const Make& m
 
 TEST_CASE("an operation that runs out of memory at any point leaves its outputs as they were, and can be repeated") {
   if (!counts_allocations) return;
-  visit_outputs([](const char* name, Failure failure, const auto& arguments, const auto& empty, const auto& call) {
-    CAPTURE(std::string(name));
-    const auto run = [&](const CpuExecutor& executor, auto& outs) {
-      std::apply([&](const auto&... in) { std::apply([&](auto&... out) { call(executor, in..., out...); }, outs); },
-                 arguments);
-    };
-    auto result = empty;
-    run(CpuExecutor(1), result);
+  for (const OperationWithOutputs& operation : operations_with_outputs()) {
+    CAPTURE(operation.name);
+    const Values result = results(operation, CpuExecutor(1));
+    const std::vector<const Value*> ins = arguments(operation.arguments);
     for (const Before what : {Before::EMPTY, Before::SMALLER, Before::LARGER, Before::ALIKE}) {
       CAPTURE(static_cast<int>(what));
-      const auto make = [&] {
-        return std::apply([&](const auto&... out) { return std::tuple(before(out, what)...); }, result);
-      };
-      fail_everywhere(failure, state_of(result), make, run);
+      fail_everywhere(operation.failure, state_of(result), before(result, what),
+                      [&](const auto& executor, auto outs) { operation.run(executor, ins, outs); });
     }
-  });
+  }
 }
 
 TEST_CASE("an optimizer that runs out of memory at any point has updated nothing, and can be repeated") {
@@ -126,16 +131,15 @@ TEST_CASE("an optimizer that runs out of memory at any point has updated nothing
   const auto dense = numbered(LoDTensor<float>(Shape{12, 8}));
   const auto check = [&](const char* name, const auto& gradient, const auto& update) {
     CAPTURE(std::string(name));
-    const auto make = [] {
-      const auto numbers = [](int from) { return numbered(LoDTensor<float>(Shape{12, 8}), from); };
-      return std::tuple(numbers(1), numbers(2), numbers(3), numbers(4));
+    Values tensors;
+    for (const int from : {1, 2, 3, 4}) tensors.push_back(numbered(LoDTensor<float>(Shape{12, 8}), from));
+    const auto run = [&](const CpuExecutor& executor, std::span<Value* const> outs) {
+      const auto at = [&](std::size_t i) -> auto& { return std::get<LoDTensor<float>>(*outs[i]); };
+      update(executor, gradient, at(0), at(1), at(2), at(3));
     };
-    const auto run = [&](const CpuExecutor& executor, auto& outs) {
-      std::apply([&](auto&... out) { update(executor, gradient, out...); }, outs);
-    };
-    auto expected = make();
-    run(CpuExecutor(1), expected);
-    fail_everywhere(Failure::CHANGES_NOTHING, state_of(expected), make, run);
+    Values expected = tensors;
+    run(CpuExecutor(1), outputs(expected));
+    fail_everywhere(Failure::CHANGES_NOTHING, state_of(expected), tensors, run);
   };
   for (const auto mode : {lod::Sparse::LAZY, lod::Sparse::EXACT}) {
     const auto with_both = [&](const char* name, const auto& update) {
@@ -174,29 +178,33 @@ TEST_CASE("an operation that runs out of memory for sequences that threads share
   if (!counts_allocations) return;
   const LoD index = LoD::from_lengths({{3, 0, 200000, 1, 90000, 2}});
   const auto x = numbered(LoDTensor<float>(index, {}));
-  const auto check = [&](const char* name, auto outs, const auto& call) {
+  const auto check = [&](const char* name, const auto& call) {
     CAPTURE(std::string(name));
-    const auto run = [&](const CpuExecutor& executor, auto& to) {
-      std::apply([&](auto&... out) { call(executor, out...); }, to);
+    const auto run = [&](const CpuExecutor& executor, std::span<Value* const> outs) {
+      auto& y = std::get<LoDTensor<float>>(*outs[0]);
+      if constexpr (requires { call(executor, y); }) {
+        call(executor, y);
+      } else {
+        call(executor, y, std::get<LoDTensor<std::int64_t>>(*outs[1]));
+      }
     };
-    run(CpuExecutor(1), outs);
-    const auto make = [&] {
-      return std::apply([&](const auto&... out) { return std::tuple(before(out, Before::ALIKE)...); }, outs);
-    };
-    fail_everywhere(Failure::CHANGES_NOTHING, state_of(outs), make, run);
+    Values outs = {LoDTensor<float>(), LoDTensor<std::int64_t>()};
+    run(CpuExecutor(1), outputs(outs));
+    fail_everywhere(Failure::CHANGES_NOTHING, state_of(outs), before(outs, Before::ALIKE), run);
   };
-  using Tensor = LoDTensor<float>;
-  using Ids = LoDTensor<std::int64_t>;
-  check("sequence_pool", std::tuple(Tensor()),
-        [&](const auto& e, auto& y) { lod::sequence_pool_into(e, x, PoolType::SUM, y); });
-  check("sequence_max_pool", std::tuple(Tensor(), Ids()),
-        [&](const auto& e, auto& y, auto& i) { lod::sequence_max_pool_into(e, x, y, i); });
-  check("sequence_softmax", std::tuple(Tensor()), [&](const auto& e, auto& y) { lod::sequence_softmax_into(e, x, y); });
-  check("sequence_logsumexp", std::tuple(Tensor()),
-        [&](const auto& e, auto& y) { lod::sequence_logsumexp_into(e, x, y); });
-  check("sequence_cumsum", std::tuple(Tensor()), [&](const auto& e, auto& y) { lod::sequence_cumsum_into(e, x, y); });
-  check("sequence_sort", std::tuple(Tensor(), Ids()),
-        [&](const auto& e, auto& y, auto& i) { lod::sequence_sort_into(e, x, y, i); });
-  check("sequence_topk", std::tuple(Tensor(), Ids()),
-        [&](const auto& e, auto& y, auto& i) { lod::sequence_topk_into(e, x, 3, y, i); });
+  check("sequence_pool",
+        [&](const CpuExecutor& e, LoDTensor<float>& y) { lod::sequence_pool_into(e, x, PoolType::SUM, y); });
+  check("sequence_max_pool", [&](const CpuExecutor& e, LoDTensor<float>& y, LoDTensor<std::int64_t>& i) {
+    lod::sequence_max_pool_into(e, x, y, i);
+  });
+  check("sequence_softmax", [&](const CpuExecutor& e, LoDTensor<float>& y) { lod::sequence_softmax_into(e, x, y); });
+  check("sequence_logsumexp",
+        [&](const CpuExecutor& e, LoDTensor<float>& y) { lod::sequence_logsumexp_into(e, x, y); });
+  check("sequence_cumsum", [&](const CpuExecutor& e, LoDTensor<float>& y) { lod::sequence_cumsum_into(e, x, y); });
+  check("sequence_sort", [&](const CpuExecutor& e, LoDTensor<float>& y, LoDTensor<std::int64_t>& i) {
+    lod::sequence_sort_into(e, x, y, i);
+  });
+  check("sequence_topk", [&](const CpuExecutor& e, LoDTensor<float>& y, LoDTensor<std::int64_t>& i) {
+    lod::sequence_topk_into(e, x, 3, y, i);
+  });
 }

@@ -13,42 +13,14 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 using namespace lod_test;
 
 namespace {
-
-template <class X>
-inline constexpr bool is_tensor = false;
-template <class T>
-inline constexpr bool is_tensor<LoDTensor<T>> = true;
-
-/// Calls f(constant of i) for each i below `count`.
-template <std::size_t count, class F>
-void for_each_number(const F& f) {
-  [&]<std::size_t... i>(std::index_sequence<i...>) { (f(std::integral_constant<std::size_t, i>()), ...); }
-  (std::make_index_sequence<count>());
-}
-
-/// Calls run(outs) with `out` in the place of output `number`, of the rest copies.
-template <std::size_t number, class Outs, class Out, class Run>
-void with_output(const Outs& empty, Out& out, const Run& run) {
-  Outs others = empty;
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
-    run(std::tie([&]() -> auto& {
-      if constexpr (i == number) {
-        return out;
-      } else {
-        return std::get<i>(others);
-      }
-    }()...));
-  }
-  (std::make_index_sequence<std::tuple_size_v<Outs>>());
-}
 
 /// The tensor on memory of the test's.
 template <class T>
@@ -56,11 +28,38 @@ LoDTensor<T> wrapped(const LoDTensor<T>& like, T* memory) {
   return LoDTensor<T>::wrap({memory, like.values().size()}, like.lod(), like.row_shape());
 }
 
-/// Output `o` on memory that is also that of argument `a`, a little before or behind: refused, but by what has read all
+/// Calls run(executor, arguments, outputs), and returns whether it refused an overlap.
+bool refused(const OperationWithOutputs& operation, const lod::CpuExecutor& executor, std::span<const Value* const> ins,
+             std::span<Value* const> outs) {
+  try {
+    operation.run(executor, ins, outs);
+    return false;
+  } catch (const std::invalid_argument& error) {
+    CHECK(std::string(error.what()).find(" overlap") != std::string::npos);
+    return true;
+  }
+}
+
+/// Output `o` in the place of argument `a`: refused, or done.
+void check_in_place(const OperationWithOutputs& operation, const lod::CpuExecutor& executor, const Value& expected,
+                    std::size_t o, std::size_t a) {
+  Values ins = operation.arguments, outs = operation.outputs;
+  const OutputState before = state_of(ins);
+  std::vector<Value*> to = outputs(outs);
+  to[o] = &ins[a];
+  if (refused(operation, executor, arguments(ins), to)) {
+    CHECK(state_of(ins) == before);
+  } else {
+    CHECK(state_of({ins[a]}).same_result(state_of({expected})));
+  }
+}
+
+/// Output `o` on memory that is also that of argument `a`, a little before or after: refused, but by what has read all
 /// of its arguments before it writes.
-template <std::size_t o, std::size_t a, class Ins, class Outs, class T, class Run>
-void refuses_shifted(const Ins& arguments, const Outs& empty, const LoDTensor<T>& expected, const Run& run_with) {
-  const LoDTensor<T>& argument = std::get<a>(arguments);
+template <class T>
+void check_shifted(const OperationWithOutputs& operation, const lod::CpuExecutor& executor,
+                   const LoDTensor<T>& expected, std::size_t o, std::size_t a) {
+  const auto& argument = std::get<LoDTensor<T>>(operation.arguments[a]);
   const auto count = static_cast<std::ptrdiff_t>(argument.values().size());
   const auto written = static_cast<std::ptrdiff_t>(expected.values().size());
   if (count < 2 || written == 0) return;
@@ -69,102 +68,77 @@ void refuses_shifted(const Ins& arguments, const Outs& empty, const LoDTensor<T>
     std::vector<T> memory(static_cast<std::size_t>(count + 2 * written + 2));
     std::copy(argument.values().begin(), argument.values().end(), memory.begin() + written);
     const std::vector<T> before = memory;
-    Ins ins = arguments;
-    std::get<a>(ins) = wrapped(argument, memory.data() + written);
-    LoDTensor<T> out = wrapped(expected, memory.data() + first);
-    try {
-      with_output<o>(empty, out, [&](const auto& outs) { run_with(ins, outs); });
-      CHECK(std::ranges::equal(out.values(), expected.values()));
-    } catch (const std::invalid_argument&) {
+    Values ins = operation.arguments, outs = operation.outputs;
+    ins[a] = wrapped(argument, memory.data() + written);
+    outs[o] = wrapped(expected, memory.data() + first);
+    if (refused(operation, executor, arguments(ins), outputs(outs))) {
       CHECK(memory == before);
+    } else {
+      CHECK(std::ranges::equal(std::get<LoDTensor<T>>(outs[o]).values(), expected.values()));
     }
   }
 }
 
-/// Several outputs in one range, which are all on the same memory.
-template <class Run>
-void refuses_twins(const std::vector<LoDTensor<float>>& result, const Run& run) {
+/// Outputs `o` and `other` on the same memory, and one tensor in the place of both.
+template <class One, class Two>
+void check_two(const OperationWithOutputs& operation, const LoDTensor<One>& one, const LoDTensor<Two>& two,
+               std::size_t o, std::size_t other) {
+  if (one.values().empty() || two.values().empty()) return;
+  const lod::CpuExecutor executor(1);
+  std::vector<std::int64_t> memory(one.values().size() + two.values().size(), 77);
+  const std::vector<std::int64_t> before = memory;
+  Values outs = operation.outputs;
+  outs[o] = wrapped(one, reinterpret_cast<One*>(memory.data()));
+  outs[other] = wrapped(two, reinterpret_cast<Two*>(memory.data()));
+  CHECK(refused(operation, executor, arguments(operation.arguments), outputs(outs)));
+  CHECK(memory == before);
+  // One tensor, without memory yet, in the place of both.
+  if constexpr (std::is_same_v<One, Two>) {
+    Values once = operation.outputs;
+    std::vector<Value*> to = outputs(once);
+    to[other] = to[o];
+    CHECK(refused(operation, executor, arguments(operation.arguments), to));
+    CHECK(state_of(once) == state_of(operation.outputs));
+  }
+}
+
+/// Several outputs in one range, `o`, which are all on the same memory.
+void check_range(const OperationWithOutputs& operation, const std::vector<LoDTensor<float>>& range, std::size_t o) {
   std::vector<float> memory(1000, 7);
   const std::vector<float> before = memory;
   std::vector<LoDTensor<float>> parts;
-  for (const auto& part : result) parts.push_back(wrapped(part, memory.data()));
-  CHECK_THROWS_AS(run(std::move(parts)), std::invalid_argument);
+  for (const auto& part : range) parts.push_back(wrapped(part, memory.data()));
+  Values outs = operation.outputs;
+  outs[o] = std::move(parts);
+  CHECK(refused(operation, lod::CpuExecutor(1), arguments(operation.arguments), outputs(outs)));
   CHECK(memory == before);
 }
-template <class Other, class Run>
-void refuses_twins(const Other&, const Run&) {}
 
-/// Outputs number `o` and `other`, where both are tensors, on the same memory, and one tensor in the place of both.
-template <std::size_t o, std::size_t other, class Outs, class Run>
-void check_memory_of_two(const Outs& result, const Outs& empty, const Run& run) {
-  if constexpr (o < other && is_tensor<std::tuple_element_t<o, Outs>> && is_tensor<std::tuple_element_t<other, Outs>>) {
-    const auto& one = std::get<o>(result);
-    const auto& two = std::get<other>(result);
-    if (one.values().empty() || two.values().empty()) return;
-    std::vector<std::int64_t> memory(one.values().size() + two.values().size(), 77);
-    const std::vector<std::int64_t> before = memory;
-    using One = typename std::remove_cvref_t<decltype(one)>::value_type;
-    using Two = typename std::remove_cvref_t<decltype(two)>::value_type;
-    Outs outs = empty;
-    std::get<o>(outs) = wrapped(one, reinterpret_cast<One*>(memory.data()));
-    std::get<other>(outs) = wrapped(two, reinterpret_cast<Two*>(memory.data()));
-    CHECK_THROWS_AS(std::apply([&](auto&... out) { run(std::tie(out...)); }, outs), std::invalid_argument);
-    CHECK(memory == before);
-    // One tensor, without memory yet, in the place of both.
-    if constexpr (std::is_same_v<One, Two>) {
-      Outs once = empty;
-      const auto run_once = [&]<std::size_t... k>(std::index_sequence<k...>) {
-        run(std::tie(std::get<(k == other ? o : k)>(once)...));
-      };
-      CHECK_THROWS_AS(run_once(std::make_index_sequence<std::tuple_size_v<Outs>>()), std::invalid_argument);
-      CHECK(std::get<o>(once).values().empty());
-    }
-  }
+/// Calls check(tensor) where the value is one.
+template <class Check>
+void if_tensor(const Value& value, const Check& check) {
+  if (const auto* const x = std::get_if<LoDTensor<float>>(&value)) check(*x);
+  if (const auto* const x = std::get_if<LoDTensor<std::int64_t>>(&value)) check(*x);
 }
 
 }  // namespace
 
 TEST_CASE("an operation whose output overlaps an argument throws and changes nothing, or gives what it gives else") {
-  for (const int threads : {1, 2}) {
-    const lod::CpuExecutor executor(threads);
-    visit_outputs([&](const char* name, Failure, const auto& arguments, const auto& empty, const auto& call) {
-      CAPTURE(std::string(name));
-      using Ins = std::remove_cvref_t<decltype(arguments)>;
-      using Outs = std::remove_cvref_t<decltype(empty)>;
-      const auto run_with = [&](const auto& ins, const auto& outs) {
-        std::apply([&](const auto&... in) { std::apply([&](auto&... out) { call(executor, in..., out...); }, outs); },
-                   ins);
-      };
-      Outs result = empty;
-      std::apply([&](auto&... out) { run_with(arguments, std::tie(out...)); }, result);
-
-      for_each_number<std::tuple_size_v<Outs>>([&](auto o) {
-        using Out = std::tuple_element_t<o, Outs>;
-        CAPTURE(o());
-        const Out& expected = std::get<o>(result);
-        for_each_number<std::tuple_size_v<Ins>>([&](auto a) {
-          if constexpr (std::is_same_v<std::tuple_element_t<a, Ins>, Out>) {
-            CAPTURE(a());
-            // The argument itself.
-            Ins ins = arguments;
-            const OutputState before = state_of(ins);
-            OutputState wanted, found;
-            wanted.add(expected);
-            try {
-              with_output<o>(empty, std::get<a>(ins), [&](const auto& outs) { run_with(ins, outs); });
-              found.add(std::get<a>(ins));
-              CHECK(found.same_result(wanted));
-            } catch (const std::invalid_argument& error) {
-              CHECK(std::string(error.what()).find("overlaps") != std::string::npos);
-              CHECK(state_of(ins) == before);
-            }
-          }
-          if constexpr (is_tensor<Out> && std::is_same_v<std::tuple_element_t<a, Ins>, Out>) {
-            refuses_shifted<o, a>(arguments, empty, expected, run_with);
-          }
-        });
-      });
-    });
+  for (const OperationWithOutputs& operation : operations_with_outputs()) {
+    CAPTURE(operation.name);
+    for (const int threads : {1, 2}) {
+      const lod::CpuExecutor executor(threads);
+      const Values expected = results(operation, executor);
+      for (std::size_t o = 0; o < expected.size(); ++o) {
+        for (std::size_t a = 0; a < operation.arguments.size(); ++a) {
+          CAPTURE(o);
+          CAPTURE(a);
+          if (operation.arguments[a].index() != expected[o].index()) continue;
+          check_in_place(operation, executor, expected[o], o, a);
+          if_tensor(expected[o], [&](const auto& y) { check_shifted(operation, executor, y, o, a); });
+        }
+      }
+    }
   }
 }
 
@@ -232,27 +206,20 @@ TEST_CASE("operations that can be done in place of an argument give the same bit
 }
 
 TEST_CASE("an operation two of whose outputs overlap throws and changes nothing") {
-  visit_outputs([&](const char* name, Failure, const auto& arguments, const auto& empty, const auto& call) {
-    CAPTURE(std::string(name));
-    using Outs = std::remove_cvref_t<decltype(empty)>;
-    const lod::CpuExecutor executor(1);
-    const auto run = [&](const auto& outs) {
-      std::apply([&](const auto&... in) { std::apply([&](auto&... out) { call(executor, in..., out...); }, outs); },
-                 arguments);
-    };
-    Outs result = empty;
-    std::apply([&](auto&... out) { run(std::tie(out...)); }, result);
-    for_each_number<std::tuple_size_v<Outs>>([&](auto o) {
-      for_each_number<std::tuple_size_v<Outs>>([&](auto other) { check_memory_of_two<o, other>(result, empty, run); });
-      refuses_twins(std::get<o>(result), [&](auto&& parts) {
-        Outs outs = result;
-        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(parts)>, std::tuple_element_t<o, Outs>>) {
-          std::get<o>(outs) = std::move(parts);
-        }
-        std::apply([&](auto&... out) { run(std::tie(out...)); }, outs);
-      });
-    });
-  });
+  for (const OperationWithOutputs& operation : operations_with_outputs()) {
+    CAPTURE(operation.name);
+    const Values result = results(operation, lod::CpuExecutor(1));
+    for (std::size_t o = 0; o < result.size(); ++o) {
+      for (std::size_t other = o + 1; other < result.size(); ++other) {
+        if_tensor(result[o], [&](const auto& one) {
+          if_tensor(result[other], [&](const auto& two) { check_two(operation, one, two, o, other); });
+        });
+      }
+      if (const auto* const range = std::get_if<std::vector<LoDTensor<float>>>(&result[o])) {
+        check_range(operation, *range, o);
+      }
+    }
+  }
 }
 
 TEST_CASE("levels that are those of the output itself count as they were") {

@@ -3,16 +3,13 @@
 /// What an output is like, to see that an operation which failed has left it as it was.
 #pragma once
 
-#include "support/count_allocations.hpp"
+#include "support/every_output.hpp"
 #include <lod/lod.hpp>
-
-#include <doctest/doctest.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <tuple>
-#include <utility>
+#include <variant>
 #include <vector>
 
 namespace lod_test {
@@ -75,10 +72,9 @@ struct OutputState {
   friend bool operator==(const OutputState&, const OutputState&) = default;
 };
 
-template <class... Outs>
-OutputState state_of(const std::tuple<Outs...>& outs) {
+inline OutputState state_of(const Values& values) {
   OutputState state;
-  std::apply([&](const auto&... out) { (state.add(out), ...); }, outs);
+  for (const Value& value : values) std::visit([&](const auto& each) { state.add(each); }, value);
   return state;
 }
 
