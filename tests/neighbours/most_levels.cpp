@@ -104,8 +104,8 @@ TEST_CASE("NpzFile: of max_levels levels is read, of more is refused when it is 
   CHECK(same_bits(lod::NpzFile::decode(bytes).load<LoDTensor<float>>("x"), x));
   LoDTensor<std::int64_t> level({2});
   level.data()[1] = 1;
-  std::vector<lod::NpzValue> values;
-  values.push_back({"x", LoDTensor<float>({1})});
+  const LoDTensor<float> y({1});
+  std::vector<lod::NpzValue> values = {{"x", y}};
   std::vector<std::string> names;
   for (std::size_t i = 0; i <= most; ++i) names.push_back("y.lod" + std::to_string(i));
   for (const std::string& name : names) values.push_back({name, level});
