@@ -11,6 +11,7 @@
 #include <lod/cuda/executor.hpp>
 #include <lod/cuda/selected_rows.hpp>
 #include <lod/cuda/stream.hpp>
+#include <lod/include_folders.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/output.hpp>

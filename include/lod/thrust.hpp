@@ -5,6 +5,7 @@
 /// are in <thrust/system/cpp/execution_policy.h> and its neighbours.
 #pragma once
 
+#include <lod/include_folders.hpp>
 #include <lod/kernels/thrust/clip.hpp>
 #include <lod/kernels/thrust/ctc_align.hpp>
 #include <lod/kernels/thrust/edit_distance.hpp>

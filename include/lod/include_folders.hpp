@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Included first by the headers that bring kernels, which are in a folder of their own until they are installed: says
+/// so where a compiler was told of the other folder alone.
+#pragma once
+
+#if !__has_include(<lod/kernels/sum_tree.hpp>)
+#  error "lodtensor: there are two folders of headers, include/ and kernels/: compile with -I for both"
+#endif
