@@ -136,7 +136,9 @@ TEST_CASE_TEMPLATE("pad_value: what elements cannot hold is refused, before anyt
         [&](Scalar number) { lod::sequence_enumerate_into(executor, x, 3, {.pad_value = number}, windows); },
         [&] { return windows.data()[5]; });
   }
-  if constexpr (lod::supports<lod::op::embedding_pool, T>) {
+  // One type of each kind will do: what there is for each takes seconds to compile.
+  if constexpr (std::is_same_v<T, std::int8_t> || std::is_same_v<T, std::uint64_t> || std::is_same_v<T, lod::float16> ||
+                std::is_same_v<T, double>) {
     const lod::LoDTensor<T> table({3, 1});
     const lod::LoDTensor<std::int64_t> ids(index, {1});
     check<T>(
