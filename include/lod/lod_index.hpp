@@ -19,10 +19,13 @@
 #include <lod/lifetime.hpp>
 #include <lod/reference.hpp>
 
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <new>
 #include <span>
 #include <string>
@@ -373,6 +376,28 @@ class LoDView {
   std::int64_t end_ = 0;
 };
 
+namespace detail {
+
+/// The numbers of every level in 64 bits. Throws InvalidLoD for what has none, naming level and position.
+template <std::integral I>
+std::vector<std::vector<std::int64_t>> wide_numbers(const std::vector<std::vector<I>>& levels) {
+  std::vector<std::vector<std::int64_t>> wide;
+  wide.reserve(levels.size());
+  for (const std::vector<I>& numbers : levels) {
+    const auto none = std::find_if(numbers.begin(), numbers.end(), [](I number) {
+      return number > 0 && static_cast<std::uint64_t>(number) > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+    });
+    if (none != numbers.end()) {
+      throw InvalidLoD(
+          text({"level ", wide.size(), ", position ", none - numbers.begin(), ": ", *none, " is beyond 63 bits"}));
+    }
+    wide.emplace_back(numbers.begin(), numbers.end());
+  }
+  return wide;
+}
+
+}  // namespace detail
+
 /// The index: validated once, then immutable; copies share it and cost one counter. A LoD without a level belongs to a
 /// plain tensor. Equal to another one with the same offsets. Whatever would make one of more than `max_levels` levels
 /// throws InvalidLoD.
@@ -385,6 +410,12 @@ class LoD {
   /// level and position, for a negative length, for sums beyond 64 bits, and where the lengths of a level do not add up
   /// to the number of sequences of the next. O(sequences), one allocation.
   static LoD from_lengths(const std::vector<std::vector<std::int64_t>>& lengths);
+  /// The same, of integers of any type.
+  template <std::integral I>
+    requires(!std::same_as<I, std::int64_t>)
+  static LoD from_lengths(const std::vector<std::vector<I>>& lengths) {
+    return from_lengths(detail::wide_numbers(lengths));
+  }
   /// From the offsets of every level. Throws InvalidLoD for more than `max_levels` levels, and, naming level and
   /// position, where a level has no offset, does not begin at 0, descends, or does not end at the number of sequences
   /// of the next.
@@ -392,6 +423,12 @@ class LoD {
   /// The same, from spans, and from a list in braces.
   static LoD from_offsets(std::span<const std::span<const std::int64_t>> offsets);
   static LoD from_offsets(std::initializer_list<std::vector<std::int64_t>> offsets);
+  /// The same, of integers of any type.
+  template <std::integral I>
+    requires(!std::same_as<I, std::int64_t>)
+  static LoD from_offsets(const std::vector<std::vector<I>>& offsets) {
+    return from_offsets(detail::wide_numbers(offsets));
+  }
   /// The same, but the LoD stands on the offsets given, without a copy of them, and keeps them alive by keeping `owner`
   /// (a shared pointer, a mapped file, ...). They must not change. Takes memory for the row numbers of all levels but
   /// the last.

@@ -253,6 +253,8 @@ class LoDTensor {
   ~LoDTensor() = default;
 
   /// A copy, with its own memory, of what a view shows: the way to keep a slice.
+  explicit LoDTensor(const ConstView& from) requires(std::same_as<Device, Cpu> && !std::is_const_v<T>)
+      : LoDTensor(copy_of(from)) {}
   static LoDTensor copy_of(const ConstView& from, Resource* resource = Device::default_resource()) {
     LoDTensor tensor(from.lod(), from.rows(), from.row_shape(), resource);
     tensor.values_.assign(from.data());
@@ -280,12 +282,20 @@ class LoDTensor {
   std::span<T> row(std::int64_t i) LOD_LIFETIMEBOUND { return view().row(i); }
   std::span<const T> row(std::int64_t i) const LOD_LIFETIMEBOUND { return view().row(i); }
   /// @}
+  /// @{
+  /// All values at a time: as those of a LoDTensorView.
+  void fill(const value_type& value) requires(std::same_as<Device, Cpu> && !std::is_const_v<T>) { view().fill(value); }
+  void copy_into(const LoDTensorView<value_type, Device>& to) const requires(std::same_as<Device, Cpu>) {
+    view().copy_into(to);
+  }
+  /// @}
   /// Where memory comes from that it needs later.
   Resource* resource() const noexcept { return values_.resource(); }
 
   /// @{
   /// The sequences, as views: as those of a LoDTensorView.
   std::int64_t size() const noexcept { return levels() > 0 ? view().size() : rows_; }
+  std::int64_t size(int level) const { return lod_.size(level); }
   View view() noexcept LOD_LIFETIMEBOUND { return {data(), lod_view(), &row_shape(), row_size_}; }
   ConstView view() const noexcept LOD_LIFETIMEBOUND { return {data(), lod_view(), &row_shape(), row_size_}; }
   LoDView lod_view() const noexcept LOD_LIFETIMEBOUND { return levels() > 0 ? lod_.view() : LoDView::plain(0, rows_); }

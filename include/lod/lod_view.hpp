@@ -11,10 +11,12 @@
 #include <lod/lod_index.hpp>
 #include <lod/shape.hpp>
 
+#include <algorithm>
 #include <compare>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <span>
 #include <type_traits>
@@ -121,6 +123,14 @@ class LoDTensorView {
   template <std::same_as<value_type> U>
   LoDTensorView(const LoDTensorView<U, Device>& view) noexcept
       : LoDTensorView(view.data(), view.lod_view(), &view.row_shape(), view.row_size()) {}
+  /// @{
+  /// A variable shows something else from now on; no values are copied. What is no variable, as x[1] = x[0], is
+  /// refused: `copy_into` copies values.
+  LoDTensorView(const LoDTensorView&) = default;
+  LoDTensorView& operator=(const LoDTensorView&) & = default;
+  void operator=(const LoDTensorView&) && = delete;
+  ~LoDTensorView() = default;
+  /// @}
 
   /// The number of levels.
   int levels() const noexcept { return lod_.levels(); }
@@ -153,8 +163,24 @@ class LoDTensorView {
     return {data_ + i * row_size_, static_cast<std::size_t>(row_size_)};
   }
 
+  /// Writes `value` to all elements.
+  void fill(const value_type& value) const requires(std::same_as<Device, Cpu> && !std::is_const_v<T>) {
+    std::fill_n(data_, rows() * row_size_, value);
+  }
+  /// Copies the values to another view of as many rows of the same shape, whatever the levels of both. Views may
+  /// overlap. Throws ShapeMismatch.
+  void copy_into(const LoDTensorView<value_type, Device>& to) const requires(std::same_as<Device, Cpu>) {
+    if (to.rows() != rows() || to.row_shape() != row_shape()) {
+      throw ShapeMismatch(detail::text({"copy_into: the values have the shape ", to_string(shape()),
+                                        ", those that are to be overwritten ", to_string(to.shape())}));
+    }
+    if (!values().empty()) std::memmove(to.data(), data_, values().size_bytes());
+  }
+
   /// The sequences of the outermost level; rows where there is no level, since each row then is an element.
   std::int64_t size() const noexcept { return lod_.size(); }
+  /// The sequences of a level; a negative one counts from the innermost. Throws OutOfRange.
+  std::int64_t size(int level) const { return lod_.size(level); }
   /// The slice of branch <i, j, ...>: one sequence, which stays as the outermost level. Throws OutOfRange. A few
   /// nanoseconds.
   [[gnu::always_inline]] LoDTensorView slice(std::initializer_list<std::int64_t> branch) const {

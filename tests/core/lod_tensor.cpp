@@ -219,6 +219,51 @@ TEST_CASE("LoDTensor: iteration covers every row once, in order, on random LoDs"
   }
 }
 
+TEST_CASE("LoDTensorView: values are copied and filled by name; an assignment to what is no variable is refused") {
+  using View = LoDTensor<float>::View;
+  static_assert(std::is_trivially_copyable_v<View>);
+  static_assert(std::is_assignable_v<View&, View> && !std::is_assignable_v<View, View>);
+  static_assert(!std::is_assignable_v<View, LoDTensor<float>&>);
+
+  LoDTensor<float> x(LoD::from_lengths({{2, 3, 2}}), {2});
+  std::iota(x.values().begin(), x.values().end(), 0.0F);
+  x[0].copy_into(x[2]);
+  CHECK(x[2].values()[0] == 0);
+  CHECK(x[2].values()[3] == 3);
+  CHECK_THROWS_WITH_AS(x[0].copy_into(x[1]),
+                       "copy_into: the values have the shape {2, 2}, those that are to be overwritten {3, 2}",
+                       lod::ShapeMismatch);
+  CHECK(x[1].values()[0] == 4);
+  // One row further, over itself.
+  x.slice(0, 2).copy_into(x.slice(0, 2));
+  const auto rows = x.view().with_lod(LoD());
+  x.with_lod(LoD()).slice(0, 3).copy_into(x.with_lod(LoD()).slice(1, 4));
+  CHECK(std::ranges::equal(rows.slice(0, 4).values(), std::vector<float>{0, 1, 0, 1, 2, 3, 4, 5}));
+
+  x.slice({1}).fill(7);
+  CHECK(std::ranges::equal(x.values(), std::vector<float>{0, 1, 0, 1, 7, 7, 7, 7, 7, 7, 0, 1, 2, 3}));
+  x.fill(0);
+  CHECK(std::ranges::all_of(x.values(), [](float number) { return number == 0; }));
+  LoDTensor<float>().fill(1);
+  LoDTensor<float> nothing;
+  LoDTensor<float>().copy_into(nothing);
+}
+
+TEST_CASE("LoDTensor: a copy of a view, and the sequences of each level") {
+  LoDTensor<float> x(LoD::from_lengths({{2, 1}, {2, 0, 3}}), {});
+  std::iota(x.values().begin(), x.values().end(), 0.0F);
+  const LoDTensor<float> last(x.slice({1}));
+  CHECK(last.lod() == LoD::from_lengths({{1}, {3}}));
+  CHECK(last.values()[0] == 2);
+  CHECK(last.data() != x.slice({1}).data());
+  static_assert(!std::is_convertible_v<LoDTensor<float>::View, LoDTensor<float>>);
+  CHECK(x.size(0) == 2);
+  CHECK(x.size(-1) == 3);
+  CHECK(x.slice({0}).size(1) == 2);
+  CHECK_THROWS_AS(static_cast<void>(x.size(2)), lod::OutOfRange);
+  CHECK_THROWS_AS(static_cast<void>(LoDTensor<float>({3}).size(0)), lod::OutOfRange);
+}
+
 TEST_CASE("LoDTensor: a LoD for 5 rows fits 5 rows, not 9; a tensor without rows is checked too") {
   for (const LoD& five : {LoD::from_offsets({{0, 2}, {0, 1, 3}, {0, 2, 4, 5}}), LoD::from_offsets({{0, 1, 2, 3, 4, 5}}),
                           LoD::from_offsets({{0, 1, 3, 3, 4, 5}})}) {
