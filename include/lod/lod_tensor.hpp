@@ -255,6 +255,7 @@ class LoDTensor {
   /// A copy, with its own memory, of what a view shows: the way to keep a slice.
   explicit LoDTensor(const ConstView& from) requires(std::same_as<Device, Cpu> && !std::is_const_v<T>)
       : LoDTensor(copy_of(from)) {}
+  /// The same, from a memory resource.
   static LoDTensor copy_of(const ConstView& from, Resource* resource = Device::default_resource()) {
     LoDTensor tensor(from.lod(), from.rows(), from.row_shape(), resource);
     tensor.values_.assign(from.data());
