@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// W19: 21 operations, one behind the other, on a batch that fits in the cache: what a call costs.
+/// W19: 21 operations, one after the other, on a batch that fits in the cache: what a call costs.
 #include "batch.hpp"
 
 namespace benchmarks {

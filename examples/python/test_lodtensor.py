@@ -407,7 +407,7 @@ class DLPack(WithoutCollector):
         rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
         used = b"used_dltensor"
         rename(capsule, used)
-        deleter = pointer_at(managed + 56)  # behind the DLTensor and manager_ctx
+        deleter = pointer_at(managed + 56)  # after the DLTensor and manager_ctx
         self.assertFalse(freed)
         call_without_lock(deleter, managed)
         self.assertTrue(freed)
@@ -525,7 +525,7 @@ class ArrowCapsules(WithoutCollector):
         capsules = LoDTensor.from_numpy(values, lengths=[[3]]).__arrow_c_array__()
         del values
         array = content(capsules[1], b"arrow_array")
-        release = pointer_at(array + 64)  # behind five numbers and three pointers
+        release = pointer_at(array + 64)  # after five numbers and three pointers
         self.assertFalse(freed)
         call_without_lock(release, array)
         self.assertTrue(freed)

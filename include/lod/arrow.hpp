@@ -105,7 +105,7 @@ AnyLoDTensor take_arrow(ArrowHandle<Array> array, const ArrowSchema& schema,
 }  // namespace detail
 
 /// A tensor on an array of another library, without a copy but where it says so below. The lists of the array are
-/// levels, those of fixed size behind the last other list are the dimensions of a row; without lists, an item is a
+/// levels, those of fixed size after the last other list are the dimensions of a row; without lists, an item is a
 /// scalar row. The tensor owns the array: its release callback is called when the last that shares the memory is gone,
 /// and also where this throws: always once. The schema is only read. By Arrow's rules nobody writes to the memory, so
 /// the elements are const; `LoDTensor<T>::copy_of` gives some to write to.

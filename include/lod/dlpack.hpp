@@ -202,7 +202,7 @@ struct DLPackArray {
   std::int64_t rows() const noexcept { return shape.empty() ? 1 : shape.front(); }
 };
 
-/// Throws ShapeMismatch where rows and columns are not behind one another.
+/// Throws ShapeMismatch where rows and columns are not one after the other.
 inline void check_strides(const DLTensor& tensor, const Shape& shape) {
   if (!tensor.strides || shape.elements() == 0) return;
   std::int64_t expected = 1;

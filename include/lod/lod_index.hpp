@@ -134,7 +134,7 @@ struct LoDBlock final : Shared {
   }
 
   /// Calls f(numbers) for the offsets of level 0, its absolute offsets, those of level 1, and so on; the last level's
-  /// are one and the same. What lies in memory one behind the other comes as one.
+  /// are one and the same. What lies in memory one after the other comes as one.
   template <class F>
   void for_each_piece(const F& f) const {
     const std::int64_t* begin = (*this)[0].offsets;

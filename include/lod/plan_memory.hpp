@@ -209,7 +209,7 @@ inline bool overlap_in_time(const PlannedVariable& a, const PlannedVariable& b) 
 }
 
 /// Gives each variable an offset in one buffer: the largest first, each into the smallest gap that suffices between
-/// those that are placed and needed at the same time; where there is none, behind them.
+/// those that are placed and needed at the same time; where there is none, after them.
 inline void place_by_size(std::vector<PlannedVariable>& variables) {
   std::vector<PlannedVariable*> by_size;
   for (PlannedVariable& variable : variables) by_size.push_back(&variable);

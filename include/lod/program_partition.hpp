@@ -34,7 +34,7 @@ struct Transfer {
   std::int64_t from = 0;    ///< the part that sends it
   std::int64_t to = 0;      ///< the part that receives it
   std::int64_t after = 0;   ///< operator of block 0 of `from`: when it has run, the value is there
-  std::int64_t before = 0;  ///< operator of block 0 of `to`: before it runs, the value must be there; behind the last
+  std::int64_t before = 0;  ///< operator of block 0 of `to`: before it runs, the value must be there; after the last
                             ///< operator for what only the next run reads
 
   bool operator==(const Transfer&) const = default;
@@ -46,7 +46,7 @@ struct Transfer {
 ///
 /// A worker needs `program`, `sends` and `receives`. In a run it executes its operators in order; before operator i it
 /// receives what has `before` == i, and after it, before it goes on, it sends (copies, if it does not wait for the
-/// other side) what has `after` == i. At the end it receives what has `before` behind the last operator. Transfers of
+/// other side) what has `after` == i. At the end it receives what has `before` after the last operator. Transfers of
 /// the same variable between the same parts come in the same order in both lists; those of different variables need
 /// not. With sends that do not wait, nothing waits for ever.
 struct ProgramPart {

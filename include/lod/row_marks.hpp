@@ -10,14 +10,14 @@
 namespace lod::detail {
 
 /// Mark k is the number of the sequence that holds row k * distance, and the number of sequences where that row is
-/// behind the last. Rows and sequences are counted from the start of the level, of which a part may be in use.
+/// after the last. Rows and sequences are counted from the start of the level, of which a part may be in use.
 struct RowMarks {
   static constexpr std::int64_t distance = 256;
 
   const std::int64_t* sequences = nullptr;  ///< null where there are none
   std::int64_t before = 0;                  ///< the sequences before the part in use
 
-  /// How many a level of so many rows has: one at least behind any of them.
+  /// How many a level of so many rows has: at least one after any of them.
   static constexpr std::int64_t count(std::int64_t rows) noexcept { return rows / distance + 2; }
   /// Calls put(mark) for one after the other of a level of `size` sequences with these offsets in rows.
   template <class Put>

@@ -45,7 +45,7 @@ class Scalar {
   /// Whether it was an integer.
   LOD_HOST_DEVICE constexpr bool is_integer() const noexcept { return kind_ != Kind::REAL; }
   /// The number as a T: rounded once where T is a coarser floating-point type. As an integer it wraps around where T
-  /// has fewer bits; a real number loses what is behind the point, and one beyond the range of T becomes the end of
+  /// has fewer bits; a real number loses what is after the point, and one beyond the range of T becomes the end of
   /// that range, NaN 0. As a bool it is whether it differs from 0.
   template <class T>
   LOD_HOST_DEVICE constexpr T to() const noexcept {
@@ -53,7 +53,7 @@ class Scalar {
     if (kind_ == Kind::UNSIGNED) return static_cast<T>(integer_);
     if constexpr (std::integral<T> && !std::same_as<T, bool>) {
       constexpr T least = detail::least_integer<T>, greatest = detail::greatest_integer<T>;
-      // As doubles they are exact, but for the greatest of 64 bits, which becomes the power of two behind it.
+      // As doubles they are exact, but for the greatest of 64 bits, which becomes the power of two after it.
       if (detail::is_nan(real_)) return 0;
       if (real_ <= static_cast<double>(least)) return least;
       if (real_ >= static_cast<double>(greatest)) return greatest;

@@ -66,7 +66,7 @@ class IdIndex {
     slots_[slot] = {id, position};
     if (!keyed_ && probes_to(id, slot) >= most_probes) crowded_ = true;
   }
-  /// The id is the last one that came: no other was placed behind it.
+  /// The id is the last one that came: no other was placed after it.
   void remove(std::int64_t id) noexcept { slots_[slot_of(id)].position = -1; }
 
  private:
@@ -117,7 +117,7 @@ struct ZeroRow {
   void operator()(std::int64_t, std::span<T>) const noexcept {}
 };
 
-/// Rows of one shape for ids that may be any numbers of 64 bits. A row appears, behind those that are there, when its
+/// Rows of one shape for ids that may be any numbers of 64 bits. A row appears, after those that are there, when its
 /// id is first asked for; initialize(id, row), which gets it as zeros, writes its first values. To train such a table,
 /// take the `positions` of a batch: with these, `embedding`, `embedding_pool` and the optimizers work on `value()` as
 /// on any other table.
@@ -349,7 +349,7 @@ class SparseTable<T, Cpu, Initialize> {
     initialize_(id, std::span<T>{row, static_cast<std::size_t>(row_size())});
   }
 
-  /// Calls body(i, position of ids[i]) in order. What will be read soon is asked for.
+  /// Calls body(i, position of ids[i]) in order. What will be read soon is prefetched.
   template <class Body>
   void for_each_position(std::span<const std::int64_t> ids, const Body& body) const {
     constexpr std::size_t distance = 16;

@@ -67,7 +67,7 @@ template <class Library, class Name, class R, class... A>
 constexpr bool is_there(R (*)(const typename Library::executor&, A...)) {
   return Library::template instantiate<Name, typename Passed<std::decay_t<A>>::type...>();
 }
-/// The same for a kernel whose template arguments, behind the executor, are these.
+/// The same for a kernel whose template arguments, after the executor, are these.
 template <class Library, class Name, class... Arguments>
 constexpr bool is_there() {
   return is_there<Library, Name>(Library::template function<Name, Arguments...>());

@@ -14,7 +14,7 @@ inline std::string paddle_path(const std::string& name) { return LOD_TEST_DATA "
 /// Its bytes.
 inline std::string paddle_bytes(const std::string& name) { return read_bytes(paddle_path(name)); }
 
-/// The bytes of numbers as memory has them, one behind the other: raw(std::uint32_t{0}, 1.5f).
+/// The bytes of numbers as memory has them, one after the other: raw(std::uint32_t{0}, 1.5f).
 template <class... Numbers>
 std::string raw(Numbers... numbers) {
   std::string bytes;

@@ -190,7 +190,7 @@ TEST_CASE("plan_memory: small variables fill the gaps that large ones leave") {
 }
 
 TEST_CASE("plan_memory: of several gaps the smallest that suffices") {
-  // Behind operator 0 the places of e (4) and g (3) are free: s goes where g was, so that t and u go where e was.
+  // After operator 0 the places of e (4) and g (3) are free: s goes where g was, so that t and u go where e was.
   BlockDesc block;
   block.vars = {rows_of_64_bytes("e", 4), rows_of_64_bytes("f", 4), rows_of_64_bytes("g", 3), rows_of_64_bytes("h", 3),
                 rows_of_64_bytes("s", 3), rows_of_64_bytes("t", 2), rows_of_64_bytes("u", 2)};

@@ -205,7 +205,7 @@ TEST_CASE(
 TEST_CASE("ParseError: says where in the program it is") {
   ProgramDesc program = loop();
   std::string bytes = lod::encode(program);
-  const std::size_t type = bytes.find("sub_block") + 10;  // behind the tag of the field `type`
+  const std::size_t type = bytes.find("sub_block") + 10;  // after the tag of the field `type`
   bytes[type] = 99;
   CHECK_THROWS_WITH_AS(
       lod::decode<ProgramDesc>(bytes),

@@ -525,7 +525,7 @@ TEST_CASE("split: programs that PaddlePaddle wrote, cut before each operator") {
       CHECK(lod::encode(lod::join(parts)) == bytes);
       CHECK(parts[1].sends.empty());
 
-      // What is made before the cut and read behind it.
+      // What is made before the cut and read after it.
       std::set<std::string> made, expected, found;
       for (std::size_t i = 0; i < ops.size(); ++i) {
         for (const OpDesc::Var& list : i < cut ? ops[i].outputs : ops[i].inputs) {

@@ -478,7 +478,7 @@ TEST_CASE("NpzFile: damaged archives are refused or read, nothing else") {
   lod_test::survives_random_changes(lod_test::read_bytes(lod_test::numpy_data + "batch_compressed.npz"), 3000,
                                     read_archive);
   lod_test::survives_noise(1000, read_archive);
-  // Behind a good directory: the unpacked bytes of one array changed, with a checksum that is right.
+  // After a good directory: the unpacked bytes of one array changed, with a checksum that is right.
   const std::string good = lod::encode_npy(words().with_lod(LoD()));
   lod_test::survives_random_changes(good, 1000, [](std::string_view changed) {
     read_archive(archive_of({{"x.npy", std::string(changed)}}, ZIP_CM_DEFLATE));

@@ -66,7 +66,7 @@ std::pair<LoDTensor<double>, LoDTensor<double>> cell_grad(const States& before, 
   return {std::move(dbefore), std::move(dx)};
 }
 
-/// The states that one sequence leaves behind, row by row.
+/// The states that one sequence leaves, row by row.
 LoDTensor<double> reference_states(const States& sequence, std::vector<double>& state) {
   LoDTensor<double> states(sequence.shape());
   for (std::int64_t row = 0; row < sequence.rows(); ++row) {

@@ -24,7 +24,7 @@ using namespace lod_test;
 
 namespace {
 
-/// The children of all sequences, one behind the other.
+/// The children of all sequences, one after the other.
 template <class T>
 Tree<T> children_of(const Tree<T>& tree) {
   Tree<T> joined;

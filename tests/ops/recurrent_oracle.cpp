@@ -79,7 +79,7 @@ struct Batch {
   auto half(const Tensor& states, bool reverse) const {
     return states.slice(reverse ? sequences() : 0, reverse ? 2 * sequences() : sequences());
   }
-  /// torch's form: the states of both directions one behind the other.
+  /// torch's form: the states of both directions one after the other.
   torch::Tensor states(const Tensor& ours) const {
     return to_torch(ours).reshape({2, sequences(), ours.row_size()}).requires_grad_();
   }

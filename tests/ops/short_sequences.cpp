@@ -90,7 +90,7 @@ bool same_or_nan(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0 || (a != a && b != b);
 }
 
-/// f(executor, x) of the batch is what f gives for each sequence, one behind the other.
+/// f(executor, x) of the batch is what f gives for each sequence, one after the other.
 template <class T, class F>
 void check_each_alone(const LoDTensor<T>& x, const F& f) {
   for_each_executor([&](const auto& executor) {

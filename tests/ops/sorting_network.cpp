@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Networks of comparisons, and blocks of numbers that are turned over: what short sequences are sorted by.
+// Networks of comparisons, and transposed blocks of numbers: what short sequences are sorted by.
 #include "support/grain.hpp"
 #include "support/random_batch.hpp"
 #include <lod/kernels/cpu/sorting_network.hpp>

@@ -86,7 +86,7 @@ void check_operations(const E& executor, std::int64_t row_size) {
     return lod::merge_lod_tensor(executor, parts.in_true, parts.in_false, mask);
   });
   check<T>(x, [&](const auto& a) { return lod::split(executor, a, 2)[1]; });
-  // Of rows that are repeated, and with room behind them.
+  // Of rows that are repeated, and with room after them.
   const auto table = numbered(LoDTensor<std::int64_t>({7, row_size}));
   LoDTensor<std::int64_t> ids(LoD::from_lengths({{4, 2}}), {});
   std::copy_n(std::array<std::int64_t, 6>{6, 0, 0, 3, 6, 1}.begin(), 6, ids.data());

@@ -78,7 +78,7 @@ TEST_CASE_TEMPLATE("Vectors: a part of one is read and written, and nothing behi
   constexpr auto lanes = cpu::lanes<T>;
   for (std::int64_t count = 0; count < lanes; ++count) {
     CAPTURE(count);
-    // An array of its own, so that sanitizers see what is read behind it.
+    // An array of its own, so that sanitizers see what is read after it.
     std::vector<T> x(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) x[static_cast<std::size_t>(i)] = static_cast<T>(i + 1);
     Lanes<T> expected;

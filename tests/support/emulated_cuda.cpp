@@ -1105,7 +1105,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned int flag
   return create_stream(__func__, handle, flags);
 }
 
-/// What is enqueued still runs, with the next that waits for the device or for an event behind it.
+/// What is enqueued still runs, with the next that waits for the device or for an event after it.
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   return call(__func__, Needs::device, [&](Lock&) {
     const auto stream = find_stream(handle);

@@ -85,7 +85,7 @@ inline constexpr std::string_view arrow_extension_name = "ARROW:extension:name";
 inline constexpr std::string_view arrow_extension_metadata = "ARROW:extension:metadata";
 
 /// The metadata of a field of an extension type, as the C data interface lays them out: a count, then keys and values,
-/// each behind its length.
+/// each after its length.
 inline std::string extension_metadata(std::string_view extension) {
   std::string metadata;
   const auto append_number = [&](std::size_t number) {

@@ -44,7 +44,7 @@ struct MarkedOffsets {
   RowMarks marks;
 };
 
-/// The numbers of a LoD on a GPU, and behind them the marks among the rows of each of its levels.
+/// The numbers of a LoD on a GPU, and after them the marks among the rows of each of its levels.
 class CudaOffsets final : public LoDBlock::DeviceCopy {
  public:
   /// Enqueues the copy. Throws CudaError.

@@ -247,7 +247,7 @@ class CudaStream final : public detail::Shared {
     aside_.reserve(bytes);
     return aside_.memory();
   }
-  /// Pinned memory for the next copy of the stream, behind that for the last one. Many small copies share a block.
+  /// Pinned memory for the next copy of the stream, after that for the last one. Many small copies share a block.
   std::byte* in_order(std::size_t bytes) {
     if (used_ + bytes > current_.size()) next_block(bytes);
     std::byte* const place = current_.memory() + used_;

@@ -11,7 +11,7 @@
 ///     auto labels = file.load<lod::LoDTensor<int>>("labels");      // in memory of its own, checksums verified
 ///
 /// What is checked, and when. In `open`: what the file says of itself has the right checksum, and all buffers lie in
-/// the file, aligned, one behind the other, and are as large as their shapes say. When a tensor is made: its offsets,
+/// the file, aligned, one after the other, and are as large as their shapes say. When a tensor is made: its offsets,
 /// its ids and its bools, on which code relies; of a slice, those that it touches. The checksums of buffers: when they
 /// are loaded, and in `verify`. What is wrong is a ParseError that names the file, the variable and the byte.
 ///

@@ -57,7 +57,7 @@ class Input {
     if (size > window_.size()) fill(size);
     return window_.substr(0, size);
   }
-  /// The same, and goes on behind them.
+  /// The same, and moves past them.
   std::string_view take(std::size_t size) {
     const std::string_view bytes = peek(size);
     window_.remove_prefix(size);

@@ -87,7 +87,7 @@ class JsonReader {
     if (!skip(']')) fail({"',' or ']' expected"});
     return count;
   }
-  /// Goes behind a list without looking at its items.
+  /// Skips a list without looking at its items.
   void skip_list() {
     expect('[');
     for (std::size_t open = 1; open > 0;) {

@@ -10,7 +10,7 @@
 /// |---|---|
 /// | `__model__`, `x.pdmodel` | a ProgramDesc |
 /// | a file of its variable's name | a tensor, or selected rows |
-/// | `__params__`, `x.pdiparams` | the tensors of all parameters one behind the other, in the order of their names |
+/// | `__params__`, `x.pdiparams` | the tensors of all parameters one after the other, in the order of their names |
 ///
 /// A file of parameters holds neither their names nor their number: these come from the program, or from the caller.
 ///

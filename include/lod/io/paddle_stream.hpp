@@ -81,7 +81,7 @@ inline void read_version(Input& in) {
   if (version != 0) in.fail({"version ", version, ", expected 0"}, sizeof(version));
 }
 
-/// Whether a description comes next, behind a version word; else it is the number of levels.
+/// Whether a description comes next, after a version word; else it is the number of levels.
 inline bool description_is_next(Input& in) {
   constexpr std::size_t decisive = 5;
   return in.left() >= decisive && in.peek(decisive).back() != '\0';
@@ -193,7 +193,7 @@ struct RowIds {
   std::vector<std::int64_t> ids = {};
   std::int64_t height = 0;
 
-  /// Where the number is that AnySelectedRows refuses with so many rows of values; behind the ids if it refuses none.
+  /// Where the number is that AnySelectedRows refuses with so many rows of values; after the ids if it refuses none.
   std::size_t wrong_at(std::int64_t rows) const {
     if (rows != static_cast<std::int64_t>(ids.size())) return count_at;
     if (height < 0) return height_at;

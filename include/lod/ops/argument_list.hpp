@@ -84,7 +84,7 @@ decltype(auto) elements_of(const List& list) {
   }
 }
 
-/// Ids, lengths and other numbers, which stand one behind the other.
+/// Ids, lengths and other numbers, which stand one after the other.
 template <ArgumentList List>
 std::span<const std::int64_t> ids_of(const List& list) {
   const auto& ids = elements_of(list);

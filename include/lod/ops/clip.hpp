@@ -101,7 +101,7 @@ T integer_bound(Scalar bound, double (*round)(double)) {
   }
   const double rounded = round(bound.to<double>());
   if (rounded < static_cast<double>(least)) return least;
-  // The greatest itself may be no double, but the power of two behind it is one.
+  // The greatest itself may be no double, but the power of two after it is one.
   if (rounded >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return greatest;
   return static_cast<T>(rounded);
 }

@@ -119,7 +119,7 @@ std::vector<LoDTensor<T, Device>> new_tensors(const E& executor, std::int64_t co
 
 }  // namespace operation
 
-/// The batches one behind the other: the sequences of every level of the first, then those of the second, and so on;
+/// The batches one after the other: the sequences of every level of the first, then those of the second, and so on;
 /// where they have no level, the rows. All have the same number of levels and the same row shape.
 ///
 /// The arguments come one by one, or as one range of tensors or views. `y` must overlap none of them. Throws InvalidLoD
@@ -266,7 +266,7 @@ template <LoDTensorLike X>
   return split(default_executor<device_t<X>>(), x, count);
 }
 
-/// The gradient of `split` and `split_at`: those of the parts, one behind the other, as `concat` joins them.
+/// The gradient of `split` and `split_at`: those of the parts, one after the other, as `concat` joins them.
 template <Executor E, operation::TensorRange DParts, class DX>
 void split_grad_into(const E& executor, const DParts& dparts, DX&& dx) {
   concat_into(executor, dparts, dx);

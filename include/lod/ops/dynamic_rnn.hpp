@@ -145,7 +145,7 @@ void check_step(const View& found, const Expected& expected, const char* name, s
 struct RnnNames {
   const char* operation;
   const char* x;
-  const char* states;       ///< the first ones, behind the name of the operation
+  const char* states;       ///< the first ones, after the name of the operation
   const char* next_states;  ///< those of a step, whose number follows
 };
 
@@ -343,7 +343,7 @@ void dynamic_rnn_grad_into(const E& executor, const DOutput& doutput, const DSta
                                                       {"dynamic_rnn_grad", "doutput", "dynamic_rnn_grad: dstate",
                                                        "dynamic_rnn_grad: the gradient by the state before step "});
   operation::check_row_shape(dstate.view().row_shape(), initial_state.view().row_shape(), "dynamic_rnn_grad: dstate");
-  // The states before each step, behind one another: they have as many rows as there are steps.
+  // The states before each step, one after the other: they have as many rows as there are steps.
   const Shape& state_shape = initial_state.view().row_shape();
   const std::int64_t state_size = initial_state.view().row_size();
   std::int64_t taken = 0;

@@ -137,7 +137,7 @@ using mapped_t =
 /// Of a tensor on a GPU, the views are of memory there, and one thread of the CPU calls f for one sequence after the
 /// other: f enqueues operations, with the same executor; nothing waits unless f does.
 ///
-/// Where f throws, that for the first such sequence passes through, and sequences behind it may have been left out.
+/// Where f throws, that for the first such sequence passes through, and sequences after it may have been left out.
 /// Throws OutOfRange for the level.
 template <Executor E, class X, class F>
   requires LoDTensorLike<std::remove_cvref_t<X>>

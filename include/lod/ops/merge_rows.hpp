@@ -207,7 +207,7 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
 /// values; repeated rows add up as the rows of a sequence do, in the order in which they are listed. Sums have the type
 /// of the rows: integers wrap around, bool is whether any is true; for wider sums, merge rows of a wider type. On a
 /// GPU, where nobody waits for how many ids there are, the result has as many places as the sources have rows: those
-/// behind the ids name no row, and are zero. Semantics: PaddlePaddle's merge_selected_rows, but always sorted.
+/// after the ids name no row, and are zero. Semantics: PaddlePaddle's merge_selected_rows, but always sorted.
 ///
 /// The sources come one by one, or as one range of row-sparse tensors; with an output, also as a span of pointers to
 /// them. `out` must not be one of them.
@@ -294,7 +294,7 @@ template <class T, class Device, std::same_as<SelectedRows<T, Device>>... More>
   return merge_average(default_executor<Device>(), g, more...);
 }
 
-/// The gradient of `merge_add` for sources that list `rows`, those of several one behind the other: row i is the row of
+/// The gradient of `merge_add` for sources that list `rows`, those of several one after the other: row i is the row of
 /// dy that has the id rows[i]. Throws OutOfRange for an id outside [0, dy.height()), ShapeMismatch unless the ids of dy
 /// are those of the rows, ascending and each of them once, as `merge_add` gives them; on a GPU, where nobody waits to
 /// look at them, unless it has as many places as there are rows, as that of `merge_add`. `dg` must not be dy.

@@ -4,7 +4,7 @@
 /// the states of its sequences by rank.
 ///
 /// All sequences take a step together, the longest first. So step t is a block with a row for each sequence that is
-/// longer than t, the steps lie one behind the other, and what belongs to the sequences that go on is always the upper
+/// longer than t, the steps lie one after the other, and what belongs to the sequences that go on is always the upper
 /// part of a block: nothing is padded, nothing is masked, and no product is larger than it must be.
 #pragma once
 

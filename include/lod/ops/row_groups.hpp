@@ -22,11 +22,11 @@ namespace lod::inline LOD_TARGET {
 namespace kernel {
 /// Sorts ids[0 .. count), which are in [0, height): `order` are their positions by ascending id, equal ids in the order
 /// of their positions; unique[g] is the g-th id that occurs, at order[groups[g] .. groups[g+1]). Returns how many. On a
-/// GPU, whose count nobody waits for, it returns `count`, and there are empty groups of the id `no_row` behind those
+/// GPU, whose count nobody waits for, it returns `count`, and there are empty groups of the id `no_row` after those
 /// that occur.
 template <class Executor>
 struct GroupRows : Missing<Executor> {};
-/// What stands behind all ids.
+/// Greater than all ids.
 inline constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
 /// On a GPU. run(executor, listed, count, height, order, unique, groups, names): the same of ids that have been listed,
 /// for which `order` is 0, 1, ... before; those that are `height` are in no group. The list does not stay. names[g] =
@@ -41,7 +41,7 @@ struct ListRows : Missing<Executor> {};
 /// On a GPU. run(executor, order, groups, of): of[order[k]] = the group of k, -1 where it is in none.
 template <class Executor>
 struct GroupOfRows : Missing<Executor> {};
-/// The rows of row-sparse tensors, numbered through: rows that lie one behind the other from `first` on, whose
+/// The rows of row-sparse tensors, numbered through: rows that lie one after the other from `first` on, whose
 /// addresses are computed, or those whose addresses are in `list`.
 template <class T>
 struct NumberedRows {
@@ -94,13 +94,13 @@ void check_same_rows(std::int64_t height, const Shape& row_shape, const Selected
 }
 
 /// The rows of one or several row-sparse tensors, sorted into groups of equal ids, in scratch memory. On a GPU there
-/// are as many groups as rows; those behind the ids that occur are empty.
+/// are as many groups as rows; those after the ids that occur are empty.
 template <Executor E, class T>
 class RowGroups {
  public:
   using Sparse = SelectedRows<T, typename E::device>;
 
-  /// On a GPU the ids that occur are written to `names` too, -1 behind them, if there are any, and `zeros` become 0.
+  /// On a GPU the ids that occur are written to `names` too, -1 after them, if there are any, and `zeros` become 0.
   RowGroups(const E& executor, std::span<const Sparse* const> sources, std::int64_t* names = nullptr,
             std::span<T> zeros = {})
       : count_(count_rows<T>(sources)),

@@ -32,7 +32,7 @@ namespace operation {
 template <class E, class T>
 class RunSources;
 
-/// Runs of sequences out of several views with the same number of levels, one behind the other.
+/// Runs of sequences out of several views with the same number of levels, one after the other.
 class Runs {
  public:
   /// At most `capacity` runs of sequences of `level`; of rows, where the views have so many levels. The views are
@@ -89,7 +89,7 @@ class Runs {
     }
   }
 
-  /// The rows of the runs, which have been descended to, one behind the other to y. Takes all memory that it needs
+  /// The rows of the runs, which have been descended to, one after the other to y. Takes all memory that it needs
   /// before it writes.
   template <class E, class View, class T>
   void copy(const E& executor, std::span<const View> views, std::int64_t row_size, T* y) const {
@@ -153,7 +153,7 @@ class RunSources {
     }
   }
 
-  /// One behind the other to y.
+  /// One after the other to y.
   void copy(T* y) const {
     kernel::RunCopy<E>::run(executor_, sources_.on_device(copies_), segments(offsets_, copies_, max_rows_), row_size_,
                             y);
@@ -190,7 +190,7 @@ class RowRuns {
 
   /// Where each run begins in the result.
   std::span<const std::int64_t> offsets() const noexcept { return offsets_.span(); }
-  /// The rows of the runs one behind the other to y.
+  /// The rows of the runs one after the other to y.
   void copy(std::int64_t row_size, T* y) const {
     kernel::RunCopy<E>::run(executor_, sources_.on_device(), offsets_.segments(), row_size, y);
   }

@@ -271,7 +271,7 @@ void remove_empty_into(const E& executor, const X& x, const RemoveEmptyOptions& 
   const LoDView levels = view.lod_view();
   const int level = detail::resolve_level(options.level, levels.levels(), "remove_empty");
   const auto offsets = levels.offsets(level);
-  // For each sequence, and behind the last one, how many are left before it.
+  // For each sequence, and after the last one, how many are left before it.
   const Workspace::Loan<std::int64_t> left(executor.workspace(), static_cast<std::int64_t>(offsets.size()));
   left[0] = 0;
   for (std::size_t i = 1; i < offsets.size(); ++i) {

@@ -176,7 +176,7 @@ template <LoDTensorLike X, LoDTensorLike... More>
 /// The gradients of `sequence_concat`, one for each of its arguments, whose LoDs are `lods`: the rows of dy that came
 /// from it, with its levels. The levels of dy do not count.
 ///
-/// `lods` is a range of LoDs that stand one behind the other, or a list of them in braces; `dxs` has one tensor or view
+/// `lods` is a range of LoDs that stand one after the other, or a list of them in braces; `dxs` has one tensor or view
 /// for each of them, of which none must overlap dy. Throws InvalidLoD for different numbers of levels,
 /// and where there is no level or no LoD; ShapeMismatch for different numbers of sequences, unless dy has the rows of
 /// all `lods` together, and for another number of outputs.
@@ -199,7 +199,7 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods
     throw ShapeMismatch(
         detail::text({"sequence_concat_grad: ", dxs.size(), " outputs, expected ", all.size(), ", one for each LoD"}));
   }
-  // Where the next part of sequence i begins in dy: at first, behind all that the LoDs have before it.
+  // Where the next part of sequence i begins in dy: at first, after all that the LoDs have before it.
   const std::int64_t size = all[0].size(0);
   const Workspace::Loan<std::int64_t> next(executor.workspace(), size);
   for (std::int64_t i = 0; i < size; ++i) next[i] = 0;

@@ -32,7 +32,7 @@ template <class T, class Device = Cpu>
 struct ConvOptions {
   std::int64_t context_length = 3;  ///< rows of a window
   std::int64_t context_start = -1;  ///< its first row, counted from the row that it belongs to
-  /// The rows before and behind every sequence: max(0, -context_start) that come before its first row, then
+  /// The rows before and after every sequence: max(0, -context_start) that come before its first row, then
   /// max(0, context_start + context_length - 1) that follow its last. None given: zeros.
   OptionalTensor<T, Device> padding = nullptr;
   int level = -1;  ///< the level whose sequences the windows do not leave
@@ -121,7 +121,7 @@ kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Opti
 
 }  // namespace operation
 
-/// The window of each row, its rows one behind the other, times `filter`: y[t] = {x[t + start], x[t + start + 1], ...}
+/// The window of each row, its rows one after the other, times `filter`: y[t] = {x[t + start], x[t + start + 1], ...}
 /// * filter, for windows of context_length rows. The filter is {context_length * row size, row shape of y...}; LoD as
 /// x. Where a window leaves the sequence of `level`, it has zeros or the rows of `padding`. Semantics: PaddlePaddle's
 /// sequence_conv, with any level.

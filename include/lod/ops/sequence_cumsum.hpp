@@ -40,7 +40,7 @@ struct SequenceCumsum : Missing<Executor> {};
 }  // namespace kernel
 
 /// The sum of each row and those before it in its sequence of `level`, for each column on its own; row shape and LoD as
-/// x. With `exclusive` of those before it only, with `reverse` of those behind it.
+/// x. With `exclusive` of those before it only, with `reverse` of those after it.
 ///
 /// A sum of negative zeros is a negative zero; exclusive sums begin with 0. Integers wrap around in their type. A sum
 /// that becomes infinite stays so, or NaN, in what follows.

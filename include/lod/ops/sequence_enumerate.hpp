@@ -23,7 +23,7 @@ namespace lod {
 
 /// The options of `sequence_enumerate`.
 struct EnumerateOptions {
-  Scalar pad_value = 0;  ///< what stands behind the end of a sequence
+  Scalar pad_value = 0;  ///< what comes after the end of a sequence
   int level = -1;        ///< the level whose sequences the windows do not leave
 };
 

@@ -38,7 +38,7 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, dy, blocks, sequences, row_size, dx): in dx, the rows of sequence i are the sum of those of its
-/// copies, which lie one behind the other in sequence i of `blocks` in dy.
+/// copies, which lie one after the other in sequence i of `blocks` in dy.
 template <class Executor>
 struct SequenceExpandGrad : Missing<Executor> {};
 }  // namespace kernel

@@ -64,7 +64,7 @@ inline std::int64_t mask_length(std::span<const std::int64_t> lengths, const Mas
 
 }  // namespace operation
 
-/// For each length so many ones, and zeros behind them: y[..., place] = place < lengths[...]. The shape of the lengths
+/// For each length so many ones, and zeros after them: y[..., place] = place < lengths[...]. The shape of the lengths
 /// with one dimension more, max_length, and their levels. With the lengths of `sequence_pad` this is {sequences, padded
 /// length}. A length that exceeds max_length gives ones only. Semantics: PaddlePaddle's sequence_mask.
 ///

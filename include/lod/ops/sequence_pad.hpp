@@ -34,7 +34,7 @@ namespace lod {
 /// The side on which a sequence that is too short is filled up, and one that is too long is cut off.
 enum class Side {
   LEFT,  ///< in front of its rows
-  RIGHT  ///< behind them
+  RIGHT  ///< after them
 };
 
 /// The options of `sequence_pad`.
@@ -138,7 +138,7 @@ void check_lengths(const E& executor, std::span<const std::int64_t> lengths, std
 }  // namespace operation
 
 /// Every sequence of `level`, all rows under it, as one row of a dense block: {sequences, padded length, row shape...}.
-/// What a sequence lacks is `pad_value`, behind its rows (Side::RIGHT) or in front of them (Side::LEFT). `lengths` has
+/// What a sequence lacks is `pad_value`, after its rows (Side::RIGHT) or in front of them (Side::LEFT). `lengths` has
 /// the number of rows of each sequence. No level remains. Semantics: PaddlePaddle's sequence_pad, with any level.
 ///
 /// The padded length is that of the longest sequence, or `padded_length`. A sequence that is longer throws; with

@@ -126,7 +126,7 @@ void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, c
   const LoDView levels = lod.view();
   const auto first = operation::ids_of(offset), counts = operation::ids_of(length);
   operation::check_slices(executor, levels, first, counts, "sequence_slice_grad");
-  // What is kept of a sequence are rows one behind the other, at any number of levels.
+  // What is kept of a sequence are rows one after the other, at any number of levels.
   const auto children = levels.offsets(0), rows = levels.absolute_offsets(0);
   const auto row_of = [&](std::int64_t child) {
     return levels.levels() == 1 ? child : levels.absolute_offsets(1)[static_cast<std::size_t>(child)];

@@ -31,7 +31,7 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 
-/// Sequence i is `channels` matrices of rows.length(i) x columns.length(i) numbers, one behind the other.
+/// Sequence i is `channels` matrices of rows.length(i) x columns.length(i) numbers, one after the other.
 struct ChannelMatrices {
   Segments rows;
   Segments columns;
@@ -102,7 +102,7 @@ kernel::ChannelMatrices check_topk_avg_pooling(const E& executor, const View& x,
 }  // namespace operation
 
 /// x is a batch of matrices that compare two sequences: sequence i of its last level has channel_num of them, one
-/// behind the other, of as many rows as sequence i of `row_lod` is long and as many columns as that of `column_lod`
+/// after the other, of as many rows as sequence i of `row_lod` is long and as many columns as that of `column_lod`
 /// (their last levels). The result has, for each row of `row_lod`, the mean of the greatest topks[k] numbers of that
 /// row of each channel: rows of channel_num * topks.size() elements, LoD: row_lod. Semantics: PaddlePaddle's
 /// sequence_topk_avg_pooling, with any number of levels.

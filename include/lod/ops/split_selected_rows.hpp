@@ -43,7 +43,7 @@ struct ShiftRows : Missing<Executor> {};
 
 namespace operation {
 
-/// starts[s] = the first row of section s, behind the last the height. Throws what split_selected_rows throws.
+/// starts[s] = the first row of section s, after the last the height. Throws what split_selected_rows throws.
 inline void find_sections(std::span<const std::int64_t> heights, std::int64_t height, std::int64_t* starts) {
   starts[0] = 0;
   for (std::size_t s = 0; s < heights.size(); ++s) {

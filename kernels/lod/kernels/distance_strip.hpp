@@ -35,7 +35,7 @@ class DistanceStrip {
       : last_(static_cast<int>(columns < width ? columns : width) - 1) {}
 
   /// Goes on to the row of an id, `equal` being the columns of that id. From the change of the column before the first
-  /// to that of the last column; columns behind that one have no influence on it.
+  /// to that of the last column; columns after that one have no influence on it.
   LOD_HOST_DEVICE std::uint32_t next_row(Word equal, std::uint32_t change) noexcept {
     const Word increased = change & DistanceChange::increase, decreased = change >> 1;
     const Word kept = equal | decreases_;

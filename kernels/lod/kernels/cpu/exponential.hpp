@@ -29,7 +29,7 @@ inline xsimd::batch<float> exponential(const xsimd::batch<float>& number) {
 #else
   const V& x = number;
 #endif
-  // x = n log 2 + r. A number of this size has no bits behind the point: adding it rounds to the nearest integer.
+  // x = n log 2 + r. A number of this size has no bits after the point: adding it rounds to the nearest integer.
   const V rounding(12582912.f);  // 1.5 * 2^23
   const V n = multiply_add(x, V(1.44269504f), rounding) - rounding;
   // log 2 in two parts, the first one short, so that its product with n is exact.

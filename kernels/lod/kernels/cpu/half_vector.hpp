@@ -46,7 +46,7 @@ struct HalfVector {
     std::memcpy(&halves, x, sizeof halves);
     return floats(halves, x);
   }
-  /// The first `count` of them, 0 to `lanes`, and zeros behind.
+  /// The first `count` of them, 0 to `lanes`, and zeros after.
   template <detail::Half T>
   [[gnu::always_inline]] static inline Floats load(const T* x, std::int64_t count) noexcept {
 #ifdef LOD_HALVES_BY_MASKS

@@ -85,7 +85,7 @@ class LineWriter {
     std::copy(stage_ + whole, stage_ + whole + used_, stage_);
   }
 
-  // Behind the room, what a block writes too much.
+  // Past the room: what the last block writes beyond its rows.
   alignas(64) T stage_[static_cast<std::size_t>(stage + room + line)];
   T* y_;                  // where the number at `skipped_` goes
   std::int64_t skipped_;  // before the first number, of the line that it is in

@@ -14,12 +14,12 @@ namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// The sequences of a run that are not empty. An empty one repeats an offset: without the repetitions, the offsets are
-/// those of the others, one behind the other as before.
+/// those of the others, one after the other as before.
 class NonemptySequences {
  public:
   /// Sequences of a run, at most.
   static constexpr std::int64_t most = 256;
-  /// So many that are empty stand behind the last, for who takes several at a time.
+  /// So many empty ones follow the last, for a reader that takes several at a time.
   static constexpr std::int64_t slack = 16;
 
   /// Of sequences [0, count) of the offsets; count <= `most`.

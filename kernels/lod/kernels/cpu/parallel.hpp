@@ -132,7 +132,7 @@ class MergePath {
     const auto all = before(sequences_.size), number = static_cast<std::uint64_t>(part),
                count = static_cast<std::uint64_t>(parts);
     const std::uint64_t target = all / count * number + all % count * number / count;
-    std::int64_t low = 0, high = sequences_.size;  // the first sequence that begins behind the target
+    std::int64_t low = 0, high = sequences_.size;  // the first sequence that begins after the target
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
       if (before(middle) <= target) {

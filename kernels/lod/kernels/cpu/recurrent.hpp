@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The functions of gates on the CPU, for whole vectors, the loop over the numbers of states, and matrices turned over.
+/// The functions of gates on the CPU, for whole vectors, the loop over the numbers of states, and matrix transposition.
 #pragma once
 
 #include <lod/kernels/cpu/exponential.hpp>
@@ -20,7 +20,7 @@ inline V sigmoid(const V& x) {
   return V(1) / (V(1) + exponential(-x));
 }
 
-/// `count` numbers, at most a vector; zeros behind them, and zeros where x is null.
+/// `count` numbers, at most a vector; zeros after them, and zeros where x is null.
 template <class T>
 inline Vector<T> load_state(const T* x, std::int64_t count) {
   return x ? load_vector(x, count) : Vector<T>(Accumulator<T>{});

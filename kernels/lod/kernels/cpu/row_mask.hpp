@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Rows of one id as the bits of a word: which of 64 rows are equal to something, and the rows of a word written one
-/// behind the other. xsimd 8.1 neither turns comparisons into bits nor shuffles by them: this is written for AVX-512
+/// after the other. xsimd 8.1 neither turns comparisons into bits nor shuffles by them: this is written for AVX-512
 /// and AVX2 where they are there, with the compiler's own vectors or plain loops beside it.
 #pragma once
 
@@ -248,10 +248,10 @@ inline constexpr auto packed_lanes = [] {
 }();
 #endif
 
-/// Room for the rows of a word and what `pack_rows` writes behind them.
+/// Room for the rows of a word and what `pack_rows` writes after them.
 template <class T>
 inline constexpr std::int64_t pack_room = mask_rows + 32 / static_cast<std::int64_t>(sizeof(T));
-/// Writes the rows of a word that the mask has, one behind the other, to y, where there is `pack_room<T>`.
+/// Writes the rows of a word that the mask has, one after the other, to y, where there is `pack_room<T>`.
 template <class T>
 inline void pack_rows(const T* x, std::uint64_t mask, T* y) noexcept {
   if (mask == ~std::uint64_t{0}) {

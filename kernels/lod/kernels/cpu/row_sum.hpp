@@ -75,7 +75,7 @@ struct ScatteredRows {
   }
 
  private:
-  /// Without a jump at the end of the rows: there, the last one is asked for again.
+  /// Without a jump at the end of the rows: there, the last one is prefetched again.
   std::int64_t there(std::int64_t row) const noexcept { return std::min(row, left - 1); }
 };
 template <class Rows>

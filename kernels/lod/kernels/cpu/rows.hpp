@@ -45,7 +45,7 @@ inline xsimd::batch<A> plus(const xsimd::batch<A>& a, A b) noexcept {
   return a + b;
 }
 
-/// The sequence that holds a row; `sequences.size` for a row behind the last.
+/// The sequence that holds a row; `sequences.size` for a row after the last.
 inline std::int64_t sequence_of(const Segments& sequences, std::int64_t row) noexcept {
   const std::int64_t* const ends = sequences.offsets + 1;
   return std::upper_bound(ends, ends + sequences.size, sequences.offsets[0] + row) - ends;

@@ -22,7 +22,7 @@ namespace kernel {
 #ifdef __AVX2__
 namespace cpu {
 
-/// Runs of a few dozen bytes: what is behind the end of one is not read, but written, and then overwritten by the next.
+/// Runs of a few dozen bytes: what is after the end of one is not read, but written, and then overwritten by the next.
 /// So there is no end to be guessed.
 class ShortRuns {
  public:
@@ -90,7 +90,7 @@ class ShortRuns {
     const auto bits = static_cast<unsigned>(std::min<std::int64_t>(count, 64));
     const auto more = static_cast<unsigned>(std::max<std::int64_t>(count - 64, 0));
     const __m512i low = _mm512_maskz_loadu_epi8(bits == 64 ? all : ~(all << bits), x);
-    // Not 64: behind a shorter run, which may be none at a null pointer, there is no such address.
+    // Not 64: after a shorter run, which may be none at a null pointer, there is no such address.
     const __m512i high = _mm512_maskz_loadu_epi8(more == 64 ? all : ~(all << more), x + bits);
     _mm512_storeu_si512(y, low);
     _mm512_storeu_si512(y + 64, high);

@@ -30,7 +30,7 @@ class ScalarExponentials {
   /// A block keeps its numbers in the first-level cache.
   static constexpr std::int64_t most_numbers = 2048;
   static constexpr std::int64_t most_sequences = 512;
-  /// Behind the numbers of a block, so many may be read and written.
+  /// After the numbers of a block, so many may be read and written.
   static constexpr std::int64_t slack = 64;
 
  public:
@@ -116,7 +116,7 @@ class ScalarExponentials {
   }
 
   /// Calls body_of(i)(k, count) for vectors that hold the numbers of sequence i from number k on, in the order of the
-  /// sequences: what one writes behind the end of a sequence, the next one writes again. The first `count` are the
+  /// sequences: what one writes after the end of a sequence, the next one writes again. The first `count` are the
   /// sequence's; that may be more than there are lanes, or less than none.
   template <class BodyOf>
   static void for_each_vector_of_sequences(const Segments& of, const BodyOf& body_of) noexcept {

@@ -18,7 +18,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// Line t are the rows of the window of row t, one behind the other.
+/// Line t are the rows of the window of row t, one after the other.
 template <class T>
 struct WindowLines {
   const T* x;

@@ -79,7 +79,7 @@ class RunningSums {
       for (const Base& base : {here_, chunk_, before_chunk_}) base.reset(row_size_);
     }
     const Base& here() const noexcept { return here_; }
-    /// Goes on behind a leaf.
+    /// Goes on after a leaf.
     void add(const A* totals) noexcept {
       here_.add(totals, row_size_);
       chunk_.add(totals, row_size_);
@@ -305,7 +305,7 @@ struct SequenceCumsum<InlineCpu> {
   }
 
  private:
-  /// Sequence i and those behind it, before `end`, that are short. Returns the first that is not.
+  /// Sequence i and those after it, before `end`, that are short. Returns the first that is not.
   template <class T>
   static std::int64_t short_sequences(const cpu::RunningSums<T>& running, const cpu::LargeOutput& output, const T* x,
                                       const Segments& sequences, std::int64_t i, std::int64_t end, bool reverse, T* y) {

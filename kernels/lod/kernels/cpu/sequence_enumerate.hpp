@@ -67,7 +67,7 @@ struct SequenceEnumerate<InlineCpu> {
   template <class T>
   struct Windows {
     /// As many windows at a time as there is room for: first as if there were one sequence, so that nobody asks where
-    /// a window ends, then what stands behind the end of each sequence.
+    /// a window ends, then what comes after the end of each sequence.
     template <std::int64_t width>
     void write_short(Fixed<width>, std::int64_t begin, std::int64_t end, cpu::LineWriter<T>& to) const {
       constexpr std::int64_t some = cpu::LineWriter<T>::room / width;
@@ -136,7 +136,7 @@ struct SequenceEnumerate<InlineCpu> {
     T pad_value;
 
    private:
-    /// What stands behind the end of sequence i in the windows of rows [row, stop).
+    /// What comes after the end of sequence i in the windows of rows [row, stop).
     template <std::int64_t width>
     void write_pads(std::int64_t i, std::int64_t row, std::int64_t stop, T* out) const {
       const std::int64_t last = sequences.begin(i + 1), first = std::max({last - width + 1, sequences.begin(i), row});

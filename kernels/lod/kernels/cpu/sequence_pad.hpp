@@ -37,7 +37,7 @@ inline constexpr std::int64_t short_block = 64;
 static_assert(short_block + 32 <= LineWriter<double>::room);
 
 /// Writes the block of one sequence: y[j] = x[j] for j in [from, to), `pad_value` for all others before `numbers`, in
-/// whole vectors; what they write behind is written later.
+/// whole vectors; what they write past the end is overwritten later.
 template <class T>
 inline void pad_short_block(const T* x, std::int64_t from, std::int64_t to, std::int64_t numbers, T pad_value, T* y) {
   const Vector<T> padding(static_cast<Accumulator<T>>(pad_value));
@@ -65,7 +65,7 @@ struct SequencePad<InlineCpu> {
     const std::int64_t bytes = (sequences.rows() + sequences.size * padded_length) * row_bytes;
     const cpu::LargeOutput output(sequences.size * padded_length * row_bytes);
     const std::int64_t numbers = padded_length * row_size, all = sequences.rows() * row_size;
-    // Whole vectors of a block, and with what they write behind it.
+    // Whole vectors of a block, and room for what they write past its end.
     const std::int64_t reach = (numbers + cpu::lanes<T> - 1) / cpu::lanes<T> * cpu::lanes<T>;
 
     // Places [low, high) of sequence i; as many as `room` from its first one on may be written.
@@ -171,7 +171,7 @@ struct SequenceUnpad<InlineCpu> {
         cpu::keep_order();  // or the compiler calls memcpy once, which guesses
       }
     };
-    // The last blocks, behind which not so much may be read or written.
+    // The last blocks, after which not so much may be read or written.
     const auto copy_rest = [=](std::int64_t i) {
       for (; i < end; ++i) {
         cpu::copy(dense + source(i), sequences.length(i) * row_size, x + sequences.begin(i) * row_size);

@@ -42,7 +42,7 @@ template <class T>
 }
 
 /// y[i] = last[-i] for i in [0, count), `last` in an array that begins at x. Two blocks at a time: then short sequences
-/// have no end to be guessed. From y on `room` numbers may be written; those behind the reversed ones are written
+/// have no end to be guessed. From y on `room` numbers may be written; those after the reversed ones are written
 /// later.
 template <class T>
 inline void reverse_scalars(const T* x, const T* last, std::int64_t count, T* y, std::int64_t room) noexcept {

@@ -68,9 +68,9 @@ class Softmax {
 
   static constexpr auto following = static_cast<std::int64_t>(8192 / sizeof(T));
 
-  // From x and from y on, `room` numbers may be read and written; those behind the sequence are written later.
+  // From x and from y on, `room` numbers may be read and written; those after the sequence are written later.
 
-  /// exp(x - shift), to the end of a vector. Asks for what follows: the next sequences are read after the other passes
+  /// exp(x - shift), to the end of a vector. Prefetches what follows: the next sequences are read after the other passes
   /// over this one, and the machine does not read ahead so far.
   void exponentials(const T* x, std::int64_t rows, std::int64_t room, A* to) const noexcept {
     for_each_shifted(x, rows, room, [&](std::int64_t i, std::int64_t, std::int64_t, const Vector<T>& number) {
@@ -164,7 +164,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
         const std::int64_t last = scalars.block_end(sequences, i, end);
         if (last > i) {
           const Segments some(sequences.offsets + i, last - i, leaf_rows);
-          // In place, what lies behind may be another thread's to write.
+          // In place, what lies after may be another thread's to write.
           scalars.run(from, some, x == y ? some.rows() : sequences.rows() - sequences.begin(i), to);
           i = last - 1;
           continue;

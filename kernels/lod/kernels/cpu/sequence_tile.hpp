@@ -114,7 +114,7 @@ class SequenceTile {
   Row* data() noexcept { return numbers_; }
 
   /// What becomes of sequence k goes to writer.place(), where `tile_rows` numbers may be written, before
-  /// writer.advance(count(length of k)). Of each only the first `kept` rows are asked for.
+  /// writer.advance(count(length of k)). Of each only the first `kept` rows are needed.
   template <class Writer, class Count>
   void write(const Sequences& sequences, std::int64_t kept, Writer& writer, const Count& count) noexcept {
     const std::int64_t end = std::min(sequences.longest(), kept);

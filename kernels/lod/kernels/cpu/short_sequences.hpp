@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Eight or sixteen short sequences of scalar rows at a time. A sequence of a few numbers is over before the processor
-/// has guessed how many they are; so here nobody asks: each is read as 32 numbers, those behind its end are masked, and
+/// has guessed how many they are; so here nobody asks: each is read as 32 numbers, those after its end are masked, and
 /// all are folded at once by a tree of shuffles. xsimd 8.1 has neither masks nor such shuffles: this is written for
 /// AVX-512 and for AVX2, and elsewhere sequences are taken one by one.
 #pragma once
@@ -145,7 +145,7 @@ class ShortSequences<float> {
     unsigned unordered = 0;  ///< where there has been a NaN
   };
 
-  /// Where sequence i + k begins. What is read next but some is asked for: the machine does not take so short runs for
+  /// Where sequence i + k begins. What is read after the next ones is prefetched: the machine does not take so short runs for
   /// a stream.
   const float* start(std::int64_t i, std::int64_t k) const noexcept {
     const float* const x = x_ + offsets_[i + k];
@@ -320,7 +320,7 @@ class ShortSequences<float> {
     __m256i count;
   };
 
-  /// How numbers are joined, and what stands for those behind the end.
+  /// How numbers are joined, and what stands for those after the end.
   struct Sums {
     static __m256 join(__m256 a, __m256 b) noexcept { return _mm256_add_ps(a, b); }
     static __m256 read(const Masked& from, int vector) noexcept {

@@ -104,7 +104,7 @@ bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descen
   using Row = typename SequenceTile<T>::Row;
   // Its numbers are computed with as signed ones.
   constexpr bool is_wide_unsigned = std::unsigned_integral<T> && sizeof(T) == sizeof(A);
-  // `turn` makes an ascending key of a number, and a number of a key; `last` is the number behind all others.
+  // `turn` makes an ascending key of a number, and a number of a key; `last` is the number after all others.
   V turn, last;
   if constexpr (std::floating_point<A>) {
     turn = V(descending ? -A{} : A{});
@@ -196,7 +196,7 @@ inline HalfVector::Numbers sort_keys(const HalfVector::Numbers& bits, bool desce
   if (descending) keys = ~keys;
   return (bits & greatest) > infinity ? HalfVector::Numbers{} + greatest : keys;
 }
-/// entries[k] = that of sort_key(x[k], descending) and place k, for k < count, and anything for some behind them: there
+/// entries[k] = that of sort_key(x[k], descending) and place k, for k < count, and anything for some after them: there
 /// is room for a vector.
 template <class T>
 inline void make_entries(const T* x, std::int64_t count, std::int64_t readable, bool descending,
@@ -239,8 +239,8 @@ inline void append(LineWriter<T>& writer, std::int64_t count, const F& f) {
   }
 }
 
-/// As `sort_tiles`, by entries: of each sequence up to `count` rows, the first ones of the order, one behind the other
-/// from y and from index on, either of which may be null. No more than `kept` are asked for.
+/// As `sort_tiles`, by entries: of each sequence up to `count` rows, the first ones of the order, one after the other
+/// from y and from index on, either of which may be null. No more than `kept` are needed.
 template <std::size_t kept, class T>
 std::int64_t sort_tiles_of_entries(const T* x, const Segments& sequences, std::int64_t i, std::int64_t end,
                                    bool descending, std::int64_t count, const LargeOutput& output, T* y,

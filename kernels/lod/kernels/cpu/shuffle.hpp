@@ -17,7 +17,7 @@ namespace kernel::cpu {
 template <class V, class Place>
 [[gnu::always_inline]] inline void shuffle(const V& a, const V& b, const Place&, V& result) noexcept {
   constexpr std::size_t size = sizeof a / sizeof a[0];
-#ifdef __CUDACC__  // nvcc loses the dots behind the places
+#ifdef __CUDACC__  // nvcc loses the dots after the places
   const V first = a, second = b;
   for (std::size_t i = 0; i < size; ++i) {
     const std::size_t place = Place()(i);

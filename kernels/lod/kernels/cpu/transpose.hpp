@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Square blocks of numbers in vectors, turned over.
+/// Transposes square blocks of numbers in vectors.
 #pragma once
 
 #include <lod/kernels/cpu/shuffle.hpp>

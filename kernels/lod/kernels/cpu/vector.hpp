@@ -116,7 +116,7 @@ inline auto first_lanes(std::int64_t count) {
   alignas(64) static constexpr Accumulator<T> numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return Vector<T>::load_aligned(numbers) < Vector<T>(static_cast<Accumulator<T>>(count));
 }
-/// The first `count` <= `lanes<T>` numbers from x, none where it is negative, and `fill` behind them.
+/// The first `count` <= `lanes<T>` numbers from x, none where it is negative, and `fill` after them.
 template <class T>
 inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
 #ifdef __AVX512F__
@@ -190,7 +190,7 @@ inline void store(T* y, const Vector<T>& vector, std::int64_t count) {
   }
 }
 
-/// The first `count` <= `lanes<T>` numbers. From y on, `writable` numbers may be written, those behind the first ones
+/// The first `count` <= `lanes<T>` numbers. From y on, `writable` numbers may be written, those after the first ones
 /// with anything: where they fill the vector, that is one store.
 template <class T>
 inline void store_first(T* y, const Vector<T>& vector, std::int64_t count, std::int64_t writable) {
@@ -285,7 +285,7 @@ inline void convert(const X* x, std::int64_t count, Y* y) {
 enum class Whereabouts { CACHE, MEMORY };
 
 /// Asks for a row that will be read or written soon: random rows wait for memory, not for bandwidth. Four cache lines
-/// at most; behind them the machine reads ahead by itself. From memory into the second-level cache, which can wait for
+/// at most; after them the machine reads ahead by itself. From memory into the second-level cache, which can wait for
 /// twice as many lines as the first: on a Zen 4, rows of 64 floats come at 26 GB/s instead of 13. From a cache into the
 /// first one: on a Xeon, whose last-level cache holds the table, rows of 64 floats of which some come often take a
 /// fifth less time. Always inline: g++ takes a function that does nothing but this for one without an effect, and drops
@@ -300,7 +300,7 @@ template <class T>
     for (std::int64_t i = 0; i < row_size && i < 4 * line; i += line) __builtin_prefetch(row + i, 0, 3);
   }
 }
-/// Rows that lie anywhere are asked for when so many others are still before them.
+/// Rows that lie anywhere are prefetched when so many others are still before them.
 inline constexpr std::int64_t prefetch_distance = 32;
 
 /// The compiler moves no read from after this to before it.
@@ -317,9 +317,9 @@ inline void copy(const T* x, std::int64_t count, T* y) {
   if (count > 0) std::memcpy(static_cast<void*>(y), x, static_cast<std::size_t>(count) * sizeof(T));
 }
 
-// Short arrays one behind the other, as those of short sequences of scalar rows: whole blocks of 32 bytes are quicker
+// Short arrays one after the other, as those of short sequences of scalar rows: whole blocks of 32 bytes are quicker
 // than the right number of bytes, as there is no end to be guessed. From x and from y on, `room` numbers may be read
-// and written; what lies behind the array in y is written later.
+// and written; what lies after the array in y is overwritten later.
 
 /// Whether so many bytes are a whole number of T, which a user's own type need not be.
 template <class T, std::size_t bytes = 32>
@@ -357,8 +357,8 @@ inline void copy(const T* x, std::int64_t count, T* y, std::int64_t room) {
   if (i < count) copy(x + i, count - i, y + i);
 }
 
-/// Writes `count` copies of a row, one behind the other, to y, which does not overlap it. There is room for `room`
-/// rows, those behind the copies are written later.
+/// Writes `count` copies of a row, one after the other, to y, which does not overlap it. There is room for `room`
+/// rows; those after the copies are overwritten later.
 template <class T>
 inline void repeat_row(const T* row, std::int64_t row_size, std::int64_t count, T* y, std::int64_t room) {
   if (row_size == 1) {

@@ -20,7 +20,7 @@ inline constexpr int threads_of_column = 4;
 
 /// One of `threads` threads, which is the lanes `thread`, `thread` + threads, and so on. An Exchange brings words of
 /// the other threads, all of which ask for one at the same time: down(word, distance) is that of the thread so far
-/// behind, up(word) that of the thread before, first(word) that of the first. meet() lets each read what the others
+/// after, up(word) that of the thread before, first(word) that of the first. meet() lets each read what the others
 /// wrote.
 template <class Exchange, int threads = threads_of_column>
 class ThreadLanes {

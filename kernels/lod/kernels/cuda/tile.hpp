@@ -69,7 +69,7 @@ class Tile {
   }
 
  private:
-  /// The first row of the tile that is behind sequence i; that behind the last, if none is.
+  /// The first row of the tile that is after sequence i; that after the last, if none is.
   LOD_HOST_DEVICE std::uint32_t behind_sequence(std::int64_t i) const {
     return static_cast<std::uint32_t>(least(sequences_.begin(i + 1) - first_, rows_));
   }

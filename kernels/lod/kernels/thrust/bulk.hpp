@@ -87,7 +87,7 @@ LOD_HOST_DEVICE constexpr T greatest(T a, T b) noexcept {
   return a < b ? b : a;
 }
 
-/// The first sequence in [low, high) that ends behind a row; `high` where there is none.
+/// The first sequence in [low, high) that ends after a row; `high` where there is none.
 LOD_HOST_DEVICE inline std::int64_t sequence_between(const Segments& sequences, std::int64_t low, std::int64_t high,
                                                      std::int64_t row) noexcept {
   constexpr std::int64_t most = 0x7fffffff;
@@ -121,7 +121,7 @@ LOD_HOST_DEVICE inline SequenceRange sequences_around(const Segments& sequences,
   // Without a sign, a division by a power of two is a shift.
   constexpr auto distance = static_cast<std::uint64_t>(detail::RowMarks::distance);
   const auto in_level = static_cast<std::uint64_t>(sequences.first + row), mark = in_level / distance;
-  // A mark before a part of the level, or behind it, may be in a sequence that the part does not have.
+  // A mark before a part of the level, or after it, may be in a sequence that the part does not have.
   const auto in_part = [&](std::int64_t i) {
     return least(greatest<std::int64_t>(i - marks.before, 0), sequences.size);
   };
@@ -129,7 +129,7 @@ LOD_HOST_DEVICE inline SequenceRange sequences_around(const Segments& sequences,
   if (in_level % distance == 0) return {low, low};
   return {low, in_part(marks.sequences[mark + 1])};
 }
-/// The sequence that holds a row; `sequences.size` for a row behind the last.
+/// The sequence that holds a row; `sequences.size` for a row after the last.
 LOD_HOST_DEVICE inline std::int64_t sequence_of(const Segments& sequences, std::int64_t row) noexcept {
   const SequenceRange range = sequences_around(sequences, row);
   return sequence_between(sequences, range.low, range.high, row);

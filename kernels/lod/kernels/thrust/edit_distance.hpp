@@ -101,7 +101,7 @@ struct DistanceOfPair {
       if (lanes.is_first()) finish(i, columns.count);
       return;
     }
-    // Of the last column of all lanes, in each row: what they go on with when they are at the columns behind it.
+    // Of the last column of all lanes, in each row: what they go on with when they are at the columns after it.
     std::uint8_t* const last_changes = changes + b_sequences.begin(i);
     for (std::int64_t done = 0; done < columns.count; done += at_a_time) {
       const std::int64_t left = columns.count - done;

@@ -35,7 +35,7 @@ struct LanesInTurn {
   LOD_HOST_DEVICE void for_each_row(Row rows, const F& f) const {
     for (Row row = 0; row < rows; ++row) f(row, most > 0 ? static_cast<int>(row) : 0);
   }
-  /// The same for places of rows: f may also be called for places behind the last row, up to `most`, so that threads
+  /// The same for places of rows: f may also be called for places after the last row, up to `most`, so that threads
   /// that work in step need not ask which of them have a row.
   template <int most, class Row, class F>
   LOD_HOST_DEVICE void for_each_place(Row rows, const F& f) const {
@@ -86,7 +86,7 @@ struct LanesInTurn {
   static constexpr int runners = static_cast<int>(lanes);
   /// Words go from lane to lane. Each of the first `used` lanes begins with start(lane); of word k, which the lane
   /// before it has passed on, it makes pass(state, lane, k, word), which it passes on itself. The first one gets 0.
-  /// Lanes that are threads run side by side, each a word behind the one before it. What any of them wrote before, all
+  /// Lanes that are threads run side by side, each a word after the one before it. What any of them wrote before, all
   /// can read.
   template <class Start, class Pass>
   LOD_HOST_DEVICE void relay(int used, std::int64_t words, const Start& start, const Pass& pass) const {

@@ -87,7 +87,7 @@ void for_each_column(const E& executor, std::int64_t count, std::int64_t row_siz
 /// In place of what is done with short sequences: nothing is.
 struct LeaveOut {};
 
-/// The leaves of long sequences, and short sequences behind them.
+/// The leaves of long sequences, and short sequences after them.
 template <class Short, class Long>
 struct LeavesAndShort {
   Leaves leaves;

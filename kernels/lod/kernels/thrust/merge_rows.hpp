@@ -52,8 +52,8 @@ struct CountHead {
   }
 };
 
-/// Groups equal ids that are sorted, moved[i] being where the i-th was; those that are left out are `height`, behind
-/// the others. Afterwards order[i] is moved[i]. Empty groups follow behind those that there are. Their ids are also
+/// Groups equal ids that are sorted, moved[i] being where the i-th was; those that are left out are `height`, after
+/// the others. Afterwards order[i] is moved[i]. Empty groups follow after those that there are. Their ids are also
 /// written to `names`, as row-sparse tensors have them, and how many there are to *size, where these are not null. At
 /// least one id.
 template <class E>

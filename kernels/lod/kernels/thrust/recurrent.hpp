@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Matrices turned over, over Thrust.
+/// Matrix transposition over Thrust.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>

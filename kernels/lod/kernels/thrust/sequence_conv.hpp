@@ -18,7 +18,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// Line t are the rows of the window of row t, one behind the other.
+/// Line t are the rows of the window of row t, one after the other.
 template <class T>
 struct Windows {
   const T* x;
@@ -39,7 +39,7 @@ struct Windows {
   }
 };
 
-/// The same turned over: column t is the window of row t.
+/// The same transposed: column t is the window of row t.
 template <class T>
 struct TransposedWindows {
   Windows<T> windows;
@@ -124,7 +124,7 @@ struct SequenceConvPaddingGrad {
     const Scratch<E, std::int64_t> offset_loan(executor, places + 1);
     A* const sums = sum_loan.data();
     std::int64_t* const offsets = offset_loan.data();
-    // What is summed for a place has a row for each sequence: zeros where none of it stands there.
+    // What is summed for a place has a row for each sequence: zeros where it has none.
     for_each(executor, places + 1, [=] LOD_HOST_DEVICE(std::int64_t place) { offsets[place] = place * size; });
     sum_sequences<A>(
         executor, Segments(offsets, places, size, 0, places * size), columns,

@@ -20,7 +20,7 @@ struct SequenceScatter {
   static void run(const E& executor, const std::int64_t* ids, const T* updates, const Segments& sequences,
                   std::int64_t columns, T* y) {
     using A = Accumulator<T>;
-    const std::int64_t count = sequences.rows(), none = sequences.size * columns;  // behind all places
+    const std::int64_t count = sequences.rows(), none = sequences.size * columns;  // after all places
     const Scratch<E, std::int64_t> place_loan(executor, count), other_places(executor, count);
     const Scratch<E, std::int64_t> order_loan(executor, count), other_order(executor, count);
     const Pairs<std::int64_t, std::int64_t> listed{place_loan.data(), order_loan.data()};

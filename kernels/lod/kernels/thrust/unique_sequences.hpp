@@ -18,7 +18,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// Eight of `count` bytes, from `at` on; zeros behind the last.
+/// Eight of `count` bytes, from `at` on; zeros after the last.
 LOD_HOST_DEVICE inline std::uint64_t word_of(const unsigned char* bytes, std::int64_t at, std::int64_t count) noexcept {
   std::uint64_t word = 0;
   if (at + 8 <= count) {
