@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 using lod::SelectedRows;
@@ -54,19 +55,27 @@ void check_close(T found, Real exact, Real scale) {
         8 * real(Limits::epsilon()) * (std::fabs(exact) + scale) + real(Limits::denorm_min()));
 }
 
+/// Values about 2^exponent, and gradients about 2^(exponent / 3), 2^greatest and 2^-greatest.
 template <class T>
-void check_norms(std::initializer_list<int> exponents) {
+void check_norms(int greatest, std::initializer_list<int> exponents) {
   for (const int exponent : exponents) {
-    for (const std::int64_t rows : {1, 3, 700}) {
+    for (const auto& [rows, gradient_exponent] : {std::pair<std::int64_t, int>{1, exponent / 3},
+                                                  {1, greatest},
+                                                  {1, -greatest},
+                                                  {3, exponent / 3},
+                                                  {3, greatest},
+                                                  {3, -greatest},
+                                                  {700, exponent / 3}}) {
       for (const int norm_exponent : {0, -150, exponent - 1, exponent / 2}) {
         Engine engine(first_seed() + static_cast<std::uint64_t>(rows));
         CAPTURE(first_seed());
         CAPTURE(exponent);
+        CAPTURE(gradient_exponent);
         CAPTURE(norm_exponent);
         CAPTURE(rows);
         const double norm = std::ldexp(1.0, norm_exponent);
         const SelectedRows<T> g = values_about<T>(engine, exponent, rows, 3);
-        const SelectedRows<T> dy = values_about<T>(engine, exponent / 3, rows, 3);
+        const SelectedRows<T> dy = values_about<T>(engine, gradient_exponent, rows, 3);
         const Real l = length(g), factor = l > norm ? norm / l : 1;
         Real product = 0;
         for (std::size_t i = 0; i < g.value().values().size(); ++i) {
@@ -94,10 +103,10 @@ void check_norms(std::initializer_list<int> exponents) {
 }  // namespace
 
 TEST_CASE("clip_by_norm and its gradient: values of every size") {
-  check_norms<double>({1023, 1000, 700, 512, 480, 100, 0, -100, -440, -460, -700, -1000, -1060});
-  check_norms<float>({127, 100, 64, 0, -64, -100, -140});
-  check_norms<lod::bfloat16>({126, 70, 0, -70, -126});
-  check_norms<lod::float16>({15, 8, 0, -8, -14});
+  check_norms<double>(1010, {1023, 1000, 700, 512, 480, 100, 0, -100, -440, -460, -700, -1000, -1060});
+  check_norms<float>(120, {127, 100, 64, 0, -64, -100, -140});
+  check_norms<lod::bfloat16>(120, {126, 70, 0, -70, -126});
+  check_norms<lod::float16>(12, {15, 8, 0, -8, -14});
 }
 
 TEST_CASE("clip_by_norm: zeros stay, NaN changes nothing, an infinite length leaves zeros and NaN") {

@@ -91,8 +91,10 @@ struct ShortenedGrad {
   }
   LOD_HOST_DEVICE bool is_ordinary() const noexcept {
     if (!shortened.is_ordinary() || product.scale != 1) return false;
+    // What is infinite or NaN, or makes a factor of 0, does so by any way of computing.
+    if (!is_finite(product.sum) || !is_finite(shortened.length.root)) return true;
     const double second = combined().second;
-    return second == 0 || !is_finite(second) || is_ordinary_factor<T>(second);
+    return is_ordinary_factor<T>(second) || (second == 0 && (product.sum == 0 || shortened.norm == 0));
   }
   /// The gradient where these factors are not ordinary.
   LOD_HOST_DEVICE T operator()(T dy, T x) const noexcept {
