@@ -120,15 +120,16 @@ constexpr DLDataType dlpack_type(DataType type) noexcept {
   return {static_cast<std::uint8_t>(dlpack_code(type)), static_cast<std::uint8_t>(8 * size_of(type)), 1};
 }
 
-/// Throws std::invalid_argument for elements that have no DataType.
-inline DataType data_type_of(const DLDataType& type) {
+/// Throws std::invalid_argument for elements that have no DataType. `what`, here and in what follows, begins the texts
+/// of errors: the public function that was called.
+inline DataType data_type_of(const DLDataType& type, const char* what) {
   using enum DataType;
   for (const DataType known : {BOOL, INT8, INT16, INT32, INT64, UINT8, UINT32, UINT64, FP16, BF16, FP32, FP64,
                                COMPLEX64, COMPLEX128, FP8_E4M3FN, FP8_E5M2}) {
     const DLDataType same = dlpack_type(known);
     if (type.code == same.code && type.bits == same.bits && type.lanes == 1) return known;
   }
-  throw std::invalid_argument(text({"from_dlpack: elements of type code ", type.code, " with ", type.bits, " bits and ",
+  throw std::invalid_argument(text({what, ": elements of type code ", type.code, " with ", type.bits, " bits and ",
                                     type.lanes, " lanes, for which there is no DataType"}));
 }
 
@@ -203,14 +204,14 @@ struct DLPackArray {
 };
 
 /// Throws ShapeMismatch where rows and columns are not one after the other.
-inline void check_strides(const DLTensor& tensor, const Shape& shape) {
+inline void check_strides(const DLTensor& tensor, const Shape& shape, const char* what) {
   if (!tensor.strides || shape.elements() == 0) return;
   std::int64_t expected = 1;
   for (std::size_t dim = shape.size(); dim-- > 0;) {
     // Nobody steps along a dimension of one, and libraries write there what they like.
     if (shape[dim] != 1 && tensor.strides[dim] != expected) {
       throw ShapeMismatch(
-          text({"from_dlpack: the stride of dimension ", dim, " is ", tensor.strides[dim], ", expected ", expected,
+          text({what, ": the stride of dimension ", dim, " is ", tensor.strides[dim], ", expected ", expected,
                 " for a compact row-major array of shape ", to_string(shape), "; copy_dlpack takes others"}));
     }
     expected *= shape[dim];
@@ -218,27 +219,30 @@ inline void check_strides(const DLTensor& tensor, const Shape& shape) {
 }
 
 /// What the struct describes, but for its strides. Throws as `from_dlpack` does; the device is the caller's to check.
-inline DLPackArray read_dlpack_with_any_strides(const DLTensor& tensor) {
+inline DLPackArray read_dlpack_with_any_strides(const DLTensor& tensor, const char* what) {
   if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape)) {
     throw std::invalid_argument(
-        text({"from_dlpack: ", tensor.ndim, " dimensions", tensor.ndim < 0 ? "" : ", but no shape"}));
+        text({what, ": ", tensor.ndim, " dimensions", tensor.ndim < 0 ? "" : ", but no shape"}));
   }
-  DLPackArray array{data_type_of(tensor.dtype), {}, nullptr};
-  if (tensor.ndim > 0) {
-    array.shape = Shape(std::span<const std::int64_t>{tensor.shape, static_cast<std::size_t>(tensor.ndim)});
-  }
-  if (checked_bytes(array.shape.elements(), size_of(array.type)) == 0) return array;
+  DLPackArray array{data_type_of(tensor.dtype, what), {}, nullptr};
+  const std::int64_t bytes = with_name(what, [&] {
+    if (tensor.ndim > 0) {
+      array.shape = Shape(std::span<const std::int64_t>{tensor.shape, static_cast<std::size_t>(tensor.ndim)});
+    }
+    return checked_bytes(array.shape.elements(), size_of(array.type));
+  });
+  if (bytes == 0) return array;
   if (!tensor.data) {
-    throw std::invalid_argument(text({"from_dlpack: no data for an array of shape ", to_string(array.shape)}));
+    throw std::invalid_argument(text({what, ": no data for an array of shape ", to_string(array.shape)}));
   }
   // As a number: nothing may be added to a pointer that would lead out of its array.
   array.data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset);
   return array;
 }
 /// The same of a compact row-major array; throws ShapeMismatch for others.
-inline DLPackArray read_dlpack(const DLTensor& tensor) {
-  const DLPackArray array = read_dlpack_with_any_strides(tensor);
-  check_strides(tensor, array.shape);
+inline DLPackArray read_dlpack(const DLTensor& tensor, const char* what) {
+  const DLPackArray array = read_dlpack_with_any_strides(tensor, what);
+  check_strides(tensor, array.shape, what);
   return array;
 }
 
@@ -330,12 +334,12 @@ inline void copy_steps(std::size_t size, const std::byte* from, std::byte* to, s
 /// Throws std::invalid_argument for no struct, and for one of another major version, of which nothing but the deleter
 /// may be touched.
 template <class Managed>
-void check_given(const Managed* tensor) {
-  if (!tensor) throw std::invalid_argument("from_dlpack: no tensor");
+void check_given(const Managed* tensor, const char* what) {
+  if (!tensor) throw std::invalid_argument(text({what, ": no tensor"}));
   if constexpr (has_dlpack_version<Managed>) {
     if (tensor->version.major != dlpack_major) {
       throw std::invalid_argument(
-          text({"from_dlpack: version ", tensor->version.major, " of DLPack, expected ", dlpack_major}));
+          text({what, ": version ", tensor->version.major, " of DLPack, expected ", dlpack_major}));
     }
   }
 }
@@ -350,33 +354,42 @@ bool is_read_only(const Managed& tensor) noexcept {
 
 /// The array of a tensor in memory that the CPU can read, as read(its DLTensor) gives it. Throws as `from_dlpack` does.
 template <class Managed, class Read>
-DLPackArray read_on_cpu(const Managed* tensor, const Read& read) {
-  check_given(tensor);
+DLPackArray read_on_cpu(const Managed* tensor, const char* what, const Read& read) {
+  check_given(tensor, what);
   const DLDevice device = tensor->dl_tensor.device;
   // Memory of the CPU, the same pinned for CUDA or for ROCm, and what CUDA moves to whom it is read by.
   if (device.device_type != kDLCPU && device.device_type != kDLCUDAHost && device.device_type != kDLROCMHost &&
       device.device_type != kDLCUDAManaged) {
-    throw std::invalid_argument(text(
-        {"from_dlpack: memory of device type ", static_cast<int>(device.device_type), ", which the CPU cannot read"}));
+    throw std::invalid_argument(
+        text({what, ": memory of device type ", static_cast<int>(device.device_type), ", which the CPU cannot read"}));
   }
-  return read(tensor->dl_tensor);
+  return read(tensor->dl_tensor, what);
 }
 
 /// Throws unless T is the type of the elements, and const where they are read-only.
 template <class T, class Managed>
-void check_elements(const DLPackArray& array, const Managed& tensor) {
-  check_element_type<T>(array.type, "from_dlpack");
+void check_elements(const DLPackArray& array, const Managed& tensor, const char* what) {
+  check_element_type<T>(array.type, what);
   if (is_read_only(tensor) && !std::is_const_v<T>) {
-    throw std::invalid_argument("from_dlpack: the memory is read-only; from_dlpack<const T> takes it");
+    throw std::invalid_argument(text({what, ": the memory is read-only; from_dlpack<const T> takes it"}));
   }
 }
 
-/// A tensor on the array, in memory of the device of `resource`.
+/// A tensor on the array, in memory of the device of `resource`. Throws where `lod` or the address does not fit.
 template <class T, class Device, class Owner>
 LoDTensor<T, Device> take_dlpack(const DLPackArray& array, LoD lod, Owner owner,
-                                 typename Device::memory_resource* resource) {
-  return wrap_rows<T, Device>(static_cast<T*>(array.data), array.rows(), std::move(lod), array.shape.without_first(),
-                              std::move(owner), resource);
+                                 typename Device::memory_resource* resource, const char* what) {
+  return with_name(what, [&] {
+    return wrap_rows<T, Device>(static_cast<T*>(array.data), array.rows(), std::move(lod), array.shape.without_first(),
+                                std::move(owner), resource);
+  });
+}
+/// The same of an array in memory that the CPU can read.
+template <class T, class Managed>
+LoDTensor<T> take_dlpack_on_cpu(DLPackHandle<Managed> tensor, LoD lod, const char* what) {
+  const DLPackArray array = read_on_cpu(tensor.get(), what, read_dlpack);
+  check_elements<T>(array, *tensor, what);
+  return take_dlpack<T, Cpu>(array, std::move(lod), std::move(tensor), Cpu::default_resource(), what);
 }
 
 }  // namespace detail
@@ -437,17 +450,15 @@ DLPackHandle<Managed> to_dlpack(const LoD& lod, int level) {
 /// that have no DataType, and for another major version of DLPack. O(1).
 template <class T, DLPackManaged Managed>
 LoDTensor<T> from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
-  const detail::DLPackArray array = detail::read_on_cpu(tensor.get(), detail::read_dlpack);
-  detail::check_elements<T>(array, *tensor);
-  return detail::take_dlpack<T, Cpu>(array, std::move(lod), std::move(tensor), Cpu::default_resource());
+  return detail::take_dlpack_on_cpu<T>(std::move(tensor), std::move(lod), "from_dlpack");
 }
 /// The same where the element type is known when the program runs; read-only where the memory is said to be, and for
 /// the 8-bit floating-point types, which no type of C++ stands for.
 template <DLPackManaged Managed>
 AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
-  const detail::DLPackArray array = detail::read_on_cpu(tensor.get(), detail::read_dlpack);
+  const detail::DLPackArray array = detail::read_on_cpu(tensor.get(), "from_dlpack", detail::read_dlpack);
   if (array.type == DataType::FP8_E4M3FN || array.type == DataType::FP8_E5M2) {
-    detail::check_rows(lod, array.rows());
+    detail::with_name("from_dlpack", [&] { detail::check_rows(lod, array.rows()); });
     const std::span<const std::byte> bytes{static_cast<const std::byte*>(array.data),
                                            static_cast<std::size_t>(array.shape.elements())};
     return AnyLoDTensor::wrap(array.type, bytes, std::move(lod), array.shape.without_first(), std::move(tensor),
@@ -457,9 +468,10 @@ AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
   return detail::with_element_type(array.type, [&](auto element) {
     using T = typename decltype(element)::type;
     Cpu::memory_resource* const resource = Cpu::default_resource();
-    return read_only
-               ? AnyLoDTensor(detail::take_dlpack<const T, Cpu>(array, std::move(lod), std::move(tensor), resource))
-               : AnyLoDTensor(detail::take_dlpack<T, Cpu>(array, std::move(lod), std::move(tensor), resource));
+    return read_only ? AnyLoDTensor(detail::take_dlpack<const T, Cpu>(array, std::move(lod), std::move(tensor),
+                                                                      resource, "from_dlpack"))
+                     : AnyLoDTensor(detail::take_dlpack<T, Cpu>(array, std::move(lod), std::move(tensor), resource,
+                                                                "from_dlpack"));
   });
 }
 
@@ -474,8 +486,9 @@ AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
 /// side.
 template <DLPackManaged Managed>
 AnyLoDTensor copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
-  const detail::DLPackArray array = detail::read_on_cpu(tensor.get(), detail::read_dlpack_with_any_strides);
-  detail::check_rows(lod, array.rows());
+  const detail::DLPackArray array =
+      detail::read_on_cpu(tensor.get(), "copy_dlpack", detail::read_dlpack_with_any_strides);
+  detail::with_name("copy_dlpack", [&] { detail::check_rows(lod, array.rows()); });
   if (array.shape.elements() == 0) {
     return AnyLoDTensor(array.type, std::move(lod), array.shape.without_first(), uninitialized, array.rows());
   }
@@ -489,7 +502,8 @@ AnyLoDTensor copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
 template <class T, DLPackManaged Managed>
 LoDTensor<T> copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
   static_assert(!std::is_const_v<T>, "a copy has values of its own, which can be written to");
-  const detail::DLPackArray array = detail::read_on_cpu(tensor.get(), detail::read_dlpack_with_any_strides);
+  const detail::DLPackArray array =
+      detail::read_on_cpu(tensor.get(), "copy_dlpack", detail::read_dlpack_with_any_strides);
   detail::check_element_type<T>(array.type, "copy_dlpack");
   return copy_dlpack(std::move(tensor), std::move(lod)).template take<T>();
 }
@@ -504,14 +518,16 @@ LoD lod_from_dlpack(std::vector<DLPackHandle<Managed>> offsets) {
   std::vector<std::span<const std::int64_t>> levels;
   arrays.reserve(offsets.size());
   for (auto& level : offsets) {
-    auto& array = arrays.emplace_back(from_dlpack<const std::int64_t>(std::move(level)));
+    const std::string what = detail::text({"lod_from_dlpack: level ", levels.size()});
+    auto& array =
+        arrays.emplace_back(detail::take_dlpack_on_cpu<const std::int64_t>(std::move(level), LoD(), what.c_str()));
     if (!array.row_shape().empty()) {
-      throw ShapeMismatch(detail::text({"lod_from_dlpack: level ", levels.size(), " has the shape ",
-                                        to_string(array.shape()), ", expected one dimension"}));
+      throw ShapeMismatch(
+          detail::text({what, " has the shape ", to_string(array.shape()), ", expected one dimension"}));
     }
     levels.push_back(array.values());
   }
-  return LoD::wrap(levels, std::move(arrays));
+  return detail::with_name("lod_from_dlpack", [&] { return LoD::wrap(levels, std::move(arrays)); });
 }
 
 }  // namespace lod

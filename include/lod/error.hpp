@@ -144,6 +144,23 @@ inline std::string text(std::initializer_list<Piece> pieces) {
   return all;
 }
 
+/// call(), and errors of its arguments begin with `what` and a colon as well: for a public function that is another one
+/// under its own name, as many gradients are.
+template <class Call>
+decltype(auto) with_name(const char* what, const Call& call) {
+  try {
+    return call();
+  } catch (const InvalidLoD& error) {
+    throw InvalidLoD(text({what, ": ", error.what()}));
+  } catch (const ShapeMismatch& error) {
+    throw ShapeMismatch(text({what, ": ", error.what()}));
+  } catch (const OutOfRange& error) {
+    throw OutOfRange(text({what, ": ", error.what()}));
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(text({what, ": ", error.what()}));
+  }
+}
+
 }  // namespace detail
 
 }  // namespace lod

@@ -373,16 +373,27 @@ TEST_CASE("copy_dlpack: what does not fit is refused, and deleted once") {
   refused({2, 2}, {1, -(most / 4)});
   refused({2, 2, 2, 2}, {-(most / 5), 1, -(most / 5), most / 5});
   ForeignDLPack wrong(values.data(), {6}, deleted);
-  CHECK_THROWS_AS(lod::copy_dlpack<double>(wrong.give()), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::copy_dlpack<double>(wrong.give()), doctest::Contains("copy_dlpack: data type: expected"),
+                       lod::ShapeMismatch);
   ForeignDLPack rows(values.data(), {6}, deleted);
-  CHECK_THROWS_AS(lod::copy_dlpack<float>(rows.give(), LoD::from_lengths({{5}})), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::copy_dlpack<float>(rows.give(), LoD::from_lengths({{5}})),
+                       doctest::Contains("copy_dlpack: the LoD is for 5 rows"), lod::ShapeMismatch);
   ForeignDLPack nowhere(nullptr, {6}, deleted);
-  CHECK_THROWS_AS(lod::copy_dlpack<float>(nowhere.give()), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(lod::copy_dlpack<float>(nowhere.give()), doctest::Contains("copy_dlpack: no data"),
+                       std::invalid_argument);
   ForeignDLPack device(values.data(), {6}, deleted);
   device.array().device.device_type = kDLCUDA;
-  CHECK_THROWS_AS(lod::copy_dlpack<float>(device.give()), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(lod::copy_dlpack<float>(device.give()), doctest::Contains("copy_dlpack: memory of device type"),
+                       std::invalid_argument);
   CHECK(deleted == 10);
-  CHECK_THROWS_AS(lod::copy_dlpack<float>(DLPackHandle<>()), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(lod::copy_dlpack<float>(DLPackHandle<>()), "copy_dlpack: no tensor", std::invalid_argument);
+  ForeignDLPack negative(values.data(), {-6}, deleted);
+  CHECK_THROWS_WITH_AS(lod::copy_dlpack<float>(negative.give()), doctest::Contains("copy_dlpack: shape: dimension 0"),
+                       lod::ShapeMismatch);
+  ForeignDLPack odd(values.data(), {6}, deleted);
+  CHECK_THROWS_WITH_AS(lod::copy_dlpack(odd.type(kDLFloat, 33).give()), doctest::Contains("copy_dlpack: elements"),
+                       std::invalid_argument);
+  CHECK(deleted == 12);
 }
 
 TEST_CASE("from_dlpack: an array may begin some bytes behind its address, and a number alone is one row") {
@@ -543,11 +554,13 @@ TEST_CASE("lod_from_dlpack: a LoD on the offsets of another library") {
     inner[2] = 2;
     levels.push_back(level(inner).give());
     CHECK_THROWS_WITH_AS(lod::lod_from_dlpack(std::move(levels)),
-                         doctest::Contains("level 1, position 2: offset 2 follows 3"), lod::InvalidLoD);
+                         doctest::Contains("lod_from_dlpack: LoD: level 1, position 2: offset 2 follows 3"),
+                         lod::InvalidLoD);
   }
   SUBCASE("has another type") {
     levels.push_back(level(inner).type(kDLInt, 32).give());
-    CHECK_THROWS_AS(lod::lod_from_dlpack(std::move(levels)), lod::ShapeMismatch);
+    CHECK_THROWS_WITH_AS(lod::lod_from_dlpack(std::move(levels)),
+                         doctest::Contains("lod_from_dlpack: level 1: data type: expected INT64"), lod::ShapeMismatch);
   }
   SUBCASE("is a matrix") {
     levels.push_back(ForeignDLPack(inner.data(), {2, 3}, deleted).type(kDLInt, 64).give());

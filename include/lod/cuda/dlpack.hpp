@@ -76,7 +76,7 @@ DLPackHandle<Managed> to_dlpack(LoDTensor<T, Cuda>&& x, cudaStream_t consumer) {
 template <class T, DLPackManaged Managed>
 LoDTensor<T, Cuda> from_dlpack(const CudaExecutor& executor, DLPackHandle<Managed> tensor, cudaStream_t producer,
                                LoD lod = LoD()) {
-  detail::check_given(tensor.get());
+  detail::check_given(tensor.get(), "from_dlpack");
   const DLDevice device = tensor->dl_tensor.device;
   if (device.device_type != kDLCUDAManaged &&
       (device.device_type != kDLCUDA || device.device_id != executor.ordinal())) {
@@ -84,13 +84,13 @@ LoDTensor<T, Cuda> from_dlpack(const CudaExecutor& executor, DLPackHandle<Manage
         detail::text({"from_dlpack: memory of device type ", static_cast<int>(device.device_type), " and number ",
                       device.device_id, ", expected that of GPU ", executor.ordinal()}));
   }
-  const detail::DLPackArray array = detail::read_dlpack(tensor->dl_tensor);
-  detail::check_elements<T>(array, *tensor);
+  const detail::DLPackArray array = detail::read_dlpack(tensor->dl_tensor, "from_dlpack");
+  detail::check_elements<T>(array, *tensor, "from_dlpack");
   detail::order_streams(executor.ordinal(), producer, executor.stream());
   detail::OrderAtEnd order(detail::Reference<CudaStream>::share(executor.resource()), executor.stream(), producer);
   return detail::take_dlpack<T, Cuda>(array, std::move(lod),
                                       detail::MemoryInOrder<DLPackHandle<Managed>>{std::move(tensor), std::move(order)},
-                                      executor.resource());
+                                      executor.resource(), "from_dlpack");
 }
 
 }  // namespace lod
