@@ -553,10 +553,10 @@ class LoD {
 
 /// `LoD::from_row_ids`: the LoD of one level whose row i is in sequence ids[i].
 inline LoD lod_from_row_ids(std::span<const std::int64_t> ids, std::int64_t size = -1) {
-  return LoD::from_row_ids(ids, size);
+  return detail::with_name("lod_from_row_ids", [&] { return LoD::from_row_ids(ids, size); });
 }
 inline LoD lod_from_row_ids(std::initializer_list<std::int64_t> ids, std::int64_t size = -1) {
-  return LoD::from_row_ids(ids, size);
+  return detail::with_name("lod_from_row_ids", [&] { return LoD::from_row_ids(ids, size); });
 }
 
 }  // namespace lod

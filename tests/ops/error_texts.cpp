@@ -88,6 +88,42 @@ TEST_CASE("the error of an operation that is given a level that there is not beg
   }
 }
 
+TEST_CASE("the error of a gradient or of another form that is one operation under its own name begins with that") {
+  const LoD index = LoD::from_lengths({{2, 0, 1}}), two = LoD::from_lengths({{1, 2}});
+  const auto plain = numbered(LoDTensor<float>(Shape{3, 3})), x = numbered(LoDTensor<float>(two, {3}));
+  const LoDTensor<std::int64_t> ids(index, {}), places(Shape{2, 3});
+  const lod::RankTable table(index);
+  const lod::CpuExecutor executor(1);
+  LoDTensor<float> y, z;
+  SelectedRows<float> g;
+  lod::TensorArray<float> array;
+  names_itself("sequence_cumsum_grad", [&] { static_cast<void>(lod::sequence_cumsum_grad(plain)); });
+  names_itself("sequence_reverse_grad", [&] { static_cast<void>(lod::sequence_reverse_grad(plain)); });
+  names_itself("sequence_reverse_grad", [&] { lod::sequence_reverse_grad_into(executor, plain, y); });
+  names_itself("split_grad", [&] { static_cast<void>(lod::split_grad(std::vector<LoDTensor<float>>{x, plain})); });
+  names_itself("split_grad", [&] { lod::split_grad_into(executor, std::vector<LoDTensor<float>>(), y); });
+  names_itself("split_lod_tensor_grad", [&] { lod::split_lod_tensor_grad_into(executor, x, x, {true}, y); });
+  names_itself("merge_lod_tensor_grad", [&] { lod::merge_lod_tensor_grad_into(executor, x, {true}, y, z); });
+  names_itself("to_dense_grad", [&] { static_cast<void>(lod::to_dense_grad(plain, {3})); });
+  names_itself("to_dense_grad", [&] { lod::to_dense_grad_into(executor, plain, {-1}, g); });
+  names_itself("lod_append_grad", [&] { static_cast<void>(lod::lod_append_grad(plain, LoD::from_lengths({{4}}))); });
+  names_itself("lod_tensor_to_array_grad", [&] { static_cast<void>(lod::lod_tensor_to_array_grad(array, table)); });
+  names_itself("lod_tensor_to_array_grad", [&] { lod::lod_tensor_to_array_grad_into(executor, array, table, y); });
+  names_itself("array_to_lod_tensor_grad", [&] { static_cast<void>(lod::array_to_lod_tensor_grad(x, table)); });
+  names_itself("array_to_lod_tensor_grad", [&] { lod::array_to_lod_tensor_grad_into(executor, x, table, array); });
+  names_itself("from_time_major_grad", [&] { static_cast<void>(lod::from_time_major_grad(x, table)); });
+  names_itself("shrink_rnn_memory", [&] { static_cast<void>(lod::shrink_rnn_memory(plain, table, -1)); });
+  names_itself("shrink_rnn_memory_grad",
+               [&] { static_cast<void>(lod::shrink_rnn_memory_grad(plain, plain.lod(), table, -1)); });
+  names_itself("embedding_min_pool_grad: index",
+               [&] { static_cast<void>(lod::embedding_min_pool_grad(plain, places, ids, 1)); });
+  names_itself("embedding_min_pool_grad: dy",
+               [&] { static_cast<void>(lod::embedding_min_pool_grad(x.slice(0, 1), places, ids, 1)); });
+  names_itself("embedding_max_pool_grad: index",
+               [&] { static_cast<void>(lod::embedding_max_pool_grad(plain, places, ids, 1)); });
+  names_itself("lod_from_row_ids", [&] { static_cast<void>(lod::lod_from_row_ids({2, 1})); });
+}
+
 TEST_CASE("the error of an operation whose result has more than memory can hold begins with its name") {
   const LoD index = LoD::from_lengths({{2, 0, 1}, {2, 0, 3}});
   const auto x = numbered(LoDTensor<float>(index, {3})), column = numbered(LoDTensor<float>(index, {}));

@@ -269,15 +269,15 @@ template <LoDTensorLike X>
 /// The gradient of `split` and `split_at`: those of the parts, one after the other, as `concat` joins them.
 template <Executor E, operation::TensorRange DParts, class DX>
 void split_grad_into(const E& executor, const DParts& dparts, DX&& dx) {
-  concat_into(executor, dparts, dx);
+  detail::with_name("split_grad", [&] { concat_into(executor, dparts, dx); });
 }
 template <Executor E, operation::TensorRange DParts>
 [[nodiscard]] auto split_grad(const E& executor, const DParts& dparts) {
-  return concat(executor, dparts);
+  return detail::with_name("split_grad", [&] { return concat(executor, dparts); });
 }
 template <operation::TensorRange DParts>
 [[nodiscard]] auto split_grad(const DParts& dparts) {
-  return concat(dparts);
+  return detail::with_name("split_grad", [&] { return concat(dparts); });
 }
 
 /// What `concat`, `split_at` and `split` give, described: see <lod/infer.hpp>.

@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
+#include <type_traits>
 
 namespace lod::op {
 struct embedding_pool : elements::Arithmetic {};
@@ -286,6 +287,32 @@ Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& 
   return row_shape;
 }
 
+template <bool minimum, Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
+void embedding_extreme_pool_grad_into(const E& executor, const X& dy, const Index& index, const Ids& ids,
+                                      std::int64_t height,
+                                      const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options,
+                                      SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
+  detail::check_elements<std::conditional_t<minimum, op::embedding_min_pool_grad, op::embedding_max_pool_grad>,
+                         value_type_t<X>>();
+  static_assert(std::same_as<value_type_t<Index>, std::int64_t>,
+                "embedding_max_pool_grad, embedding_min_pool_grad: the index is int64");
+  constexpr const char* what = minimum ? "embedding_min_pool_grad" : "embedding_max_pool_grad";
+  constexpr const char* of_dy = minimum ? "embedding_min_pool_grad: dy" : "embedding_max_pool_grad: dy";
+  constexpr const char* of_index = minimum ? "embedding_min_pool_grad: index" : "embedding_max_pool_grad: index";
+  const auto view = dy.view();
+  const auto winners = index.view();
+  const auto list = ids.view();
+  const kernel::Segments sequences = check_embedding_pool(executor, list, options, what);
+  const Shape row_shape = check_pooled_grad(view, list, sequences, of_dy);
+  check_row_count(winners.rows(), sequences.size, of_index);
+  check_row_shape(winners.row_shape(), view.row_shape(), of_index);
+  check_row_index(options.row_index, what);
+  const RowsOfBatch<E> rows(executor, winners.data(), winners.rows() * winners.row_size(), options.row_index,
+                            {{}, winners.row_size()}, sequences);
+  embedding_pool_grad_into(executor, what, view, rows.data(), list, height, PoolType::MAX, options, sequences,
+                           row_shape, dtable);
+}
+
 }  // namespace operation
 
 /// `sequence_pool` of `embedding`, in one pass: one row for each sequence of `level` of the ids, pooled from the rows
@@ -442,21 +469,7 @@ void embedding_max_pool_grad_into(const E& executor, const X& dy, const Index& i
                                   std::int64_t height,
                                   const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options,
                                   SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
-  constexpr const char* what = "embedding_max_pool_grad";
-  detail::check_elements<op::embedding_max_pool_grad, value_type_t<X>>();
-  static_assert(std::same_as<value_type_t<Index>, std::int64_t>, "embedding_max_pool_grad: the index is int64");
-  const auto view = dy.view();
-  const auto winners = index.view();
-  const auto list = ids.view();
-  const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, what);
-  const Shape row_shape = operation::check_pooled_grad(view, list, sequences, "embedding_max_pool_grad: dy");
-  operation::check_row_count(winners.rows(), sequences.size, "embedding_max_pool_grad: index");
-  operation::check_row_shape(winners.row_shape(), view.row_shape(), "embedding_max_pool_grad: index");
-  operation::check_row_index(options.row_index, what);
-  const operation::RowsOfBatch<E> rows(executor, winners.data(), winners.rows() * winners.row_size(), options.row_index,
-                                       {{}, winners.row_size()}, sequences);
-  operation::embedding_pool_grad_into(executor, what, view, rows.data(), list, height, PoolType::MAX, options,
-                                      sequences, row_shape, dtable);
+  operation::embedding_extreme_pool_grad_into<false>(executor, dy, index, ids, height, options, dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
 void embedding_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const Ids& ids,
@@ -483,7 +496,7 @@ void embedding_min_pool_grad_into(const E& executor, const X& dy, const Index& i
                                   std::int64_t height,
                                   const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options,
                                   SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
-  embedding_max_pool_grad_into(executor, dy, index, ids, height, options, dtable);
+  operation::embedding_extreme_pool_grad_into<true>(executor, dy, index, ids, height, options, dtable);
 }
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
 void embedding_min_pool_grad_into(const E& executor, const X& dy, const Index& index, const Ids& ids,
@@ -494,12 +507,14 @@ template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
 [[nodiscard]] auto embedding_min_pool_grad(const E& executor, const X& dy, const Index& index, const Ids& ids,
                                            std::int64_t height,
                                            const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  return embedding_max_pool_grad(executor, dy, index, ids, height, options);
+  SelectedRows<value_type_t<X>, device_t<X>> dtable(executor.resource());
+  embedding_min_pool_grad_into(executor, dy, index, ids, height, options, dtable);
+  return dtable;
 }
 template <LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
 [[nodiscard]] auto embedding_min_pool_grad(const X& dy, const Index& index, const Ids& ids, std::int64_t height,
                                            const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  return embedding_max_pool_grad(dy, index, ids, height, options);
+  return embedding_min_pool_grad(default_executor<device_t<X>>(), dy, index, ids, height, options);
 }
 
 /// The gradient of `embedding_pool`, of any type, for its weights: for each id the scalar product of its row of the

@@ -127,11 +127,11 @@ void lod_append_grad_into(const E& executor, const DY& dy, const BatchLevels& x_
 }
 template <Executor E, LoDTensorLike DY>
 [[nodiscard]] auto lod_append_grad(const E& executor, const DY& dy, const BatchLevels& x_levels) {
-  return lod_reset_grad(executor, dy, x_levels);
+  return detail::with_name("lod_append_grad", [&] { return lod_reset_grad(executor, dy, x_levels); });
 }
 template <LoDTensorLike DY>
 [[nodiscard]] auto lod_append_grad(const DY& dy, const BatchLevels& x_levels) {
-  return lod_reset_grad(dy, x_levels);
+  return detail::with_name("lod_append_grad", [&] { return lod_reset_grad(dy, x_levels); });
 }
 
 /// What `lod_reset` and `lod_append` give, described: see <lod/infer.hpp>. `lod` describes a tensor that has the LoD.

@@ -408,15 +408,15 @@ template <LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<
 template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 void to_dense_grad_into(const E& executor, const X& dy, const Rows& rows,
                         SelectedRows<value_type_t<X>, device_t<X>>& dg) {
-  from_dense_into(executor, dy, rows, dg);
+  detail::with_name("to_dense_grad", [&] { from_dense_into(executor, dy, rows, dg); });
 }
 template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 [[nodiscard]] auto to_dense_grad(const E& executor, const X& dy, const Rows& rows) {
-  return from_dense(executor, dy, rows);
+  return detail::with_name("to_dense_grad", [&] { return from_dense(executor, dy, rows); });
 }
 template <LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 [[nodiscard]] auto to_dense_grad(const X& dy, const Rows& rows) {
-  return from_dense(dy, rows);
+  return detail::with_name("to_dense_grad", [&] { return from_dense(dy, rows); });
 }
 
 namespace operation {

@@ -84,7 +84,7 @@ template <Executor E, LoDTensorLike DY, class DX>
 void sequence_cumsum_grad_into(const E& executor, const DY& dy, const CumsumOptions& options, DX&& dx) {
   CumsumOptions back = options;
   back.reverse = !options.reverse;
-  sequence_cumsum_into(executor, dy, back, dx);
+  detail::with_name("sequence_cumsum_grad", [&] { sequence_cumsum_into(executor, dy, back, dx); });
 }
 template <Executor E, LoDTensorLike DY, class DX>
 void sequence_cumsum_grad_into(const E& executor, const DY& dy, DX&& dx) {

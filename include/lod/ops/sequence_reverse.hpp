@@ -91,19 +91,19 @@ template <LoDTensorLike X>
 /// `sequence_reverse`.
 template <Executor E, LoDTensorLike DY, class DX>
 void sequence_reverse_grad_into(const E& executor, const DY& dy, const ReverseOptions& options, DX&& dx) {
-  sequence_reverse_into(executor, dy, options, dx);
+  detail::with_name("sequence_reverse_grad", [&] { sequence_reverse_into(executor, dy, options, dx); });
 }
 template <Executor E, LoDTensorLike DY, class DX>
 void sequence_reverse_grad_into(const E& executor, const DY& dy, DX&& dx) {
-  sequence_reverse_into(executor, dy, ReverseOptions{}, dx);
+  sequence_reverse_grad_into(executor, dy, ReverseOptions{}, dx);
 }
 template <Executor E, LoDTensorLike DY>
 [[nodiscard]] auto sequence_reverse_grad(const E& executor, const DY& dy, const ReverseOptions& options = {}) {
-  return sequence_reverse(executor, dy, options);
+  return detail::with_name("sequence_reverse_grad", [&] { return sequence_reverse(executor, dy, options); });
 }
 template <LoDTensorLike DY>
 [[nodiscard]] auto sequence_reverse_grad(const DY& dy, const ReverseOptions& options = {}) {
-  return sequence_reverse(dy, options);
+  return sequence_reverse_grad(default_executor<device_t<DY>>(), dy, options);
 }
 
 /// What `sequence_reverse` gives, described: see <lod/infer.hpp>.

@@ -208,13 +208,14 @@ template <Executor E, LoDTensorLike DTrue, LoDTensorLike DFalse,
           operation::ArgumentList Mask = std::initializer_list<bool>, class DX>
 void split_lod_tensor_grad_into(const E& executor, const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
                                 const MergeBranchOptions& options, DX&& dx) {
-  merge_lod_tensor_into(executor, dtrue, dfalse, mask, options, dx);
+  detail::with_name("split_lod_tensor_grad",
+                    [&] { merge_lod_tensor_into(executor, dtrue, dfalse, mask, options, dx); });
 }
 template <Executor E, LoDTensorLike DTrue, LoDTensorLike DFalse,
           operation::ArgumentList Mask = std::initializer_list<bool>, class DX>
 void split_lod_tensor_grad_into(const E& executor, const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
                                 DX&& dx) {
-  merge_lod_tensor_into(executor, dtrue, dfalse, mask, dx);
+  split_lod_tensor_grad_into(executor, dtrue, dfalse, mask, {}, dx);
 }
 template <Executor E, LoDTensorLike DTrue, LoDTensorLike DFalse,
           operation::ArgumentList Mask = std::initializer_list<bool>>
@@ -232,12 +233,13 @@ template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::init
           class DFalse>
 void merge_lod_tensor_grad_into(const E& executor, const DY& dy, const Mask& mask, const SplitBranchOptions& options,
                                 DTrue&& dtrue, DFalse&& dfalse) {
-  split_lod_tensor_into(executor, dy, mask, options, dtrue, dfalse);
+  detail::with_name("merge_lod_tensor_grad",
+                    [&] { split_lod_tensor_into(executor, dy, mask, options, dtrue, dfalse); });
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>, class DTrue,
           class DFalse>
 void merge_lod_tensor_grad_into(const E& executor, const DY& dy, const Mask& mask, DTrue&& dtrue, DFalse&& dfalse) {
-  split_lod_tensor_into(executor, dy, mask, dtrue, dfalse);
+  merge_lod_tensor_grad_into(executor, dy, mask, {}, dtrue, dfalse);
 }
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
 [[nodiscard]] auto merge_lod_tensor_grad(const E& executor, const DY& dy, const Mask& mask,

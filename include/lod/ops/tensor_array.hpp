@@ -304,30 +304,30 @@ template <class T, class Device>
 template <Executor E, class T, class DX>
 void lod_tensor_to_array_grad_into(const E& executor, const TensorArray<T, typename E::device>& darray,
                                    const RankTable& table, DX&& dx) {
-  array_to_lod_tensor_into(executor, darray, table, dx);
+  detail::with_name("lod_tensor_to_array_grad", [&] { array_to_lod_tensor_into(executor, darray, table, dx); });
 }
 template <Executor E, class T>
 [[nodiscard]] auto lod_tensor_to_array_grad(const E& executor, const TensorArray<T, typename E::device>& darray,
                                             const RankTable& table) {
-  return array_to_lod_tensor(executor, darray, table);
+  return detail::with_name("lod_tensor_to_array_grad", [&] { return array_to_lod_tensor(executor, darray, table); });
 }
 template <class T, class Device>
 [[nodiscard]] auto lod_tensor_to_array_grad(const TensorArray<T, Device>& darray, const RankTable& table) {
-  return array_to_lod_tensor(darray, table);
+  return detail::with_name("lod_tensor_to_array_grad", [&] { return array_to_lod_tensor(darray, table); });
 }
 /// The gradient of `array_to_lod_tensor`: dy by steps, as `lod_tensor_to_array` has them.
 template <Executor E, LoDTensorLike DY>
 void array_to_lod_tensor_grad_into(const E& executor, const DY& dy, const RankTable& table,
                                    TensorArray<value_type_t<DY>, device_t<DY>>& darray) {
-  lod_tensor_to_array_into(executor, dy, table, darray);
+  detail::with_name("array_to_lod_tensor_grad", [&] { lod_tensor_to_array_into(executor, dy, table, darray); });
 }
 template <Executor E, LoDTensorLike DY>
 [[nodiscard]] auto array_to_lod_tensor_grad(const E& executor, const DY& dy, const RankTable& table) {
-  return lod_tensor_to_array(executor, dy, table);
+  return detail::with_name("array_to_lod_tensor_grad", [&] { return lod_tensor_to_array(executor, dy, table); });
 }
 template <LoDTensorLike DY>
 [[nodiscard]] auto array_to_lod_tensor_grad(const DY& dy, const RankTable& table) {
-  return lod_tensor_to_array(dy, table);
+  return detail::with_name("array_to_lod_tensor_grad", [&] { return lod_tensor_to_array(dy, table); });
 }
 
 /// The states of the sequences that take step t: the first table.active(t) sequences of x, or its rows where it has no
@@ -340,7 +340,7 @@ template <LoDTensorLike DY>
 template <Executor E, LoDTensorLike X, class Y>
 void shrink_rnn_memory_into(const E& executor, const X& x, const RankTable& table, std::int64_t t, Y&& y) {
   const auto view = x.view();
-  const std::int64_t active = table.active(t);
+  const std::int64_t active = detail::with_name("shrink_rnn_memory", [&] { return table.active(t); });
   if (view.size() < active) {
     throw ShapeMismatch(detail::text({"shrink_rnn_memory: x has ", view.size(),
                                       " sequences (rows, where it has no level), expected at least ", active,
@@ -370,7 +370,7 @@ void shrink_rnn_memory_grad_into(const E& executor, const DY& dy, const BatchLev
                                  std::int64_t t, DX&& dx) {
   const auto view = dy.view();
   const LoDView& levels = x_levels.view();
-  const std::int64_t active = table.active(t);
+  const std::int64_t active = detail::with_name("shrink_rnn_memory_grad", [&] { return table.active(t); });
   if (levels.size() < active) {
     throw ShapeMismatch(detail::text({"shrink_rnn_memory_grad: x has ", levels.size(),
                                       " sequences (rows, where it has no level), expected at least ", active,

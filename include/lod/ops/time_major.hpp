@@ -260,30 +260,30 @@ template <class T, class Device>
 template <Executor E, class T, class DX>
 void to_time_major_grad_into(const E& executor, const TimeMajor<T, typename E::device>& dz, const RankTable& table,
                              DX&& dx) {
-  from_time_major_into(executor, dz, table, dx);
+  detail::with_name("to_time_major_grad", [&] { from_time_major_into(executor, dz, table, dx); });
 }
 template <Executor E, class T>
 [[nodiscard]] auto to_time_major_grad(const E& executor, const TimeMajor<T, typename E::device>& dz,
                                       const RankTable& table) {
-  return from_time_major(executor, dz, table);
+  return detail::with_name("to_time_major_grad", [&] { return from_time_major(executor, dz, table); });
 }
 template <class T, class Device>
 [[nodiscard]] auto to_time_major_grad(const TimeMajor<T, Device>& dz, const RankTable& table) {
-  return from_time_major(dz, table);
+  return detail::with_name("to_time_major_grad", [&] { return from_time_major(dz, table); });
 }
 /// The gradient of `from_time_major`: dy in time-major order.
 template <Executor E, LoDTensorLike X>
 void from_time_major_grad_into(const E& executor, const X& dy, const RankTable& table,
                                TimeMajor<value_type_t<X>, device_t<X>>& dz) {
-  to_time_major_into(executor, dy, table, dz);
+  detail::with_name("from_time_major_grad", [&] { to_time_major_into(executor, dy, table, dz); });
 }
 template <Executor E, LoDTensorLike X>
 [[nodiscard]] auto from_time_major_grad(const E& executor, const X& dy, const RankTable& table) {
-  return to_time_major(executor, dy, table);
+  return detail::with_name("from_time_major_grad", [&] { return to_time_major(executor, dy, table); });
 }
 template <LoDTensorLike X>
 [[nodiscard]] auto from_time_major_grad(const X& dy, const RankTable& table) {
-  return to_time_major(dy, table);
+  return detail::with_name("from_time_major_grad", [&] { return to_time_major(dy, table); });
 }
 
 namespace operation {
