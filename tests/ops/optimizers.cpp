@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 using lod::LoDTensor;
@@ -146,6 +148,49 @@ TEST_CASE("adam: the step must be given") {
   const auto g = p;
   check_throws<lod::OutOfRange>([&] { lod::adam(p, mean, squares, g, {}); }, "adam: step 0, expected 1 or more", p);
   check_throws<lod::OutOfRange>([&] { lod::adam(p, mean, squares, g, {.step = -1}); }, "adam: step -1", p);
+}
+
+TEST_CASE("optimizers: an option that makes no sense is refused, named, and nothing changes") {
+  auto p = filled({4, 2}, 1);
+  auto one = p, two = p, three = p;
+  const auto g = p;
+  const SelectedRows<float> listed({1}, 4, {2});
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
+  const auto refused = [&](const auto& call, const std::string& text) {
+    CAPTURE(text);
+    check_throws<std::invalid_argument>([&] { call(g); }, text.c_str(), p);
+    check_throws<std::invalid_argument>([&] { call(listed); }, text.c_str(), one);
+  };
+  for (const double wrong : {nan, infinite, -infinite}) {
+    const std::string finite = to_string(lod::Scalar(wrong)) + ", expected a finite number";
+    refused([&](const auto& dy) { lod::sgd(p, dy, wrong); }, "sgd: learning_rate " + finite);
+    refused([&](const auto& dy) { lod::momentum(p, one, dy, {.learning_rate = wrong}); },
+            "momentum: learning_rate " + finite);
+    refused([&](const auto& dy) { lod::momentum(p, one, dy, {.momentum = wrong}); }, "momentum: momentum " + finite);
+    refused([&](const auto& dy) { lod::momentum(p, one, dy, {.l2_decay = wrong}); }, "momentum: l2_decay " + finite);
+    refused([&](const auto& dy) { lod::rmsprop(p, one, two, dy, {.momentum = wrong}); }, "rmsprop: momentum " + finite);
+    refused([&](const auto& dy) { lod::ftrl(p, one, two, dy, {.learning_rate_power = wrong}); },
+            "ftrl: learning_rate_power " + finite);
+  }
+  for (const double wrong : {nan, infinite, -1e-300}) {
+    const std::string more = to_string(lod::Scalar(wrong)) + ", expected a finite number of 0 or more";
+    refused([&](const auto& dy) { lod::adagrad(p, one, dy, {.epsilon = wrong}); }, "adagrad: epsilon " + more);
+    refused([&](const auto& dy) { lod::rmsprop(p, one, two, dy, {.epsilon = wrong}); }, "rmsprop: epsilon " + more);
+    refused([&](const auto& dy) { lod::rmsprop(p, one, two, three, dy, {.epsilon = wrong}); },
+            "rmsprop: epsilon " + more);
+    refused([&](const auto& dy) { lod::adam(p, one, two, dy, {.epsilon = wrong, .step = 1}); },
+            "adam: epsilon " + more);
+    refused([&](const auto& dy) { lod::ftrl(p, one, two, dy, {.l1 = wrong}); }, "ftrl: l1 " + more);
+    refused([&](const auto& dy) { lod::ftrl(p, one, two, dy, {.l2 = wrong}); }, "ftrl: l2 " + more);
+  }
+  for (const double wrong : {nan, -0.1, 1.0 + 1e-9, infinite}) {
+    const std::string share = to_string(lod::Scalar(wrong)) + ", expected 0 to 1";
+    refused([&](const auto& dy) { lod::rmsprop(p, one, two, dy, {.rho = wrong}); }, "rmsprop: rho " + share);
+    refused([&](const auto& dy) { lod::adam(p, one, two, dy, {.beta1 = wrong, .step = 1}); }, "adam: beta1 " + share);
+    refused([&](const auto& dy) { lod::adam(p, one, two, dy, {.beta2 = wrong, .step = 1}); }, "adam: beta2 " + share);
+  }
+  check_throws<lod::OutOfRange>([&] { lod::sgd(p, listed, {.mode = static_cast<lod::Sparse>(2)}); },
+                                "sgd: Sparse 2, expected LAZY or EXACT", p);
 }
 
 TEST_CASE("ftrl: small gradients are shrunk to 0; EXACT does so to rows that never had one, LAZY leaves them") {

@@ -11,7 +11,9 @@
 /// Repeated rows are added up first, as `merge_add` does, but no merged copy is made; a gradient and its `merge_add`
 /// give the same bits. 16-bit parameters are computed as float, and their states may be float tensors, which hold small
 /// squares that 16 bits do not. One pass over what is touched. Parameter, states and gradient must not overlap.
-/// ShapeMismatch is thrown where the shapes do not agree, before anything is changed.
+/// ShapeMismatch is thrown where the shapes do not agree, std::invalid_argument for an option that is NaN, infinite or
+/// out of its range (`epsilon`, `l1` and `l2` are 0 or more, `rho` and the betas from 0 to 1), OutOfRange for a number
+/// that is no Sparse; all before anything is changed.
 ///
 /// A finite parameter with finite states stays finite under finite gradients. Where a step of the formula leaves the
 /// range of what it is computed in, or a square vanishes and leaves 0 to divide by, that number is computed again with
@@ -26,6 +28,7 @@
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/row_groups.hpp>
 #include <lod/output.hpp>
+#include <lod/scalar.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
@@ -35,6 +38,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -146,6 +151,40 @@ LOD_HOST_DEVICE V divided(const V& a, const V& b, [[maybe_unused]] const V& of_z
   }
 }
 
+/// An option of an optimizer, and what it may be.
+struct OptimizerOption {
+  const char* name;
+  double value;
+  double least = -std::numeric_limits<double>::max();
+  double greatest = std::numeric_limits<double>::max();
+};
+inline OptimizerOption zero_or_more(const char* name, double value) {
+  return {.name = name, .value = value, .least = 0};
+}
+inline OptimizerOption zero_to_one(const char* name, double value) { return {name, value, 0, 1}; }
+
+/// Throws std::invalid_argument for an option out of its range, OutOfRange for a number that is no Sparse.
+inline void check_options(const char* what, Sparse mode, std::initializer_list<OptimizerOption> options) {
+  if (mode != Sparse::LAZY && mode != Sparse::EXACT) {
+    throw OutOfRange(detail::text({what, ": Sparse ", static_cast<int>(mode), ", expected LAZY or EXACT"}));
+  }
+  for (const OptimizerOption& option : options) {
+    if (option.value >= option.least && option.value <= option.greatest) continue;  // NaN is not
+    throw std::invalid_argument(detail::text({what, ": ", option.name, " ", to_string(Scalar(option.value)),
+                                              option.greatest == 1 ? ", expected 0 to 1"
+                                              : option.least == 0  ? ", expected a finite number of 0 or more"
+                                                                   : ", expected a finite number"}));
+  }
+}
+
+inline void check_options(const RmspropOptions& options) {
+  check_options("rmsprop", options.mode,
+                {{"learning_rate", options.learning_rate},
+                 zero_to_one("rho", options.rho),
+                 zero_or_more("epsilon", options.epsilon),
+                 {"momentum", options.momentum}});
+}
+
 struct SgdRule {
   using Tag = op::sgd;
 
@@ -155,11 +194,8 @@ struct SgdRule {
   LOD_HOST_DEVICE void operator()(V& parameter, const V& gradient) const noexcept {
     parameter = parameter - number<V>(rate) * gradient;
   }
-  /// Whether a zero gradient leaves parameter and states as they are, computed in a Number.
-  template <class Number>
-  bool rests_at_zero() const noexcept {
-    return true;
-  }
+  /// Whether a zero gradient leaves parameter and states as they are.
+  static constexpr bool rests_at_zero = true;
 };
 
 struct MomentumRule {
@@ -175,10 +211,7 @@ struct MomentumRule {
     const V direction = nesterov ? decayed + number<V>(momentum) * velocity : velocity;
     parameter = parameter - number<V>(rate) * direction;
   }
-  template <class Number>
-  bool rests_at_zero() const noexcept {
-    return false;
-  }
+  static constexpr bool rests_at_zero = false;
 };
 
 struct AdagradRule {
@@ -191,10 +224,7 @@ struct AdagradRule {
     squares = squares + gradient * gradient;
     parameter = parameter - number<V>(rate) * gradient / (sqrt(squares) + number<V>(epsilon));
   }
-  template <class Number>
-  bool rests_at_zero() const noexcept {
-    return static_cast<Number>(epsilon) >= 0;
-  }
+  static constexpr bool rests_at_zero = true;
 };
 
 struct RmspropRule {
@@ -207,10 +237,7 @@ struct RmspropRule {
     squares = number<V>(rho) * squares + number<V>(1 - rho) * gradient * gradient;
     move(parameter, velocity, gradient, squares);
   }
-  template <class Number>
-  bool rests_at_zero() const noexcept {
-    return false;
-  }
+  static constexpr bool rests_at_zero = false;
 
  protected:
   template <class V>
@@ -250,10 +277,7 @@ struct AdamRule {
     squares = number<V>(beta2) * squares + number<V>(1 - beta2) * gradient * gradient;
     parameter = parameter - number<V>(rate) * mean / (sqrt(squares) + number<V>(epsilon));
   }
-  template <class Number>
-  bool rests_at_zero() const noexcept {
-    return false;
-  }
+  static constexpr bool rests_at_zero = false;
 };
 
 struct FtrlRule {
@@ -273,10 +297,7 @@ struct FtrlRule {
     const V moved = divided(shrunk, after / number<V>(rate) + number<V>(2 * l2), parameter);
     parameter = select(abs(linear) > threshold, moved, zero);
   }
-  template <class Number>
-  bool rests_at_zero() const noexcept {
-    return false;
-  }
+  static constexpr bool rests_at_zero = false;
 
  private:
   template <class V>
@@ -349,7 +370,7 @@ void update(const E& executor, const Rule& rule, Sparse mode,
   if constexpr (is_row_sparse<G>) {
     const std::array sources{&gradient};
     const RowGroups<E, T> groups(executor, sources);
-    const bool listed_only = mode == Sparse::LAZY || rule.template rests_at_zero<kernel::Accumulator<T>>();
+    const bool listed_only = mode == Sparse::LAZY || Rule::rests_at_zero;
     kernel::UpdateRows<E>::run(executor, rule, parameter.data(), pointers, groups.rows(), groups.order(),
                                groups.groups(), groups.ids(), target.rows(), target.row_size(), listed_only);
   } else {
@@ -363,6 +384,7 @@ void update(const E& executor, const Rule& rule, Sparse mode,
 /// parameter -= learning_rate * gradient. LAZY and EXACT are the same: what has no gradient stays.
 template <Executor E, MutableTensorLike P, operation::Gradient G>
 void sgd(const E& executor, P&& parameter, const G& gradient, const SgdOptions& options = {}) {
+  operation::check_options("sgd", options.mode, {{"learning_rate", options.learning_rate}});
   operation::update(executor, operation::SgdRule{options.learning_rate}, options.mode, {"sgd: gradient"}, parameter,
                     gradient);
 }
@@ -385,6 +407,9 @@ void sgd(P&& parameter, const G& gradient, double learning_rate) {
 /// some.
 template <Executor E, MutableTensorLike P, MutableTensorLike S, operation::Gradient G>
 void momentum(const E& executor, P&& parameter, S&& velocity, const G& gradient, const MomentumOptions& options = {}) {
+  operation::check_options(
+      "momentum", options.mode,
+      {{"learning_rate", options.learning_rate}, {"momentum", options.momentum}, {"l2_decay", options.l2_decay}});
   const operation::MomentumRule rule{options.learning_rate, options.momentum, options.l2_decay, options.nesterov};
   operation::update(executor, rule, options.mode, {"momentum: gradient", "momentum: velocity"}, parameter, gradient,
                     velocity);
@@ -395,10 +420,13 @@ void momentum(P&& parameter, S&& velocity, const G& gradient, const MomentumOpti
 }
 
 /// squares += gradient^2; parameter -= learning_rate * gradient / (sqrt(squares) + epsilon). LAZY and EXACT are the
-/// same where epsilon is 0 or more: what has no gradient stays. Source:
+/// same: what has no gradient stays. Source:
 /// Duchi, Hazan, Singer, JMLR 12 (2011); semantics: PaddlePaddle's adagrad operator.
 template <Executor E, MutableTensorLike P, MutableTensorLike S, operation::Gradient G>
 void adagrad(const E& executor, P&& parameter, S&& squares, const G& gradient, const AdagradOptions& options = {}) {
+  operation::check_options(
+      "adagrad", options.mode,
+      {{"learning_rate", options.learning_rate}, operation::zero_or_more("epsilon", options.epsilon)});
   const operation::AdagradRule rule{options.learning_rate, options.epsilon};
   operation::update(executor, rule, options.mode, {"adagrad: gradient", "adagrad: squares"}, parameter, gradient,
                     squares);
@@ -414,6 +442,7 @@ void adagrad(P&& parameter, S&& squares, const G& gradient, const AdagradOptions
 template <Executor E, MutableTensorLike P, MutableTensorLike S, MutableTensorLike V, operation::Gradient G>
 void rmsprop(const E& executor, P&& parameter, S&& squares, V&& velocity, const G& gradient,
              const RmspropOptions& options = {}) {
+  operation::check_options(options);
   const operation::RmspropRule rule{options.learning_rate, options.rho, options.epsilon, options.momentum};
   operation::update(executor, rule, options.mode, {"rmsprop: gradient", "rmsprop: squares", "rmsprop: velocity"},
                     parameter, gradient, squares, velocity);
@@ -428,6 +457,7 @@ template <Executor E, MutableTensorLike P, MutableTensorLike S, MutableTensorLik
           operation::Gradient G>
 void rmsprop(const E& executor, P&& parameter, S&& squares, V&& velocity, M&& mean, const G& gradient,
              const RmspropOptions& options = {}) {
+  operation::check_options(options);
   const operation::CenteredRmspropRule rule{{options.learning_rate, options.rho, options.epsilon, options.momentum}};
   operation::update(executor, rule, options.mode,
                     {"rmsprop: gradient", "rmsprop: squares", "rmsprop: velocity", "rmsprop: mean"}, parameter,
@@ -450,6 +480,11 @@ void adam(const E& executor, P&& parameter, M&& mean, S&& squares, const G& grad
   if (options.step < 1) {
     throw OutOfRange(detail::text({"adam: step ", options.step, ", expected 1 or more: which update this is"}));
   }
+  operation::check_options("adam", options.mode,
+                           {{"learning_rate", options.learning_rate},
+                            operation::zero_to_one("beta1", options.beta1),
+                            operation::zero_to_one("beta2", options.beta2),
+                            operation::zero_or_more("epsilon", options.epsilon)});
   operation::update(executor, operation::AdamRule(options), options.mode,
                     {"adam: gradient", "adam: mean", "adam: squares"}, parameter, gradient, mean, squares);
 }
@@ -466,6 +501,11 @@ void adam(P&& parameter, M&& mean, S&& squares, const G& gradient, const AdamOpt
 template <Executor E, MutableTensorLike P, MutableTensorLike S, MutableTensorLike L, operation::Gradient G>
 void ftrl(const E& executor, P&& parameter, S&& squares, L&& linear, const G& gradient,
           const FtrlOptions& options = {}) {
+  operation::check_options("ftrl", options.mode,
+                           {{"learning_rate", options.learning_rate},
+                            operation::zero_or_more("l1", options.l1),
+                            operation::zero_or_more("l2", options.l2),
+                            {"learning_rate_power", options.learning_rate_power}});
   const operation::FtrlRule rule{options.learning_rate, options.l1, options.l2, options.learning_rate_power};
   operation::update(executor, rule, options.mode, {"ftrl: gradient", "ftrl: squares", "ftrl: linear"}, parameter,
                     gradient, squares, linear);
