@@ -246,6 +246,8 @@ TEST_CASE("scatter: what does not fit, or would divide integers by 0, throws and
         lod::scatter(rows_of_one<std::int32_t>({2, 2}, 3, {1, 1}), ScatterOp::DIVBY, y);
       },
       "scatter: division by 0 in row 2", y);
+  check_throws<lod::OutOfRange>([&] { lod::scatter(zero, static_cast<ScatterOp>(7), y); },
+                                "scatter: ScatterOp 7, expected ASSIGN to DIVBY", y);
   check_throws<lod::ShapeMismatch>([&] { lod::scatter(rows_of_one<std::int32_t>({2}, 4, {1}), ScatterOp::ADD, y); },
                                    "scatter: the dense tensor: height 3, expected 4", y);
   check_throws<lod::ShapeMismatch>([&] { lod::scatter(SelectedRows<std::int32_t>({2}, 3, {2}), ScatterOp::ADD, y); },

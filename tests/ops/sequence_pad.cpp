@@ -246,6 +246,10 @@ TEST_CASE("sequence_pad: bad arguments throw and change nothing") {
   check_throws<lod::InvalidLoD>([&] { lod::sequence_pad_into(executor, plain, y, lengths); },
                                 "sequence_pad: the tensor has no level", y);
   check_throws<lod::OutOfRange>(pad({.level = 1}), "level 1 of a LoD with 1 levels", y);
+  constexpr auto no_side = static_cast<lod::Side>(2);
+  check_throws<lod::OutOfRange>(pad({.side = no_side}), "sequence_pad: Side 2, expected RIGHT or LEFT", y);
+  check_throws<lod::OutOfRange>([&] { lod::sequence_unpad_into(executor, x, Numbers{1}, {.side = no_side}, y); },
+                                "sequence_unpad: Side 2", y);
   check_throws<lod::OutOfRange>(pad({.padded_length = -2}), "sequence_pad: padded_length -2, expected -1 or more", y);
   check_throws<lod::ShapeMismatch>(pad({.padded_length = 1}),
                                    "sequence_pad: sequence 0 has 2 rows, expected at most padded_length, 1", y);

@@ -101,6 +101,12 @@ struct Scattered {
     if constexpr (op == ScatterOp::DIVBY) return 1 / dense;
   }
 };
+/// Throws OutOfRange for a number that is no ScatterOp.
+inline void check_scatter_op(ScatterOp op, const char* what) {
+  if (op < ScatterOp::ASSIGN || op > ScatterOp::DIVBY) {
+    throw OutOfRange(detail::text({what, ": ScatterOp ", static_cast<int>(op), ", expected ASSIGN to DIVBY"}));
+  }
+}
 /// Calls f with the `Scattered` of the operation.
 template <class F>
 void with_scattered(ScatterOp op, const F& f) {
@@ -149,12 +155,13 @@ void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row
 /// tensor or a view with the height and the row shape of g, must not overlap it; its levels do not count.
 ///
 /// The gradients are `scatter_grad`. Throws ShapeMismatch where height or row shape differ, OutOfRange where an integer
-/// would be divided by 0. Semantics: PaddlePaddle's UpdateToTensor.
+/// would be divided by 0 and for a number that is no ScatterOp. Semantics: PaddlePaddle's UpdateToTensor.
 template <Executor E, class T, MutableTensorLike Dense>
 void scatter(const E& executor, const SelectedRows<T, typename E::device>& g, ScatterOp op, Dense&& dense) {
   static_assert(std::same_as<value_type_t<std::remove_cvref_t<Dense>>, T>,
                 "scatter: the dense tensor is of the type of the rows");
   detail::check_elements<op::scatter, T>();
+  operation::check_scatter_op(op, "scatter");
   detail::check_value_rows(g, "scatter");
   operation::check_same_rows(dense.rows(), dense.row_shape(), g, "scatter: the dense tensor");
   operation::check_apart({"scatter", "the dense tensor"}, dense, {{"g", g.value()}});
@@ -188,6 +195,7 @@ void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, ty
   detail::check_elements<op::scatter_grad, T>();
   const auto view = dy.view();
   const auto x = dense.view();
+  operation::check_scatter_op(op, "scatter_grad");
   detail::check_value_rows(g, "scatter_grad");
   operation::check_same_rows(view.rows(), view.row_shape(), g, "scatter_grad: dy");
   operation::check_same_rows(x.rows(), x.row_shape(), g, "scatter_grad: the dense tensor");

@@ -80,7 +80,16 @@ struct SequenceUnpad : Missing<Executor> {};
 
 namespace operation {
 
-inline void check_padded_length(const PadOptions& options, const char* what) {
+/// Throws OutOfRange for a number that is no Side.
+inline void check_side(Side side, const char* what) {
+  if (side != Side::RIGHT && side != Side::LEFT) {
+    throw OutOfRange(detail::text({what, ": Side ", static_cast<int>(side), ", expected RIGHT or LEFT"}));
+  }
+}
+
+/// The same, and for a padded length under -1.
+inline void check_padding(const PadOptions& options, const char* what) {
+  check_side(options.side, what);
   if (options.padded_length < -1) {
     throw OutOfRange(detail::text({what, ": padded_length ", options.padded_length, ", expected -1 or more"}));
   }
@@ -88,7 +97,7 @@ inline void check_padded_length(const PadOptions& options, const char* what) {
 
 /// The length to which the sequences are padded. Throws unless they fit, or are to be truncated.
 inline std::int64_t padded_length(const kernel::Segments& sequences, const PadOptions& options, const char* what) {
-  check_padded_length(options, what);
+  check_padding(options, what);
   std::int64_t longest = 0;
   for (std::int64_t i = 0; i < sequences.size; ++i) {
     const std::int64_t length = sequences.length(i);
@@ -146,7 +155,8 @@ void check_lengths(const E& executor, std::span<const std::int64_t> lengths, std
 /// where all are empty the padded length is 0.
 ///
 /// The outputs must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level, a padded length
-/// under -1 and a `pad_value` that the elements cannot hold, ShapeMismatch where a sequence is too long.
+/// under -1, a number that is no Side and a `pad_value` that the elements cannot hold, ShapeMismatch where a sequence
+/// is too long.
 template <Executor E, LoDTensorLike X, class Dense, class Lengths>
 void sequence_pad_into(const E& executor, const X& x, const PadOptions& options, Dense&& dense, Lengths&& lengths) {
   detail::check_elements<op::sequence_pad, value_type_t<X>>();
@@ -226,10 +236,11 @@ template <LoDTensorLike DY>
 ///
 /// `lengths` are int64: a range, a list in braces or a tensor. `y` must not overlap dense. Throws ShapeMismatch
 /// for scalar rows and for another number of lengths than there are rows, OutOfRange for a length that is negative or
-/// exceeds the padded one.
+/// exceeds the padded one, and for a number that is no Side.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class Y>
 void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengths, const UnpadOptions& options,
                          Y&& y) {
+  operation::check_side(options.side, "sequence_unpad");
   const auto view = dense.view();
   operation::check_dense(view.row_shape(), "sequence_unpad: dense");
   const std::int64_t length = view.row_shape().front();
@@ -270,6 +281,7 @@ void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& le
   const auto view = dy.view();
   const auto given = operation::ids_of(lengths);
   const std::int64_t size = static_cast<std::int64_t>(given.size());
+  operation::check_side(options.side, "sequence_unpad_grad");
   if (padded_length < 0) {
     throw OutOfRange(detail::text({"sequence_unpad_grad: padded_length ", padded_length, ", expected 0 or more"}));
   }
@@ -306,13 +318,14 @@ template <LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_l
 /// What `sequence_pad` and `sequence_unpad` give, described: see <lod/infer.hpp>.
 inline PaddedDesc infer_sequence_pad(const LoDTensorDesc& x, const PadOptions& options = {}) {
   infer::Batch y = infer::batch_for<op::sequence_pad>(x, "sequence_pad").pooled(options.level, "sequence_pad");
-  operation::check_padded_length(options, "sequence_pad");
+  operation::check_padding(options, "sequence_pad");
   y.row_shape.insert(y.row_shape.begin(), options.padded_length);  // -1 is unknown here too
   y.levels = 0;
   return {y, infer::Batch(DataType::INT64, y.rows, {}, 0)};
 }
 inline LoDTensorDesc infer_sequence_unpad(const LoDTensorDesc& dense, const LoDTensorDesc& lengths,
-                                          const UnpadOptions& = {}) {
+                                          const UnpadOptions& options = {}) {
+  operation::check_side(options.side, "sequence_unpad");
   infer::Batch y(dense, "sequence_unpad: dense");
   if (y.row_shape.empty()) {
     throw ShapeMismatch("sequence_unpad: dense: scalar rows, expected the shape {sequences, length, row shape...}");
