@@ -75,25 +75,30 @@ using ByName = std::map<std::string, Value, std::less<>>;
   throw ParseError(text({"npz: '", name, "': ", text(what)}), 0);
 }
 
-/// The variables that arrays of these names stand for. Wrong are those of which a level is missing, and those that had
-/// both levels and row ids.
-inline ByName<NpzMembers> npz_variables(const ByName<std::uint64_t>& arrays) {
+/// The variables that arrays of these names stand for. Wrong are those of which a level is missing or an array is there
+/// twice, those that have more levels than a LoD has, and those that had both levels and row ids.
+inline ByName<NpzMembers> npz_variables(const ByName<std::uint64_t>& arrays, const std::set<std::string>& twice = {}) {
   ByName<NpzMembers> variables;
   std::set<std::string> parts;
-  const auto take = [&](const std::string& name, std::uint64_t& number) {
-    const auto found = arrays.find(name);
-    if (found == arrays.end()) return false;
-    parts.insert(name);
-    number = found->second;
-    return true;
-  };
   for (const auto& [name, number] : arrays) {
     NpzMembers& members = variables[name];
     members.values = number;
+    const auto check_once = [&](const std::string& array) {
+      if (twice.contains(array)) members.wrong = text({"'", array, "': twice in the archive"});
+    };
+    const auto take = [&](const std::string& part, std::uint64_t& place) {
+      const auto found = arrays.find(part);
+      if (found == arrays.end()) return false;
+      parts.insert(part);
+      place = found->second;
+      check_once(part);
+      return true;
+    };
+    check_once(name);
     std::uint64_t level = 0;
     while (take(text({name, ".lod", members.levels.size()}), level)) members.levels.push_back(level);
     if (members.levels.size() > std::size_t{max_levels}) {
-      fail_npz(name, {members.levels.size(), " levels, expected ", max_levels, " at most"});
+      members.wrong = text({"'", name, "': ", members.levels.size(), " levels, expected ", max_levels, " at most"});
     }
     if (!arrays.contains(name + ".rows") || !arrays.contains(name + ".height")) continue;
     members.is_selected_rows = take(name + ".rows", members.rows) && take(name + ".height", members.height);
@@ -381,6 +386,7 @@ class NpzFile {
   NpzFile(detail::Zip archive, std::uint64_t max_bytes, std::string path)
       : archive_(std::move(archive)), max_bytes_(max_bytes), path_(std::move(path)) {
     detail::ByName<std::uint64_t> arrays;
+    std::set<std::string> twice;
     const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
     for (zip_uint64_t number = 0; number < static_cast<zip_uint64_t>(count); ++number) {
       const char* const name = zip_get_name(archive_.get(), number, ZIP_FL_ENC_GUESS);
@@ -390,10 +396,10 @@ class NpzFile {
         other_members_.emplace_back(array);
         continue;
       }
-      if (!arrays.emplace(array.substr(0, array.size() - suffix.size()), number).second)
-        detail::fail_npz(name, {"twice"});
+      const auto [place, first] = arrays.emplace(array.substr(0, array.size() - suffix.size()), number);
+      if (!first) twice.insert(place->first);
     }
-    variables_ = detail::npz_variables(arrays);
+    variables_ = detail::npz_variables(arrays, twice);
   }
 
   const detail::ByName<Members>::value_type& variable(std::string_view name) const {
