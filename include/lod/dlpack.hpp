@@ -225,7 +225,7 @@ inline DLPackArray read_dlpack_with_any_strides(const DLTensor& tensor, const ch
         text({what, ": ", tensor.ndim, " dimensions", tensor.ndim < 0 ? "" : ", but no shape"}));
   }
   DLPackArray array{data_type_of(tensor.dtype, what), {}, nullptr};
-  const std::int64_t bytes = with_name(what, [&] {
+  const std::size_t bytes = with_name(what, [&] {
     if (tensor.ndim > 0) {
       array.shape = Shape(std::span<const std::int64_t>{tensor.shape, static_cast<std::size_t>(tensor.ndim)});
     }

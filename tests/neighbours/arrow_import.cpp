@@ -546,7 +546,7 @@ TEST_CASE("from_arrow: what is broken, or not taken, is refused with its place, 
   }
   SUBCASE("lists that end beyond the elements") {
     array.array(3).length = 29;
-    mismatch("dimension 0 of the rows: 15 lists of 2 items behind 0 others, but there are 29 items");
+    mismatch("dimension 0 of the rows: 15 lists of 2 items after 0 others, but there are 29 items");
   }
   SUBCASE("lists of more items than 64 bits count") {
     array.schema(2).format = "+w:9000000000000000000";

@@ -269,7 +269,7 @@ class ArrowReader {
                            __builtin_mul_overflow(part.count, list_size, &count) ||
                            __builtin_add_overflow(begin, count, &end) || end > child.length)) {
       throw ShapeMismatch(text({"from_arrow: ", place(depth), ": ", part.count, " lists of ", list_size,
-                                " items behind ", part.begin, " others, but there are ", child.length, " items"}));
+                                " items after ", part.begin, " others, but there are ", child.length, " items"}));
     }
     if (depth < levels_) {  // above lists of any size, those of one size are a level like them
       if (part.count > 0 && list_size == 0) {

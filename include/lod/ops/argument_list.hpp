@@ -90,7 +90,7 @@ std::span<const std::int64_t> ids_of(const List& list) {
   const auto& ids = elements_of(list);
   static_assert(std::same_as<std::remove_cvref_t<decltype(*ids.begin())>, std::int64_t> &&
                     std::contiguous_iterator<decltype(ids.begin())>,
-                "the numbers of a list are int64, and stand one behind the other");
+                "the numbers of a list are int64, and lie one after the other");
   return {ids.size() > 0 ? &*ids.begin() : nullptr, ids.size()};
 }
 
