@@ -23,6 +23,8 @@
 
 namespace lod {
 
+class LoDView;
+
 /// Scratch memory of a device, kept for the next operation: once warm, operations allocate none. Blocks are lent and
 /// come back by themselves. May be used from several threads at a time. On a device with streams all loans are for work
 /// in the stream of the resource: what was lent before is lent again at once, since work in a stream runs in order.
@@ -226,14 +228,23 @@ struct SharedWorkspace final : Shared {
 }  // namespace detail
 
 /// What an operation runs on. `device` is the memory that its tensors must be in, `resource` makes new ones there,
-/// `scratch` lends memory there, and `workspace` lends memory of the CPU.
+/// `scratch` lends memory there, and `workspace` lends memory of the CPU. Where the CPU does not work in that memory,
+/// `upload` enqueues a copy of the CPU's there, `offsets` gives those of a LoD there, and `fault` is where kernels
+/// write the position of an id that is not in [0, height), for what waits for the executor to throw.
 template <class E>
 concept Executor = requires(const E& executor) {
   typename E::device;
   { executor.resource() } -> std::convertible_to<typename E::device::memory_resource*>;
   { executor.scratch() } -> std::same_as<ScratchMemory<typename E::device>&>;
   { executor.workspace() } -> std::same_as<Workspace&>;
-};
+}
+&&(std::same_as<typename E::device, Cpu> ||
+   requires(const E& executor, const void* from, std::size_t bytes, const LoDView& lod, const std::int64_t* offsets,
+            const char* what, std::int64_t height) {
+     { executor.upload(from, bytes) } -> std::same_as<typename E::Upload>;
+     executor.offsets(lod, offsets);
+     { executor.fault(what, height) } -> std::same_as<std::int64_t*>;
+   });
 
 /// Works on the CPU with `threads()` threads, where the file that calls the operation is compiled with OpenMP; else
 /// with one. OMP_NUM_THREADS does not count; what may leave an operation with fewer is little work, OMP_THREAD_LIMIT,

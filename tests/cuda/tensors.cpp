@@ -28,6 +28,17 @@ using lod::LoDTensor;
 using lod::PoolType;
 using namespace lod_test;
 
+// An executor of a GPU says how the CPU's numbers get there.
+namespace {
+struct WithoutUpload {
+  using device = lod::Cuda;
+  lod::CudaMemoryResource* resource() const;
+  lod::ScratchMemory<lod::Cuda>& scratch() const;
+  lod::Workspace& workspace() const;
+};
+}  // namespace
+static_assert(lod::Executor<lod::CudaExecutor> && !lod::Executor<WithoutUpload>);
+
 namespace {
 
 LoDTensor<float> batch(std::uint64_t seed, std::int64_t row_size = 3) {
