@@ -378,15 +378,15 @@ TEST_CASE("LoD: row ids that are none throw, and say where") {
 
 TEST_CASE_TEMPLATE("LoD: from integers of any type", I, int, unsigned, std::int8_t, std::uint16_t, std::size_t,
                    long long) {
-  using Levels = std::vector<std::vector<I>>;
+  using Integers = std::vector<std::vector<I>>;
   const LoD expected = LoD::from_lengths({{2, 0, 1}, {2, 0, 3}});
-  CHECK(LoD::from_lengths(Levels{{2, 0, 1}, {2, 0, 3}}) == expected);
-  CHECK(LoD::from_offsets(Levels{{0, 2, 2, 3}, {0, 2, 2, 5}}) == expected);
-  CHECK_THROWS_AS(LoD::from_lengths(Levels{{1}, {2, 3}}), lod::InvalidLoD);
+  CHECK(LoD::from_lengths(Integers{{2, 0, 1}, {2, 0, 3}}) == expected);
+  CHECK(LoD::from_offsets(Integers{{0, 2, 2, 3}, {0, 2, 2, 5}}) == expected);
+  CHECK_THROWS_AS(LoD::from_lengths(Integers{{1}, {2, 3}}), lod::InvalidLoD);
   if constexpr (std::is_signed_v<I>) {
-    CHECK_THROWS_AS(LoD::from_lengths(Levels{{1}, {I(-1)}}), lod::InvalidLoD);
+    CHECK_THROWS_AS(LoD::from_lengths(Integers{{1}, {I(-1)}}), lod::InvalidLoD);
   } else if constexpr (sizeof(I) == 8) {
-    CHECK_THROWS_WITH_AS(LoD::from_lengths(Levels{{1}, {~I{0}}}),
+    CHECK_THROWS_WITH_AS(LoD::from_lengths(Integers{{1}, {~I{0}}}),
                          "level 1, position 0: 18446744073709551615 is beyond 63 bits", lod::InvalidLoD);
   }
 }
