@@ -104,6 +104,8 @@ TEST_CASE("the error of a gradient or of another form that is one operation unde
   names_itself("split_grad", [&] { lod::split_grad_into(executor, std::vector<LoDTensor<float>>(), y); });
   names_itself("split_lod_tensor_grad", [&] { lod::split_lod_tensor_grad_into(executor, x, x, {true}, y); });
   names_itself("merge_lod_tensor_grad", [&] { lod::merge_lod_tensor_grad_into(executor, x, {true}, y, z); });
+  names_itself("split_lod_tensor_grad", [&] { static_cast<void>(lod::split_lod_tensor_grad(x, x, {true})); });
+  names_itself("merge_lod_tensor_grad", [&] { static_cast<void>(lod::merge_lod_tensor_grad(x, {true})); });
   names_itself("to_dense_grad", [&] { static_cast<void>(lod::to_dense_grad(plain, {3})); });
   names_itself("to_dense_grad", [&] { lod::to_dense_grad_into(executor, plain, {-1}, g); });
   names_itself("lod_append_grad", [&] { static_cast<void>(lod::lod_append_grad(plain, LoD::from_lengths({{4}}))); });

@@ -221,12 +221,13 @@ template <Executor E, LoDTensorLike DTrue, LoDTensorLike DFalse,
           operation::ArgumentList Mask = std::initializer_list<bool>>
 [[nodiscard]] auto split_lod_tensor_grad(const E& executor, const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
                                          const MergeBranchOptions& options = {}) {
-  return merge_lod_tensor(executor, dtrue, dfalse, mask, options);
+  return detail::with_name("split_lod_tensor_grad",
+                           [&] { return merge_lod_tensor(executor, dtrue, dfalse, mask, options); });
 }
 template <LoDTensorLike DTrue, LoDTensorLike DFalse, operation::ArgumentList Mask = std::initializer_list<bool>>
 [[nodiscard]] auto split_lod_tensor_grad(const DTrue& dtrue, const DFalse& dfalse, const Mask& mask,
                                          const MergeBranchOptions& options = {}) {
-  return merge_lod_tensor(dtrue, dfalse, mask, options);
+  return split_lod_tensor_grad(default_executor<device_t<DTrue>>(), dtrue, dfalse, mask, options);
 }
 /// The gradients of `merge_lod_tensor`: dy, split as `split_lod_tensor` does.
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>, class DTrue,
@@ -244,11 +245,11 @@ void merge_lod_tensor_grad_into(const E& executor, const DY& dy, const Mask& mas
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
 [[nodiscard]] auto merge_lod_tensor_grad(const E& executor, const DY& dy, const Mask& mask,
                                          const SplitBranchOptions& options = {}) {
-  return split_lod_tensor(executor, dy, mask, options);
+  return detail::with_name("merge_lod_tensor_grad", [&] { return split_lod_tensor(executor, dy, mask, options); });
 }
 template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
 [[nodiscard]] auto merge_lod_tensor_grad(const DY& dy, const Mask& mask, const SplitBranchOptions& options = {}) {
-  return split_lod_tensor(dy, mask, options);
+  return merge_lod_tensor_grad(default_executor<device_t<DY>>(), dy, mask, options);
 }
 
 /// What `split_lod_tensor` and `merge_lod_tensor` give, described: see <lod/infer.hpp>.
