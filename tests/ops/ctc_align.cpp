@@ -72,6 +72,11 @@ TEST_CASE("ctc_align: agrees with nested loops for slices of every type and dept
   });
 }
 
+TEST_CASE("ctc_align: a blank below 0 is no label without a sign") {
+  const auto x = LoDTensor<std::uint64_t>::from_values(LoD::from_lengths({{3}}), {}, {~std::uint64_t{0}, 7, 9});
+  for_each_executor([&](const auto& executor) { CHECK(same_bits(lod::ctc_align(executor, x, {.blank = -1}), x)); });
+}
+
 TEST_CASE("ctc_align: many labels, by any number of threads; a second call allocates nothing") {
   for (const std::int64_t size : {3, 3000}) {
     Engine engine(4);

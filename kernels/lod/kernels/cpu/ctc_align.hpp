@@ -7,6 +7,7 @@
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/ops/ctc_align.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 
@@ -33,7 +34,8 @@ struct CtcAlign<InlineCpu> {
   template <class T>
   static auto rule(const T* x, const CtcAlignOptions& options) noexcept {
     const auto blank = static_cast<T>(options.blank);
-    const bool can_be_blank = static_cast<std::int64_t>(blank) == options.blank;
+    const bool can_be_blank =
+        static_cast<std::int64_t>(blank) == options.blank && (std::signed_integral<T> || options.blank >= 0);
     return [x, blank, can_be_blank, merge = options.merge_repeated](std::int64_t row, std::int64_t count,
                                                                     std::uint64_t starts) {
       std::uint64_t gone = 0;

@@ -8,6 +8,7 @@
 #include <lod/ops/ctc_align.hpp>
 #include <lod/thrust_executor.hpp>
 
+#include <concepts>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -23,7 +24,8 @@ struct SpellsLabel {
   CtcAlignOptions options;
 
   LOD_HOST_DEVICE bool operator()(std::int64_t row) const {
-    if (static_cast<std::int64_t>(x[row]) == options.blank) return false;
+    const bool can_be_blank = std::signed_integral<T> || options.blank >= 0;
+    if (can_be_blank && static_cast<std::int64_t>(x[row]) == options.blank) return false;
     if (!options.merge_repeated || row == 0 || x[row] != x[row - 1]) return true;
     // The row before is another sequence's where this one begins here: few rows need a search to tell.
     return sequences.begin(sequence_of(sequences, row)) == row;
