@@ -109,6 +109,29 @@ TEST_CASE("clip_by_norm and its gradient: values of every size") {
   check_norms<lod::float16>(12, {15, 8, 0, -8, -14});
 }
 
+TEST_CASE("clip_by_norm_grad: large gradients whose products with the values add up to 0") {
+  const double large = 0x1p1015;
+  SelectedRows<double> g({0}, 1, {4}), dy({0}, 1, {4});
+  for (const std::vector<double>& values : {std::vector<double>{-1, -0.5, 0, 0.25}, {2, 2, 0, 1e-300}}) {
+    std::copy(values.begin(), values.end(), g.value().data());
+    for (const std::vector<double>& gradient : {std::vector<double>{0, 0, large, 0}, {large, -2 * large, 0, 0}}) {
+      std::copy(gradient.begin(), gradient.end(), dy.value().data());
+      Real product = 0;
+      for (std::size_t i = 0; i < 4; ++i) product += real(values[i]) * real(gradient[i]);
+      for (const double norm : {0.0, 0.5, 0x1p-600}) {
+        for_each_executor([&](const auto& executor) {
+          const auto d = lod::clip_by_norm_grad(executor, dy, g, norm);
+          const Real l = length(g), factor = real(norm) / l;
+          for (std::size_t i = 0; i < 4; ++i) {
+            const Real exact = factor * (real(gradient[i]) - real(values[i]) * (product / l / l));
+            check_close(d.value().values()[i], exact, factor * large);
+          }
+        });
+      }
+    }
+  }
+}
+
 TEST_CASE("clip_by_norm: zeros stay, NaN changes nothing, an infinite length leaves zeros and NaN") {
   const double infinite = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const auto clipped = [](const auto& executor, std::vector<double> values, double norm) {

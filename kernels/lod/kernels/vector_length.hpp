@@ -42,7 +42,8 @@ struct ScaledSum {
 /// Infinite where a product is, NaN where one is.
 LOD_HOST_DEVICE inline ScaledSum best_sum(double plain, double of_large, double of_tiny) noexcept {
   if (is_plain(plain)) return {plain, 1};
-  if (is_finite(plain)) return {of_tiny, scale_of_tiny};
+  // Large products may add up to nearly nothing: scaled as tiny ones, they leave the range.
+  if (is_finite(plain)) return is_finite(of_tiny) ? ScaledSum{of_tiny, scale_of_tiny} : ScaledSum{plain, 1};
   if (is_finite(of_large)) return {of_large, scale_of_large};
   return {plain, 1};
 }
