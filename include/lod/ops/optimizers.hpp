@@ -169,7 +169,9 @@ inline void check_options(const char* what, Sparse mode, std::initializer_list<O
     throw OutOfRange(detail::text({what, ": Sparse ", static_cast<int>(mode), ", expected LAZY or EXACT"}));
   }
   for (const OptimizerOption& option : options) {
-    if (option.value >= option.least && option.value <= option.greatest) continue;  // NaN is not
+    // By their bits: with -ffast-math, comparisons take every number for a finite one.
+    const bool finite = !detail::is_nan(option.value) && !detail::is_infinite(option.value);
+    if (finite && option.value >= option.least && option.value <= option.greatest) continue;
     throw std::invalid_argument(detail::text({what, ": ", option.name, " ", to_string(Scalar(option.value)),
                                               option.greatest == 1 ? ", expected 0 to 1"
                                               : option.least == 0  ? ", expected a finite number of 0 or more"
