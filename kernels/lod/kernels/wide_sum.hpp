@@ -89,10 +89,6 @@ class WideInteger {
     return static_cast<T>(quotient < most ? quotient : most);
   }
 
-  /// A number of fewer bits, divided by a root in double, never becomes an integer above the quotient: where that is
-  /// irrational, it is farther from any integer than the rounding errors reach.
-  static constexpr int root_bits = 24;
-
  private:
   /// What a quotient beyond 64 bits becomes.
   static constexpr std::uint64_t beyond = ~std::uint64_t{0};
@@ -115,7 +111,10 @@ class WideInteger {
   }
   /// The greatest q with q^2 * n <= the square of the number.
   LOD_HOST_DEVICE std::uint64_t divided_by_root(std::uint64_t n) const noexcept {
-    if (high_ == 0 && low_ < std::uint64_t{1} << root_bits) {
+    // So few bits, divided by a root in double, never become an integer above the quotient: where that is irrational,
+    // it is farther from any integer than the rounding errors reach.
+    constexpr int bits = 24;
+    if (high_ == 0 && low_ < std::uint64_t{1} << bits) {
       return static_cast<std::uint64_t>(static_cast<double>(low_) / std::sqrt(static_cast<double>(n)));
     }
     const double size = static_cast<double>(high_) * 0x1p64 + static_cast<double>(low_);
@@ -186,6 +185,19 @@ LOD_HOST_DEVICE T pooled_integer(PoolType type, std::int64_t length, Sum sum) no
   if (type == PoolType::SUM || length == 1) return static_cast<T>(sum);
   if constexpr (!divides_wide_sums<T> || std::signed_integral<Sum>) {
     if (type == PoolType::AVERAGE) return static_cast<T>(static_cast<std::int64_t>(sum) / length);
+  }
+  // A number that is so small, divided by a root in double, never becomes an integer beyond the quotient: where that is
+  // irrational, it is farther from any integer than the rounding errors reach. No jump depends on the sign.
+  constexpr std::uint64_t end = std::uint64_t{1} << 24, middle = std::signed_integral<Sum> ? end / 2 : 0;
+  if (type == PoolType::SQRT && static_cast<std::uint64_t>(sum) + middle < end) {
+    const double root = std::sqrt(static_cast<double>(length));
+    const auto quotient = static_cast<std::int64_t>(static_cast<double>(static_cast<std::int64_t>(sum)) / root);
+    if constexpr (sizeof(T) < sizeof(quotient)) {
+      constexpr std::int64_t most = detail::greatest_integer<T>, least = std::signed_integral<T> ? -most - 1 : 0;
+      return static_cast<T>(quotient < least ? least : quotient > most ? most : quotient);
+    } else {
+      return static_cast<T>(quotient);
+    }
   }
   return WideInteger(sum).template pooled<T>(type, length);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The exact sums of the rows of many sequences of 64-bit integers, on the CPU: of each number the upper half is summed
-/// beside the number itself, whose sum wraps around. It does not where the sum of the upper halves is small.
+/// The exact sums of the rows of many sequences of 64-bit integers, on the CPU. Sums of a few ordinary numbers, which
+/// are far from the ends of their range, do not wrap around; whether all were ordinary is known once they are added.
 #pragma once
 
 #include <lod/kernels/cpu/large_output.hpp>
@@ -16,243 +16,248 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// So many numbers at most are summed by halves: 2^31 sums of upper halves would not wrap around.
-inline constexpr std::int64_t most_halves = std::int64_t{1} << 28;
-
-/// Both sums of at most `most_halves` numbers. Where the one of the upper halves is small, less than 2^30 and not less
-/// than -2^30, the other has not wrapped around.
-template <class T>
-struct SumAndUpperHalves {
-  static_assert(divides_wide_sums<T>);
-  std::uint64_t all = 0;
-  T upper = 0;
-
-  void add(T number) noexcept {
-    all += static_cast<std::uint64_t>(number);
-    upper = static_cast<T>(upper + (number >> 32));
-  }
-  bool is_small() const noexcept { return (static_cast<std::uint64_t>(upper) + (std::uint64_t{1} << 30)) >> 31 == 0; }
-  WideInteger sum() const noexcept {
-    // The lower halves, which are not negative, are what is missing.
-    const std::uint64_t upper_bits = static_cast<std::uint64_t>(upper) << 32;
-    return WideInteger(upper_bits, static_cast<std::int64_t>(upper >> 32)) + WideInteger(all - upper_bits, 0);
-  }
-};
-
-/// The same of a vector of numbers.
-template <class T>
-struct VectorSumAndUpperHalves {
-  typedef T Numbers __attribute__((vector_size(sizeof(Vector<T>))));
-  typedef std::uint64_t Bits __attribute__((vector_size(sizeof(Vector<T>))));  // without a sign: none overflows
-  Numbers all = {}, upper = {};
-
-  [[gnu::always_inline]] void add(const Vector<T>& vector) noexcept {
-    const auto numbers = __builtin_bit_cast(Numbers, vector);
-    all = (Numbers)((Bits)all + (Bits)numbers);
-    upper += numbers >> 32;
-  }
-};
-/// Whether the sums of upper halves are so small that 16 of them add up to a small one.
-template <std::size_t vectors, class T>
-[[gnu::always_inline]] inline bool are_small(const VectorSumAndUpperHalves<T> (&halves)[vectors]) noexcept {
-  typename VectorSumAndUpperHalves<T>::Bits ones = {};
-  for (std::size_t v = 0; v < vectors; ++v) {
-    ones |= (typename VectorSumAndUpperHalves<T>::Bits)halves[v].upper + (std::uint64_t{1} << 26);
-  }
-  return xsimd::all(__builtin_bit_cast(Vector<T>, ones >> 27) == Vector<T>(0));
-}
-
-/// No more rows are tried as ordinary ones.
+/// An ordinary number is of so many bits at most, one for the sign of those that have one.
+inline constexpr int ordinary_bits = 48;
+/// So many ordinary rows at most are added up: their sums are of 62 bits.
 inline constexpr std::int64_t most_ordinary = std::int64_t{1} << 14;
 
-/// Sums at most `most_ordinary` rows of 1 to 7 columns one behind the other as numbers of 64 bits. Returns whether all
-/// numbers are so small, at most 48 bits, that the sums are right.
-template <std::size_t columns, class T>
-[[gnu::always_inline]] inline bool sum_ordinary_rows(const T* x, std::int64_t numbers, std::int64_t readable,
-                                                     std::int64_t* sums) {
+using Int64s = Vector<std::int64_t>;
+/// Added to ordinary numbers of type T, it makes them numbers without a sign.
+template <class T>
+inline constexpr std::int64_t ordinary_middle =
+    std::signed_integral<T> ? std::int64_t{1} << (ordinary_bits - 1) : std::int64_t{0};
+
+/// Of the bits of all numbers, each plus `ordinary_middle`.
+inline bool were_ordinary(const Int64s& bits) { return xsimd::all((bits >> ordinary_bits) == Int64s(0)); }
+
+/// The sums of at most `most_ordinary` rows of so few columns one behind the other: sums[0 .. columns), right where
+/// `were_ordinary(bits)` of the bits that are returned.
+template <std::size_t columns, class X>
+[[gnu::always_inline]] inline Int64s sum_ordinary_rows(const ContiguousRows<X>& rows, std::int64_t length,
+                                                       std::int64_t* sums) {
+  using T = std::int64_t;
   constexpr std::size_t vectors = narrow_vectors<columns, T>;
   constexpr std::int64_t block = static_cast<std::int64_t>(vectors) * lanes<T>;
-  const Vector<T> middle(static_cast<Accumulator<T>>(std::signed_integral<T> ? std::int64_t{1} << 47 : 0));
-  Vector<T> all[vectors], ones(0);
-  for (std::size_t v = 0; v < vectors; ++v) all[v] = Vector<T>(0);
-  std::int64_t left = numbers;
-  for (; left >= block; left -= block, readable -= block, x += block) {
-    for (std::size_t v = 0; v < vectors; ++v) {
-      const Vector<T> some = load(x + v * Vector<T>::size);
-      all[v] += some;
-      ones = ones | (some + middle);
-    }
+  const auto* x = reinterpret_cast<const std::int64_t*>(rows.first);
+  std::int64_t left = length * static_cast<std::int64_t>(columns), readable = rows.readable, added = 16;
+  Int64s all[vectors], bits(0);
+  for (std::size_t v = 0; v < vectors; ++v) all[v] = Int64s(0);
+  const auto add = [&](std::size_t v, const Int64s& some) {
+    const Int64s moved = read_once(some) + Int64s(ordinary_middle<X>);
+    all[v] += moved;
+    bits = bits | moved;
+  };
+  for (; left >= block; left -= block, readable -= block, x += block, added += 16) {
+    for (std::size_t v = 0; v < vectors; ++v) add(v, load(x + v * Int64s::size));
   }
   for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
-    const Vector<T> some = load_first(x, left, 0, readable);
-    all[v] += some;
-    ones = ones | (some + middle);
+    add(v, load_first(x, left, 0, readable));
   }
   add_tree<columns, T>(all, sums);
-  return xsimd::all((ones >> 48) == Vector<T>(0));
+  for (std::size_t column = 0; column < columns; ++column) sums[column] -= added * ordinary_middle<X>;
+  return bits;
 }
-
-/// Rows of 1 to 7 columns one behind the other: so many vectors are whole rows. The same as `sum_halves`.
+/// The same of `columns` to 7 columns.
 template <std::size_t columns, class T>
-inline bool sum_narrow_halves(const T* x, std::int64_t numbers, std::int64_t readable, std::int64_t* all, T* upper) {
-  if (numbers <= most_ordinary && sum_ordinary_rows<columns>(x, numbers, readable, all)) return true;
-  constexpr std::size_t vectors = columns <= 2 ? narrow_vectors<columns, T> : columns;
-  constexpr std::size_t rows = vectors * Vector<T>::size / columns;
-  constexpr std::int64_t block = static_cast<std::int64_t>(vectors) * lanes<T>;
-  static_assert(rows <= 16);
-  VectorSumAndUpperHalves<T> halves[vectors];
-  std::int64_t left = numbers;
-  for (; left >= block; left -= block, readable -= block, x += block) {
-    for (std::size_t v = 0; v < vectors; ++v) halves[v].add(load(x + v * Vector<T>::size));
+Int64s sum_narrow_ordinary(const ContiguousRows<T>& rows, std::int64_t length, std::int64_t* sums) {
+  if constexpr (columns < narrow_row_size) {
+    if (rows.row_size != columns) return sum_narrow_ordinary<columns + 1>(rows, length, sums);
   }
-  for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
-    halves[v].add(load_first(x, left, 0, readable));
-  }
-  const bool small = are_small(halves);
-  if constexpr (columns <= 2) {
-    Vector<T> sums[vectors];
-    for (std::size_t v = 0; v < vectors; ++v) sums[v] = __builtin_bit_cast(Vector<T>, halves[v].all);
-    add_tree<columns, T>(sums, all);
-  } else {
-    alignas(64) std::int64_t sums[vectors * Vector<T>::size];
-    for (std::size_t v = 0; v < vectors; ++v)
-      std::memcpy(sums + v * Vector<T>::size, &halves[v].all, sizeof(Vector<T>));
-    add_tree<columns>(rows, sums, all);
-  }
-  if (small) return true;
-  std::fill_n(upper, columns, T{});
-  for (std::size_t i = 0; i < vectors * Vector<T>::size; ++i) {
-    upper[i % columns] = static_cast<T>(upper[i % columns] + halves[i / Vector<T>::size].upper[i % Vector<T>::size]);
-  }
-  return false;
+  return sum_ordinary_rows<columns>(rows, length, sums);
 }
 
-/// So many vectors of columns from `first` on.
+/// The same of wider rows, for so many vectors of columns from `first` on, of which the last begins at column `last`.
 template <std::size_t vectors, class T, class Rows>
-inline bool sum_columns_by_halves(const Rows& rows, std::int64_t begin, std::int64_t end, std::int64_t first,
-                                  std::int64_t* all, T* upper) {
-  VectorSumAndUpperHalves<T> halves[vectors];
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* const numbers = rows(row) + first;
-    for (std::size_t v = 0; v < vectors; ++v) halves[v].add(load(numbers + v * Vector<T>::size));
+inline Int64s sum_ordinary_columns(const Rows& rows, std::int64_t begin, std::int64_t end, std::int64_t row_size,
+                                   std::int64_t first, std::int64_t last, std::int64_t* sums) {
+  Int64s all[vectors], bits(0);
+  for (std::size_t v = 0; v < vectors; ++v) all[v] = Int64s((begin - end) * ordinary_middle<T>);
+  const auto place = [=](std::size_t v) {
+    return v + 1 < vectors ? first + static_cast<std::int64_t>(v) * lanes<T> : last;
+  };
+  const auto add = [&](const T* row) {
+    const auto* const numbers = reinterpret_cast<const std::int64_t*>(row);
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const Int64s moved = read_once(load(numbers + place(v))) + Int64s(ordinary_middle<T>);
+      all[v] += moved;
+      bits = bits | moved;
+    }
+  };
+  std::int64_t row = begin;
+  for (; row + 4 <= end; row += 4) {
+    prefetch_after<4, T>(rows, row, row_size);
+    for (std::int64_t k = 0; k < 4; ++k) add(row_at<T>(rows, row + k));
   }
-  for (std::size_t v = 0; v < vectors; ++v) {
-    std::memcpy(all + first + v * Vector<T>::size, &halves[v].all, sizeof(Vector<T>));
-    std::memcpy(upper + first + v * Vector<T>::size, &halves[v].upper, sizeof(Vector<T>));
+  for (; row < end; ++row) {
+    prefetch_after<1, T>(rows, row, row_size);
+    add(row_at<T>(rows, row));
   }
-  return are_small(halves);
+  for (std::size_t v = 0; v < vectors; ++v) store<std::int64_t>(sums + place(v), all[v]);
+  return bits;
 }
 
-/// The sums of rows [begin, end), at most `most_halves`: all[0 .. row_size), and those of their upper halves. Returns
-/// whether all these are small; of narrow rows they may not be written then.
+/// The same of any rows, from `begin` on.
 template <class T, class Rows>
-bool sum_halves(const Rows& rows, std::int64_t begin, std::int64_t end, std::int64_t row_size, std::int64_t* all,
-                T* upper) {
+Int64s sum_ordinary(const Rows& rows, std::int64_t begin, std::int64_t end, std::int64_t row_size, std::int64_t* sums) {
   if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
-    const T* const x = rows(begin);
-    const std::int64_t numbers = (end - begin) * row_size, readable = rows.readable - begin * row_size;
-    switch (row_size) {
-      case 1:
-        return sum_narrow_halves<1>(x, numbers, readable, all, upper);
-      case 2:
-        return sum_narrow_halves<2>(x, numbers, readable, all, upper);
-      case 3:
-        return sum_narrow_halves<3>(x, numbers, readable, all, upper);
-      case 4:
-        return sum_narrow_halves<4>(x, numbers, readable, all, upper);
-      case 5:
-        return sum_narrow_halves<5>(x, numbers, readable, all, upper);
-      case 6:
-        return sum_narrow_halves<6>(x, numbers, readable, all, upper);
-      case 7:
-        return sum_narrow_halves<7>(x, numbers, readable, all, upper);
-      default:
-        break;
+    if (row_size <= narrow_row_size) {
+      const ContiguousRows<T> part{rows(begin), row_size, rows.readable - begin * row_size};
+      return sum_narrow_ordinary<1>(part, end - begin, sums);
     }
   }
-  constexpr std::int64_t vectors = 4;
-  std::int64_t column = 0;
-  bool small = true;
-  for (; column + vectors * lanes<T> <= row_size; column += vectors * lanes<T>) {
-    small &= sum_columns_by_halves<vectors>(rows, begin, end, column, all, upper);
+  if (row_size < lanes<T>) {
+    std::fill_n(sums, row_size, std::int64_t{0});
+    std::uint64_t seen = 0;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const T* const numbers = rows(row);
+      for (std::int64_t column = 0; column < row_size; ++column) {
+        const auto number = static_cast<std::uint64_t>(numbers[column]);
+        sums[column] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sums[column]) + number);
+        seen |= number + static_cast<std::uint64_t>(ordinary_middle<T>);
+      }
+    }
+    return Int64s(static_cast<std::int64_t>(seen));
   }
-  for (; column + lanes<T> <= row_size; column += lanes<T>) {
-    small &= sum_columns_by_halves<1>(rows, begin, end, column, all, upper);
+  // Where the last columns are no whole vector, those before them are added up twice.
+  constexpr std::int64_t step = 4 * lanes<T>;
+  Int64s bits(0);
+  for (std::int64_t first = 0; first < row_size; first += step) {
+    const std::int64_t left = row_size - first, last = row_size - lanes<T>;
+    if (left > 3 * lanes<T>) {
+      bits = bits |
+             sum_ordinary_columns<4, T>(rows, begin, end, row_size, first, std::min(first + 3 * lanes<T>, last), sums);
+    } else if (left > 2 * lanes<T>) {
+      bits = bits | sum_ordinary_columns<3, T>(rows, begin, end, row_size, first, last, sums);
+    } else if (left > lanes<T>) {
+      bits = bits | sum_ordinary_columns<2, T>(rows, begin, end, row_size, first, last, sums);
+    } else {
+      bits = bits | sum_ordinary_columns<1, T>(rows, begin, end, row_size, first, last, sums);
+    }
   }
-  for (; column < row_size; ++column) {
-    SumAndUpperHalves<T> halves;
-    for (std::int64_t row = begin; row < end; ++row) halves.add(rows(row)[column]);
-    all[column] = static_cast<std::int64_t>(halves.all);
-    upper[column] = halves.upper;
-    small &= halves.is_small();
-  }
-  return small;
+  return bits;
 }
 
-/// Calls finish(i, sums) as `sum_sequences` does, with exact sums: as integers of 64 bits where all of a sequence have
-/// room there, else as `WideInteger`s.
+/// Adds up any numbers exactly: their lower and their upper halves apart, whose sums have room in 64 bits.
+template <class T>
+class HalvesOfRows {
+ public:
+  HalvesOfRows(const CpuExecutor& executor, std::int64_t row_size)
+      : row_size_(row_size),
+        width_(row_size <= narrow_row_size ? rows_at_once * row_size : row_size),
+        lower_(executor, width_),
+        upper_(executor, width_) {}
+
+  /// Adds fewer than 2^31 rows from `begin` on to sums[0 .. row_size), by a thread.
+  template <class Rows>
+  void add(const Rows& rows, std::int64_t begin, std::int64_t end, WideInteger* sums, int thread) const {
+    std::uint64_t* const lower = lower_(thread);
+    T* const upper = upper_(thread);
+    std::fill_n(lower, width_, std::uint64_t{0});
+    std::fill_n(upper, width_, T{});
+    std::int64_t step = 1;
+    if constexpr (std::same_as<Rows, ContiguousRows<T>>) step = width_ / row_size_;
+    for (std::int64_t row = begin; row < end; row += step) {
+      const T* const numbers = rows(row);
+      const std::int64_t count = std::min(step, end - row) * row_size_;
+      for (std::int64_t i = 0; i < count; ++i) {
+        lower[i] += static_cast<std::uint64_t>(numbers[i]) & 0xffffffff;
+        upper[i] = static_cast<T>(upper[i] + (numbers[i] >> 32));
+      }
+    }
+    for (std::int64_t i = 0; i < width_; ++i) {
+      const WideInteger high(static_cast<std::uint64_t>(upper[i]) << 32, static_cast<std::int64_t>(upper[i] >> 32));
+      WideInteger& sum = sums[i % row_size_];
+      sum = sum + high + WideInteger(lower[i]);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t rows_at_once = 16;  // of narrow ones
+
+  std::int64_t row_size_;
+  std::int64_t width_;
+  ThreadScratch<std::uint64_t> lower_;
+  ThreadScratch<T> upper_;
+};
+
+/// Calls finish(i, sums) as `sum_sequences` does, with exact sums: as integers of 64 bits where all numbers are
+/// ordinary, else as `WideInteger`s. It may be called twice for a sequence.
 template <class T, class RowsOf, class Finish>
 void sum_sequences_exactly(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size,
                            const RowsOf& rows_of, const Finish& finish) {
+  static_assert(divides_wide_sums<T>);
   // Of rows without elements there may be any number. See `Segments::none`: without sequences memory is taken for rows.
   if (row_size == 0 || (sequences.size == 0 && sequences.rows() == 0)) return;
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size), step = chunk_rows(row_size);
-  const ThreadScratch<std::int64_t> sums_of_all(executor, row_size);
-  const ThreadScratch<T> sums_of_upper(executor, row_size);
+  const ThreadScratch<std::int64_t> ordinary_sums(executor, row_size);
   const ThreadScratch<WideInteger> wide_sums(executor, row_size);
-  LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
+  const HalvesOfRows<T> halves(executor, row_size);
+  const std::int64_t longest = longest_alone(executor, sequences, row_bytes, step);
+  LongSequences long_ones(executor, sequences, longest);
   const Workspace::Loan<WideInteger> partial(executor.workspace(), (long_ones.longest() + step - 1) / step * row_size);
-  // Rows [begin, end) by a thread; their upper halves are written.
-  const auto add = [&](const auto& rows, std::int64_t begin, std::int64_t end, WideInteger* sums, int thread) {
-    std::int64_t* const all = sums_of_all(thread);
-    T* const upper = sums_of_upper(thread);
+  // Rows [begin, end) by a thread.
+  const auto sum_up = [&](const auto& rows, std::int64_t begin, std::int64_t end, WideInteger* sums, int thread) {
     fill(sums, row_size, WideInteger());
-    for (; begin < end; begin += most_halves) {
-      const bool small = sum_halves<T>(rows, begin, std::min(begin + most_halves, end), row_size, all, upper);
+    for (std::int64_t first = begin; first < end; first += most_ordinary) {
+      const std::int64_t stop = std::min(first + most_ordinary, end);
+      std::int64_t* const ordinary = ordinary_sums(thread);
+      if (!were_ordinary(sum_ordinary<T>(rows, first, stop, row_size, ordinary))) {
+        halves.add(rows, first, stop, sums, thread);
+        continue;
+      }
       for (std::int64_t column = 0; column < row_size; ++column) {
-        const SumAndUpperHalves<T> halves{static_cast<std::uint64_t>(all[column]), upper[column]};
-        sums[column] = sums[column] + (small ? WideInteger(all[column]) : halves.sum());
+        sums[column] = sums[column] + WideInteger(ordinary[column]);
       }
     }
   };
   parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+    // Copies, as in `sum_sequences`.
+    const Segments all = sequences;
     const RowsOf rows_at = rows_of;
     const Finish finish_one = finish;
-    const std::int64_t size = row_size;
-    std::int64_t* const all = sums_of_all(thread);
-    T* const upper = sums_of_upper(thread);
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t length = sequences.length(i);
-      if (long_ones.note(i, length)) continue;
-      if (length == 0) {
-        finish_one(i, static_cast<const std::int64_t*>(nullptr));
-        continue;
-      }
-      const auto rows = rows_at(i, thread);
-      if constexpr (std::same_as<decltype(rows), const ContiguousRows<T>>) {
-        if (size == 1 && length <= most_ordinary && sum_ordinary_rows<1>(rows.first, length, rows.readable, all)) {
-          finish_one(i, static_cast<const std::int64_t*>(all));
-          continue;
+    const std::int64_t size = row_size, most = std::min(longest, most_ordinary);
+    std::int64_t* const sums = ordinary_sums(thread);
+    const auto finish_exactly = [&](std::int64_t i) {
+      sum_up(rows_at(i, thread), 0, all.length(i), wide_sums(thread), thread);
+      finish_one(i, static_cast<const WideInteger*>(wide_sums(thread)));
+    };
+    // Numbers are looked at many sequences at a time.
+    constexpr std::int64_t some = 64;
+    for (std::int64_t first = begin; first < end; first += some) {
+      const std::int64_t stop = std::min(first + some, end);
+      Int64s bits(0);
+      for (std::int64_t i = first; i < stop; ++i) {
+        const std::int64_t length = all.length(i);
+        if (long_ones.note(i, length)) continue;
+        if (length > most) {
+          finish_exactly(i);
+        } else if (length > 0) {
+          const auto rows = rows_at(i, thread);
+          if constexpr (std::same_as<decltype(rows), const ContiguousRows<T>>) {
+            bits = bits | (size == 1 ? sum_ordinary_rows<1>(rows, length, sums)
+                                     : sum_ordinary<T>(rows, 0, length, size, sums));
+          } else {
+            bits = bits | sum_ordinary<T>(rows, 0, length, size, sums);
+          }
+          finish_one(i, static_cast<const std::int64_t*>(sums));
+        } else {
+          finish_one(i, static_cast<const std::int64_t*>(nullptr));
         }
       }
-      if (length <= most_halves && sum_halves<T>(rows, 0, length, size, all, upper)) {
-        finish_one(i, static_cast<const std::int64_t*>(all));
-        continue;
+      for (std::int64_t i = first; i < stop && !were_ordinary(bits); ++i) {
+        if (all.length(i) > 0 && all.length(i) <= most) finish_exactly(i);
       }
-      add(rows, 0, length, wide_sums(thread), thread);
-      finish_one(i, static_cast<const WideInteger*>(wide_sums(thread)));
     }
   });
   long_ones.for_each([&](std::int64_t i) {
     const std::int64_t length = sequences.length(i), chunks = (length + step - 1) / step;
     parallel_for(executor, chunks, length * row_bytes, [&](std::int64_t chunk, int thread) {
       WideInteger* const sums = partial.data() + chunk * row_size;
-      add(rows_of(i, thread), chunk * step, std::min((chunk + 1) * step, length), sums, thread);
+      sum_up(rows_of(i, thread), chunk * step, std::min((chunk + 1) * step, length), sums, thread);
     });
     WideInteger* const sums = partial.data();
     for (std::int64_t at = row_size; at < chunks * row_size; ++at) {

@@ -35,25 +35,28 @@ inline A pool_divisor(PoolType type, std::int64_t length) {
 /// Fewer sums are divided one by one.
 inline constexpr std::int64_t few_sums = 8;
 
-/// Whether all of `count` integers are of so many bits, one for the sign of those that have one.
-template <int bits, std::integral A>
-inline bool stay_within(const A* x, std::int64_t count) {
-  constexpr std::uint64_t middle = std::signed_integral<A> ? std::uint64_t{1} << (bits - 1) : 0;
-  std::uint64_t ones = 0;
-  for (std::int64_t i = 0; i < count; ++i) ones |= static_cast<std::uint64_t>(x[i]) + middle;
-  return ones >> bits == 0;
-}
-/// y = the T nearest to x / divisor, cut towards zero.
+/// Divides integers of type A in double: they become the T nearest to the quotient, cut towards zero. The quotient in
+/// double may be wrong by that part of itself which is `doubt`. False, and nothing is done, where double does not hold
+/// one of them, or it is open which integer it becomes.
 template <class T, std::integral A>
-inline void divide(const A* x, double divisor, std::int64_t count, T* y) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    auto quotient = static_cast<std::int64_t>(static_cast<double>(static_cast<std::int64_t>(x[i])) / divisor);
-    if constexpr (sizeof(T) < sizeof(quotient)) {
-      constexpr std::int64_t most = lod::detail::greatest_integer<T>;
-      quotient = std::clamp<std::int64_t>(quotient, std::signed_integral<T> ? -most - 1 : 0, most);
-    }
-    y[i] = static_cast<T>(quotient);
+[[gnu::always_inline]] inline bool divide(double divisor, double doubt, Vector<A>& numbers) {
+  typedef double Doubles __attribute__((vector_size(sizeof(Int64Vector))));
+  constexpr int bits = 52;
+  constexpr std::int64_t middle = std::signed_integral<A> ? std::int64_t{1} << (bits - 1) : 0;
+  const Doubles quotients = __builtin_convertvector(__builtin_bit_cast(Int64Vector, numbers), Doubles) / divisor;
+  const Doubles errors = quotients * doubt;
+  const auto cut = [](const Doubles& x) {
+    return __builtin_bit_cast(Vector<A>, __builtin_convertvector(x, Int64Vector));
+  };
+  Vector<A> integers = cut(quotients - errors);
+  const Vector<A> wrong = ((numbers + Vector<A>(middle)) >> bits) | (integers ^ cut(quotients + errors));
+  if (!xsimd::all(wrong == Vector<A>(0))) return false;
+  if constexpr (sizeof(T) < sizeof(std::int64_t)) {
+    constexpr std::int64_t most = lod::detail::greatest_integer<T>, least = std::signed_integral<T> ? -most - 1 : 0;
+    integers = xsimd::min(xsimd::max(integers, Vector<A>(least)), Vector<A>(most));
   }
+  numbers = integers;
+  return true;
 }
 
 /// y = sum / sqrt(length), ... of `row_size` sums, or of the gradients by what such sums became.
@@ -66,16 +69,23 @@ inline void finish_sum(PoolType type, std::int64_t length, const Sum* sum, std::
     const A divisor = pool_divisor<A>(type, length);
     convert(sum, row_size, y, [divisor](const auto& number) { return number / divisor; });
   } else {
-    if (row_size >= few_sums) {
-      // So small numbers are divided exactly by vectors: no quotient is rounded up to the next integer.
-      const double number = static_cast<double>(length);
-      if (type == PoolType::AVERAGE && stay_within<52>(sum, row_size) && length < std::int64_t{1} << 51) {
-        return divide(sum, number, row_size, y);
+    const bool average = type == PoolType::AVERAGE;
+    std::int64_t i = 0;
+    if (row_size >= few_sums && length < std::int64_t{1} << 51) {
+      const double number = static_cast<double>(length), divisor = average ? number : std::sqrt(number);
+      // Three roundings, where the root is no integer: then no quotient is, either. Without a jump: lengths are random.
+      const auto root = static_cast<std::int64_t>(divisor);
+      const double doubt =
+          0x1p-50 * static_cast<double>(static_cast<int>(!average) & static_cast<int>(root * root != length));
+      for (; i < row_size; i += lanes<Sum>) {
+        const std::int64_t count = std::min(row_size - i, lanes<Sum>);
+        const bool whole = count == lanes<Sum>;
+        Vector<Sum> numbers = whole ? load<Sum>(sum + i) : load<Sum>(sum + i, count, 0);
+        if (!divide<T, Sum>(divisor, doubt, numbers)) break;
+        whole ? store<T>(y + i, numbers) : store<T>(y + i, numbers, count);
       }
-      if (type == PoolType::SQRT && stay_within<WideInteger::root_bits>(sum, row_size))
-        return divide(sum, std::sqrt(number), row_size, y);
     }
-    for (std::int64_t i = 0; i < row_size; ++i) y[i] = pooled_integer<T>(type, length, sum[i]);
+    for (; i < row_size; ++i) y[i] = pooled_integer<T>(type, length, sum[i]);
   }
 }
 

@@ -97,6 +97,8 @@ template <class T>
 inline Vector<T> load(const T* x) {
   if constexpr (std::same_as<T, Accumulator<T>>) {
     return Vector<T>::load_unaligned(x);
+  } else if constexpr (std::same_as<T, std::uint64_t>) {
+    return load(reinterpret_cast<const std::int64_t*>(x));
   } else if constexpr (lod::detail::Half<T>) {
     return __builtin_bit_cast(Vector<T>, HalfVector::load(x));
   } else if constexpr (std::same_as<T, std::int32_t>) {
@@ -119,6 +121,7 @@ inline auto first_lanes(std::int64_t count) {
 /// The first `count` <= `lanes<T>` numbers from x, none where it is negative, and `fill` after them.
 template <class T>
 inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
+  if constexpr (std::same_as<T, std::uint64_t>) return load(reinterpret_cast<const std::int64_t*>(x), count, fill);
 #ifdef __AVX512F__
   if constexpr (masked<T>) {
     const auto first = first_bits<T>(count);
@@ -159,6 +162,8 @@ template <class T>
 inline void store(T* y, const Vector<T>& vector) {
   if constexpr (std::same_as<T, Accumulator<T>>) {
     vector.store_unaligned(y);
+  } else if constexpr (std::same_as<T, std::uint64_t>) {
+    store<std::int64_t>(reinterpret_cast<std::int64_t*>(y), vector);
   } else if constexpr (lod::detail::Half<T>) {
     HalfVector::store(y, __builtin_bit_cast(HalfVector::Floats, vector));
   } else if constexpr (std::same_as<T, std::int32_t>) {
@@ -305,6 +310,15 @@ inline constexpr std::int64_t prefetch_distance = 32;
 
 /// The compiler moves no read from after this to before it.
 [[gnu::always_inline]] inline void keep_order() noexcept { std::atomic_signal_fence(std::memory_order_acq_rel); }
+
+/// The same numbers, from now on in a register: a read that two instructions need is not done by each.
+template <class A>
+[[gnu::always_inline]] inline xsimd::batch<A> read_once(xsimd::batch<A> numbers) noexcept {
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+  asm("" : "+v"(numbers.data));
+#endif
+  return numbers;
+}
 
 /// y[i] = value.
 template <class T>
