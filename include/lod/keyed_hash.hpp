@@ -65,9 +65,12 @@ struct HashKey {
       std::memcpy(&word, from + at, 8);
       known = mix(known, word);
     }
-    std::uint64_t rest = 0;
-    if (at < count) std::memcpy(&rest, from + at, count - at);
-    return mix(mix(known, rest), count ^ spread);
+    if (at < count) {
+      std::uint64_t rest = 0;
+      std::memcpy(&rest, from + at, count - at);
+      known = mix(known, rest);
+    }
+    return mix(known, count ^ spread);
   }
 
  private:

@@ -129,6 +129,7 @@ class MergePath {
   /// Where part `part` of `parts` begins; the end of the last part is the end of all.
   Position cut(std::int64_t part, std::int64_t parts) const noexcept {
     if (part == parts) return {sequences_.size, 0};
+    if (part == 0) return {0, 0};
     const auto all = before(sequences_.size), number = static_cast<std::uint64_t>(part),
                count = static_cast<std::uint64_t>(parts);
     const std::uint64_t target = all / count * number + all % count * number / count;
@@ -208,8 +209,10 @@ class LongSequences {
   /// Calls body(i) for each, in any order, with the standard control word.
   template <class Body>
   void for_each(const Body& body) const {
+    const std::int64_t size = size_.load(std::memory_order_relaxed);
+    if (size == 0) return;
     const FloatingPointControl standard;
-    for (std::int64_t k = 0; k < size_.load(std::memory_order_relaxed); ++k) body(noted_[k]);
+    for (std::int64_t k = 0; k < size; ++k) body(noted_[k]);
   }
 
  private:
