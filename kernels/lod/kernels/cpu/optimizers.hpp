@@ -16,7 +16,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace lod::inline LOD_TARGET {
@@ -30,22 +32,31 @@ inline std::array<S*, n> advance(std::array<S*, n> states, std::int64_t distance
   return states;
 }
 
-/// Whether all numbers of a parameter and of its states are finite, once they are rounded to T and to S.
-template <class T, class S, std::size_t n>
-[[gnu::always_inline]] inline bool stay_finite(const Vector<T>& parameter, const std::array<Vector<T>, n>& states) {
-  if constexpr (std::same_as<T, Accumulator<T>>) {
-    // What is added to an infinite number or a NaN is none, or NaN. A sum that overflows costs a closer look.
-    Vector<T> sum = parameter;
-    for (const Vector<T>& state : states) sum += state;
-    return all_finite(sum);
+/// `total` and `numbers`, which is finite only where all numbers are once they are rounded to X: what is added to an
+/// infinite number or a NaN is none, or NaN. A sum that overflows costs a closer look.
+template <class X>
+[[gnu::always_inline]] inline Vector<X> finite_sum(const Vector<X>& total, const Vector<X>& numbers) {
+  if constexpr (std::same_as<X, Accumulator<X>>) {
+    return total + numbers;
+  } else if constexpr (std::same_as<X, lod::bfloat16>) {
+    // Larger by what rounding adds at most: bfloat16 reaches nearly as far as float.
+    return multiply_add(numbers, Vector<X>(1.00390625F), total);
   } else {
-    const auto stays = []<class X>(const Vector<X>& numbers, X) {
-      return xsimd::abs(numbers) <= Vector<X>(static_cast<Accumulator<X>>(greatest_rounded<X>));
-    };
-    auto good = stays(parameter, T{});
-    for (const Vector<T>& state : states) good = good & stays(state, S{});
-    return xsimd::all(good);
+    const auto stays = xsimd::abs(numbers) <= Vector<X>(static_cast<float>(greatest_rounded<X>));
+    return choose(stays, total, Vector<X>(std::numeric_limits<float>::infinity()));
   }
+}
+/// Whether all numbers of so many vectors of a parameter, and of its states, are finite, once they are rounded to T and
+/// to S.
+template <class T, class S, std::size_t n, std::size_t vectors>
+[[gnu::always_inline]] inline bool stay_finite(const Vector<T> (&parameter)[vectors],
+                                               const std::array<Vector<T>, n> (&states)[vectors]) {
+  Vector<T> sum(empty_sum<Accumulator<T>>());
+  for (const Vector<T>& numbers : parameter) sum = finite_sum<T>(sum, numbers);
+  for (std::size_t v = 0; v < vectors; ++v) {
+    for (const Vector<T>& state : states[v]) sum = finite_sum<S>(sum, state);
+  }
+  return all_finite(sum);
 }
 
 /// What the rule made of a vector: it lies in memory only where it is looked at number by number.
@@ -85,42 +96,63 @@ template <bool careful = false, class Rule, class T, class S, std::size_t n, cla
 inline void update(const Rule& given, T* parameter, const std::array<S*, n>& states, const G* gradient,
                    std::int64_t count) noexcept {
   const Rule rule = given;  // its constants stay in registers: nothing that is written can be they
-  for (std::int64_t i = 0; i < count; i += lanes<T>) {
+  const auto update_some = [&]<std::size_t vectors>(std::integral_constant<std::size_t, vectors>, std::int64_t i) {
     const std::int64_t left = count - i;
-    const auto read = [&]<class X>(const X* x) {
-      return left < lanes<T> ? load<X>(x + i, left, Accumulator<X>{}) : load<X>(x + i);
+    const auto read = [&]<class X>(const X* x, std::size_t v) {
+      return vectors == 1 && left < lanes<T> ? load<X>(x + i, left, Accumulator<X>{})
+                                             : load<X>(x + i + v * Vector<T>::size);
     };
-    const auto write = [&]<class X>(X* x, const Vector<X>& numbers) {
-      left < lanes<T> ? store<X>(x + i, numbers, left) : store<X>(x + i, numbers);
+    const auto write = [&]<class X>(X* x, std::size_t v, const Vector<X>& numbers) {
+      vectors == 1 && left < lanes<T> ? store<X>(x + i, numbers, left) : store<X>(x + i + v * Vector<T>::size, numbers);
     };
-    Vector<T> p = read(parameter);
-    std::array<Vector<T>, n> s;
-    std::transform(states.begin(), states.end(), s.begin(), read);
-    Vector<T> g = read(gradient);
-    if constexpr (!std::same_as<G, T>) {
-      T rounded[Vector<T>::size];
-      store<T>(rounded, g);
-      g = load<T>(rounded);
+    Vector<T> p[vectors], g;
+    std::array<Vector<T>, n> s[vectors];
+    for (std::size_t v = 0; v < vectors; ++v) {
+      p[v] = read(parameter, v);
+      std::transform(states.begin(), states.end(), s[v].begin(), [&](const S* state) { return read(state, v); });
+      g = read(gradient, v);
+      if constexpr (!std::same_as<G, T>) {
+        T rounded[Vector<T>::size];
+        store<T>(rounded, g);
+        g = load<T>(rounded);
+      }
+      if constexpr (calls_with_vectors) std::apply([&](auto&... state) { rule(p[v], state..., g); }, s[v]);
     }
     if constexpr (calls_with_vectors) {
-      std::apply([&](auto&... state) { rule(p, state..., g); }, s);
       if (!stay_finite<T, S>(p, s)) [[unlikely]] {
-        if constexpr (careful) {
-          UpdatedVectors<Accumulator<T>, n> updated;
-          g.store_aligned(updated.gradient);
-          p.store_aligned(updated.parameter);
-          for (std::size_t k = 0; k < n; ++k) s[k].store_aligned(updated.states[k]);
-          update_carefully(rule, parameter + i, advance(states, i), std::min(left, lanes<T>), updated);
-          p = Vector<T>::load_aligned(updated.parameter);
-          for (std::size_t k = 0; k < n; ++k) s[k] = Vector<T>::load_aligned(updated.states[k]);
-        } else {
-          return update_carefully_from(given, parameter + i, advance(states, i), gradient + i, left);
-        }
+        if constexpr (!careful) return false;
+        UpdatedVectors<Accumulator<T>, n> updated;
+        g.store_aligned(updated.gradient);
+        p[0].store_aligned(updated.parameter);
+        for (std::size_t k = 0; const Vector<T>& state : s[0]) state.store_aligned(updated.states[k++]);
+        update_carefully(rule, parameter + i, advance(states, i), std::min(left, lanes<T>), updated);
+        p[0] = Vector<T>::load_aligned(updated.parameter);
+        for (std::size_t k = 0; Vector<T> & state : s[0]) state = Vector<T>::load_aligned(updated.states[k++]);
       }
     }
-    write(parameter, p);
-    auto state = states.begin();
-    for (const Vector<T>& numbers : s) write(*state++, numbers);
+    for (std::size_t v = 0; v < vectors; ++v) {
+      write(parameter, v, p[v]);
+      auto state = states.begin();
+      for (const Vector<T>& numbers : s[v]) write(*state++, v, numbers);
+    }
+    return true;
+  };
+  std::int64_t i = 0;
+  bool good = true;
+  // What is converted to float and back is looked at four vectors at a time.
+  if constexpr (!careful && lod::detail::Half<T> && std::same_as<G, T>) {
+    constexpr std::int64_t some = 4 * lanes<T>;
+    while (good && i + some <= count) {
+      good = update_some(std::integral_constant<std::size_t, 4>(), i);
+      if (good) i += some;
+    }
+  }
+  while (good && i < count) {
+    good = update_some(std::integral_constant<std::size_t, 1>(), i);
+    if (good) i += lanes<T>;
+  }
+  if constexpr (!careful) {
+    if (!good) update_carefully_from(given, parameter + i, advance(states, i), gradient + i, count - i);
   }
 }
 template <class Rule, class T, class S, std::size_t n, class G>
