@@ -354,16 +354,13 @@ struct SequencePool<InlineCpu> {
                   PoolType type, T pad_value, T* y) {
     if (sequences.size == 0 || row_size == 0) return;
     if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
-      cpu::pool_sums(executor, x, sequences, row_size, type, pad_value, y);
-      return;
+      return cpu::pool_sums(executor, x, sequences, row_size, type, pad_value, y);
     }
     if (type == PoolType::MAX) {
-      cpu::pool_sequence_extremes<false>(executor, x, sequences, row_size, pad_value, y, nullptr);
-      return;
+      return cpu::pool_sequence_extremes<false>(executor, x, sequences, row_size, pad_value, y, nullptr);
     }
     if (type == PoolType::MIN) {
-      cpu::pool_sequence_extremes<true>(executor, x, sequences, row_size, pad_value, y, nullptr);
-      return;
+      return cpu::pool_sequence_extremes<true>(executor, x, sequences, row_size, pad_value, y, nullptr);
     }
     cpu::parallel_ranges(executor, sequences.size, lod::detail::bytes_of<T>(2, sequences.size, row_size),
                          [&](std::int64_t begin, std::int64_t end) {
