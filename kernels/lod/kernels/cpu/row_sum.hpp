@@ -261,17 +261,20 @@ inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t cou
     if (row_size == 2 * lanes<T>) return add_vector_rows<from, 2, T>(rows, first, count, sum);
     if (row_size == lanes<T>) return add_vector_rows<from, 1, T>(rows, first, count, sum);
   }
-  if (masked<T> && row_size < lanes<T>) {  // a row of sums in a register
-    Vector<T> sums = from == SumFrom::GIVEN ? load<A>(sum, row_size, A{}) : Vector<T>(empty_sum<A>());
-    const auto read = [&](const T* x) { return load(x, row_size, A{}); };
-    std::int64_t row = 0;
-    for (; row + 4 <= count; row += 4) {
-      prefetch_after<4, T>(rows, first + row, row_size);
-      const auto at = [&](std::int64_t k) { return read(row_at<T>(rows, first + row + k)); };
-      sums += (at(0) + at(1)) + (at(2) + at(3));
+  // Of 16-bit numbers, rows of other sizes would take longer with this here.
+  if constexpr (masked<T> && sizeof(T) >= sizeof(float)) {
+    if (row_size < lanes<T>) {  // a row of sums in a register
+      Vector<T> sums = from == SumFrom::GIVEN ? load<A>(sum, row_size, A{}) : Vector<T>(empty_sum<A>());
+      const auto read = [&](const T* x) { return load(x, row_size, A{}); };
+      std::int64_t row = 0;
+      for (; row + 4 <= count; row += 4) {
+        prefetch_after<4, T>(rows, first + row, row_size);
+        const auto at = [&](std::int64_t k) { return read(row_at<T>(rows, first + row + k)); };
+        sums += (at(0) + at(1)) + (at(2) + at(3));
+      }
+      for (; row < count; ++row) sums += read(rows(first + row));
+      return store<A>(sum, sums, row_size);
     }
-    for (; row < count; ++row) sums += read(rows(first + row));
-    return store<A>(sum, sums, row_size);
   }
   if (from == SumFrom::NOTHING) std::fill_n(sum, row_size, empty_sum<A>());
   std::int64_t row = 0;
