@@ -6,6 +6,7 @@
 
 #include <lod/error.hpp>
 #include <lod/float16.hpp>
+#include <lod/floating_point_control.hpp>
 
 #include <charconv>
 #include <concepts>
@@ -125,6 +126,7 @@ std::string name_with_range() {
 /// An option of an operation on elements of type T as a T. Throws OutOfRange where a T cannot hold it.
 template <class T>
 T checked(Scalar option, const char* operation, const char* name) {
+  const FloatingPointControl standard;
   if (option.fits<T>()) return option.to<T>();
   const double number = option.to<double>();
   const bool between = std::integral<T> && !is_nan(number) &&

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control word of the calling thread: rounding, subnormal numbers, traps. Operations work as if it were as usual,
 // on every thread, and leave it as it was; functions of the user's see it on every thread.
+#include "support/callers_control.hpp"
+#include "support/executors.hpp"
 #include "support/random_batch.hpp"
 #include "support/same_bits.hpp"
 #include <lod/lod.hpp>
@@ -10,57 +12,16 @@
 #include <algorithm>
 #include <cfenv>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>
 #include <vector>
-#ifdef __SSE2_MATH__
-#  include <immintrin.h>
-#endif
 
 using namespace lod_test;
 
 namespace {
-
-/// Sets a control word until the end of the scope.
-class CallersControl {
- public:
-  CallersControl(int rounding, bool flushes) {
-    std::fegetenv(&before_);
-    std::fesetround(rounding);
-#ifdef __SSE2_MATH__
-    if (flushes) _mm_setcsr(_mm_getcsr() | 0x8040);
-#else
-    static_cast<void>(flushes);
-#endif
-  }
-  CallersControl(const CallersControl&) = delete;
-  CallersControl& operator=(const CallersControl&) = delete;
-  ~CallersControl() { std::fesetenv(&before_); }
-
- private:
-  std::fenv_t before_;
-};
-
-unsigned control_word() {
-#ifdef __SSE2_MATH__
-  return _mm_getcsr() & 0xffc0;
-#else
-  return static_cast<unsigned>(std::fegetround());
-#endif
-}
-
-template <class F>
-void for_each_control(const F& f) {
-  for (const int rounding : {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
-    for (const bool flushes : {false, true}) {
-      CAPTURE(rounding);
-      CAPTURE(flushes);
-      f(rounding, flushes);
-    }
-  }
-}
 
 /// A name, and the values that an operation gives.
 template <class T>
@@ -70,10 +31,9 @@ struct Result {
 };
 
 /// What goes through arithmetic, from sequences of which some are shared by threads.
-template <class T>
-std::vector<Result<T>> compute(const lod::CpuExecutor& executor, const lod::LoDTensor<T>& x,
-                               const lod::LoDTensor<T>& scalars, const lod::LoDTensor<T>& filter,
-                               const lod::LoDTensor<T>& matrix) {
+template <class E, class T>
+std::vector<Result<T>> compute(const E& executor, const lod::LoDTensor<T>& x, const lod::LoDTensor<T>& scalars,
+                               const lod::LoDTensor<T>& filter, const lod::LoDTensor<T>& matrix) {
   std::vector<Result<T>> results;
   const auto add = [&](const char* name, lod::LoDTensor<T> y) { results.push_back({name, std::move(y)}); };
   for (const auto type : {lod::PoolType::SUM, lod::PoolType::AVERAGE, lod::PoolType::SQRT, lod::PoolType::MAX}) {
@@ -108,6 +68,14 @@ std::vector<Result<T>> compute(const lod::CpuExecutor& executor, const lod::LoDT
   for (T& number : squares.values()) number = number < 0 ? -number : number;
   lod::adagrad(executor, parameter, squares, x, {.learning_rate = 0.5});
   add("adagrad", parameter);
+  // What follows from the options is the same, too.
+  lod::LoDTensor<T> mean = x;
+  lod::adam(executor, parameter, mean, squares, x, {.beta1 = 0.7, .beta2 = 0.97, .step = 5});
+  add("adam", parameter);
+  const lod::LoD with_empty = lod::LoD::from_lengths({{0, 1}});
+  add("an option",
+      lod::sequence_pool(executor, lod::LoDTensor<T>(with_empty, {}), lod::PoolType::SUM, {.pad_value = 0.1}));
+  add("clip", lod::clip(executor, rows, 0.3, 3.4028236e38).value());
   return results;
 }
 
@@ -126,10 +94,8 @@ TEST_CASE("control word: results are the same to the last bit for all modes of r
     lod::LoDTensor<T> filter({2, x.row_size()}), matrix({3 * x.row_size(), 5});
     fill_real(engine, filter);
     fill_real(engine, matrix);
-    const std::vector<Result<T>> expected = compute(lod::CpuExecutor(1), x, scalars, filter, matrix);
-    for (const int threads : {1, 7}) {
-      CAPTURE(threads);
-      const lod::CpuExecutor executor(threads);
+    const auto compare = [&](const auto& executor) {
+      const std::vector<Result<T>> expected = compute(working_alone(executor), x, scalars, filter, matrix);
       for_each_control([&](int rounding, bool flushes) {
         // Half of the combinations, each mode in some of them.
         if (flushes == (rounding == FE_UPWARD || rounding == FE_TOWARDZERO)) return;
@@ -147,6 +113,11 @@ TEST_CASE("control word: results are the same to the last bit for all modes of r
           CHECK(same_bits(found[i].values, expected[i].values));
         }
       });
+    };
+    if constexpr (std::same_as<T, float>) {
+      for_each_executor(compare);
+    } else {
+      for (const int threads : {1, 7}) compare(lod::CpuExecutor(threads));
     }
   };
   check(float{});
@@ -156,14 +127,21 @@ TEST_CASE("control word: results are the same to the last bit for all modes of r
 TEST_CASE("control word: updates by adam have the same bits for any number of threads") {
   Engine engine(13);
   const auto gradient = real_numbers<float>(engine, {300000, 3});
+  const auto update = [&](int threads) {
+    lod::LoDTensor<float> parameter({300000, 3}), mean({300000, 3}), squares({300000, 3});
+    lod::adam(lod::CpuExecutor(threads), parameter, mean, squares, gradient, {.step = 3});
+    return parameter;
+  };
+  const lod::LoDTensor<float> expected = update(1);
   for_each_control([&](int rounding, bool flushes) {
-    const auto update = [&](int threads) {
-      const CallersControl control(rounding, flushes);
-      lod::LoDTensor<float> parameter({300000, 3}), mean({300000, 3}), squares({300000, 3});
-      lod::adam(lod::CpuExecutor(threads), parameter, mean, squares, gradient, {.step = 3});
-      return parameter;
-    };
-    CHECK(same_bits(update(7), update(1)));
+    for (const int threads : {1, 7}) {
+      lod::LoDTensor<float> found;
+      {
+        const CallersControl control(rounding, flushes);
+        found = update(threads);
+      }
+      CHECK(same_bits(found, expected));
+    }
   });
 }
 
@@ -193,14 +171,20 @@ TEST_CASE("control word: subnormal numbers are sorted and found, though they cou
 
 TEST_CASE("control word: a function of the user's sees that of the caller on every thread") {
   const lod::LoDTensor<float> x(lod::LoD::from_lengths({std::vector<std::int64_t>(64, 1)}), {});
-  for_each_control([&](int rounding, bool flushes) {
-    const CallersControl control(rounding, flushes);
-    const unsigned expected = control_word();
-    std::vector<unsigned> seen(64);
-    lod::for_each_sequence(lod::CpuExecutor(2), x, 0,
-                           [&](const auto&, std::int64_t i) { seen[static_cast<std::size_t>(i)] = control_word(); });
-    CHECK(seen == std::vector<unsigned>(64, expected));
-    CHECK(control_word() == expected);
+  for_each_executor([&](const auto& executor) {
+    for_each_control([&](int rounding, bool flushes) {
+      std::vector<unsigned> seen(64);
+      unsigned expected = 0, after = 0;
+      {
+        const CallersControl control(rounding, flushes);
+        expected = control_word();
+        lod::for_each_sequence(
+            executor, x, 0, [&](const auto&, std::int64_t i) { seen[static_cast<std::size_t>(i)] = control_word(); });
+        after = control_word();
+      }
+      CHECK(seen == std::vector<unsigned>(64, expected));
+      CHECK(after == expected);
+    });
   });
 }
 

@@ -12,6 +12,7 @@
 #include <lod/data_type.hpp>
 #include <lod/device.hpp>
 #include <lod/error.hpp>
+#include <lod/floating_point_control.hpp>
 #include <lod/io/json_reader.hpp>
 #include <lod/io/stored_values.hpp>
 #include <lod/lod_index.hpp>
@@ -339,6 +340,7 @@ class JsonObjectReader {
 template <LoDTensorLike X>
   requires(std::same_as<typename X::device, Cpu>)
 std::string to_json(const X& x, JsonForm form = JsonForm::NESTED) {
+  const detail::FloatingPointControl standard;  // else a subnormal number might be written as 0
   detail::JsonWriter writer;
   if (form == JsonForm::OBJECT) {
     writer.object(x.view());
@@ -366,12 +368,16 @@ LoDTensor<T> from_json(std::string_view text, int levels) {
   if (levels < 0 || levels > max_levels) {
     throw OutOfRange(detail::text({"from_json: ", levels, " levels, expected 0 to ", max_levels}));
   }
+  const detail::FloatingPointControl standard;
   return detail::NestedJsonReader<T>(text, levels).read();
 }
 
 /// The tensor in the object form: its members in any order, each once; without `lod` it has no level. Values are read
 /// as above. Throws ParseError, also where offsets, shape and values do not agree.
-inline AnyLoDTensor from_json(std::string_view text) { return detail::JsonObjectReader(text).read(); }
+inline AnyLoDTensor from_json(std::string_view text) {
+  const detail::FloatingPointControl standard;
+  return detail::JsonObjectReader(text).read();
+}
 /// The same. Throws ShapeMismatch unless the elements are of type T.
 template <class T>
 LoDTensor<T> from_json(std::string_view text) {

@@ -114,6 +114,7 @@ Scalar real_bound(Scalar bound) {
 /// The bounds as they are for numbers of type T. Throws unless they are bounds.
 template <class T>
 Clipped clipped(Scalar least, Scalar greatest, const char* what) {
+  const detail::FloatingPointControl standard;
   if (!(least.to<double>() <= greatest.to<double>())) {
     throw std::invalid_argument(detail::text({what, ": the lower bound is ", to_string(least),
                                               ", expected not to exceed the upper one, ", to_string(greatest)}));

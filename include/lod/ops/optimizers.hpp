@@ -24,6 +24,7 @@
 
 #include <lod/error.hpp>
 #include <lod/float16.hpp>
+#include <lod/floating_point_control.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/row_groups.hpp>
@@ -266,7 +267,9 @@ struct AdamRule {
 
   double rate, beta1, beta2, epsilon;  // rate and epsilon with the corrections of the step
 
-  explicit AdamRule(const AdamOptions& options) : beta1(options.beta1), beta2(options.beta2) {
+  // Not inlined: compilers move arithmetic on local variables past a change of the control word.
+  [[gnu::noinline]] explicit AdamRule(const AdamOptions& options) : beta1(options.beta1), beta2(options.beta2) {
+    const detail::FloatingPointControl standard;
     const double step = static_cast<double>(options.step);
     const double correction = std::sqrt(1 - std::pow(beta2, step)), of_mean = 1 - std::pow(beta1, step);
     rate = of_mean == 0 ? 0 : options.learning_rate * correction / of_mean;

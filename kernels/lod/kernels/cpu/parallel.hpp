@@ -4,8 +4,8 @@
 #pragma once
 
 #include <lod/executor.hpp>
+#include <lod/floating_point_control.hpp>
 #include <lod/kernel.hpp>
-#include <lod/kernels/cpu/floating_point_control.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/team.hpp>
 #include <lod/kernels/sum_tree.hpp>
@@ -24,6 +24,8 @@
 
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
+
+using detail::FloatingPointControl;
 
 /// Work on fewer bytes than this is done by the calling thread: waking another takes as long as a quarter of a MiB from
 /// the cache.

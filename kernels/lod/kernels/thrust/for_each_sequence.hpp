@@ -3,9 +3,12 @@
 /// A function of the user's over Thrust: only on systems that can call what the host can.
 #pragma once
 
+#include <lod/floating_point_control.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 #include <lod/thrust_executor.hpp>
+
+#include <cstdint>
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
@@ -15,7 +18,11 @@ namespace bulk {
 struct ForEachSequence {
   template <class E, class Body>
   static void run(const E& executor, const Segments& sequences, const Body& body) {
-    for_each(executor, sequences.size, body);
+    const auto callers = detail::FloatingPointControl::read();
+    for_each(executor, sequences.size, [callers, body](std::int64_t i) {
+      const detail::FloatingPointControl control(callers);
+      body(i);
+    });
   }
 };
 

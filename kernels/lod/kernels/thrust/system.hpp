@@ -4,6 +4,7 @@
 /// without a policy have a specialisation.
 #pragma once
 
+#include <lod/floating_point_control.hpp>
 #include <lod/kernel.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/lanes.hpp>
@@ -69,6 +70,36 @@ struct OfNumbers {
   }
 };
 
+/// Calls body(at) for the numbers at of a part of [0, count), all parts being of the same size but the last one; on a
+/// CPU with the standard control word, whatever that of the thread is.
+template <class Body>
+struct OfPart {
+  Body body;
+  std::int64_t count;
+  std::int64_t part;
+#ifdef __CUDACC__
+#  pragma nv_exec_check_disable  // a function of the user's is for the CPU alone
+#endif
+  LOD_HOST_DEVICE void operator()(std::int64_t i) const {
+#ifndef __CUDA_ARCH__
+    const detail::FloatingPointControl standard;
+#endif
+    const std::int64_t begin = i * part, size = least(part, count - begin);
+    for (std::int64_t at = 0; at < size; ++at) body(begin + at);
+  }
+};
+/// body(i), on a CPU with the standard control word.
+template <class Body>
+struct WithStandardControl {
+  Body body;
+  LOD_HOST_DEVICE auto operator()(std::int64_t i) const {
+#ifndef __CUDA_ARCH__
+    const detail::FloatingPointControl standard;
+#endif
+    return body(i);
+  }
+};
+
 /// body(place, number), when a number is written to a place.
 template <class Body>
 class CallAtPlace {
@@ -115,7 +146,10 @@ class Algorithms {
   /// Calls body(i) for each i in [0, count), in any order.
   template <class Body>
   void for_each(std::int64_t count, const Body& body) const {
-    ::thrust::for_each_n(policy_, Numbers(0), count, body);
+    // The control word is looked at once in a part, and there are enough of these for any number of threads.
+    constexpr std::int64_t parts = 4096;
+    const std::int64_t part = count / parts + 1;
+    ::thrust::for_each_n(policy_, Numbers(0), (count - 1) / part + 1, OfPart<Body>{body, count, part});
   }
   /// @{
   /// As the functions of these names have it.
@@ -158,13 +192,14 @@ class Algorithms {
   /// than once, so bodies must not change what it reads.
   template <class Number, class Body>
   void scan(std::int64_t count, const Number& number, const Body& body) const {
-    const auto numbers = ::thrust::make_transform_iterator(Numbers(0), number);
+    const auto numbers = ::thrust::make_transform_iterator(Numbers(0), WithStandardControl<Number>{number});
     ::thrust::inclusive_scan(policy_, numbers, numbers + count, CallsAtPlaces<Body>(body));
   }
   /// body(0); waits for it.
   template <class U, class Body>
   U answer(const Body& body) const {
-    return ::thrust::transform_reduce(policy_, Numbers(0), Numbers(1), body, U{}, ::thrust::plus<U>());
+    return ::thrust::transform_reduce(policy_, Numbers(0), Numbers(1), WithStandardControl<Body>{body}, U{},
+                                      ::thrust::plus<U>());
   }
 
  private:

@@ -2,15 +2,14 @@
 /// @file
 /// The control word of a thread's floating-point unit: how results are rounded, whether subnormal numbers count as
 /// zeros, which exceptions trap. Every thread has one of its own, and a program may have set that of the calling thread
-/// only; so kernels set one and the same while they work.
+/// only; so operations set one and the same while they compute.
 #pragma once
 
 #include <lod/target.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::detail::inline LOD_TARGET {
 
 /// The control word of the calling thread. Where the architecture has none that is known here, nothing is set.
 class FloatingPointControl {
@@ -60,5 +59,4 @@ class FloatingPointControl {
   Word set_;  // the bits that differ
 };
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::detail::inline LOD_TARGET
