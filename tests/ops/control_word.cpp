@@ -85,8 +85,8 @@ TEST_CASE("control word: results are the same to the last bit for all modes of r
   Engine engine(11);
   const auto check = [&](auto number) {
     using T = decltype(number);
-    const auto x = real_numbers<T>(engine, giant_among_short(engine, 300, 100000), {3});
-    auto scalars = real_numbers<T>(engine, giant_among_short(engine, 300, 300000), {});
+    const auto x = real_numbers<T>(engine, giant_among_short(engine, 300, 9 * grain / 16), {3});
+    auto scalars = real_numbers<T>(engine, giant_among_short(engine, 300, 2 * grain), {});
     // Subnormal numbers among them.
     for (std::size_t i = 0; i < scalars.values().size(); i += 5) {
       scalars.values()[i] *= std::numeric_limits<T>::min() / 16;
@@ -126,9 +126,9 @@ TEST_CASE("control word: results are the same to the last bit for all modes of r
 
 TEST_CASE("control word: updates by adam have the same bits for any number of threads") {
   Engine engine(13);
-  const auto gradient = real_numbers<float>(engine, {300000, 3});
+  const auto gradient = real_numbers<float>(engine, {2 * grain, 3});
   const auto update = [&](int threads) {
-    lod::LoDTensor<float> parameter({300000, 3}), mean({300000, 3}), squares({300000, 3});
+    lod::LoDTensor<float> parameter({2 * grain, 3}), mean({2 * grain, 3}), squares({2 * grain, 3});
     lod::adam(lod::CpuExecutor(threads), parameter, mean, squares, gradient, {.step = 3});
     return parameter;
   };

@@ -7,7 +7,7 @@
 
 #include <cfenv>
 #ifdef __SSE2_MATH__
-#  include <immintrin.h>
+#  include <xmmintrin.h>
 #endif
 
 namespace lod_test {
