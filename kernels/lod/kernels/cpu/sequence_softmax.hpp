@@ -70,7 +70,7 @@ class Softmax {
 
   // From x and from y on, `room` numbers may be read and written; those after the sequence are written later.
 
-  /// exp(x - shift), to the end of a vector. Prefetches what follows: the next sequences are read after the other passes
+  /// exp(x - shift), to the end of a vector. Prefetches what follows: the next sequences are read after further passes
   /// over this one, and the machine does not read ahead so far.
   void exponentials(const T* x, std::int64_t rows, std::int64_t room, A* to) const noexcept {
     for_each_shifted(x, rows, room, [&](std::int64_t i, std::int64_t, std::int64_t, const Vector<T>& number) {
