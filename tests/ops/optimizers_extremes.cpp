@@ -24,7 +24,7 @@ using namespace lod_test;
 namespace {
 
 using Real = long double;  // of 15 bits of exponent: no square of a double leaves its range
-using States = std::array<Real, 3>;
+using ExactStates = std::array<Real, 3>;
 
 struct Options {
   double rate, first, second, epsilon, l1, l2;
@@ -40,7 +40,7 @@ struct Sgd {
   static void run(const E& e, M& m, const G& g, const Options& o, Sparse mode) {
     lod::sgd(e, m.parameter, g, {.learning_rate = o.rate, .mode = mode});
   }
-  static void formula(Real& p, States&, Real g, const Options& o) { p -= o.rate * g; }
+  static void formula(Real& p, ExactStates&, Real g, const Options& o) { p -= o.rate * g; }
 };
 template <bool nesterov>
 struct Momentum {
@@ -50,7 +50,7 @@ struct Momentum {
     lod::momentum(e, m.parameter, m.states[0], g,
                   {.learning_rate = o.rate, .momentum = o.first, .nesterov = nesterov, .l2_decay = o.l2, .mode = mode});
   }
-  static void formula(Real& p, States& s, Real g, const Options& o) {
+  static void formula(Real& p, ExactStates& s, Real g, const Options& o) {
     const Real decayed = g + o.l2 * p;
     s[0] = o.first * s[0] + decayed;
     p -= o.rate * (nesterov ? decayed + o.first * s[0] : s[0]);
@@ -62,7 +62,7 @@ struct Adagrad {
   static void run(const E& e, M& m, const G& g, const Options& o, Sparse mode) {
     lod::adagrad(e, m.parameter, m.states[0], g, {.learning_rate = o.rate, .epsilon = o.epsilon, .mode = mode});
   }
-  static void formula(Real& p, States& s, Real g, const Options& o) {
+  static void formula(Real& p, ExactStates& s, Real g, const Options& o) {
     s[0] += g * g;
     p -= ratio(o.rate * g, std::sqrt(s[0]) + o.epsilon);
   }
@@ -80,7 +80,7 @@ struct Rmsprop {
       lod::rmsprop(e, m.parameter, m.states[0], m.states[1], g, options);
     }
   }
-  static void formula(Real& p, States& s, Real g, const Options& o) {
+  static void formula(Real& p, ExactStates& s, Real g, const Options& o) {
     s[0] = o.second * s[0] + (1 - o.second) * g * g;
     Real variance = s[0];
     if (centered) {
@@ -103,7 +103,7 @@ struct Adam {
                .step = o.step,
                .mode = mode});
   }
-  static void formula(Real& p, States& s, Real g, const Options& o) {
+  static void formula(Real& p, ExactStates& s, Real g, const Options& o) {
     const double step = static_cast<double>(o.step);
     const double c1 = 1 - std::pow(o.first, step), c2 = std::sqrt(1 - std::pow(o.second, step));
     s[1] = o.first * s[1] + (1 - o.first) * g;
@@ -118,7 +118,7 @@ struct Ftrl {
     lod::ftrl(e, m.parameter, m.states[0], m.states[1], g,
               {.learning_rate = o.rate, .l1 = o.l1, .l2 = o.l2, .mode = mode});
   }
-  static void formula(Real& p, States& s, Real g, const Options& o) {
+  static void formula(Real& p, ExactStates& s, Real g, const Options& o) {
     const Real before = std::sqrt(s[0]);
     s[0] += g * g;
     const Real after = std::sqrt(s[0]);
@@ -238,7 +238,7 @@ template <class Rule, class T, class S = T>
 void check_number(const Options& options, double parameter, std::array<double, 3> states, double gradient) {
   FiniteModel<T, S> m{LoDTensor<T>({1}), {LoDTensor<S>({1}), LoDTensor<S>({1}), LoDTensor<S>({1})}};
   Real p = static_cast<Real>(static_cast<double>(m.parameter.data()[0] = static_cast<T>(parameter)));
-  States s{};
+  ExactStates s{};
   for (std::size_t k = 0; k < 3; ++k) {
     s[k] = static_cast<Real>(static_cast<double>(m.states[k].data()[0] = static_cast<S>(states[k])));
   }

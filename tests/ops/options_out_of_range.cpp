@@ -18,49 +18,49 @@ namespace {
 using lod::Scalar;
 
 /// What is tried of every type.
-const std::vector<Scalar> numbers = {0,
-                                     1,
-                                     -1,
-                                     2,
-                                     127,
-                                     128,
-                                     -128,
-                                     -129,
-                                     255,
-                                     256,
-                                     300,
-                                     32767,
-                                     32768,
-                                     -32769,
-                                     65504,
-                                     65536,
-                                     0.5,
-                                     -0.0,
-                                     -1.0,
-                                     255.0,
-                                     256.0,
-                                     2147483647,
-                                     2147483648,
-                                     -2147483649,
-                                     std::numeric_limits<std::int64_t>::max(),
-                                     std::numeric_limits<std::int64_t>::min(),
-                                     std::numeric_limits<std::uint64_t>::max(),
-                                     0x1p63,
-                                     0x1p64,
-                                     -0x1p63,
-                                     -0x1.0000000000001p63,
-                                     0x1.fffffffffffffp62,
-                                     65519.0,
-                                     65520.0,
-                                     3.4e38,
-                                     3.5e38,
-                                     -3.5e38,
-                                     1e300,
-                                     1e-300,
-                                     0.1,
-                                     std::numeric_limits<double>::infinity(),
-                                     -std::numeric_limits<double>::infinity(),
-                                     std::numeric_limits<double>::quiet_NaN()};
+const std::vector<Scalar> tried = {0,
+                                   1,
+                                   -1,
+                                   2,
+                                   127,
+                                   128,
+                                   -128,
+                                   -129,
+                                   255,
+                                   256,
+                                   300,
+                                   32767,
+                                   32768,
+                                   -32769,
+                                   65504,
+                                   65536,
+                                   0.5,
+                                   -0.0,
+                                   -1.0,
+                                   255.0,
+                                   256.0,
+                                   2147483647,
+                                   2147483648,
+                                   -2147483649,
+                                   std::numeric_limits<std::int64_t>::max(),
+                                   std::numeric_limits<std::int64_t>::min(),
+                                   std::numeric_limits<std::uint64_t>::max(),
+                                   0x1p63,
+                                   0x1p64,
+                                   -0x1p63,
+                                   -0x1.0000000000001p63,
+                                   0x1.fffffffffffffp62,
+                                   65519.0,
+                                   65520.0,
+                                   3.4e38,
+                                   3.5e38,
+                                   -3.5e38,
+                                   1e300,
+                                   1e-300,
+                                   0.1,
+                                   std::numeric_limits<double>::infinity(),
+                                   -std::numeric_limits<double>::infinity(),
+                                   std::numeric_limits<double>::quiet_NaN()};
 
 /// Whether a T holds the number, in the words of the documentation.
 template <class T>
@@ -68,9 +68,9 @@ bool holds(Scalar number) {
   const double real = number.to<double>();
   if constexpr (std::is_integral_v<T>) {
     if (number.is_integer()) {
-      __extension__ typedef __int128 Wide;
-      const Wide exact = real < 0 ? Wide{number.to<std::int64_t>()} : Wide{number.to<std::uint64_t>()};
-      return exact >= Wide{std::numeric_limits<T>::min()} && exact <= Wide{std::numeric_limits<T>::max()};
+      __extension__ typedef __int128 Int128;
+      const Int128 exact = real < 0 ? Int128{number.to<std::int64_t>()} : Int128{number.to<std::uint64_t>()};
+      return exact >= Int128{std::numeric_limits<T>::min()} && exact <= Int128{std::numeric_limits<T>::max()};
     }
     if (!std::isfinite(real) || std::trunc(real) != real) return false;
     const auto exact = static_cast<long double>(real);
@@ -89,7 +89,7 @@ bool same(T a, T b) {
 /// `call` with the number as an option writes it to the outputs, or throws and leaves `untouched` as they were.
 template <class T, class Call, class Written>
 void check(const char* what, const Call& call, const Written& written) {
-  for (const Scalar number : numbers) {
+  for (const Scalar number : tried) {
     CAPTURE(what);
     CAPTURE(to_string(number));
     if (holds<T>(number)) {

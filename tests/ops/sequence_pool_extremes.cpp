@@ -23,7 +23,7 @@ using namespace lod_test;
 
 namespace {
 
-__extension__ typedef __int128 Wide;
+__extension__ typedef __int128 Exact;
 using Real = long double;
 
 /// A batch whose sequences are what kernels distinguish: none, one row, few, a leaf, several, many.
@@ -50,8 +50,8 @@ void for_each_column(const X& x, const F& f) {
 }
 
 template <class T>
-T nearest(Wide number) {
-  return static_cast<T>(std::clamp<Wide>(number, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+T nearest(Exact number) {
+  return static_cast<T>(std::clamp<Exact>(number, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
 }
 
 template <class T>
@@ -60,8 +60,8 @@ void check_integer(PoolType type, const std::vector<T>& numbers, T found) {
     CHECK(found == 0);
     return;
   }
-  const Wide n = static_cast<Wide>(numbers.size());
-  Wide sum = 0;
+  const Exact n = static_cast<Exact>(numbers.size());
+  Exact sum = 0;
   for (const T number : numbers) sum += number;
   const bool fits = sum >= std::numeric_limits<T>::min() && sum <= std::numeric_limits<T>::max();
   if (type == PoolType::SUM) {
@@ -69,7 +69,7 @@ void check_integer(PoolType type, const std::vector<T>& numbers, T found) {
   } else if (type == PoolType::AVERAGE) {
     CHECK(found == static_cast<T>(sum / n));
   } else {
-    auto root = static_cast<Wide>(std::sqrt(static_cast<double>(n)));
+    auto root = static_cast<Exact>(std::sqrt(static_cast<double>(n)));
     if (root * root == n) {
       CHECK(found == nearest<T>(sum / root));
     } else {
@@ -80,8 +80,8 @@ void check_integer(PoolType type, const std::vector<T>& numbers, T found) {
       const Real error = std::fabs(static_cast<Real>(found) - expected);
       CHECK(error <= (std::fabs(expected) < 0x1p52L ? 0 : 1 + std::fabs(expected) * 0x1p-62L));
       // Small enough to be checked exactly.
-      if (fits && sum < Wide{1} << 40 && sum > -(Wide{1} << 40)) {
-        const Wide q = found < 0 ? -Wide{found} : Wide{found}, size = sum < 0 ? -sum : sum;
+      if (fits && sum < Exact{1} << 40 && sum > -(Exact{1} << 40)) {
+        const Exact q = found < 0 ? -Exact{found} : Exact{found}, size = sum < 0 ? -sum : sum;
         CHECK(q * q * n <= size * size);
         CHECK((q + 1) * (q + 1) * n > size * size);
       }
@@ -131,7 +131,7 @@ void check_integers() {
              first += kinds_of_lengths[static_cast<std::size_t>(i++)]) {
           const auto n = kinds_of_lengths[static_cast<std::size_t>(i)];
           if (n == 0 || type != PoolType::AVERAGE) continue;
-          CHECK(dx.row(first)[0] == static_cast<T>(Wide{y.row(i)[0]} / n));
+          CHECK(dx.row(first)[0] == static_cast<T>(Exact{y.row(i)[0]} / n));
         }
         for_each_executor([&](const auto& executor) {
           CHECK(same_bits(lod::sequence_pool_grad(executor, y, of_all_lengths, type), dx));
@@ -142,7 +142,7 @@ void check_integers() {
 }
 
 template <class T>
-Real real(T number) {
+Real as_real(T number) {
   return static_cast<Real>(static_cast<double>(number));
 }
 
@@ -166,17 +166,17 @@ void check_real(PoolType type, const std::vector<T>& numbers, T found, Real erro
   if (numbers.empty()) return;
   Real sum = 0, size = 0;
   for (const T number : numbers) {
-    sum += real(number);
-    size += std::fabs(real(number));
+    sum += as_real(number);
+    size += std::fabs(as_real(number));
   }
   const auto n = static_cast<Real>(numbers.size());
   const Real divisor = type == PoolType::AVERAGE ? n : type == PoolType::SQRT ? std::sqrt(n) : 1;
-  const Real exact = sum / divisor, greatest = real(Limits::max());
-  const Real bound = 2 * real(Limits::epsilon()) * std::fabs(exact) + size / divisor * error;
+  const Real exact = sum / divisor, greatest = as_real(Limits::max());
+  const Real bound = 2 * as_real(Limits::epsilon()) * std::fabs(exact) + size / divisor * error;
   if (std::fabs(exact) + bound < greatest || type == PoolType::AVERAGE) {
     CHECK(std::isfinite(static_cast<double>(found)));
-    CHECK(std::fabs(real(found) - exact) <= bound);
-  } else if (std::fabs(exact) > greatest * (1 + 2 * real(Limits::epsilon()))) {
+    CHECK(std::fabs(as_real(found) - exact) <= bound);
+  } else if (std::fabs(exact) > greatest * (1 + 2 * as_real(Limits::epsilon()))) {
     CHECK(std::isinf(static_cast<double>(found)));
   }
 }
