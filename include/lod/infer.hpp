@@ -205,4 +205,19 @@ inline std::int64_t count_of_ids(const LoDTensorDesc& ids, const char* what) {
   return list.elements(what);
 }
 
+/// `y`, of sums of type T, with those of type `sums` in their place. Throws std::invalid_argument where T has no such
+/// sums; the text begins with `what`.
+inline LoDTensorDesc with_wide_sums(LoDTensorDesc y, DataType sums, const char* what) {
+  const DataType found = y.tensor.data_type;
+  const bool half = found == DataType::FP16 || found == DataType::BF16;
+  const bool narrow = elements::Id::has(found) && size_of(found) < sizeof(std::int64_t);
+  if (sums != (half ? DataType::FP32 : DataType::INT64) || (!half && !narrow)) {
+    throw std::invalid_argument(
+        detail::text({what, ": sums of type ", to_string(sums), " of elements of type ", to_string(found),
+                      ", expected INT64 of BOOL and integers of up to 32 bits, FP32 of FP16 and BF16"}));
+  }
+  y.tensor.data_type = sums;
+  return y;
+}
+
 }  // namespace lod::infer

@@ -43,6 +43,18 @@ struct AccumulatorOf<double> {
 template <class T>
 using Accumulator = typename AccumulatorOf<T>::type;
 
+/// Whether sums of numbers of type T may be had of type U, which holds more.
+template <class T, class U>
+inline constexpr bool has_wide_sums =
+    !std::same_as<T, U> && std::same_as<Accumulator<T>, U> && (!std::integral<T> || sizeof(T) < sizeof(U));
+/// A compile error where they may not.
+template <class T, class U>
+constexpr void check_wide_sums() noexcept {
+  static_assert(has_wide_sums<T, U>,
+                "sums of a type of their own have the one that they are computed in: std::int64_t of bool and of "
+                "integers of up to 32 bits, float of float16 and bfloat16");
+}
+
 /// Sequences as kernels see them: sequence i has the rows [offsets[i] - first, offsets[i+1] - first) of the values that
 /// come along, `first` being offsets[0]. So the offsets of a slice serve as they are. The numbers beside the offsets
 /// are for those who cannot read these: on the CPU about sequences on a GPU.

@@ -148,7 +148,10 @@ constexpr void instantiate_numbers() {
   static_assert(is_there<Library, name::Map, operation::Clipped, T>());
   static_assert(is_there<Library, name::Map, operation::Scaled, T>());
   static_assert(is_there<Library, name::RunCopy, T>());
-  static_assert(is_there<Library, name::SequenceCumsum, T>());
+  static_assert(is_there<Library, name::SequenceCumsum, T, T>());
+  if constexpr (kernel::has_wide_sums<T, Accumulator<T>>) {
+    static_assert(is_there<Library, name::SequenceCumsum, T, Accumulator<T>>());
+  }
   static_assert(is_there<Library, name::SequenceEnumerate, T>());
   static_assert(is_there<Library, name::SequenceExpandGrad, T>());
   static_assert(is_there<Library, name::SequenceMask, T>());
@@ -163,7 +166,7 @@ constexpr void instantiate_numbers() {
   static_assert(is_there<Library, name::SequenceSliceGrad, T>());
   static_assert(is_there<Library, name::SequenceSort, T>());
   static_assert(is_there<Library, name::SequenceSortGrad, T>());
-  if constexpr (operation::has_wide_sums<T, Accumulator<T>>) static_assert(is_there<Library, name::SequenceSums, T>());
+  if constexpr (kernel::has_wide_sums<T, Accumulator<T>>) static_assert(is_there<Library, name::SequenceSums, T>());
   static_assert(is_there<Library, name::SequenceTopK, T>());
   static_assert(is_there<Library, name::SequenceUnpad, T>());
   static_assert(is_there<Library, name::SetZero, T>());

@@ -29,6 +29,11 @@ TEST_CASE_TEMPLATE("on a GPU: element types", T, double, lod::float16, lod::bflo
     lod::sequence_cumsum_into(call.executor(), call.on(x), call.template out<T>());
     lod::sequence_reverse_into(call.executor(), call.on(x), call.template out<T>());
     lod::sequence_expand_as_into(call.executor(), call.on(rows), index, call.template out<T>());
+    using U = lod::kernel::Accumulator<T>;
+    if constexpr (lod::kernel::has_wide_sums<T, U>) {
+      lod::sequence_pool_into(call.executor(), call.on(x), PoolType::SUM, {.pad_value = 1}, call.template out<U>());
+      lod::sequence_cumsum_into(call.executor(), call.on(x), call.template out<U>());
+    }
   });
   check_on_gpu("sequence_concat, sequence_pad", [&](auto& call) {
     lod::sequence_concat_into(call.executor(), call.on(x), call.on(y), call.template out<T>());

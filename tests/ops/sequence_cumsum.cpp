@@ -187,6 +187,48 @@ TEST_CASE("sequence_cumsum: integers wrap around") {
   CHECK(y.data()[2] == INT64_MIN + 1);
 }
 
+TEST_CASE(
+    "sequence_cumsum<U>: sums that the elements cannot hold are those of the same numbers as elements of type U") {
+  const std::int64_t chunk = lod::kernel::chunk_rows(3);
+  const LoD lod = LoD::from_lengths({{1, 63, 64, 65, 2, 2, 513, 0, 17 * grain / 16, 3, chunk + 1}});
+  for_each_type(Types<bool, std::int8_t, std::int32_t, std::uint32_t, lod::float16, lod::bfloat16>(),
+                [&]<class T>(std::type_identity<T>) {
+                  using U = lod::kernel::Accumulator<T>;
+                  Engine engine(first_seed());
+                  CAPTURE(first_seed());
+                  for (const std::int64_t row_size : {1, 3, 17}) {
+                    CAPTURE(row_size);
+                    LoDTensor<T> x(lod, {row_size});
+                    for (T& number : x.values()) number = engine() % 3 == 0 ? T(1) : std::numeric_limits<T>::max();
+                    LoDTensor<U> same(lod, {row_size});
+                    std::transform(x.values().begin(), x.values().end(), same.data(),
+                                   [](T number) { return static_cast<U>(number); });
+                    for_each_direction([&](const CumsumOptions& options) {
+                      const auto expected = lod::sequence_cumsum(lod::CpuExecutor(1), same, options);
+                      for_each_executor([&](const auto& executor) {
+                        CHECK(same_bits(lod::sequence_cumsum<U>(executor, x, options), expected));
+                        LoDTensor<U> y;
+                        lod::sequence_cumsum_into(executor, x, options, y);
+                        CHECK(same_bits(y, expected));
+                      });
+                      check_inferred(expected,
+                                     lod::infer_sequence_cumsum(lod::describe(x), lod::data_type_v<U>, options));
+                    });
+                  }
+                });
+  CHECK_THROWS_WITH_AS(
+      lod::infer_sequence_cumsum(lod::describe(LoDTensor<float>(lod, {})), lod::DataType::FP64),
+      "sequence_cumsum: sums of type FP64 of elements of type FP32, expected INT64 of BOOL and integers of up to 32 "
+      "bits, FP32 of FP16 and BF16",
+      std::invalid_argument);
+  // There is no room for wide sums in the place of x.
+  std::vector<float> memory(8);
+  const auto x =
+      LoDTensor<lod::float16>::wrap({reinterpret_cast<lod::float16*>(memory.data()), 8}, LoD::from_lengths({{8}}), {});
+  LoDTensor<float> y = LoDTensor<float>::wrap(memory, LoD(), {});
+  CHECK_THROWS_AS(lod::sequence_cumsum_into(lod::CpuExecutor(1), x, y), std::invalid_argument);
+}
+
 TEST_CASE("sequence_cumsum_grad: agrees with differences") {
   for_each_random_lod(4, 1, 3, [](Engine& engine, const Lengths& lengths) {
     for (const std::int64_t row_size : {1, 3, 8, 17}) {

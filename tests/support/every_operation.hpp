@@ -126,8 +126,9 @@ void compute(const Arguments<E, Copy, T>& a) {
   called(lod::add(e, lod::sub(e, x, x), row));
   called(lod::mul(e, lod::div(e, x, x), by_sequence, {.level = 1}));
   for (const PoolType type : {PoolType::SUM, PoolType::MAX}) called(lod::sequence_pool(e, x, type));
-  if constexpr (lod::operation::has_wide_sums<T, lod::kernel::Accumulator<T>>) {
+  if constexpr (lod::kernel::has_wide_sums<T, lod::kernel::Accumulator<T>>) {
     called(lod::sequence_pool<lod::kernel::Accumulator<T>>(e, x, PoolType::SUM));
+    called(lod::sequence_cumsum<lod::kernel::Accumulator<T>>(e, x));
   }
   called(lod::sequence_pool_grad(e, by_sequence, index, PoolType::AVERAGE));
   called(lod::sequence_first_step(e, x));

@@ -11,6 +11,7 @@
 #include <lod/target.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace lod::op {
 struct sequence_cumsum : elements::Arithmetic {};
@@ -34,7 +35,7 @@ namespace kernel {
 /// Scalar rows of a leaf are summed in groups of so many, and the groups' sums then joined.
 inline constexpr std::int64_t cumsum_group_rows = 64;
 
-/// run(executor, x, sequences, row_size, exclusive, reverse, y); y may be x.
+/// run(executor, x, sequences, row_size, exclusive, reverse, y): y may be x, or be of type `Accumulator<T>`.
 template <class Executor>
 struct SequenceCumsum : Missing<Executor> {};
 }  // namespace kernel
@@ -42,23 +43,27 @@ struct SequenceCumsum : Missing<Executor> {};
 /// The sum of each row and those before it in its sequence of `level`, for each column on its own; row shape and LoD as
 /// x. With `exclusive` of those before it only, with `reverse` of those after it.
 ///
-/// A sum of negative zeros is a negative zero; exclusive sums begin with 0. Integers wrap around in their type. A sum
-/// that becomes infinite stays so, or NaN, in what follows.
+/// A sum of negative zeros is a negative zero; exclusive sums begin with 0. Integers wrap around in their type, and of
+/// bool it is whether any is true: for counts and wider sums see below. A sum that becomes infinite stays so, or NaN,
+/// in what follows.
 ///
 /// Sums are computed in float for float16 and bfloat16, in int64 for integers and bool, and rounded when they are
 /// written. They are made of fixed parts, counted from the start of the sequence and joined with compensation: the bits
 /// depend neither on threads nor on the rest of the batch, and the error does not grow with the length. One pass, two
 /// over sequences that several threads share. `y` may be x's own tensor (or the view that x is), but overlap in no
-/// other way. Throws InvalidLoD where x has no level, OutOfRange for the level.
+/// other way, and not at all where it is of another type. Throws InvalidLoD where x has no level, OutOfRange for the
+/// level.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_cumsum_into(const E& executor, const X& x, const CumsumOptions& options, Y&& y) {
   detail::check_elements<op::sequence_cumsum, value_type_t<X>>();
   const auto view = x.view();
   operation::check_has_level(view, "sequence_cumsum");
   const int level = detail::resolve_level(options.level, view.levels(), "sequence_cumsum");
-  const auto out =
-      operation::prepare<value_type_t<X>>(executor, "sequence_cumsum", y, operation::SameLevels{view.lod_view()},
-                                          view.row_shape(), {operation::in_place("x", view)});
+  using T = value_type_t<X>;
+  constexpr bool wide = kernel::has_wide_sums<T, value_type_t<std::remove_cvref_t<Y>>>;
+  const auto out = operation::prepare<std::conditional_t<wide, kernel::Accumulator<T>, T>>(
+      executor, "sequence_cumsum", y, operation::SameLevels{view.lod_view()}, view.row_shape(),
+      {wide ? operation::OtherMemory("x", view) : operation::in_place("x", view)});
   kernel::SequenceCumsum<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
                                  options.exclusive, options.reverse, out.data());
 }
@@ -76,6 +81,23 @@ template <Executor E, LoDTensorLike X>
 template <LoDTensorLike X>
 [[nodiscard]] auto sequence_cumsum(const X& x, const CumsumOptions& options = {}) {
   return sequence_cumsum(default_executor<device_t<X>>(), x, options);
+}
+
+/// Sums of type U, the one that they are computed in: `sequence_cumsum<std::int64_t>` of bool and of integers of up to
+/// 32 bits, `sequence_cumsum<float>` of float16 and bfloat16. So those of bool count, and no sum wraps around.
+/// `sequence_cumsum_into` gives the same to a y of that type. The gradient is `sequence_cumsum_grad` of dy, which has
+/// elements of type U. Throws as above.
+template <class U, Executor E, LoDTensorLike X>
+[[nodiscard]] LoDTensor<U, device_t<X>> sequence_cumsum(const E& executor, const X& x,
+                                                        const CumsumOptions& options = {}) {
+  kernel::check_wide_sums<value_type_t<X>, U>();
+  LoDTensor<U, device_t<X>> y(executor.resource());
+  sequence_cumsum_into(executor, x, options, y);
+  return y;
+}
+template <class U, LoDTensorLike X>
+[[nodiscard]] auto sequence_cumsum(const X& x, const CumsumOptions& options = {}) {
+  return sequence_cumsum<U>(default_executor<device_t<X>>(), x, options);
 }
 
 /// The gradient of `sequence_cumsum` with the same options: the running sums of dy, which has the levels of the result,
@@ -107,6 +129,10 @@ inline LoDTensorDesc infer_sequence_cumsum(const LoDTensorDesc& x, const CumsumO
   const infer::Batch y = infer::batch_for<op::sequence_cumsum>(x, "sequence_cumsum");
   y.level(options.level, "sequence_cumsum");
   return y;
+}
+/// The same of `sequence_cumsum<U>`, `sums` being the DataType of U. Throws where x has no such sums.
+inline LoDTensorDesc infer_sequence_cumsum(const LoDTensorDesc& x, DataType sums, const CumsumOptions& options = {}) {
+  return infer::with_wide_sums(infer_sequence_cumsum(x, options), sums, "sequence_cumsum");
 }
 
 }  // namespace lod::inline LOD_TARGET

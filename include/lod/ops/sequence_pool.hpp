@@ -113,11 +113,6 @@ inline void check_wide_pool_type(PoolType type) {
   }
 }
 
-/// Whether sums of numbers of type T may be had of type U, which holds more.
-template <class T, class U>
-inline constexpr bool has_wide_sums =
-    !std::same_as<T, U> && std::same_as<kernel::Accumulator<T>, U> && (!std::integral<T> || sizeof(T) < sizeof(U));
-
 /// Sums and what is made of them, of the type that they are computed in.
 template <Executor E, LoDTensorLike X, class Y>
 void pool_sums_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, Y&& y) {
@@ -166,7 +161,7 @@ void pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& 
 /// that is no PoolType.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, Y&& y) {
-  if constexpr (operation::has_wide_sums<value_type_t<X>, value_type_t<std::remove_cvref_t<Y>>>) {
+  if constexpr (kernel::has_wide_sums<value_type_t<X>, value_type_t<std::remove_cvref_t<Y>>>) {
     operation::pool_sums_into(executor, x, type, options, y);
   } else {
     operation::pool_into<op::sequence_pool>(executor, x, type, options, "sequence_pool", y);
@@ -196,10 +191,7 @@ template <LoDTensorLike X>
 template <class U, Executor E, LoDTensorLike X>
 [[nodiscard]] LoDTensor<U, device_t<X>> sequence_pool(const E& executor, const X& x, PoolType type,
                                                       const PoolOptions& options = {}) {
-  static_assert(
-      operation::has_wide_sums<value_type_t<X>, U>,
-      "sequence_pool<U> gives sums of the type that they are computed in: std::int64_t of bool and of integers "
-      "of up to 32 bits, float of float16 and bfloat16");
+  kernel::check_wide_sums<value_type_t<X>, U>();
   LoDTensor<U, device_t<X>> y(executor.resource());
   operation::pool_sums_into(executor, x, type, options, y);
   return y;
@@ -458,17 +450,7 @@ inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType type, 
 inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType type, DataType sums,
                                          const PoolOptions& options = {}) {
   operation::check_wide_pool_type(type);
-  LoDTensorDesc y = infer_sequence_pool(x, type, options);
-  const DataType found = y.tensor.data_type;
-  const bool half = found == DataType::FP16 || found == DataType::BF16;
-  const bool narrow = elements::Id::has(found) && size_of(found) < sizeof(std::int64_t);
-  if (sums != (half ? DataType::FP32 : DataType::INT64) || (!half && !narrow)) {
-    throw std::invalid_argument(
-        detail::text({"sequence_pool: sums of type ", to_string(sums), " of elements of type ", to_string(found),
-                      ", expected INT64 of BOOL and integers of up to 32 bits, FP32 of FP16 and BF16"}));
-  }
-  y.tensor.data_type = sums;
-  return y;
+  return infer::with_wide_sums(infer_sequence_pool(x, type, options), sums, "sequence_pool");
 }
 inline LoDTensorDesc infer_sequence_first_step(const LoDTensorDesc& x, const PoolOptions& options = {}) {
   return infer::batch_for<op::sequence_first_step>(x, "sequence_first_step")

@@ -19,6 +19,7 @@
 #include <lod/ops/sequence_cumsum.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,7 +28,8 @@ namespace kernel {
 
 namespace cpu {
 
-template <class T>
+/// Of numbers of type T, written as numbers of type Y.
+template <class T, class Y>
 class RunningSums {
   using A = Accumulator<T>;
   static constexpr std::int64_t group_rows = cumsum_group_rows;
@@ -54,8 +56,8 @@ class RunningSums {
       copy(other.errors, row_size, errors);
     }
     /// The sum of all rows so far, those of the leaf being `sum`.
-    T operator()(std::int64_t column, A sum) const noexcept {
-      return static_cast<T>(sums ? plus(sums[column], plus(sum, errors[column])) : sum);
+    Y operator()(std::int64_t column, A sum) const noexcept {
+      return static_cast<Y>(sums ? plus(sums[column], plus(sum, errors[column])) : sum);
     }
     /// Those of `count` columns from `first` on.
     Vector<T> operator()(std::int64_t first, std::int64_t count, const Vector<T>& sum) const noexcept {
@@ -100,7 +102,7 @@ class RunningSums {
 
   /// The running sums of `count` rows from x on, at most a leaf of them: written to y where that is not null. Their
   /// totals go to totals[0 .. row_size). Where nothing stands before the leaf, `base` has no sums.
-  void leaf(const T* x, std::int64_t count, const Base& base, A* totals, T* y) const noexcept {
+  void leaf(const T* x, std::int64_t count, const Base& base, A* totals, Y* y) const noexcept {
     if (row_size_ == 1) {
       scalar_leaf(x, count, base, totals, y);
       return;
@@ -112,7 +114,7 @@ class RunningSums {
       const std::int64_t end = std::min(begin + step, count);
       const std::int64_t first = reverse_ ? count - 1 - begin : begin;
       const T* const from = x + first * row_size_;
-      T* const to = y ? y + first * row_size_ : nullptr;
+      Y* const to = y ? y + first * row_size_ : nullptr;
       if (!masked<T> && row_size_ < lanes<T>) {
         sum_narrow_rows(from, end - begin, base, totals, to);
         continue;
@@ -130,12 +132,12 @@ class RunningSums {
   /// All of a sequence of up to a group of scalar rows, the case in which every nanosecond counts. The bits are those
   /// of `leaf` with nothing before it.
   bool is_short(std::int64_t rows) const noexcept { return row_size_ == 1 && rows <= group_rows; }
-  void short_sequence(const T* x, std::int64_t rows, T* y) const noexcept {
+  void short_sequence(const T* x, std::int64_t rows, Y* y) const noexcept {
     A sum = start_;
     const auto add = [&](std::int64_t row) {
       const A before = sum;
       sum = plus(before, static_cast<A>(x[row]));
-      y[row] = static_cast<T>(exclusive_ ? before : sum);
+      y[row] = static_cast<Y>(exclusive_ ? before : sum);
     };
     if (reverse_) {
       for (std::int64_t row = rows; row-- > 0;) add(row);
@@ -170,7 +172,7 @@ class RunningSums {
   /// back from there.
   template <std::size_t vectors>
   void sum_columns(const T* x, std::int64_t count, std::int64_t first, std::int64_t width, const Base& base, A* totals,
-                   T* y) const noexcept {
+                   Y* y) const noexcept {
     const std::int64_t step = reverse_ ? -row_size_ : row_size_;
     Vector<T> sums[vectors];
     for (std::size_t v = 0; v < vectors; ++v) sums[v] = load_vector(totals + first + v * Vector<T>::size, width);
@@ -188,7 +190,7 @@ class RunningSums {
   }
 
   /// The same for all columns of rows of less than a vector.
-  void sum_narrow_rows(const T* x, std::int64_t count, const Base& base, A* totals, T* y) const noexcept {
+  void sum_narrow_rows(const T* x, std::int64_t count, const Base& base, A* totals, Y* y) const noexcept {
     const std::int64_t step = reverse_ ? -row_size_ : row_size_;
     for (std::int64_t k = 0; k < count; ++k) {
       for (std::int64_t i = 0; i < row_size_; ++i) {
@@ -199,7 +201,7 @@ class RunningSums {
     }
   }
 
-  void scalar_leaf(const T* x, std::int64_t count, const Base& base, A* total, T* y) const noexcept {
+  void scalar_leaf(const T* x, std::int64_t count, const Base& base, A* total, Y* y) const noexcept {
     alignas(64) A sums[leaf_rows];  // of each group on its own
     A group_totals[leaf_rows / group_rows];
     widen(x, count, sums);
@@ -216,7 +218,7 @@ class RunningSums {
   }
 
   /// y[i] = sums[i] and what stands before them.
-  static void write(const A* sums, std::int64_t count, A total, const Base& base, T* y) noexcept {
+  static void write(const A* sums, std::int64_t count, A total, const Base& base, Y* y) noexcept {
     if (!base.sums) return convert(sums, count, y, [total](const auto& sum) { return plus(total, sum); });
     convert(sums, count, y, [total, before = *base.sums, error = *base.errors](const auto& sum) {
       return plus(before, plus(plus(total, sum), error));
@@ -233,24 +235,25 @@ class RunningSums {
 
 template <>
 struct SequenceCumsum<InlineCpu> {
-  template <class T>
+  template <class T, class Y>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
-                  bool exclusive, bool reverse, T* y) {
+                  bool exclusive, bool reverse, Y* y) {
     if (sequences.rows() == 0 || row_size == 0) return;
     using A = Accumulator<T>;
-    using Base = typename cpu::RunningSums<T>::Base;
-    const cpu::RunningSums<T> running(row_size, exclusive, reverse);
+    using Base = typename cpu::RunningSums<T, Y>::Base;
+    const cpu::RunningSums<T, Y> running(row_size, exclusive, reverse);
     const auto leaves_of = [](std::int64_t rows) { return (rows + leaf_rows - 1) / leaf_rows; };
-    const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(1, row_size) + lod::detail::bytes_of<Y>(1, row_size);
     const cpu::ThreadScratch<A> scratch(executor, 7 * row_size);
     cpu::LongSequences long_ones(executor, sequences,
                                  cpu::longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
     const Workspace::Loan<A> numbers(executor.workspace(), 2 * leaves_of(long_ones.longest()) * row_size);
     // In place, the lines are in the cache already.
-    const cpu::LargeOutput output(x == y ? 0 : lod::detail::bytes_of<T>(sequences.rows(), row_size));
+    const bool in_place = static_cast<const void*>(x) == y;
+    const cpu::LargeOutput output(in_place ? 0 : lod::detail::bytes_of<Y>(sequences.rows(), row_size));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       A* const totals = scratch(thread);
-      typename cpu::RunningSums<T>::Bases bases(totals + row_size, row_size);
+      typename cpu::RunningSums<T, Y>::Bases bases(totals + row_size, row_size);
       for (std::int64_t i = begin; i < end; ++i) {
         if (running.is_short(sequences.length(i))) {
           i = short_sequences(running, output, x, sequences, i, end, reverse, y);
@@ -287,10 +290,10 @@ struct SequenceCumsum<InlineCpu> {
         });
       };
       for_each_leaf([&](const Base& base, std::int64_t at, std::int64_t count, A*) {
-        running.leaf(x + at, count, base, base.sums, static_cast<T*>(nullptr));
+        running.leaf(x + at, count, base, base.sums, static_cast<Y*>(nullptr));
       });
       A* const totals = scratch(0);
-      typename cpu::RunningSums<T>::Bases bases(totals + row_size, row_size);
+      typename cpu::RunningSums<T, Y>::Bases bases(totals + row_size, row_size);
       bases.reset();
       for (std::int64_t leaf = 0; leaf < leaves; ++leaf) {
         const Base here = base_of(leaf);
@@ -306,31 +309,31 @@ struct SequenceCumsum<InlineCpu> {
 
  private:
   /// Sequence i and those after it, before `end`, that are short. Returns the first that is not.
-  template <class T>
-  static std::int64_t short_sequences(const cpu::RunningSums<T>& running, const cpu::LargeOutput& output, const T* x,
-                                      const Segments& sequences, std::int64_t i, std::int64_t end, bool reverse, T* y) {
-    if constexpr (cpu::fills_lines<T> && cpu::lanes<T> >= 8) {
+  template <class T, class Y>
+  static std::int64_t short_sequences(const cpu::RunningSums<T, Y>& running, const cpu::LargeOutput& output, const T* x,
+                                      const Segments& sequences, std::int64_t i, std::int64_t end, bool reverse, Y* y) {
+    if constexpr (std::same_as<T, Y> && cpu::fills_lines<T> && cpu::lanes<T> >= 8) {
       while (!reverse) {
         i = sum_tiles(running, output, x, sequences, i, end, y);
         // Where a tile does not pay, the next ones hardly will.
-        const std::int64_t behind = std::min(i + 64 * cpu::lanes<T>, end);
-        i = sum_one_by_one(running, output, x, sequences, i, behind, y);
-        if (i < behind || i == end) return i;
+        const std::int64_t next = std::min(i + 64 * cpu::lanes<T>, end);
+        i = sum_one_by_one(running, output, x, sequences, i, next, y);
+        if (i < next || i == end) return i;
       }
     }
     return sum_one_by_one(running, output, x, sequences, i, end, y);
   }
 
-  template <class T>
-  [[gnu::noinline]] static std::int64_t sum_one_by_one(const cpu::RunningSums<T>& running,
+  template <class T, class Y>
+  [[gnu::noinline]] static std::int64_t sum_one_by_one(const cpu::RunningSums<T, Y>& running,
                                                        const cpu::LargeOutput& output, const T* x,
                                                        const Segments& sequences, std::int64_t i, std::int64_t end,
-                                                       T* y) {
+                                                       Y* y) {
     const auto is_short = [&] { return i < end && running.is_short(sequences.length(i)); };
-    if constexpr (cpu::fills_lines<T>) {
+    if constexpr (cpu::fills_lines<Y>) {
       if (output.past_caches()) {
-        static_assert(cumsum_group_rows <= cpu::LineWriter<T>::room);
-        cpu::LineWriter<T> writer(output, y + sequences.begin(i));
+        static_assert(cumsum_group_rows <= cpu::LineWriter<Y>::room);
+        cpu::LineWriter<Y> writer(output, y + sequences.begin(i));
         for (; is_short(); ++i) {
           running.short_sequence(x + sequences.begin(i), sequences.length(i), writer.place());
           writer.advance(sequences.length(i));
@@ -346,7 +349,7 @@ struct SequenceCumsum<InlineCpu> {
 
   /// The same by tiles, for as long as they pay.
   template <class T>
-  static std::int64_t sum_tiles(const cpu::RunningSums<T>& running, const cpu::LargeOutput& output, const T* x,
+  static std::int64_t sum_tiles(const cpu::RunningSums<T, T>& running, const cpu::LargeOutput& output, const T* x,
                                 const Segments& sequences, std::int64_t i, std::int64_t end, T* y) {
     static_assert(cpu::low_tile_rows <= cumsum_group_rows && cpu::tile_rows <= cpu::LineWriter<T>::room);
     cpu::LineWriter<T> writer(output, y + sequences.begin(i));

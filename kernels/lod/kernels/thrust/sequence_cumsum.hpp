@@ -10,6 +10,7 @@
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
 
+#include <concepts>
 #include <cstdint>
 
 namespace lod::inline LOD_TARGET {
@@ -19,7 +20,7 @@ namespace bulk {
 
 /// The rows of at most a leaf in the direction of the sums, column by column; the order of the additions is that of the
 /// CPU, where scalar rows are cut into groups.
-template <class T>
+template <class T, class Y>
 struct RunningSums {
   using A = Accumulator<T>;
 
@@ -28,7 +29,7 @@ struct RunningSums {
   std::int64_t row_size;
   bool exclusive;
   bool reverse;
-  T* y;
+  Y* y;
 
   /// Calls write(place, sum) for each of `count` rows of sequence i from `begin` on, counted in the direction, and
   /// returns their total.
@@ -59,20 +60,20 @@ struct RunningSums {
 };
 
 /// The running sums of short sequences.
-template <class T>
+template <class T, class Y>
 struct SumUpShort {
-  RunningSums<T> running;
+  RunningSums<T, Y> running;
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes&) const {
-    T* const y = running.y;
+    Y* const y = running.y;
     running.run(i, 0, running.sequences.length(i), column,
-                [&](std::int64_t at, Accumulator<T> sum) { y[at] = static_cast<T>(sum); });
+                [&](std::int64_t at, Accumulator<T> sum) { y[at] = static_cast<Y>(sum); });
   }
 };
 /// The same of scalar rows, which are read and written wherever they are brought.
 template <class T>
 struct SumUpScalars {
-  RunningSums<T> running;
+  RunningSums<T, T> running;
   LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T* to) const {
     const std::int64_t length = running.sequences.length(i);
     running.run(from, running.reverse ? length - 1 : 0, running.reverse ? -1 : 1, length,
@@ -80,9 +81,9 @@ struct SumUpScalars {
   }
 };
 /// The totals of the leaves of long ones.
-template <class T>
+template <class T, class Y>
 struct TotalOfLeaf {
-  RunningSums<T> running;
+  RunningSums<T, Y> running;
   LeafParts<Accumulator<T>> totals;
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes&) const {
@@ -91,11 +92,11 @@ struct TotalOfLeaf {
 };
 /// The running sums of the leaves of long ones. What stands before a leaf is what stands before its chunk of `step`
 /// leaves, and their totals up to it: so few that each leaf adds them up for itself.
-template <class T>
+template <class T, class Y>
 struct SumUpLeaf {
   using A = Accumulator<T>;
 
-  RunningSums<T> running;
+  RunningSums<T, Y> running;
   LeafParts<A> totals;
   std::int64_t step;
   const CompensatedSum<A>* chunks;  ///< what stands before each; null where no sequence has several
@@ -107,9 +108,9 @@ struct SumUpLeaf {
     if (chunks != nullptr) base = chunks[chunk * totals.columns + column];
     add_in_order<A>(
         before, [&](std::int64_t k) { return totals.of(chunk + k, column); }, [&](A total) { base.add(total); });
-    T* const y = running.y;
+    Y* const y = running.y;
     running.run(leaf.sequence, leaf.first, leaf.rows, column,
-                [&](std::int64_t at, A sum) { y[at] = static_cast<T>(plus(base.sum, plus(sum, base.error))); });
+                [&](std::int64_t at, A sum) { y[at] = static_cast<Y>(plus(base.sum, plus(sum, base.error))); });
   }
 };
 
@@ -144,29 +145,31 @@ void sum_up_chunks(const E& executor, const Leaves& leaves, std::int64_t step, c
 }
 
 struct SequenceCumsum {
-  template <class E, class T>
+  template <class E, class T, class Y>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool exclusive,
-                  bool reverse, T* y) {
+                  bool reverse, Y* y) {
     using A = Accumulator<T>;
     if (row_size == 0) return;  // of rows without elements there may be any number
-    const RunningSums<T> running{x, sequences, row_size, exclusive, reverse, y};
+    const RunningSums<T, Y> running{x, sequences, row_size, exclusive, reverse, y};
     const Leaves leaves{sequences};
-    if (row_size == 1 && !leaves.any()) {
-      for_each_staged(executor, sequences, x, y, SumUpScalars<T>{running});
-      return;
+    if constexpr (std::same_as<T, Y>) {
+      if (row_size == 1 && !leaves.any()) {
+        for_each_staged(executor, sequences, x, y, SumUpScalars<T>{running});
+        return;
+      }
     }
     const LeafScratch<E, A> loan(executor, leaves, row_size);
     const LeafParts<A> totals = loan.parts();
     // A column is one thread's: each of its sums waits for the one before it.
-    for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, SumUpShort<T>{running},
-                                          TotalOfLeaf<T>{running, totals});
+    for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, SumUpShort<T, Y>{running},
+                                          TotalOfLeaf<T, Y>{running, totals});
     if (!leaves.any()) return;
     const std::int64_t step = chunk_leaves(row_size);
     const bool in_chunks = leaves.most() > step;
     const Scratch<E, CompensatedSum<A>> chunks(executor, in_chunks ? leaves.places() * row_size : 0);
     if (in_chunks) sum_up_chunks(executor, leaves, step, totals, chunks.data());
     for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, LeaveOut(),
-                                          SumUpLeaf<T>{running, totals, step, in_chunks ? chunks.data() : nullptr});
+                                          SumUpLeaf<T, Y>{running, totals, step, in_chunks ? chunks.data() : nullptr});
   }
 };
 
