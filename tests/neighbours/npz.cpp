@@ -196,6 +196,21 @@ TEST_CASE("encode_npz: large values, of which memory is taken in parts, and many
   }
 }
 
+TEST_CASE("NpzFile: moved to itself or to another, it has its arrays") {
+  const auto x = LoDTensor<float>::from_values(LoD::from_lengths({{1, 2}}), {}, {1, 2, 3});
+  const std::string bytes = lod::encode_npz({{"x", x}});
+  auto file = NpzFile::decode(bytes);
+  NpzFile* const itself = &file;  // not named, or compilers warn
+  file = std::move(*itself);
+  CHECK(file.names() == Names{"x"});
+  CHECK(same_bits(file.load<LoDTensor<float>>("x"), x));
+  const std::string others = lod::encode_npz({{"y", x}, {"z", x}});
+  auto other = NpzFile::decode(others);
+  other = std::move(file);
+  CHECK(other.names() == Names{"x"});
+  CHECK(same_bits(other.load<LoDTensor<float>>("x"), x));
+}
+
 TEST_CASE("encode_npz: an archive of nothing") {
   const std::string bytes = lod::encode_npz({});
   CHECK(bytes.size() == 22);

@@ -321,6 +321,18 @@ class NpzFile {
   static NpzFile decode(std::string_view bytes, std::uint64_t max_bytes = no_limit) {
     return NpzFile(detail::open_zip(bytes), max_bytes, {});
   }
+  NpzFile(NpzFile&&) noexcept = default;
+  NpzFile& operator=(NpzFile&& other) noexcept {
+    if (this != &other) {  // names that are moved to themselves may be lost
+      archive_ = std::move(other.archive_);
+      max_bytes_ = other.max_bytes_;
+      path_ = std::move(other.path_);
+      variables_ = std::move(other.variables_);
+      other_members_ = std::move(other.other_members_);
+    }
+    return *this;
+  }
+  ~NpzFile() = default;
 
   /// The names of the variables, sorted.
   std::vector<std::string> names() const {
