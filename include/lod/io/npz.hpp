@@ -321,6 +321,8 @@ class NpzFile {
   static NpzFile decode(std::string_view bytes, std::uint64_t max_bytes = no_limit) {
     return NpzFile(detail::open_zip(bytes), max_bytes, {});
   }
+  /// @{
+  /// Moved, the archive stays open; one that is moved to itself keeps its arrays.
   NpzFile(NpzFile&&) noexcept = default;
   NpzFile& operator=(NpzFile&& other) noexcept {
     if (this != &other) {  // names that are moved to themselves may be lost
@@ -333,6 +335,7 @@ class NpzFile {
     return *this;
   }
   ~NpzFile() = default;
+  /// @}
 
   /// The names of the variables, sorted.
   std::vector<std::string> names() const {
