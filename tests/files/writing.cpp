@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files are there as a whole or not at all, whenever their writer stops.
+#include "support/count_allocations.hpp"
 #include "support/interrupted_writers.hpp"
 #include "support/random_batch.hpp"
 #include "support/same_bits.hpp"
@@ -15,10 +16,12 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 using namespace lod_test;
 
@@ -237,4 +240,51 @@ TEST_CASE("save: what a program writes while others read is never seen in part")
   writer.join();
   CHECK(wrong == 0);
   CHECK(folder.size() == 1);
+}
+
+TEST_CASE("FileWriter: where memory runs out, at any point, nothing was added, and the call can be repeated") {
+  if (!counts_allocations) return;
+  const TemporaryFolder folder;
+  const std::string path = folder / "x";
+  const auto x = lod::LoDTensor<float>::from_values(lod::LoD::from_lengths({{2, 1}, {1, 0, 2}}), {}, {1, 2, 3});
+  const lod::SelectedRows<float> rows({4, 0, 4}, 9, lod::Shape{2});
+  const std::vector<lod::LoDTensor<float>> array = {x, x};
+  int failures = 0;
+  const auto until_it_succeeds = [&](const auto& call) {
+    for (std::int64_t after = 0;; ++after) {
+      try {
+        const FailingAllocations failing(after);
+        return call();
+      } catch (const std::bad_alloc&) {
+        ++failures;
+      }
+    }
+  };
+  write_bytes(path, "the old file");
+  {
+    lod::FileWriter writer(path, {.wait_for_disk = false});
+    const std::string name(100, 'n');
+    for (const char* const kind : {"a", "b", "c"}) {
+      until_it_succeeds([&] { writer.add(kind + name, x); });
+      until_it_succeeds([&] { writer.add(kind + name + "rows", rows); });
+      until_it_succeeds([&] { writer.add(kind + name + "array", array); });
+    }
+    CHECK(failures > 50);
+    // Nor has anything been done where there is no memory for the footer.
+    CHECK_THROWS_AS(([&] {
+                      const FailingAllocations failing(0);
+                      writer.commit();
+                    }()),
+                    std::bad_alloc);
+    CHECK(read_bytes(path) == "the old file");
+    writer.commit();
+    const lod::File file = lod::File::open(path);
+    file.verify();
+    CHECK(file.names().size() == 9);
+    for (const char* const kind : {"a", "b", "c"}) {
+      CHECK(same_bits(file.tensor<float>(kind + name), x));
+      CHECK(file.load<lod::SelectedRows<float>>(kind + name + "rows").rows() == rows.rows());
+      CHECK(file.load<std::vector<lod::AnyLoDTensor>>(kind + name + "array").size() == 2);
+    }
+  }
 }

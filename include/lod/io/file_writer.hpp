@@ -32,6 +32,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -191,8 +192,9 @@ class FileWriter {
   /// where there is a variable of this name already and for a bool that is neither 0 nor 1, ShapeMismatch for an array
   /// of several element types and for row-sparse values with a level or another number of rows than ids. Throws
   /// std::system_error where the disk does not take it (full, mostly); after the latter nothing can be added or
-  /// committed any more. One pass over the values, and one system call for each 256 KiB; what is written is
-  /// on its way to the disk before `commit()` waits for it.
+  /// committed any more. Where memory runs out, nothing was added, and the call can be repeated. One pass over the
+  /// values, and one system call for each 256 KiB; what is written is on its way to the disk before `commit()` waits
+  /// for it.
   template <Storable X>
   void add(std::string name, const X& x) {
     VarDesc description;
@@ -215,7 +217,7 @@ class FileWriter {
   /// Puts the file in its place, when all its bytes are on the disk (see SaveOptions). Nothing can be added afterwards.
   /// Throws std::system_error; the file that was there is then still there. Once the new one is in its place nothing is
   /// thrown, also where the folder cannot be brought to the disk. Throws std::length_error where what the footer says
-  /// of the variables takes more than 2 GiB.
+  /// of the variables takes more than 2 GiB. Where memory for the footer runs out, the call can be repeated.
   void commit();
 
  private:
@@ -333,12 +335,21 @@ inline void FileWriter::add_value(VarDesc description, const detail::ValueToStor
   }
   check_readable(variable, value);
 
+  // All memory first, so that the call can be repeated where it runs out: the record as long as it can become.
+  detail::for_each_buffer(variable, [](proto::file::Buffer& buffer, const detail::BufferName&) {
+    buffer.begin = buffer.checksum = std::numeric_limits<std::uint64_t>::max();
+  });
+  std::string record = encode(variable);  // throws for what cannot be encoded
+  if (variables_.size() == variables_.capacity()) variables_.reserve(2 * variables_.size() + 1);
+  names_.insert(variable.description.name);
+
   open_ = false;  // for good, if this throws from here on: how much was written is not known then
   std::size_t next = 0;
   detail::for_each_buffer(
       variable, [&](proto::file::Buffer& buffer, const detail::BufferName&) { buffer = put_buffer(buffers[next++]); });
-  variables_.push_back(encode(variable));
-  names_.insert(std::move(variable.description.name));
+  record.clear();
+  encode(variable, record);
+  variables_.push_back(std::move(record));
   open_ = true;
 }
 
@@ -350,7 +361,6 @@ inline void FileWriter::check_readable(const proto::file::Variable& variable, co
   for (const detail::TensorToStore& tensor : value.tensors) {
     detail::check_stored_values(tensor.data_type, tensor.values, place.c_str());
   }
-  proto::detail::size_of_message(variable);  // throws for what cannot be encoded
 }
 
 /// Appends a buffer, after zeros up to where it may begin.
@@ -372,9 +382,11 @@ inline void FileWriter::commit() {
   check_open();
   open_ = false;
   put_padding();
+  open_ = true;  // where memory for the footer runs out, the call can be repeated
   const proto::file::Footer contents{.variables = {variables_.begin(), variables_.end()}};
   const std::string footer = encode(contents);
   const detail::FileContents checked(file_.path(), footer, end_);  // no file takes another's place that nobody can open
+  open_ = false;
   put(footer.data(), footer.size());
   const detail::FileTrailer trailer{footer.size(), detail::footer_checksum(detail::FilePreamble(), footer)};
   put(&trailer, sizeof(trailer));
