@@ -313,7 +313,8 @@ class NpzFile {
   ///
   /// Memory for an array is taken as its bytes come: what an archive says of sizes is not relied on. But DEFLATE packs
   /// a thousand equal bytes into one, and such an array may be meant: for archives from strangers, `max_bytes` is the
-  /// most that one array may take; more is a ParseError.
+  /// most that one array may take; more is a ParseError. Limit the size of the archive, too: libzip keeps its names in
+  /// a hash table without a key, so that names that were chosen to meet there take time by the square of their number.
   static NpzFile open(const std::string& path, std::uint64_t max_bytes = no_limit) {
     return detail::read_at(path, [&] { return NpzFile(detail::open_zip_file(path), max_bytes, path); });
   }
