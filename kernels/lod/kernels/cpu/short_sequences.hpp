@@ -145,8 +145,8 @@ class ShortSequences<float> {
     unsigned unordered = 0;  ///< where there has been a NaN
   };
 
-  /// Where sequence i + k begins. What is read after the next ones is prefetched: the machine does not take so short runs for
-  /// a stream.
+  /// Where sequence i + k begins. What is read after the next ones is prefetched: the machine does not take so short
+  /// runs for a stream.
   const float* start(std::int64_t i, std::int64_t k) const noexcept {
     const float* const x = x_ + offsets_[i + k];
     _mm_prefetch(reinterpret_cast<const char*>(x + 2048), _MM_HINT_T0);
