@@ -59,13 +59,11 @@ void check_close(T found, Real exact, Real scale) {
 template <class T>
 void check_norms(int greatest, std::initializer_list<int> exponents) {
   for (const int exponent : exponents) {
-    for (const auto& [rows, gradient_exponent] : {std::pair<std::int64_t, int>{1, exponent / 3},
-                                                  {1, greatest},
-                                                  {1, -greatest},
-                                                  {3, exponent / 3},
-                                                  {3, greatest},
-                                                  {3, -greatest},
-                                                  {700, exponent / 3}}) {
+    using Case = std::pair<std::int64_t, int>;
+    for (const Case& each : {Case{1, exponent / 3}, Case{1, greatest}, Case{1, -greatest}, Case{3, exponent / 3},
+                             Case{3, greatest}, Case{3, -greatest}, Case{700, exponent / 3}}) {
+      const std::int64_t rows = each.first;
+      const int gradient_exponent = each.second;
       for (const int norm_exponent : {0, -150, exponent - 1, exponent / 2}) {
         Engine engine(first_seed() + static_cast<std::uint64_t>(rows));
         CAPTURE(first_seed());

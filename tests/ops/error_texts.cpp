@@ -16,7 +16,7 @@ using namespace lod_test;
 
 namespace {
 
-constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max() / 2;
+constexpr std::int64_t too_many = std::numeric_limits<std::int64_t>::max() / 2;
 
 /// The text of what call() throws begins with the name of the operation, and says what is too much.
 template <class Call>
@@ -129,15 +129,15 @@ TEST_CASE("the error of a gradient or of another form that is one operation unde
 TEST_CASE("the error of an operation whose result has more than memory can hold begins with its name") {
   const LoD index = LoD::from_lengths({{2, 0, 1}, {2, 0, 3}});
   const auto x = numbered(LoDTensor<float>(index, {3})), column = numbered(LoDTensor<float>(index, {}));
-  names_itself("sequence_pad", [&] { static_cast<void>(lod::sequence_pad(x, {.padded_length = huge})); });
-  names_itself("sequence_pad", [&] { static_cast<void>(lod::sequence_pad(x, {.padded_length = huge / 6})); });
-  names_itself("sequence_unpad_grad", [&] { static_cast<void>(lod::sequence_unpad_grad(x, {2, 0, 3}, huge)); });
+  names_itself("sequence_pad", [&] { static_cast<void>(lod::sequence_pad(x, {.padded_length = too_many})); });
+  names_itself("sequence_pad", [&] { static_cast<void>(lod::sequence_pad(x, {.padded_length = too_many / 6})); });
+  names_itself("sequence_unpad_grad", [&] { static_cast<void>(lod::sequence_unpad_grad(x, {2, 0, 3}, too_many)); });
   names_itself("sequence_unpad_grad", [&] { static_cast<void>(lod::sequence_unpad_grad(x, {2, 0, 3}, -1)); });
-  names_itself("sequence_mask", [&] { static_cast<void>(lod::sequence_mask({1, 2}, {.max_length = huge})); });
-  names_itself("sequence_mask", [&] { static_cast<void>(lod::sequence_mask({1, huge})); });
-  names_itself("sequence_enumerate", [&] { static_cast<void>(lod::sequence_enumerate(column, huge)); });
+  names_itself("sequence_mask", [&] { static_cast<void>(lod::sequence_mask({1, 2}, {.max_length = too_many})); });
+  names_itself("sequence_mask", [&] { static_cast<void>(lod::sequence_mask({1, too_many})); });
+  names_itself("sequence_enumerate", [&] { static_cast<void>(lod::sequence_enumerate(column, too_many)); });
   names_itself("sequence_reshape_grad",
-               [&] { static_cast<void>(lod::sequence_reshape_grad(x, index, Shape{huge / 4})); });
+               [&] { static_cast<void>(lod::sequence_reshape_grad(x, index, Shape{too_many / 4})); });
   names_itself("im2sequence", [&] {
     static_cast<void>(lod::im2sequence(LoDTensor<float>(Shape{2, 3, 3, 3}),
                                        {.kernels = {1, 1}, .paddings = {std::int64_t{1} << 40, 0, 0, 1 << 30}}));
@@ -146,9 +146,9 @@ TEST_CASE("the error of an operation whose result has more than memory can hold 
     static_cast<void>(lod::im2sequence(LoDTensor<float>(Shape{0, 3, 3, 3}),
                                        {.kernels = {std::int64_t{1} << 48, std::int64_t{1} << 48}}));
   });
-  const SelectedRows<float> g({1}, huge, {3});
+  const SelectedRows<float> g({1}, too_many, {3});
   names_itself("to_dense", [&] { static_cast<void>(lod::to_dense(g)); });
-  const LoD many = LoD::from_lengths({{huge}});
+  const LoD many = LoD::from_lengths({{too_many}});
   const LoDTensor<float> no_values(many, {0});
   names_itself("sequence_expand",
                [&] { static_cast<void>(lod::sequence_expand(no_values, LoD::from_lengths({{5}}))); });
@@ -158,9 +158,9 @@ TEST_CASE("the error of an operation whose result has more than memory can hold 
   names_itself("sequence_topk_avg_pooling", [&] {
     static_cast<void>(lod::sequence_topk_avg_pooling(LoDTensor<float>(LoD::from_lengths({{0}}), {}),
                                                      LoD::from_lengths({{0}}), LoD::from_lengths({{0}}), {1, 2, 3, 4},
-                                                     huge));
+                                                     too_many));
   });
-  const LoDTensor<float> wide(Shape{0, huge});
+  const LoDTensor<float> wide(Shape{0, too_many});
   names_itself("embedding", [&] { static_cast<void>(lod::embedding(wide, LoDTensor<std::int64_t>(Shape{0, 8}))); });
 }
 

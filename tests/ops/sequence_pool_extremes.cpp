@@ -348,17 +348,17 @@ TEST_CASE("sequence_pool: a long sequence of extremes") {
 
 TEST_CASE_TEMPLATE("sums: infinite and NaN numbers stay what they are", T, float, double, lod::bfloat16, lod::float16) {
   using Limits = std::numeric_limits<T>;
-  const T infinity = Limits::infinity(), greatest = Limits::max();
-  const std::vector<std::vector<T>> sequences = {{greatest, infinity, greatest},
-                                                 {greatest, greatest, -infinity},
-                                                 {infinity, -infinity},
+  const T infinite = Limits::infinity(), greatest = Limits::max();
+  const std::vector<std::vector<T>> sequences = {{greatest, infinite, greatest},
+                                                 {greatest, greatest, -infinite},
+                                                 {infinite, -infinite},
                                                  {T(1), Limits::quiet_NaN(), greatest}};
   const auto x = LoDTensor<T>::from_nested(sequences);
   for_each_executor([&](const auto& executor) {
     for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT}) {
       const auto y = lod::sequence_pool(executor, x, type);
-      CHECK(y.data()[0] == infinity);
-      CHECK(y.data()[1] == -infinity);
+      CHECK(y.data()[0] == infinite);
+      CHECK(y.data()[1] == -infinite);
       CHECK(std::isnan(static_cast<float>(y.data()[2])));
       CHECK(std::isnan(static_cast<float>(y.data()[3])));
     }
