@@ -58,7 +58,8 @@ template <std::size_t columns, class X>
     add(v, load_first(x, left, 0, readable));
   }
   add_tree<columns, T>(all, sums);
-  for (std::size_t column = 0; column < columns; ++column) sums[column] -= added * ordinary_middle<X>;
+  for (std::size_t column = 0; column < columns; ++column)
+    sums[column] = plus(sums[column], -added * ordinary_middle<X>);
   return bits;
 }
 /// The same of `columns` to 7 columns.
