@@ -107,38 +107,56 @@ LoDTensor<T> integers(Engine& engine, std::int64_t row_size, int kind) {
   return x;
 }
 
-template <class T>
-void check_integers() {
-  for (const std::int64_t row_size : row_sizes) {
+/// Calls f(engine, row_size, kind) for what is tried.
+template <class F>
+void for_each_kind(const std::vector<std::int64_t>& sizes, const F& f) {
+  for (const std::int64_t row_size : sizes) {
     for (int kind = 0; kind < 4; ++kind) {
       if (!is_chosen(row_size, kind)) continue;
       Engine engine(first_seed() + static_cast<std::uint64_t>(kind));
       CAPTURE(first_seed());
       CAPTURE(row_size);
       CAPTURE(kind);
-      const LoDTensor<T> x = integers<T>(engine, row_size, kind);
-      for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT}) {
-        CAPTURE(static_cast<int>(type));
-        const auto y = lod::sequence_pool(lod::CpuExecutor(1), x, type);
-        for_each_column(x, [&](std::int64_t i, std::int64_t c, const std::vector<T>& numbers) {
-          CAPTURE(numbers.size());
-          check_integer(type, numbers, y.row(i)[static_cast<std::size_t>(c)]);
-        });
-        for_each_executor([&](const auto& executor) { CHECK(same_bits(lod::sequence_pool(executor, x, type), y)); });
-        // The gradient divides in the same way.
-        const auto dx = lod::sequence_pool_grad(lod::CpuExecutor(1), y, of_all_lengths, type);
-        for (std::int64_t i = 0, first = 0; i < of_all_lengths.size(0);
-             first += kinds_of_lengths[static_cast<std::size_t>(i++)]) {
-          const auto n = kinds_of_lengths[static_cast<std::size_t>(i)];
-          if (n == 0 || type != PoolType::AVERAGE) continue;
-          CHECK(dx.row(first)[0] == static_cast<T>(Exact{y.row(i)[0]} / n));
-        }
-        for_each_executor([&](const auto& executor) {
-          CHECK(same_bits(lod::sequence_pool_grad(executor, y, of_all_lengths, type), dx));
-        });
-      }
+      f(engine, row_size, kind);
     }
   }
+}
+
+/// Checks what x is pooled to by check(type, a column, what it gave), calls also(type, y), and compares executors.
+template <class T, class Check, class Also>
+void check_pools(const LoDTensor<T>& x, const Check& check, const Also& also) {
+  for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT}) {
+    CAPTURE(static_cast<int>(type));
+    const auto y = lod::sequence_pool(lod::CpuExecutor(1), x, type);
+    for_each_column(x, [&](std::int64_t i, std::int64_t c, const std::vector<T>& numbers) {
+      CAPTURE(numbers.size());
+      check(type, numbers, y.row(i)[static_cast<std::size_t>(c)]);
+    });
+    for_each_executor([&](const auto& executor) { CHECK(same_bits(lod::sequence_pool(executor, x, type), y)); });
+    also(type, y);
+  }
+}
+
+template <class T>
+void check_integers() {
+  for_each_kind(row_sizes, [](Engine& engine, std::int64_t row_size, int kind) {
+    const LoDTensor<T> x = integers<T>(engine, row_size, kind);
+    check_pools(
+        x, [](PoolType type, const std::vector<T>& numbers, T found) { check_integer(type, numbers, found); },
+        [&](PoolType type, const LoDTensor<T>& y) {
+          // The gradient divides in the same way.
+          const auto dx = lod::sequence_pool_grad(lod::CpuExecutor(1), y, of_all_lengths, type);
+          for (std::int64_t i = 0, first = 0; i < of_all_lengths.size(0);
+               first += kinds_of_lengths[static_cast<std::size_t>(i++)]) {
+            const auto n = kinds_of_lengths[static_cast<std::size_t>(i)];
+            if (n == 0 || type != PoolType::AVERAGE) continue;
+            CHECK(dx.row(first)[0] == static_cast<T>(Exact{y.row(i)[0]} / n));
+          }
+          for_each_executor([&](const auto& executor) {
+            CHECK(same_bits(lod::sequence_pool_grad(executor, y, of_all_lengths, type), dx));
+          });
+        });
+  });
 }
 
 template <class T>
@@ -183,25 +201,12 @@ void check_real(PoolType type, const std::vector<T>& numbers, T found, Real erro
 
 template <class T>
 void check_reals() {
-  for (const std::int64_t row_size : row_sizes) {
-    for (int kind = 0; kind < 4; ++kind) {
-      if (!is_chosen(row_size, kind)) continue;
-      Engine engine(first_seed() + static_cast<std::uint64_t>(kind));
-      CAPTURE(first_seed());
-      CAPTURE(row_size);
-      CAPTURE(kind);
-      const LoDTensor<T> x = reals<T>(engine, row_size, kind);
-      for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT}) {
-        CAPTURE(static_cast<int>(type));
-        const auto y = lod::sequence_pool(lod::CpuExecutor(1), x, type);
-        for_each_column(x, [&](std::int64_t i, std::int64_t c, const std::vector<T>& numbers) {
-          CAPTURE(numbers.size());
-          check_real(type, numbers, y.row(i)[static_cast<std::size_t>(c)]);
-        });
-        for_each_executor([&](const auto& executor) { CHECK(same_bits(lod::sequence_pool(executor, x, type), y)); });
-      }
-    }
-  }
+  for_each_kind(row_sizes, [](Engine& engine, std::int64_t row_size, int kind) {
+    check_pools(
+        reals<T>(engine, row_size, kind),
+        [](PoolType type, const std::vector<T>& numbers, T found) { check_real(type, numbers, found); },
+        [](PoolType, const LoDTensor<T>&) {});
+  });
 }
 
 /// The rows of that batch as those of a row-sparse gradient, sequence i as id i.
@@ -255,20 +260,13 @@ TEST_CASE_TEMPLATE("sequence_pool: means of numbers near the greatest are finite
 
 TEST_CASE_TEMPLATE("merge_add, merge_average, embedding_pool: numbers at the ends of their types, as sequences", T,
                    std::int64_t, std::uint64_t, float, double, lod::bfloat16) {
-  for (const std::int64_t row_size : {1, 3, 16, 17}) {
-    for (int kind = 0; kind < 4; ++kind) {
-      if (!is_chosen(row_size, kind)) continue;
-      Engine engine(first_seed() + static_cast<std::uint64_t>(kind));
-      CAPTURE(first_seed());
-      CAPTURE(row_size);
-      CAPTURE(kind);
-      if constexpr (std::is_integral_v<T>) {
-        check_others(integers<T>(engine, row_size, kind));
-      } else if (kind != 2) {  // sums that are NaN without need have no order
-        check_others(reals<T>(engine, row_size, kind));
-      }
+  for_each_kind({1, 3, 16, 17}, [](Engine& engine, std::int64_t row_size, int kind) {
+    if constexpr (std::is_integral_v<T>) {
+      check_others(integers<T>(engine, row_size, kind));
+    } else if (kind != 2) {  // sums that are NaN without need have no order
+      check_others(reals<T>(engine, row_size, kind));
     }
-  }
+  });
 }
 
 TEST_CASE_TEMPLATE("sequence_pool<U>: sums that the elements cannot hold", T, bool, std::int8_t, std::uint8_t,

@@ -34,7 +34,7 @@ inline constexpr std::int64_t ordinary_middle =
 /// Of the bits of all numbers, each plus `ordinary_middle`.
 inline bool were_ordinary(const Int64s& bits) { return xsimd::all((bits >> ordinary_bits) == Int64s(0)); }
 
-/// The sums of at most `most_ordinary` rows of so few columns one behind the other: sums[0 .. columns), right where
+/// The sums of at most `most_ordinary` rows of so few columns one after the other: sums[0 .. columns), right where
 /// `were_ordinary(bits)` of the bits that are returned.
 template <std::size_t columns, class X>
 [[gnu::always_inline]] inline Int64s sum_ordinary_rows(const ContiguousRows<X>& rows, std::int64_t length,

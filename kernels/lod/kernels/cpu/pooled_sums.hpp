@@ -117,7 +117,7 @@ class PooledSums {
     }
     finish_sum(type_, sequences_.length(i), sums, row_size_, out);
   }
-  /// Whether results of sequences one behind the other can be looked at once they are written.
+  /// Whether results of sequences one after the other can be looked at once they are written.
   bool stays_in_caches() const noexcept { return !to_ && !output_.past_caches(); }
   /// What sums that are not finite became is not, either.
   bool seem_finite(std::int64_t begin, std::int64_t end) const {

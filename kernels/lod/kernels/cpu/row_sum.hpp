@@ -18,7 +18,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Reads rows that lie one behind the other. `readable` numbers from `first` on may be read, rows or not: a caller that
+/// Reads rows that lie one after the other. `readable` numbers from `first` on may be read, rows or not: a caller that
 /// knows of more than its rows spares narrow ones a slow end. `far`: they are of more memory than the caches hold.
 template <class T>
 struct ContiguousRows {
@@ -183,7 +183,7 @@ template <std::size_t vectors, class T>
 /// Vectors of each row that are read at a time: beside 8 vectors of sums, two rows of them fit the registers.
 inline constexpr std::size_t vectors_of_four = sizeof(Vector<float>) == 64 ? 4 : 2;
 
-/// Asks for what will be read after rows [row, row + count), 4 or 1. Rows one behind the other are asked for where they
+/// Prefetches what comes after rows [row, row + count), 4 or 1. Rows one after the other are prefetched where they
 /// are far away: by itself the machine takes the reading of four short rows at a time for no stream. On a Zen 4, rows
 /// of 64 floats come twice as fast; those of a line or less come faster without.
 template <std::int64_t count, class T, class Rows>

@@ -224,7 +224,7 @@ inline void keep_rests_and_places(const T* x, std::int64_t first, std::int64_t c
   std::copy_n(numbers, rest, place);
 }
 
-/// The greatest (least) of each column of `length` <= `most_places` rows one behind the other, and in which row it
+/// The greatest (least) of each column of `length` <= `most_places` rows one after the other, and in which row it
 /// stands: `place`, one for each column.
 template <bool minimum, class T>
 void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_size, T* y, Place<T>* place) {
