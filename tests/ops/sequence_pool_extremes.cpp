@@ -109,7 +109,7 @@ LoDTensor<T> integers(Engine& engine, std::int64_t row_size, int kind) {
 
 /// Calls f(engine, row_size, kind) for what is tried.
 template <class F>
-void for_each_kind(const std::vector<std::int64_t>& sizes, const F& f) {
+void for_each_tried(const std::vector<std::int64_t>& sizes, const F& f) {
   for (const std::int64_t row_size : sizes) {
     for (int kind = 0; kind < 4; ++kind) {
       if (!is_chosen(row_size, kind)) continue;
@@ -124,7 +124,7 @@ void for_each_kind(const std::vector<std::int64_t>& sizes, const F& f) {
 
 /// Checks what x is pooled to by check(type, a column, what it gave), calls also(type, y), and compares executors.
 template <class T, class Check, class Also>
-void check_pools(const LoDTensor<T>& x, const Check& check, const Also& also) {
+void check_exact_pools(const LoDTensor<T>& x, const Check& check, const Also& also) {
   for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT}) {
     CAPTURE(static_cast<int>(type));
     const auto y = lod::sequence_pool(lod::CpuExecutor(1), x, type);
@@ -139,9 +139,9 @@ void check_pools(const LoDTensor<T>& x, const Check& check, const Also& also) {
 
 template <class T>
 void check_integers() {
-  for_each_kind(row_sizes, [](Engine& engine, std::int64_t row_size, int kind) {
+  for_each_tried(row_sizes, [](Engine& engine, std::int64_t row_size, int kind) {
     const LoDTensor<T> x = integers<T>(engine, row_size, kind);
-    check_pools(
+    check_exact_pools(
         x, [](PoolType type, const std::vector<T>& numbers, T found) { check_integer(type, numbers, found); },
         [&](PoolType type, const LoDTensor<T>& y) {
           // The gradient divides in the same way.
@@ -201,8 +201,8 @@ void check_real(PoolType type, const std::vector<T>& numbers, T found, Real erro
 
 template <class T>
 void check_reals() {
-  for_each_kind(row_sizes, [](Engine& engine, std::int64_t row_size, int kind) {
-    check_pools(
+  for_each_tried(row_sizes, [](Engine& engine, std::int64_t row_size, int kind) {
+    check_exact_pools(
         reals<T>(engine, row_size, kind),
         [](PoolType type, const std::vector<T>& numbers, T found) { check_real(type, numbers, found); },
         [](PoolType, const LoDTensor<T>&) {});
@@ -260,7 +260,7 @@ TEST_CASE_TEMPLATE("sequence_pool: means of numbers near the greatest are finite
 
 TEST_CASE_TEMPLATE("merge_add, merge_average, embedding_pool: numbers at the ends of their types, as sequences", T,
                    std::int64_t, std::uint64_t, float, double, lod::bfloat16) {
-  for_each_kind({1, 3, 16, 17}, [](Engine& engine, std::int64_t row_size, int kind) {
+  for_each_tried({1, 3, 16, 17}, [](Engine& engine, std::int64_t row_size, int kind) {
     if constexpr (std::is_integral_v<T>) {
       check_others(integers<T>(engine, row_size, kind));
     } else if (kind != 2) {  // sums that are NaN without need have no order
