@@ -33,7 +33,7 @@ class LoDFile : public Contents {
   Part slice(const std::string& name, const std::vector<std::int64_t>& branch) const override {
     // All slices of a tensor stand on the same values, so that the distance of two beginnings tells how many rows are
     // between them, without a look at the offsets of those rows. Rows without elements are at no distance.
-    const lod::AnyLoDTensor part = file_.any_slice(name, branch), nothing = file_.any_slice(name, 0, 0);
+    const lod::AnyLoDTensor part = file_.any_slice(name, branch), nothing = file_.any_between(name, 0, 0);
     if (part.row_size() == 0) return Contents::slice(name, branch);
     const auto row_bytes = part.row_size() * static_cast<std::int64_t>(lod::size_of(part.data_type()));
     const std::ptrdiff_t distance = part.bytes().data() - nothing.bytes().data();

@@ -159,7 +159,7 @@ void write_tensor(JsonWriter& json, const Style& style, const Detail& detail, co
   json.key("shape").list(x.shape());
   if (detail.branch) {
     const lod::LoD lod = placed(x.lod(), detail.first_row);
-    const lod::LoDView part = lod.view().slice(1, 2);
+    const lod::LoDView part = lod.view().between(1, 2);
     json.key("first_row").value(detail.first_row);
     std::vector<std::vector<std::int64_t>> offsets = part.absolute_lod();
     write_offsets(json, style, "absolute_lod", {offsets.begin(), offsets.end()});

@@ -312,7 +312,7 @@ void write_tensor(std::ostream& out, const Style& style, const Detail& detail, c
                   std::span<const std::int64_t> ids = {}) {
   if (detail.branch && x.levels() > 0) {
     const lod::LoD lod = placed(x.lod(), detail.first_row);
-    const lod::LoDView part = lod.view().slice(1, 2);
+    const lod::LoDView part = lod.view().between(1, 2);
     out << "\nabsolute LoD\n";
     for (int level = 0; level < part.levels(); ++level) {
       out << "  " << offsets_text(style, part.absolute_offsets(level)) << '\n';

@@ -146,7 +146,7 @@ Result run(const lod::CpuExecutor& executor, Network<float>& network, const Sect
     const std::int64_t end = std::min(begin + batch_size, count);
     Network<float>::Trace trace;
     lod::LoDTensor<float> dscores;
-    const auto scores = network.forward(executor, std::as_const(sections.words).slice(begin, end), trace);
+    const auto scores = network.forward(executor, std::as_const(sections.words).between(begin, end), trace);
     const std::span documents(sections.documents.data() + begin, static_cast<std::size_t>(end - begin));
     result.loss += cross_entropy(executor, scores, documents, dscores, right) * static_cast<double>(end - begin);
     result.scores.insert(result.scores.end(), scores.values().begin(), scores.values().end());
@@ -172,7 +172,7 @@ void compare_with_padding(const lod::CpuExecutor& executor, const Network<float>
   std::int64_t padded_rows = 0, ragged_rows = 0;
   double ragged = 0, padded = 0, difference = 0;
   for (std::int64_t begin = 0; begin < sections.words.size(); begin += batch_size) {
-    const auto batch = sections.words.slice(begin, std::min(begin + batch_size, sections.words.size()));
+    const auto batch = sections.words.between(begin, std::min(begin + batch_size, sections.words.size()));
     Network<float>::Trace trace;
     auto start = std::chrono::steady_clock::now();
     const auto a = network.forward(executor, batch, trace);

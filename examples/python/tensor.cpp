@@ -285,7 +285,7 @@ Tensor sequence_range(const Tensor& tensor, const py::slice& range) {
   py::ssize_t start = 0, stop = 0, step = 0, length = 0;
   if (!range.compute(tensor.part().size(), &start, &stop, &step, &length)) throw py::error_already_set();
   if (step != 1) throw py::value_error("a range with a step is no view: take the sequences one by one");
-  return tensor.with_part(tensor.part().slice(start, start + length));
+  return tensor.with_part(tensor.part().between(start, start + length));
 }
 
 Tensor branch_slice(const Tensor& tensor, const py::args& branch) {

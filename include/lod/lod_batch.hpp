@@ -56,10 +56,10 @@ template <class... More>
   parts.reserve(boundaries.size() + 1);
   std::int64_t begin = 0;
   for (std::int64_t boundary : boundaries) {
-    parts.push_back(lod.slice(begin, boundary));
+    parts.push_back(lod.between(begin, boundary));
     begin = boundary;
   }
-  parts.push_back(lod.slice(begin, size));
+  parts.push_back(lod.between(begin, size));
   return parts;
 }
 

@@ -110,9 +110,13 @@ class LoDView {
 
   /// Sequences [begin, end) of the outermost level (rows where there is none), with the same levels.
   /// Throws OutOfRange unless 0 <= begin <= end <= size().
-  LoDView slice(std::int64_t begin, std::int64_t end) const {
-    if (begin < 0 || end < begin || end > size()) throw_slice(begin, end);
+  LoDView between(std::int64_t begin, std::int64_t end) const {
+    if (begin < 0 || end < begin || end > size()) throw_range(begin, end);
     return LoDView(block_, first_level_, begin_ + begin, begin_ + end);
+  }
+  [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] LoDView slice(
+      std::int64_t begin, std::int64_t end) const {
+    return between(begin, end);
   }
   /// The slice of a branch <i, j, ...>: its one sequence, which stays as the outermost level of the part. An empty
   /// branch is the whole. Throws OutOfRange for a branch that is longer than there are levels, or leaves them. Time:
@@ -219,7 +223,7 @@ class LoDView {
     return range;
   }
   const char* parts() const noexcept { return levels() > 0 ? " sequences" : " rows"; }
-  [[noreturn, gnu::cold, gnu::noinline]] void throw_slice(std::int64_t begin, std::int64_t end) const {
+  [[noreturn, gnu::cold, gnu::noinline]] void throw_range(std::int64_t begin, std::int64_t end) const {
     throw OutOfRange(detail::text({"slice [", begin, ", ", end, ") of ", size(), parts()}));
   }
   [[noreturn, gnu::cold, gnu::noinline]] void throw_element(std::int64_t i) const {
@@ -363,9 +367,13 @@ class LoD {
   }
 
   /// Sequences [begin, end) of `level` with all below them; the levels above are dropped. Throws OutOfRange.
-  LoD slice(std::int64_t begin, std::int64_t end, int level = 0) const {
+  LoD between(std::int64_t begin, std::int64_t end, int level = 0) const {
     const int resolved = detail::resolve_level(level, levels());
-    return LoDView(block_.get(), resolved, 0, (*block_)[resolved].size).slice(begin, end).lod();
+    return LoDView(block_.get(), resolved, 0, (*block_)[resolved].size).between(begin, end).lod();
+  }
+  [[deprecated("a range of sequences is between(begin, end, level)")]] LoD slice(std::int64_t begin, std::int64_t end,
+                                                                                 int level = 0) const {
+    return between(begin, end, level);
   }
   /// Levels [first, last), the last kept one turned to index rows: what remains of the cut when the finer levels are
   /// forgotten and the rows stay. No level where first == last. Throws OutOfRange, also for a negative number: here

@@ -308,8 +308,16 @@ class LoDTensor {
   }
   View slice(std::span<const std::int64_t> branch) LOD_LIFETIMEBOUND { return view().slice(branch); }
   ConstView slice(std::span<const std::int64_t> branch) const LOD_LIFETIMEBOUND { return view().slice(branch); }
-  View slice(std::int64_t begin, std::int64_t end) LOD_LIFETIMEBOUND { return view().slice(begin, end); }
-  ConstView slice(std::int64_t begin, std::int64_t end) const LOD_LIFETIMEBOUND { return view().slice(begin, end); }
+  View between(std::int64_t begin, std::int64_t end) LOD_LIFETIMEBOUND { return view().between(begin, end); }
+  ConstView between(std::int64_t begin, std::int64_t end) const LOD_LIFETIMEBOUND { return view().between(begin, end); }
+  [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] View slice(
+      std::int64_t begin, std::int64_t end) LOD_LIFETIMEBOUND {
+    return between(begin, end);
+  }
+  [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] ConstView slice(
+      std::int64_t begin, std::int64_t end) const LOD_LIFETIMEBOUND {
+    return between(begin, end);
+  }
   View operator[](std::int64_t i) LOD_LIFETIMEBOUND { return view()[i]; }
   ConstView operator[](std::int64_t i) const LOD_LIFETIMEBOUND { return view()[i]; }
   iterator begin() noexcept LOD_LIFETIMEBOUND { return view().begin(); }

@@ -190,7 +190,11 @@ class LoDTensorView {
     return part(lod_.slice(branch));
   }
   /// Sequences [begin, end) of the outermost level, with the same levels. Throws OutOfRange.
-  LoDTensorView slice(std::int64_t begin, std::int64_t end) const { return part(lod_.slice(begin, end)); }
+  LoDTensorView between(std::int64_t begin, std::int64_t end) const { return part(lod_.between(begin, end)); }
+  [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] LoDTensorView slice(
+      std::int64_t begin, std::int64_t end) const {
+    return between(begin, end);
+  }
   /// Sequence i as an element: its contents, with one level fewer. Throws OutOfRange.
   LoDTensorView operator[](std::int64_t i) const { return part(lod_[i]); }
   /// operator[] unchecked; 0 <= i < size().

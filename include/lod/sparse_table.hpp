@@ -184,8 +184,8 @@ class SparseTable<T, Cpu, Initialize> {
   const std::vector<std::int64_t>& ids() const noexcept LOD_LIFETIMEBOUND { return ids_; }
   /// The rows that are there, {size(), row shape...}: a view, valid until `reserve`, and until the table ends or is
   /// assigned to.
-  LoDTensorView<T, Cpu> value() noexcept LOD_LIFETIMEBOUND { return rows_.view().slice(0, size()); }
-  LoDTensorView<const T, Cpu> value() const noexcept LOD_LIFETIMEBOUND { return rows_.view().slice(0, size()); }
+  LoDTensorView<T, Cpu> value() noexcept LOD_LIFETIMEBOUND { return rows_.view().between(0, size()); }
+  LoDTensorView<const T, Cpu> value() const noexcept LOD_LIFETIMEBOUND { return rows_.view().between(0, size()); }
 
   /// The row of an id, or -1.
   std::int64_t find(std::int64_t id) const noexcept { return index_.find(id); }

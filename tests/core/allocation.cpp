@@ -22,7 +22,7 @@ TEST_CASE("Slices: of any kind and depth, and loops over them, allocate nothing"
 
   const std::int64_t before = allocations;
   rows += x.slice({1}).rows() + x.slice({0, 1}).rows() + constant.slice({0, 0, 2}).rows() + x.slice(branch).rows();
-  rows += x[0][1][0].rows() + x.slice(0, 2).slice(1, 2).rows() + x.view().shape()[0] + x.shape()[0];
+  rows += x[0][1][0].rows() + x.between(0, 2).between(1, 2).rows() + x.view().shape()[0] + x.shape()[0];
   for (auto outer : x) {
     for (auto middle : outer) {
       for (auto inner : middle) rows += inner.rows() + static_cast<std::int64_t>(inner.row(0).size());

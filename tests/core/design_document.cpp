@@ -120,7 +120,11 @@ TEST_CASE("Contract: the tensor and its slices") {
   CHECK(s.rows() == 5);
   CHECK(s.first_row() == 10);
   CHECK(s.data() == x.data() + 10 * x.row_size());
-  CHECK(x.slice(0, 2).lod() == LoD::from_lengths({{3, 1}, {3, 2, 4, 1}}));
+  CHECK(x.between(0, 2).lod() == LoD::from_lengths({{3, 1}, {3, 2, 4, 1}}));
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  CHECK(x.slice(0, 2).lod() == x.between(0, 2).lod());
+#pragma GCC diagnostic pop
   CHECK(x[2].absolute_lod() == Levels{{10, 12, 15}});
   CHECK(x[2][0].levels() == 0);
   CHECK(x[2][0].rows() == 2);

@@ -93,12 +93,12 @@ TEST_CASE("LoD: levels count from either end, and out of range they throw") {
 
 TEST_CASE("LoD: the three-level example of the field, sliced at every level") {
   const LoD index = LoD::from_offsets({{0, 2, 3}, {0, 2, 4, 7}, {0, 2, 5, 7, 10, 12, 15, 20}});
-  CHECK(index.slice(1, 2) == LoD::from_offsets({{0, 1}, {0, 3}, {0, 2, 5, 10}}));
-  CHECK(index.slice(1, 3, 1) == LoD::from_lengths({{2, 3}, {2, 3, 2, 3, 5}}));
-  CHECK(index.view().slice(1, 2).first_row() == 10);
-  CHECK(index.view().slice(1, 2).last_row() == 20);
-  CHECK(index.slice(1, 1).rows() == 0);
-  CHECK_THROWS_AS(index.slice(1, 3), lod::OutOfRange);
+  CHECK(index.between(1, 2) == LoD::from_offsets({{0, 1}, {0, 3}, {0, 2, 5, 10}}));
+  CHECK(index.between(1, 3, 1) == LoD::from_lengths({{2, 3}, {2, 3, 2, 3, 5}}));
+  CHECK(index.view().between(1, 2).first_row() == 10);
+  CHECK(index.view().between(1, 2).last_row() == 20);
+  CHECK(index.between(1, 1).rows() == 0);
+  CHECK_THROWS_AS(index.between(1, 3), lod::OutOfRange);
 }
 
 TEST_CASE("LoD: absolute offsets, there and back") {
@@ -233,7 +233,7 @@ TEST_CASE("LoDView: random LoDs against nested loops") {
       const auto part = index.view().slice(branch);
       CHECK(part.first_row() == first);
       CHECK(part.rows() == below[static_cast<std::size_t>(i)]);
-      CHECK(part.lod() == index.slice(i, i + 1));
+      CHECK(part.lod() == index.between(i, i + 1));
       CHECK(part == part.lod().view());
       CHECK(index.view()[i].levels() == levels - 1);
       CHECK(index.view()[i].rows() == part.rows());
@@ -256,13 +256,13 @@ TEST_CASE("LoD: the offsets of PaddlePaddle's tests, good and bad") {
 
 TEST_CASE("LoD: slices of PaddlePaddle's tests, as lengths and rows") {
   const LoD index = LoD::from_offsets({{0, 3, 4, 8}, {0, 9, 10, 11, 13, 17, 19, 22, 24}});
-  const auto two = index.view().slice(1, 3);
+  const auto two = index.view().between(1, 3);
   CHECK(two.lod().lengths() == Levels{{1, 4}, {2, 4, 2, 3, 2}});
   CHECK(two.first_row() == 11);
   CHECK(two.last_row() == 24);
   const LoD deep =
       LoD::from_offsets({{0, 2, 4, 5}, {0, 1, 6, 8, 10, 11}, {0, 2, 5, 7, 10, 12, 15, 17, 20, 24, 26, 29}});
-  const auto one = deep.view().slice(1, 2);
+  const auto one = deep.view().between(1, 2);
   CHECK(one.lod().lengths() == Levels{{2}, {2, 2}, {2, 3, 4, 2}});
   CHECK(one.first_row() == 15);
   CHECK(one.last_row() == 26);
@@ -324,8 +324,8 @@ TEST_CASE("LoD: offsets beyond 2^31") {
   const LoD index = LoD::from_lengths({{2, 1}, {many, 3, many}});
   CHECK(index.rows() == 2 * many + 3);
   CHECK(index.view().absolute_lod() == Levels{{0, many + 3, 2 * many + 3}, {0, many, many + 3, 2 * many + 3}});
-  CHECK(index.view().slice(1, 2).first_row() == many + 3);
-  CHECK(index.slice(1, 2).rows() == many);
+  CHECK(index.view().between(1, 2).first_row() == many + 3);
+  CHECK(index.between(1, 2).rows() == many);
   CHECK(lod::split(index, 2)[0].rows() == many + 3);
 }
 

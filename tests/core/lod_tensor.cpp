@@ -160,9 +160,33 @@ TEST_CASE("LoDTensor: rows, sequences and branches out of range") {
   CHECK_THROWS_AS(x[3], lod::OutOfRange);
   CHECK_THROWS_AS(x[-1], lod::OutOfRange);
   CHECK_THROWS_AS(x.slice({0, 3}), lod::OutOfRange);
-  CHECK_THROWS_AS(x.slice(1, 4), lod::OutOfRange);
-  CHECK_THROWS_AS(x.slice(2, 1), lod::OutOfRange);
+  CHECK_THROWS_AS(x.between(1, 4), lod::OutOfRange);
+  CHECK_THROWS_AS(x.between(2, 1), lod::OutOfRange);
 }
+
+// The old name of ranges: what is left of it must give what it gave.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+TEST_CASE("LoDTensor: slice(begin, end), which is deprecated, gives what between(begin, end) gives") {
+  LoDTensor<int> x(articles, {2});
+  std::iota(x.values().begin(), x.values().end(), 0);
+  const auto same = [](const auto& a, const auto& b) {
+    return a.data() == b.data() && a.absolute_lod() == b.absolute_lod();
+  };
+  for (std::int64_t begin = 0; begin <= x.size(); ++begin) {
+    for (std::int64_t end = begin; end <= x.size(); ++end) {
+      CHECK(same(x.slice(begin, end), x.between(begin, end)));
+      CHECK(same(std::as_const(x).slice(begin, end), x.between(begin, end)));
+      CHECK(same(x.view().slice(begin, end), x.between(begin, end)));
+      CHECK(x.lod_view().slice(begin, end).absolute_lod() == x.between(begin, end).absolute_lod());
+      CHECK(x.lod().slice(begin, end) == x.between(begin, end).lod());
+      CHECK(x.lod().slice(begin, end, 1) == x.lod().between(begin, end, 1));
+    }
+  }
+  CHECK_THROWS_AS(x.slice(1, 4), lod::OutOfRange);
+  CHECK_THROWS_AS(x.lod().slice(2, 1), lod::OutOfRange);
+}
+#pragma GCC diagnostic pop
 
 TEST_CASE("LoDTensor: nested vectors, with rows that are arrays, and empty ones") {
   const auto x =
@@ -212,9 +236,9 @@ TEST_CASE("LoDTensor: iteration covers every row once, in order, on random LoDs"
     walk(walk, x.view());
     CHECK(next == x.rows());
     for (std::int64_t i = 0; i < x.size(); ++i) {
-      const auto kept = LoDTensor<std::int64_t>::copy_of(x.slice(i, x.size()));
-      CHECK(kept.lod() == x.slice(i, x.size()).lod());
-      CHECK(kept.rows() == x.slice(i, x.size()).rows());
+      const auto kept = LoDTensor<std::int64_t>::copy_of(x.between(i, x.size()));
+      CHECK(kept.lod() == x.between(i, x.size()).lod());
+      CHECK(kept.rows() == x.between(i, x.size()).rows());
     }
   }
 }
@@ -235,12 +259,12 @@ TEST_CASE("LoDTensorView: values are copied and filled by name; an assignment to
                        lod::ShapeMismatch);
   CHECK(x[1].values()[0] == 4);
   // One row further, over itself.
-  x.slice(0, 2).copy_into(x.slice(0, 2));
+  x.between(0, 2).copy_into(x.between(0, 2));
   const LoD none;
   const auto rows = x.view().with_lod(none);
   LoDTensor<float> plain = x.with_lod(none);
-  plain.slice(0, 3).copy_into(plain.slice(1, 4));
-  CHECK(std::ranges::equal(rows.slice(0, 4).values(), std::vector<float>{0, 1, 0, 1, 2, 3, 4, 5}));
+  plain.between(0, 3).copy_into(plain.between(1, 4));
+  CHECK(std::ranges::equal(rows.between(0, 4).values(), std::vector<float>{0, 1, 0, 1, 2, 3, 4, 5}));
 
   x.slice({1}).fill(7);
   CHECK(std::ranges::equal(x.values(), std::vector<float>{0, 1, 0, 1, 7, 7, 7, 7, 7, 7, 0, 1, 2, 3}));

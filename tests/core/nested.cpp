@@ -42,7 +42,7 @@ TEST_CASE("to_nested: gives back what from_nested took") {
 TEST_CASE("to_nested: slices, elements and ranges of sequences") {
   const auto x = LoDTensor<int>::from_nested(Articles{{{1, 2}, {3}}, {{4, 5, 6}}, {{7}, {8, 9}}});
   CHECK(lod::to_nested<Articles>(x.slice({2})) == Articles{{{7}, {8, 9}}});
-  CHECK(lod::to_nested<Articles>(x.slice(1, 3)) == Articles{{{4, 5, 6}}, {{7}, {8, 9}}});
+  CHECK(lod::to_nested<Articles>(x.between(1, 3)) == Articles{{{4, 5, 6}}, {{7}, {8, 9}}});
   CHECK(lod::to_nested<Sentences>(x[2]) == Sentences{{7}, {8, 9}});
   CHECK(lod::to_nested<Sentences>(x.slice({2, 1})) == Sentences{{8, 9}});
   CHECK(lod::to_nested<Row>(x[2][1]) == Row{8, 9});

@@ -109,7 +109,7 @@ TEST_CASE("SparseTable: the LoD and the row shape of the ids, slices, no ids at 
   CHECK(rows.lod() == ids.lod());
   CHECK(rows.shape() == Numbers{4, 2, 3});
   CHECK(rows.row(2)[5] == 1);
-  CHECK(same_bits(table.get(ids.slice(2, 3)), LoDTensor<float>::copy_of(rows.slice(2, 3))));
+  CHECK(same_bits(table.get(ids.between(2, 3)), LoDTensor<float>::copy_of(rows.between(2, 3))));
   CHECK(table.positions(ids).lod() == ids.lod());
   CHECK(table.get(Ids({2, 5})).shape() == Numbers{2, 5, 2, 3});
   CHECK(table.get(Ids(LoD::from_lengths({{0, 0}}), {})).shape() == Numbers{0, 2, 3});
@@ -392,7 +392,7 @@ TEST_CASE("SparseTable: trained as a table of all rows is, with rows that appear
   CHECK(table.size() <= 10);
   for (std::int64_t i = 0; i < table.size(); ++i) {
     const auto id = table.ids()[static_cast<std::size_t>(i)];
-    CHECK(same_bits(table.value().slice(i, i + 1), dense.slice(id, id + 1)));
+    CHECK(same_bits(table.value().between(i, i + 1), dense.between(id, id + 1)));
   }
 }
 

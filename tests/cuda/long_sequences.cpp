@@ -59,7 +59,7 @@ TEST_CASE("on a GPU: long sequences among short ones") {
       lod::embedding_pool_into(call.executor(), call.on(reals), call.on(ids), PoolType::SUM,
                                call.template out<float>());
       auto& most = call.template out<float>();
-      lod::embedding_max_pool_into(call.executor(), call.on(table), call.on(ids).slice(1, 4), {}, most,
+      lod::embedding_max_pool_into(call.executor(), call.on(table), call.on(ids).between(1, 4), {}, most,
                                    call.template out<std::int64_t>());
     });
     std::vector<std::int64_t> repeated(3000, 7);
@@ -71,10 +71,10 @@ TEST_CASE("on a GPU: long sequences among short ones") {
     for (const int level : {0, 1}) {
       check_on_gpu("sequence_pool", [&](auto& call) {
         for (const PoolType type : {PoolType::MAX, PoolType::MIN, PoolType::LAST}) {
-          lod::sequence_pool_into(call.executor(), call.on(ties).slice(1, 4), type, {.level = level},
+          lod::sequence_pool_into(call.executor(), call.on(ties).between(1, 4), type, {.level = level},
                                   call.template out<float>());
         }
-        lod::sequence_pool_into(call.executor(), call.on(x).slice(1, 4), PoolType::SUM, {.level = level},
+        lod::sequence_pool_into(call.executor(), call.on(x).between(1, 4), PoolType::SUM, {.level = level},
                                 call.template out<float>());
         lod::sequence_pool_into(call.executor(), call.on(x), PoolType::AVERAGE, {.level = level},
                                 call.template out<float>());
@@ -88,11 +88,11 @@ TEST_CASE("on a GPU: long sequences among short ones") {
         auto& y = call.template out<float>();
         lod::sequence_softmax_into(call.executor(), call.on(x), {.level = level}, y);
         lod::sequence_softmax_grad_into(call.executor(), call.on(dy), y, {.level = level}, call.template out<float>());
-        lod::sequence_softmax_into(call.executor(), call.on(x).slice(2, 4), {.level = level},
+        lod::sequence_softmax_into(call.executor(), call.on(x).between(2, 4), {.level = level},
                                    call.template out<float>());
       });
       check_on_gpu("sequence_logsumexp, sequence_cumsum, sequence_reverse", [&](auto& call) {
-        const auto slice = call.on(x).slice(1, 4);
+        const auto slice = call.on(x).between(1, 4);
         lod::sequence_logsumexp_into(call.executor(), slice, {.level = level}, call.template out<float>());
         lod::sequence_cumsum_into(call.executor(), slice, {.reverse = true, .level = level},
                                   call.template out<float>());

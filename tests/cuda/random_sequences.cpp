@@ -229,8 +229,8 @@ TEST_CASE("on a GPU, random batches: lists of ids") {
     const ThrustExecutor on_cpu;
     const lod::CudaExecutor executor;
     const auto whole = lod::to<lod::Cuda>(executor, ids);
-    const auto there = whole.slice(middle.first, middle.last);
-    const auto here = ids.slice(middle.first, middle.last);
+    const auto there = whole.between(middle.first, middle.last);
+    const auto here = ids.between(middle.first, middle.last);
     const auto check = [&](const auto& found, const auto& expected) {
       CHECK(same_bits(lod::to<lod::Cpu>(executor, found), expected));
     };

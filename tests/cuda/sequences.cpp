@@ -37,7 +37,7 @@ TEST_CASE("on a GPU: pooling") {
       });
     }
     check_on_gpu("sequence_pool of a slice, of the outermost level", [&](auto& call) {
-      const auto part = call.on(x).slice(1, 4);
+      const auto part = call.on(x).between(1, 4);
       lod::sequence_pool_into(call.executor(), part, PoolType::SUM, {.level = 0}, call.template out<float>());
     });
     check_on_gpu("sequence_first_step and sequence_last_step", [&](auto& call) {
@@ -130,8 +130,8 @@ TEST_CASE("on a GPU: what waits, to know how large its results are") {
     const auto erased = lod::sequence_erase_and_wait(executor, gx, *list);
     CHECK(same_bits(lod::to<lod::Cpu>(executor, erased), lod::sequence_erase(on_cpu, x, *list)));
   }
-  const auto part = lod::sequence_erase_and_wait(executor, gx.slice(1, 4), tokens);
-  CHECK(same_bits(lod::to<lod::Cpu>(executor, part), lod::sequence_erase(on_cpu, x.slice(1, 4), tokens)));
+  const auto part = lod::sequence_erase_and_wait(executor, gx.between(1, 4), tokens);
+  CHECK(same_bits(lod::to<lod::Cpu>(executor, part), lod::sequence_erase(on_cpu, x.between(1, 4), tokens)));
   for (const bool merge : {true, false}) {
     const lod::CtcAlignOptions options = {.blank = 2, .merge_repeated = merge};
     const auto aligned = lod::ctc_align_and_wait(executor, gx, options);
@@ -146,7 +146,7 @@ TEST_CASE("on a GPU: what waits, to know how large its results are") {
   };
   const auto twice = lod::concat(on_cpu, x, x);
   check_unique(lod::to<lod::Cuda>(executor, twice), twice);
-  check_unique(gx.slice(1, 4), x.slice(1, 4));
+  check_unique(gx.between(1, 4), x.between(1, 4));
   const auto single = lod::flatten(on_cpu, x);
   check_unique(lod::to<lod::Cuda>(executor, single), single);
 }
@@ -235,7 +235,7 @@ TEST_CASE("on a GPU: restructuring") {
     lod::lod_reset_grad_into(call.executor(), y, index, call.template out<float>());
     auto& z = call.template out<float>();
     const std::vector<std::int64_t> offsets = {0, 2, 3, 6, 6};
-    lod::lod_append_into(call.executor(), call.on(rows).slice(0, 6), offsets, z);
+    lod::lod_append_into(call.executor(), call.on(rows).between(0, 6), offsets, z);
     lod::lod_append_grad_into(call.executor(), z, 6, call.template out<float>());
   });
 }

@@ -64,7 +64,7 @@ bool use(const lod::File& file) {
         const lod::AnyLoDTensor x = file.any_tensor(name);
         for (std::int64_t i = 0; i < x.lod().view().size(); ++i) file.any_slice(name, {i});
       });
-      attempt([&] { file.any_slice(name, 0, 0); });
+      attempt([&] { file.any_between(name, 0, 0); });
       attempt([&] { file.load<lod::AnyLoDTensor>(name); });
     }
   }
@@ -331,8 +331,8 @@ TEST_CASE("File: offsets, ids and bools that are none are refused when a tensor 
   refused(flags + 4, "\x02", "'flags': tensors[0].values: 2 is no bool, expected 0 or 1",
           [](const lod::File& f) { f.tensor<bool>("flags"); });
   refused(flags + 4, "\xff", "'flags': tensors[0].values: 255 is no bool, expected 0 or 1", [](const lod::File& f) {
-    f.slice<bool>("flags", 0, 4);  // the slice does not reach there
-    f.slice<bool>("flags", 4, 5);
+    f.between<bool>("flags", 0, 4);  // the slice does not reach there
+    f.between<bool>("flags", 4, 5);
   });
   // The same where the checksums are right: a file that was written so.
   DecodedFooter meant = footer;

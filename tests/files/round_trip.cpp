@@ -51,7 +51,7 @@ void check_tensor(const lod::File& file, const std::string& name, const lod::LoD
   CHECK(same_bits(file.load<lod::LoDTensor<T>>(name), x));
   CHECK(same_bits(file.load<lod::AnyLoDTensor>(name).template view<T>(), x));
   CHECK(same_bits(file.slice<T>(name, std::initializer_list<std::int64_t>{}), x));
-  CHECK(same_bits(file.slice<T>(name, 0, x.size()), x));
+  CHECK(same_bits(file.between<T>(name, 0, x.size()), x));
 }
 
 }  // namespace
@@ -110,9 +110,9 @@ TEST_CASE("Files: tensors of any levels come back, whole and in slices") {
     check_tensor(file, "x", x);
 
     const std::int64_t begin = random_number(engine, 0, x.size()), end = random_number(engine, begin, x.size());
-    CHECK(same_bits(file.slice<std::int64_t>("x", begin, end),
-                    lod::LoDTensor<std::int64_t>::copy_of(x.slice(begin, end))));
-    CHECK(same_bits(file.any_slice("x", begin, end), file.slice<std::int64_t>("x", begin, end)));
+    CHECK(same_bits(file.between<std::int64_t>("x", begin, end),
+                    lod::LoDTensor<std::int64_t>::copy_of(x.between(begin, end))));
+    CHECK(same_bits(file.any_between("x", begin, end), file.between<std::int64_t>("x", begin, end)));
 
     // Each branch, of each length.
     std::vector<std::int64_t> branch;
@@ -176,11 +176,11 @@ TEST_CASE("Files: of a slice, the part is written, with offsets from its own sta
   const TemporaryFolder folder;
   lod::LoDTensor<std::int32_t> x(lod::LoD::from_lengths({{3, 1, 2}, {3, 2, 4, 1, 2, 3}}), {2});
   std::iota(x.values().begin(), x.values().end(), 0);
-  lod::save(folder / "x", {{"slice", x.slice({2})}, {"element", x[0]}, {"range", std::as_const(x).slice(1, 3)}});
+  lod::save(folder / "x", {{"slice", x.slice({2})}, {"element", x[0]}, {"range", std::as_const(x).between(1, 3)}});
   const lod::File file = lod::File::open(folder / "x");
   check_tensor(file, "slice", lod::LoDTensor<std::int32_t>::copy_of(x.slice({2})));
   check_tensor(file, "element", lod::LoDTensor<std::int32_t>::copy_of(x[0]));
-  check_tensor(file, "range", lod::LoDTensor<std::int32_t>::copy_of(x.slice(1, 3)));
+  check_tensor(file, "range", lod::LoDTensor<std::int32_t>::copy_of(x.between(1, 3)));
   CHECK(file.tensor<std::int32_t>("slice").lod() == lod::LoD::from_offsets({{0, 2}, {0, 2, 5}}));
 }
 
@@ -241,7 +241,7 @@ TEST_CASE("Files: an array's description says what its tensors have in common") 
   lod::TensorArray<float> steps;
   steps.write(2, plain);
   CHECK(described(steps) == lod::LoDTensorArrayDesc{{lod::DataType::FP32, Dims{}}, 0});
-  const std::vector<lod::LoDTensorView<const float>> views = {plain.view(), plain.slice(1, 2)};
+  const std::vector<lod::LoDTensorView<const float>> views = {plain.view(), plain.between(1, 2)};
   CHECK(described(views).tensor.dims == Dims{-1, 8});
 
   const std::vector<lod::AnyLoDTensor> mixed = {plain, lod::LoDTensor<double>({3, 8})};
@@ -330,14 +330,21 @@ TEST_CASE("File: what is not there, or of another kind or type, is refused in wo
       lod::OutOfRange);
   CHECK_THROWS_WITH_AS(file.slice<float>("x", {0, 0, 0}),
                        text("'x': branch <0, 0, 0>: 3 steps, but there are 2 levels").c_str(), lod::OutOfRange);
-  CHECK_THROWS_WITH_AS(file.slice<float>("x", 1, 4), text("'x': slice [1, 4) of 3 sequences").c_str(), lod::OutOfRange);
-  CHECK_THROWS_AS(file.slice<float>("x", 2, 1), lod::OutOfRange);
-  CHECK_THROWS_AS(file.slice<float>("x", -1, 1), lod::OutOfRange);
+  CHECK_THROWS_WITH_AS(file.between<float>("x", 1, 4), text("'x': slice [1, 4) of 3 sequences").c_str(),
+                       lod::OutOfRange);
+  CHECK_THROWS_AS(file.between<float>("x", 2, 1), lod::OutOfRange);
+  CHECK_THROWS_AS(file.between<float>("x", -1, 1), lod::OutOfRange);
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  CHECK(same_bits(file.slice<float>("x", 1, 3), file.between<float>("x", 1, 3)));
+  CHECK(same_bits(file.any_slice("x", 1, 3).as<const float>(), file.between<float>("x", 1, 3)));
+#pragma GCC diagnostic pop
 
   lod::save(path, {{"plain", lod::LoDTensor<float>({4, 2})}});
   const lod::File plain = lod::File::open(path);
-  CHECK(plain.slice<float>("plain", 1, 3).shape() == lod::Shape{2, 2});
-  CHECK_THROWS_WITH_AS(plain.slice<float>("plain", 1, 5), text("'plain': slice [1, 5) of 4 rows").c_str(),
+  CHECK(plain.between<float>("plain", 1, 3).shape() == lod::Shape{2, 2});
+  CHECK_THROWS_WITH_AS(plain.between<float>("plain", 1, 5), text("'plain': slice [1, 5) of 4 rows").c_str(),
                        lod::OutOfRange);
   CHECK_THROWS_WITH_AS(plain.slice<float>("plain", {0}),
                        text("'plain': branch <0>: 1 step, but there are 0 levels").c_str(), lod::OutOfRange);

@@ -127,8 +127,8 @@ void check_slices(const lod::File& file, const std::string& name, std::size_t si
     compare([&] { return file.any_slice(name, branch); }, [&](const auto& view) { return view.slice(branch); });
   }
   for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>{0, 1}, {1, 2}, {1, 1}, {0, 1000}}) {
-    compare([&, begin = begin, end = end] { return file.any_slice(name, begin, end); },
-            [begin = begin, end = end](const auto& view) { return view.slice(begin, end); });
+    compare([&, begin = begin, end = end] { return file.any_between(name, begin, end); },
+            [begin = begin, end = end](const auto& view) { return view.between(begin, end); });
   }
 }
 

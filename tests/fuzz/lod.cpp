@@ -83,12 +83,12 @@ void check(const lod::LoD& lod) {
   if (lod.levels() == 0) return;
   LOD_FUZZ_EXPECT(absolute[0].back() == lod.rows());
   const std::int64_t sequences = lod.size(0);
-  LOD_FUZZ_EXPECT(lod.slice(0, sequences) == lod);
+  LOD_FUZZ_EXPECT(lod.between(0, sequences) == lod);
   if (sequences == 0) return;
-  const lod::LoDView last = lod.view().slice(sequences - 1, sequences);
+  const lod::LoDView last = lod.view().between(sequences - 1, sequences);
   LOD_FUZZ_EXPECT(last.first_row() == absolute[0][static_cast<std::size_t>(sequences) - 1]);
   LOD_FUZZ_EXPECT(last.lod().rows() == last.rows());
-  LOD_FUZZ_EXPECT(last.lod() == lod.slice(sequences - 1, sequences));
+  LOD_FUZZ_EXPECT(last.lod() == lod.between(sequences - 1, sequences));
 }
 
 }  // namespace

@@ -180,7 +180,7 @@ TEST_CASE("to_arrow: empty sequences are repeated offsets at every level") {
 TEST_CASE("to_arrow: a slice has the offsets of the whole tensor, and what lies below begins where that does") {
   const auto x = std::make_shared<LoDTensor<float>>(articles({2}));
   SUBCASE("some articles") {
-    const auto array = lod::to_arrow(x->slice(1, 3), x);
+    const auto array = lod::to_arrow(x->between(1, 3), x);
     CHECK(x.use_count() == 2);
     const auto levels = nested(*array);
     CHECK(lengths(*array) == Numbers{2, 6, 15, 30});
@@ -190,7 +190,7 @@ TEST_CASE("to_arrow: a slice has the offsets of the whole tensor, and what lies 
     CHECK(levels[3]->buffers[1] == x->data());
   }
   SUBCASE("the first ones, whose rows end early") {
-    CHECK(lengths(*lod::to_arrow(x->slice(0, 2), x)) == Numbers{2, 4, 10, 20});
+    CHECK(lengths(*lod::to_arrow(x->between(0, 2), x)) == Numbers{2, 4, 10, 20});
   }
   SUBCASE("the sentences of an article") {
     const auto array = lod::to_arrow((*x)[2], x);
@@ -203,7 +203,7 @@ TEST_CASE("to_arrow: a slice has the offsets of the whole tensor, and what lies 
     CHECK(lengths(*array) == Numbers{3, 6});
     CHECK(nested(*array)[1]->buffers[1] == x->row(12).data());
   }
-  SUBCASE("nothing") { CHECK(lengths(*lod::to_arrow(x->slice(2, 2), x))[0] == 0); }
+  SUBCASE("nothing") { CHECK(lengths(*lod::to_arrow(x->between(2, 2), x))[0] == 0); }
 }
 
 TEST_CASE("to_arrow: the memory is kept until the array is released, once") {
@@ -238,7 +238,7 @@ TEST_CASE("to_arrow: the memory is kept until the array is released, once") {
   SUBCASE("of a type that is not known") { lod::to_arrow(AnyLoDTensor(std::move(x))).reset(); }
   SUBCASE("of a slice") {
     const LoDTensor<float> other({6});
-    auto array = lod::to_arrow(other.slice(2, 5), CountedOwner(gone));
+    auto array = lod::to_arrow(other.between(2, 5), CountedOwner(gone));
     CHECK(gone == 0);
     array.reset();
     ++gone;

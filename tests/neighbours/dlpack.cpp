@@ -122,7 +122,7 @@ TEST_CASE("to_dlpack: the array keeps the memory until its deleter is called, on
   }
   SUBCASE("of a slice") {
     const LoDTensor<float> x({6});
-    auto handle = lod::to_dlpack(x.slice(2, 5), CountedOwner(gone));
+    auto handle = lod::to_dlpack(x.between(2, 5), CountedOwner(gone));
     CHECK(gone == 0);
     handle.reset();
   }

@@ -32,7 +32,8 @@ TEST_CASE("a second call of an operation allocates nothing: pooling and softmax"
       for (const PoolType pool : {PoolType::SUM, PoolType::MAX, PoolType::FIRST}) {
         check("sequence_pool", [&] { lod::sequence_pool_into(executor, x, pool, y); });
       }
-      check("sequence_pool of a slice", [&] { lod::sequence_pool_into(executor, x.slice(3, 400), PoolType::SUM, z); });
+      check("sequence_pool of a slice",
+            [&] { lod::sequence_pool_into(executor, x.between(3, 400), PoolType::SUM, z); });
       check("sequence_first_step", [&] { lod::sequence_first_step_into(executor, x, y); });
       check("sequence_last_step", [&] { lod::sequence_last_step_into(executor, x, {.level = 0}, y); });
       check("sequence_min_pool", [&] { lod::sequence_min_pool_into(executor, x, {}, y, which); });

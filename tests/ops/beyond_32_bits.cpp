@@ -39,7 +39,7 @@ TEST_CASE("embedding, select, sequence_pool, ...: rows behind 2^32 elements are 
   Bytes x({many_rows, wide_row}, lod::uninitialized);  // the system gives memory for the rows that are touched only
   for (const std::int64_t row : {std::int64_t{0}, last_row - 1, last_row}) fill(x.row(row), 1);
   x.row(last_row)[1] = 7;
-  const Bytes expected = Bytes::copy_of(x.slice(last_row, many_rows));
+  const Bytes expected = Bytes::copy_of(x.between(last_row, many_rows));
   const auto one = std::as_const(x).with_lod(LoD::from_lengths({{many_rows}}));
   const auto two = std::as_const(x).with_lod(LoD::from_lengths({{last_row, 1}}));
   Numbers lengths(static_cast<std::size_t>(many_rows));
@@ -48,8 +48,8 @@ TEST_CASE("embedding, select, sequence_pool, ...: rows behind 2^32 elements are 
     CHECK(same_bits(lod::embedding(executor, x, LoDTensor<std::int64_t>::from_nested(Numbers{last_row})), expected));
     CHECK(same_bits(lod::select(executor, x, Numbers{last_row}), expected));
     CHECK(same_bits(lod::from_dense(executor, x, Numbers{last_row}).value(), expected));
-    CHECK(same_bits(lod::sequence_pool(executor, two, lod::PoolType::FIRST).slice(1, 2), expected));
-    CHECK(same_bits(lod::sequence_pool(executor, two, lod::PoolType::LAST).slice(1, 2), expected));
+    CHECK(same_bits(lod::sequence_pool(executor, two, lod::PoolType::FIRST).between(1, 2), expected));
+    CHECK(same_bits(lod::sequence_pool(executor, two, lod::PoolType::LAST).between(1, 2), expected));
     CHECK(same_bits(lod::sequence_slice(executor, one, Numbers{last_row}, Numbers{1}).with_lod(LoD()), expected));
     const auto unpadded = lod::sequence_unpad(executor, x, lengths);
     CHECK(std::equal(unpadded.values().begin(), unpadded.values().end(), expected.values().begin()));

@@ -55,8 +55,8 @@ TEST_CASE("concat, split_at: agree with nested loops for slices of every type, d
         Engine engine(first_seed() + static_cast<std::uint64_t>(levels));
         const auto a = random_depth<T>(engine, levels, row_size), b = random_depth<T>(engine, levels, row_size),
                    c = random_depth<T>(engine, levels, row_size);
-        const std::vector<lod::LoDTensorView<const T>> views = {a.slice(0, a.size()), b.slice(b.size() / 2, b.size()),
-                                                                c.slice(c.size() > 0, c.size())};
+        const std::vector<lod::LoDTensorView<const T>> views = {
+            a.between(0, a.size()), b.between(b.size() / 2, b.size()), c.between(c.size() > 0, c.size())};
         const lod::CpuExecutor executor(2);
         const auto y = lod::concat(executor, views);
         check_tree(y, levels, reference_join<T>({tree_of(views[0]), tree_of(views[1]), tree_of(views[2])}));
@@ -96,7 +96,7 @@ TEST_CASE("split: always so many parts, as even in rows as whole sequences allow
     for (std::size_t i = 0; i < parts.size(); ++i) CHECK(parts[i].lod() == lods[i]);
   }
   // A slice is cut by its own rows.
-  CHECK(lod::split(x.slice(1, 4), 2)[0].lod() == LoD::from_lengths({{1, 1}}));
+  CHECK(lod::split(x.between(1, 4), 2)[0].lod() == LoD::from_lengths({{1, 1}}));
   const auto rows = lod::split(real_numbers<float>(engine, {7, 2}), 3);
   // Shares end at 2 1/3 and 4 2/3 rows.
   CHECK(rows[0].rows() == 2);
@@ -160,7 +160,7 @@ TEST_CASE("concat, split: long batches are shared by threads, and a second call 
       CHECK(same_bits(y, expected));
       CHECK(same_bits(both[0], a));
       CHECK(same_bits(both[1], b));
-      CHECK(same_bits(parts[1], a.slice(5, 2000)));
+      CHECK(same_bits(parts[1], a.between(5, 2000)));
       CHECK(same_bits(dx, expected));
     }
   }
@@ -288,7 +288,7 @@ TEST_CASE("split, concat: the cases of PaddlePaddle's tests, with empty batches"
     REQUIRE(parts.size() == 2);
     CHECK(parts[0].lod() == LoD::from_offsets({{0, 2, 4}, {0, 1, 6, 8, 13}}));
     CHECK(parts[1].lod() == LoD::from_offsets({{0, 1, 2}, {0, 2, 7}}));
-    CHECK(same_bits(parts[1], x.slice(2, 4)));
+    CHECK(same_bits(parts[1], x.between(2, 4)));
     CHECK(same_bits(lod::concat(executor, parts[0], parts[1], none), x));
   });
   const auto empty = lod::split(LoDTensor<float>(LoD::from_offsets({{0}}), {5}), 2);

@@ -51,7 +51,7 @@ TEST_CASE("ctc_align: blanks and repetitions leave, a blank between two keeps bo
                   LoDTensor<int>::from_nested(Labels{{1, 1, 1, 2, 2}, {}, {}, {2, 3, 3}})));
   CHECK(same_bits(lod::ctc_align(x, {.blank = 2}), LoDTensor<int>::from_nested(Labels{{0, 1, 0, 1, 0}, {}, {0}, {3}})));
   // The first row of a sequence does not follow the last one of the sequence before it.
-  CHECK(same_bits(lod::ctc_align(x.slice(2, 4), {.blank = 9}), LoDTensor<int>::from_nested(Labels{{0}, {2, 3}})));
+  CHECK(same_bits(lod::ctc_align(x.between(2, 4), {.blank = 9}), LoDTensor<int>::from_nested(Labels{{0}, {2, 3}})));
   const auto same = LoDTensor<int>::from_nested(Labels{{5}, {5}, {}, {5}});
   CHECK(same_bits(lod::ctc_align(same), same));
 }
@@ -60,7 +60,7 @@ TEST_CASE("ctc_align: agrees with nested loops for slices of every type and dept
   for_each_type(LabelTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(8, 1, 5, [](Engine& engine, const Lengths& lengths) {
       const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {1});
-      const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+      const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
       for (const std::int64_t blank : {0, 1, -2, 300}) {
         for (const bool merge_repeated : {true, false}) {
           const CtcAlignOptions options{.blank = blank, .merge_repeated = merge_repeated};

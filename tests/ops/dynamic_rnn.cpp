@@ -84,7 +84,7 @@ TEST_CASE("dynamic_rnn: agrees with one sequence after the other, for slices of 
   for_each_random_lod(4, 1, 5, [](Engine& engine, const Lengths& lengths) {
     for (const std::int64_t size : {1, 3, 8, 17}) {
       const auto x = real_numbers<double>(engine, LoD::from_lengths(lengths), {size});
-      const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+      const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
       const RankTable table(slice.lod(), {.level = -1});
       const auto initial = real_numbers<double>(engine, {table.size(), size});
       for_each_executor([&](const auto& executor) {
@@ -99,7 +99,7 @@ TEST_CASE("dynamic_rnn: agrees with one sequence after the other, for slices of 
         for (std::int64_t i = 0; i < table.size(); ++i) {
           std::vector<double> expected(initial.row(i).begin(), initial.row(i).end());
           const std::int64_t begin = rows[static_cast<std::size_t>(i)], end = rows[static_cast<std::size_t>(i) + 1];
-          const auto states = reference_states(plain.slice(begin, end), expected);
+          const auto states = reference_states(plain.between(begin, end), expected);
           bool same = std::equal(expected.begin(), expected.end(), state.row(i).begin());
           for (std::int64_t row = begin; row < end; ++row) {
             for (std::size_t j = 0; j < states.row(row - begin).size(); ++j) {
@@ -348,14 +348,14 @@ TEST_CASE("dynamic_rnn: a second call allocates nothing but what the cell does")
     LoDTensor<double> after(&resource), output(&resource), state(&resource), dx(&resource), dinitial(&resource);
     after.resize(LoD(), {3}, 5);
     const auto cell = [&](const States& before, const States& step) {
-      const auto to = after.slice(0, before.rows());
+      const auto to = after.between(0, before.rows());
       for (std::int64_t row = 0; row < before.rows(); ++row) {
         for (std::size_t i = 0; i < 3; ++i) to.row(row)[i] = before.row(row)[i] - 2 * step.row(row)[i];
       }
       return std::pair<States, States>(to, to);
     };
     const auto cell_grad_of_views = [&](const States&, const States&, const States& dafter, const States& doutput) {
-      const auto to = after.slice(0, dafter.rows());
+      const auto to = after.between(0, dafter.rows());
       for (std::int64_t row = 0; row < dafter.rows(); ++row) {
         for (std::size_t i = 0; i < 3; ++i) to.row(row)[i] = dafter.row(row)[i] + doutput.row(row)[i];
       }

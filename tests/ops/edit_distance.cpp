@@ -94,7 +94,7 @@ TEST_CASE("edit_distance: agrees with the whole table for slices of every type, 
       const std::int64_t begin = random_number(engine, 0, a.size() > 0);
       for_each_executor([&](const auto& executor) {
         for (int level = 0; level < a.levels(); ++level) {
-          check_distance(executor, a.slice(begin, a.size()), b.slice(begin, b.size()), level);
+          check_distance(executor, a.between(begin, a.size()), b.between(begin, b.size()), level);
         }
       });
     });

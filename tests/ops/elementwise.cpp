@@ -92,7 +92,7 @@ TEST_CASE("add, sub, mul, div: agree with one number after the other, for slices
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = lengths.empty() ? small_integers<T>(engine, {random_number(engine, 0, 30), row_size})
                                        : small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         const auto with = [&](LoDTensor<T> y) {
           fill_divisors(engine, y);
           return y;

@@ -28,10 +28,10 @@ TEST_CASE("embedding: rows of the table, LoD of the ids, for slices of every typ
     for_each_random_lod(2, 0, 5, [](Engine& engine, const Lengths& lengths) {
       auto all = lengths.empty() ? Ids({random_number(engine, 0, 6)}) : Ids(LoD::from_lengths(lengths), {});
       for (auto& id : all.values()) id = random_number(engine, 0, 8);
-      const auto ids = all.slice(random_number(engine, 0, all.size() > 0), all.size());
+      const auto ids = all.between(random_number(engine, 0, all.size() > 0), all.size());
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto table = small_integers<T>(engine, {11, row_size});
-        const auto part = table.slice(1, 10);
+        const auto part = table.between(1, 10);
         const auto y = lod::embedding(lod::CpuExecutor(2), part, ids, {.padding_idx = 4});
         CHECK(y.lod() == ids.lod());
         REQUIRE(y.shape() == lod::Shape{ids.rows(), row_size});

@@ -119,11 +119,11 @@ TEST_CASE("embedding_pool: the bits of sequence_pool of the weighted rows, at an
           table.data()[0] = -T{};  // -0
         }
         const Ids all = random_ids(engine, index, 9);
-        const auto ids = all.slice(all.size() / 3, all.size());
+        const auto ids = all.between(all.size() / 3, all.size());
         for (int level = 0; level < index.levels(); ++level) {
           for (const bool weighted : {false, true}) {
             lod::EmbeddingPoolOptions<T> options{.padding_idx = weighted ? 4 : -1, .pad_value = 1, .level = level};
-            if (weighted) options.weights = weights.slice(weights.rows() - ids.rows(), weights.rows());
+            if (weighted) options.weights = weights.between(weights.rows() - ids.rows(), weights.rows());
             const Unpadded<T> unpadded(ids, options);
             const auto rows = unpadded.weighted_rows(table, options);
             const lod::PoolOptions pool{.pad_value = 1, .level = level};

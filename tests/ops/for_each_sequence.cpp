@@ -28,7 +28,7 @@ using namespace lod_test;
 TEST_CASE("for_each_sequence: every sequence of every level once, as a view that may write") {
   for_each_random_lod(4, 1, 5, [](Engine& engine, const Lengths& lengths) {
     auto x = real_numbers<double>(engine, LoD::from_lengths(lengths), {3});
-    const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+    const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
     for_each_executor([&](const auto& executor) {
       for (int level = 0; level < x.levels(); ++level) {
         // A number for each sequence, written to all its rows.
@@ -98,12 +98,12 @@ TEST_CASE("map_sequences: agrees with one call after the other, for slices of ev
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         for_each_executor([&](const auto& executor) {
           CHECK(same_bits(lod::map_sequences(executor, slice, [](const auto& sequence) { return sequence; }), slice));
           // The second half of each, as a tensor of another type.
           const auto second_half = [](const LoDTensorView<const T>& sequence) {
-            const auto part = sequence.slice(sequence.size() / 2, sequence.size());
+            const auto part = sequence.between(sequence.size() / 2, sequence.size());
             LoDTensor<double> y(part.lod(), part.row_shape());
             if (part.levels() == 0) y = LoDTensor<double>(part.shape());
             for (std::size_t i = 0; i < part.values().size(); ++i) {
@@ -132,7 +132,7 @@ TEST_CASE("map_sequences: results may have other levels than x, rows become sequ
   const auto rows = real_numbers<float>(engine, {3, 2});
   const auto twice = lod::map_sequences(rows, [](const auto& row) { return lod::concat(row, row); });
   CHECK(twice.lod() == LoD::from_lengths({{2, 2, 2}}));
-  CHECK(same_bits(twice[1].slice(1, 2), rows.slice(1, 2)));
+  CHECK(same_bits(twice[1].between(1, 2), rows.between(1, 2)));
 }
 
 TEST_CASE("map_sequences: the function may take the number of the sequence, too") {
@@ -187,7 +187,7 @@ TEST_CASE("map_sequences: a second call allocates nothing but what the function 
     LoDTensor<float> y(&resource);
     check("map_sequences", [&] {
       lod::map_sequences_into(
-          executor, x, [](const auto& sequence) { return sequence.slice(0, sequence.rows() / 2); }, y);
+          executor, x, [](const auto& sequence) { return sequence.between(0, sequence.rows() / 2); }, y);
     });
     CHECK(y.rows() < x.rows());
   });

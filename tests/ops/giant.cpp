@@ -32,7 +32,7 @@ void for_each_giant(const Body& body) {
     const LoD sentences = giant_among_short(engine, 3000, 5 * grain / 8);
     const auto whole =
         real_numbers<float>(engine, LoD::from_lengths({{1, 1000, 0, 1999}, sentences.lengths(0)}), {row_size});
-    const auto slice = whole.slice(1, 4);
+    const auto slice = whole.between(1, 4);
     const auto copy = LoDTensor<float>::copy_of(slice);
     const auto check = [&](const char* name, const auto& f) {
       INFO(name);
@@ -150,7 +150,7 @@ TEST_CASE(
     check("map_sequences", [&](const auto& e, const auto& x) {
       const auto sentences = flat(e, x);
       return lod::map_sequences(
-          e, sentences, [](const auto& sentence) { return sentence.slice(sentence.size() / 2, sentence.size()); });
+          e, sentences, [](const auto& sentence) { return sentence.between(sentence.size() / 2, sentence.size()); });
     });
     check("for_each_sequence", [&](const auto& e, const auto& x) {
       auto sentences = flat(e, x);
@@ -177,7 +177,7 @@ TEST_CASE("sequence_max_pool, lod_reset, to_time_major, ...: batches without seq
     CHECK(same_bits(lod::sequence_first_step(x, {.pad_value = 7}), greatest.values));
     CHECK(same_bits(lod::sequence_last_step(x, {.pad_value = 7}), greatest.values));
     CHECK(same_bits(lod::sequence_expand_as(greatest.values, x.lod()), x));
-    CHECK(same_bits(lod::concat(x, x.slice(0, 0)), x));
+    CHECK(same_bits(lod::concat(x, x.between(0, 0)), x));
     CHECK(lod::lod_reset(x, LoD()).shape() == lod::Shape{0, 3});
     CHECK(same_bits(lod::lod_append_grad(lod::lod_append(x, Numbers{0}), x.lod()), x));
     CHECK(same_bits(lod::embedding(LoDTensor<float>({5, 3}), LoDTensor<std::int64_t>(x.lod(), {})), x));

@@ -111,7 +111,7 @@ TEST_CASE("gru: agrees with one sequence after the other, for slices of every ty
     for_each_random_lod(4, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t size : {1, 3, 8, 17}) {
         const auto x = real_numbers<T>(engine, LoD::from_lengths(lengths), {2, 2});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         const auto weights = random_gru_weights<T>(engine, 4, size, size != 3);
         for (int level = 0; level < x.levels(); ++level) {
           const std::int64_t sequences = slice.lod_view().size(level);
@@ -134,13 +134,13 @@ TEST_CASE("gru: a sequence in two parts, the second with the states that the fir
   const auto x = real_numbers<double>(engine, LoD::from_lengths({{7, 4}}), {3});
   const auto whole = lod::gru(x, weights);
   for (std::int64_t i = 0; i < 2; ++i) {
-    const auto first = LoDTensor<double>::copy_of(x[i].slice(0, 3)).with_lod(LoD::from_lengths({{3}}));
+    const auto first = LoDTensor<double>::copy_of(x[i].between(0, 3)).with_lod(LoD::from_lengths({{3}}));
     const std::int64_t left = x[i].rows() - 3;
-    const auto second = LoDTensor<double>::copy_of(x[i].slice(3, x[i].rows())).with_lod(LoD::from_lengths({{left}}));
+    const auto second = LoDTensor<double>::copy_of(x[i].between(3, x[i].rows())).with_lod(LoD::from_lengths({{left}}));
     const auto a = lod::gru(first, weights);
     const auto b = lod::gru(second, weights, {.initial_hidden = a.last_hidden});
-    CHECK(same_bits(b.hidden.with_lod(LoD()), whole.hidden[i].slice(3, x[i].rows())));
-    CHECK(same_bits(b.last_hidden, whole.last_hidden.slice(i, i + 1)));
+    CHECK(same_bits(b.hidden.with_lod(LoD()), whole.hidden[i].between(3, x[i].rows())));
+    CHECK(same_bits(b.last_hidden, whole.last_hidden.between(i, i + 1)));
   }
 }
 
@@ -154,7 +154,7 @@ TEST_CASE("gru: the same bits for any number of threads, and for a slice as for 
       const LoD words = giant_among_short(engine, count, count / 2);
       const auto x = real_numbers<T>(
           engine, LoD::from_lengths({{1, count / 2, 0, count - count / 2 - 1}, words.lengths(0)}), {20});
-      const auto slice = x.slice(1, 4);
+      const auto slice = x.between(1, 4);
       const auto copy = LoDTensor<T>::copy_of(slice);
       const auto hidden = small_reals<T>(engine, {slice.lod_view().size(1), size});
       const lod::GruOptions<T> options{.initial_hidden = hidden};
@@ -169,9 +169,9 @@ TEST_CASE("gru: the same bits for any number of threads, and for a slice as for 
                         grad));
       });
       // What stands in the rest of the batch does not matter either.
-      const auto alone = lod::gru(x.slice(2, 4), weights);
+      const auto alone = lod::gru(x.between(2, 4), weights);
       const auto together = lod::gru(x, weights);
-      CHECK(same_bits(alone.hidden, together.hidden.slice(2, 4)));
+      CHECK(same_bits(alone.hidden, together.hidden.between(2, 4)));
     }
   });
 }
@@ -247,7 +247,7 @@ TEST_CASE("gru_grad: agrees with differences, by everything and through every re
       };
       const auto grad = [&](const LoDTensor<double>& d) {
         const std::int64_t rows = x.rows();
-        return lod::gru_grad(d.slice(0, rows), x, weights, run().trace, {.dlast_hidden = d.slice(rows, rows + 4)});
+        return lod::gru_grad(d.between(0, rows), x, weights, run().trace, {.dlast_hidden = d.between(rows, rows + 4)});
       };
       const auto check = [&](LoDTensor<double>& at, const auto& member) {
         check_gradient(

@@ -131,7 +131,7 @@ TEST_CASE("im2sequence: agrees with nested loops for every type, for slices and 
       if (frames.rows() > 60) return;
       const lod::Shape image{random_number(engine, 1, 3), random_number(engine, 1, 6), random_number(engine, 1, 6)};
       const auto films = small_integers<T>(engine, frames, image);
-      const auto slice = films.slice(random_number(engine, 0, films.size() > 0), films.size());
+      const auto slice = films.between(random_number(engine, 0, films.size() > 0), films.size());
       for (const auto& options : geometries) {
         check_patches(lod::CpuExecutor(2), slice, options);
         check_patches(lod::CpuExecutor(2), small_integers<T>(engine, lod::Shape(2, image)), options);

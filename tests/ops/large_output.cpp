@@ -48,7 +48,7 @@ void check_parts(const char* name, const X& x, const F& f) {
   const auto whole = f(lod::CpuExecutor(2), x.view());
   std::int64_t row = 0;
   for_each_part(x, [&](std::int64_t first, std::int64_t last) {
-    const auto part = f(lod::CpuExecutor(1), x.slice(first, last));
+    const auto part = f(lod::CpuExecutor(1), x.between(first, last));
     REQUIRE(row + part.rows() <= whole.rows());
     CHECK(std::memcmp(part.data(), whole.data() + row * whole.row_size(), part.values().size_bytes()) == 0);
     row += part.rows();

@@ -89,7 +89,7 @@ TEST_CASE("levels: agree with nested loops for slices of every type, depth and l
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         const LoD index = slice.lod();
         const lod::CpuExecutor executor(2);
         for (int level = 0; level < x.levels(); ++level) {

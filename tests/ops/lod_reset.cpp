@@ -51,7 +51,7 @@ TEST_CASE("lod_reset, lod_append: slices of every type and depth, on every execu
   for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
       const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {random_number(engine, 1, 9)});
-      const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+      const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
       const LoD whole = LoD::from_lengths({{0, slice.rows(), 0}});
       // A new sequence for each row: the first takes two of them, if there are two, the second none.
       std::vector<std::int64_t> cuts(static_cast<std::size_t>(slice.rows()) + 1);

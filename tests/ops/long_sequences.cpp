@@ -28,7 +28,7 @@ namespace {
 template <class T, class F>
 void check_all(const char* name, const LoDTensor<T>& x, const F& f) {
   INFO(name);
-  const auto slice = x.slice(1, 4);
+  const auto slice = x.between(1, 4);
   const auto copy = LoDTensor<T>::copy_of(slice);
   const lod::CpuExecutor alone(1);
   const auto whole_result = f(alone, x.view()), copy_result = f(alone, copy.view());
@@ -122,8 +122,8 @@ TEST_CASE("long sequences among short ones: a softmax and its gradient are what 
         const auto all = f(x.view(), dy.view());
         bool same = true;
         for (std::int64_t i = 0; i < index.size(0); ++i) {
-          const auto one = f(x.slice(i, i + 1), dy.slice(i, i + 1));
-          same = same && same_bits(one, all.slice(i, i + 1));
+          const auto one = f(x.between(i, i + 1), dy.between(i, i + 1));
+          same = same && same_bits(one, all.between(i, i + 1));
         }
         CHECK(same);
       };

@@ -110,7 +110,7 @@ TEST_CASE("lstm: agrees with one sequence after the other, for slices of every t
     for_each_random_lod(4, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t size : {1, 3, 8, 17}) {
         const auto x = real_numbers<T>(engine, LoD::from_lengths(lengths), {2, 2});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         const auto weights = random_lstm_weights<T>(engine, 4, size, size != 3);
         for (int level = 0; level < x.levels(); ++level) {
           const std::int64_t sequences = slice.lod_view().size(level);
@@ -137,13 +137,13 @@ TEST_CASE("lstm: a sequence in two parts, the second with the states that the fi
   const auto x = real_numbers<double>(engine, LoD::from_lengths({{7, 4}}), {3});
   const auto whole = lod::lstm(x, weights);
   for (std::int64_t i = 0; i < 2; ++i) {
-    const auto first = LoDTensor<double>::copy_of(x[i].slice(0, 3)).with_lod(LoD::from_lengths({{3}}));
+    const auto first = LoDTensor<double>::copy_of(x[i].between(0, 3)).with_lod(LoD::from_lengths({{3}}));
     const std::int64_t left = x[i].rows() - 3;
-    const auto second = LoDTensor<double>::copy_of(x[i].slice(3, x[i].rows())).with_lod(LoD::from_lengths({{left}}));
+    const auto second = LoDTensor<double>::copy_of(x[i].between(3, x[i].rows())).with_lod(LoD::from_lengths({{left}}));
     const auto a = lod::lstm(first, weights);
     const auto b = lod::lstm(second, weights, {.initial_hidden = a.last_hidden, .initial_cell = a.last_cell});
-    CHECK(same_bits(b.hidden.with_lod(LoD()), whole.hidden[i].slice(3, x[i].rows())));
-    CHECK(same_bits(b.last_cell, whole.last_cell.slice(i, i + 1)));
+    CHECK(same_bits(b.hidden.with_lod(LoD()), whole.hidden[i].between(3, x[i].rows())));
+    CHECK(same_bits(b.last_cell, whole.last_cell.between(i, i + 1)));
   }
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("lstm: the same bits for any number of threads, and for a slice as for
       const LoD words = giant_among_short(engine, count, count / 2);
       const auto x = real_numbers<T>(
           engine, LoD::from_lengths({{1, count / 2, 0, count - count / 2 - 1}, words.lengths(0)}), {20});
-      const auto slice = x.slice(1, 4);
+      const auto slice = x.between(1, 4);
       const auto copy = LoDTensor<T>::copy_of(slice);
       const auto hidden = small_reals<T>(engine, {slice.lod_view().size(1), size});
       const lod::LstmOptions<T> options{.initial_hidden = hidden};
@@ -172,9 +172,9 @@ TEST_CASE("lstm: the same bits for any number of threads, and for a slice as for
             same_grad(lod::lstm_grad(executor, y.hidden, slice, weights, y.trace, {.dlast_cell = y.last_cell}), grad));
       });
       // What stands in the rest of the batch does not matter either.
-      const auto alone = lod::lstm(x.slice(2, 4), weights);
+      const auto alone = lod::lstm(x.between(2, 4), weights);
       const auto together = lod::lstm(x, weights);
-      CHECK(same_bits(alone.hidden, together.hidden.slice(2, 4)));
+      CHECK(same_bits(alone.hidden, together.hidden.between(2, 4)));
     }
   });
 }
@@ -252,8 +252,8 @@ TEST_CASE("lstm_grad: agrees with differences, by everything and through every r
       };
       const auto grad = [&](const LoDTensor<double>& d) {
         const std::int64_t rows = x.rows();
-        return lod::lstm_grad(d.slice(0, rows), x, weights, run().trace,
-                              {.dlast_hidden = d.slice(rows, rows + 4), .dlast_cell = d.slice(rows + 4, rows + 8)});
+        return lod::lstm_grad(d.between(0, rows), x, weights, run().trace,
+                              {.dlast_hidden = d.between(rows, rows + 4), .dlast_cell = d.between(rows + 4, rows + 8)});
       };
       const auto check = [&](LoDTensor<double>& at, const auto& member) {
         check_gradient(

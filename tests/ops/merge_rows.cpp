@@ -374,8 +374,8 @@ TEST_CASE("merge_add_grad, merge_average_grad: agree with differences, for two s
     auto value = lod_test::real_numbers<double>(engine, {7, row_size});
     const Numbers rows = {3, 0, 3, 5, 0, 3, 2};
     const auto sources = [&] {
-      return std::array{SelectedRows<double>({3, 0, 3, 5}, 6, LoDTensor<double>::copy_of(value.slice(0, 4))),
-                        SelectedRows<double>({0, 3, 2}, 6, LoDTensor<double>::copy_of(value.slice(4, 7)))};
+      return std::array{SelectedRows<double>({3, 0, 3, 5}, 6, LoDTensor<double>::copy_of(value.between(0, 4))),
+                        SelectedRows<double>({0, 3, 2}, 6, LoDTensor<double>::copy_of(value.between(4, 7)))};
     };
     const Numbers merged = {0, 2, 3, 5};
     const auto gradient = [&](const auto& dy) { return SelectedRows<double>(merged, 6, LoDTensor<double>(dy)); };

@@ -239,17 +239,18 @@ TEST_CASE("optimizers: parameters, states and gradients may be slices") {
   Engine engine(2);
   const auto start = real_numbers<float>(engine, {12, 5}), all = real_numbers<float>(engine, {9, 5});
   auto p = start, mean = filled({6, 5}, 0), squares = mean;
-  auto whole = LoDTensor<float>::copy_of(start.slice(4, 8)), whole_mean = filled({4, 5}, 0), whole_squares = whole_mean;
+  auto whole = LoDTensor<float>::copy_of(start.between(4, 8)), whole_mean = filled({4, 5}, 0),
+       whole_squares = whole_mean;
   const SelectedRows<float> g({3, 1, 3}, 4, real_numbers<float>(engine, {3, 5}));
-  lod::adam(p.slice(4, 8), mean.slice(1, 5), squares.slice(2, 6), g, {.step = 1});
+  lod::adam(p.between(4, 8), mean.between(1, 5), squares.between(2, 6), g, {.step = 1});
   lod::adam(whole, whole_mean, whole_squares, g, {.step = 1});
-  lod::adam(p.slice(4, 8), mean.slice(1, 5), squares.slice(2, 6), all.slice(3, 7), {.step = 2});
-  lod::adam(whole, whole_mean, whole_squares, all.slice(3, 7), {.step = 2});
-  CHECK(same_bits(p.slice(4, 8), whole));
-  CHECK(same_bits(mean.slice(1, 5), whole_mean));
-  CHECK(same_bits(squares.slice(2, 6), whole_squares));
-  CHECK(same_bits(p.slice(0, 4), start.slice(0, 4)));
-  CHECK(same_bits(p.slice(8, 12), start.slice(8, 12)));
+  lod::adam(p.between(4, 8), mean.between(1, 5), squares.between(2, 6), all.between(3, 7), {.step = 2});
+  lod::adam(whole, whole_mean, whole_squares, all.between(3, 7), {.step = 2});
+  CHECK(same_bits(p.between(4, 8), whole));
+  CHECK(same_bits(mean.between(1, 5), whole_mean));
+  CHECK(same_bits(squares.between(2, 6), whole_squares));
+  CHECK(same_bits(p.between(0, 4), start.between(0, 4)));
+  CHECK(same_bits(p.between(8, 12), start.between(8, 12)));
 }
 
 TEST_CASE("optimizers: shapes that do not agree are refused and nothing changes") {
@@ -269,7 +270,7 @@ TEST_CASE("optimizers: shapes that do not agree are refused and nothing changes"
   refuse([&] { lod::rmsprop(p, s, bad, g); }, "rmsprop: velocity: rows of shape {4}");
   refuse([&] { lod::rmsprop(p, s, t, bad, g); }, "rmsprop: mean: rows of shape {4}");
   refuse([&] { lod::adam(p, bad, s, g, {.step = 1}); }, "adam: mean: rows of shape {4}");
-  refuse([&] { lod::adam(p, s, p.slice(0, 9), g, {.step = 1}); }, "adam: squares: 9 rows, expected 10");
+  refuse([&] { lod::adam(p, s, p.between(0, 9), g, {.step = 1}); }, "adam: squares: 9 rows, expected 10");
   refuse([&] { lod::ftrl(p, bad, s, g); }, "ftrl: squares: rows of shape {4}");
   refuse([&] { lod::ftrl(p, s, bad, g); }, "ftrl: linear: rows of shape {4}");
   CHECK(same_bits(s, u));

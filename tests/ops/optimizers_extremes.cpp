@@ -209,7 +209,7 @@ void check_rule() {
       m = before;
       Rule::run(executor, m, listed, options, Sparse::LAZY);
       for (const std::int64_t row : {1, 4, 6})
-        CHECK(same_bits(m.parameter.slice(row, row + 1), one.parameter.slice(row, row + 1)));
+        CHECK(same_bits(m.parameter.between(row, row + 1), one.parameter.between(row, row + 1)));
     });
 
     for (std::int64_t i = 0; i < model_height * model_width; ++i) {

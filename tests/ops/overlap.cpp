@@ -244,13 +244,13 @@ TEST_CASE("levels that are those of the output itself count as they were") {
     lod::concat_grad_into(executor, rows, {parts[1].lod(), parts[0].lod()}, parts);
     CHECK(parts[0].lod() == three);
     CHECK(parts[1].lod() == two);
-    CHECK(std::ranges::equal(parts[1].values(), rows.slice(5, 10).values()));
+    CHECK(std::ranges::equal(parts[1].values(), rows.between(5, 10).values()));
   });
 }
 
 TEST_CASE("what a tensor has memory for belongs to it: a view of what it once held is no argument for it") {
   LoDTensor<float> y = numbered(LoDTensor<float>(lod::Shape{6, 2}));
-  const lod::LoDTensorView<const float> x = std::as_const(y).view().slice(4, 6);
+  const lod::LoDTensorView<const float> x = std::as_const(y).view().between(4, 6);
   const lod::CpuExecutor executor(1);
   lod::select_into(executor, numbered(LoDTensor<float>(lod::Shape{2, 2})), {0}, y);
   CHECK_THROWS_AS(lod::select_into(executor, x, {0, 1, 0}, y), std::invalid_argument);

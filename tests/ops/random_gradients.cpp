@@ -78,7 +78,7 @@ TEST_CASE("sequence_reverse, concat, select, ...: gradients against differences,
     check(
         "split_at", [&](const auto& at) { return lod::split_at(at, {x.size() / 2})[1]; },
         [&](const auto& dy) {
-          const Batch first(x.slice(0, x.size() / 2).lod(), x.row_shape());
+          const Batch first(x.between(0, x.size() / 2).lod(), x.row_shape());
           return lod::split_grad(std::vector<Batch>{first, dy});
         });
     for (const std::int64_t length : {-1, 1, 5}) {

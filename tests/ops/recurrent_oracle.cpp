@@ -77,7 +77,7 @@ struct Batch {
   std::int64_t sequences() const { return x.size(); }
   /// The half of a tensor for one direction.
   auto half(const Tensor& states, bool reverse) const {
-    return states.slice(reverse ? sequences() : 0, reverse ? 2 * sequences() : sequences());
+    return states.between(reverse ? sequences() : 0, reverse ? 2 * sequences() : sequences());
   }
   /// torch's form: the states of both directions one after the other.
   torch::Tensor states(const Tensor& ours) const {

@@ -75,7 +75,7 @@ TEST_CASE("row_conv: agrees with nested loops for slices of every type, depth, l
     for_each_random_lod(3, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17, 64}) {
         const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         for (int level = 0; level < x.levels(); ++level) {
           check_row_conv(engine, lod::CpuExecutor(2), slice, random_number(engine, 1, 6), level);
         }
@@ -123,8 +123,8 @@ TEST_CASE("row_conv: the bits depend neither on threads, nor on the batch, nor o
       CHECK(same_bits(again.dx, gradients.dx));
       CHECK(same_bits(again.dfilter, gradients.dfilter));
       for (const std::int64_t begin : {x.size() / 4, x.size() / 2, x.size() - 1}) {
-        const auto part = x.slice(begin, x.size());
-        CHECK(same_bits(lod::row_conv(executor, part, filter), expected.slice(begin, x.size())));
+        const auto part = x.between(begin, x.size());
+        CHECK(same_bits(lod::row_conv(executor, part, filter), expected.between(begin, x.size())));
       }
     });
   }

@@ -72,7 +72,7 @@ TEST_CASE("RowIndex: winners of any level, of slices too, and their gradients, o
   for_each_random_lod(8, 1, 3, [](Engine& engine, const Lengths& lengths) {
     for (const std::int64_t row_size : {1, 3, 17}) {
       const auto all = small_integers<float>(engine, LoD::from_lengths(lengths), {row_size});
-      const auto x = all.slice(random_number(engine, 0, all.size() > 0), all.size());
+      const auto x = all.between(random_number(engine, 0, all.size() > 0), all.size());
       const LoD lod = x.lod();
       const int level = static_cast<int>(random_number(engine, 0, lod.levels() - 1));
       const lod::PoolOptions batch{.level = level}, sequence{.level = level, .row_index = RowIndex::SEQUENCE};
@@ -104,7 +104,7 @@ TEST_CASE("RowIndex: winners of any level, of slices too, and their gradients, o
 TEST_CASE("RowIndex: sorted rows and the greatest of any level, and their gradients, on every executor") {
   for_each_random_lod(8, 1, 3, [](Engine& engine, const Lengths& lengths) {
     const auto all = small_integers<float>(engine, LoD::from_lengths(lengths), {});
-    const auto x = all.slice(random_number(engine, 0, all.size() > 0), all.size());
+    const auto x = all.between(random_number(engine, 0, all.size() > 0), all.size());
     const LoD lod = x.lod();
     const int level = static_cast<int>(random_number(engine, 0, lod.levels() - 1));
     const bool descending = random_number(engine, 0, 1) == 1;

@@ -181,7 +181,7 @@ TEST_CASE_TEMPLATE("scatter: agrees with a plain loop, into slices too, by any n
           }
           for_each_executor([&](const auto& executor) {
             auto y = whole;
-            lod::scatter(executor, g, op, y.slice(1, height + 1));
+            lod::scatter(executor, g, op, y.between(1, height + 1));
             CHECK(numbers_of(y) == expected);
           });
         }

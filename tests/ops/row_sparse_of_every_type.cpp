@@ -36,7 +36,7 @@ TEST_CASE("embedding_pool_grad, merge_average, scale, ...: of every type, and of
       check_in_double("scatter_grad", rows,
                       [&](const auto& e, const auto& v) { return lod::sequence_scatter_grad(e, v, columns).dupdates; });
       const lod::Im2SequenceOptions patches{.kernels = {2, 1}, .paddings = {1, 0, 1, 0}};
-      check_in_double("im2sequence_grad", films.slice(1, 3), [&](const auto& e, const auto& v) {
+      check_in_double("im2sequence_grad", films.between(1, 3), [&](const auto& e, const auto& v) {
         return lod::im2sequence_grad(e, lod::im2sequence(e, v, patches), v, patches);
       });
       check_in_double("embedding_pool_grad", rows, [&](const auto& e, const auto& v) {

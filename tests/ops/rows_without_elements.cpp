@@ -209,9 +209,9 @@ TEST_CASE("Texts, JSON and comparisons of huge numbers of rows: return at once, 
     const LoDTensor<float> x(lod, row_shape), plain(Shape(lod.rows(), row_shape));
     const lod::SelectedRows<float> rows({4, 0}, lod.rows(), row_shape);
     std::ostringstream text;
-    text << x << x.view() << plain << plain.slice(1, lod.rows()) << rows << lod;
+    text << x << x.view() << plain << plain.between(1, lod.rows()) << rows << lod;
     CHECK(text.str().size() < 5000);
-    CHECK(draw(x).size() + draw(plain).size() + draw(x.slice(0, 2)).size() < 5000);
+    CHECK(draw(x).size() + draw(plain).size() + draw(x.between(0, 2)).size() < 5000);
     CHECK_THROWS_AS(lod::to_json(x), lod::ShapeMismatch);
     CHECK_THROWS_AS(lod::to_json(plain), lod::ShapeMismatch);
     const auto back = lod::from_json<float>(lod::to_json(x, lod::JsonForm::OBJECT));

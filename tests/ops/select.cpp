@@ -92,7 +92,7 @@ TEST_CASE("select, filter, remove_empty: agree with nested loops for slices of e
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         INFO("row size ", row_size);
         const auto x = random_tensor<T>(engine, lengths, row_size);
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         const lod::CpuExecutor executor(2);
         const Numbers ids = random_numbers(engine, slice.size());
         check_tree(lod::select(executor, slice, ids), x.levels(), reference_select(tree_of(slice), ids));
@@ -168,7 +168,7 @@ TEST_CASE("select, filter: the same bits for any number of threads, also where a
                       lod::filter_grad(lod::CpuExecutor(1), kept, x.lod(), mask)));
     });
     CHECK(dx.data()[0] == 0);
-    CHECK(same_bits(dx.slice(4, 5), x.slice(4, 5)));  // selected once
+    CHECK(same_bits(dx.between(4, 5), x.between(4, 5)));  // selected once
   }
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("sequence_concat: agrees with nested loops for slices of every type, d
         const auto b = small_integers<T>(engine, batch_of(engine, levels, size), {row_size});
         const auto c = small_integers<T>(engine, batch_of(engine, levels, size + 1), {row_size});
         using View = lod::LoDTensorView<const T>;
-        const std::vector<View> views = {a.slice(1, size + 1), b, c.slice(1, size + 1)};
+        const std::vector<View> views = {a.between(1, size + 1), b, c.between(1, size + 1)};
         const auto y = lod::sequence_concat(lod::CpuExecutor(2), views);
         check_tree(y, levels, reference_concat<T>({tree_of(views[0]), tree_of(views[1]), tree_of(views[2])}));
         const std::vector<LoD> lods = {views[0].lod(), views[1].lod(), views[2].lod()};

@@ -127,7 +127,7 @@ TEST_CASE("sequence_conv: agrees with nested loops for slices of every type, dep
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         const Window& window = windows[random_number(engine, 0, std::ssize(windows) - 1)];
         for (int level = 0; level < x.levels(); ++level) {
           check_conv(engine, lod::CpuExecutor(2), slice, window, row_size == 8 ? 19 : 3, level);
@@ -174,10 +174,10 @@ TEST_CASE("sequence_conv: the bits depend neither on threads, nor on the batch, 
       CHECK(same_bits(again.dfilter, gradients.dfilter));
       CHECK(same_bits(again.dpadding, gradients.dpadding));
       for (const std::int64_t begin : {77, 150, 299}) {
-        const auto part = x.slice(begin, x.size());
-        CHECK(same_bits(lod::sequence_conv(executor, part, filter, options), expected.slice(begin, x.size())));
-        CHECK(same_bits(lod::sequence_conv_grad(executor, expected.slice(begin, x.size()), part, filter, options).dx,
-                        gradients.dx.slice(begin, x.size())));
+        const auto part = x.between(begin, x.size());
+        CHECK(same_bits(lod::sequence_conv(executor, part, filter, options), expected.between(begin, x.size())));
+        CHECK(same_bits(lod::sequence_conv_grad(executor, expected.between(begin, x.size()), part, filter, options).dx,
+                        gradients.dx.between(begin, x.size())));
       }
     });
   }
@@ -230,9 +230,9 @@ TEST_CASE("sequence_conv: the padding may be a tensor, a view of its rows or a p
   for_each_executor([&](const auto& executor) {
     const auto expected = lod::sequence_conv(executor, x, filter, {.padding = &padding});
     CHECK(same_bits(lod::sequence_conv(executor, x, filter, {.padding = padding}), expected));
-    CHECK(same_bits(lod::sequence_conv(executor, x, filter, {.padding = rows.slice(1, 3)}), expected));
+    CHECK(same_bits(lod::sequence_conv(executor, x, filter, {.padding = rows.between(1, 3)}), expected));
     CHECK(same_bits(lod::sequence_conv(executor, x, filter, {.padding = none}), lod::sequence_conv(x, filter)));
-    const auto gradients = lod::sequence_conv_grad(executor, dy, x, filter, {.padding = rows.slice(1, 3)});
+    const auto gradients = lod::sequence_conv_grad(executor, dy, x, filter, {.padding = rows.between(1, 3)});
     CHECK(gradients.dpadding.rows() == 2);
     LoDTensor<float> dx, dfilter, dpadding;
     lod::sequence_conv_grad_into(executor, dy, x, filter, dx, dfilter);
@@ -309,8 +309,8 @@ TEST_CASE("sequence_conv: a view as the output must have the shape and the level
   const auto filter = small_integers<float>(engine, {6, 4});
   const lod::CpuExecutor executor(1);
   LoDTensor<float> y(x.lod(), {4}), other(LoD::from_lengths({{1, 2}}), {4});
-  lod::sequence_conv_into(executor, x.slice(1, 2), filter, y.slice(1, 2));
-  CHECK(same_bits(y.slice(1, 2), lod::sequence_conv(x.slice(1, 2), filter)));
+  lod::sequence_conv_into(executor, x.between(1, 2), filter, y.between(1, 2));
+  CHECK(same_bits(y.between(1, 2), lod::sequence_conv(x.between(1, 2), filter)));
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_conv_into(executor, x, filter, other.view()); },
                                    ": a view of shape {3, 4} with 1 levels", other);
 }

@@ -90,7 +90,7 @@ TEST_CASE("sequence_cumsum: agrees with nested loops for slices of every type, d
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         for_each_direction([&](CumsumOptions options) {
           for (options.level = 0; options.level < x.levels(); ++options.level) {
             check_cumsum(lod::CpuExecutor(2), slice, options);
@@ -136,8 +136,8 @@ TEST_CASE("sequence_cumsum: the bits depend neither on threads, nor on the batch
       for_each_executor([&](const auto& executor) {
         CHECK(same_bits(lod::sequence_cumsum(executor, x, options), expected));
         for (const std::int64_t begin : {1, 777, 1500, 2998}) {
-          CHECK(same_bits(lod::sequence_cumsum(executor, x.slice(begin, x.size()), options),
-                          expected.slice(begin, x.size())));
+          CHECK(same_bits(lod::sequence_cumsum(executor, x.between(begin, x.size()), options),
+                          expected.between(begin, x.size())));
         }
         auto y = x;
         lod::sequence_cumsum_into(executor, y, options, y);
@@ -280,8 +280,8 @@ TEST_CASE("sequence_cumsum: bad arguments throw and change nothing; views as out
   Engine engine(3);
   const auto input = small_integers<float>(engine, x.lod(), {2});
   LoDTensor<float> out(x.lod(), {2}), other(LoD::from_lengths({{1, 2}}), {2});
-  lod::sequence_cumsum_into(executor, input.slice(0, 1), out.slice(0, 1));
-  CHECK(same_bits(out.slice(0, 1), lod::sequence_cumsum(input.slice(0, 1))));
+  lod::sequence_cumsum_into(executor, input.between(0, 1), out.between(0, 1));
+  CHECK(same_bits(out.between(0, 1), lod::sequence_cumsum(input.between(0, 1))));
   CHECK(out.row(2)[0] == 0);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_cumsum_into(executor, input, other.view()); },
                                    ": a view of shape {3, 2} with 1 levels", other);

@@ -73,7 +73,7 @@ TEST_CASE("sequence_enumerate: agrees with nested loops for slices of every type
   for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(5, 1, 5, [](Engine& engine, const Lengths& lengths) {
       const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {});
-      const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+      const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
       for (int level = 0; level < x.levels(); ++level) {
         for (const std::int64_t window : {1, 2, 3, 8, 40}) {
           check_enumerate(lod::CpuExecutor(2), slice, window, level, 1);
@@ -141,7 +141,7 @@ TEST_CASE("sequence_enumerate: bad arguments throw and change nothing; views as 
                                    "sequence_enumerate: rows of shape {2}, expected one id a row", y);
 
   LoDTensor<int> out(x.lod(), {2});
-  lod::sequence_enumerate_into(executor, x.slice(1, 2), 2, {.pad_value = 9}, out.slice(1, 2));
+  lod::sequence_enumerate_into(executor, x.between(1, 2), 2, {.pad_value = 9}, out.between(1, 2));
   CHECK(out.row(2)[1] == 9);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_enumerate_into(executor, x, 3, out.view()); },
                                    ": a view of shape {3, 2} with 1 levels", out);

@@ -82,7 +82,7 @@ TEST_CASE("sequence_erase: agrees with nested loops for slices of every type and
   for_each_type(IdTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(8, 1, 5, [](Engine& engine, const Lengths& lengths) {
       const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {});
-      const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+      const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
       for (const Numbers& tokens :
            {Numbers{}, Numbers{1, 3, -2}, Numbers{0, 0, 1}, Numbers{-3, -2, -1, 0, 1, 2, 3, 4}}) {
         check_tree(lod::sequence_erase(lod::CpuExecutor(2), slice, tokens), x.levels(),

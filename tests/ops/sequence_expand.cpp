@@ -52,7 +52,7 @@ TEST_CASE("sequence_expand: agrees with nested loops for slices of every type, d
       for (const std::int64_t row_size : {1, 3, 8, 17, 64}) {
         const auto x = lengths.empty() ? small_integers<T>(engine, {random_number(engine, 1, 6), row_size})
                                        : small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         const auto repeats = random_repeats(engine, slice.size());
         check_tree(lod::sequence_expand(lod::CpuExecutor(2), slice, repeats_of(repeats)), x.levels(),
                    reference_expand(tree_of(slice), repeats));
@@ -190,10 +190,10 @@ TEST_CASE("sequence_expand_as: agrees with nested loops for slices of every type
       const LoD y_lod = LoD::from_lengths(lengths);
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = small_integers<T>(engine, {y_lod.size(-1) + 2, row_size});
-        const auto y = lod::sequence_expand_as(lod::CpuExecutor(2), x.slice(1, x.size() - 1), y_lod);
+        const auto y = lod::sequence_expand_as(lod::CpuExecutor(2), x.between(1, x.size() - 1), y_lod);
         CHECK(y.lod() == y_lod);
         CHECK(tree_of(y.view().with_lod(LoD())) ==
-              reference_expand(tree_of(x.slice(1, x.size() - 1)), y_lod.lengths(-1)));
+              reference_expand(tree_of(x.between(1, x.size() - 1)), y_lod.lengths(-1)));
       }
     });
   });
@@ -245,7 +245,7 @@ TEST_CASE("sequence_expand: bad arguments throw and change nothing") {
                                 "level -1 of a LoD with 0 levels", y);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_expand_grad_into(executor, rows, two, two, y); },
                                    "sequence_expand_grad: dy: 3 rows, expected 5", y);
-  check_throws<lod::ShapeMismatch>([&] { lod::sequence_expand_grad_into(executor, x.slice(0, 1), LoD(), two, y); },
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_expand_grad_into(executor, x.between(0, 1), LoD(), two, y); },
                                    "sequence_expand_grad: dy: 2 rows, expected 3", y);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_expand_grad_into(executor, x, repeats_of({3}), two, y); },
                                    "sequence_expand_grad: x has 1 sequences", y);

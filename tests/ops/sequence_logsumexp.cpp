@@ -62,7 +62,7 @@ TEST_CASE("sequence_logsumexp: agrees with nested loops for slices of every type
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = real_numbers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         for (int level = 0; level < x.levels(); ++level) check_logsumexp(lod::CpuExecutor(2), slice, level);
       }
     });
@@ -142,7 +142,8 @@ TEST_CASE("sequence_logsumexp: the bits depend neither on threads, nor on the ba
       CHECK(same_bits(lod::sequence_logsumexp(executor, x), expected));
       CHECK(same_bits(lod::sequence_logsumexp_grad(executor, expected, x), dx));
       for (const std::int64_t begin : {777, 1000, 1999}) {
-        CHECK(same_bits(lod::sequence_logsumexp(executor, x.slice(begin, x.size())), expected.slice(begin, x.size())));
+        CHECK(same_bits(lod::sequence_logsumexp(executor, x.between(begin, x.size())),
+                        expected.between(begin, x.size())));
       }
       auto overwritten = x;
       lod::sequence_logsumexp_grad_into(executor, expected, overwritten, overwritten);

@@ -107,7 +107,7 @@ TEST_CASE("sequence_pad, sequence_unpad: agree with nested loops for slices of e
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17, 64}) {
         const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         const Side side = random_number(engine, 0, 1) == 0 ? Side::LEFT : Side::RIGHT;
         const int level = static_cast<int>(random_number(engine, 0, x.levels() - 1));
         const lod::CpuExecutor executor(2);
@@ -203,7 +203,7 @@ TEST_CASE("sequence_pad: a giant among short sequences is shared by threads, the
           CHECK(same_bits(y.dense, expected.dense));
           CHECK(same_bits(y.lengths, expected.lengths));
           CHECK(same_bits(lod::sequence_pad_grad(executor, y.dense, x.lod(), options), dx));
-          const auto slice = x.slice(100, 200);
+          const auto slice = x.between(100, 200);
           CHECK(same_bits(lod::sequence_pad(executor, slice, options).dense,
                           lod::sequence_pad(LoDTensor<float>::copy_of(slice), options).dense));
         });
@@ -304,14 +304,14 @@ TEST_CASE("sequence_pad: views as outputs must have the shapes of the results; a
   const lod::CpuExecutor executor(1);
   LoDTensor<float> dense({3, 2, 2});
   LoDTensor<std::int64_t> lengths({3});
-  lod::sequence_pad_into(executor, x, dense.slice(1, 3), lengths.slice(0, 2));
-  CHECK(same_bits(dense.slice(1, 3), lod::sequence_pad(x).dense));
-  CHECK(same_bits(lengths.slice(0, 2), lod::sequence_pad(x).lengths));
+  lod::sequence_pad_into(executor, x, dense.between(1, 3), lengths.between(0, 2));
+  CHECK(same_bits(dense.between(1, 3), lod::sequence_pad(x).dense));
+  CHECK(same_bits(lengths.between(0, 2), lod::sequence_pad(x).lengths));
   CHECK(dense.row(0)[0] == 0);
   LoDTensor<float> untouched({2, 2, 2});
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_pad_into(executor, x, untouched.view(), lengths.view()); },
                                    ": a view of shape {3} with 0 levels, expected shape {2}", untouched);
-  check_throws<lod::ShapeMismatch>([&] { lod::sequence_pad_into(executor, x, dense.view(), lengths.slice(0, 2)); },
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_pad_into(executor, x, dense.view(), lengths.between(0, 2)); },
                                    ": a view of shape {3, 2, 2}", dense);
   std::int64_t memory[1];
   auto too_small = LoDTensor<std::int64_t>::wrap(memory, LoD(), {});

@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("sequence_pool: every kind, level and row size against nested
     for (const lod::Shape& row : {lod::Shape{}, lod::Shape{3}, lod::Shape{2, 4}, lod::Shape{17}}) {
       const auto x = lod_test::small_integers<T>(engine, index, row);
       for (int level = -1; level < levels; ++level) check_pool<T>(x, level);
-      check_pool<T>(x.slice(x.size() / 3, x.size()), 0);
+      check_pool<T>(x.between(x.size() / 3, x.size()), 0);
     }
   }
 }
@@ -128,7 +128,7 @@ TEST_CASE_TEMPLATE("sequence_pool: the same bits for any number of threads, and 
       const auto expected = lod::sequence_pool(lod::CpuExecutor(1), x, type);
       lod_test::for_each_executor([&](const auto& executor) {
         CHECK(lod_test::same_bits(lod::sequence_pool(executor, x, type), expected));
-        const auto slice = x.slice(149, 160);
+        const auto slice = x.between(149, 160);
         const auto copy = LoDTensor<T>::copy_of(slice);
         const auto pooled = lod::sequence_pool(executor, slice, type);
         CHECK(lod_test::same_bits(pooled, lod::sequence_pool(executor, copy, type)));

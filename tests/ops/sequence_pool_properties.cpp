@@ -71,7 +71,7 @@ TEST_CASE("sequence_pool: agrees with nested loops for slices of every depth, le
     for_each_random_lod(8, 1, 5, [&](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17, 64}) {
         const auto x = small_integers<double>(engine, LoD::from_lengths(lengths), {row_size});
-        check_pools(executor, x.slice(random_number(engine, 0, x.size() > 0), x.size()));
+        check_pools(executor, x.between(random_number(engine, 0, x.size() > 0), x.size()));
       }
     });
   });
@@ -143,7 +143,7 @@ TEST_CASE("sequence_max_pool: agrees with nested loops for every type; the first
     for_each_random_lod(4, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto whole = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto x = whole.slice(random_number(engine, 0, whole.size() > 0), whole.size());
+        const auto x = whole.between(random_number(engine, 0, whole.size() > 0), whole.size());
         for (int level = 0; level < x.levels(); ++level) {
           const auto greatest = lod::sequence_max_pool(lod::CpuExecutor(2), x, {.pad_value = 1, .level = level});
           const auto least = lod::sequence_min_pool(lod::CpuExecutor(2), x, {.pad_value = 1, .level = level});
@@ -206,12 +206,12 @@ TEST_CASE("sequence_pool: the bits depend neither on threads, nor on the batch, 
     for_each_executor([&](const auto& executor) {
       CHECK(same_bits(lod::sequence_pool(executor, x, PoolType::SUM), expected));
       for (const std::int64_t begin : {1, 777, 1500, 2998}) {
-        const auto slice = x.slice(begin, x.size());
+        const auto slice = x.between(begin, x.size());
         const auto sliced = lod::sequence_pool(executor, slice, PoolType::SUM);
-        CHECK(same_bits(sliced, expected.slice(begin, x.size())));
+        CHECK(same_bits(sliced, expected.between(begin, x.size())));
         CHECK(same_bits(sliced, lod::sequence_pool(executor, LoDTensor<float>::copy_of(slice), PoolType::SUM)));
       }
-      CHECK(same_bits(lod::sequence_pool(executor, x.slice({1500}), PoolType::SUM), expected.slice(1500, 1501)));
+      CHECK(same_bits(lod::sequence_pool(executor, x.slice({1500}), PoolType::SUM), expected.between(1500, 1501)));
     });
   }
 }
@@ -346,14 +346,14 @@ TEST_CASE("sequence_pool: a view as the output must have the shape and the level
   const auto x = small_integers<float>(engine, LoD::from_lengths({{2, 1}, {2, 0, 3}}), {2});
   const lod::CpuExecutor executor(1);
   LoDTensor<float> rows({5, 2});
-  lod::sequence_pool_into(executor, x, PoolType::SUM, {.level = 0}, rows.slice(1, 3));
-  CHECK(same_bits(rows.slice(1, 3), lod::sequence_pool(x, PoolType::SUM, {.level = 0})));
+  lod::sequence_pool_into(executor, x, PoolType::SUM, {.level = 0}, rows.between(1, 3));
+  CHECK(same_bits(rows.between(1, 3), lod::sequence_pool(x, PoolType::SUM, {.level = 0})));
   CHECK(rows.row(0)[0] == 0);
   CHECK(rows.row(3)[0] == 0);
   check_throws<lod::ShapeMismatch>(
-      [&] { lod::sequence_pool_into(executor, x, PoolType::SUM, {.level = 0}, rows.slice(1, 4)); },
+      [&] { lod::sequence_pool_into(executor, x, PoolType::SUM, {.level = 0}, rows.between(1, 4)); },
       ": a view of shape {3, 2} with 0 levels, expected shape {2, 2}", rows);
-  check_throws<lod::ShapeMismatch>([&] { lod::sequence_pool_into(executor, x, PoolType::SUM, rows.slice(1, 4)); },
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_pool_into(executor, x, PoolType::SUM, rows.between(1, 4)); },
                                    "expected shape {3, 2} and the levels of the result", rows);
 }
 

@@ -37,7 +37,7 @@ TEST_CASE("sequence_reverse: agrees with nested loops for slices of every type, 
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17, 64}) {
         const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         for (int level = 0; level < x.levels(); ++level) {
           INFO("level ", level, ", row size ", row_size);
           check_tree(lod::sequence_reverse(lod::CpuExecutor(2), slice, {.level = level}), x.levels(),

@@ -91,8 +91,8 @@ TEST_CASE("sequence_scatter: agrees with nested loops for slices of every type, 
         const auto ids = random_columns(engine, index, columns);
         const auto updates = small_integers<T>(engine, {index.rows()});
         const std::int64_t begin = random_number(engine, 0, ids.size() > 0);
-        const auto slice = ids.slice(begin, ids.size());
-        const auto first = updates.slice(updates.rows() - slice.rows(), updates.rows());
+        const auto slice = ids.between(begin, ids.size());
+        const auto first = updates.between(updates.rows() - slice.rows(), updates.rows());
         for (int level = 0; level < ids.levels(); ++level) {
           const auto x = small_integers<T>(engine, {slice.lod_view().size(level), columns});
           check_scatter(lod::CpuExecutor(2), x, slice, first, level);

@@ -81,7 +81,7 @@ TEST_CASE("sequence_slice: agrees with nested loops for slices of every type, de
       for (const std::int64_t row_size : {1, 3, 8, 17, 64}) {
         INFO("row size ", row_size);
         const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         const Slices parts(engine, slice.lod().lengths(0));
         check_tree(lod::sequence_slice(lod::CpuExecutor(2), slice, parts.offset, parts.length), x.levels(),
                    reference_slice(tree_of(slice), parts.offset, parts.length));

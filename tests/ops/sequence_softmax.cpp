@@ -73,7 +73,7 @@ TEST_CASE("sequence_softmax: agrees with nested loops for slices of every type, 
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 2, 3, 7, 8, 17, 64}) {
         const auto x = real_numbers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         for (int level = 0; level < x.levels(); ++level) check_softmax(lod::CpuExecutor(2), slice, level);
       }
     });
@@ -145,7 +145,7 @@ TEST_CASE("sequence_softmax: numbers that are all large or all small, beside oth
     for_each_executor([&](const auto& executor) {
       const auto y = lod::sequence_softmax(executor, x);
       for (std::int64_t i = 0; i < x.size(); ++i) {
-        CHECK(same_bits(lod::sequence_softmax(executor, x.slice(i, i + 1)), y.slice(i, i + 1)));
+        CHECK(same_bits(lod::sequence_softmax(executor, x.between(i, i + 1)), y.between(i, i + 1)));
         const std::int64_t begin = offsets[static_cast<std::size_t>(i)], end = offsets[static_cast<std::size_t>(i) + 1];
         for (std::size_t column = 0; column < static_cast<std::size_t>(row_size); ++column) {
           std::vector<double> numbers;
@@ -246,12 +246,12 @@ TEST_CASE("sequence_softmax: the bits depend neither on threads, nor on the batc
         CHECK(same_bits(softmax(executor, x, logarithm), expected));
         CHECK(same_bits(grad(executor, x, expected), expected_grad));
         for (const std::int64_t begin : {300, 599}) {
-          const auto part = x.slice(begin, x.size());
+          const auto part = x.between(begin, x.size());
           const auto sliced = softmax(executor, part, logarithm);
-          CHECK(same_bits(sliced, expected.slice(begin, x.size())));
-          CHECK(same_bits(grad(executor, part, sliced), expected_grad.slice(begin, x.size())));
+          CHECK(same_bits(sliced, expected.between(begin, x.size())));
+          CHECK(same_bits(grad(executor, part, sliced), expected_grad.between(begin, x.size())));
         }
-        CHECK(same_bits(softmax(executor, x.slice({300}), logarithm), expected.slice(300, 301)));
+        CHECK(same_bits(softmax(executor, x.slice({300}), logarithm), expected.between(300, 301)));
       });
     }
   }
@@ -305,10 +305,10 @@ TEST_CASE("sequence_softmax: in place, on a tensor and on a part of one") {
       lod::sequence_log_softmax_into(executor, y, y);
       CHECK(same_bits(y, lod::sequence_log_softmax(executor, x)));
       y = x;
-      lod::sequence_softmax_into(executor, y.slice(500, 1001), y.slice(500, 1001));
-      CHECK(same_bits(y.slice(500, 1001), lod::sequence_softmax(executor, x.slice(500, 1001))));
-      CHECK(same_bits(y.slice(0, 500), x.slice(0, 500)));
-      CHECK(same_bits(y.slice(1001, 2000), x.slice(1001, 2000)));
+      lod::sequence_softmax_into(executor, y.between(500, 1001), y.between(500, 1001));
+      CHECK(same_bits(y.between(500, 1001), lod::sequence_softmax(executor, x.between(500, 1001))));
+      CHECK(same_bits(y.between(0, 500), x.between(0, 500)));
+      CHECK(same_bits(y.between(1001, 2000), x.between(1001, 2000)));
 
       const auto probabilities = lod::sequence_softmax(executor, x);
       const auto dx = lod::sequence_softmax_grad(executor, x, probabilities);
@@ -351,8 +351,8 @@ TEST_CASE("sequence_softmax: in place, sequences of lengths around those of vect
           // Slices, too, end where others begin.
           for (const std::int64_t i : {6, 11, 14}) {
             LoDTensor<T> part;
-            grad_into(dy.slice(i, i + 1), y.slice(i, i + 1), part);
-            CHECK(same_bits(part, dx.slice(i, i + 1)));
+            grad_into(dy.between(i, i + 1), y.between(i, i + 1), part);
+            CHECK(same_bits(part, dx.between(i, i + 1)));
           }
         }
       });
@@ -419,7 +419,7 @@ TEST_CASE("sequence_softmax: bad arguments throw and change nothing") {
                                 "level 1 of a LoD with 1 levels", y);
   check_throws<lod::InvalidLoD>([&] { lod::sequence_softmax_grad_into(executor, x, plain, y); },
                                 "sequence_softmax_grad: y: the tensor has no level", y);
-  check_throws<lod::ShapeMismatch>([&] { lod::sequence_softmax_grad_into(executor, plain.slice(0, 2), x, y); },
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_softmax_grad_into(executor, plain.between(0, 2), x, y); },
                                    "sequence_softmax_grad: dy: 2 rows, expected 3", y);
   check_throws<lod::ShapeMismatch>(
       [&] {
@@ -435,10 +435,10 @@ TEST_CASE("sequence_softmax: a view as the output must have the shape and the le
   const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 1, 3}}), {2});
   const lod::CpuExecutor executor(1);
   LoDTensor<float> y(x.lod(), {2});
-  lod::sequence_softmax_into(executor, x.slice(1, 3), y.slice(1, 3));
-  CHECK(same_bits(y.slice(1, 3), lod::sequence_softmax(x.slice(1, 3))));
+  lod::sequence_softmax_into(executor, x.between(1, 3), y.between(1, 3));
+  CHECK(same_bits(y.between(1, 3), lod::sequence_softmax(x.between(1, 3))));
   CHECK(y.row(1)[1] == 0);
-  check_throws<lod::ShapeMismatch>([&] { lod::sequence_softmax_into(executor, x.slice(1, 3), y.slice(0, 2)); },
+  check_throws<lod::ShapeMismatch>([&] { lod::sequence_softmax_into(executor, x.between(1, 3), y.between(0, 2)); },
                                    "expected shape {4, 2} and the levels of the result", y);
 }
 

@@ -136,7 +136,7 @@ TEST_CASE("sequence_sort, sequence_topk: agree with the standard library for sli
   for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(5, 1, 5, [](Engine& engine, const Lengths& lengths) {
       const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {1});
-      const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+      const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
       for (int level = 0; level < x.levels(); ++level) {
         for (const bool descending : {false, true}) {
           check_sort(lod::CpuExecutor(2), slice, {.descending = descending, .level = level});
@@ -214,7 +214,7 @@ TEST_CASE("sequence_sort, sequence_topk: many short sequences, long ones and str
                   random_number(engine, 0, 1) == 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
             }
           }
-          const auto slice = x.slice(1, x.size());
+          const auto slice = x.between(1, x.size());
           for_each_executor([&](const auto& executor) {
             for (const bool descending : {false, true}) check_sort(executor, slice, {.descending = descending});
             for (const std::int64_t k : slow ? std::vector{9} : std::vector{1, 8, 9, 50}) {
@@ -351,10 +351,10 @@ TEST_CASE("sequence_sort, sequence_topk: views as outputs") {
   LoDTensor<int> y(x.lod(), {}), top(LoD::from_lengths({{2, 2}}), {}), other(LoD::from_lengths({{2, 3}}), {});
   LoDTensor<std::int64_t> index({5});
   const lod::CpuExecutor executor(1);
-  lod::sequence_sort_into(executor, x.slice(1, 2), y.slice(1, 2));
+  lod::sequence_sort_into(executor, x.between(1, 2), y.between(1, 2));
   CHECK(y.data()[3] == 5);
   CHECK(y.data()[0] == 0);
-  lod::sequence_topk_into(executor, x, 2, top.view(), index.slice(0, 4));
+  lod::sequence_topk_into(executor, x, 2, top.view(), index.between(0, 4));
   CHECK(top.data()[0] == 3);
   CHECK(index.data()[2] == 3);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_sort_into(executor, x, other.view()); },

@@ -98,7 +98,7 @@ void check_each_alone(const LoDTensor<T>& x, const F& f) {
     auto next = together.values().begin();
     for (std::int64_t i = 0; i < x.lod().size(0); ++i) {
       INFO("sequence ", i);
-      const auto alone = f(working_alone(executor), LoDTensor<T>::copy_of(x.slice(i, i + 1)));
+      const auto alone = f(working_alone(executor), LoDTensor<T>::copy_of(x.between(i, i + 1)));
       REQUIRE(together.values().end() - next >= std::ssize(alone.values()));
       CHECK(std::ranges::equal(alone.values(), std::span(next, alone.values().size()),
                                [](const auto& a, const auto& b) { return same_or_nan(a, b); }));
@@ -130,7 +130,7 @@ TEST_CASE("sequence_max_pool: of many short sequences each has the row that it h
     for_each_executor([&](const auto& executor) {
       const auto top = lod::sequence_max_pool(executor, x);
       for (std::int64_t i = 0; i < x.lod().size(0); ++i) {
-        const auto sequence = x.slice(i, i + 1);
+        const auto sequence = x.between(i, i + 1);
         const auto alone = lod::sequence_max_pool(working_alone(executor), sequence);
         const std::int64_t row = alone.index.data()[0];
         CHECK(same_or_nan(top.values.data()[i], alone.values.data()[0]));
@@ -187,7 +187,7 @@ TEST_CASE("sequence_pad, sequence_unpad: many short sequences, from both sides, 
       for_each_executor([&](const auto& executor) {
         const auto padded = lod::sequence_pad(executor, x, {.pad_value = 9, .padded_length = longest, .side = side});
         for (std::int64_t i = 0; i < x.lod().size(0); ++i) {
-          const auto rows = x.slice(i, i + 1).values();
+          const auto rows = x.between(i, i + 1).values();
           const auto block =
               padded.dense.values().subspan(static_cast<std::size_t>(i * longest), static_cast<std::size_t>(longest));
           const std::size_t before = side == lod::Side::LEFT ? block.size() - rows.size() : 0;

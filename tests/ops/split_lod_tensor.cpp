@@ -116,7 +116,7 @@ TEST_CASE("merge_lod_tensor: branches that changed what their sequences hold") {
                                           lod::sequence_pool(in_false, lod::PoolType::FIRST), mask);
   CHECK(values_of(rows) == Numbers{0, 33, 0, 9});
   // Rows under the levels above them.
-  CHECK(lod::merge_lod_tensor(rows.slice(1, 3), lod::select(rows, {0, 3}), mask,
+  CHECK(lod::merge_lod_tensor(rows.between(1, 3), lod::select(rows, {0, 3}), mask,
                               {.level = 1, .lod = LoD::from_lengths({{1, 3}})})
             .lod() == LoD::from_lengths({{1, 3}}));
 }
@@ -127,7 +127,7 @@ TEST_CASE("split_lod_tensor: agrees with nested loops for slices of every type, 
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = lengths.empty() ? small_integers<T>(engine, {random_number(engine, 0, 6), row_size})
                                        : small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         for (int level = 0; level < std::max(x.levels(), 1); ++level) {
           INFO("level ", level, ", row size ", row_size);
           const auto sequences = sequences_of(tree_of(slice), level);
@@ -232,7 +232,7 @@ TEST_CASE("split_lod_tensor, merge_lod_tensor: bad arguments throw and change no
       },
       "and the levels of the result", one);
 
-  const auto first = x.slice(0, 1), second = x.slice(1, 2);
+  const auto first = x.between(0, 1), second = x.between(1, 2);
   const auto merge = [&](const auto& in_true, const auto& in_false, const Mask& mask,
                          const lod::MergeBranchOptions& options) {
     return [&, mask, options] { lod::merge_lod_tensor_into(executor, in_true, in_false, mask, options, a); };

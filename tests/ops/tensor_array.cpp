@@ -127,7 +127,7 @@ TEST_CASE("lod_tensor_to_array: agrees with nested loops for slices of every typ
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         const lod::CpuExecutor executor(2);
         for (int level = 0; level < x.levels(); ++level) {
           INFO("level ", level, ", row size ", row_size);
@@ -218,14 +218,14 @@ TEST_CASE("shrink_rnn_memory: as many sequences as are longer than the step") {
   CHECK(rows(1) == 2);
   CHECK(rows(3) == 1);
   CHECK(rows(6) == 0);
-  CHECK(same_bits(lod::shrink_rnn_memory(x, table, 1), x.slice(0, 2)));
+  CHECK(same_bits(lod::shrink_rnn_memory(x, table, 1), x.between(0, 2)));
 
   const RankTable ranks(LoD::from_lengths({{1, 2, 3}}));
   const auto sequences = real_numbers<float>(engine, LoD::from_lengths({{2, 3, 1}}), {100});
   for_each_executor([&](const auto& executor) {
     for (std::int64_t t = 0; t < 3; ++t) {
       const auto y = lod::shrink_rnn_memory(executor, sequences, ranks, t);
-      CHECK(same_bits(y, sequences.slice(0, 3 - t)));
+      CHECK(same_bits(y, sequences.between(0, 3 - t)));
       LoDTensor<float> ones(y.lod(), {100});
       for (float& value : ones.values()) value = 1;
       const auto dx = lod::shrink_rnn_memory_grad(executor, ones, sequences.lod(), ranks, t);
@@ -236,8 +236,8 @@ TEST_CASE("shrink_rnn_memory: as many sequences as are longer than the step") {
     const auto shrunk = lod::shrink_rnn_memory(executor, sequences, ranks, 2);
     const auto grown = lod::shrink_rnn_memory_grad(executor, shrunk, sequences.lod(), ranks, 2);
     CHECK(grown.lod() == sequences.lod());
-    CHECK(same_bits(grown.slice(0, 1), shrunk));
-    for (const float value : grown.slice(1, 3).values()) CHECK(value == 0);
+    CHECK(same_bits(grown.between(0, 1), shrunk));
+    for (const float value : grown.between(1, 3).values()) CHECK(value == 0);
   });
 }
 
@@ -246,7 +246,7 @@ TEST_CASE("shrink_rnn_memory: agrees with nested loops for slices of every type 
     for_each_random_lod(2, 0, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = random_tensor<T>(engine, lengths, row_size);
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         std::vector<std::int64_t> steps;
         for (std::int64_t i = 0; i < slice.size(); ++i) steps.push_back(random_number(engine, 0, 4));
         const RankTable table(LoD::from_lengths({steps}));
@@ -257,8 +257,8 @@ TEST_CASE("shrink_rnn_memory: agrees with nested loops for slices of every type 
           check_tree(y, x.levels(), expected);
           const auto dx = lod::shrink_rnn_memory_grad(y, slice.lod_view(), table, t);
           CHECK(dx.lod_view() == slice.lod_view());
-          CHECK(same_bits(dx.slice(0, table.active(t)), y));
-          for (const T value : dx.slice(table.active(t), dx.size()).values()) CHECK(value == T{});
+          CHECK(same_bits(dx.between(0, table.active(t)), y));
+          for (const T value : dx.between(table.active(t), dx.size()).values()) CHECK(value == T{});
         }
       }
     });
@@ -279,7 +279,7 @@ TEST_CASE("reorder_lod_tensor_by_rank: agrees with nested loops for slices of ev
     for_each_random_lod(2, 0, 5, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t row_size : {1, 3, 8, 17}) {
         const auto x = random_tensor<T>(engine, lengths, row_size);
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         std::vector<std::int64_t> steps;
         for (std::int64_t i = 0; i < slice.size(); ++i) steps.push_back(random_number(engine, 0, 4));
         const RankTable table(LoD::from_lengths({steps}));

@@ -138,7 +138,7 @@ TEST_CASE_TEMPLATE("to_time_major: there and back, at every level, on every exec
         for (std::int64_t t = 0; t < z.steps(); ++t) CHECK(z.step(t).size() == table.active(t));
         CHECK(same_bits(lod::from_time_major(executor, z, table), x));
       }
-      const auto slice = x.slice(x.size() / 3, x.size());
+      const auto slice = x.between(x.size() / 3, x.size());
       const RankTable table(slice.lod());
       CHECK(same_bits(lod::from_time_major(executor, lod::to_time_major(executor, slice, table), table),
                       LoDTensor<T>::copy_of(slice)));

@@ -71,7 +71,7 @@ TEST_CASE("unique_sequences: agrees with comparing all with all, for slices of e
         for (std::int64_t row = 0; row < x.rows(); ++row) {  // few different rows
           std::ranges::fill(x.row(row), static_cast<T>(static_cast<int>(random_number(engine, 0, 1))));
         }
-        const auto slice = x.slice(random_number(engine, 0, x.size() > 0), x.size());
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         check_unique(lod::unique_sequences(slice), slice);
         const auto doubled = lod::concat(slice, slice);
         check_unique(lod::unique_sequences(doubled), doubled);
@@ -162,7 +162,7 @@ TEST_CASE("unique_sequences: views as outputs must have the shape and the levels
   lod::unique_sequences_into(executor, x, values.view(), index.view(), counts.view());
   CHECK(values_of(index) == Numbers{0, 1, 0});
   CHECK(values_of(counts) == Numbers{2, 1});
-  CHECK(same_bits(values, x.slice(0, 2)));
+  CHECK(same_bits(values, x.between(0, 2)));
 }
 
 namespace {
@@ -286,7 +286,7 @@ TEST_CASE("unique_sequences: three levels, told apart by any of them, however th
     }
     const LoDTensor<std::int32_t> x(LoD::from_lengths(lengths), {});
     for_each_executor([&](const auto& executor) {
-      const auto slice = x.slice(random_number(engine, 0, 5), x.size());
+      const auto slice = x.between(random_number(engine, 0, 5), x.size());
       check_unique(lod::unique_sequences(executor, slice), slice);
     });
   }

@@ -33,7 +33,7 @@ struct Middle {
         last(lod.size(0) - first),
         level(static_cast<int>(random_number(random, 0, lod.levels() - 1))),
         row_size(size_of_row),
-        index(counted().slice(first, last).lod()) {}
+        index(counted().between(first, last).lod()) {}
 
   /// Sequences of level 0.
   std::int64_t size() const { return last - first; }
@@ -43,7 +43,7 @@ struct Middle {
   /// That of x, which has the levels of the whole batch, where the call works.
   template <class Call, class T>
   auto of(Call& call, const lod::LoDTensor<T>& x) const {
-    return call.on(x).slice(first, last);
+    return call.on(x).between(first, last);
   }
 
   lod::LoDTensor<float> rows() const { return real_numbers<float>(engine, whole, {row_size}); }

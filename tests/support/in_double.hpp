@@ -46,9 +46,9 @@ struct Given {
   Given(Engine& engine, std::int64_t row_size)
       : whole(small_integers<T>(engine, lod::LoD::from_lengths({{1, 2, 0, 2}, {3, 4, 0, 1, 4}}), {row_size})),
         more(small_integers<T>(engine, {12, row_size})),
-        x(std::as_const(whole).slice(1, 4)),
-        rows(std::as_const(more).slice(2, 6)),
-        eight(std::as_const(more).slice(3, 11)),
+        x(std::as_const(whole).between(1, 4)),
+        rows(std::as_const(more).between(2, 6)),
+        eight(std::as_const(more).between(3, 11)),
         index(x.lod()) {}
 };
 

@@ -79,9 +79,10 @@ class File {
   /// @}
 
   /// @{
-  /// The slice of a branch <i, j, ...> of a tensor: its one sequence, which stays as the outermost level. Or sequences
-  /// [begin, end) of the outermost level (rows where there is none): a mini-batch. As LoDTensor::slice gives them, but
-  /// as tensors: their values stand on the file, their offsets are counted from their own start.
+  /// The slice of a branch <i, j, ...> of a tensor: its one sequence, which stays as the outermost level. Or, between
+  /// `begin` and `end`, sequences [begin, end) of the outermost level (rows where there is none): a mini-batch. As
+  /// LoDTensor::slice and LoDTensor::between give them, but as tensors: their values stand on the file, their offsets
+  /// are counted from their own start.
   ///
   /// Only what leads to the slice and what belongs to it is read and checked: O(sequences of the slice), however large
   /// the tensor is. Throws OutOfRange too for a branch or a range that leaves the tensor.
@@ -94,8 +95,8 @@ class File {
     return typed<T>(name, VarType::LOD_TENSOR).slice(branch).template as<T>();
   }
   template <class T>
-  LoDTensor<const T> slice(std::string_view name, std::int64_t begin, std::int64_t end) const {
-    return typed<T>(name, VarType::LOD_TENSOR).slice(begin, end).template as<T>();
+  LoDTensor<const T> between(std::string_view name, std::int64_t begin, std::int64_t end) const {
+    return typed<T>(name, VarType::LOD_TENSOR).between(begin, end).template as<T>();
   }
   AnyLoDTensor any_slice(std::string_view name, std::initializer_list<std::int64_t> branch) const {
     return any_slice(name, std::span(branch.begin(), branch.size()));
@@ -103,8 +104,18 @@ class File {
   AnyLoDTensor any_slice(std::string_view name, std::span<const std::int64_t> branch) const {
     return any(name, VarType::LOD_TENSOR).slice(branch);
   }
-  AnyLoDTensor any_slice(std::string_view name, std::int64_t begin, std::int64_t end) const {
-    return any(name, VarType::LOD_TENSOR).slice(begin, end);
+  AnyLoDTensor any_between(std::string_view name, std::int64_t begin, std::int64_t end) const {
+    return any(name, VarType::LOD_TENSOR).between(begin, end);
+  }
+  template <class T>
+  [[deprecated("a range of sequences is between(name, begin, end), a branch slice(name, {i, ...})")]] LoDTensor<const T>
+  slice(std::string_view name, std::int64_t begin, std::int64_t end) const {
+    return between<T>(name, begin, end);
+  }
+  [[deprecated(
+      "a range of sequences is any_between(name, begin, end), a branch any_slice(name, {i, ...})")]] AnyLoDTensor
+  any_slice(std::string_view name, std::int64_t begin, std::int64_t end) const {
+    return any_between(name, begin, end);
   }
   /// @}
 

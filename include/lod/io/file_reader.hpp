@@ -64,7 +64,7 @@ class VariableReader {
 
   /// A slice of tensor 0, whose values stay in the file. Throws OutOfRange.
   AnyLoDTensor slice(std::span<const std::int64_t> branch) const;
-  AnyLoDTensor slice(std::int64_t begin, std::int64_t end) const;
+  AnyLoDTensor between(std::int64_t begin, std::int64_t end) const;
 
   /// The ids of SELECTED_ROWS, copied; loaded with the checksum verified.
   std::vector<std::int64_t> row_ids_on_file() const {
@@ -216,7 +216,7 @@ inline AnyLoDTensor VariableReader::slice(std::span<const std::int64_t> branch) 
   return part_on_file(branch.size() - 1, begin, begin + 1);
 }
 
-inline AnyLoDTensor VariableReader::slice(std::int64_t begin, std::int64_t end) const {
+inline AnyLoDTensor VariableReader::between(std::int64_t begin, std::int64_t end) const {
   const bool has_levels = !tensor(0).offsets.empty();
   const std::int64_t size = has_levels ? sequences(0, 0) : rows(0);
   if (begin < 0 || end < begin || end > size) {

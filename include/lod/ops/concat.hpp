@@ -99,13 +99,13 @@ void cut_into(const E& executor, const View& x, std::span<const std::int64_t> bo
   Outputs<Output<value_type_t<View>, typename E::device>> outs(executor.workspace(), boundaries.size() + 1);
   for_each_part(boundaries, x.size(), [&](std::size_t part, std::int64_t begin, std::int64_t end) {
     auto& y = given[static_cast<std::ptrdiff_t>(part)];
-    outs.add(prepare<value_type_t<View>>(executor, {what, "an output"}, y, SameLevels{x.slice(begin, end).lod_view()},
+    outs.add(prepare<value_type_t<View>>(executor, {what, "an output"}, y, SameLevels{x.between(begin, end).lod_view()},
                                          x.row_shape(), {{"x", x}}),
              {"an output", y});
   });
   outs.check_apart(what);
   for_each_part(boundaries, x.size(), [&](std::size_t part, std::int64_t begin, std::int64_t end) {
-    copy_rows(executor, x.slice(begin, end), outs.begin()[part].data());
+    copy_rows(executor, x.between(begin, end), outs.begin()[part].data());
   });
 }
 
@@ -202,7 +202,7 @@ void concat_grad_into(const E& executor, const DY& dy, const Levels& x_levels, D
   const auto plain = view.with_lod(no_level);
   rows = 0;
   for (const auto& out : outs) {
-    operation::copy_rows(executor, plain.slice(rows, rows + out.rows()), out.data());
+    operation::copy_rows(executor, plain.between(rows, rows + out.rows()), out.data());
     rows += out.rows();
   }
 }
@@ -219,7 +219,7 @@ template <LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>>
 }
 
 /// The batch cut before the given top-level sequences (rows, where there is no level): boundaries.size() + 1 tensors
-/// with the levels of x, some perhaps without sequences. Copies; `x.slice(begin, end)` shows a part for nothing.
+/// with the levels of x, some perhaps without sequences. Copies; `x.between(begin, end)` shows a part for nothing.
 ///
 /// `boundaries` are int64: a range, a list in braces or a tensor. `parts` has one tensor or view for each part; none
 /// must overlap x. Throws OutOfRange unless the boundaries ascend from 0 to the number of sequences, ShapeMismatch for

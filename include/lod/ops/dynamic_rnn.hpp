@@ -192,8 +192,8 @@ class RnnRun {
     check_ranked(view.lod_view(), table, names.operation, names.x);
     check_row_count(state.view().rows(), table.size(), names.states);
     to_time_major_into(executor, view, table, kept_->steps);
-    none_ =
-        View(view.data(), levels_below(view.lod_view(), table.level()).slice(0, 0), &view.row_shape(), view.row_size());
+    none_ = View(view.data(), levels_below(view.lod_view(), table.level()).between(0, 0), &view.row_shape(),
+                 view.row_size());
     reorder_lod_tensor_by_rank_into(executor, state.view().with_lod(LoD()), table, kept_->states);
   }
   RnnRun(const RnnRun&) = delete;
@@ -205,7 +205,7 @@ class RnnRun {
   }
   /// The states of the sequences that take step t.
   LoDTensorView<const S, Device> states(std::int64_t t) const {
-    return std::as_const(kept_->states).slice(0, table_.active(t));
+    return std::as_const(kept_->states).between(0, table_.active(t));
   }
   /// Takes the states that step t gives. Throws ShapeMismatch unless they have the shape of those that it got.
   template <class State>

@@ -173,7 +173,7 @@ void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
     results[static_cast<std::size_t>(i)] = operation::call_for_sequence(f, sequence, i);
   });
   if (view.size() == 0) {
-    const LoDView none = view.levels() > 0 ? view.lod_view().slice(0, 0).all_children() : view.lod_view();
+    const LoDView none = view.levels() > 0 ? view.lod_view().between(0, 0).all_children() : view.lod_view();
     results[0] =
         operation::call_for_sequence(f, View(view.data(), none, &view.row_shape(), view.row_size()), std::int64_t{});
   }

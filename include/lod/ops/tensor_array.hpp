@@ -332,8 +332,8 @@ template <LoDTensorLike DY>
 
 /// The states of the sequences that take step t: the first table.active(t) sequences of x, or its rows where it has no
 /// level. x is in the order of the table, as the states of a recurrent network are. Levels as x. A copy; what need not
-/// be kept is `x.slice(0, table.active(t))`, which costs nothing. Semantics: PaddlePaddle's shrink_rnn_memory, also for
-/// no active sequence.
+/// be kept is `x.between(0, table.active(t))`, which costs nothing. Semantics: PaddlePaddle's shrink_rnn_memory, also
+/// for no active sequence.
 ///
 /// `y` may be x's own tensor, but overlap in no other way. Throws OutOfRange for a negative t, ShapeMismatch where x
 /// has fewer sequences.
@@ -346,7 +346,7 @@ void shrink_rnn_memory_into(const E& executor, const X& x, const RankTable& tabl
                                       " sequences (rows, where it has no level), expected at least ", active,
                                       ", as many as are longer than ", t}));
   }
-  const auto part = view.slice(0, active);
+  const auto part = view.between(0, active);
   operation::copy_into(executor, "shrink_rnn_memory", part, "x", operation::SameLevels{part.lod_view()}, y);
 }
 template <Executor E, LoDTensorLike X>
@@ -376,7 +376,7 @@ void shrink_rnn_memory_grad_into(const E& executor, const DY& dy, const BatchLev
                                       " sequences (rows, where it has no level), expected at least ", active,
                                       ", as many as are longer than ", t}));
   }
-  operation::check_row_count(view.rows(), levels.slice(0, active).rows(), "shrink_rnn_memory_grad: dy");
+  operation::check_row_count(view.rows(), levels.between(0, active).rows(), "shrink_rnn_memory_grad: dy");
   const auto out = operation::prepare<value_type_t<DY>>(executor, {"shrink_rnn_memory_grad", "dx"}, dx,
                                                         operation::SameLevels{levels}, view.row_shape(),
                                                         {operation::in_place("dy", view)});

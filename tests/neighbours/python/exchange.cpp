@@ -79,7 +79,7 @@ int lod_slice(ArrowArray* given, const ArrowSchema* given_schema, std::int64_t b
     x.visit([&](const auto& view) {
       using T = typename std::remove_cvref_t<decltype(view)>::value_type;
       if constexpr (lod::detail::arrow_storage(lod::data_type_v<T>).format != nullptr) {
-        const auto part = view.slice(begin, end);
+        const auto part = view.between(begin, end);
         lod::arrow_schema(part, "x").move_to(schema);
         lod::to_arrow(part, x).move_to(array);
       }
