@@ -99,7 +99,8 @@ struct Floating {
   }
 };
 
-/// Beside one of them: for operations that are there on the CPU only, since it reads what they compute with.
+/// Beside one of them: for operations that are there on the CPU only, since it reads what they compute with. Where a
+/// twin's name ends in `_and_wait`, that one is there for every device.
 struct OnCpu {
   static constexpr bool on_cpu_only = true;  ///< there are no kernels for GPUs
 };

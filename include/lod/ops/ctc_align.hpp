@@ -64,7 +64,7 @@ template <LoDTensorLike X>
   return ctc_align(default_executor<device_t<X>>(), x, options);
 }
 
-/// `ctc_align` for any device, which waits as `sequence_erase_and_wait` does.
+/// `ctc_align` for any device, and the same on the CPU; on a GPU it waits as `sequence_erase_and_wait` does.
 template <Executor E, LoDTensorLike X, class Y>
 void ctc_align_and_wait_into(const E& executor, const X& x, const CtcAlignOptions& options, Y&& y) {
   operation::filter_rows_into<op::ctc_align_and_wait, kernel::CtcAlign<E>>(executor, x.view(), options,

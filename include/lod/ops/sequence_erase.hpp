@@ -134,9 +134,9 @@ template <LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_lis
   return sequence_erase(default_executor<device_t<X>>(), x, tokens);
 }
 
-/// `sequence_erase` for any device. How many rows are left follows from the values: on a GPU, waits for all that is
-/// enqueued before it can size the result, so that no graph can be captured from it, and throws as
-/// `CudaExecutor::synchronize` does. The tokens are on the CPU.
+/// `sequence_erase` for any device, and the same on the CPU: the name for code that any executor runs. How many rows
+/// are left follows from the values: on a GPU, waits for all that is enqueued before it can size the result, so that no
+/// graph can be captured from it, and throws as `CudaExecutor::synchronize` does. The tokens are on the CPU.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>, class Y>
 void sequence_erase_and_wait_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
   operation::erase_into<op::sequence_erase_and_wait>(executor, x.view(), tokens, "sequence_erase_and_wait", y);

@@ -203,9 +203,9 @@ template <LoDTensorLike X>
   return unique_sequences(default_executor<device_t<X>>(), x);
 }
 
-/// `unique_sequences` for any device. How many sequences are different follows from the values: on a GPU, waits for all
-/// that is enqueued before it can size the results, so that no graph can be captured from it, and throws as
-/// `CudaExecutor::synchronize` does.
+/// `unique_sequences` for any device, and the same on the CPU: the name for code that any executor runs. How many
+/// sequences are different follows from the values: on a GPU, waits for all that is enqueued before it can size the
+/// results, so that no graph can be captured from it, and throws as `CudaExecutor::synchronize` does.
 template <Executor E, LoDTensorLike X, class Values, class Index, class Counts>
 void unique_sequences_and_wait_into(const E& executor, const X& x, Values&& values, Index&& index, Counts&& counts) {
   operation::unique_into<op::unique_sequences_and_wait>(executor, x, values, index, counts);
