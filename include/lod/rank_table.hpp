@@ -20,7 +20,7 @@ namespace lod {
 
 /// The options of `RankTable`.
 struct RankOptions {
-  int level = 0;  ///< the level whose sequences are ranked
+  int level = 0;  ///< the level whose sequences are ranked; by default the first
 };
 
 /// The sequences of one level sorted by descending length, equal lengths in their own order. A sequence's length is

@@ -24,7 +24,7 @@ namespace lod {
 /// The options of `edit_distance`.
 struct EditDistanceOptions {
   bool normalized = false;  ///< divided by the length of the sequence of b
-  int level = -1;           ///< the level whose sequences are compared
+  int level = -1;           ///< the level whose sequences are compared; by default the last
 };
 
 }  // namespace lod

@@ -50,7 +50,7 @@ struct GruOptions {
   /// h' at the first step: one row for each sequence, in the order of the batch. No rows: zero.
   LoDTensorView<const T, Device> initial_hidden = {};
   bool reverse = false;  ///< from the last row of each sequence to the first
-  int level = -1;        ///< the level whose sequences are read, all rows under each
+  int level = -1;        ///< the level whose sequences are read, all rows under each; by default the last
 };
 
 /// What `gru_grad` needs of `gru`. The rows are by time steps: those of step 0, longest sequences first, those of step

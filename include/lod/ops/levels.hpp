@@ -36,7 +36,7 @@ namespace lod {
 
 /// The options of `flatten`.
 struct FlattenOptions {
-  int level = 0;  ///< the last level that stays
+  int level = 0;  ///< the last level that stays; by default the first
 };
 
 }  // namespace lod

@@ -51,7 +51,7 @@ struct LstmOptions {
   LoDTensorView<const T, Device> initial_hidden = {};
   LoDTensorView<const T, Device> initial_cell = {};
   bool reverse = false;  ///< from the last row of each sequence to the first
-  int level = -1;        ///< the level whose sequences are read, all rows under each
+  int level = -1;        ///< the level whose sequences are read, all rows under each; by default the last
 };
 
 /// What `lstm_grad` needs of `lstm`. The rows are by time steps: those of step 0, longest sequences first, those of

@@ -23,7 +23,7 @@ namespace lod {
 
 /// The options of `row_conv`.
 struct RowConvOptions {
-  int level = -1;  ///< the level whose sequences it does not look beyond
+  int level = -1;  ///< the level whose sequences it does not look beyond; by default the last
 };
 
 /// What `row_conv_grad` gives.

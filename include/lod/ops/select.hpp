@@ -39,7 +39,7 @@ namespace lod {
 
 /// The options of `remove_empty`.
 struct RemoveEmptyOptions {
-  int level = 0;  ///< the level whose empty sequences are dropped
+  int level = 0;  ///< the level whose empty sequences are dropped; by default the first
 };
 
 }  // namespace lod

@@ -35,7 +35,7 @@ struct ConvOptions {
   /// The rows before and after every sequence: max(0, -context_start) that come before its first row, then
   /// max(0, context_start + context_length - 1) that follow its last. None given: zeros.
   OptionalTensor<T, Device> padding = nullptr;
-  int level = -1;  ///< the level whose sequences the windows do not leave
+  int level = -1;  ///< the level whose sequences the windows do not leave; by default the last
 };
 
 /// What `sequence_conv_grad` gives.

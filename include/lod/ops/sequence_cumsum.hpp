@@ -24,7 +24,7 @@ namespace lod {
 struct CumsumOptions {
   bool exclusive = false;  ///< a row itself does not count for its sum: that of the first row is 0
   bool reverse = false;    ///< from the last row to the first
-  int level = -1;          ///< the level in whose sequences sums run
+  int level = -1;          ///< the level in whose sequences sums run; by default the last
 };
 
 }  // namespace lod

@@ -24,7 +24,7 @@ namespace lod {
 /// The options of `sequence_enumerate`.
 struct EnumerateOptions {
   Scalar pad_value = 0;  ///< what comes after the end of a sequence
-  int level = -1;        ///< the level whose sequences the windows do not leave
+  int level = -1;        ///< the level whose sequences the windows do not leave; by default the last
 };
 
 }  // namespace lod

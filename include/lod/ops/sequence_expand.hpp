@@ -29,7 +29,7 @@ namespace lod {
 
 /// The options of `sequence_expand`.
 struct ExpandOptions {
-  int ref_level = -1;  ///< the level of y_lod whose lengths count
+  int ref_level = -1;  ///< the level of y_lod whose lengths count; by default the last
 };
 
 }  // namespace lod

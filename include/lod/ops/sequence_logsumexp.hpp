@@ -22,7 +22,7 @@ namespace lod {
 
 /// The options of `sequence_logsumexp`.
 struct LogsumexpOptions {
-  int level = -1;  ///< the level whose sequences are summed over
+  int level = -1;  ///< the level whose sequences are summed over; by default the last
 };
 
 }  // namespace lod

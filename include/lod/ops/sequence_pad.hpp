@@ -43,7 +43,7 @@ struct PadOptions {
   std::int64_t padded_length = -1;  ///< rows of each padded sequence; -1: those of the longest one
   Side side = Side::RIGHT;
   bool truncate = false;  ///< longer sequences lose rows on `side`, rather than throw
-  int level = 0;          ///< the level whose sequences are padded
+  int level = 0;          ///< the level whose sequences are padded; by default the first
 };
 
 /// The options of `sequence_unpad`.

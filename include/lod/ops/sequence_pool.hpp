@@ -45,7 +45,7 @@ enum class PoolType {
 /// The options of `sequence_pool` and of what pools by one rule, and of their gradients.
 struct PoolOptions {
   Scalar pad_value = 0;                  ///< every element of the row of an empty sequence
-  int level = -1;                        ///< the level whose sequences are pooled
+  int level = -1;                        ///< the level whose sequences are pooled; by default the last
   RowIndex row_index = RowIndex::BATCH;  ///< what the rows that won are counted from, where an index names them
 };
 

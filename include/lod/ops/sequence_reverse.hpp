@@ -23,7 +23,7 @@ namespace lod {
 
 /// The options of `sequence_reverse`.
 struct ReverseOptions {
-  int level = -1;  ///< the level whose sequences are reversed
+  int level = -1;  ///< the level whose sequences are reversed; by default the last
 };
 
 }  // namespace lod

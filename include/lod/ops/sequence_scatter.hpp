@@ -26,7 +26,7 @@ namespace lod {
 
 /// The options of `sequence_scatter`.
 struct SequenceScatterOptions {
-  int level = -1;  ///< the level of the ids whose sequences belong to the rows of x
+  int level = -1;  ///< the level of the ids whose sequences belong to the rows of x; by default the last
 };
 
 /// What `sequence_scatter_grad` gives.

@@ -24,7 +24,7 @@ namespace lod {
 
 /// The options of `sequence_softmax` and `sequence_log_softmax`.
 struct SoftmaxOptions {
-  int level = -1;  ///< the level whose sequences are normalised
+  int level = -1;  ///< the level whose sequences are normalised; by default the last
 };
 
 }  // namespace lod

@@ -33,13 +33,13 @@ namespace lod {
 /// The options of `sequence_sort` and `sequence_argsort`.
 struct SortOptions {
   bool descending = false;               ///< the greatest first
-  int level = -1;                        ///< the level whose sequences are sorted
+  int level = -1;                        ///< the level whose sequences are sorted; by default the last
   RowIndex row_index = RowIndex::BATCH;  ///< what the rows in an index are counted from
 };
 
 /// The options of `sequence_topk`.
 struct TopKOptions {
-  int level = -1;                        ///< the level from whose sequences rows are taken
+  int level = -1;                        ///< the level from whose sequences rows are taken; by default the last
   RowIndex row_index = RowIndex::BATCH;  ///< what the rows in the index are counted from
 };
 

@@ -33,12 +33,12 @@ namespace lod {
 
 /// The options of `split_lod_tensor`.
 struct SplitBranchOptions {
-  int level = 0;  ///< the level whose sequences are parted
+  int level = 0;  ///< the level whose sequences are parted; by default the first
 };
 
 /// The options of `merge_lod_tensor`.
 struct MergeBranchOptions {
-  int level = 0;  ///< the level that the sequences had; a negative one counts from the last of `lod`
+  int level = 0;  ///< the level that the sequences had, by default the first; -1: the last of `lod`
   LoD lod = {};   ///< its levels above `level` come above the sequences; does not count for level 0
 };
 
