@@ -20,7 +20,7 @@ template <class Op, class... T>
 void print_row(const char* name, Types<T...>) {
   std::cout << "| `" << name << "` |";
   ((std::cout << (lod::supports<Op, T> ? " yes |" : " |")), ...);
-  std::cout << (lod::has_kernels<Op, lod::Cuda> ? " yes |" : " |") << '\n';
+  std::cout << (!lod::on_cpu_only<Op> ? " yes |" : " |") << '\n';
 }
 
 template <class... Op>

@@ -26,8 +26,11 @@ struct Level {
 /// user's. Never changes once it is built, but for the copies that devices make.
 struct LoDBlock final : Shared {
   /// The numbers in the memory of another device, made by its executors when they first meet the LoD. Goes with it.
+  /// `kind` is an address that stands for the class which derives from this: copies of several back ends may be here.
   struct DeviceCopy {
-    explicit DeviceCopy(void (*destroy)(DeviceCopy*) noexcept) noexcept : destroy_(destroy) {}
+    DeviceCopy(const char* the_kind, void (*destroy)(DeviceCopy*) noexcept) noexcept
+        : kind(the_kind), destroy_(destroy) {}
+    const char* const kind;
     DeviceCopy* next = nullptr;
 
    private:

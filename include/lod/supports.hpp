@@ -110,12 +110,17 @@ struct OnCpu {
 /// The operations as types, for `supports`: `op::sequence_pool` is `sequence_pool`.
 namespace op {}
 
+/// Whether an operation is there on the CPU only, whatever back ends there are.
+template <class Op>
+inline constexpr bool on_cpu_only = requires {
+  Op::on_cpu_only;
+};
+
 /// Whether there are kernels of an operation for tensors on a device. Those for the CPU come with every operation
-/// (<lod/cpu.hpp>), those for GPUs with all that need not wait there (<lod/cuda.cuh>); a back end for another device
-/// specialises this for each operation that it has.
+/// (<lod/cpu.hpp>), those for GPUs with <lod/cuda.cuh> or, where the library lodtensor::cuda is linked, <lod/cuda.hpp>:
+/// in a file that has included neither, there are none. A back end specialises this for its device.
 template <class Op, class Device>
-inline constexpr bool has_kernels = std::same_as<Device, Cpu> ||
-                                    (std::same_as<Device, Cuda> && !requires { Op::on_cpu_only; });
+inline constexpr bool has_kernels = std::same_as<Device, Cpu>;
 
 /// Whether an operation takes tensors of elements of type T on a device: `supports<op::sequence_softmax, float>`. T is
 /// the type of its first tensor; for `embedding` of the table, for `sequence_mask` of the result.
@@ -133,7 +138,7 @@ constexpr void check_elements() noexcept {
 /// A compile error, unless the operation works in the memory of a device, for those of which a twin waits.
 template <class Op, class Device>
 constexpr void check_waits_for_nothing() noexcept {
-  static_assert(has_kernels<Op, Device>,
+  static_assert(std::same_as<Device, Cpu> || !on_cpu_only<Op>,
                 "on a GPU this operation would have to wait for what it computes: its twin does, whose name ends in "
                 "_and_wait");
 }

@@ -39,6 +39,41 @@ struct WithoutUpload {
 }  // namespace
 static_assert(lod::Executor<lod::CudaExecutor> && !lod::Executor<WithoutUpload>);
 
+// With the back end for GPUs, operations have kernels there, for the same elements; but for those of which a twin
+// waits.
+static_assert(lod::supports<lod::op::sequence_pool, float, Cuda>);
+static_assert(!lod::supports<lod::op::sequence_softmax, int, Cuda>);
+static_assert(!lod::supports<lod::op::sequence_erase, std::int64_t, Cuda>);
+static_assert(lod::supports<lod::op::sequence_erase_and_wait, std::int64_t, Cuda>);
+
+TEST_CASE("CudaExecutor: copies of a LoD that another back end has made are not taken for its own") {
+  /// As a back end for another device would make them: nothing in it is where a GPU's copy has its members.
+  struct Foreign final : lod::detail::LoDBlock::DeviceCopy {
+    explicit Foreign(int& destroyed)
+        : DeviceCopy(&own_kind(), [](DeviceCopy* copy) noexcept { delete static_cast<Foreign*>(copy); }),
+          destroyed_(destroyed) {}
+    ~Foreign() { ++destroyed_; }
+    static char& own_kind() {
+      static char kind = 0;
+      return kind;
+    }
+    int& destroyed_;
+  };
+  int destroyed = 0;
+  {
+    const CudaExecutor executor;
+    Engine engine(3);
+    const auto x = small_integers<float>(engine, LoD::from_lengths({{2, 1}, {3, 0, 2}}), {3});
+    x.lod_view().block()->add(new Foreign(destroyed));
+    const auto there = lod::to<Cuda>(executor, x);
+    x.lod_view().block()->add(new Foreign(destroyed));  // now the newest, before the GPU's own
+    const auto y = lod::sequence_pool(executor, there, PoolType::SUM);
+    CHECK(same_bits(lod::to<Cpu>(executor, y), lod::sequence_pool(x, PoolType::SUM)));
+    CHECK(destroyed == 0);
+  }
+  CHECK(destroyed == 2);
+}
+
 namespace {
 
 LoDTensor<float> batch(std::uint64_t seed, std::int64_t row_size = 3) {

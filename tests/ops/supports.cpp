@@ -28,10 +28,12 @@ static_assert(!supports<lod::op::edit_distance, double>);
 static_assert(supports<lod::op::adam, lod::float16>);
 static_assert(!supports<lod::op::adam, std::int64_t>);
 
-// Most operations have kernels for GPUs, for the same elements.
-static_assert(supports<lod::op::sequence_pool, float, lod::Cuda>);
-static_assert(!supports<lod::op::sequence_softmax, int, lod::Cuda>);
+// Where no back end for GPUs is included, as here, there are no kernels for them (with one: tests/cuda/tensors.cpp);
+// whether an operation could have some is known all the same.
+static_assert(!supports<lod::op::sequence_pool, float, lod::Cuda>);
 static_assert(!supports<lod::op::sequence_erase, std::int64_t, lod::Cuda>);
+static_assert(!lod::on_cpu_only<lod::op::sequence_pool> && lod::on_cpu_only<lod::op::sequence_erase>);
+static_assert(!lod::on_cpu_only<lod::op::sequence_erase_and_wait>);
 
 // A back end says, operation by operation, what it has; the elements stay those that the operation has a meaning for.
 namespace {

@@ -49,7 +49,7 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
  public:
   /// Enqueues the copy. Throws CudaError.
   CudaOffsets(const LoDBlock& block, int device)
-      : DeviceCopy([](DeviceCopy* copy) noexcept { delete static_cast<CudaOffsets*>(copy); }),
+      : DeviceCopy(&own_kind, [](DeviceCopy* copy) noexcept { delete static_cast<CudaOffsets*>(copy); }),
         home_(offsets_stream(device)),
         mark_place_(static_cast<std::int64_t>(block.number_count())),
         mark_count_(RowMarks::count(rows_of(block))),
@@ -92,6 +92,11 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
       ignore_cuda(cudaEventDestroy(event_));
     } catch (...) {  // the GPU is gone, and its memory with it
     }
+  }
+
+  /// A copy as one of these; null for that of another back end.
+  static CudaOffsets* from(LoDBlock::DeviceCopy* copy) noexcept {
+    return copy->kind == &own_kind ? static_cast<CudaOffsets*>(copy) : nullptr;
   }
 
   int device() const noexcept { return home_.device(); }
@@ -146,6 +151,8 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
     const Level& last = block[block.levels - 1];
     return last.offsets[last.size];
   }
+
+  static inline char own_kind = 0;  // not const, or a linker might fold it with that of another class
 
   CudaStream& home_;
   std::int64_t mark_place_;
@@ -263,8 +270,9 @@ class CudaExecutor {
   detail::MarkedOffsets offsets(const LoDView& lod, const std::int64_t* offsets) const {
     const detail::LoDBlock& block = *lod.block();
     for (auto* copy = block.copies(); copy; copy = copy->next) {
-      auto* const found = static_cast<detail::CudaOffsets*>(copy);
-      if (found->device() == ordinal()) return found->offsets(block, found->numbers(*shared_->stream), offsets);
+      auto* const found = detail::CudaOffsets::from(copy);
+      if (found && found->device() == ordinal())
+        return found->offsets(block, found->numbers(*shared_->stream), offsets);
     }
     auto made = std::make_unique<detail::CudaOffsets>(block, ordinal());
     const detail::MarkedOffsets found = made->offsets(block, made->numbers(*shared_->stream), offsets);

@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What the CPU does about sequences on a GPU, whatever compiler compiles it.
+/// What goes with the kernels for GPUs, whatever compiler compiles it: that they are there, and what the CPU does about
+/// sequences on a GPU.
 #pragma once
 
 #include <lod/cuda/executor.hpp>
+#include <lod/device.hpp>
 #include <lod/keyed_hash.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 #include <lod/ops/unique_sequences.hpp>
 #include <lod/staging.hpp>
+#include <lod/supports.hpp>
 #include <lod/target.hpp>
 
 #include <cstdint>
+
+namespace lod {
+/// All but what would have to wait.
+template <class Op>
+inline constexpr bool has_kernels<Op, Cuda> = !on_cpu_only<Op>;
+}  // namespace lod
 
 namespace lod::inline LOD_TARGET {
 namespace kernel {
