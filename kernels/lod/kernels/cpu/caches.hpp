@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What the caches of the processor at hand hold.
+/// The sizes of the processor's caches.
 #pragma once
 
 #include <lod/kernels/cpu/vector.hpp>
@@ -14,7 +14,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Bytes of the last-level cache, 0 where the system does not tell.
+/// Bytes of the last-level cache, or 0 if the system does not say.
 inline std::int64_t last_cache_bytes() noexcept {
 #ifdef _SC_LEVEL3_CACHE_SIZE
   static const std::int64_t bytes = std::max(
@@ -25,8 +25,8 @@ inline std::int64_t last_cache_bytes() noexcept {
 #endif
 }
 
-/// Where so many bytes are, of which rows are read here and there, most likely. Half of the last cache is theirs: it
-/// holds other things too, and on a machine that is shared those of others.
+/// Where data of `bytes` bytes, whose rows are read in random order, most likely reside. Half of the last-level cache
+/// counts as theirs: it holds other data too, and on a shared machine that of other programs.
 inline Whereabouts whereabouts(std::int64_t bytes) noexcept {
   return bytes <= last_cache_bytes() / 2 ? Whereabouts::CACHE : Whereabouts::MEMORY;
 }

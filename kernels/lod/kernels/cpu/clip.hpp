@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Row-sparse gradients made shorter on the CPU.
+/// Clipping the norm of row-sparse gradients on the CPU.
 #pragma once
 
 #include <lod/kernels/cpu/elementwise.hpp>
@@ -18,7 +18,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// The sum of x[i] * x_scale * (y[i] * y_scale), in double; 0 where x is null, of which only the memory is taken.
+/// The sum of x[i] * x_scale * (y[i] * y_scale), in double. If x is null, 0: only scratch memory is taken.
 template <class T>
 double sum_products(const CpuExecutor& executor, const T* x, double x_scale, const T* y, double y_scale,
                     std::int64_t count) {
@@ -40,7 +40,7 @@ double sum_products(const CpuExecutor& executor, const T* x, double x_scale, con
   return sum;
 }
 
-/// What sum(scale) gives without a scale, or with that which its terms need.
+/// The result of sum(scale) without a scale, or with the scale that its terms need.
 template <class T, class Sum>
 ScaledSum best_sum(const Sum& sum) {
   const double plain = sum(1.0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The rows of a sequence as one array: whatever their size, vectors go through all columns.
+/// The rows of a sequence as one array: whole vectors of it are processed, whatever the row size.
 #pragma once
 
 #include <lod/kernels/cpu/vector.hpp>
@@ -12,8 +12,8 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// One number for each column, followed by the first ones again: a vector may be read from any column on. So the rows
-/// of a sequence can be gone through as one array, whatever their size.
+/// One number for each column, followed by the first ones again, so that a vector may be read from any column. The rows
+/// of a sequence can then be processed as one array, whatever their size.
 template <class A>
 class ColumnNumbers {
  public:
@@ -24,7 +24,7 @@ class ColumnNumbers {
     for (std::int64_t column = 0; column < row_size_; ++column) numbers_[column] = numbers[column];
     repeat_first();
   }
-  /// What change(numbers, column) makes of each vector of numbers, the first of which is in `column`.
+  /// Stores change(numbers, column) for each vector of numbers, the first of which belongs to `column`.
   template <class Change>
   void set(const A* numbers, const Change& change) const noexcept {
     for (std::int64_t column = 0; column < row_size_; column += lanes<A>) {
@@ -43,8 +43,8 @@ class ColumnNumbers {
   std::int64_t row_size_;
 };
 
-/// Calls body(i, count, column) for the vectors of so many rows as one array: they hold the numbers from i on, the
-/// first of which is in `column`. All have `count` = `lanes<T>` of them, the last perhaps fewer.
+/// Calls body(i, count, column) for each vector of so many rows as one array: the vector holds the numbers from i on,
+/// the first of which is in `column`. `count` is `lanes<T>`, except perhaps in the last vector.
 template <class T, class Body>
 inline void for_each_vector(std::int64_t rows, std::int64_t row_size, const Body& body) {
   const std::int64_t numbers = rows * row_size;

@@ -41,7 +41,7 @@ struct CtcAlign<InlineCpu> {
       std::uint64_t gone = 0;
       if (can_be_blank) gone = cpu::rows_equal(x + row, count, std::span<const T>(&blank, 1));
       if (merge && row > 0) gone |= cpu::rows_repeated(x + row, count) & ~starts;
-      // The very first row has none before it.
+      // The very first row has no row before it.
       if (merge && row == 0) gone |= cpu::rows_repeated(x + 1, count - 1) << 1 & ~starts;
       return ~gone & (~std::uint64_t{0} >> (cpu::mask_rows - count));
     };

@@ -42,13 +42,13 @@ struct EditDistance<InlineCpu> {
   static std::span<const T> rows_of(const T* x, const Segments& sequences, std::int64_t i) noexcept {
     return {x + sequences.begin(i), static_cast<std::size_t>(sequences.length(i))};
   }
-  /// Strips of so many columns.
+  /// The number of strips that hold so many columns.
   static std::int64_t words(std::int64_t columns) noexcept { return (columns + Strip::width - 1) / Strip::width; }
 
-  /// `changes` is for as many numbers as the longer sequence has rows.
+  /// `changes` has room for as many numbers as the longer sequence has rows.
   template <class T>
   static std::int64_t distance(std::span<const T> columns, std::span<const T> rows, std::uint8_t* changes) noexcept {
-    // What both begin and end with costs no edit.
+    // A common prefix or suffix costs no edit.
     while (!columns.empty() && !rows.empty() && columns.front() == rows.front()) {
       columns = columns.subspan(1);
       rows = rows.subspan(1);
@@ -59,10 +59,11 @@ struct EditDistance<InlineCpu> {
     }
     const auto width = static_cast<std::int64_t>(columns.size()), height = static_cast<std::int64_t>(rows.size());
     if (width == 0 || height == 0) return width + height;
-    // The distance is the same both ways.
+    // The distance is symmetric.
     if (words(height) * width < words(width) * height) std::swap(columns, rows);
     const auto of_no_id = static_cast<std::int64_t>(columns.size());
-    // From strip to strip, the changes of the last column; the last strip's sum up to those of the last number.
+    // Each strip hands the changes of its last column to the next; those of the last strip add up to the change of the
+    // table's last column from the top row to the bottom one.
     std::int64_t change = 0;
     bool first = true;
     for (; !columns.empty(); first = false) {
@@ -73,12 +74,12 @@ struct EditDistance<InlineCpu> {
     return of_no_id + change;
   }
 
-  /// The part of the table that a strip's columns have. In each row, `changes` has by how much the column before them
-  /// changes, unless they are the first ones, and gets the change of their last column. Returns the sum of these.
+  /// Computes the columns of one strip. For each row, `changes` holds the change of the column before the strip on
+  /// entry (unless it is the first strip) and the change of the strip's last column on return. Returns their sum.
   template <std::int64_t compared = Strip::width, class T>
   static std::int64_t go_through(std::span<const T> columns, std::span<const T> rows, bool first,
                                  std::uint8_t* changes) noexcept {
-    // Of few columns, fewer are compared.
+    // With few columns, fewer ids are compared.
     constexpr std::int64_t fewer = compared / 2;
     if constexpr (fewer >= 16 && fewer * sizeof(T) >= 64) {
       if (columns.size() <= fewer) return go_through<fewer>(columns, rows, first, changes);
@@ -89,7 +90,7 @@ struct EditDistance<InlineCpu> {
     std::int64_t sum = 0;
     for (std::size_t row = 0; row < rows.size(); ++row) {
       const std::uint64_t equal = cpu::rows_equal<compared>(ids.data(), rows[row]);
-      // Each row begins with one more than the one above.
+      // To the left of the first strip, each row begins with one more than the row above.
       const std::uint32_t change = strip.next_row(equal, first ? DistanceChange::increase : changes[row]);
       changes[row] = static_cast<std::uint8_t>(change);
       sum += DistanceChange::number(change);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Arithmetic element by element on the CPU.
+/// Elementwise arithmetic on the CPU.
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
@@ -16,7 +16,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// z[i] = f(x[i], y[i]), in whole vectors; integers one by one, in their own type, for the compiler to make vectors of.
+/// z[i] = f(x[i], y[i]), in whole vectors; integers one by one in their own type, which the compiler vectorizes.
 template <class T, class F>
 inline void combine(const F& f, const T* x, const T* y, std::int64_t count, T* z) {
   if constexpr (std::integral<T>) {
@@ -25,7 +25,7 @@ inline void combine(const F& f, const T* x, const T* y, std::int64_t count, T* z
     transform(x, y, count, z, f);
   }
 }
-/// The same with one number for all.
+/// The same with one number y for all.
 template <class T, class F>
 inline void combine(const F& f, const T* x, T y, std::int64_t count, T* z) {
   if constexpr (std::integral<T>) {
@@ -69,7 +69,7 @@ struct CombineRows<InlineCpu> {
   static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, const Segments& sequences,
                   std::int64_t row_size, T* z) {
     const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
-    // Rows that are narrower than a vector go by in blocks: as many rows as there are lanes are whole vectors.
+    // Rows narrower than a vector are processed in blocks: as many rows as there are lanes fill whole vectors.
     constexpr std::int64_t block = cpu::lanes<T>;
     cpu::parallel_rows(executor, sequences, row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {

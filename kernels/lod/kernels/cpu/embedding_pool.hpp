@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Pooling of looked-up rows on the CPU: the sums and the extremes of sequences, whose rows are read where the table
-/// has them.
+/// Pooling of looked-up rows on the CPU: the sums and extremes of sequences whose rows are read from the table in
+/// place.
 #pragma once
 
 #include <lod/kernels/cpu/caches.hpp>
@@ -46,7 +46,7 @@ inline void weigh(const T* x, T weight, std::int64_t row_size, T* y) {
   }
 }
 
-/// Where the rows are that ids name.
+/// The addresses of the rows that ids name.
 template <class T>
 struct LookedUpPlaces {
   const T* table;
@@ -56,15 +56,15 @@ struct LookedUpPlaces {
   void set_row_size(std::int64_t size) noexcept { row_size = size; }
   [[gnu::always_inline]] const T* operator()(std::int64_t k) const noexcept { return table + ids[k] * row_size; }
 };
-/// The rows of a sequence as the table has them, without their weights.
+/// The rows of a sequence in place in the table, without their weights.
 template <class T>
 using LookedUpRows = ScatteredRows<T, LookedUpPlaces<T>>;
 
-/// The same times their weights, one at a time: the next call overwrites what the last one returned.
+/// The same times their weights, one row at a time: the next call overwrites the row that the last one returned.
 template <class T>
 struct WeightedRows {
   LookedUpRows<T> rows;
-  const T* weights;  // from the first of the sequence on
+  const T* weights;  // from the first row of the sequence on
   T* scratch;        // for one row
 
   const T* operator()(std::int64_t row) const noexcept {
@@ -74,7 +74,7 @@ struct WeightedRows {
   void write(std::int64_t row, T* to) const noexcept { weigh(rows(row), weights[row], rows.row_size, to); }
 };
 
-/// Rows, which are numbers of type T, as terms of a sum.
+/// Rows of numbers of type T as terms of a sum.
 template <class T, class Rows>
 auto terms_of(const Rows& rows, std::int64_t row_size, Accumulator<T>* block) {
   const auto compute = [=](std::int64_t first, std::int64_t count, Accumulator<T>* to) {
@@ -114,7 +114,7 @@ class LookedUpSequences {
   ThreadScratch<T> scratch_;
 };
 
-/// Where the gradients of the rows of a group are: `order` are its places among the occurrences.
+/// The addresses of the gradients of a group's rows: `order` lists the group's positions among the occurrences.
 template <class T>
 struct LookedUpGradPlaces {
   LookUpGrad<T> grads;
@@ -130,7 +130,7 @@ struct LookedUpGradPlaces {
 template <class T>
 using LookedUpGrads = ScatteredRows<T, LookedUpGradPlaces<T>>;
 
-/// The same in the columns that the row won, times its weight.
+/// The same, restricted to the columns in which the row won, times its weight.
 template <class T>
 struct PartialGrads {
   LookedUpGrads<T> rows;
@@ -164,7 +164,7 @@ struct EmbeddingPool<InlineCpu> {
     using A = Accumulator<T>;
     const std::int64_t row_size = rows.row_size;
     if (row_size == 1 && type != PoolType::FIRST && type != PoolType::LAST) {
-      // Scalars are brought together first: then short sequences of them are pooled many at a time.
+      // Scalars are gathered first: then many short sequences of them are pooled at a time.
       const std::int64_t count = sequences.rows();
       const Workspace::Loan<T> found(executor.workspace(), count);
       GatherRows<InlineCpu>::run(executor, rows.table, rows.ids, count, 1, std::int64_t{-1}, found.data());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The exact sums of the rows of many sequences of 64-bit integers, on the CPU. Sums of a few ordinary numbers, which
-/// are far from the ends of their range, do not wrap around; whether all were ordinary is known once they are added.
+/// The exact sums of the rows of many sequences of 64-bit integers, on the CPU. Sums of a few ordinary numbers, far
+/// from the limits of their type, do not wrap around; whether all were ordinary is known after adding them.
 #pragma once
 
 #include <lod/kernels/cpu/large_output.hpp>
@@ -20,22 +20,22 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// An ordinary number is of so many bits at most, one for the sign of those that have one.
+/// An ordinary number has at most so many bits, the sign included.
 inline constexpr int ordinary_bits = 48;
-/// So many ordinary rows at most are added up: their sums are of 62 bits.
+/// At most so many ordinary rows are added up: their sums have 62 bits.
 inline constexpr std::int64_t most_ordinary = std::int64_t{1} << 14;
 
 using Int64s = Vector<std::int64_t>;
-/// Added to ordinary numbers of type T, it makes them numbers without a sign.
+/// Added to an ordinary number of type T, makes it nonnegative.
 template <class T>
 inline constexpr std::int64_t ordinary_middle =
     std::signed_integral<T> ? std::int64_t{1} << (ordinary_bits - 1) : std::int64_t{0};
 
-/// Of the bits of all numbers, each plus `ordinary_middle`.
+/// `bits` is the bitwise or of all numbers, each plus `ordinary_middle`.
 inline bool were_ordinary(const Int64s& bits) { return xsimd::all((bits >> ordinary_bits) == Int64s(0)); }
 
-/// The sums of at most `most_ordinary` rows of so few columns one after the other: sums[0 .. columns), right where
-/// `were_ordinary(bits)` of the bits that are returned.
+/// The sums of at most `most_ordinary` contiguous rows of so few columns: sums[0 .. columns), which are right if
+/// `were_ordinary` holds for the bits that are returned.
 template <std::size_t columns, class X>
 [[gnu::always_inline]] inline Int64s sum_ordinary_rows(const ContiguousRows<X>& rows, std::int64_t length,
                                                        std::int64_t* sums) {
@@ -62,7 +62,7 @@ template <std::size_t columns, class X>
     sums[column] = plus(sums[column], -added * ordinary_middle<X>);
   return bits;
 }
-/// The same of `columns` to 7 columns.
+/// The same for any row size from `columns` to 7.
 template <std::size_t columns, class T>
 Int64s sum_narrow_ordinary(const ContiguousRows<T>& rows, std::int64_t length, std::int64_t* sums) {
   if constexpr (columns < narrow_row_size) {
@@ -71,7 +71,7 @@ Int64s sum_narrow_ordinary(const ContiguousRows<T>& rows, std::int64_t length, s
   return sum_ordinary_rows<columns>(rows, length, sums);
 }
 
-/// The same of wider rows, for so many vectors of columns from `first` on, of which the last begins at column `last`.
+/// The same for wider rows: so many vectors of columns from `first` on, the last of which begins at column `last`.
 template <std::size_t vectors, class T, class Rows>
 inline Int64s sum_ordinary_columns(const Rows& rows, std::int64_t begin, std::int64_t end, std::int64_t row_size,
                                    std::int64_t first, std::int64_t last, std::int64_t* sums) {
@@ -101,7 +101,7 @@ inline Int64s sum_ordinary_columns(const Rows& rows, std::int64_t begin, std::in
   return bits;
 }
 
-/// The same of any rows, from `begin` on.
+/// The same for any rows, from `begin` on.
 template <class T, class Rows>
 Int64s sum_ordinary(const Rows& rows, std::int64_t begin, std::int64_t end, std::int64_t row_size, std::int64_t* sums) {
   if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
@@ -123,7 +123,7 @@ Int64s sum_ordinary(const Rows& rows, std::int64_t begin, std::int64_t end, std:
     }
     return Int64s(static_cast<std::int64_t>(seen));
   }
-  // Where the last columns are no whole vector, those before them are added up twice.
+  // Where the last columns do not fill a vector, the vector overlaps the columns before them, which are added up twice.
   constexpr std::int64_t step = 4 * lanes<T>;
   Int64s bits(0);
   for (std::int64_t first = 0; first < row_size; first += step) {
@@ -142,7 +142,7 @@ Int64s sum_ordinary(const Rows& rows, std::int64_t begin, std::int64_t end, std:
   return bits;
 }
 
-/// Adds up any numbers exactly: their lower and their upper halves apart, whose sums have room in 64 bits.
+/// Adds up any numbers exactly: their lower and upper halves separately, whose sums fit 64 bits.
 template <class T>
 class HalvesOfRows {
  public:
@@ -152,7 +152,7 @@ class HalvesOfRows {
         lower_(executor, width_),
         upper_(executor, width_) {}
 
-  /// Adds fewer than 2^31 rows from `begin` on to sums[0 .. row_size), by a thread.
+  /// Adds fewer than 2^31 rows from `begin` on to sums[0 .. row_size); called by thread `thread`.
   template <class Rows>
   void add(const Rows& rows, std::int64_t begin, std::int64_t end, WideInteger* sums, int thread) const {
     std::uint64_t* const lower = lower_(thread);
@@ -177,7 +177,7 @@ class HalvesOfRows {
   }
 
  private:
-  static constexpr std::int64_t rows_at_once = 16;  // of narrow ones
+  static constexpr std::int64_t rows_at_once = 16;  // for narrow rows
 
   std::int64_t row_size_;
   std::int64_t width_;
@@ -185,13 +185,13 @@ class HalvesOfRows {
   ThreadScratch<T> upper_;
 };
 
-/// Calls finish(i, sums) as `sum_sequences` does, with exact sums: as integers of 64 bits where all numbers are
-/// ordinary, else as `WideInteger`s. It may be called twice for a sequence.
+/// Calls finish(i, sums) as `sum_sequences` does, with exact sums: as 64-bit integers where all numbers are ordinary,
+/// otherwise as `WideInteger`s. It may be called twice for a sequence.
 template <class T, class RowsOf, class Finish>
 void sum_sequences_exactly(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size,
                            const RowsOf& rows_of, const Finish& finish) {
   static_assert(divides_wide_sums<T>);
-  // Of rows without elements there may be any number. See `Segments::none`: without sequences memory is taken for rows.
+  // Rows without elements may be any number. `Segments::none`: without sequences, memory is still taken for the rows.
   if (row_size == 0 || (sequences.size == 0 && sequences.rows() == 0)) return;
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size), step = chunk_rows(row_size);
   const ThreadScratch<std::int64_t> ordinary_sums(executor, row_size);
@@ -200,7 +200,7 @@ void sum_sequences_exactly(const CpuExecutor& executor, const Segments& sequence
   const std::int64_t longest = longest_alone(executor, sequences, row_bytes, step);
   LongSequences long_ones(executor, sequences, longest);
   const Workspace::Loan<WideInteger> partial(executor.workspace(), (long_ones.longest() + step - 1) / step * row_size);
-  // Rows [begin, end) by a thread.
+  // Sums up rows [begin, end) on thread `thread`.
   const auto sum_up = [&](const auto& rows, std::int64_t begin, std::int64_t end, WideInteger* sums, int thread) {
     fill(sums, row_size, WideInteger());
     for (std::int64_t first = begin; first < end; first += most_ordinary) {
@@ -226,7 +226,7 @@ void sum_sequences_exactly(const CpuExecutor& executor, const Segments& sequence
       sum_up(rows_at(i, thread), 0, all.length(i), wide_sums(thread), thread);
       finish_one(i, static_cast<const WideInteger*>(wide_sums(thread)));
     };
-    // Numbers are looked at many sequences at a time.
+    // Numbers are checked for many sequences at a time.
     constexpr std::int64_t some = 64;
     for (std::int64_t first = begin; first < end; first += some) {
       const std::int64_t stop = std::min(first + some, end);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Exponentials and logarithms of vectors. Exponentials of floats in half the steps of xsimd's: where the numbers come
-/// from a cache, they are most of the time of softmax and of the gates of recurrent networks.
+/// Exponentials and logarithms of vectors. The exponentials of floats take half the steps of xsimd's: where the numbers
+/// come from a cache, they take most of the time of softmax and of the gates of recurrent networks.
 ///
-/// The names of xsimd's functions do not tell of -ffast-math. So those that are more than a few instructions become a
-/// part of functions whose names do: [[gnu::flatten]].
+/// The names of xsimd's functions do not depend on -ffast-math. So those of more than a few instructions are inlined
+/// into functions whose names do: [[gnu::flatten]].
 #pragma once
 
 #include <lod/kernels/cpu/vector.hpp>
@@ -17,24 +17,23 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// e^x, wrong by two units in the last place at most: of doubles by xsimd. Of floats, what exceeds 2^127.5 is infinite
-/// (with AVX-512, what exceeds the greatest float), and what is less than the smallest normal number is 0. NaN stays
-/// NaN.
+/// e^x, with an error of at most two units in the last place. Doubles by xsimd. Floats: a result beyond 2^127.5 (with
+/// AVX-512, beyond the greatest float) is infinite, one less than the smallest normal number is 0. NaN stays NaN.
 [[gnu::flatten]] inline xsimd::batch<double> exponential(const xsimd::batch<double>& x) { return xsimd::exp(x); }
 inline xsimd::batch<float> exponential(const xsimd::batch<float>& number) {
   using V = xsimd::batch<float>;
 #ifdef __AVX512F__
-  // What is greater would be infinity - infinity below. A NaN stays: it is the second of the two.
+  // A greater x would give infinity - infinity below. A NaN stays: min returns its second operand.
   const V x = _mm512_min_ps(_mm512_set1_ps(89.f), number);
 #else
   const V& x = number;
 #endif
-  // x = n log 2 + r. A number of this size has no bits after the point: adding it rounds to the nearest integer.
+  // x = n log 2 + r. A float as large as `rounding` has no fraction bits: adding it rounds to the nearest integer.
   const V rounding(12582912.f);  // 1.5 * 2^23
   const V n = multiply_add(x, V(1.44269504f), rounding) - rounding;
   // log 2 in two parts, the first one short, so that its product with n is exact.
   const V r = multiply_add(n, V(2.12194440e-4f), multiply_add(n, V(-0.693359375f), x));
-  // e^r = 1 + r + r^2 p(r), with the p of degree 4 whose greatest relative error for |r| <= log(2) / 2 is the least.
+  // e^r = 1 + r + r^2 p(r), with the p of degree 4 whose greatest relative error for |r| <= log(2) / 2 is minimal.
   V p = multiply_add(V(0x1.6a23cep-10f), r, V(0x1.123a2p-7f));
   p = multiply_add(p, r, V(0x1.5558f2p-5f));
   p = multiply_add(p, r, V(0x1.555492p-3f));
@@ -55,8 +54,8 @@ template <class A>
   return xsimd::tanh(x);
 }
 
-/// log x for x >= 0, wrong by two units in the last place at most: of doubles one by one. Of floats, 0 and what is less
-/// than the smallest normal number give -inf. Not by xsimd's, which g++ cannot compile for AVX-512 without
+/// log x for x >= 0, with an error of at most two units in the last place. Doubles one by one. For floats, 0 and
+/// anything less than the smallest normal number give -inf. Not xsimd's, which g++ cannot compile for AVX-512 without
 /// optimisation.
 inline xsimd::batch<double> logarithm(const xsimd::batch<double>& x) {
   alignas(64) double numbers[xsimd::batch<double>::size];
@@ -69,12 +68,12 @@ inline xsimd::batch<float> logarithm(const xsimd::batch<float>& x) {
   typedef float Floats __attribute__((vector_size(sizeof(V))));
   typedef std::int32_t Exponents __attribute__((vector_size(sizeof(V))));
   typedef std::uint32_t Bits __attribute__((vector_size(sizeof(V))));
-  // x = 2^n (1 + r), with 1 + r between the root of 1/2, whose bits these are, and that of 2.
+  // x = 2^n (1 + r), where 1 + r lies between the square root of 1/2, whose bits these are, and that of 2.
   const Bits bits = __builtin_bit_cast(Bits, x);
   const Exponents exponents = __builtin_bit_cast(Exponents, bits - 0x3f3504f3u) >> 23;
   const V n = __builtin_bit_cast(V, __builtin_convertvector(exponents, Floats));
   const V r = __builtin_bit_cast(V, bits - (__builtin_bit_cast(Bits, exponents) << 23)) - V(1.f);
-  // log(1 + r) = r + r^2 q(r), with the q of degree 8 whose greatest relative error is the least.
+  // log(1 + r) = r + r^2 q(r), with the q of degree 8 whose greatest relative error is minimal.
   V q = multiply_add(V(-0x1.3830f4p-4f), r, V(0x1.0848b6p-3f));
   q = multiply_add(q, r, V(-0x1.0f3762p-3f));
   q = multiply_add(q, r, V(0x1.22718cp-3f));

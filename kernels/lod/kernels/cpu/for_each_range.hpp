@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What is worked out about sequences, by the threads of a CPU.
+/// What is computed about sequences, by the threads of a CPU.
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
@@ -25,7 +25,7 @@ struct ForEachRange<InlineCpu> {
   }
 
  private:
-  /// Of a sequence some numbers are read, and one or two written.
+  /// For each sequence a few numbers are read and one or two written.
   static std::int64_t bytes(std::int64_t count) noexcept {
     return 4 * count * static_cast<std::int64_t>(sizeof(std::int64_t));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A function of the user's on the CPU.
+/// Calling a user's function for each sequence on the CPU.
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
@@ -16,7 +16,7 @@ struct ForEachSequence<InlineCpu> {
   template <class Body>
   static void run(const CpuExecutor& executor, const Segments& sequences, const Body& body) {
     const auto callers = cpu::FloatingPointControl::read();
-    // Nobody knows what a call costs: each row counts as what a thread is woken for.
+    // The cost of a call is unknown: each row counts as enough work to wake a thread for.
     cpu::parallel_sequences(executor, sequences, cpu::serial_bytes, [&](std::int64_t begin, std::int64_t end) {
       const cpu::FloatingPointControl control(callers);
       for (std::int64_t i = begin; i < end; ++i) body(i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Ids sorted into groups of equal ones on the CPU: a stable radix sort, least significant digit first, by all threads.
-/// What it gives follows from the ids alone, however many threads there are.
+/// Sorts ids into groups of equal ones on the CPU: a stable radix sort, least significant digit first, by all threads.
+/// The result depends on the ids alone, however many threads there are.
 #pragma once
 
 #include <lod/executor.hpp>
@@ -34,7 +34,7 @@ struct PackedEntries {
   }
 };
 
-/// The two in a number each, where one cannot hold both.
+/// The two as separate numbers, where one number cannot hold both.
 struct WideEntries {
   struct Entry {
     std::int64_t id;
@@ -46,7 +46,7 @@ struct WideEntries {
   std::int64_t position(const Entry& entry) const noexcept { return entry.position; }
 };
 
-/// The bits that occur in some id, and those by which ids must be sorted: in which they differ, none where they ascend.
+/// The bits that occur in any id, and those by which ids must be sorted: where they differ, or none if they ascend.
 struct IdBits {
   std::uint64_t used = 0;
   std::uint64_t unsorted = 0;
@@ -70,8 +70,8 @@ inline IdBits bits_of(const CpuExecutor& executor, const std::int64_t* ids, std:
   return {used.load(std::memory_order_relaxed), ascending ? 0 : differing.load(std::memory_order_relaxed)};
 }
 
-/// Sorts the ids of a list. Threads take parts of the list: each counts the digits of its own, and from the counts of
-/// all of them it follows where the entries of a part go.
+/// Sorts a list of ids. Each thread takes a part of the list and counts the digits in it; the counts of all parts say
+/// where the entries of a part go.
 template <class Entries>
 class RowSort {
   using Entry = typename Entries::Entry;
@@ -82,10 +82,10 @@ class RowSort {
         entries_(entries),
         count_(count),
         bytes_(2 * count * static_cast<std::int64_t>(sizeof(Entry))),
-        // One for each thread: entries of neighbouring parts go to the same lines, which threads would take from each
-        // other. Two threads take two thirds of the time that they took with eight parts each.
+        // One part for each thread: entries of neighbouring parts go to the same cache lines, for which threads would
+        // compete. Two threads take two thirds of the time that they took with eight parts each.
         parts_(std::min({pieces(executor, bytes_), count, std::int64_t{executor.threads()}})),
-        // No more places to count in than entries: short lists have short digits.
+        // No more counters than entries: short lists have short digits.
         most_digit_bits_(std::clamp(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count))), 4, 11)),
         first_(executor.workspace(), count),
         second_(executor.workspace(), count),
@@ -97,7 +97,7 @@ class RowSort {
     const Entries entries = entries_;
     const auto listed = [=](std::int64_t i) { return entries.entry(ids[i], i); };
     if (unsorted == 0) return write_groups(listed, order, unique, groups);
-    // Digits of equal width: two of 11 bits and one of a single bit take as long as three of 8, but for their counts.
+    // Digits of equal width: two of 11 bits and one of 1 would take as long as three of 8, apart from their counts.
     const int lowest = std::countr_zero(unsorted), bits = static_cast<int>(std::bit_width(unsorted)) - lowest;
     const int passes = (bits + most_digit_bits_ - 1) / most_digit_bits_;
     const int digit_bits = (bits + passes - 1) / passes;
@@ -159,7 +159,7 @@ class RowSort {
   /// The groups of the sorted entries from(i).
   template <class From>
   std::int64_t write_groups(const From& from, std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
-    std::int64_t* const before = places_.data();  // of each part, the groups that begin in those before it
+    std::int64_t* const before = places_.data();  // for each part, the groups that begin in the parts before it
     const Entries entries = entries_;
     const auto begins = [=](std::int64_t i) { return i == 0 || entries.id(from(i)) != entries.id(from(i - 1)); };
     if (parts_ > 1) {
@@ -175,9 +175,9 @@ class RowSort {
       const From entry = from;
       const std::int64_t end = cut(part + 1);
       std::int64_t group = before[part] - 1, i = cut(part);
-      // Of a group that began in a part before.
+      // Entries of a group that began in an earlier part.
       for (; i < end && !begins(i); ++i) order[i] = entries.position(entry(i));
-      // Written again for each of a group: whether a group begins is a coin's outcome, which no jump should depend on.
+      // Written again for each member of a group: a group begins here at random, so no branch should depend on it.
       for (std::int64_t start = i; i < end; ++i) {
         const bool begun = begins(i);
         group += begun ? 1 : 0;
@@ -195,11 +195,11 @@ class RowSort {
   const CpuExecutor& executor_;
   Entries entries_;
   std::int64_t count_;
-  std::int64_t bytes_;  // that a pass goes through
+  std::int64_t bytes_;  // that a pass processes
   std::int64_t parts_;
   int most_digit_bits_;
   Workspace::Loan<Entry> first_, second_;
-  Workspace::Loan<std::int64_t> places_;  // of each part, where its next entry with a digit goes
+  Workspace::Loan<std::int64_t> places_;  // for each part and digit, where its next entry goes
 };
 
 }  // namespace cpu

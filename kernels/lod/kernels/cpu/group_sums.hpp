@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The running sums of groups of numbers, each group on its own. One sum waits for the one before it; so several groups
-/// go side by side: a full leaf's eight as the lanes of one vector, fewer as so many chains of additions.
+/// The running sums of groups of numbers, each group on its own. Each sum waits for the one before it, so several
+/// groups go side by side: the eight of a full leaf as the lanes of one vector, fewer as independent chains.
 #pragma once
 
 #include <lod/kernels/cpu/rows.hpp>
@@ -17,7 +17,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Eight accumulators. Integers without a sign, which wrap around.
+/// Eight accumulators. Integers are unsigned, so that they wrap around.
 template <class A>
 struct EightNumbers;
 template <>
@@ -44,8 +44,8 @@ class GroupSums {
   GroupSums(bool exclusive, bool reverse) noexcept
       : exclusive_(exclusive), reverse_(reverse), start_(start_of_sums<A>(exclusive)) {}
 
-  /// Each of `count` numbers becomes the running sum in its group, totals[g] that of all of group g. The last group may
-  /// not be full.
+  /// Replaces each of `count` numbers by the running sum in its group; totals[g] is the total of group g. The last
+  /// group may be incomplete.
   void operator()(A* numbers, std::int64_t count, A* totals) const noexcept {
     if (count == groups * group_rows)
       return reverse_ ? sum_all<true>(numbers, totals) : sum_all<false>(numbers, totals);
@@ -60,7 +60,7 @@ class GroupSums {
 
   template <bool reverse>
   void sum_all(A* numbers, A* totals) const noexcept {
-    Eight total;  // of each group, as they lie in memory
+    Eight total;  // of each group, in memory order
     for (int g = 0; g < 8; ++g) total[g] = static_cast<std::remove_cvref_t<decltype(total[g])>>(start_);
     for (std::int64_t k = 0; k < group_rows; k += 8) {
       const std::int64_t first = reverse ? group_rows - 8 - k : k;
@@ -81,7 +81,7 @@ class GroupSums {
     for (int g = 0; g < 8; ++g) totals[g] = in_memory[reverse ? 7 - g : g];
   }
 
-  /// Of the first `chains` groups the numbers [begin, end).
+  /// Sums the numbers [begin, end) of each of the first `chains` groups.
   template <std::int64_t most = groups>
   void sum_chains(std::int64_t chains, A* first, std::int64_t begin, std::int64_t end, A* totals) const noexcept {
     if constexpr (most > 1) {

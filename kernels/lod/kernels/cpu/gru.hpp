@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The steps of gated recurrent units on the CPU, but for their matrix products.
+/// The steps of gated recurrent units on the CPU, except for their matrix products.
 #pragma once
 
 #include <lod/kernels/cpu/exponential.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Whole vectors of 16-bit floating-point numbers: to floats and back, with the bits that the conversions of
-/// float16.hpp give one by one.
+/// Whole vectors of 16-bit floating-point numbers: to floats and back, bit for bit as the scalar conversions of
+/// float16.hpp.
 ///
-/// Where the processor converts float16 itself, it does so here; otherwise, and for bfloat16 everywhere, this is
-/// integer arithmetic on the compiler's own vectors, for whatever instruction set it is compiled for.
+/// Where the processor has instructions for float16, they are used; otherwise, and always for bfloat16, this is integer
+/// arithmetic on the compiler's own vectors, for whatever instruction set it is compiled for.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -23,8 +23,8 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// As many numbers at a time as the machine's vectors have floats. All functions are always inline: that is what they
-/// cost.
+/// As many numbers at a time as the machine's vectors hold floats. All functions are always inlined: a call would cost
+/// more than they do.
 struct HalfVector {
 #if defined(__AVX512F__)
   static constexpr std::size_t lanes = 16;
@@ -33,7 +33,7 @@ struct HalfVector {
 #else
   static constexpr std::size_t lanes = 4;
 #endif
-  // g++ 12 gets vectors wrong whose size depends on a parameter of a template.
+  // g++ 12 miscompiles vectors whose size depends on a template parameter.
   typedef std::uint16_t Halves __attribute__((vector_size(2 * lanes)));
   typedef std::uint32_t Bits __attribute__((vector_size(4 * lanes)));
   typedef std::int32_t Numbers __attribute__((vector_size(4 * lanes)));
@@ -46,7 +46,7 @@ struct HalfVector {
     std::memcpy(&halves, x, sizeof halves);
     return floats(halves, x);
   }
-  /// The first `count` of them, 0 to `lanes`, and zeros after.
+  /// The first `count` of them, 0 to `lanes`, followed by zeros.
   template <detail::Half T>
   [[gnu::always_inline]] static inline Floats load(const T* x, std::int64_t count) noexcept {
 #ifdef LOD_HALVES_BY_MASKS
@@ -75,7 +75,7 @@ struct HalfVector {
   }
 
  private:
-  // What a pointer points to says which type the halves are of.
+  // The type of the pointer says which type the halves are.
 
   [[gnu::always_inline]] static inline Floats floats(const Halves& halves, const bfloat16*) noexcept {
     return floats_of(__builtin_convertvector(halves, Bits) << 16);
@@ -133,8 +133,8 @@ struct HalfVector {
   [[gnu::always_inline]] static inline Floats floats_of(Bits bits) noexcept { return __builtin_bit_cast(Floats, bits); }
   [[gnu::always_inline]] static inline Bits bits_of(Floats floats) noexcept { return __builtin_bit_cast(Bits, floats); }
 
-  /// All bits where a number is greater than the limit, none elsewhere. Both are less than 2^31, as processors compare
-  /// numbers with signs only.
+  /// All bits set where a number is greater than the limit, none elsewhere. Both are less than 2^31, since processors
+  /// compare signed numbers only.
   [[gnu::always_inline]] static inline Bits above(Bits numbers, std::uint32_t limit) noexcept {
     const Numbers limits = Numbers{} + static_cast<std::int32_t>(limit);
     return __builtin_bit_cast(Bits, __builtin_bit_cast(Numbers, numbers) > limits);

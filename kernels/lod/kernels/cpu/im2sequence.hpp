@@ -33,7 +33,7 @@ struct Im2Sequence<InlineCpu> {
   }
 
  private:
-  /// The patch whose first pixel is (top, left), perhaps outside the image.
+  /// The patch whose first pixel is (top, left), which may be outside the image.
   template <class T>
   static void copy_patch(const T* image, const ImagePatches& patches, std::int64_t top, std::int64_t left,
                          T* y) noexcept {
@@ -80,19 +80,19 @@ struct Im2SequenceGrad<InlineCpu> {
   }
 
  private:
-  /// Adds to the pixels of a line of an image what its patches have there.
+  /// Adds to the pixels of a line of an image the gradients of all patches that contain them.
   template <class T, class A>
   static void add_patches(const T* dy, const ImagePatches& patches, std::int64_t count, std::int64_t in_a_row,
                           std::int64_t channel, std::int64_t line, A* sums) noexcept {
     const std::int64_t stride = patches.stride_right, patch_size = patches.patch_size();
     for (std::int64_t row = 0; row < patches.kernel_height; ++row) {
-      // The patches whose line `row` this is.
+      // The patches whose line `row` is this line of the image.
       const std::int64_t top = line + patches.above - row;
       if (top < 0 || top % patches.stride_down != 0 || top / patches.stride_down >= count / in_a_row) continue;
       const T* const first = dy + top / patches.stride_down * in_a_row * patch_size +
                              (channel * patches.kernel_height + row) * patches.kernel_width;
       for (std::int64_t column = 0; column < patches.kernel_width; ++column) {
-        // The patch side by side with others from which on, and up to which, the pixel is in the image.
+        // The first of the patches side by side for which the pixel is inside the image, and the end of these.
         const std::int64_t shift = column - patches.left;
         const std::int64_t from = shift < 0 ? (-shift + stride - 1) / stride : 0;
         const std::int64_t pixels = patches.width - shift;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The intrinsic functions of x86, for what xsimd has not.
+/// The x86 intrinsics, for what xsimd lacks.
 #pragma once
 
 #if defined(__x86_64__) || defined(__i386__)
-// g++ 12 takes its own header of AVX-512, wherever its functions are used, for a user of variables without values.
+// g++ 12 warns that its own AVX-512 header uses uninitialized variables, wherever its functions are called.
 #  if defined(__GNUC__) && !defined(__clang__)
 #    pragma GCC diagnostic push
 #    pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

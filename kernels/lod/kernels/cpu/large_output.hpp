@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// How large results are written. A plain store reads the line that it writes to, so that a copy moves its bytes three
-/// times: read, read for the store, and written. A result that no cache would keep is written past the caches, by whole
-/// lines, which spares the second.
+/// How large results are written. A plain store first reads the cache line that it writes to, so that a copy moves its
+/// bytes three times: read, read for the store, write. A result that no cache would keep is written with non-temporal
+/// stores, in whole lines, which avoids the second read.
 #pragma once
 
 #include <lod/kernels/cpu/intrinsics.hpp>
@@ -20,19 +20,19 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// A result of at least so many bytes is taken for one that does not stay in the cache: half of the last-level cache
-/// that servers have for a few cores. A smaller one is likely to be read next, from the cache.
+/// A result of at least so many bytes is assumed not to stay in the cache: half of the last-level cache that servers
+/// have for a few cores. A smaller one is likely to be read next, from the cache.
 inline constexpr std::int64_t large_output_bytes = 256 * grain;
 
-/// Makes what the calling thread has written past the caches visible to whoever waits for it. Costs nothing where there
-/// is no such thing.
+/// Makes the calling thread's non-temporal stores visible to threads that wait for it. Costs nothing on processors that
+/// have no such stores.
 inline void finish_large_output() noexcept {
 #ifdef __SSE2__
   _mm_sfence();
 #endif
 }
 
-/// Copies a line of 64 bytes past the caches, to a multiple of 64.
+/// Copies a line of 64 bytes past the caches, to an address that is a multiple of 64.
 inline void write_line(const std::byte* x, std::byte* y) noexcept {
 #if defined(__AVX__)
   const auto* from = reinterpret_cast<const __m256i*>(x);
@@ -49,7 +49,7 @@ inline void write_line(const std::byte* x, std::byte* y) noexcept {
 #endif
 }
 
-/// Writes a vector past the caches, to a multiple of its size; where there is no instruction for it, as any other.
+/// Writes a vector past the caches, to a multiple of its size; without an instruction for that, plainly.
 template <class T>
 [[gnu::always_inline]] inline void write_vector(T* y, const Vector<T>& numbers) noexcept {
   [[maybe_unused]] constexpr std::size_t bytes = Vector<T>::size * sizeof(T);
@@ -70,11 +70,11 @@ template <class T>
   store<T>(y, numbers);
 }
 
-/// Whether a line holds a whole number of T and begins with a whole one: other types may lie across its borders.
+/// Whether a line holds a whole number of elements and begins with a whole one: others may straddle lines.
 template <class T>
 inline constexpr bool fills_lines = sizeof(T) == alignof(T) && fits_blocks<T>;
 
-/// Writes rows of a result that takes `bytes` in all.
+/// Writes rows of a result of `bytes` bytes in all.
 class LargeOutput {
  public:
   explicit LargeOutput(std::int64_t bytes) noexcept : past_caches_(bytes >= large_output_bytes) {}
@@ -96,7 +96,7 @@ class LargeOutput {
     cpu::copy(x, count, y, room);
   }
 
-  /// y[i] = value. From y on, `room` numbers may be written, as for `fill` of vector.hpp.
+  /// y[i] = value. Up to `room` numbers may be written from y on, as by `fill` of vector.hpp.
   template <class T>
   void fill(T* y, std::int64_t count, T value, std::int64_t room) const noexcept {
     if constexpr (fills_lines<T>) {
@@ -121,11 +121,11 @@ class LargeOutput {
   bool past_caches() const noexcept { return past_caches_; }
 
  private:
-  /// Runs of fewer bytes are mostly lines that are not whole.
+  /// Shorter runs consist mostly of partial lines.
   static constexpr std::int64_t shortest = 256;
 
-  /// Whole lines past the caches, what is left at both ends not. What is read moves on by `step` bytes a line: by 0 it
-  /// is one line of equal numbers.
+  /// Whole lines go past the caches, the partial ones at both ends do not. The source advances by `step` bytes a line:
+  /// with 0 it is one line of equal numbers.
   static void write(const std::byte* x, std::int64_t step, std::int64_t bytes, std::byte* y) noexcept {
     const auto head = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(y) % 64);
     std::memcpy(y, x, static_cast<std::size_t>(head));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A result that is written once from its start to its end: put together in the first cache, and written from there by
-/// whole lines, where it is large past the caches.
+/// A result that is written once from start to end: it is assembled in the first-level cache and written from there in
+/// whole lines, past the caches if it is large.
 #pragma once
 
 #include <lod/kernels/cpu/large_output.hpp>
@@ -25,7 +25,7 @@ inline void copy_blocks(const void* x, void* y) noexcept {
   }
 }
 
-/// The numbers are put together in a stage, which stays in the first cache, and leave it by lines.
+/// The numbers are assembled in a staging buffer, which stays in the first-level cache, and leave it in whole lines.
 template <class T>
 class LineWriter {
   static_assert(fills_lines<T>);
@@ -33,12 +33,12 @@ class LineWriter {
   static constexpr std::int64_t stage = 64 * line;
 
  public:
-  /// Numbers that may be written at `place()`.
+  /// How many numbers may be written at `place()`.
   static constexpr std::int64_t room = 32 * line;
 
-  /// The first number goes to *y; what is written is `output` or a part of it.
+  /// The first number goes to *y; what is written is all or part of `output`.
   LineWriter(const LargeOutput& output, T* y) noexcept : y_(y), past_caches_(output.past_caches()) {
-    // The stage begins where the line of *y does.
+    // The stage begins where the cache line of *y begins.
     skipped_ = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(y) % 64 / sizeof(T));
     used_ = skipped_;
   }
@@ -49,7 +49,7 @@ class LineWriter {
     copy(stage_, used_, y_);
   }
 
-  /// Where the next numbers go. More than are meant may be written there: the next ones overwrite them.
+  /// Where the next numbers go. More than needed may be written there: the next ones overwrite the excess.
   T* place() noexcept { return stage_ + used_; }
   /// `count` <= `room` numbers have been written at `place()`.
   void advance(std::int64_t count) noexcept {
@@ -58,7 +58,7 @@ class LineWriter {
   }
 
  private:
-  /// All whole lines leave; what is left of the last one stays, at the start of the stage.
+  /// Writes all whole lines; what remains of the last one moves to the start of the stage.
   void flush() noexcept {
     const std::int64_t whole = used_ / line * line;
     if (whole == 0 && skipped_ > 0) {
@@ -85,10 +85,10 @@ class LineWriter {
     std::copy(stage_ + whole, stage_ + whole + used_, stage_);
   }
 
-  // Past the room: what the last block writes beyond its rows.
+  // After `room` comes space for what the last block writes beyond its rows.
   alignas(64) T stage_[static_cast<std::size_t>(stage + room + line)];
   T* y_;                  // where the number at `skipped_` goes
-  std::int64_t skipped_;  // before the first number, of the line that it is in
+  std::int64_t skipped_;  // the numbers before the first one in its cache line
   std::int64_t used_;
   bool past_caches_;
 };

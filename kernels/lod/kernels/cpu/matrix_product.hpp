@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Products of dense matrices on the CPU: cut into tiles that stay in the caches, each made of small ones that stay in
-/// the registers.
+/// Products of dense matrices on the CPU: cut into tiles that stay in the caches, each computed from small blocks that
+/// stay in registers.
 ///
-/// The order of the additions that make one number of the result is the same wherever it stands: `leaf_terms` products
-/// are added one after the other, by fused multiply-add where there is one, and the sums of such leaves are added with
-/// compensation. So tiles may be of any size, threads may share out tiles or leaves, and the bits stay the same.
+/// The additions that make up one number of the result have the same order wherever the number is: `leaf_terms`
+/// products are added one after the other, by fused multiply-add where there is one, and the sums of such leaves are
+/// added with compensation. So tiles may have any size, threads may share tiles or leaves, and the bits stay the same.
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
@@ -24,7 +24,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// A matrix that is read line by line, as `T`s in memory at equal distances.
+/// A matrix that is read line by line, with its lines at equal distances in memory.
 template <class T>
 struct StridedLines {
   const T* first;
@@ -35,18 +35,18 @@ struct StridedLines {
   }
 };
 
-/// One of the two matrices of a product. `Lines` has read(line, begin, count, to) as StridedLines.
+/// One of the two matrices of a product. `Lines` has a function read(line, begin, count, to) as StridedLines does.
 template <class Lines>
 struct Operand {
   Lines lines;
-  /// True where a line has the numbers that are multiplied and added up: a row of the left matrix, a column of the
-  /// right one. Else there is a line for each term of the sums.
+  /// True if a line holds the numbers that are multiplied and added up: a row of the left matrix, a column of the right
+  /// one. Otherwise there is a line for each term of the sums.
   bool along_terms;
 };
 template <class Lines>
 Operand(Lines, bool) -> Operand<Lines>;
 
-/// Numbers of an operand for the registers: how far its rows (or columns) are apart, and the terms.
+/// Numbers of an operand for the registers, and the distances between its rows (or columns) and between its terms.
 template <class A>
 struct Block {
   const A* first;
@@ -54,11 +54,11 @@ struct Block {
   std::int64_t term_stride;
 };
 
-#ifdef __CUDACC__  // it hands the pragma on, but says that it does not know it
+#ifdef __CUDACC__  // it passes the pragma on, but warns that it does not know it
 #  pragma nv_diagnostic push
 #  pragma nv_diag_suppress 1675
 #endif
-/// rows x (vectors * lanes) sums of `count` products each, in registers. The columns of b lie side by side. The rows of
+/// rows x (vectors * lanes) sums of `count` products each, in registers. The columns of b are contiguous. The rows of
 /// `tile` are `vectors` vectors apart.
 template <std::int64_t rows, std::int64_t vectors, class A>
 inline void multiply_registers(const Block<A>& a, const Block<A>& b, std::int64_t count, A* tile) noexcept {
@@ -92,24 +92,24 @@ inline void multiply_registers(const Block<A>& a, const Block<A>& b, std::int64_
 #  pragma nv_diagnostic pop
 #endif
 
-/// The product of two operands, m x k and k x n, in numbers of type A.
+/// The product of two operands, m x k and k x n, computed in numbers of type A.
 template <class A, class Left, class Right>
 class Product {
-  /// Rows and columns of sums that the registers hold: three quarters of them.
+  /// Rows and columns of sums that are kept in registers: they take three quarters of them.
   static constexpr std::int64_t register_rows = sizeof(Vector<A>) == 64 ? 12 : 6;
   static constexpr std::int64_t register_columns = 2 * lanes<A>;
   static constexpr std::int64_t few_rows = register_rows / 3;
 
   static constexpr std::int64_t leaf_terms = 256;
-  /// Rows and columns of a tile. Its part of the left operand and one leaf of the right one stay in the second-level
-  /// cache.
+  /// Rows and columns of a tile. The tile's part of the left operand and one leaf of the right one stay in the
+  /// second-level cache.
   static constexpr std::int64_t tile_rows = 96;
   static constexpr std::int64_t tile_columns = 256;
   static_assert(tile_rows % register_rows == 0 && tile_columns % register_columns == 0);
-  /// A tile keeps so many leaves of the right operand for the rows that follow.
+  /// A tile keeps so many leaves of the right operand for the next rows.
   static constexpr std::int64_t kept_leaves = 4;
-  /// Numbers between two rows of a block of the left operand, or between two terms: no power of two, lest they share a
-  /// place in the cache.
+  /// The distance between two rows of a block of the left operand, or between two terms: not a power of two, so that
+  /// they do not map to the same cache set.
   static constexpr std::int64_t left_row_stride = leaf_terms + 16;
   static constexpr std::int64_t left_term_stride = tile_rows + 16;
 
@@ -142,18 +142,18 @@ class Product {
   std::int64_t terms(std::int64_t leaf) const noexcept { return std::min(leaf_terms, k_ - leaf * leaf_terms); }
   std::int64_t column_tiles() const noexcept { return (n_ + tile_columns - 1) / tile_columns; }
   std::int64_t columns(std::int64_t tile) const noexcept { return std::min(tile_columns, n_ - tile * tile_columns); }
-  /// The memory of the right operand, or what stands for it: waking another thread is worth a few hundred thousand
-  /// products.
+  /// The size of the work in bytes: the memory of the right operand, or an equivalent, since waking another thread pays
+  /// from a few hundred thousand products on.
   std::int64_t bytes() const noexcept {
     return std::max(m_ * n_ * std::max<std::int64_t>(k_ / 8, 1), n_ * k_ * static_cast<std::int64_t>(sizeof(A)));
   }
 
-  /// What a thread works in.
+  /// The working memory of a thread.
   struct Scratch {
-    A* left;   ///< tile_rows rows of a leaf, row by row or term by term as they are read
+    A* left;   ///< tile_rows rows of a leaf, row by row or term by term, as they are read
     A* right;  ///< leaves of a column tile: panels of register_columns columns, term by term
     A* line;   ///< one line of the right operand
-    A* tile;   ///< what comes out of the registers
+    A* tile;   ///< the sums that leave the registers
   };
   static constexpr std::int64_t left_size = std::max(tile_rows * left_row_stride, leaf_terms* left_term_stride);
   static constexpr std::int64_t line_size = std::max(leaf_terms, tile_columns);
@@ -168,7 +168,7 @@ class Product {
     return {memory, memory + left_size + line_size + register_size, memory + left_size, memory + left_size + line_size};
   }
 
-  /// Rows of the left operand, and zeros up to a multiple of register_rows.
+  /// Packs rows of the left operand, padded with zeros to a multiple of register_rows.
   Block<A> pack_left(std::int64_t first_row, std::int64_t rows, std::int64_t leaf, A* to) const noexcept {
     const std::int64_t first = leaf * leaf_terms, count = terms(leaf);
     const std::int64_t padded = (rows + register_rows - 1) / register_rows * register_rows;
@@ -186,7 +186,7 @@ class Product {
     return {to, 1, left_term_stride};
   }
 
-  /// The panels of a column tile, with zeros up to whole ones; not those that are read where they lie.
+  /// Packs the panels of a column tile, padded with zeros to whole ones; not those that are read in place.
   void pack_right(std::int64_t column_tile, std::int64_t leaf, A* to, A* line) const noexcept {
     const std::int64_t first = leaf * leaf_terms, count = terms(leaf), width = columns(column_tile);
     const std::int64_t begin = is_read_directly(register_columns) ? width / register_columns * register_columns : 0;
@@ -214,8 +214,8 @@ class Product {
     }
   }
 
-  /// Few rows use a number of the right operand only once or twice: packing it would cost as much. So a whole panel is
-  /// read where it lies, if it lies there as it is needed.
+  /// With few rows, a number of the right operand is used only once or twice, and packing it would cost as much. So a
+  /// whole panel is read in place, if its layout there is the one needed.
   static constexpr bool is_strided = std::same_as<Right, StridedLines<A>>;
   bool is_read_directly(std::int64_t panel_columns) const noexcept {
     return is_strided && !right_.along_terms && m_ <= 4 * register_rows && panel_columns == register_columns;
@@ -223,7 +223,7 @@ class Product {
   Block<A> panel(std::int64_t column_tile, std::int64_t leaf, std::int64_t first, std::int64_t panel_columns,
                  const A* packed) const noexcept {
     if constexpr (is_strided) {
-      // Without a term there may be no operand at all.
+      // Without terms there may be no operand at all.
       if (is_read_directly(panel_columns) && terms(leaf) > 0) {
         const auto& [numbers, stride] = right_.lines;
         return {numbers + leaf * leaf_terms * stride + column_tile * tile_columns + first, 1, stride};
@@ -233,7 +233,7 @@ class Product {
   }
 
   /// Calls consume(row, column, count, sums) for the sums over one leaf of `rows` packed rows and a column tile, both
-  /// counted from the first of the tile.
+  /// counted from the start of the tile.
   template <class Consume>
   void multiply(const Block<A>& left, std::int64_t rows, std::int64_t column_tile, std::int64_t leaf, const A* right,
                 A* tile, const Consume& consume) const noexcept {
@@ -285,9 +285,9 @@ class Product {
       multiply_registers<register_rows, vectors>(a, b, count, tile);
     }
   }
-  /// The same for up to so many rows and for columns that are read where they lie, so many vectors side by side: the
-  /// lines of such a run come several times as fast as those of narrow panels, and few rows leave registers for them.
-  /// Returns how many columns are done.
+  /// The same for up to `most_rows` rows and for columns that are read in place, `vectors` vectors side by side: the
+  /// lines of such a run are read several times as fast as those of narrow panels, and few rows leave registers for
+  /// them. Returns how many columns are done.
   template <std::int64_t most_rows, std::int64_t vectors, class Consume>
   std::int64_t multiply_runs(const Block<A>& left, std::int64_t rows, std::int64_t column_tile, std::int64_t leaf,
                              A* tile, const Consume& consume) const noexcept {
@@ -311,7 +311,7 @@ class Product {
       for (std::int64_t i = 0; i < count; ++i) add_compensated(sums[i], errors[i], leaf[i]);
     }
   }
-  /// Writes the rows of `sums`, with what was rounded away.
+  /// Writes the rows of `sums`, with the rounding errors added.
   template <class Write>
   static void finish(A* sums, const A* errors, std::int64_t row, std::int64_t column, std::int64_t count,
                      const Write& write) noexcept {
@@ -322,7 +322,7 @@ class Product {
   /// A task is a column tile of a range of rows.
   template <class Write>
   void share_tiles(const Write& write) const {
-    // As many rows as leave each thread several tasks: the more, the less often the right operand is packed.
+    // As many rows as still leave each thread several tasks: the more rows, the less often the right operand is packed.
     const std::int64_t row_tasks = 8 * max_threads(executor_) / column_tiles() + 1;
     const std::int64_t task_rows =
         std::clamp((m_ / row_tasks + tile_rows - 1) / tile_rows, std::int64_t{1}, std::int64_t{16}) * tile_rows;
@@ -363,7 +363,7 @@ class Product {
     });
   }
 
-  /// Few tiles and many terms: a task is one leaf of a tile, and the leaves are added in their order afterwards.
+  /// For few tiles and many terms: a task is one leaf of a tile, and the leaves are added in order afterwards.
   template <class Write>
   void share_leaves(const Write& write) const {
     const std::int64_t row_tiles = (m_ + tile_rows - 1) / tile_rows, tiles = row_tiles * column_tiles();

@@ -23,7 +23,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// Where rows are that are read in the order of a list.
+/// The addresses of rows that are read in the order of a list.
 template <class T>
 struct OrderedPlaces {
   NumberedRows<T> rows;
@@ -31,13 +31,13 @@ struct OrderedPlaces {
 
   void set_row_size(std::int64_t size) noexcept { rows.row_size = size; }
   [[gnu::always_inline]] const T* operator()(std::int64_t k) const noexcept { return rows[order[k]]; }
-  /// A listed address lies anywhere too.
+  /// The list of addresses is read at random too.
   [[gnu::always_inline]] void ask_for_place(std::int64_t k) const noexcept {
     if (rows.list) __builtin_prefetch(rows.list + order[k]);
   }
 };
 
-/// The rows of groups, in order of the groups.
+/// The rows of groups, in the order of the groups.
 template <class T>
 struct GroupedRows {
   NumberedRows<T> rows;

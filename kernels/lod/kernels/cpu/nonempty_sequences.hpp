@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Batches in which most sequences are empty: what is pooled is gathered first.
+/// Batches in which most sequences are empty: the others are gathered before they are pooled.
 #pragma once
 
 #include <lod/kernels/cpu/intrinsics.hpp>
@@ -13,16 +13,16 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// The sequences of a run that are not empty. An empty one repeats an offset: without the repetitions, the offsets are
-/// those of the others, one after the other as before.
+/// The nonempty sequences of a run. An empty one repeats an offset: without the repetitions, the offsets are those of
+/// the nonempty ones, in order.
 class NonemptySequences {
  public:
-  /// Sequences of a run, at most.
+  /// The greatest number of sequences in a run.
   static constexpr std::int64_t most = 256;
-  /// So many empty ones follow the last, for a reader that takes several at a time.
+  /// So many empty sequences follow the last one, for readers that take several at a time.
   static constexpr std::int64_t slack = 16;
 
-  /// Of sequences [0, count) of the offsets; count <= `most`.
+  /// For sequences [0, count) of the offsets; count <= `most`.
   NonemptySequences(const std::int64_t* offsets, std::int64_t count) noexcept : count_(count) {
     std::int64_t i = 0;
 #ifdef __AVX512F__
@@ -40,7 +40,7 @@ class NonemptySequences {
       size_ += std::popcount(in_high);
     }
 #endif
-    for (; i < count; ++i) {  // written whether it is one or not: that is a coin's outcome, no jump should depend on it
+    for (; i < count; ++i) {  // written whether or not it is one: that is random, so no branch should depend on it
       places_[size_] = static_cast<std::int32_t>(i);
       offsets_[size_] = offsets[i];
       size_ += offsets[i] != offsets[i + 1] ? 1 : 0;
@@ -51,7 +51,7 @@ class NonemptySequences {
   std::int64_t size() const noexcept { return size_; }
   /// size() + 1 + `slack` numbers.
   const std::int64_t* offsets() const noexcept { return offsets_; }
-  /// Which of the run the k-th of them is.
+  /// The index in the run of the k-th of them.
   std::int64_t place(std::int64_t k) const noexcept { return places_[k]; }
 
   /// y[place(k)] = pooled[k]; `pad_value` for the empty ones.

@@ -32,21 +32,21 @@ inline std::array<S*, n> advance(std::array<S*, n> states, std::int64_t distance
   return states;
 }
 
-/// `total` and `numbers`, which is finite only where all numbers are once they are rounded to X: what is added to an
-/// infinite number or a NaN is none, or NaN. A sum that overflows costs a closer look.
+/// `total` + `numbers`, finite only if all numbers are finite once they are rounded to X: anything added to an infinity
+/// or a NaN leaves it infinite or NaN. A sum of finite numbers that overflows only costs a closer look.
 template <class X>
 [[gnu::always_inline]] inline Vector<X> finite_sum(const Vector<X>& total, const Vector<X>& numbers) {
   if constexpr (std::same_as<X, Accumulator<X>>) {
     return total + numbers;
   } else if constexpr (std::same_as<X, lod::bfloat16>) {
-    // Larger by what rounding adds at most: bfloat16 reaches nearly as far as float.
+    // Increased by the most that rounding may add: the range of bfloat16 is nearly that of float.
     return multiply_add(numbers, Vector<X>(1.00390625F), total);
   } else {
     const auto stays = xsimd::abs(numbers) <= Vector<X>(static_cast<float>(greatest_rounded<X>));
     return choose(stays, total, Vector<X>(std::numeric_limits<float>::infinity()));
   }
 }
-/// Whether all numbers of so many vectors of a parameter, and of its states, are finite, once they are rounded to T and
+/// Whether all numbers of so many vectors of a parameter, and of its states, are finite once they are rounded to T and
 /// to S.
 template <class T, class S, std::size_t n, std::size_t vectors>
 [[gnu::always_inline]] inline bool stay_finite(const Vector<T> (&parameter)[vectors],
@@ -59,14 +59,14 @@ template <class T, class S, std::size_t n, std::size_t vectors>
   return all_finite(sum);
 }
 
-/// What the rule made of a vector: it lies in memory only where it is looked at number by number.
+/// The result of the rule for a vector: stored to memory only where single numbers are examined.
 template <class A, std::size_t n>
 struct UpdatedVectors {
   alignas(64) A gradient[xsimd::batch<A>::size], parameter[xsimd::batch<A>::size];
   alignas(64) A states[n > 0 ? n : 1][xsimd::batch<A>::size];
 };
-/// Of the first `count` numbers, those that the rule made infinite or NaN out of finite ones are computed again. At
-/// `parameter` and `states` are the numbers from before.
+/// Recomputes those of the first `count` numbers that the rule turned from finite to infinite or NaN. `parameter` and
+/// `states` point to the numbers from before the update.
 template <class Rule, class T, class S, std::size_t n>
 void update_carefully(const Rule& rule, const T* parameter, const std::array<S*, n>& states, std::int64_t count,
                       UpdatedVectors<Accumulator<T>, n>& updated) noexcept {
@@ -89,13 +89,13 @@ template <class Rule, class T, class S, std::size_t n, class G>
 [[gnu::noinline]] void update_carefully_from(const Rule& rule, T* parameter, const std::array<S*, n>& states,
                                              const G* gradient, std::int64_t count) noexcept;
 
-/// The rule for `count` numbers. Where the gradient G is a sum, it is rounded to T first. Not `careful`, it leaves the
-/// rest to a function of its own where a number does not stay finite: a call that comes back would have the constants
-/// of the rule leave their registers.
+/// Applies the rule to `count` numbers. Where the gradient type G is that of a sum, it is rounded to T first. Unless
+/// `careful`, the rest is left to a separate function as soon as a number does not stay finite: if that call returned
+/// here, the constants of the rule could not stay in registers.
 template <bool careful = false, class Rule, class T, class S, std::size_t n, class G>
 inline void update(const Rule& given, T* parameter, const std::array<S*, n>& states, const G* gradient,
                    std::int64_t count) noexcept {
-  const Rule rule = given;  // its constants stay in registers: nothing that is written can be they
+  const Rule rule = given;  // a copy, whose constants stay in registers: no store can alias them
   const auto update_some = [&]<std::size_t vectors>(std::integral_constant<std::size_t, vectors>, std::int64_t i) {
     const std::int64_t left = count - i;
     const auto read = [&]<class X>(const X* x, std::size_t v) {
@@ -139,7 +139,7 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
   };
   std::int64_t i = 0;
   bool good = true;
-  // What is converted to float and back is looked at four vectors at a time.
+  // Types that are converted to float and back are checked four vectors at a time.
   if constexpr (!careful && lod::detail::Half<T> && std::same_as<G, T>) {
     constexpr std::int64_t some = 4 * lanes<T>;
     while (good && i + some <= count) {
@@ -197,7 +197,7 @@ struct UpdateRows<InlineCpu> {
                             });
     if (listed_only) return;
 
-    // The rows between, whole runs of them at a time, with a gradient of zeros: the same code, hence the same bits.
+    // The rows that are not listed, whole runs at a time, with a gradient of zeros: the same code, hence the same bits.
     cpu::fill(zeros.data(), block, T{});
     const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(2 * sizeof(T) + 2 * n * sizeof(S));
     cpu::parallel_ranges(executor, height, height * row_bytes, [&](std::int64_t begin, std::int64_t end) {

@@ -27,12 +27,12 @@ namespace kernel::cpu {
 
 using detail::FloatingPointControl;
 
-/// Work on fewer bytes than this is done by the calling thread: waking another takes as long as a quarter of a MiB from
-/// the cache.
+/// Work on fewer bytes than this is done by the calling thread: waking another takes as long as reading a quarter of a
+/// MiB from the cache.
 inline constexpr std::int64_t serial_bytes = 4 * grain;
 
-/// The threads that work at a time, at most. Scratch memory is borrowed for all of them before they start: then what an
-/// operation needs does not depend on how the work happens to be shared out, and running out of memory throws.
+/// The greatest number of threads that may work at a time. Scratch memory is borrowed for all of them before they
+/// start: then an operation's memory does not depend on how its work is shared out, and running out of it throws.
 inline int max_threads(const CpuExecutor& executor) noexcept {
 #ifdef _OPENMP
   return limited_threads(executor.threads());
@@ -43,9 +43,9 @@ inline int max_threads(const CpuExecutor& executor) noexcept {
 }
 
 /// Calls body(task), or body(task, thread) with thread < max_threads(executor), for each task in [0, tasks), on all
-/// threads of the executor where `bytes`, the memory that all of it touches, are worth it. Tasks are handed out one by
-/// one; what one has written past the caches is in memory when it ends. They run with the standard control word of
-/// floating-point numbers, whatever that of the calling thread is.
+/// threads of the executor if `bytes`, the memory that all tasks touch, is worth it. Tasks are handed out one by one; a
+/// task's non-temporal stores are in memory when it ends. Tasks run with the standard floating-point control word,
+/// whatever that of the calling thread is.
 template <class Body>
 void parallel_for(const CpuExecutor& executor, std::int64_t tasks, std::int64_t bytes, const Body& body) {
   const auto call = [&body](std::int64_t task, int thread) {
@@ -82,17 +82,17 @@ class ThreadScratch {
   A* operator()(int thread) const noexcept { return numbers_.data() + thread * stride_; }
 
  private:
-  std::int64_t stride_;  // whole cache lines: threads do not write to each other's
+  std::int64_t stride_;  // whole cache lines, so that threads do not write to each other's
   Workspace::Loan<A> numbers_;
 };
 
-/// Pieces into which work on so many bytes is cut: several for each thread, so that they end at about the same time.
+/// How many pieces work on so many bytes is cut into: several for each thread, so that all end at about the same time.
 inline std::int64_t pieces(const CpuExecutor& executor, std::int64_t bytes) {
   const std::int64_t most = std::int64_t{8} * executor.threads();
   return executor.threads() == 1 ? 1 : std::clamp<std::int64_t>(bytes / serial_bytes, 1, most);
 }
 
-/// Calls body(begin, end), or body(begin, end, thread), on parts of [0, count) that cover it.
+/// Calls body(begin, end), or body(begin, end, thread), on parts that cover [0, count).
 template <class Body>
 void parallel_ranges(const CpuExecutor& executor, std::int64_t count, std::int64_t bytes, const Body& body) {
   const std::int64_t parts = std::min(pieces(executor, bytes), std::max<std::int64_t>(count, 1));
@@ -107,8 +107,8 @@ void parallel_ranges(const CpuExecutor& executor, std::int64_t count, std::int64
 }
 
 /// The merge path of sequences and their rows: a row weighs its bytes, the start of a sequence those of its offset.
-/// Cuts at equal weights share the work evenly, whether there are a million empty sequences or one long one. Rows of no
-/// elements, of which there may be more than could be weighed, weigh nothing: no sequence of them is cut.
+/// Cuts at equal weights share the work evenly, whether there are a million empty sequences or one long one. Rows
+/// without elements, of which there may be more than could be weighed, weigh nothing: their sequences are never cut.
 class MergePath {
  public:
   MergePath(const Segments& sequences, std::int64_t row_bytes) noexcept : sequences_(sequences) {
@@ -128,7 +128,7 @@ class MergePath {
     std::int64_t sequence;
     std::int64_t row;  ///< counted from the start of the sequence
   };
-  /// Where part `part` of `parts` begins; the end of the last part is the end of all.
+  /// Where part `part` of `parts` begins; the last part ends where everything does.
   Position cut(std::int64_t part, std::int64_t parts) const noexcept {
     if (part == parts) return {sequences_.size, 0};
     if (part == 0) return {0, 0};
@@ -161,7 +161,7 @@ class MergePath {
 };
 
 /// Calls body(begin, end), or body(begin, end, thread), on parts of the sequences that cover them all and weigh the
-/// same, but for this: no sequence is cut.
+/// same, except that no sequence is cut.
 template <class Body>
 void parallel_sequences(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
                         const Body& body) {
@@ -181,16 +181,16 @@ void parallel_sequences(const CpuExecutor& executor, const Segments& sequences, 
   });
 }
 
-/// The rows of the longest sequence that one thread takes by itself: a piece's share of all, so that the others do not
-/// wait for its end. To share a shorter one gains nothing, and costs that all threads meet. `chunk` at least.
+/// The rows of the longest sequence that one thread takes by itself: one piece's share of all rows, so that the others
+/// do not wait for it. Sharing a shorter one gains nothing and costs a synchronisation. At least `chunk`.
 inline std::int64_t longest_alone(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
                                   std::int64_t chunk) {
   const std::int64_t bytes = lod::detail::saturated_product(sequences.rows(), row_bytes);
   return std::max(sequences.rows() / pieces(executor, bytes), chunk);
 }
 
-/// The sequences of more than `most` rows, which one thread leaves to all of them: noted by whoever meets one, and
-/// taken afterwards, so that nobody goes through millions of short ones to find them.
+/// The sequences of more than `most` rows, which a single thread leaves to all of them: noted by the thread that meets
+/// one and processed afterwards, so that nobody searches millions of short ones for them.
 class LongSequences {
  public:
   LongSequences(const CpuExecutor& executor, const Segments& sequences, std::int64_t most)
@@ -198,17 +198,17 @@ class LongSequences {
         longest_(sequences.max_rows > most ? sequences.max_rows : 0),
         noted_(executor.workspace(), longest_ > 0 ? sequences.rows() / (most + 1) : 0) {}
 
-  /// None of them has more rows; 0 where there is none. Scratch memory for them is taken before the first sequence is
-  /// written: an operation that runs out of memory then has changed nothing.
+  /// The rows of the longest of them; 0 if there is none. Scratch memory for them is taken before the first sequence is
+  /// written: an operation that runs out of memory has then changed nothing.
   std::int64_t longest() const noexcept { return longest_; }
 
-  /// Whether a sequence of so many rows is one of them. Each is asked for once, by any thread.
+  /// Whether a sequence of so many rows is one of them; if so, notes it. Called once for each sequence, by any thread.
   bool note(std::int64_t sequence, std::int64_t rows) noexcept {
     if (rows <= most_) return false;
     noted_[size_.fetch_add(1, std::memory_order_relaxed)] = sequence;
     return true;
   }
-  /// Calls body(i) for each, in any order, with the standard control word.
+  /// Calls body(i) for each of them, in any order, with the standard control word.
   template <class Body>
   void for_each(const Body& body) const {
     const std::int64_t size = size_.load(std::memory_order_relaxed);
@@ -224,8 +224,8 @@ class LongSequences {
   std::atomic<std::int64_t> size_ = 0;
 };
 
-/// Calls body(from, to, thread), of `MergePath::Position`s, for parts of all rows that weigh the same. Long sequences
-/// are cut. Never for rows of no bytes, however many there are.
+/// Calls body(from, to, thread), with two `MergePath::Position`s, for parts of all rows that weigh the same. Long
+/// sequences are cut. There are no calls if rows have no bytes, however many there are.
 template <class Body>
 void parallel_row_parts(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
                         const Body& body) {
@@ -235,7 +235,7 @@ void parallel_row_parts(const CpuExecutor& executor, const Segments& sequences, 
   parallel_for(executor, parts, path.weight(),
                [&](std::int64_t part, int thread) { body(path.cut(part, parts), path.cut(part + 1, parts), thread); });
 }
-/// Calls body(i, begin, end) for rows [begin, end) of sequence i, counted from its start: for all rows of a part, in
+/// Calls body(i, begin, end) for rows [begin, end) of sequence i, counted from its start, for all rows of a part, in
 /// order. Empty sequences get no call.
 template <class Body>
 inline void for_each_row_range(const Segments& sequences, const MergePath::Position& from,
@@ -249,8 +249,8 @@ inline void for_each_row_range(const Segments& sequences, const MergePath::Posit
 
 /// Calls body(i, begin, end, room), or body(i, begin, end, room, thread), for rows [begin, end) of sequence i, counted
 /// from its start: together the calls cover all rows, in parts that weigh the same. Long sequences are cut; empty ones
-/// get no call. A thread goes through the rows of a part in order, and has `room` of them before it, those of the call
-/// among them.
+/// get no call. A thread processes the rows of a part in order; `room` is the number of rows that it still has to
+/// process, those of the call included.
 template <class Body>
 void parallel_rows(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes, const Body& body) {
   using Position = MergePath::Position;

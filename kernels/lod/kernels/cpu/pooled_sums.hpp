@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// From the sums of sequences to what pooling makes of them, on the CPU.
+/// Turns the sums of sequences into pooled results, on the CPU.
 #pragma once
 
 #include <lod/kernels/cpu/large_output.hpp>
@@ -19,7 +19,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// What the sum of `length` rows is divided by.
+/// The divisor for the sum of `length` rows.
 template <class A>
 inline A pool_divisor(PoolType type, std::int64_t length) {
   switch (type) {
@@ -35,9 +35,9 @@ inline A pool_divisor(PoolType type, std::int64_t length) {
 /// Fewer sums are divided one by one.
 inline constexpr std::int64_t few_sums = 8;
 
-/// Divides integers of type A in double: they become the T nearest to the quotient, cut towards zero. The quotient in
-/// double may be wrong by that part of itself which is `doubt`. False, and nothing is done, where double does not hold
-/// one of them, or it is open which integer it becomes.
+/// Divides integers of type A in double and truncates the quotients towards zero, clamped to T. `doubt` is the relative
+/// error that a quotient in double may have. Returns false, having done nothing, if double cannot hold one of the
+/// integers or the error leaves open which integer a quotient becomes.
 template <class T, std::integral A>
 [[gnu::always_inline]] inline bool divide(double divisor, double doubt, Vector<A>& numbers) {
   typedef double Doubles __attribute__((vector_size(sizeof(Int64Vector))));
@@ -59,7 +59,7 @@ template <class T, std::integral A>
   return true;
 }
 
-/// y = sum / sqrt(length), ... of `row_size` sums, or of the gradients by what such sums became.
+/// y = sum / sqrt(length), and so on, for `row_size` sums; for gradients, the same with dy as `sum`.
 template <class T, class Sum>
 inline void finish_sum(PoolType type, std::int64_t length, const Sum* sum, std::int64_t row_size, T* y) {
   using A = Accumulator<T>;
@@ -73,7 +73,7 @@ inline void finish_sum(PoolType type, std::int64_t length, const Sum* sum, std::
     std::int64_t i = 0;
     if (row_size >= few_sums && length < std::int64_t{1} << 51) {
       const double number = static_cast<double>(length), divisor = average ? number : std::sqrt(number);
-      // Three roundings, where the root is no integer: then no quotient is, either. Without a jump: lengths are random.
+      // Three roundings where the root is irrational: then no quotient is an integer. Branch-free: lengths are random.
       const auto root = static_cast<std::int64_t>(divisor);
       const double doubt =
           0x1p-50 * static_cast<double>(static_cast<int>(!average) & static_cast<int>(root * root != length));
@@ -89,8 +89,8 @@ inline void finish_sum(PoolType type, std::int64_t length, const Sum* sum, std::
   }
 }
 
-/// Writes the pooled sums of sequences: y[to[i]] = the sum of sequence i, divided as the type says; y[i] where `to` is
-/// null.
+/// Writes the pooled sums of sequences: y[to[i]], or y[i] if `to` is null, = the sum of sequence i, divided as the type
+/// says.
 template <class T>
 class PooledSums {
   using A = Accumulator<T>;
@@ -105,7 +105,7 @@ class PooledSums {
         to_(to),
         y_(y),
         output_(lod::detail::bytes_of<T>(sequences.size, row_size)),
-        // Vectors are written past the caches where each lies in a line.
+        // Vectors are written past the caches if each of them lies within a cache line.
         vectors_past_caches_(output_.past_caches() && reinterpret_cast<std::uintptr_t>(y) % 64 == 0) {}
 
   /// `sums` is null for an empty sequence.
@@ -117,9 +117,9 @@ class PooledSums {
     }
     finish_sum(type_, sequences_.length(i), sums, row_size_, out);
   }
-  /// Whether results of sequences one after the other can be looked at once they are written.
+  /// Whether results of consecutive sequences are still in the cache once written, and can be checked then.
   bool stays_in_caches() const noexcept { return !to_ && !output_.past_caches(); }
-  /// What sums that are not finite became is not, either.
+  /// Where a sum is not finite, its pooled result is not, either.
   bool seem_finite(std::int64_t begin, std::int64_t end) const {
     return cpu::seem_finite(row(begin), (end - begin) * row_size_);
   }
@@ -130,7 +130,7 @@ class PooledSums {
       out[column] = sums[column].template pooled<T>(type_, sequences_.length(i));
     }
   }
-  /// Column `column` of a sequence that is not empty: after its sums, of which this one was not finite.
+  /// Replaces column `column` of a nonempty sequence; called after the sequence's sums, where this one was not finite.
   template <std::floating_point B>
   void correct(std::int64_t i, std::int64_t column, const WideSum<B>& sum) const {
     row(i)[column] = static_cast<T>(sum.pooled(type_, sequences_.length(i)));

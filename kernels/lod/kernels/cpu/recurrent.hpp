@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The functions of gates on the CPU, for whole vectors, the loop over the numbers of states, and matrix transposition.
+/// The gate functions on the CPU, for whole vectors, the loop over the numbers of states, and matrix transposition.
 #pragma once
 
 #include <lod/kernels/cpu/exponential.hpp>
@@ -14,13 +14,13 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// 1 / (1 + e^-x): 0 and 1 where the exponential overflows or vanishes.
+/// 1 / (1 + e^-x): 0 where the exponential overflows and 1 where it underflows.
 template <class V>
 inline V sigmoid(const V& x) {
   return V(1) / (V(1) + exponential(-x));
 }
 
-/// `count` numbers, at most a vector; zeros after them, and zeros where x is null.
+/// `count` numbers, at most a vector, followed by zeros; all zeros if x is null.
 template <class T>
 inline Vector<T> load_state(const T* x, std::int64_t count) {
   return x ? load_vector(x, count) : Vector<T>(Accumulator<T>{});
@@ -30,14 +30,14 @@ inline void store_state(T* y, const Vector<T>& vector, std::int64_t count) {
   store_first(y, vector, count, count);
 }
 
-/// x + offset, or null where x is.
+/// x + offset, or null if x is null.
 template <class T>
 inline T* optional(T* x, std::int64_t offset) noexcept {
   return x ? x + offset : nullptr;
 }
 
-/// Calls body(row, column, count) for the vectors that the rows of `size` numbers are cut into: `count` numbers from
-/// `column` on. Threads share the rows; `arrays` says how many numbers of type T are touched for each of a row.
+/// Calls body(row, column, count) for the vectors that rows of `size` numbers are cut into: `count` numbers from
+/// `column` on. Threads share the rows; `arrays` says how many numbers of type T are touched for each number of a row.
 template <class T, class Body>
 void for_each_state(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, std::int64_t arrays,
                     const Body& body) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Look-ahead convolution on the CPU: a block of rows stays in the first-level cache while their neighbours are added
-/// to it, the columns of all of them as one array.
+/// to it, with all columns as one array.
 #pragma once
 
 #include <lod/kernels/cpu/column_numbers.hpp>
@@ -19,10 +19,10 @@ namespace kernel {
 
 namespace cpu {
 
-/// y[t] = x[t] * filter[0] + x[t + 1] * filter[1] + ..., or with `back` x[t - 1], ..., as far as the sequence goes.
+/// y[t] = x[t] * filter[0] + x[t + 1] * filter[1] + ..., or x[t - 1], ... if `back`, within the sequence.
 ///
-/// A block of rows goes through sequences of any length; each number of it has a count of the neighbours that its row
-/// has in its sequence.
+/// A block of rows may span sequences of any length; each of its numbers has a count of the neighbours that its row has
+/// in its sequence.
 template <bool back, class T>
 void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                       const T* filter, std::int64_t filter_rows, T* y) {
@@ -49,7 +49,7 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
       for (std::int64_t t = begin; t < end; ++i) {
         const std::int64_t first = sequences.begin(i), last = sequences.begin(i + 1) - 1,
                            until = std::min(last + 1, end);
-        // Most rows have them all; those near the end, or with `back` near the start, are counted.
+        // Most rows have them all; for those near the end, or near the start if `back`, they are counted.
         const std::int64_t low = std::clamp(back ? first + filter_rows - 1 : t, t, until);
         const std::int64_t high = std::clamp(back ? until : last - filter_rows + 2, low, until);
         const auto count = [&](std::int64_t row, std::int64_t stop) {
@@ -62,11 +62,11 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
              (end - low) * row_size);
         count(high, until);
         t = until;
-        if (last >= end) break;  // goes on in the next block
+        if (last >= end) break;  // continues in the next block
       }
       fill(sums, (end - begin) * row_size, A{});
       for (std::int64_t w = 0; w < filter_rows; ++w) {
-        // Beyond the first and the last row of all there is nothing to read.
+        // There is nothing to read beyond the first and the last row of the batch.
         const std::int64_t from = back ? std::max(begin, w) : begin, to = back ? end : std::min(end, rows - w);
         if (from >= to) break;
         const T* const shifted = x + (back ? from - w : from + w) * row_size;
@@ -107,7 +107,7 @@ struct RowConvInputGrad<InlineCpu> {
 
 template <>
 struct RowConvFilterGrad<InlineCpu> {
-  /// The sum over all rows of dy[t] * {x[t], x[t + 1], ...}, zeros where the sequence has ended.
+  /// The sum over all rows of dy[t] * {x[t], x[t + 1], ...}, with zeros after the end of the sequence.
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const T* dy, const Segments& sequences,
                   std::int64_t row_size, std::int64_t filter_rows, T* dfilter) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Rows taken out of their sequences, on the CPU: by words of 64 rows, whatever the sequences.
+/// Removing rows from their sequences, on the CPU: by words of 64 rows, regardless of the sequences.
 #pragma once
 
 #include <lod/kernels/cpu/line_writer.hpp>
@@ -16,23 +16,23 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// The two steps of a kernel that keeps some rows, which are one id each. `left(row, count)`, or
-/// `left(row, count, starts)`, is the mask of the rows [row, row + count), at most 64, that are left; `starts` is the
-/// mask of those that are the first of their sequence. Between the steps, `scratch` has that mask for each word of
-/// rows, the number of rows before the word in its block that are left, and the number of those before the block: the
-/// second step asks for no rule, and the new offsets follow without a look at the rows.
+/// The two steps of a kernel that keeps some rows of one id each. `left(row, count)`, or `left(row, count, starts)`,
+/// returns the mask of the rows to keep among [row, row + count), at most 64; `starts` is the mask of those that begin
+/// a sequence. Between the steps, `scratch` holds for each word of rows its mask and the number of rows kept before it
+/// in its block, and for each block the number of rows kept before it: the second step needs no rule, and the new
+/// offsets follow without reading the rows.
 class RowFilter {
  public:
   static std::int64_t scratch(std::int64_t rows) noexcept { return 2 * words(rows) + blocks(rows) + 1; }
 
-  /// kept[i] becomes the number of rows before sequence i that are left, for i in [0, sequences.size].
+  /// Sets kept[i] to the number of rows kept before sequence i, for i in [0, sequences.size].
   template <class Left>
   static void count(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes, const Left& left,
                     std::int64_t* scratch, std::int64_t* kept) {
     const std::int64_t rows = sequences.rows();
     std::int64_t* const before = scratch + 2 * words(rows);
     before[0] = 0;
-    // At first, the rows of each block.
+    // First the number of rows that each block keeps.
     parallel_ranges(executor, blocks(rows), rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t block = begin; block < end; ++block) {
         before[block + 1] = count_block(sequences, block, left, scratch);
@@ -47,7 +47,7 @@ class RowFilter {
                     });
   }
 
-  /// The rows that are left.
+  /// Copies the rows that are kept.
   template <class T>
   static void copy(const CpuExecutor& executor, const T* x, const Segments& sequences, const std::int64_t* scratch,
                    T* y) {
@@ -69,8 +69,8 @@ class RowFilter {
     });
   }
 
-  /// Calls body(row, count, mask, place) for the rows [row, row + count) of each word: which of them are left, and how
-  /// many rows are left before them.
+  /// Calls body(row, count, mask, place) for the rows [row, row + count) of each word: `mask` says which of them are
+  /// kept, `place` how many rows are kept before them.
   template <class Body>
   static void for_each_word(const CpuExecutor& executor, const Segments& sequences, const std::int64_t* scratch,
                             const Body& body) {
@@ -88,17 +88,17 @@ class RowFilter {
 
  private:
   static constexpr std::int64_t block_words = 64;
-  /// One more than rows fill: every place of a row, the end among them, is in a word.
+  /// One more than rows fill: every row position, the end included, is in a word.
   static std::int64_t words(std::int64_t rows) noexcept { return rows / mask_rows + 1; }
   static std::int64_t blocks(std::int64_t rows) noexcept { return (words(rows) + block_words - 1) / block_words; }
 
-  /// Fills in the words of a block. Returns how many of its rows are left.
+  /// Fills in the words of a block. Returns how many of its rows are kept.
   template <class Left>
   static std::int64_t count_block(const Segments& sequences, std::int64_t block, const Left& left,
                                   std::int64_t* scratch) {
     constexpr bool asks_for_starts = std::invocable<const Left&, std::int64_t, std::int64_t, std::uint64_t>;
     const std::int64_t rows = sequences.rows(), last = std::min((block + 1) * block_words, words(rows));
-    std::int64_t next = 0;  // the first sequence that does not begin before the word
+    std::int64_t next = 0;  // the first sequence that begins at the word or after it
     if constexpr (asks_for_starts) next = first_from(sequences, block * block_words * mask_rows);
     std::int64_t kept = 0;
     for (std::int64_t word = block * block_words; word < last; ++word) {
@@ -127,7 +127,7 @@ class RowFilter {
   }
 
   static std::int64_t rows_before(const std::int64_t* scratch, const std::int64_t* before, std::int64_t row) noexcept {
-    constexpr auto size = static_cast<std::uint64_t>(mask_rows);  // without a sign, division is a shift
+    constexpr auto size = static_cast<std::uint64_t>(mask_rows);  // unsigned, so that the division is a shift
     const std::uint64_t place = static_cast<std::uint64_t>(row), word = place / size;
     const std::uint64_t mask = static_cast<std::uint64_t>(scratch[2 * word]) & first_rows(place % size);
     return before[word / std::uint64_t{block_words}] + scratch[2 * word + 1] + std::popcount(mask);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Rows of one id as the bits of a word: which of 64 rows are equal to something, and the rows of a word written one
-/// after the other. xsimd 8.1 neither turns comparisons into bits nor shuffles by them: this is written for AVX-512
-/// and AVX2 where they are there, with the compiler's own vectors or plain loops beside it.
+/// Rows of one id as the bits of a word: which of 64 rows are equal to something, and compaction of the rows that a
+/// word selects. xsimd 8.1 neither turns comparisons into bits nor shuffles by them: this is written for AVX-512 and
+/// AVX2 where available, and otherwise with the compiler's own vectors or plain loops.
 #pragma once
 
 #include <lod/kernels/cpu/intrinsics.hpp>
@@ -21,13 +21,13 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Rows of a word.
+/// The rows of a word.
 inline constexpr std::int64_t mask_rows = 64;
 
 /// The bits of `count` < 64 rows.
 inline std::uint64_t first_rows(std::uint64_t count) noexcept { return (std::uint64_t{1} << count) - 1; }
 
-/// Bit k is is_set(k), for the first `count` rows; the others are 0.
+/// Bit k is is_set(k) for the first `count` rows; the others are 0.
 template <class IsSet>
 inline std::uint64_t row_mask(std::int64_t count, const IsSet& is_set) noexcept {
   std::uint64_t mask = 0;
@@ -56,8 +56,8 @@ struct IdVectors {
     if constexpr (size == 4) return _mm256_cmpeq_epi32(a, b);
     if constexpr (size == 8) return _mm256_cmpeq_epi64(a, b);
   }
-  /// The bits of so many rows, which fill vectors; lanes(k) are those of the vector that begins with row k, all ones or
-  /// zeros.
+  /// The bits of so many rows, which fill whole vectors; lanes(k) returns those of the vector that begins with row k,
+  /// all ones or all zeros.
   template <std::int64_t rows = mask_rows, class Lanes>
   static std::uint64_t mask(const Lanes& lanes) noexcept {
     std::uint64_t result = 0;
@@ -67,7 +67,7 @@ struct IdVectors {
         result |= std::uint64_t{static_cast<std::uint32_t>(_mm256_movemask_epi8(bytes))} << k;
       }
     } else {
-#  ifdef __CUDACC__  // it hands the pragma on, but says that it does not know it
+#  ifdef __CUDACC__  // it passes the pragma on, but warns that it does not know it
 #    pragma nv_diagnostic push
 #    pragma nv_diag_suppress 1675
 #  endif
@@ -90,7 +90,7 @@ struct IdVectors {
 #endif
 
 #ifdef __AVX2__
-/// Which of 64 rows are one of `count` tokens: these stay in registers.
+/// Which of 64 rows equal one of `count` tokens, which stay in registers.
 template <std::size_t count, class T>
 inline std::uint64_t rows_equal(const T* x, const T* tokens) noexcept {
   using Ids = IdVectors<sizeof(T)>;
@@ -106,7 +106,7 @@ inline std::uint64_t rows_equal(const T* x, const T* tokens) noexcept {
 #endif
 
 #ifdef __AVX512BW__
-/// A bit for each id of a vector of 64 bytes that is `id`.
+/// A bit for each id of a vector of 64 bytes that equals `id`.
 template <class T>
 inline std::uint64_t ids_equal(const T* x, T id) noexcept {
   const __m512i ids = _mm512_loadu_si512(x);
@@ -116,7 +116,7 @@ inline std::uint64_t ids_equal(const T* x, T id) noexcept {
   if constexpr (sizeof(T) == 8) return _mm512_cmpeq_epi64_mask(ids, _mm512_set1_epi64(static_cast<long long>(id)));
 }
 #elif !defined(__AVX2__)
-/// Ids of so many bytes, compared in vectors of 16 bytes, whose lanes have as many bits as rows of a block.
+/// Ids of so many bytes, compared in vectors of 16 bytes: each bit of a lane is for a row of a block.
 template <std::size_t size>
 struct IdWords {
   using Word = std::conditional_t<
@@ -125,10 +125,10 @@ struct IdWords {
   typedef Word Lanes __attribute__((vector_size(16)));
   static constexpr std::int64_t lanes = 16 / static_cast<std::int64_t>(size),
                                 bits = 8 * static_cast<std::int64_t>(size);
-  /// Rows that are gone through at a time: those of a word, or of two where a vector has more.
+  /// The rows that are compared at a time: those of a word, or more where a vector has more lanes.
   static constexpr std::int64_t block = std::max(lanes, bits);
 
-  /// Which of the rows of a block, `rows` of them at most, are the id.
+  /// Which rows of a block, at most `rows`, equal the id.
   template <std::int64_t rows>
   static std::uint64_t equal(const void* x, Word id) noexcept {
     const Lanes all = Lanes{} + id;
@@ -145,7 +145,7 @@ struct IdWords {
   }
 
  private:
-  /// Of each row of a block the bit in its word.
+  /// For each row of a block, its bit in its word.
   static constexpr auto own_bits = [] {
     std::array<Word, static_cast<std::size_t>(block)> result{};
     for (std::int64_t k = 0; k < block; ++k)
@@ -153,7 +153,7 @@ struct IdWords {
     return result;
   }();
 
-  /// The bits of all words of this one.
+  /// The bits of all words combined in this one.
   static std::uint64_t joined(std::uint64_t words) noexcept {
     for (int shift = 32; shift >= bits; shift /= 2) words |= words >> shift;
     return static_cast<Word>(words);
@@ -161,7 +161,7 @@ struct IdWords {
 };
 #endif
 
-/// Which of `rows` rows, 64 at most, are the id. They fill vectors of 64 bytes.
+/// Which of `rows` rows, at most 64, equal the id. They fill whole vectors of 64 bytes.
 template <std::int64_t rows, class T>
 inline std::uint64_t rows_equal(const T* x, T id) noexcept {
   static_assert(rows * sizeof(T) % 64 == 0);
@@ -184,7 +184,7 @@ inline std::uint64_t rows_equal(const T* x, T id) noexcept {
 #endif
 }
 
-/// Which of `count` <= 64 rows are one of the tokens. The time grows with the number of these.
+/// Which of `count` <= 64 rows equal one of the tokens. The time grows with the number of tokens.
 template <class T>
 inline std::uint64_t rows_equal(const T* x, std::int64_t count, std::span<const T> tokens) noexcept {
 #ifdef __AVX2__
@@ -218,7 +218,7 @@ inline std::uint64_t rows_equal(const T* x, std::int64_t count, std::span<const 
   });
 }
 
-/// Which of `count` <= 64 rows are equal to the row before them, which is there for the first one too.
+/// Which of `count` <= 64 rows equal the row before them; the first one must have a row before it too.
 template <class T>
 inline std::uint64_t rows_repeated(const T* x, std::int64_t count) noexcept {
 #ifdef __AVX2__
@@ -231,7 +231,7 @@ inline std::uint64_t rows_repeated(const T* x, std::int64_t count) noexcept {
 }
 
 #ifdef __AVX2__
-/// For each mask of a vector the words of 4 bytes that its lanes of `size` bytes, pushed together, come from.
+/// For each mask of a vector, the words of 4 bytes from which its selected lanes of `size` bytes are gathered.
 template <std::size_t size>
 inline constexpr auto packed_lanes = [] {
   constexpr std::size_t lanes = 32 / size, words = size / 4;
@@ -248,10 +248,10 @@ inline constexpr auto packed_lanes = [] {
 }();
 #endif
 
-/// Room for the rows of a word and what `pack_rows` writes after them.
+/// The room for the rows of a word and for what `pack_rows` writes after them.
 template <class T>
 inline constexpr std::int64_t pack_room = mask_rows + 32 / static_cast<std::int64_t>(sizeof(T));
-/// Writes the rows of a word that the mask has, one after the other, to y, where there is `pack_room<T>`.
+/// Writes the rows of a word that the mask selects, one after the other, to y, which has room for `pack_room<T>` rows.
 template <class T>
 inline void pack_rows(const T* x, std::uint64_t mask, T* y) noexcept {
   if (mask == ~std::uint64_t{0}) {
@@ -262,7 +262,7 @@ inline void pack_rows(const T* x, std::uint64_t mask, T* y) noexcept {
   if constexpr (sizeof(T) >= 4) {
     constexpr std::int64_t lanes = 32 / static_cast<std::int64_t>(sizeof(T));
     constexpr auto& table = packed_lanes<sizeof(T)>;
-    // The last vector may reach beyond the rows: there are as many of them as there are bits up to the last one set.
+    // The last vector may reach beyond the rows: there are as many rows as bits up to the last one set.
     const std::int64_t whole = (mask_rows - std::countl_zero(mask)) / lanes * lanes;
     std::int64_t k = 0;
     for (; k < whole; k += lanes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Arithmetic with row-sparse tensors on the CPU: a row of the dense tensor belongs to one thread.
+/// Arithmetic with row-sparse tensors on the CPU: each row of the dense tensor belongs to one thread.
 #pragma once
 
 #include <lod/kernels/cpu/elementwise.hpp>
@@ -58,7 +58,7 @@ struct ScatterRowsGrad<InlineCpu> {
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, const T* x, T* d, T* dg) {
     using A = Accumulator<T>;
-    // What a number was before each row that is listed for it.
+    // The value of a number before each of the rows listed for it.
     const cpu::ThreadScratch<A> before(executor, groups.max_rows);
     const std::int64_t row_bytes = lod::detail::bytes_of<T>(4, row_size);
     cpu::parallel_sequences(executor, groups, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {

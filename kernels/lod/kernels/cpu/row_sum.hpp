@@ -18,8 +18,8 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Reads rows that lie one after the other. `readable` numbers from `first` on may be read, rows or not: a caller that
-/// knows of more than its rows spares narrow ones a slow end. `far`: they are of more memory than the caches hold.
+/// Reads consecutive rows. `readable` numbers from `first` on may be read, rows or not: a caller that vouches for more
+/// than its rows spares narrow ones a slow tail. `far`: the rows are in more memory than caches hold.
 template <class T>
 struct ContiguousRows {
   const T* first;
@@ -29,7 +29,7 @@ struct ContiguousRows {
   const T* operator()(std::int64_t row) const noexcept { return first + row * row_size; }
   void set_row_size(std::int64_t size) noexcept { row_size = size; }
 };
-/// Reads the rows of a table that a list names.
+/// Reads the rows of a table whose indices are listed.
 template <class T>
 struct ListedRows {
   const T* table;
@@ -38,9 +38,9 @@ struct ListedRows {
   const T* operator()(std::int64_t row) const noexcept { return table + list[row] * row_size; }
 };
 
-/// Reads rows that lie anywhere, and asks for them ahead of time: at(k) is where row k is, whose size is that of
-/// at.set_row_size(size). `left` rows are there, those of the sequence and those of the ones behind it. Where the
-/// places themselves lie anywhere, at.ask_for_place(k) asks for the one of row k.
+/// Reads rows at arbitrary addresses and prefetches them: at(k) is the address of row k, whose size is the one given to
+/// at.set_row_size(size). `left` rows exist, those of the sequence and those of the ones after it. Where the addresses
+/// themselves are scattered, at.ask_for_place(k) prefetches that of row k.
 template <class T, class At>
 struct ScatteredRows {
   At at;
@@ -52,12 +52,12 @@ struct ScatteredRows {
     row_size = size;
     at.set_row_size(size);
   }
-  // Inline: a call would have the sums of rows leave their registers.
+  // Inlined: a call would force the sums of rows out of their registers.
   [[gnu::always_inline]] const T* operator()(std::int64_t row) const noexcept {
     ask_after<1>(row, row_size);
     return at(row);
   }
-  /// Asks for what will be read after rows [row, row + count).
+  /// Prefetches what will be read after rows [row, row + count).
   template <std::int64_t count>
   [[gnu::always_inline]] void ask_after(std::int64_t row, std::int64_t size) const noexcept {
     if constexpr (requires { at.ask_for_place(row); }) {
@@ -75,7 +75,7 @@ struct ScatteredRows {
   }
 
  private:
-  /// Without a jump at the end of the rows: there, the last one is prefetched again.
+  /// Without a branch at the end of the rows: there, the last one is prefetched again.
   std::int64_t there(std::int64_t row) const noexcept { return std::min(row, left - 1); }
 };
 template <class Rows>
@@ -83,9 +83,8 @@ inline constexpr bool is_scattered = false;
 template <class T, class At>
 inline constexpr bool is_scattered<ScatteredRows<T, At>> = true;
 
-/// Rows of terms that are computed when their turn comes: compute(first, count, to) writes rows [first, first + count)
-/// of them to `to`, at most `computed_rows(row_size)` at a time. `block` is scratch for `computed_scratch(row_size)`
-/// numbers.
+/// Rows of terms that are computed on demand: compute(first, count, to) writes rows [first, first + count) of them to
+/// `to`, at most `computed_rows(row_size)` at a time. `block` is scratch for `computed_scratch(row_size)` numbers.
 template <class A, class Compute>
 struct ComputedRows {
   Compute compute;
@@ -94,7 +93,7 @@ struct ComputedRows {
 template <class Compute, class A>
 ComputedRows(Compute, A*) -> ComputedRows<A, Compute>;
 
-/// Adds the accumulators of `rows` rows, a power of two, as a tree.
+/// Adds the accumulators of `rows` rows as a tree; `rows` is a power of two.
 template <std::size_t columns, class A>
 inline void add_tree(std::size_t rows, A* accumulators, A* sum) {
   for (std::size_t folded = rows / 2; folded > 0; folded /= 2) {
@@ -105,16 +104,16 @@ inline void add_tree(std::size_t rows, A* accumulators, A* sum) {
   for (std::size_t column = 0; column < columns; ++column) sum[column] = accumulators[column];
 }
 
-/// 16 rows of `columns` columns are so many whole vectors.
+/// How many whole vectors 16 rows of `columns` columns fill.
 template <std::size_t columns, class T>
 inline constexpr std::size_t narrow_vectors = 16 * columns / Vector<T>::size;
 
-/// The same for the accumulators of 16 rows in `narrow_vectors` vectors. Both lose their values.
+/// The same for the accumulators of 16 rows in `narrow_vectors` vectors. Both functions overwrite the accumulators.
 template <std::size_t columns, class T>
 inline void add_tree(Vector<T>* accumulators, Accumulator<T>* sum) {
   constexpr std::size_t vectors = narrow_vectors<columns, T>;
   static_assert(vectors * Vector<T>::size == 16 * columns);
-  // As far as it goes by whole vectors.
+  // As far as whole vectors go.
   constexpr std::size_t fold = std::min<std::size_t>(vectors & (~vectors + 1), 16);
   constexpr std::size_t kept = vectors / fold;
   for (std::size_t folded = vectors / 2; folded >= kept; folded /= 2) {
@@ -125,7 +124,7 @@ inline void add_tree(Vector<T>* accumulators, Accumulator<T>* sum) {
   add_tree<columns>(16 / fold, numbers, sum);
 }
 
-/// One leaf of rows of 1 to 7 columns.
+/// Sums one leaf of rows of 1 to 7 columns.
 template <std::size_t columns, class T, class Rows>
 inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t count, Accumulator<T>* sum) {
   using A = Accumulator<T>;
@@ -140,7 +139,7 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
     for (; left >= block; left -= block, readable -= block, x += block) {
       for (std::size_t v = 0; v < vectors; ++v) accumulators[v] += load(x + v * Vector<T>::size);
     }
-    // What stands in place of the rows that are missing changes nothing.
+    // The values that replace missing rows change nothing.
     for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
       accumulators[v] += load_first(x, left, empty_sum<A>(), readable);
     }
@@ -155,17 +154,17 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
         to[column] = plus(to[column], static_cast<A>(x[column]));
       }
     }
-    // Of fewer than 16 rows, the tree's first steps would add zeros.
+    // With fewer than 16 rows, the first steps of the tree would add zeros.
     const std::size_t used = std::bit_ceil(static_cast<std::size_t>(std::clamp<std::int64_t>(count, 1, 16)));
     add_tree<columns>(used, accumulators, sum);
   }
 }
 
-/// What sums of rows begin with.
+/// The initial value of sums of rows.
 enum class SumFrom { NOTHING, GIVEN };
 
-/// sums[v] += (a + b) + (c + d), for `vectors` vectors of four rows. The rows are read one after the other: machines
-/// read ahead of one stream better than of four. Always inline: the sums stay in registers.
+/// sums[v] += (a + b) + (c + d), for `vectors` vectors of four rows. The rows are read one after the other: processors
+/// read ahead of one stream better than of four. Always inlined, so that the sums stay in registers.
 template <std::size_t vectors, class T>
 [[gnu::always_inline]] inline void add_four_rows(const T* a, const T* b, const T* c, const T* d,
                                                  Vector<T> (&sums)[vectors]) {
@@ -180,12 +179,12 @@ template <std::size_t vectors, class T>
   keep_order();
   for (std::size_t v = 0; v < vectors; ++v) sums[v] += low[v] + high[v];
 }
-/// Vectors of each row that are read at a time: beside 8 vectors of sums, two rows of them fit the registers.
+/// The vectors of each row that are read at a time: with 8 vectors of sums, two rows of them fit the registers.
 inline constexpr std::size_t vectors_of_four = sizeof(Vector<float>) == 64 ? 4 : 2;
 
-/// Prefetches what comes after rows [row, row + count), 4 or 1. Rows one after the other are prefetched where they
-/// are far away: by itself the machine takes the reading of four short rows at a time for no stream. On a Zen 4, rows
-/// of 64 floats come twice as fast; those of a line or less come faster without.
+/// Prefetches what comes after rows [row, row + count), where `count` is 4 or 1. Consecutive rows are prefetched where
+/// they are far away: the hardware does not recognize reads of four short rows at a time as a stream. On a Zen 4, rows
+/// of 64 floats arrive twice as fast; those of a cache line or less arrive faster without.
 template <std::int64_t count, class T, class Rows>
 [[gnu::always_inline]] inline void prefetch_after(const Rows& rows, std::int64_t row, std::int64_t row_size) {
   if constexpr (is_scattered<Rows>) {
@@ -197,7 +196,7 @@ template <std::int64_t count, class T, class Rows>
     for (std::int64_t i = 0; i < 4 * row_size; i += line) __builtin_prefetch(ahead + i, 0, 2);
   }
 }
-/// Row `row`, which has been asked for.
+/// Row `row`, which has been prefetched.
 template <class T, class Rows>
 [[gnu::always_inline]] inline const T* row_at(const Rows& rows, std::int64_t row) {
   if constexpr (is_scattered<Rows>) {
@@ -216,8 +215,8 @@ struct VectorRow {
   [[gnu::always_inline]] Vector<T>& operator[](std::size_t v) { return part[v / some][v % some]; }
 };
 
-/// Adds rows that are so many vectors to `sums`, which stay in registers until all are added: always inline. The
-/// additions are those of `add_wide_rows`.
+/// Adds rows of so many vectors to `sums`, which stay in registers until all are added: always inlined. The additions
+/// are those of `add_wide_rows`.
 template <std::size_t vectors, class T, class Rows>
 [[gnu::always_inline]] inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t count,
                                                    VectorRow<vectors, T>& sums) {
@@ -239,7 +238,7 @@ template <std::size_t vectors, class T, class Rows>
     for (std::size_t v = 0; v < vectors; ++v) sums[v] += load(a + v * Vector<T>::size);
   }
 }
-/// The same for sums in memory, which begin empty where they are not GIVEN.
+/// The same for sums in memory, which start empty unless they are GIVEN.
 template <SumFrom from, std::size_t vectors, class T, class Rows>
 inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t count, T* sum) {
   VectorRow<vectors, T> sums;
@@ -250,7 +249,7 @@ inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t c
   for (std::size_t v = 0; v < vectors; ++v) store<T>(sum + v * Vector<T>::size, sums[v]);
 }
 
-/// sum = the sum of rows of 8 columns or more, and of what `sum` is where it is GIVEN: four rows at a time.
+/// sum = the sum of rows of 8 columns or more, plus the value of `sum` if it is GIVEN: four rows at a time.
 template <SumFrom from, class T, class Rows>
 inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size,
                           Accumulator<T>* sum) {
@@ -261,7 +260,7 @@ inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t cou
     if (row_size == 2 * lanes<T>) return add_vector_rows<from, 2, T>(rows, first, count, sum);
     if (row_size == lanes<T>) return add_vector_rows<from, 1, T>(rows, first, count, sum);
   }
-  // Of 16-bit numbers, rows of other sizes would take longer with this here.
+  // Not for 16-bit numbers: rows of other sizes would become slower.
   if constexpr (masked<T> && sizeof(T) >= sizeof(float)) {
     if (row_size < lanes<T>) {  // a row of sums in a register
       Vector<T> sums = from == SumFrom::GIVEN ? load<A>(sum, row_size, A{}) : Vector<T>(empty_sum<A>());
@@ -325,8 +324,8 @@ void sum_stored_leaf(const Rows& rows, std::int64_t first, std::int64_t count, s
   }
 }
 
-/// Computed terms are kept in the first-level cache until they are added: a leaf of narrow rows, a multiple of four
-/// wide ones.
+/// Computed terms stay in the first-level cache until they are added: a leaf of narrow rows, or a multiple of four wide
+/// ones.
 constexpr std::int64_t computed_rows(std::int64_t row_size) noexcept {
   return row_size <= narrow_row_size ? leaf_rows : std::max<std::int64_t>(4096 / row_size / 4 * 4, 4);
 }
@@ -354,8 +353,8 @@ void sum_leaf(const Rows& rows, std::int64_t first, std::int64_t count, std::int
   }
 }
 
-/// Sums rows [first, first + count) of `rows` into sum[0 .. row_size), with the rounding errors of joining leaves in
-/// error[0 .. row_size). `leaf` is scratch for one row. At most a chunk of rows.
+/// Sums rows [first, first + count) of `rows`, at most a chunk, into sum[0 .. row_size), with the rounding errors of
+/// joining leaves in error[0 .. row_size). `leaf` is scratch for one row.
 template <class T, class Rows>
 void sum_chunk(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size, Accumulator<T>* sum,
                Accumulator<T>* error, Accumulator<T>* leaf) {
@@ -367,7 +366,7 @@ void sum_chunk(const Rows& rows, std::int64_t first, std::int64_t count, std::in
   }
 }
 
-/// Adds the sum of a chunk, with its error, to a running one.
+/// Adds the sum of a chunk, with its error, to a running sum.
 template <class A>
 inline void join_chunks(A* sum, A* error, const A* more, const A* more_error, std::int64_t row_size) noexcept {
   for (std::int64_t i = 0; i < row_size; ++i) {
@@ -376,10 +375,10 @@ inline void join_chunks(A* sum, A* error, const A* more, const A* more_error, st
   }
 }
 
-/// The scratch that `sum_rows` takes, in numbers.
+/// The scratch memory of `sum_rows`, in numbers.
 constexpr std::int64_t sum_scratch(std::int64_t row_size) noexcept { return 5 * row_size; }
 
-/// Sums all `count` rows on the calling thread; returns the sums, row_size numbers at the start of `scratch`.
+/// Sums all `count` rows on the calling thread and returns the row_size sums, which are at the start of `scratch`.
 template <class T, class Rows>
 inline const Accumulator<T>* sum_rows(const Rows& rows, std::int64_t count, std::int64_t row_size,
                                       Accumulator<T>* scratch) {
@@ -407,13 +406,13 @@ inline const Accumulator<T>* sum_rows(const Rows& rows, std::int64_t count, std:
   return sum;
 }
 
-/// Scratch memory for the following: so many numbers for up to `count` rows.
+/// The scratch memory of the following function, in numbers, for up to `count` rows.
 inline std::int64_t shared_sum_scratch(std::int64_t count, std::int64_t row_size) noexcept {
   const std::int64_t step = chunk_rows(row_size);
   return std::max<std::int64_t>((count + step - 1) / step, 1) * 3 * row_size;
 }
-/// The same for one long sequence, by all threads of the executor; the sums go to sum[0 .. row_size). The rows are what
-/// rows_of(thread) returns; reading them touches `bytes` of memory.
+/// The same for one long sequence, by all threads of the executor; the sums go to sum[0 .. row_size). rows_of(thread)
+/// returns the rows; reading them touches `bytes` of memory.
 template <class T, class RowsOf>
 void sum_rows(const CpuExecutor& executor, const RowsOf& rows_of, std::int64_t count, std::int64_t row_size,
               std::int64_t bytes, const Workspace::Loan<Accumulator<T>>& partial, Accumulator<T>* sum) {

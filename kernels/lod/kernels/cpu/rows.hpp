@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Rows in CPU kernels: the sequences that they belong to, and their numbers as those that are computed in.
+/// Rows in CPU kernels: the sequences that they belong to, and their numbers in the type of the computation.
 #pragma once
 
 #include <lod/executor.hpp>
@@ -16,7 +16,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// to[i] = x[i], in the type that is computed in.
+/// to[i] = x[i], converted to the type of the computation.
 template <class T>
 inline void widen(const T* x, std::int64_t count, Accumulator<T>* to) noexcept {
   if constexpr (std::same_as<T, Accumulator<T>>) {
@@ -35,7 +35,7 @@ inline A plus(A a, A b) noexcept {
     return a + b;
   }
 }
-/// The same of a number and each number of a vector, on either side.
+/// The same for a number and each number of a vector, on either side.
 template <class A>
 inline xsimd::batch<A> plus(A a, const xsimd::batch<A>& b) noexcept {
   return a + b;

@@ -22,24 +22,24 @@ namespace kernel {
 #ifdef __AVX2__
 namespace cpu {
 
-/// Runs of a few dozen bytes: what is after the end of one is not read, but written, and then overwritten by the next.
-/// So there is no end to be guessed.
+/// Runs of a few dozen bytes: nothing is read after the end of a run, but bytes after it are written, which the next
+/// run overwrites. So no branch depends on its length.
 class ShortRuns {
  public:
-  /// Whether they are worth it: short on average, and none so long that threads should share it.
+  /// Whether this pays: the runs are short on average, and none is so long that threads should share it.
   static bool are(const Segments& runs, std::int64_t row_bytes) noexcept {
     return row_bytes % read_bytes == 0 && runs.rows() * row_bytes <= runs.size * most_bytes &&
            runs.max_rows * row_bytes <= grain;
   }
 
-  /// Run i are the bytes from sources[i] on.
+  /// Run i consists of the bytes from sources[i] on.
   template <class T>
   static void copy(const CpuExecutor& executor, const T* const* sources, const Segments& runs, std::int64_t row_bytes,
                    const LargeOutput& output, std::byte* y) {
     parallel_sequences(executor, runs, 2 * row_bytes, [&](std::int64_t begin, std::int64_t end) {
       const auto source = [=](std::int64_t i) { return reinterpret_cast<const std::byte*>(sources[i]); };
       const auto bytes = [=](std::int64_t i) { return runs.length(i) * row_bytes; };
-      // They may lie anywhere.
+      // The runs may be anywhere in memory.
       const auto ask_after = [=](std::int64_t i) __attribute__((always_inline)) {
         prefetch(source(std::min(i + prefetch_distance, end - 1)), 1);
       };
@@ -76,21 +76,21 @@ class ShortRuns {
  private:
   static constexpr std::int64_t most_bytes = 128;
 #  ifdef __AVX512BW__
-  static constexpr std::int64_t read_bytes = 1;  ///< at a time, of which a part is read
+  static constexpr std::int64_t read_bytes = 1;  ///< bytes read at a time, of which some may be masked
 #  else
   static constexpr std::int64_t read_bytes = 4;
-  /// From the word at 8 - n on, a mask of the first n words of a vector.
+  /// first_words + 8 - n is a mask of the first n words of a vector.
   static constexpr std::array<std::int32_t, 16> first_words = {-1, -1, -1, -1, -1, -1, -1, -1};
 #  endif
 
-  /// Of `most_bytes` from y on, the first `count` become those from x on, the others anything.
+  /// Writes `most_bytes` from y on: the first `count` of them come from x, the others are unspecified.
   static void copy_one(const std::byte* x, std::int64_t count, std::byte* y) noexcept {
 #  ifdef __AVX512BW__
     const auto all = ~std::uint64_t{0};
     const auto bits = static_cast<unsigned>(std::min<std::int64_t>(count, 64));
     const auto more = static_cast<unsigned>(std::max<std::int64_t>(count - 64, 0));
     const __m512i low = _mm512_maskz_loadu_epi8(bits == 64 ? all : ~(all << bits), x);
-    // Not 64: after a shorter run, which may be none at a null pointer, there is no such address.
+    // Not 64: after a shorter run, which may be an empty one at a null pointer, there is no such address.
     const __m512i high = _mm512_maskz_loadu_epi8(more == 64 ? all : ~(all << more), x + bits);
     _mm512_storeu_si512(y, low);
     _mm512_storeu_si512(y + 64, high);

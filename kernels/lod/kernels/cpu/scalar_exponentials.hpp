@@ -19,18 +19,18 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// A block of many short sequences of scalar rows: what is worked out for each number goes through them as one array,
-/// so that no vector is cut by the end of a sequence; only the maxima and the sums are by sequence.
+/// A block of many short sequences of scalar rows: computations for each number treat them as one array, so that no
+/// vector is cut at the end of a sequence; only the maxima and the sums are per sequence.
 template <class T>
 class ScalarExponentials {
  protected:
   using A = Accumulator<T>;
 
  private:
-  /// A block keeps its numbers in the first-level cache.
+  /// The numbers of a block fit the first-level cache.
   static constexpr std::int64_t most_numbers = 2048;
   static constexpr std::int64_t most_sequences = 512;
-  /// After the numbers of a block, so many may be read and written.
+  /// So many numbers after those of a block may be read and written.
   static constexpr std::int64_t slack = 64;
 
  public:
@@ -41,8 +41,8 @@ class ScalarExponentials {
         shifts_(others_ + most_numbers + slack),
         sums_(shifts_ + most_sequences) {}
 
-  /// The end of the block of sequences from `begin` on, before `end`: it stops before a sequence of more than a leaf of
-  /// rows. It is `begin` where that is such a one.
+  /// The end, at most `end`, of the block of sequences from `begin` on: it stops before a sequence of more than a leaf
+  /// of rows. It is `begin` if the first sequence is such a one.
   static std::int64_t block_end(const Segments& sequences, std::int64_t begin, std::int64_t end) noexcept {
     std::int64_t last = begin;
     const std::int64_t full = sequences.begin(begin) + most_numbers, most = std::min(end, begin + most_sequences);
@@ -54,7 +54,7 @@ class ScalarExponentials {
   /// to[k] = exp(x[k]) for the numbers of a block.
   void plain_exponentials(const T* x, std::int64_t count, std::int64_t readable, A* to) const noexcept {
     for_each_vector<T>(count, 1, [=](std::int64_t k, std::int64_t some, std::int64_t) {
-      // The next block is read after all passes over this one, and the machine does not read ahead so far.
+      // The next block is read after all passes over this one, which is too far for the hardware to read ahead.
       __builtin_prefetch(x + k + most_numbers, 0, 2);
       exponential(load_vector(x + k, some, A{}, readable - k)).store_unaligned(to + k);
     });
@@ -85,8 +85,8 @@ class ScalarExponentials {
     }
   }
 
-  /// terms_[k] = x[k] - the shift of its sequence, and shifts_[i] = shift_of(the greatest number of sequence i,
-  /// sums_[i]) for vectors of them; unspecified for an empty one.
+  /// terms_[k] = x[k] - the shift of its sequence, and shifts_[i] = shift_of(the maximum of sequence i, sums_[i]), for
+  /// vectors of them; unspecified for an empty sequence.
   template <class ShiftOf>
   void subtract_shifts(const T* x, const Segments& block, std::int64_t readable,
                        const ShiftOf& shift_of) const noexcept {
@@ -116,16 +116,16 @@ class ScalarExponentials {
   }
 
   /// Calls body_of(i)(k, count) for vectors that hold the numbers of sequence i from number k on, in the order of the
-  /// sequences: what one writes after the end of a sequence, the next one writes again. The first `count` are the
-  /// sequence's; that may be more than there are lanes, or less than none.
+  /// sequences: what one writes after the end of a sequence, the next one overwrites. The first `count` numbers belong
+  /// to the sequence; `count` may exceed the number of lanes, or be negative.
   template <class BodyOf>
   static void for_each_vector_of_sequences(const Segments& of, const BodyOf& body_of) noexcept {
-    const Segments block = of;  // not read again after each store
+    const Segments block = of;  // a copy, so that it is not reloaded after each store
     for (std::int64_t i = 0; i < block.size; ++i) {
       const std::int64_t first = block.begin(i), length = block.length(i);
       if (length == 0) continue;
       const auto body = body_of(i);
-      // So many that short sequences are all alike.
+      // A fixed number of steps, so that all short sequences are alike to the branch predictor.
       std::int64_t k = 0;
       for (; k < 32; k += lanes<T>) body(first + k, length - k);
       for (; k < length; k += lanes<T>) body(first + k, length - k);

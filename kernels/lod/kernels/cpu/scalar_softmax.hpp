@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Softmax of short sequences of scalar rows: many at once.
+/// Softmax of many short sequences of scalar rows at once.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -16,8 +16,8 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// See `ScalarExponentials`. `terms_` are what is normalised, `others_` the exponentials of a logarithm, then the
-/// results; at last `shifts_` are one over the sums, and `sums_` what the terms are normalised by.
+/// See `ScalarExponentials`. `terms_` holds the numbers to normalise; `others_` the exponentials for the logarithm,
+/// then the results; finally `shifts_` holds the sums' reciprocals, and `sums_` what terms are normalised by.
 template <bool logarithm, class T>
 class ScalarSoftmax : public ScalarExponentials<T> {
   using Base = ScalarExponentials<T>;
@@ -27,10 +27,10 @@ class ScalarSoftmax : public ScalarExponentials<T> {
  public:
   ScalarSoftmax(A* scratch, const LargeOutput& output) noexcept : Base(scratch), output_(output) {}
 
-  /// The sequences of a block; x and y may be the same. `readable` numbers may be read from x on.
+  /// Processes the sequences of a block; x and y may be the same. `readable` numbers may be read from x on.
   void run(const T* x, const Segments& block, std::int64_t readable, T* y) const noexcept {
     const std::int64_t count = block.rows();
-    // The logarithm also keeps what is shifted.
+    // The logarithm also keeps the shifted numbers.
     A* const exponentials = logarithm ? others_ : terms_;
     bool shifted = logarithm;
     if (!logarithm) {

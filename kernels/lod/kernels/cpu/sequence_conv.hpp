@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Convolution along sequences on the CPU: matrix products, one of whose operands are windows of rows that are read as
-/// the product asks for them.
+/// Convolution along sequences on the CPU: matrix products in which one operand consists of windows of rows, read as
+/// the product needs them.
 #pragma once
 
 #include <lod/kernels/cpu/matrix_product.hpp>
@@ -18,7 +18,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// Line t are the rows of the window of row t, one after the other.
+/// Line t consists of the rows of the window of row t, one after the other.
 template <class T>
 struct WindowLines {
   const T* x;
@@ -32,7 +32,7 @@ struct WindowLines {
     const std::int64_t sequence = row_sequences[t];
     const std::int64_t first = t + window.start, sequence_begin = sequences.begin(sequence);
     const std::int64_t sequence_end = sequence_begin + sequences.length(sequence);
-    // The window has padding, rows of the sequence and padding again: each a part of one array.
+    // The window consists of padding, rows of the sequence and padding again: each is a part of one array.
     const std::int64_t end = begin + count;
     const std::int64_t inside = std::clamp(sequence_begin - first, std::int64_t{0}, window.length) * row_size;
     const std::int64_t behind = std::clamp(sequence_end - first, std::int64_t{0}, window.length) * row_size;
@@ -51,7 +51,7 @@ struct WindowLines {
   }
 };
 
-/// The filter, its windows transposed: line d is column d of window row 0, then of window row 1, ...
+/// The filter with its windows transposed: line d is column d of window row 0, then of window row 1, ...
 template <class T>
 struct FilterLines {
   const T* first;      ///< window row 0
@@ -86,8 +86,8 @@ struct SequenceConv<InlineCpu> {
 
 template <>
 struct SequenceConvInputGrad<InlineCpu> {
-  /// Row t of x stands in the windows of the rows from t - start - length + 1 to t - start: its gradient is a
-  /// convolution of dy, with the window the other way round.
+  /// Row t of x is in the windows of the rows from t - start - length + 1 to t - start: its gradient is a convolution
+  /// of dy with the window reversed.
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t columns,
                   const ContextWindow& window, const T* filter, std::int64_t row_size, T* dx) {
@@ -120,8 +120,8 @@ struct SequenceConvFilterGrad<InlineCpu> {
 
 template <>
 struct SequenceConvPaddingGrad<InlineCpu> {
-  /// A row of the padding stands at one place of the window of at most one row of each sequence. The rows of dy that
-  /// belong to a place are summed, and the sums multiplied by the filter.
+  /// A row of the padding is at one position of the window of at most one row of each sequence. The rows of dy that
+  /// belong to a position are summed, and the sums multiplied by the filter.
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t columns,
                   const ContextWindow& window, const T* filter, std::int64_t row_size, T* dpadding) {

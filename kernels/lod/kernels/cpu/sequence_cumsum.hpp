@@ -2,10 +2,10 @@
 /// @file
 /// Running sums on the CPU.
 ///
-/// A leaf of rows, counted in the direction of the sums, has running sums of its own; what stands before the leaf joins
-/// when a sum is written. It is added with compensation: leaf by leaf from the start of its chunk, where the sums of
-/// whole chunks stand. So what stands before leaves can be found out for many chunks at a time. Scalar rows are cut
-/// once more, into groups, whose sums go side by side.
+/// A leaf of rows, counted in the direction of the sums, has running sums of its own; the sum of everything before the
+/// leaf is added when a running sum is written. It is accumulated with compensation: leaf by leaf within a chunk,
+/// starting from the sums of the whole chunks before it. So the sums before leaves can be computed for many chunks at a
+/// time. Scalar rows are cut once more, into groups, whose sums are computed side by side.
 #pragma once
 
 #include <lod/kernels/cpu/group_sums.hpp>
@@ -28,7 +28,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// Of numbers of type T, written as numbers of type Y.
+/// Running sums of numbers of type T, written as numbers of type Y.
 template <class T, class Y>
 class RunningSums {
   using A = Accumulator<T>;
@@ -36,7 +36,7 @@ class RunningSums {
   static_assert(leaf_rows == GroupSums<A>::groups * group_rows);
 
  public:
-  /// What stands before a leaf.
+  /// The sum of everything before a leaf.
   struct Base {
     A* sums = nullptr;
     A* errors = nullptr;
@@ -55,33 +55,33 @@ class RunningSums {
       copy(other.sums, row_size, sums);
       copy(other.errors, row_size, errors);
     }
-    /// The sum of all rows so far, those of the leaf being `sum`.
+    /// The sum of all rows so far, where `sum` is the running sum within the leaf.
     Y operator()(std::int64_t column, A sum) const noexcept {
       return static_cast<Y>(sums ? plus(sums[column], plus(sum, errors[column])) : sum);
     }
-    /// Those of `count` columns from `first` on.
+    /// The same for `count` columns from `first` on.
     Vector<T> operator()(std::int64_t first, std::int64_t count, const Vector<T>& sum) const noexcept {
       if (!sums) return sum;
       return load_vector(sums + first, count) + (sum + load_vector(errors + first, count));
     }
   };
 
-  /// What stands before the leaves of a sequence, one after the other.
+  /// The sums before the leaves of a sequence, one leaf after the other.
   class Bases {
    public:
-    /// `numbers` is scratch for 6 * row_size of them.
+    /// `numbers` is scratch for 6 * row_size numbers.
     Bases(A* numbers, std::int64_t row_size) noexcept
         : row_size_(row_size),
           here_{numbers, numbers + row_size},
           chunk_{numbers + 2 * row_size, numbers + 3 * row_size},
           before_chunk_{numbers + 4 * row_size, numbers + 5 * row_size} {}
-    /// Before the first leaf.
+    /// Starts before the first leaf.
     void reset() noexcept {
       leaves_ = 0;
       for (const Base& base : {here_, chunk_, before_chunk_}) base.reset(row_size_);
     }
     const Base& here() const noexcept { return here_; }
-    /// Goes on after a leaf.
+    /// Moves past a leaf.
     void add(const A* totals) noexcept {
       here_.add(totals, row_size_);
       chunk_.add(totals, row_size_);
@@ -100,8 +100,8 @@ class RunningSums {
   RunningSums(std::int64_t row_size, bool exclusive, bool reverse) noexcept
       : row_size_(row_size), exclusive_(exclusive), reverse_(reverse), start_(start_of_sums<A>(exclusive)) {}
 
-  /// The running sums of `count` rows from x on, at most a leaf of them: written to y where that is not null. Their
-  /// totals go to totals[0 .. row_size). Where nothing stands before the leaf, `base` has no sums.
+  /// Computes the running sums of `count` rows from x on, at most a leaf, and writes them to y unless y is null. Their
+  /// totals go to totals[0 .. row_size). If nothing precedes the leaf, `base` has no sums.
   void leaf(const T* x, std::int64_t count, const Base& base, A* totals, Y* y) const noexcept {
     if (row_size_ == 1) {
       scalar_leaf(x, count, base, totals, y);
@@ -129,8 +129,8 @@ class RunningSums {
     }
   }
 
-  /// All of a sequence of up to a group of scalar rows, the case in which every nanosecond counts. The bits are those
-  /// of `leaf` with nothing before it.
+  /// The whole of a sequence of at most a group of scalar rows, the case in which every nanosecond counts. The bits are
+  /// those of `leaf` with nothing before it.
   bool is_short(std::int64_t rows) const noexcept { return row_size_ == 1 && rows <= group_rows; }
   void short_sequence(const T* x, std::int64_t rows, Y* y) const noexcept {
     A sum = start_;
@@ -146,7 +146,7 @@ class RunningSums {
     }
   }
 
-  /// The same for the sequences of a tile, forwards: all of them at once, each with the bits that it has alone.
+  /// The same for the sequences of a tile, forwards: all of them at once, each with the bits that it would have alone.
   void short_sequences(SequenceTile<T>& tile) const noexcept {
     using Row = typename SequenceTile<T>::Row;
     Row* const rows = tile.data();
@@ -158,7 +158,7 @@ class RunningSums {
     }
   }
 
-  /// Calls body(first_row, count) for the leaves [begin, end) of a sequence of `rows` rows, in their order.
+  /// Calls body(first_row, count) for the leaves [begin, end) of a sequence of `rows` rows, in order.
   template <class Body>
   void for_each_leaf(std::int64_t rows, std::int64_t begin, std::int64_t end, const Body& body) const noexcept {
     for (std::int64_t leaf = begin; leaf < end; ++leaf) {
@@ -168,8 +168,8 @@ class RunningSums {
   }
 
  private:
-  /// So many vectors of columns from `first` on, the last of which has `width` numbers, of `count` rows: from x on, or
-  /// back from there.
+  /// Sums `count` rows from x on, or backwards from there, over so many vectors of columns from `first` on, the last of
+  /// which has `width` numbers.
   template <std::size_t vectors>
   void sum_columns(const T* x, std::int64_t count, std::int64_t first, std::int64_t width, const Base& base, A* totals,
                    Y* y) const noexcept {
@@ -189,7 +189,7 @@ class RunningSums {
     for (std::size_t v = 0; v < vectors; ++v) store_first(totals + first + v * Vector<T>::size, sums[v], width, width);
   }
 
-  /// The same for all columns of rows of less than a vector.
+  /// The same for all columns of rows that are narrower than a vector.
   void sum_narrow_rows(const T* x, std::int64_t count, const Base& base, A* totals, Y* y) const noexcept {
     const std::int64_t step = reverse_ ? -row_size_ : row_size_;
     for (std::int64_t k = 0; k < count; ++k) {
@@ -217,7 +217,7 @@ class RunningSums {
     }
   }
 
-  /// y[i] = sums[i] and what stands before them.
+  /// y[i] = sums[i] plus everything before them.
   static void write(const A* sums, std::int64_t count, A total, const Base& base, Y* y) noexcept {
     if (!base.sums) return convert(sums, count, y, [total](const auto& sum) { return plus(total, sum); });
     convert(sums, count, y, [total, before = *base.sums, error = *base.errors](const auto& sum) {
@@ -248,7 +248,7 @@ struct SequenceCumsum<InlineCpu> {
     cpu::LongSequences long_ones(executor, sequences,
                                  cpu::longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
     const Workspace::Loan<A> numbers(executor.workspace(), 2 * leaves_of(long_ones.longest()) * row_size);
-    // In place, the lines are in the cache already.
+    // In place, the cache lines are in the cache already.
     const bool in_place = static_cast<const void*>(x) == y;
     const cpu::LargeOutput output(in_place ? 0 : lod::detail::bytes_of<Y>(sequences.rows(), row_size));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
@@ -261,7 +261,7 @@ struct SequenceCumsum<InlineCpu> {
         }
         const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size;
         if (long_ones.note(i, rows)) continue;
-        if (rows <= leaf_rows) {  // the bits of adding zeros
+        if (rows <= leaf_rows) {  // the same bits as adding zeros
           running.leaf(x + before, rows, Base{}, totals, y + before);
           continue;
         }
@@ -276,7 +276,7 @@ struct SequenceCumsum<InlineCpu> {
 
     long_ones.for_each([&](std::int64_t i) {
       const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size, leaves = leaves_of(rows);
-      // First the totals of all leaves, which then become what stands before them.
+      // First the totals of all leaves, which are then turned into the sums before them.
       const auto base_of = [&](std::int64_t leaf) {
         A* const sums = numbers.data() + 2 * leaf * row_size;
         return Base{sums, sums + row_size};
@@ -308,14 +308,14 @@ struct SequenceCumsum<InlineCpu> {
   }
 
  private:
-  /// Sequence i and those after it, before `end`, that are short. Returns the first that is not.
+  /// Processes short sequences from i on, before `end`. Returns the first that is not short.
   template <class T, class Y>
   static std::int64_t short_sequences(const cpu::RunningSums<T, Y>& running, const cpu::LargeOutput& output, const T* x,
                                       const Segments& sequences, std::int64_t i, std::int64_t end, bool reverse, Y* y) {
     if constexpr (std::same_as<T, Y> && cpu::fills_lines<T> && cpu::lanes<T> >= 8) {
       while (!reverse) {
         i = sum_tiles(running, output, x, sequences, i, end, y);
-        // Where a tile does not pay, the next ones hardly will.
+        // Where a tile does not pay, the next ones are unlikely to.
         const std::int64_t next = std::min(i + 64 * cpu::lanes<T>, end);
         i = sum_one_by_one(running, output, x, sequences, i, next, y);
         if (i < next || i == end) return i;
@@ -347,7 +347,7 @@ struct SequenceCumsum<InlineCpu> {
     return i;
   }
 
-  /// The same by tiles, for as long as they pay.
+  /// The same by tiles, as long as they pay.
   template <class T>
   static std::int64_t sum_tiles(const cpu::RunningSums<T, T>& running, const cpu::LargeOutput& output, const T* x,
                                 const Segments& sequences, std::int64_t i, std::int64_t end, T* y) {
@@ -355,7 +355,7 @@ struct SequenceCumsum<InlineCpu> {
     cpu::LineWriter<T> writer(output, y + sequences.begin(i));
     while (true) {
       const typename cpu::SequenceTile<T>::Sequences some(sequences, i, end);
-      // A tile takes as long as a third of its places one by one; it has eight rows at least.
+      // A tile takes a third of the time of its lanes x rows one by one; it has at least eight rows.
       const std::int64_t places = cpu::lanes<T> * std::max<std::int64_t>(some.longest(), 8);
       if (some.longest() > cpu::low_tile_rows || 3 * some.rows() < places) return i;
       const std::int64_t first = sequences.begin(i);

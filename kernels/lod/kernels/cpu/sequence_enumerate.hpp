@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Sliding windows on the CPU: one pass over the result, which is written by whole cache lines.
+/// Sliding windows on the CPU: one pass over the result, which is written in whole cache lines.
 #pragma once
 
 #include <lod/kernels/cpu/line_writer.hpp>
@@ -59,15 +59,15 @@ struct SequenceEnumerate<InlineCpu> {
   }
 
  private:
-  /// A width of windows that is known when the loops over it are compiled.
+  /// A window width that is known at compile time.
   template <std::int64_t width>
   using Fixed = std::integral_constant<std::int64_t, width>;
 
-  /// The functions write the windows of rows [begin, end), which are some.
+  /// The functions write the windows of rows [begin, end), of which there is at least one.
   template <class T>
   struct Windows {
-    /// As many windows at a time as there is room for: first as if there were one sequence, so that nobody asks where
-    /// a window ends, then what comes after the end of each sequence.
+    /// As many windows at a time as there is room for: first as if all rows were one sequence, without checking where a
+    /// window ends, then the padding after the end of each sequence.
     template <std::int64_t width>
     void write_short(Fixed<width>, std::int64_t begin, std::int64_t end, cpu::LineWriter<T>& to) const {
       constexpr std::int64_t some = cpu::LineWriter<T>::room / width;
@@ -87,7 +87,7 @@ struct SequenceEnumerate<InlineCpu> {
         row = stop;
       }
     }
-    /// The same, in whole blocks that run into the next window.
+    /// The same in whole blocks that overlap the next window.
     void write_short(std::int64_t width, std::int64_t begin, std::int64_t end, cpu::LineWriter<T>& to) const {
       const std::int64_t some = cpu::LineWriter<T>::room / width, rows = sequences.rows();
       // Blocks of ids may be read from the rows before this one.
@@ -136,11 +136,11 @@ struct SequenceEnumerate<InlineCpu> {
     T pad_value;
 
    private:
-    /// What comes after the end of sequence i in the windows of rows [row, stop).
+    /// Writes the padding after the end of sequence i in the windows of rows [row, stop).
     template <std::int64_t width>
     void write_pads(std::int64_t i, std::int64_t row, std::int64_t stop, T* out) const {
       const std::int64_t last = sequences.begin(i + 1), first = std::max({last - width + 1, sequences.begin(i), row});
-      const auto write = [&](std::int64_t left) {  // in the window of the row from which so many are left
+      const auto write = [&](std::int64_t left) {  // in the window of the row that has `left` rows left in its sequence
         for (std::int64_t at = left; at < width; ++at) out[(last - left - row) * width + at] = pad_value;
       };
       if (first == last - width + 1 && last <= stop) {  // most sequences: loops without conditions
@@ -150,7 +150,7 @@ struct SequenceEnumerate<InlineCpu> {
       }
     }
 
-    /// Blocks are of 32 bytes.
+    /// Blocks have 32 bytes.
     static constexpr std::int64_t block = 32 / static_cast<std::int64_t>(sizeof(T));
   };
 };

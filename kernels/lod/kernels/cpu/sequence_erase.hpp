@@ -32,7 +32,7 @@ struct SequenceErase<InlineCpu> {
   }
 
  private:
-  /// Few tokens are quicker compared with one by one.
+  /// With few tokens, comparing with each of them is quicker.
   static constexpr std::size_t few = 16;
 
   template <class T>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The gradient of expansion on the CPU: copies of a sequence are rows of a sum, as long as the whole sequence.
+/// The gradient of expansion on the CPU: the copies of a sequence are summed as if each copy were one long row.
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
@@ -16,7 +16,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// Reads rows that lie `stride` numbers apart.
+/// Reads rows that are `stride` numbers apart.
 template <class T>
 struct StridedRows {
   const T* first;
@@ -54,7 +54,7 @@ struct SequenceExpandGrad<InlineCpu> {
                          const std::int64_t numbers = sequences.length(i) * row_size, copies = copies_of(i);
                          if (is_shared(numbers, copies)) return;
                          T* const to = dx + sequences.begin(i) * row_size;
-                         // A share of the block is that share of the tiles.
+                         // A share of the block is the same share of the tiles.
                          const std::int64_t tiles = (numbers + tile - 1) / tile, rows = blocks.length(i);
                          for (std::int64_t t = (begin * tiles + rows - 1) / rows; t < (end * tiles + rows - 1) / rows;
                               ++t) {
@@ -67,7 +67,7 @@ struct SequenceExpandGrad<InlineCpu> {
                            }
                          }
                        });
-    // What is dropped, or too long for one thread.
+    // Sequences that are dropped, or too long for one thread.
     for (std::int64_t i = 0; i < sequences.size; ++i) {
       const std::int64_t numbers = sequences.length(i) * row_size;
       if (numbers == 0) continue;

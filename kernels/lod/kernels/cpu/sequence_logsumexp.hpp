@@ -22,8 +22,8 @@ namespace kernel {
 
 namespace cpu {
 
-/// What is subtracted from a column: its maximum, where that is a finite number. Else the exponentials are 0 or
-/// infinite, and so is their sum.
+/// What is subtracted from a column: its maximum, if that is finite. Otherwise the exponentials are 0 or infinite, and
+/// so is their sum.
 template <class A>
 inline xsimd::batch<A> logsumexp_shift(const xsimd::batch<A>& maximum) noexcept {
   using V = xsimd::batch<A>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Masks on the CPU: one pass over the result, shared out by its elements.
+/// Masks on the CPU: one pass over the result, whose elements are shared out among threads.
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
@@ -21,7 +21,7 @@ struct SequenceMask<InlineCpu> {
     const std::int64_t bytes = count * max_length * static_cast<std::int64_t>(sizeof(U));
     cpu::parallel_ranges(executor, count * max_length, bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin / std::max<std::int64_t>(max_length, 1); i * max_length < end; ++i) {
-        // The places of length i that are ours, and where the ones end among them.
+        // The elements of length i that this part has, and the end of the ones among them.
         const std::int64_t first = i * max_length;
         const std::int64_t low = std::max<std::int64_t>(begin - first, 0), high = std::min(end - first, max_length);
         const std::int64_t ones = std::clamp(lengths[i], low, high);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Padding on the CPU: one pass over the dense block, shared out by its rows.
+/// Padding on the CPU: one pass over the dense block, whose rows are shared out among threads.
 #pragma once
 
 #include <lod/kernels/cpu/large_output.hpp>
@@ -20,7 +20,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// Where the rows of a sequence stand in the dense block.
+/// Where the rows of a sequence are in the dense block.
 struct PaddedRows {
   PaddedRows(std::int64_t rows, std::int64_t padded_length, Side side) noexcept
       : kept(std::min(rows, padded_length)),
@@ -28,15 +28,15 @@ struct PaddedRows {
         first(side == Side::LEFT ? padded_length - kept : 0) {}
 
   std::int64_t kept;     ///< rows that are not cut off
-  std::int64_t cut_off;  ///< rows of the sequence that are, before those
-  std::int64_t first;    ///< the place of the first kept row
+  std::int64_t cut_off;  ///< rows of the sequence that are cut off before those
+  std::int64_t first;    ///< the position of the first kept row
 };
 
-/// Blocks of so few numbers are written as whole vectors, however long the sequence is: there is no end to be guessed.
+/// Blocks of at most so many numbers are written as whole vectors, however long the sequence: no branch depends on it.
 inline constexpr std::int64_t short_block = 64;
 static_assert(short_block + 32 <= LineWriter<double>::room);
 
-/// Writes the block of one sequence: y[j] = x[j] for j in [from, to), `pad_value` for all others before `numbers`, in
+/// Writes the block of one sequence: y[j] = x[j] for j in [from, to), `pad_value` for all others up to `numbers`, in
 /// whole vectors; what they write past the end is overwritten later.
 template <class T>
 inline void pad_short_block(const T* x, std::int64_t from, std::int64_t to, std::int64_t numbers, T pad_value, T* y) {
@@ -65,10 +65,10 @@ struct SequencePad<InlineCpu> {
     const std::int64_t bytes = (sequences.rows() + sequences.size * padded_length) * row_bytes;
     const cpu::LargeOutput output(sequences.size * padded_length * row_bytes);
     const std::int64_t numbers = padded_length * row_size, all = sequences.rows() * row_size;
-    // Whole vectors of a block, and room for what they write past its end.
+    // The whole vectors of a block, including what they write past its end.
     const std::int64_t reach = (numbers + cpu::lanes<T> - 1) / cpu::lanes<T> * cpu::lanes<T>;
 
-    // Places [low, high) of sequence i; as many as `room` from its first one on may be written.
+    // Rows [low, high) of the padded sequence i; `room` of them, counted from the first, may be written.
     const auto pad = [=](std::int64_t i, std::int64_t low, std::int64_t high, std::int64_t room) {
       const cpu::PaddedRows rows(sequences.length(i), padded_length, side);
       const std::int64_t from = std::clamp(rows.first, low, high), to = std::clamp(rows.first + rows.kept, low, high);
@@ -79,10 +79,10 @@ struct SequencePad<InlineCpu> {
                   std::min(room - from, sequences.rows() - source) * row_size);
       output.fill(out + to * row_size, (high - to) * row_size, pad_value, (room - to) * row_size);
     };
-    // The whole block of sequence i to y, from which on `reach` numbers may be written.
+    // Writes the whole block of sequence i to y, where `reach` numbers may be written.
     const auto pad_short = [=](std::int64_t i, auto* y) {
       const cpu::PaddedRows rows(sequences.length(i), padded_length, side);
-      // The number of x for the first place, kept or not.
+      // The index in x of the number at the block's first position, whether it is kept or not.
       const std::int64_t first = (sequences.begin(i) + rows.cut_off - rows.first) * row_size;
       const std::int64_t from = rows.first * row_size, to = from + rows.kept * row_size;
       if (first >= 0 && first + reach <= all) {
@@ -153,8 +153,8 @@ struct SequenceUnpad<InlineCpu> {
   }
 
  private:
-  /// Sequences [begin, end), each of which is a part of a short block of so many numbers. Of a block all is copied
-  /// where there is room: there is no end to be guessed, and what is too much is written later.
+  /// Copies sequences [begin, end), each of which is a part of a short block of so many numbers. Where there is room
+  /// the whole block is copied, so that no branch depends on its length; the excess is overwritten later.
   template <class T>
   static void unpad_short(const cpu::LargeOutput& output, const T* dense, std::int64_t numbers, std::int64_t all,
                           Side side, const Segments& sequences, std::int64_t begin, std::int64_t end,
@@ -168,10 +168,10 @@ struct SequenceUnpad<InlineCpu> {
       const T* const from = dense + source(i);
       for (std::int64_t j = 0; j < numbers; j += step) {
         std::memcpy(static_cast<void*>(to + j), from + j, 32);
-        cpu::keep_order();  // or the compiler calls memcpy once, which guesses
+        cpu::keep_order();  // otherwise the compiler calls memcpy once, which branches on the length
       }
     };
-    // The last blocks, after which not so much may be read or written.
+    // The last blocks, after which there is not enough room for reading or writing whole blocks.
     const auto copy_rest = [=](std::int64_t i) {
       for (; i < end; ++i) {
         cpu::copy(dense + source(i), sequences.length(i) * row_size, x + sequences.begin(i) * row_size);

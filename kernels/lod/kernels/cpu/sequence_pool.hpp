@@ -53,18 +53,18 @@ void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequence
   sum_sequences_by_vectors<T>(executor, sequences, row_size, rows_of, finish);
 }
 
-/// Whether `candidate` takes the place of `best`, which stands before it.
+/// Whether `candidate` replaces `best`, which comes before it.
 template <bool minimum, class T>
 inline bool wins(const T& candidate, const T& best) {
   if constexpr (std::integral<T>) {
     return minimum ? candidate < best : candidate > best;
   } else {
     const auto a = static_cast<Accumulator<T>>(candidate), b = static_cast<Accumulator<T>>(best);
-    return (minimum ? a < b : a > b) | ((a != a) & (b == b));  // no jumps: the outcome is a coin's
+    return (minimum ? a < b : a > b) | ((a != a) & (b == b));  // no branches: the outcome is random
   }
 }
 
-/// The greatest (least) of each column of `length` rows, and set_row(column, row) for the row where it stands.
+/// The greatest (least) number of each column of `length` rows; calls set_row(column, row) with the row that holds it.
 template <bool minimum, class T, class Rows, class SetRow>
 void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y, const SetRow& set_row) {
   copy(rows(0), row_size, y);
@@ -80,7 +80,7 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
   }
 }
 
-/// keep(candidate, best) of all rows of so many vectors, of which the last may not be full: they stay in registers.
+/// keep(candidate, best) over all rows of so many vectors, the last perhaps incomplete: the results stay in registers.
 template <std::int64_t vectors, class T, class Rows, class Keep>
 inline void keep_rows(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y, const Keep& keep) {
   if (length == 1) return copy(rows(0), row_size, y);
@@ -107,12 +107,11 @@ inline void keep_rows(const Rows& rows, std::int64_t length, std::int64_t row_si
   store_first(y + full, best[vectors - 1], rest, 0);
 }
 
-/// Whether numbers compare in vectors as they do alone: those of 64 bits without a sign are computed in with one.
+/// Whether numbers compare the same in vectors as alone: unsigned 64-bit numbers are computed in signed ones.
 template <class T>
 inline constexpr bool compares_by_vectors = !std::unsigned_integral<T> || sizeof(T) < sizeof(std::uint64_t);
 
-/// The same without the row: whole vectors at a time, along the columns of wide rows, across scalar rows that lie one
-/// behind the other.
+/// The same without the row: whole vectors at a time, along the columns of wide rows, or across contiguous scalar rows.
 template <bool minimum, class T, class Rows>
 void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y) {
   if constexpr (!compares_by_vectors<T>) {
@@ -149,7 +148,7 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
       }
       *y = static_cast<T>(lane[0]);
       if constexpr (std::floating_point<A>) {
-        // Zeros of both signs are equal: the first one stands, in whatever lane it was.
+        // Zeros of both signs are equal: the first one wins, in whatever lane it was.
         if (lane[0] == 0) *y = *std::find(x, x + length, *y);
       }
       return;
@@ -167,20 +166,20 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
   }
 }
 
-/// Rows are counted by numbers as wide as those that are compared, so that one mask fits both.
+/// Row numbers are as wide as the numbers that are compared, so that one mask fits both.
 template <class T>
 using Place = std::conditional_t<sizeof(Accumulator<T>) == 4, std::int32_t, std::int64_t>;
-/// No part of a sequence whose rows are counted is longer.
+/// The greatest length of a part of a sequence whose rows are counted.
 inline constexpr std::int64_t most_places = std::int64_t{1} << 30;
 
-/// The bits of places; what they would mean as a T does not matter. Not by xsimd's bitwise_cast, which 8.1 calls by the
-/// vector that it makes, and 11 by the number in it.
+/// The bits of row numbers as a vector of T, whatever number they would be there. Not xsimd's bitwise_cast, whose
+/// template argument is the resulting vector in 8.1 and its element in 11.
 template <class T>
 inline Vector<T> bits_of_places(const xsimd::batch<Place<T>>& places) noexcept {
   return std::bit_cast<Vector<T>>(places);
 }
-/// `count` rows of so many vectors, the first of which is row `first`: what wins against `y` takes its place, and the
-/// row's number that in `place`. Both stay in registers meanwhile.
+/// `count` rows of so many vectors, the first of which is row `first`: what wins against `y` replaces it, and the row's
+/// number replaces the one in `place`. Both stay in registers meanwhile.
 template <bool minimum, std::size_t vectors, class T>
 inline void keep_rows_and_places(const T* x, std::int64_t first, std::int64_t count, T* y, Place<T>* place) {
   using Places = xsimd::batch<Place<T>>;
@@ -205,7 +204,7 @@ inline void keep_rows_and_places(const T* x, std::int64_t first, std::int64_t co
   }
 }
 
-/// The same for rows of less than a vector, `rest` numbers, which are `row_size` apart.
+/// The same for rests of rows narrower than a vector, `rest` numbers each, which are `row_size` apart.
 template <bool minimum, class T>
 inline void keep_rests_and_places(const T* x, std::int64_t first, std::int64_t count, std::int64_t row_size,
                                   std::int64_t rest, T* y, Place<T>* place) {
@@ -224,8 +223,8 @@ inline void keep_rests_and_places(const T* x, std::int64_t first, std::int64_t c
   std::copy_n(numbers, rest, place);
 }
 
-/// The greatest (least) of each column of `length` <= `most_places` rows one after the other, and in which row it
-/// stands: `place`, one for each column.
+/// The greatest (least) number of each column of `length` <= `most_places` contiguous rows; `place` receives the row
+/// that holds it, for each column.
 template <bool minimum, class T>
 void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_size, T* y, Place<T>* place) {
   if constexpr (!compares_by_vectors<T>) {
@@ -235,7 +234,7 @@ void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_
   }
   if (row_size == 1) {
     pool_extremes<minimum>(ContiguousRows<T>{x, 1, length}, length, 1, y);
-    // Equal to it, or a NaN as it is: zeros of both signs are equal, and so are all NaNs.
+    // Equal to it, or a NaN as it is one: zeros of both signs are equal, and so are all NaNs.
     const auto best = static_cast<Accumulator<T>>(*y);
     const auto stands = [best](const T& number) {
       const auto a = static_cast<Accumulator<T>>(number);
@@ -249,7 +248,7 @@ void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_
   if (row_size == 4 * lanes<T>) return keep_rows_and_places<minimum, 4>(x + row_size, 1, length - 1, y, place);
   if (row_size == 2 * lanes<T>) return keep_rows_and_places<minimum, 2>(x + row_size, 1, length - 1, y, place);
   if (row_size == lanes<T>) return keep_rows_and_places<minimum, 1>(x + row_size, 1, length - 1, y, place);
-  // A few rows at a time, which stay in the first-level cache until their last columns have been compared, too.
+  // A few rows at a time, which stay in the first-level cache until their last columns have been compared too.
   constexpr std::int64_t step = 16;
   const std::int64_t full = row_size / lanes<T> * lanes<T>;
   for (std::int64_t begin = 1; begin < length; begin += step) {
@@ -277,7 +276,7 @@ void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_
   }
 }
 
-/// MAX and MIN of every sequence, and with `index`, which may be null, the row of each element, counted from the first
+/// MAX and MIN of every sequence, and in `index`, unless it is null, the row of each element, counted from the first
 /// row of x. Long sequences are shared by all threads.
 template <bool minimum, class T>
 void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
@@ -291,7 +290,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
   const std::int64_t most_chunks = (long_ones.longest() + step - 1) / step;
   const Workspace::Loan<T> bests(executor.workspace(), most_chunks * row_size);
   const Workspace::Loan<std::int64_t> rows_of_bests(executor.workspace(), index ? most_chunks * row_size : 0);
-  // Of `length` rows from `first` on.
+  // For `length` rows from `first` on.
   const auto pool = [=, &places](std::int64_t first, std::int64_t length, T* best, std::int64_t* rows, int thread) {
     const T* const from = x + first * row_size;
     if (!rows) {
@@ -326,7 +325,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
 
   long_ones.for_each([&](std::int64_t i) {
     const std::int64_t length = sequences.length(i), first = sequences.begin(i);
-    // The winners of the chunks, in order; the winner among them is the first of the sequence's.
+    // The winners of the chunks, in order; the first winner among them is that of the sequence.
     const std::int64_t chunks = (length + step - 1) / step;
     parallel_for(executor, chunks, length * row_bytes, [&](std::int64_t chunk, int thread) {
       pool(first + chunk * step, std::min(step, length - chunk * step), bests.data() + chunk * row_size,
@@ -432,7 +431,7 @@ struct SequencePoolGrad<InlineCpu> {
                          } else if (type == PoolType::SUM) {
                            output.repeat_row(from, row_size, end - begin, first, room);
                          } else {
-                           // One row is computed; the others are copies of what has been written.
+                           // One row is computed; the others are copies of it.
                            cpu::finish_sum(type, length, from, row_size, first);
                            output.repeat_row(first, row_size, end - begin - 1, first + row_size, room - 1);
                          }
@@ -440,7 +439,7 @@ struct SequencePoolGrad<InlineCpu> {
   }
 
  private:
-  /// Of scalar rows, past the caches: the lines are put together in one of them.
+  /// For scalar rows, past the caches: the lines are assembled in a cache first.
   template <class T>
   static void repeat_scalars(const CpuExecutor& executor, const T* dy, const Segments& sequences, PoolType type,
                              const cpu::LargeOutput& output, T* dx) {

@@ -21,7 +21,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// Scalars are reversed by blocks of a vector, whatever their type, as bits.
+/// Scalars are reversed in blocks of a vector, whatever their type, as bits.
 template <class T>
 inline constexpr bool reversed_by_blocks = fills_lines<T> && sizeof(T) <= 8;
 template <class T>
@@ -41,9 +41,9 @@ template <class T>
   std::memcpy(static_cast<void*>(y), &block, sizeof block);
 }
 
-/// y[i] = last[-i] for i in [0, count), `last` in an array that begins at x. Two blocks at a time: then short sequences
-/// have no end to be guessed. From y on `room` numbers may be written; those after the reversed ones are written
-/// later.
+/// y[i] = last[-i] for i in [0, count), where `last` points into an array that begins at x. Two blocks at a time, so
+/// that no branch depends on the length of short sequences. `room` numbers may be written from y on; those after the
+/// reversed ones are overwritten later.
 template <class T>
 inline void reverse_scalars(const T* x, const T* last, std::int64_t count, T* y, std::int64_t room) noexcept {
   constexpr std::int64_t block = reversed_block<T>, step = 2 * block;
@@ -71,8 +71,7 @@ struct SequenceReverse<InlineCpu> {
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
                          const T* last = x + (sequences.begin(i) + sequences.length(i) - 1) * row_size;
                          T* out = y + sequences.begin(i) * row_size;
-                         // In the order of what is read: the machine reads ahead upwards, from one sequence to the
-                         // next.
+                         // In the order of the source: the hardware reads ahead upwards, from one sequence to the next.
                          for (std::int64_t row = end - 1; row >= begin; --row) {
                            output.copy(last - row * row_size, row_size, out + row * row_size);
                          }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Scattering into rows on the CPU: a row belongs to one thread.
+/// Scattering into rows on the CPU: each row belongs to one thread.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -20,7 +20,7 @@ struct SequenceScatter<InlineCpu> {
   static void run(const CpuExecutor& executor, const std::int64_t* ids, const T* updates, const Segments& sequences,
                   std::int64_t columns, T* y) {
     using A = Accumulator<T>;
-    // A row of 16-bit numbers is added to in float.
+    // Rows of 16-bit numbers are summed in float.
     const cpu::ThreadScratch<A> scratch(executor, detail::Half<T> ? columns : 0);
     const auto row_bytes = static_cast<std::int64_t>(sizeof(std::int64_t) + 3 * sizeof(T));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Softmax on the CPU: exponentials and products by whole vectors, over all columns of a sequence as one array; sums
-/// by the one tree of row_sum.hpp.
+/// Softmax on the CPU: exponentials and products by whole vectors, over all columns of a sequence as one array; sums by
+/// the tree of row_sum.hpp.
 #pragma once
 
 #include <lod/kernels/cpu/column_numbers.hpp>
@@ -23,7 +23,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// The two passes over rows of any size.
+/// The two passes, for rows of any size.
 template <bool logarithm, class T>
 class Softmax {
   using A = Accumulator<T>;
@@ -38,9 +38,9 @@ class Softmax {
     return 3 * ColumnNumbers<A>::scratch(row_size);
   }
 
-  /// Finds what is subtracted from each column and what it is normalised by. sum() returns the sums of `exponentials`;
-  /// it is called again where they need a shift. maxima() returns those of the columns, and may take the memory of the
-  /// sums.
+  /// Determines what is subtracted from each column and what the column is normalised by. sum() returns the sums of
+  /// `exponentials`; it is called again if they need a shift. maxima() returns the maxima of the columns, and may
+  /// overwrite the sums.
   template <class Sum, class Maxima>
   void settle(const Sum& sum, const Maxima& maxima) {
     const A* sums = nullptr;
@@ -68,10 +68,10 @@ class Softmax {
 
   static constexpr auto following = static_cast<std::int64_t>(8192 / sizeof(T));
 
-  // From x and from y on, `room` numbers may be read and written; those after the sequence are written later.
+  // From x and from y on, `room` numbers may be read and written; those after the sequence are overwritten later.
 
-  /// exp(x - shift), to the end of a vector. Prefetches what follows: the next sequences are read after further passes
-  /// over this one, and the machine does not read ahead so far.
+  /// exp(x - shift), up to the end of a vector. Prefetches what follows: the next sequences are read after further
+  /// passes over this one, which is too far for the hardware to read ahead.
   void exponentials(const T* x, std::int64_t rows, std::int64_t room, A* to) const noexcept {
     for_each_shifted(x, rows, room, [&](std::int64_t i, std::int64_t, std::int64_t, const Vector<T>& number) {
       __builtin_prefetch(x + i + following, 0, 2);
@@ -83,7 +83,7 @@ class Softmax {
       store_first(y + i, normalised(Vector<T>::load_unaligned(terms + i), column), count, room - i);
     });
   }
-  // Not inline: inside of its callers, g++ would call what is done for each vector.
+  // Not inlined: inside its callers, g++ would not inline the function that is called for each vector.
   [[gnu::noinline]] void normalise(const T* x, std::int64_t rows, T* y, std::int64_t room) const noexcept {
     for_each_shifted(
         x, rows, room, [&](std::int64_t i, std::int64_t count, std::int64_t column, const Vector<T>& number) {
@@ -121,7 +121,7 @@ class Softmax {
   bool shifted_ = false;
 };
 
-/// A sequence of up to so many numbers keeps its exponentials in scratch memory, which fits the second-level cache;
+/// A sequence of at most so many numbers keeps its exponentials in scratch memory, which fits the second-level cache;
 /// those of a longer one are computed twice.
 inline constexpr std::int64_t kept_numbers = 65536;
 
@@ -164,7 +164,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
         const std::int64_t last = scalars.block_end(sequences, i, end);
         if (last > i) {
           const Segments some(sequences.offsets + i, last - i, leaf_rows);
-          // In place, what lies after may be another thread's to write.
+          // In place, another thread may be writing what comes after.
           scalars.run(from, some, x == y ? some.rows() : sequences.rows() - sequences.begin(i), to);
           i = last - 1;
           continue;
@@ -220,7 +220,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
   });
 }
 
-/// What is summed for the gradient: dy * y for the softmax, dy for its logarithm.
+/// The terms that are summed for the gradient: dy * y for the softmax, dy for its logarithm.
 template <bool logarithm, class V>
 inline V softmax_grad_term(const V& dy, const V& y) noexcept {
   return logarithm ? dy : dy * y;
@@ -230,7 +230,7 @@ inline V softmax_gradient(const V& dy, const V& y, const V& sum) noexcept {
   return logarithm ? dy - exponential(y) * sum : (dy - sum) * y;
 }
 
-/// The gradient of one sequence of up to a leaf of scalar rows; `room` as in `Softmax`.
+/// The gradient of one sequence of at most a leaf of scalar rows; `room` as in `Softmax`.
 template <bool logarithm, class T>
 inline void softmax_grad_scalars(const T* dy, const T* y, std::int64_t rows, T* dx, std::int64_t room) noexcept {
   using A = Accumulator<T>;
@@ -263,7 +263,7 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
   const ThreadScratch<A> sums(executor, sum_scratch(row_size));
   const ThreadScratch<A> blocks(executor, computed_scratch(row_size) + lanes<T>);
   LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
-  // Rows from `first` on; `end` is the first number that must not be touched, where that is not an earlier one.
+  // Rows from `first` on; numbers from `end` on must not be touched (unless they belong to these rows).
   const auto terms = [dy, y, row_size](std::int64_t first, std::int64_t end, A* block) {
     const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
       for_each_vector<T>(count, row_size, [=](std::int64_t i, std::int64_t some, std::int64_t) {
@@ -275,7 +275,7 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
     };
     return ComputedRows{compute, block};
   };
-  // Terms of negative zeros count as those of positive ones, as they do in `softmax_grad_scalars`.
+  // A sum of negative zeros becomes a positive zero, as in `softmax_grad_scalars`.
   const auto with_positive_zeros = [row_size](A* numbers) {
     for (std::int64_t i = 0; i < row_size; ++i) numbers[i] += A{};
     return numbers;

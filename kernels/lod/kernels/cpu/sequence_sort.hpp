@@ -2,12 +2,12 @@
 /// @file
 /// Sorting the rows of sequences on the CPU.
 ///
-/// Sequences of up to some hundred rows go through a network of comparisons, many side by side (short_sort.hpp). Where
-/// few stand together, in longer ones, where numbers that are equal can differ in their bits, and where an index is
-/// asked for and a key and a row do not fit 64 bits, a row becomes an entry: an integer key that orders as the numbers
-/// do, and its place in the sequence. No two entries are equal, so every way to sort them gives the same: ranks are
-/// counted for few rows, longer sequences are sorted by radix, and those that threads share are merged from sorted
-/// parts.
+/// Sequences of up to some hundred rows go through a sorting network, many side by side (short_sort.hpp). Where few of
+/// them are adjacent, in longer ones, where equal numbers can differ in their bits, and where an index is requested but
+/// a key and a row number do not fit 64 bits, each row becomes an entry: an integer key that orders as the numbers do,
+/// and the row's position in its sequence. No two entries are equal, so every sorting algorithm gives the same result:
+/// few rows are sorted by counting ranks, longer sequences by radix, and those that threads share are merged from
+/// sorted parts.
 #pragma once
 
 #include <lod/kernels/cpu/large_output.hpp>
@@ -30,7 +30,7 @@ namespace kernel {
 
 namespace cpu {
 
-/// Sorts entries whose rows ascend, by way of `scratch` for as many. Returns where they are: one of the two.
+/// Sorts entries whose rows ascend, using `scratch` of the same size. Returns the one of the two that holds the result.
 template <int digit_bits, class Entry>
 Entry* radix_sort(Entry* entries, Entry* scratch, std::int64_t count) noexcept {
   constexpr std::size_t digits = std::size_t{1} << digit_bits;
@@ -40,7 +40,7 @@ Entry* radix_sort(Entry* entries, Entry* scratch, std::int64_t count) noexcept {
     };
     std::array<std::int64_t, digits> places{};
     for (std::int64_t i = 0; i < count; ++i) ++places[digit(entries[i])];
-    if (places[digit(entries[0])] == count) continue;  // all the same: as with the upper digits of small integers
+    if (places[digit(entries[0])] == count) continue;  // all digits are the same, as the upper ones of small integers
     std::int64_t before = 0;
     for (std::int64_t& place : places) before += std::exchange(place, before);
     for (std::int64_t i = 0; i < count; ++i) scratch[places[digit(entries[i])]++] = entries[i];
@@ -49,8 +49,8 @@ Entry* radix_sort(Entry* entries, Entry* scratch, std::int64_t count) noexcept {
   return entries;
 }
 
-/// Up to so many entries, counting how many are less than each is the quickest way to sort them: nothing to guess, and
-/// vectors compare several at a time, where they have enough lanes.
+/// Up to so many entries are sorted quickest by counting how many are less than each: nothing for the branch predictor
+/// to guess, and vectors compare several at a time, if they have enough lanes.
 inline constexpr auto order_lanes = static_cast<std::int64_t>(xsimd::batch<std::int64_t>::size);
 inline constexpr bool counts_by_vectors = order_lanes >= 4;
 template <class Entry>
@@ -58,7 +58,7 @@ inline constexpr std::int64_t counted_rows = counts_by_vectors
                                                  ? std::min<std::int64_t>(127, (Entry::has_whole_order ? 32 : 16) *
                                                                                    order_lanes)
                                                  : 32;
-/// From so many on, radix sort is quicker than comparing; from so many on with long digits, which take fewer passes.
+/// From so many rows on, radix sort is quicker than comparing; from so many on with long digits, in fewer passes.
 inline constexpr std::int64_t radix_rows = 128;
 inline constexpr std::int64_t long_digit_rows = 8192;
 
@@ -72,7 +72,7 @@ inline xsimd::batch<std::int64_t> count_where(const xsimd::batch<std::int64_t>::
 #endif
 }
 /// ranks[i] = how many of `count` numbers are less than number i, or equal to it and before it, for the numbers of so
-/// many vectors from `first` on. Where no two are equal, `distinct`, that is asked less for.
+/// many vectors from `first` on. If no two are equal (`distinct`), one comparison is enough.
 template <std::size_t vectors, bool distinct>
 inline void count_less(const std::int64_t* numbers, std::int64_t count, std::int64_t first,
                        std::int64_t* ranks) noexcept {
@@ -106,7 +106,7 @@ void sort_by_ranks(const Entry* entries, Entry* scratch, std::int64_t count) noe
     constexpr bool distinct = Entry::has_whole_order;
     alignas(64) std::int64_t numbers[static_cast<std::size_t>(room)], ranks[static_cast<std::size_t>(room)];
     for (std::int64_t i = 0; i < count; ++i) numbers[i] = entries[i].order();
-    // Few are counted with some that are not there, the greatest of all: so the steps are always as many.
+    // Few numbers are padded with the greatest possible one, so that the number of steps is fixed.
     constexpr std::int64_t few = 8;
     if (count <= few) {
       std::fill_n(numbers + count, few, std::numeric_limits<std::int64_t>::max());
@@ -126,7 +126,7 @@ void sort_by_ranks(const Entry* entries, Entry* scratch, std::int64_t count) noe
   }
 }
 
-/// Sorts entries whose rows ascend. Returns where they are: in `entries`, or in `scratch`, which is for as many.
+/// Sorts entries whose rows ascend. Returns the array with the result: `entries`, or `scratch` of the same size.
 template <class Entry>
 Entry* sort_entries(Entry* entries, Entry* scratch, std::int64_t count) noexcept {
   if (count <= counted_rows<Entry>) {
@@ -139,7 +139,7 @@ Entry* sort_entries(Entry* entries, Entry* scratch, std::int64_t count) noexcept
   return entries;
 }
 
-/// Of two ascending arrays, how many of the first are among the least `count` of both.
+/// How many entries of the first of two ascending arrays are among the least `count` of both.
 template <class Entry>
 std::int64_t merge_split(const Entry* a, std::int64_t a_size, const Entry* b, std::int64_t b_size,
                          std::int64_t count) noexcept {
@@ -155,7 +155,7 @@ std::int64_t merge_split(const Entry* a, std::int64_t a_size, const Entry* b, st
   return low;
 }
 
-/// Sorts by all threads; otherwise as `sort_entries`.
+/// As `sort_entries`, but by all threads.
 template <class Entry>
 Entry* sort_entries(const CpuExecutor& executor, Entry* entries, Entry* scratch, std::int64_t count) {
   const std::int64_t bytes = 2 * count * static_cast<std::int64_t>(sizeof(Entry));
@@ -186,10 +186,10 @@ Entry* sort_entries(const CpuExecutor& executor, Entry* entries, Entry* scratch,
   return entries;
 }
 
-/// Up to so many, all are sorted to select of them.
+/// Up to so many entries are all sorted to select from them.
 inline constexpr std::int64_t selected_rows = 32;
-/// Keeps the least `count` of the entries that `entry(i)` gives for i in [0, size), in ascending order, at the start of
-/// `kept`, which is for `selection_size(count)`. Returns how many they are.
+/// Keeps the least `count` of the entries entry(i) for i in [0, size), in ascending order, at the start of `kept`,
+/// which has room for `selection_size(count)`. Returns how many there are.
 constexpr std::int64_t selection_size(std::int64_t count) noexcept { return 2 * count + 2 * selected_rows; }
 template <class Entry, class EntryOf>
 std::int64_t select_entries(const EntryOf& entry, std::int64_t size, std::int64_t count, Entry* kept) noexcept {
@@ -223,7 +223,7 @@ std::int64_t select_entries(const EntryOf& entry, std::int64_t size, std::int64_
   return result;
 }
 
-/// Writes the rows of sorted entries, whose sequence begins with row `first`. y and index may be null.
+/// Writes the rows of sorted entries of a sequence that begins with row `first`. y and index may be null.
 template <class Entry, class T>
 void write_sorted(const Entry* entries, std::int64_t count, const T* x, std::int64_t first, T* y,
                   std::int64_t* index) noexcept {
@@ -256,7 +256,7 @@ struct SequenceSort<InlineCpu> {
   static void sort(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
                    std::int64_t* index) {
     const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
-    // A tile that cannot be sorted as one leaves its sequences to a thread, however short a piece of the work is.
+    // If a tile cannot be sorted as one, its sequences are left to one thread, however short a piece of work is.
     const std::int64_t step = std::min(
         sequences.max_rows, std::max(cpu::tile_rows, cpu::longest_alone(executor, sequences, row_bytes, grain)));
     const cpu::ThreadScratch<Entry> scratch(executor, 2 * step);
@@ -340,7 +340,7 @@ struct SequenceTopK<InlineCpu> {
         if constexpr (cpu::has_narrow_key<T>) {
           if (sequences.length(i) <= cpu::tile_rows) {
             const std::int64_t k = parts.max_rows, at = parts.begin(i);
-            // Less is to be done for the first few.
+            // The first few take less work.
             i = k <= 8 ? cpu::sort_tiles_of_entries<8>(x, sequences, i, end, true, k, output, y + at, index + at)
                        : cpu::sort_tiles_of_entries<cpu::tile_rows>(x, sequences, i, end, true, k, output, y + at,
                                                                     index + at);
@@ -355,7 +355,7 @@ struct SequenceTopK<InlineCpu> {
       }
     });
     long_ones.for_each([&](std::int64_t i) {
-      // The greatest of each chunk, and of them the greatest.
+      // The greatest of each chunk, then the greatest of those.
       const std::int64_t first = sequences.begin(i), rows = sequences.length(i), k = parts.length(i),
                          at = parts.begin(i);
       const std::int64_t chunks = (rows + chunk - 1) / chunk;

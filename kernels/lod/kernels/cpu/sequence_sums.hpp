@@ -34,10 +34,10 @@ inline const Accumulator<T>* single_row(const T* row, std::int64_t row_size, Acc
   }
 }
 
-/// Nobody sums several sequences at once.
+/// Leaves all sequences to be summed one by one.
 inline constexpr auto one_by_one = [](std::int64_t) { return all_short_sequences; };
 
-/// Whether all of `count` sums are finite. Where they are so large that they add up to what is not, it says no, too.
+/// Whether all of `count` sums are finite. Also false if the sums are so large that adding them up overflows.
 template <class T>
 inline bool seem_finite(const T* sums, std::int64_t count) {
   using A = Accumulator<T>;
@@ -45,14 +45,14 @@ inline bool seem_finite(const T* sums, std::int64_t count) {
     return true;
   } else {
     constexpr std::int64_t size = lanes<T>;
-    if (count < size) {  // what has just been written number by number is not read as a vector
+    if (count < size) {  // a vector load would stall on numbers that have just been stored one by one
       A total{};
       for (std::int64_t i = 0; i < count; ++i) total += static_cast<A>(sums[i]);
       return is_finite(total);
     }
     Vector<T> total(A{});
     std::int64_t i = 0;
-    if (count >= 4 * size) {  // none of the additions waits for the one before
+    if (count >= 4 * size) {  // independent additions
       Vector<T> totals[4] = {total, total, total, total};
       for (; i + 4 * size <= count; i += 4 * size) {
         for (std::int64_t v = 0; v < 4; ++v) totals[v] += load(sums + i + v * size);
@@ -65,7 +65,7 @@ inline bool seem_finite(const T* sums, std::int64_t count) {
   }
 }
 
-/// Calls f(row) for each of `count` rows, which is as long as the call takes.
+/// Calls f(row) for each of `count` rows; `row` is valid during the call.
 template <class T, class Rows, class F>
 void for_each_row(const Rows& rows, std::int64_t count, std::int64_t row_size, const F& f) {
   if constexpr (requires { rows.compute; }) {
@@ -80,14 +80,14 @@ void for_each_row(const Rows& rows, std::int64_t count, std::int64_t row_size, c
   }
 }
 
-/// finish(i, sums) where sums have become infinite or NaN, perhaps only on the way: these columns are summed again.
-/// What divides sums takes them by finish.correct(i, column, sum), afterwards.
+/// Calls finish(i, sums) where sums have become infinite or NaN, perhaps only on the way: these columns are summed
+/// again. A `finish` that divides sums then receives them by finish.correct(i, column, sum).
 template <class T, class Rows, class Finish>
 [[gnu::noinline]] void finish_carefully(const Finish& finish, std::int64_t i, const Rows& rows, std::int64_t count,
                                         std::int64_t row_size, Accumulator<T>* sums) {
   using A = Accumulator<T>;
   if constexpr (std::floating_point<A>) {
-    constexpr std::int64_t some = 64;  // columns, whose sums lie on the stack
+    constexpr std::int64_t some = 64;  // columns, whose sums are on the stack
     const auto correct_columns = [&](std::int64_t first, const auto& correct) {
       const std::int64_t columns = std::min(row_size - first, some);
       std::uint64_t wrong = 0;
@@ -122,9 +122,9 @@ template <class T, class Rows, class Finish>
   }
 }
 
-/// Calls write(i, sums) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows,
-/// which are so many vectors: the sums are a `VectorRow`, the registers in which they add up. Returns the others, one
-/// bit each; all of them where a sum is not finite. Sequence i has the rows rows_of(i, thread), of whatever thread.
+/// Calls write(i, sums) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows of
+/// so many vectors: the sums are a `VectorRow`, the registers in which they add up. Returns a bit for each of the other
+/// sequences, and for all of them if a sum is not finite. Sequence i has the rows rows_of(i, thread), for any thread.
 template <std::size_t vectors, class T, class RowsOf, class Write>
 unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
   // Copies, as in `sum_sequences`.
@@ -132,7 +132,7 @@ unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& 
   const RowsOf rows_of = rows_at;
   const Write write = write_one;
   unsigned others = 0;
-  [[maybe_unused]] Vector<T> total(T{});  // of all sums: finite only where they are
+  [[maybe_unused]] Vector<T> total(T{});  // of all sums: finite only if they all are
   for (std::int64_t k = 0; k < short_sequences; ++k) {
     const std::int64_t i = first + k, length = sequences.length(i);
     if (length < 1 || length > leaf_rows) {
@@ -163,7 +163,7 @@ unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& 
   return others;
 }
 
-/// Sums sequences [begin, end) again, by a thread, where what `finish` wrote for them is not finite.
+/// Sums those of sequences [begin, end) again, on one thread, for which `finish` wrote something that is not finite.
 template <class T, class RowsOf, class Finish>
 [[gnu::noinline]] void sum_again(const Segments& sequences, std::int64_t begin, std::int64_t end, std::int64_t row_size,
                                  const RowsOf& rows_of, const Finish& finish, std::int64_t longest, int thread,
@@ -177,13 +177,13 @@ template <class T, class RowsOf, class Finish>
   }
 }
 
-/// Sums of fewer columns are looked at many sequences at a time.
+/// With fewer columns, sums are checked for many sequences at a time.
 inline constexpr std::int64_t few_columns = 32;
 
-/// Calls finish(i, sums) with the sums of each sequence i, whose rows, as many as it has, are rows_of(i, thread); null
-/// for an empty sequence. Sequences that are too long for one thread are shared by all. `some` is that of
-/// `for_each_short_sequence`: it may have finished what it does not return. A `finish` whose results can be looked at,
-/// finish.seem_finite(begin, end), may be called twice for a sequence.
+/// Calls finish(i, sums) with the sums of each sequence i, whose rows are rows_of(i, thread); `sums` is null for an
+/// empty sequence. Sequences that are too long for one thread are shared by all. `some` is that of
+/// `for_each_short_sequence`: it may have finished the sequences that it does not return. A `finish` whose results can
+/// be checked, by finish.seem_finite(begin, end), may be called twice for a sequence.
 template <class T, class RowsOf, class Finish, class Some = decltype(one_by_one)>
 void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size, const RowsOf& rows_of,
                    const Finish& finish, const Some& some = one_by_one) {
@@ -191,7 +191,7 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
   constexpr bool computed = requires { rows_of(0, 0).compute; };
   constexpr bool scattered = !computed && !std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>;
   constexpr bool looks_at_results = std::floating_point<A> && requires { finish.seem_finite(0, 0); };
-  // Of rows without elements there may be any number. See `Segments::none`: without sequences memory is taken for rows.
+  // Rows without elements may be any number. `Segments::none`: without sequences, memory is still taken for the rows.
   if (row_size == 0 || (sequences.size == 0 && sequences.rows() == 0)) return;
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
   const ThreadScratch<A> scratch(executor, sum_scratch(row_size));
@@ -199,14 +199,14 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
   LongSequences long_ones(executor, sequences, longest);
   const Workspace::Loan<A> partial(executor.workspace(),
                                    long_ones.longest() > 0 ? shared_sum_scratch(long_ones.longest(), row_size) : 0);
-  bool later = false;  // whether sums are looked at many sequences at a time, once they are written
+  bool later = false;  // whether sums are checked for many sequences at a time, after they have been written
   if constexpr (looks_at_results) {
     const bool alone = row_size == 1 || std::same_as<Some, decltype(one_by_one)>;
     later = alone && row_size < few_columns && finish.stays_in_caches();
   }
   parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
     A* const sum = scratch(thread);
-    // Copies, so that the loop reads them without a detour by way of the captures.
+    // Copies, so that the loop does not reload them through the captures.
     const Segments all = sequences;
     const RowsOf rows_at = rows_of;
     const Finish finish_one = finish;
@@ -218,7 +218,7 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
       if (length == 0) return finish_one(i, static_cast<const A*>(nullptr));
       const auto rows = rows_at(i, thread);
       if constexpr (scattered) {
-        // As most ids of a sparse gradient occur once: such a row is its own sum.
+        // Most ids of a sparse gradient occur once: such a row is its own sum.
         if (length == 1) return finish_one(i, single_row<T>(rows(0), size, sum));
       }
       if constexpr (!computed) {
@@ -232,7 +232,7 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
       if (looks_later || seem_finite(sum, size) || length == 1) return finish_one(i, static_cast<const A*>(sum));
       finish_carefully<T>(finish_one, i, rows, length, size, sum);
     };
-    // Results of about a page at a time, of whole groups of short sequences.
+    // Results of about a page at a time, for whole groups of short sequences.
     const std::int64_t step = looks_later ? std::clamp<std::int64_t>(4096 / size / 16 * 16, 16, 256) : end - begin;
     for (std::int64_t first = begin; first < end; first += step) {
       const std::int64_t stop = std::min(first + step, end);
@@ -259,8 +259,8 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
   finish_large_output();
 }
 
-/// The same. Sums of at most `leaf_rows` rows that are 1, 2, 4 or 8 vectors go to finish(i, VectorRow) instead, from
-/// the registers in which they add up.
+/// The same, but sums of at most `leaf_rows` rows of 1, 2, 4 or 8 vectors go to finish(i, VectorRow), from the
+/// registers in which they add up.
 template <class T, class RowsOf, class Finish>
 void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size,
                               const RowsOf& rows_of, const Finish& finish) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Short sequences of scalar rows side by side: a vector holds row r of as many sequences as it has lanes. What goes
-/// from row to row goes through all of them at once, and nobody has to guess where one ends.
+/// Short sequences of scalar rows side by side: a vector holds row r of as many sequences as it has lanes. Computations
+/// from row to row process all of them at once, and no branch depends on where one ends.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -20,18 +20,18 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Sequences of more rows have no place in a tile.
+/// Sequences of more rows do not fit a tile.
 inline constexpr std::int64_t tile_rows = 256;
-/// A tile that begins with a sequence of so many rows, or fewer, takes no longer ones: it would become tall for them.
+/// A tile that begins with a sequence of at most so many rows takes no longer ones: they would make it tall.
 inline constexpr std::int64_t low_tile_rows = 32;
 
-/// The sequences of a tile of vectors with so many lanes.
+/// The sequences of a tile whose vectors have so many lanes.
 template <std::int64_t lanes>
 class TileSequences {
  public:
-  /// Those from sequence `begin` on, before `end`, of at most `tile_rows` rows, or `low_tile_rows` where the first is
-  /// no longer: up to the first that is, and as many as there are lanes. None where the first of all is too long, or
-  /// longer than `low_tile_rows` with so few beside it that each is better taken alone.
+  /// Takes sequences from `begin` on, before `end`, of at most `tile_rows` rows, or of at most `low_tile_rows` if the
+  /// first has no more: up to the first that is longer, and at most as many as there are lanes. Takes none if the first
+  /// is too long, or is longer than `low_tile_rows` with so few beside it that each is better processed alone.
   TileSequences(const Segments& sequences, std::int64_t begin, std::int64_t end) noexcept {
     const std::int64_t most = std::min(lanes, end - begin);
     const bool low = most > 0 && sequences.length(begin) <= low_tile_rows;
@@ -45,16 +45,16 @@ class TileSequences {
       longest_ = std::max(longest_, length);
       ++size_;
     }
-    // Lanes that are empty, and rows that are missing, take as long as others.
+    // Empty lanes and missing rows take as much time as others.
     if (!low && 4 * rows_ < lanes * longest_) size_ = 0;
     for (std::int64_t k = size_; k < lanes; ++k) starts_[k] = lengths_[k] = 0;
   }
 
   std::int64_t size() const noexcept { return size_; }
-  /// Of all together.
+  /// Of all sequences together.
   std::int64_t rows() const noexcept { return rows_; }
   std::int64_t longest() const noexcept { return longest_; }
-  /// Where sequence k < lanes begins, counted from the first one's start; a lane without one has no rows.
+  /// Where sequence k < lanes begins, counted from the start of the first one; a lane without a sequence has no rows.
   std::int64_t start(std::int64_t k) const noexcept { return starts_[k]; }
   std::int64_t length(std::int64_t k) const noexcept { return lengths_[k]; }
 
@@ -63,7 +63,7 @@ class TileSequences {
   std::int64_t starts_[static_cast<std::size_t>(lanes)], lengths_[static_cast<std::size_t>(lanes)];
 };
 
-/// The compiler's own vector of the numbers of a batch.
+/// The compiler's own vector type for the numbers of a batch.
 template <class A>
 struct CompilerVector;
 template <>
@@ -79,7 +79,7 @@ struct CompilerVector<std::int64_t> {
   using type = Int64Vector;
 };
 
-/// A tile of numbers in which T is computed.
+/// A tile of numbers of the type in which T is computed.
 template <class T>
 class SequenceTile {
   using A = Accumulator<T>;
@@ -89,7 +89,7 @@ class SequenceTile {
   using Sequences = TileSequences<width>;
   using Row = typename CompilerVector<A>::type;
 
-  /// Of the sequences, the first of which begins at x. From there, `readable` numbers may be read.
+  /// For these sequences, the first of which begins at x. `readable` numbers may be read from there.
   SequenceTile(const Sequences& sequences, const T* x, std::int64_t readable) noexcept
       : rows_(std::max(std::int64_t{8},
                        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(sequences.longest()))))) {
@@ -99,22 +99,22 @@ class SequenceTile {
         return;
       }
     }
-    // In another type, or followed by numbers that are not there to be read.
+    // Where the type differs, or the numbers that follow may not be read.
     A numbers[static_cast<std::size_t>(width * tile_rows + tile_rows)];
-    // No more can they be; so the compiler need not warn.
+    // There cannot be more; this tells the compiler so and avoids a warning.
     const std::int64_t rows = std::min(sequences.rows(), width * tile_rows);
     convert(x, rows, numbers);
     fill(numbers + rows, tile_rows, A{});
     load(sequences, numbers);
   }
 
-  /// The height of the tile: a power of two from 8 on, no less than the longest sequence has rows.
+  /// The height of the tile: a power of two, at least 8 and at least the length of the longest sequence.
   std::int64_t rows() const noexcept { return rows_; }
-  /// Lane k of vector r is row r of sequence k, or anything where it has none.
+  /// Lane k of vector r is row r of sequence k, or unspecified if it has none.
   Row* data() noexcept { return numbers_; }
 
-  /// What becomes of sequence k goes to writer.place(), where `tile_rows` numbers may be written, before
-  /// writer.advance(count(length of k)). Of each only the first `kept` rows are needed.
+  /// Writes the results of sequence k to writer.place(), where `tile_rows` numbers may be written, then calls
+  /// writer.advance(count(length of k)). Only the first `kept` rows of each are needed.
   template <class Writer, class Count>
   void write(const Sequences& sequences, std::int64_t kept, Writer& writer, const Count& count) noexcept {
     const std::int64_t end = std::min(sequences.longest(), kept);

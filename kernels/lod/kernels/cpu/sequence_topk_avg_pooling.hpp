@@ -18,9 +18,9 @@ namespace kernel {
 
 namespace cpu {
 
-/// Calls body(row, channel, first, columns, greatest, count) for each row of each matrix, `row` being counted through
-/// all sequences: its numbers are `columns` ones from x[first] on, and the greatest `count` of them stand in the
-/// columns greatest[n].row(). As many as the greatest of `topks`, or all.
+/// Calls body(row, channel, first, columns, greatest, count) for each row of each matrix, where `row` counts the rows
+/// of all sequences: the row's numbers are `columns` ones from x[first] on, and the greatest `count` of them are in the
+/// columns greatest[n].row(). `count` is the greatest of `topks`, or the number of columns if that is less.
 template <class T, class Body>
 void for_each_matrix_row(const CpuExecutor& executor, const T* x, const ChannelMatrices& matrices,
                          const Segments& sequences, std::span<const std::int64_t> topks, const Body& body) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Eight or sixteen short sequences of scalar rows at a time. A sequence of a few numbers is over before the processor
-/// has guessed how many they are; so here nobody asks: each is read as 32 numbers, those after its end are masked, and
-/// all are folded at once by a tree of shuffles. xsimd 8.1 has neither masks nor such shuffles: this is written for
-/// AVX-512 and for AVX2, and elsewhere sequences are taken one by one.
+/// has predicted its length; so nothing here branches on it: each is read as 32 numbers, those after its end are
+/// masked, and all are folded at once by a tree of shuffles. xsimd 8.1 has neither masks nor such shuffles: this is
+/// written for AVX-512 and for AVX2, and elsewhere sequences are processed one by one.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -27,7 +27,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Sequences that are pooled at once.
+/// The sequences that are pooled at once.
 inline constexpr std::int64_t short_sequences = LOD_SHORT_SEQUENCES_BY_AVX512 ? 16 : 8;
 /// One bit for each of them.
 inline constexpr unsigned all_short_sequences = (1U << short_sequences) - 1;
@@ -39,7 +39,7 @@ struct ShortSequences {
 };
 
 #if LOD_SHORT_SEQUENCES_BY_AVX512
-// The functions are those of the class for AVX2, where they are described.
+// For the functions, see the class for AVX2, where they are described.
 template <>
 class ShortSequences<float> {
   static constexpr std::int64_t reach = 32;
@@ -47,7 +47,7 @@ class ShortSequences<float> {
  public:
   static constexpr bool available = true;
 
-  /// What is masked is not read: it does not matter how far numbers are readable.
+  /// Masked numbers are not read: how far numbers are readable does not matter.
   ShortSequences(const float* x, const Segments& sequences, std::int64_t) noexcept
       : x_(x - sequences.first), offsets_(sequences.offsets) {}
 
@@ -95,7 +95,7 @@ class ShortSequences<float> {
   }
 
  private:
-  /// The lengths of sixteen sequences. Of a long one only that it is long means something.
+  /// The lengths of sixteen sequences. For a long one, only the fact that it is long is meaningful.
   struct Lengths {
     explicit Lengths(const std::int64_t* offsets) noexcept {
       const __m512i low = _mm512_sub_epi64(_mm512_loadu_si512(offsets + 1), _mm512_loadu_si512(offsets));
@@ -106,19 +106,19 @@ class ShortSequences<float> {
       empty = _mm512_testn_epi64_mask(low, low) | static_cast<unsigned>(_mm512_testn_epi64_mask(high, high)) << 8;
     }
     bool worthwhile() const noexcept { return std::popcount(longer) <= 4; }
-    /// Those that are short, but not within a vector.
+    /// Those that are short but longer than a vector.
     unsigned beyond_a_vector() const noexcept {
       return _mm512_cmpgt_epi32_mask(numbers, _mm512_set1_epi32(16)) & ~longer;
     }
-    /// As many of the lowest bits as each has numbers.
+    /// For each, as many of the lowest bits as it has numbers.
     __m512i masks() const noexcept {
       const __m512i one = _mm512_set1_epi32(1);
       return _mm512_sub_epi32(_mm512_sllv_epi32(one, numbers), one);
     }
 
     __m512i numbers;
-    unsigned longer;  ///< one bit for each that is
-    unsigned empty;   ///< likewise
+    unsigned longer;  ///< one bit for each long sequence
+    unsigned empty;   ///< one bit for each empty sequence
   };
 
   static void store(float* y, __m512 results, const Lengths& lengths, float pad_value) noexcept {
@@ -142,18 +142,18 @@ class ShortSequences<float> {
     }
     static constexpr float last =
         minimum ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity();
-    unsigned unordered = 0;  ///< where there has been a NaN
+    unsigned unordered = 0;  ///< where a NaN has been seen
   };
 
-  /// Where sequence i + k begins. What is read after the next ones is prefetched: the machine does not take so short
-  /// runs for a stream.
+  /// Where sequence i + k begins. Prefetches what is read after the next ones: the hardware does not recognize such
+  /// short runs as a stream.
   const float* start(std::int64_t i, std::int64_t k) const noexcept {
     const float* const x = x_ + offsets_[i + k];
     _mm_prefetch(reinterpret_cast<const char*>(x + 2048), _MM_HINT_T0);
     return x;
   }
 
-  /// Lane k of the result: the numbers of sequence i + k joined.
+  /// Lane k of the result joins the numbers of sequence i + k.
   template <class Rule>
   __m512 reduce(std::int64_t i, const Lengths& lengths, Rule& rule) const noexcept {
     alignas(64) std::uint32_t masks[short_sequences];
@@ -170,7 +170,7 @@ class ShortSequences<float> {
     }
     return fold(parts, rule);
   }
-  /// Joins the lanes of sixteen parts, each by the tree of sum_tree.hpp: lane k of the result is that of part k.
+  /// Joins the lanes of each of sixteen parts by the tree of sum_tree.hpp: lane k of the result is that of part k.
   template <class Rule>
   static __m512 fold(const __m512* parts, const Rule&) noexcept {
     __m512 eights[8], fours[4], twos[2];  // of parts k and k + 8; of four parts; of eight
@@ -192,40 +192,40 @@ class ShortSequences<float> {
     return _mm512_permutexvar_ps(order, mixed);
   }
 
-  const float* x_;  // where row 0 of the tensor would be, whatever part of it is looked at
+  const float* x_;  // the address row 0 of the tensor would have, whatever part of it this is
   const std::int64_t* offsets_;
 };
 #elif defined(__AVX2__)
 template <>
 class ShortSequences<float> {
-  /// Numbers that are read of each: longer ones are not short.
+  /// The numbers that are read of each sequence: longer ones are not short.
   static constexpr std::int64_t reach = 32;
 
  public:
   static constexpr bool available = true;
 
-  /// From x on, `readable` numbers may be read.
+  /// `readable` numbers may be read from x on.
   ShortSequences(const float* x, const Segments& sequences, std::int64_t readable) noexcept
       : x_(x - sequences.first), offsets_(sequences.offsets), last_(sequences.first + readable - reach) {}
 
   const std::int64_t* offsets() const noexcept { return offsets_; }
-  /// Others of the same numbers.
+  /// Other sequences of the same numbers.
   ShortSequences at(const std::int64_t* offsets) const noexcept {
     ShortSequences others = *this;
     others.offsets_ = offsets;
     return others;
   }
-  /// Whether at least three of four sequences from i on are empty, of as many as are pooled at once.
+  /// Whether at least three quarters of the sequences from i on, as many as are pooled at once, are empty.
   bool nearly_all_empty(std::int64_t i) const noexcept { return std::popcount(Lengths(offsets_ + i).not_empty) <= 2; }
 
   /// y[k] = the sum of sequence i + k by the tree of sum_tree.hpp, divided as `type` says, or `pad_value` for an empty
-  /// one. Returns the sequences that it leaves, one bit each: long ones, and those whose sums are not finite.
+  /// one. Returns a bit for each sequence that it leaves undone: long ones, and those whose sums are not finite.
   unsigned pool_sums(std::int64_t i, PoolType type, float pad_value, float* y) const noexcept {
     const Lengths lengths(offsets_ + i);
     if (!worthwhile(i, lengths)) return all_short_sequences;
     Sums rule;
     __m256 sums = reduce(i, lengths, rule);
-    const __m256 zeros = _mm256_sub_ps(sums, sums);  // NaN of what is not finite
+    const __m256 zeros = _mm256_sub_ps(sums, sums);  // NaN where a sum is not finite
     const auto unusual = static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(zeros, zeros, _CMP_UNORD_Q)));
     if (type != PoolType::SUM) {
       const __m256 numbers = _mm256_cvtepi32_ps(lengths.numbers);
@@ -235,8 +235,8 @@ class ShortSequences<float> {
     return lengths.longer | unusual;
   }
 
-  /// y[k] = the greatest number of sequence i + k, of zeros one of either sign; unspecified for an empty sequence, and
-  /// for one with a NaN. Returns the sequences that it leaves, one bit each.
+  /// y[k] = the greatest number of sequence i + k, a zero with either sign if that is 0; unspecified for an empty
+  /// sequence, and for one with a NaN. Returns a bit for each sequence that it leaves undone.
   unsigned pool_greatest(std::int64_t i, float* y) const noexcept {
     const Lengths lengths(offsets_ + i);
     if (!worthwhile(i, lengths)) return all_short_sequences;
@@ -245,9 +245,9 @@ class ShortSequences<float> {
     return lengths.longer;
   }
 
-  /// y[k] = the greatest (least) number of sequence i + k, or `pad_value`. Returns the sequences that it leaves: the
-  /// long ones, all eight where a number is a NaN, and those with a zero for a result, whose sign is that of the first
-  /// one.
+  /// y[k] = the greatest (least) number of sequence i + k, or `pad_value`. Returns the sequences that it leaves undone:
+  /// the long ones, all eight if a number is a NaN, and those whose result is a zero, which must have the sign of the
+  /// first one.
   template <bool minimum>
   unsigned pool_extremes(std::int64_t i, float pad_value, float* y) const noexcept {
     const Lengths lengths(offsets_ + i);
@@ -261,7 +261,7 @@ class ShortSequences<float> {
   }
 
  private:
-  /// The lengths of eight sequences. Of a long one only that it is long means something: the number may have lost bits.
+  /// The lengths of eight sequences. For a long one, only that it is long is meaningful: the number may have lost bits.
   struct Lengths {
     explicit Lengths(const std::int64_t* offsets) noexcept {
       const __m256i low = _mm256_sub_epi64(load(offsets + 1), load(offsets));
@@ -279,14 +279,14 @@ class ShortSequences<float> {
 
     __m256i numbers;
     __m256i empty;
-    unsigned longer;     ///< one bit for each that is
-    unsigned not_empty;  ///< likewise
+    unsigned longer;     ///< one bit for each long sequence
+    unsigned not_empty;  ///< one bit for each nonempty sequence
 
    private:
     static __m256i load(const std::int64_t* x) noexcept {
       return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
     }
-    /// The low halves of eight numbers of 64 bits.
+    /// The low halves of eight 64-bit numbers.
     static __m256i in_order(__m256i low, __m256i high) noexcept {
       const __m256 halves = _mm256_shuffle_ps(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high), 0x88);
       return _mm256_permute4x64_epi64(_mm256_castps_si256(halves), 0xD8);
@@ -308,7 +308,7 @@ class ShortSequences<float> {
   /// A sequence as four vectors.
   struct Masked {
     Masked(const float* from, std::int32_t length) noexcept : x(from), count(_mm256_set1_epi32(length)) {
-      // What is read next but some: the machine does not take so short runs for a stream.
+      // What is read after the next ones: the hardware does not recognize such short runs as a stream.
       _mm_prefetch(reinterpret_cast<const char*>(from + 2048), _MM_HINT_T0);
     }
     __m256 load(int vector) const noexcept { return _mm256_loadu_ps(x + 8 * vector); }
@@ -320,7 +320,7 @@ class ShortSequences<float> {
     __m256i count;
   };
 
-  /// How numbers are joined, and what stands for those after the end.
+  /// How numbers are joined, and what replaces those after the end.
   struct Sums {
     static __m256 join(__m256 a, __m256 b) noexcept { return _mm256_add_ps(a, b); }
     static __m256 read(const Masked& from, int vector) noexcept {
@@ -337,7 +337,7 @@ class ShortSequences<float> {
       unordered = _mm256_or_ps(unordered, _mm256_cmp_ps(numbers, numbers, _CMP_UNORD_Q));
       return numbers;
     }
-    __m256 unordered = _mm256_setzero_ps();  ///< where there has been a NaN
+    __m256 unordered = _mm256_setzero_ps();  ///< where a NaN has been seen
   };
 
   struct Greatest {
@@ -348,7 +348,7 @@ class ShortSequences<float> {
     }
   };
 
-  /// Lane k of the result: the numbers of sequence i + k joined.
+  /// Lane k of the result joins the numbers of sequence i + k.
   template <class Rule>
   __m256 reduce(std::int64_t i, const Lengths& lengths, Rule& rule) const noexcept {
     alignas(32) std::int32_t count[short_sequences];
@@ -367,7 +367,7 @@ class ShortSequences<float> {
     return fold(parts, rule);
   }
 
-  /// Lane k of the result: of part k, lane j joined with lane j + 4, then with j + 2, then with j + 1.
+  /// Lane k of the result is part k with lane j joined with lane j + 4, then with j + 2, then with j + 1.
   template <class Rule>
   static __m256 fold(const __m256* parts, const Rule&) noexcept {
     __m256 fours[4], twos[2];  // four lanes each of parts k and k + 4; two lanes each of four parts
@@ -382,15 +382,15 @@ class ShortSequences<float> {
     return Rule::join(_mm256_shuffle_ps(twos[0], twos[1], 0x88), _mm256_shuffle_ps(twos[0], twos[1], 0xDD));
   }
 
-  const float* x_;  // where row 0 of the tensor would be, whatever part of it is looked at
+  const float* x_;  // the address row 0 of the tensor would have, whatever part of it this is
   const std::int64_t* offsets_;
   std::int64_t last_;  // the last offset from which `reach` numbers may be read
 };
 #endif
 #undef LOD_SHORT_SEQUENCES_BY_AVX512
 
-/// Calls some(i), which pools of the `short_sequences` sequences from i on those that it can and returns the others,
-/// one bit each; and one(i) for those, and for the last ones. `some` may be a `PooledShortSequences`.
+/// Calls some(i), which pools those it can of the `short_sequences` sequences from i on and returns a bit for each of
+/// the others; then one(i) for those, and for the last ones. `some` may be a `PooledShortSequences`.
 template <class Some, class One>
 inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const Some& some, const One& one) {
   std::int64_t i = begin;
@@ -410,8 +410,8 @@ inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const 
   for (; i < end; ++i) one(i);
 }
 
-/// What `for_each_short_sequence` takes: y[i] for each sequence by pool(sequences, i, y + i), a function of
-/// `ShortSequences`. Where most are empty, only the others are pooled.
+/// An argument of `for_each_short_sequence`: computes y[i] for each sequence by pool(sequences, i, y + i), where `pool`
+/// is a function of `ShortSequences`. Where most sequences are empty, only the others are pooled.
 template <class T, class Pool>
 class PooledShortSequences {
  public:
@@ -420,12 +420,12 @@ class PooledShortSequences {
 
   unsigned operator()(std::int64_t i) const noexcept { return pool_(sequences_, i, y_ + i); }
 
-  /// Whether that looks to be worth it for sequences [begin, end).
+  /// Whether that seems to pay for sequences [begin, end).
   bool looks_nearly_empty(std::int64_t begin, std::int64_t end) const noexcept {
     const std::int64_t* const offsets = sequences_.offsets();
     return offsets[end] - offsets[begin] <= 8 * (end - begin) && sequences_.nearly_all_empty(begin);
   }
-  /// Sequences [begin, end), at most `NonemptySequences::most`, with one(i) for those that `pool` leaves.
+  /// Pools sequences [begin, end), at most `NonemptySequences::most`; calls one(i) for those that `pool` leaves undone.
   template <class One>
   void pool_nonempty(std::int64_t begin, std::int64_t end, const One& one) const {
     const NonemptySequences some(sequences_.offsets() + begin, end - begin);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Sorting short sequences, many at a time, by a network of comparisons.
+/// Sorting many short sequences at a time by a sorting network.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -26,7 +26,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Whether there has been a NaN or a negative zero among numbers that were shown.
+/// Whether there was a NaN or a negative zero among the numbers that it was shown.
 template <class A>
 class StrangeNumbers {
  public:
@@ -61,7 +61,7 @@ class StrangeNumbers {
 #endif
 };
 
-/// Of two vectors of numbers, none of them a NaN, the lesser ones and the greater ones.
+/// The lesser and the greater numbers of two vectors without NaNs.
 template <class A>
 struct VectorOrder {
   using Row = typename CompilerVector<A>::type;
@@ -76,8 +76,8 @@ struct VectorOrder {
   static xsimd::batch<A> batch(const Row& row) noexcept { return __builtin_bit_cast(xsimd::batch<A>, row); }
 };
 
-/// Sorts `size` numbers, 32 or a greater power of two, of which there are the first `kept` in the end: 32 at a time by
-/// a network, which are then merged.
+/// Sorts `size` numbers, 32 or a greater power of two, of which only the first `kept` are needed: 32 at a time by a
+/// network; these are then merged.
 template <std::size_t kept, class V, class Order>
 inline void sort_tall(V* numbers, std::size_t size, const Order& order) noexcept {
   constexpr std::size_t step = 32;
@@ -94,17 +94,17 @@ inline void sort_tall(V* numbers, std::size_t size, const Order& order) noexcept
   }
 }
 
-/// Sorts the rows of each sequence of a tile, up or down; the first `kept` are there in the end. It refuses tiles with
-/// a NaN or a negative zero, and returns false, as numbers that are equal, but not the same, would not keep their
-/// order; where it is known that there are none, they need not be `looked_for`.
+/// Sorts the rows of each sequence of a tile, up or down; only the first `kept` are needed. Returns false for a tile
+/// with a NaN or a negative zero, since numbers that are equal but not identical would not keep their order; if it is
+/// known that there are none, they need not be `looked_for`.
 template <std::size_t kept = static_cast<std::size_t>(tile_rows), bool looked_for = true, class T>
 bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descending, SequenceTile<T>& tile) noexcept {
   using A = Accumulator<T>;
   using V = Vector<T>;
   using Row = typename SequenceTile<T>::Row;
-  // Its numbers are computed with as signed ones.
+  // Its numbers are computed in signed ones.
   constexpr bool is_wide_unsigned = std::unsigned_integral<T> && sizeof(T) == sizeof(A);
-  // `turn` makes an ascending key of a number, and a number of a key; `last` is the number after all others.
+  // `turn` turns a number into an ascending key and a key back into the number; `last` sorts after all others.
   V turn, last;
   if constexpr (std::floating_point<A>) {
     turn = V(descending ? -A{} : A{});
@@ -145,13 +145,13 @@ bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descen
   return true;
 }
 
-/// Whether `sort_tiles` is for T: narrow integers have it better as entries, and comparing integers of 64 bits takes
+/// Whether `sort_tiles` is for T: narrow integers are sorted faster as entries, and comparing 64-bit integers takes
 /// more than one instruction where vectors are short.
 template <class T>
 inline constexpr bool sorts_tiles = std::floating_point<Accumulator<T>> || (!has_narrow_key<T> && lanes<T> >= 4);
 
 /// Sorts sequences from i on, before `end`, up to the first that is too long for a tile, which it returns. one(i, y)
-/// sorts one to y.
+/// sorts a single sequence to y.
 template <class T, class One>
 std::int64_t sort_tiles(const T* x, const Segments& sequences, std::int64_t i, std::int64_t end, bool descending,
                         const LargeOutput& output, T* y, const One& one) {
@@ -175,12 +175,12 @@ std::int64_t sort_tiles(const T* x, const Segments& sequences, std::int64_t i, s
   }
 }
 
-/// How a double stands for a row of a tile whose key has 32 bits: it is between 1 and 2, has the key above
-/// `place_bits`, and below it says which row it is. All processors have the less of two doubles, and these order as
-/// their bits do.
+/// How a double represents a row of a tile whose key has 32 bits: it is between 1 and 2, with the key above the lowest
+/// `place_bits` bits, which say which row it is. All processors can take the lesser of two doubles, and doubles in that
+/// range order as their bits do.
 struct TileEntryLayout {
   static constexpr int place_bits = 16;
-  /// The bits of the entry with the key 0 and the place 0.
+  /// The bits of the entry with key 0 and place 0.
   static constexpr std::int64_t zero = (std::int64_t{0x3FF} << 52) + (std::int64_t{1} << (31 + place_bits));
   static std::int64_t place(double entry) noexcept {
     return __builtin_bit_cast(std::int64_t, entry) & ((std::int64_t{1} << place_bits) - 1);
@@ -196,8 +196,8 @@ inline HalfVector::Numbers sort_keys(const HalfVector::Numbers& bits, bool desce
   if (descending) keys = ~keys;
   return (bits & greatest) > infinity ? HalfVector::Numbers{} + greatest : keys;
 }
-/// entries[k] = that of sort_key(x[k], descending) and place k, for k < count, and anything for some after them: there
-/// is room for a vector.
+/// entries[k] = that of sort_key(x[k], descending) and place k, for k < count, followed by unspecified ones: there is
+/// room for another vector.
 template <class T>
 inline void make_entries(const T* x, std::int64_t count, std::int64_t readable, bool descending,
                          double* entries) noexcept {
@@ -239,7 +239,7 @@ inline void append(LineWriter<T>& writer, std::int64_t count, const F& f) {
   }
 }
 
-/// As `sort_tiles`, by entries: of each sequence up to `count` rows, the first ones of the order, one after the other
+/// As `sort_tiles`, by entries: at most the first `count` rows of each sequence in sorted order, one after the other
 /// from y and from index on, either of which may be null. No more than `kept` are needed.
 template <std::size_t kept, class T>
 std::int64_t sort_tiles_of_entries(const T* x, const Segments& sequences, std::int64_t i, std::int64_t end,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The numbers of vectors at other places.
+/// Permutes the numbers of vectors.
 #pragma once
 
 #include <lod/target.hpp>
@@ -11,13 +11,13 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// result[i] = number place(i) of a and b, which are the compiler's own vectors; those of b are counted on from those
-/// of a. `Place` is a function without a state. The result is not returned: wider vectors than the processor's would
-/// change how functions are called.
+/// result[i] = number place(i) of a and b, which are the compiler's own vectors; the numbers of b continue the count of
+/// those of a. `Place` is a stateless function. The result is not returned by value: vectors wider than the processor's
+/// would change the calling convention.
 template <class V, class Place>
 [[gnu::always_inline]] inline void shuffle(const V& a, const V& b, const Place&, V& result) noexcept {
   constexpr std::size_t size = sizeof a / sizeof a[0];
-#ifdef __CUDACC__  // nvcc loses the dots after the places
+#ifdef __CUDACC__  // nvcc loses the pack expansion after the places
   const V first = a, second = b;
   for (std::size_t i = 0; i < size; ++i) {
     const std::size_t place = Place()(i);

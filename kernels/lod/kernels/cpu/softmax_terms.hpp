@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What softmax is made of: the greatest number of each column, what is subtracted from its numbers, and what their
-/// exponentials are divided by.
+/// The parts of softmax: the maximum of each column, what is subtracted from its numbers, and what their exponentials
+/// are divided by.
 #pragma once
 
 #include <lod/kernels/cpu/column_numbers.hpp>
@@ -17,7 +17,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// The greatest number; unspecified where one is a NaN.
+/// The greatest number; unspecified if one is a NaN.
 template <class T>
 inline Accumulator<T> greatest_number(const T* x, std::int64_t count) noexcept {
   using A = Accumulator<T>;
@@ -31,7 +31,7 @@ inline Accumulator<T> greatest_number(const T* x, std::int64_t count) noexcept {
   return *std::max_element(lane, lane + Vector<T>::size);
 }
 
-/// The greatest number of each column, in `maxima`, which it returns; unspecified for a column with a NaN.
+/// Writes the greatest number of each column to `maxima`, which it returns; unspecified for a column with a NaN.
 template <class T>
 const Accumulator<T>* column_maxima(const T* x, std::int64_t rows, std::int64_t row_size,
                                     Accumulator<T>* maxima) noexcept {
@@ -55,7 +55,7 @@ const Accumulator<T>* column_maxima(const T* x, std::int64_t rows, std::int64_t 
   };
   std::int64_t row = 0;
   if (row_size >= lanes<T>) {
-    // Row by row, though four at a time would be fewer steps: it is one stream, which the machine reads ahead.
+    // Row by row, though four at a time would be fewer steps: it is one stream, which the hardware reads ahead.
     for (; row < rows; ++row) {
       const T* const from = x + row * row_size;
       std::int64_t i = 0;
@@ -64,7 +64,7 @@ const Accumulator<T>* column_maxima(const T* x, std::int64_t rows, std::int64_t 
       }
       for (; i < row_size; ++i) maxima[i] = std::max(maxima[i], static_cast<A>(from[i]));
     }
-  } else {  // as many rows as there are lanes are `row_size` vectors
+  } else {  // as many rows as there are lanes fill `row_size` vectors
     Vector<T> best[Vector<T>::size];
     for (auto& vector : best) vector = Vector<T>(least);
     for (; row + lanes<T> <= rows; row += lanes<T>) {
@@ -86,8 +86,8 @@ inline xsimd::batch<A> softmax_shift(const xsimd::batch<A>& maximum) noexcept {
   using V = xsimd::batch<A>;
   return choose(maximum == V(-std::numeric_limits<A>::infinity()), V(A{}), maximum);
 }
-/// What a column's exponentials are divided by, their sum, or its logarithm, which is subtracted. The sum is 0 for a
-/// column of -inf only: it becomes 1.
+/// What a column's exponentials are divided by, their sum, or its logarithm, which is subtracted. The sum is 0 only for
+/// a column of -inf: then it becomes 1.
 template <bool logarithm, class A>
 inline xsimd::batch<A> softmax_normaliser(const xsimd::batch<A>& sum) noexcept {
   using V = xsimd::batch<A>;
@@ -98,8 +98,8 @@ inline xsimd::batch<A> softmax_normaliser(const xsimd::batch<A>& sum) noexcept {
     return some;
   }
 }
-/// term / sum, of which `reciprocal` is 1 / sum: a product and what it lacks take a fifth of a division's time, and the
-/// result of a sequence of one row is 1 nevertheless.
+/// term / sum, where `reciprocal` is 1 / sum: a product and its correction take a fifth of the time of a division, and
+/// the result for a sequence of one row is still exactly 1.
 template <class A>
 inline xsimd::batch<A> softmax_quotient(const xsimd::batch<A>& term, const xsimd::batch<A>& sum,
                                         const xsimd::batch<A>& reciprocal) noexcept {
@@ -111,11 +111,11 @@ inline xsimd::batch<A> softmax_quotient(const xsimd::batch<A>& term, const xsimd
   }
 }
 
-/// Nearly all numbers that people take the softmax of are so small that their exponentials are numbers, too. Then it
-/// need not be known which is the greatest before the first of them is computed: a pass over x less. Whether it is so,
-/// the sum of a column's exponentials says. Within these bounds none has overflowed, and whatever has vanished is less
-/// than 2^-100 of the sum (an exponential is 0 below 2^-126). A logarithm would lose digits where the numbers are
-/// greater than their differences: there the greatest is always subtracted.
+/// In practice nearly all arguments of softmax are so small that their exponentials are finite and nonzero. Then the
+/// maximum need not be known before the first exponential is computed, which saves a pass over x. The sum of a column's
+/// exponentials tells whether that was so: within these bounds none has overflowed, and whatever has underflowed is
+/// less than 2^-100 of the sum (an exponential is 0 below 2^-126). A logarithm would lose digits where the numbers are
+/// greater than their differences: there the maximum is always subtracted.
 template <class A>
 inline constexpr A least_plain_sum = static_cast<A>(0x1p-26);
 template <class A>
@@ -125,7 +125,7 @@ inline auto is_plain(const xsimd::batch<A>& sum) noexcept {
   using V = xsimd::batch<A>;
   return (sum >= V(least_plain_sum<A>)) & (sum <= V(greatest_plain_sum<A>));
 }
-/// Whether all of them are.
+/// Whether all sums are within these bounds.
 template <class A>
 inline bool are_plain(const A* sums, std::int64_t count) noexcept {
   for (std::int64_t i = 0; i < count; i += lanes<A>) {
@@ -133,7 +133,7 @@ inline bool are_plain(const A* sums, std::int64_t count) noexcept {
   }
   return true;
 }
-/// What is subtracted from a column whose exponentials have this sum as they are.
+/// What is subtracted from a column whose unshifted exponentials have this sum.
 template <class A>
 inline xsimd::batch<A> softmax_shift(const xsimd::batch<A>& maximum, const xsimd::batch<A>& plain_sum) noexcept {
   return choose(is_plain(plain_sum), xsimd::batch<A>(A{}), softmax_shift(maximum));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What sorting on the CPU puts in order in place of rows: integer keys that order as the numbers do, each with the
-/// place of its row.
+/// What sorting on the CPU orders in place of rows: integer keys that order as the numbers do, each with the position
+/// of its row.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -21,7 +21,7 @@ template <class T>
 inline constexpr bool has_narrow_key =
     std::integral<T> ? sizeof(T) < 4 || (sizeof(T) == 4 && std::signed_integral<T>) : sizeof(T) <= 4;
 
-/// Ascending keys are ascending numbers, or descending ones, then NaN; -0 and 0 have the same.
+/// Ascending keys mean ascending numbers, or descending ones, and NaNs last; -0 and 0 have the same key.
 template <class T>
 inline std::int64_t sort_key(T number, bool descending) noexcept {
   if constexpr (std::integral<T>) {
@@ -39,7 +39,7 @@ inline std::int64_t sort_key(T number, bool descending) noexcept {
   }
 }
 
-/// A key of 32 bits and a row under 2^32 in one number.
+/// A 32-bit key and a row number below 2^32 in one integer.
 class NarrowEntry {
  public:
   static constexpr int key_bits = 32;
@@ -62,7 +62,7 @@ class WideEntry {
   WideEntry() = default;
   WideEntry(std::int64_t key, std::int64_t row) noexcept : key_(key), row_(row) {}
   std::int64_t row() const noexcept { return row_; }
-  /// Orders entries as `<` does, but for those of equal keys.
+  /// Orders entries as `<` does, except those with equal keys.
   std::int64_t order() const noexcept { return key_; }
   std::uint64_t unsigned_key() const noexcept { return static_cast<std::uint64_t>(key_) ^ (std::uint64_t{1} << 63); }
   friend bool operator<(const WideEntry& a, const WideEntry& b) noexcept {

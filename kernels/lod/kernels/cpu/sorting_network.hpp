@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Sorting without asking: the same comparisons in the same order, whatever the numbers.
+/// Sorting without branches: the same comparisons in the same order, whatever the numbers.
 #pragma once
 
 #include <lod/target.hpp>
@@ -13,8 +13,8 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Batcher's merge exchange for `size` numbers: pairs of places, the lower one first. One comparison after another,
-/// each with the less of the two numbers going to the lower place, leave them in ascending order.
+/// Batcher's merge exchange for `size` numbers: pairs of positions, the lower one first. After all comparisons in turn,
+/// each of which moves the lesser of two numbers to the lower position, the numbers ascend.
 template <std::size_t size>
 class SortingNetwork {
   static constexpr std::size_t half() noexcept {
@@ -60,8 +60,7 @@ template <std::size_t size, class V, class Order, std::size_t... i, std::size_t.
                                               std::index_sequence<kept...>,
                                               std::index_sequence<comparison...>) noexcept {
   constexpr auto& pairs = SortingNetwork<size>::comparisons;
-  // One expression, without functions of our own: whatever the compiler is told to check or to leave as it is written,
-  // it gets through it soon.
+  // One expression, without functions of our own: it compiles quickly, with any checks and without optimisation too.
   V all[size], less;
   ((all[i] = numbers[i]), ...);
   ((less = order.lesser(all[pairs[comparison].lower], all[pairs[comparison].higher]),
@@ -70,8 +69,9 @@ template <std::size_t size, class V, class Order, std::size_t... i, std::size_t.
    ...);
   ((numbers[kept] = all[kept]), ...);
 }
-/// Sorts `size` numbers, of which there are the first `kept` in the end: what leads only to others is left out. They
-/// may be vectors, which stay in registers. order.lesser(a, b) is one of the two, order.greater(a, b) the other.
+/// Sorts `size` numbers, of which only the first `kept` are needed: comparisons that affect only the others are left
+/// out. The numbers may be vectors, which stay in registers. order.lesser(a, b) is one of the two, order.greater(a, b)
+/// the other.
 template <std::size_t size, std::size_t kept = size, class V, class Order>
 inline void sort_by_network(V* numbers, const Order& order) noexcept {
   sort_by_network<size>(numbers, order, std::make_index_sequence<size>(),
@@ -79,9 +79,8 @@ inline void sort_by_network(V* numbers, const Order& order) noexcept {
                         std::make_index_sequence<SortingNetwork<size>::comparisons.size()>());
 }
 
-/// Sorts numbers that ascend and then descend, or that are so when their end is taken for what stands before their
-/// start: as two ascending halves are, of which each number has been compared with one of the other half. `size` is a
-/// power of two.
+/// Sorts a bitonic sequence: numbers that ascend and then descend, or a rotation of such. Two ascending arrays become
+/// two of these when their numbers are compared crosswise, as by `merge_ascending`. `size` is a power of two.
 template <class V, class Order>
 inline void sort_bitonic(V* numbers, std::size_t size, const Order& order) noexcept {
   for (std::size_t distance = size / 2; distance > 0; distance /= 2) {
@@ -94,8 +93,8 @@ inline void sort_bitonic(V* numbers, std::size_t size, const Order& order) noexc
     }
   }
 }
-/// Merges numbers[0 .. size) and other[0 .. size), both ascending: the lesser half of them ascends from `numbers` on in
-/// the end, and the greater one from `other` on, unless it is `dropped`. `size` is a power of two.
+/// Merges numbers[0 .. size) and other[0 .. size), both ascending: afterwards the lesser half of them ascends from
+/// `numbers` on, and the greater half from `other` on, unless it is `dropped`. `size` is a power of two.
 template <bool dropped, class V, class Order>
 inline void merge_ascending(V* numbers, V* other, std::size_t size, const Order& order) noexcept {
   // The least of one against the greatest of the other.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// How many threads of OpenMP there can be. Its runtimes end the program where the system refuses to start one, and
-/// wait for ever for those that a fork has lost; so both is found out before.
+/// How many OpenMP threads there can be. OpenMP runtimes end the program if the system refuses to start a thread, and
+/// wait for ever for threads that a fork has lost; so both are found out beforehand.
 #pragma once
 
 #include <lod/executor.hpp>
@@ -25,7 +25,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Starts up to `count` threads that do nothing, all there at a time, and ends them. Returns how many there were.
+/// Starts up to `count` threads that do nothing, all alive at the same time, and ends them. Returns how many started.
 inline int count_startable_threads(int count) noexcept {
   struct Thread {
     pthread_t handle;
@@ -43,7 +43,7 @@ inline int count_startable_threads(int count) noexcept {
   const std::unique_ptr<Thread[]> threads(new (std::nothrow) Thread[static_cast<std::size_t>(count)]);
   if (!threads) return 0;
   std::mutex end;
-  // Signals are for the program's own threads.
+  // Signals are meant for the program's own threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -60,7 +60,7 @@ inline int count_startable_threads(int count) noexcept {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   for (int i = 0; i < started; ++i) pthread_join(threads[static_cast<std::size_t>(i)].handle, nullptr);
 #ifdef __linux__
-  // A thread that has been joined counts against the system's limits until it is gone altogether.
+  // A joined thread counts against the system's limits until it is completely gone.
   const std::clock_t begin = std::clock();
   for (int i = 0; i < started; ++i) {
     const pid_t id = threads[static_cast<std::size_t>(i)].id;
@@ -70,26 +70,26 @@ inline int count_startable_threads(int count) noexcept {
   return started;
 }
 
-/// The threads that are known to be startable, for the whole program: it finds out once for each greater number.
+/// The number of threads known to be startable, for the whole program: each greater number is tried once.
 struct StartableThreads {
   int count = 1;
-  int limited = 0;  ///< 1 where more were refused
+  int limited = 0;  ///< 1 if more were refused
 };
 inline StartableThreads startable_threads;
 
-/// `threads`, or fewer where the system has refused so many.
+/// `threads`, or fewer if the system has refused so many.
 inline int limited_threads(int threads) noexcept {
   if (__atomic_load_n(&startable_threads.limited, __ATOMIC_ACQUIRE) == 0) return threads;
   return std::min(threads, __atomic_load_n(&startable_threads.count, __ATOMIC_RELAXED));
 }
 
-/// As many threads as the calling thread may have in a parallel region, `threads` at most.
+/// The number of threads that the calling thread may have in a parallel region, at most `threads`.
 inline int team_size(int threads) noexcept {
   if (threads > __atomic_load_n(&startable_threads.count, __ATOMIC_RELAXED) &&
       __atomic_load_n(&startable_threads.limited, __ATOMIC_ACQUIRE) == 0) {
     const int started = 1 + count_startable_threads(threads - 1);
     const bool enough = started >= threads;
-    // Half of them: others need threads, too, and each thread that calls operations has helpers of its own.
+    // Half of them: others need threads too, and each thread that calls operations has a team of its own.
     const int found = enough ? threads : std::max(started / 2, 1);
     int known = __atomic_load_n(&startable_threads.count, __ATOMIC_RELAXED);
     while (known < found && !__atomic_compare_exchange_n(&startable_threads.count, &known, found, false,

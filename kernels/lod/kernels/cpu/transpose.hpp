@@ -12,7 +12,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::cpu {
 
-/// Of two rows so far apart, the blocks of as many columns that lie off the diagonal change places.
+/// Swaps the off-diagonal blocks of `distance` columns of two rows that are `distance` apart.
 template <std::size_t distance, std::size_t row, class V, std::size_t size>
 [[gnu::always_inline]] inline void swap_blocks(V (&rows)[size]) noexcept {
   if constexpr ((row & distance) == 0) {
@@ -25,7 +25,7 @@ template <std::size_t distance, std::size_t row, class V, std::size_t size>
         rows[row + distance]);
   }
 }
-/// Blocks of `distance` rows are in place.
+/// Blocks of `distance` rows are already in place.
 template <std::size_t distance, class V, std::size_t size, std::size_t... row>
 [[gnu::always_inline]] inline void transpose_from(V (&rows)[size], std::index_sequence<row...> all) noexcept {
   if constexpr (distance < size) {
@@ -34,8 +34,8 @@ template <std::size_t distance, class V, std::size_t size, std::size_t... row>
   }
 }
 
-/// Row i becomes column i: of as many of the compiler's own vectors as each has numbers, which is a power of two.
-/// Always inline, and written out for each row: rows stay in registers.
+/// Row i becomes column i, for as many of the compiler's own vectors as each has numbers, which is a power of two.
+/// Always inlined, and unrolled over the rows, which stay in registers.
 template <class V, std::size_t size>
 [[gnu::always_inline]] inline void transpose(V (&rows)[size]) noexcept {
   static_assert(sizeof(V) == size * sizeof(rows[0][0]) && (size & (size - 1)) == 0);

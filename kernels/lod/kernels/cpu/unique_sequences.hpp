@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The different sequences of a batch on the CPU: a number for each, made of its bits, and a table of those met so far.
+/// The distinct sequences of a batch on the CPU: a hash of each one's bits, and a table of those met so far.
 #pragma once
 
 #include <lod/kernels/cpu/parallel.hpp>
@@ -35,7 +35,7 @@ struct UniqueSequences<InlineCpu> {
         numbers[i] = key.of(bytes(i), size(i), static_cast<std::uint64_t>(splits[i]));
       }
     });
-    // At least half of the places stay free.
+    // At least half of the table's slots stay free.
     const auto places = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(2 * sequences.size + 1)));
     const Workspace::Loan<std::int64_t> table(executor.workspace(), places);
     std::fill_n(table.data(), places, std::int64_t{-1});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Vectors of numbers for CPU kernels: the one doorway of xsimd. Whatever type a tensor holds, kernels compute in its
-/// `Accumulator`, in whole vectors; loads and stores convert, and take what is left at the end of an array too.
+/// Vectors of numbers for CPU kernels: the only place that includes xsimd. Whatever type a tensor holds, kernels
+/// compute in its `Accumulator`, in whole vectors; loads and stores convert, and also handle the tail of an array.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -25,11 +25,11 @@ namespace kernel::cpu {
 
 template <class T>
 using Vector = xsimd::batch<Accumulator<T>>;
-/// Numbers in a vector.
+/// The numbers in a vector.
 template <class T>
 inline constexpr std::int64_t lanes = static_cast<std::int64_t>(Vector<T>::size);
 
-/// x * y + z, rounded once where the processor can do that. xsimd 8.1 leaves it out for AVX-512.
+/// x * y + z, rounded once if the processor can do that. xsimd 8.1 lacks this for AVX-512.
 template <class A>
 inline xsimd::batch<A> multiply_add(const xsimd::batch<A>& x, const xsimd::batch<A>& y, const xsimd::batch<A>& z) {
 #ifdef __AVX512F__
@@ -47,7 +47,7 @@ inline constexpr bool fuses_multiply_add = false;
 #endif
 
 /// The numbers of a in the lanes where `condition` holds, those of b elsewhere. xsimd 8.1's `select` of integers does
-/// not compile with AVX-512 and without optimisation, where g++ has macros in place of functions.
+/// not compile with AVX-512 without optimisation, where g++ has macros in place of functions.
 template <class V>
 inline V choose(const typename V::batch_bool_type& condition, const V& a, const V& b) {
 #ifdef __AVX512F__
@@ -61,11 +61,11 @@ inline V choose(const typename V::batch_bool_type& condition, const V& a, const 
 }
 
 static_assert(HalfVector::lanes == xsimd::batch<float>::size);
-/// The compiler's own vectors for int32, which is computed with as int64.
+/// The compiler's own vectors for int32, which is computed in int64.
 typedef std::int32_t Int32Vector __attribute__((vector_size(sizeof(xsimd::batch<std::int64_t>) / 2)));
 typedef std::int64_t Int64Vector __attribute__((vector_size(sizeof(xsimd::batch<std::int64_t>))));
 
-/// Whether `load` and `store` take a part of a vector by a mask: as fast as a whole one.
+/// Whether `load` and `store` handle a part of a vector by a mask, as fast as a whole one.
 #ifdef __AVX512F__
 template <class T>
 inline constexpr bool masked = std::same_as<T, Accumulator<T>> ? sizeof(Vector<T>) == 64 : lod::detail::Half<T>;
@@ -74,7 +74,7 @@ template <class T>
 inline constexpr bool masked = false;
 #endif
 
-/// Whether `load` takes a part of a vector by one instruction, be it slower than that for a whole one.
+/// Whether `load` reads a part of a vector by one instruction, even if that is slower than reading a whole one.
 #ifdef __AVX2__
 template <class T>
 inline constexpr bool loads_parts = masked<T> || std::same_as<T, Accumulator<T>>;
@@ -84,7 +84,7 @@ inline constexpr bool loads_parts = false;
 #endif
 
 #ifdef __AVX512F__
-/// The first `count` lanes, none where it is negative.
+/// The first `count` lanes, none if it is negative.
 template <class T>
 inline auto first_bits(std::int64_t count) {
   using Mask = std::conditional_t<lanes<T> == 16, __mmask16, __mmask8>;
@@ -118,7 +118,7 @@ inline auto first_lanes(std::int64_t count) {
   alignas(64) static constexpr Accumulator<T> numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return Vector<T>::load_aligned(numbers) < Vector<T>(static_cast<Accumulator<T>>(count));
 }
-/// The first `count` <= `lanes<T>` numbers from x, none where it is negative, and `fill` after them.
+/// The first `count` <= `lanes<T>` numbers from x, none if it is negative, followed by `fill`.
 template <class T>
 inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
   if constexpr (std::same_as<T, std::uint64_t>) return load(reinterpret_cast<const std::int64_t*>(x), count, fill);
@@ -151,8 +151,8 @@ inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
     return Vector<T>::load_aligned(wide);
   }
 }
-/// The first numbers from x, `fill` in the lanes from `count` on, which may be anything. From x on, `readable` numbers
-/// may be read: where they fill the vector, that is one load.
+/// The first numbers from x, with `fill` in the lanes from `count` on; `count` may be anything. `readable` numbers may
+/// be read from x on: if they fill the vector, that is one load.
 template <class T>
 inline Vector<T> load_first(const T* x, std::int64_t count, Accumulator<T> fill, std::int64_t readable) {
   if (readable < lanes<T>) return load(x, std::min(count, lanes<T>), fill);
@@ -195,8 +195,8 @@ inline void store(T* y, const Vector<T>& vector, std::int64_t count) {
   }
 }
 
-/// The first `count` <= `lanes<T>` numbers. From y on, `writable` numbers may be written, those after the first ones
-/// with anything: where they fill the vector, that is one store.
+/// The first `count` <= `lanes<T>` numbers. `writable` numbers may be written from y on, those after the first `count`
+/// with anything: if they fill the vector, that is one store.
 template <class T>
 inline void store_first(T* y, const Vector<T>& vector, std::int64_t count, std::int64_t writable) {
   if (count == lanes<T> || writable >= lanes<T>) {
@@ -206,8 +206,8 @@ inline void store_first(T* y, const Vector<T>& vector, std::int64_t count, std::
   }
 }
 
-/// Of an array that is gone through by vectors, the vector from x on, `count` <= `lanes<T>` numbers of it there: as
-/// `load_first`.
+/// For an array that is processed by vectors: the vector from x on, which has `count` <= `lanes<T>` numbers of the
+/// array; as `load_first`.
 template <class T>
 inline Vector<T> load_vector(const T* x, std::int64_t count, Accumulator<T> fill = {}, std::int64_t readable = 0) {
   return count == lanes<T> ? load(x) : load_first(x, count, fill, readable);
@@ -228,15 +228,16 @@ template <class A>
   return xsimd::all(numbers - numbers == xsimd::batch<A>(A{}));
 }
 
-/// Whether functions that GPUs run too may be called with vectors. When nvcc compiles for a GPU it goes through the
-/// functions for the CPU once more, to no end, and refuses vectors in functions for both.
+/// Whether functions that also run on GPUs may be called with vectors. When nvcc compiles for a GPU it also parses the
+/// functions for the CPU, to no end, and rejects vectors in functions for both.
 #ifdef __CUDA_ARCH__
 inline constexpr bool calls_with_vectors = false;
 #else
 inline constexpr bool calls_with_vectors = true;
 #endif
 
-/// y[i] = f(x[i]) for i in [0, count), f from Vector<X> to Vector<Y>, which are the same. x and y may be, too.
+/// y[i] = f(x[i]) for i in [0, count), with f from Vector<X> to Vector<Y>, the same type. x and y may be the same
+/// array.
 template <class X, class Y, class F>
 inline void transform(const X* x, std::int64_t count, Y* y, const F& f) {
   if constexpr (calls_with_vectors) {
@@ -258,11 +259,11 @@ inline void transform(const A* a, const B* b, std::int64_t count, Y* y, const F&
   }
 }
 
-/// Fewer 16-bit numbers are quicker one by one.
+/// Fewer 16-bit numbers are converted faster one by one.
 inline constexpr std::int64_t few_halves = 4;
 
 /// y[i] = f(x[i]), computed in the accumulator's type and rounded to Y. f takes numbers as well as vectors: compilers
-/// make vectors of such loops by themselves, but not where one of the types has 16 bits. x and y may be the same.
+/// vectorize such loops by themselves, but not where one of the types has 16 bits. x and y may be the same.
 template <class X, class Y, class F>
 inline void convert(const X* x, std::int64_t count, Y* y, const F& f) {
   if constexpr (lod::detail::Half<X> || lod::detail::Half<Y>) {
@@ -286,15 +287,15 @@ inline void convert(const X* x, std::int64_t count, Y* y) {
   convert(x, count, y, [](const auto& number) { return number; });
 }
 
-/// Where rows are that lie anywhere, most likely. What is read once comes from memory.
+/// Where rows at random addresses most likely are. What is read only once comes from memory.
 enum class Whereabouts { CACHE, MEMORY };
 
-/// Asks for a row that will be read or written soon: random rows wait for memory, not for bandwidth. Four cache lines
-/// at most; after them the machine reads ahead by itself. From memory into the second-level cache, which can wait for
-/// twice as many lines as the first: on a Zen 4, rows of 64 floats come at 26 GB/s instead of 13. From a cache into the
-/// first one: on a Xeon, whose last-level cache holds the table, rows of 64 floats of which some come often take a
-/// fifth less time. Always inline: g++ takes a function that does nothing but this for one without an effect, and drops
-/// the calls of it.
+/// Prefetches a row that will soon be read or written: random rows are limited by latency, not by bandwidth. At most
+/// four cache lines; after those the hardware reads ahead by itself. From memory into the second-level cache, which can
+/// have twice as many lines in flight as the first: on a Zen 4, rows of 64 floats arrive at 26 GB/s instead of 13. From
+/// a cache into the first-level one: on a Xeon whose last-level cache holds the table, rows of 64 floats, some of which
+/// occur often, take a fifth less time. Always inlined: g++ treats a function that only prefetches as one without
+/// effect and drops the calls.
 template <class T>
 [[gnu::always_inline]] inline void prefetch(const T* row, std::int64_t row_size,
                                             Whereabouts whereabouts = Whereabouts::MEMORY) {
@@ -305,13 +306,13 @@ template <class T>
     for (std::int64_t i = 0; i < row_size && i < 4 * line; i += line) __builtin_prefetch(row + i, 0, 3);
   }
 }
-/// Rows that lie anywhere are prefetched when so many others are still before them.
+/// Rows at random addresses are prefetched when so many others are still before them.
 inline constexpr std::int64_t prefetch_distance = 32;
 
-/// The compiler moves no read from after this to before it.
+/// The compiler does not move any read from after this call to before it.
 [[gnu::always_inline]] inline void keep_order() noexcept { std::atomic_signal_fence(std::memory_order_acq_rel); }
 
-/// The same numbers, from now on in a register: a read that two instructions need is not done by each.
+/// The same numbers, from now on in a register: two instructions that need them do not each read them.
 template <class A>
 [[gnu::always_inline]] inline xsimd::batch<A> read_once(xsimd::batch<A> numbers) noexcept {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
@@ -331,15 +332,15 @@ inline void copy(const T* x, std::int64_t count, T* y) {
   if (count > 0) std::memcpy(static_cast<void*>(y), x, static_cast<std::size_t>(count) * sizeof(T));
 }
 
-// Short arrays one after the other, as those of short sequences of scalar rows: whole blocks of 32 bytes are quicker
-// than the right number of bytes, as there is no end to be guessed. From x and from y on, `room` numbers may be read
-// and written; what lies after the array in y is overwritten later.
+// Short arrays one after the other, such as short sequences of scalar rows: copying whole blocks of 32 bytes is faster
+// than the exact number of bytes, as no branch depends on it. From x and from y on, `room` numbers may be read and
+// written; what is written in y after the array is overwritten later.
 
-/// Whether so many bytes are a whole number of T, which a user's own type need not be.
+/// Whether so many bytes are a whole number of T, which may not hold for a user's own type.
 template <class T, std::size_t bytes = 32>
 inline constexpr bool fits_blocks = bytes % sizeof(T) == 0;
 
-/// So many at a time first: two vectors hold most short sequences of scalars.
+/// The bytes that are copied first: two vectors hold most short sequences of scalars.
 inline constexpr std::int64_t short_bytes = 2 * static_cast<std::int64_t>(sizeof(Vector<float>));
 
 /// y[i] = value.
@@ -358,7 +359,7 @@ inline void fill(T* y, std::int64_t count, T value, std::int64_t room) {
   }
   for (; i < count; ++i) y[i] = value;
 }
-/// y[i] = x[i]. What may be touched of the two does not overlap.
+/// y[i] = x[i]. The parts of the two that may be touched do not overlap.
 template <class T>
 inline void copy(const T* x, std::int64_t count, T* y, std::int64_t room) {
   std::int64_t i = 0;
@@ -371,8 +372,8 @@ inline void copy(const T* x, std::int64_t count, T* y, std::int64_t room) {
   if (i < count) copy(x + i, count - i, y + i);
 }
 
-/// Writes `count` copies of a row, one after the other, to y, which does not overlap it. There is room for `room`
-/// rows; those after the copies are overwritten later.
+/// Writes `count` copies of a row, one after the other, to y, which does not overlap it. There is room for `room` rows;
+/// those written after the copies are overwritten later.
 template <class T>
 inline void repeat_row(const T* row, std::int64_t row_size, std::int64_t count, T* y, std::int64_t room) {
   if (row_size == 1) {
@@ -382,8 +383,8 @@ inline void repeat_row(const T* row, std::int64_t row_size, std::int64_t count, 
   for (std::int64_t i = 0; i < count; ++i) copy(row, row_size, y + i * row_size);
 }
 
-/// The greater of two numbers by the rule of the library: NaN is greater than all, and of equals the first stays. A NaN
-/// is asked for by name: with AVX, xsimd 8.1 answers that it does not differ from itself.
+/// The greater of two numbers by the library's rule: NaN is greater than everything, and of equals the first stays. NaN
+/// is tested explicitly: with AVX, xsimd 8.1 claims that it does not differ from itself.
 template <class V>
 inline auto exceeds(const V& candidate, const V& best) {
   using Number = typename V::value_type;
