@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What kernels over Thrust are made of: the same body for each of many numbers, on whatever system the policy of the
-/// executor names. A body is a lambda that captures plain values and raw pointers by copy and reads offsets only
-/// inside: it may run where the host's memory is not.
+/// The basis of kernels over Thrust: one body for each of many numbers, run on whatever system the executor's policy
+/// names. A body is a lambda that captures plain values and raw pointers by copy and reads offsets only inside: it may
+/// run where host memory is not accessible.
 ///
-/// A system may go through a batch in a way of its own: one that knows the rows of a batch need not look up the
-/// sequence of each of them, and one whose threads work side by side lets several of them have a sum.
+/// A system may process a batch in its own way: one that knows the rows of a batch need not look up the sequence of
+/// each row, and one whose threads run side by side lets several of them share a sum.
 #pragma once
 
 #include <lod/executor.hpp>
@@ -19,8 +19,8 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// The algorithms that bodies are made of, where an executor has them done: system.hpp, where Thrust enters, and
-/// nowhere else. A doorway, as <lod/thrust.hpp> is one, includes it beside the kernels.
+/// The algorithms that bodies are built on, where an executor has them run: in system.hpp, the only file that includes
+/// Thrust. Doorway headers such as <lod/thrust.hpp> include it together with the kernels.
 template <class E>
 class System;
 
@@ -43,37 +43,37 @@ void for_each_in_sequences(const E& executor, const Segments& sequences, std::in
   if (sequences.rows() > 0 && row_size > 0) System<E>(executor).for_each_in_sequences(sequences, row_size, body);
 }
 
-/// Calls body(i, column, lanes) for each column of each i in [0, count), in any order; `lanes` is `OneThread`
-/// of lanes.hpp, or is to each of several threads what that is to one.
+/// Calls body(i, column, lanes) for each column of each i in [0, count), in any order; `lanes` is `OneThread` of
+/// lanes.hpp, or its equivalent for each of several threads.
 template <class E, class Body>
 void for_each_by_lanes(const E& executor, std::int64_t count, std::int64_t row_size, const Body& body) {
   if (count > 0 && row_size > 0) System<E>(executor).for_each_by_lanes(count, row_size, body);
 }
 
-/// Calls body(i, lanes) for each i in [0, count), in any order; `lanes` is `OneWarp` of lanes.hpp, or is to each of as
-/// many threads what that is to one.
+/// Calls body(i, lanes) for each i in [0, count), in any order; `lanes` is `OneWarp` of lanes.hpp, or its equivalent
+/// for each of as many threads.
 template <class E, class Body>
 void for_each_by_warps(const E& executor, std::int64_t count, const Body& body) {
   if (count > 0) System<E>(executor).for_each_by_warps(count, body);
 }
 
-/// Calls body(i, from, to) for each sequence i of scalar rows, in any order: the numbers of the sequence begin at
-/// `from`, and those that body writes at `to`. These are in x and y, or in a memory that threads bring them to and from
-/// side by side; there they are the same, so that body reads a number before it writes to its place. With y null, body
-/// writes nothing there.
+/// Calls body(i, from, to) for each sequence i of scalar rows, in any order: `from` points to the numbers of the
+/// sequence, `to` to where the body writes its results. These are in x and y, or in staging memory that threads fill
+/// and empty side by side; there both are the same memory, so a body must read a number before it writes to its place.
+/// If y is null, the body writes nothing there.
 template <class E, class T, class Body>
 void for_each_staged(const E& executor, const Segments& sequences, const T* x, T* y, const Body& body) {
   if (sequences.rows() > 0) System<E>(executor).for_each_staged(sequences, x, y, body);
 }
 
-/// Keys, and what goes along with them.
+/// Keys and the values that move with them.
 template <class Key, class Value>
 struct Pairs {
   Key* keys;
   Value* values;
 };
 
-/// How many bits the numbers in [0, greatest] have at most; one where there is none.
+/// The greatest number of bits of numbers in [0, greatest]; 1 if there are none.
 inline int bits_up_to(std::int64_t greatest) noexcept {
   return greatest > 0 ? static_cast<int>(std::bit_width(static_cast<std::uint64_t>(greatest))) : 1;
 }
@@ -87,7 +87,7 @@ LOD_HOST_DEVICE constexpr T greatest(T a, T b) noexcept {
   return a < b ? b : a;
 }
 
-/// The first sequence in [low, high) that ends after a row; `high` where there is none.
+/// The first sequence in [low, high) that ends after a row; `high` if there is none.
 LOD_HOST_DEVICE inline std::int64_t sequence_between(const Segments& sequences, std::int64_t low, std::int64_t high,
                                                      std::int64_t row) noexcept {
   constexpr std::int64_t most = 0x7fffffff;
@@ -99,10 +99,10 @@ LOD_HOST_DEVICE inline std::int64_t sequence_between(const Segments& sequences, 
       high = middle;
     }
   }
-  // From there on by 32 bits, which take a GPU two thirds of the instructions.
+  // From here on in 32 bits, which take a GPU two thirds of the instructions.
   const std::int64_t* const ends = sequences.offsets + low;
   const std::int64_t end = row + sequences.first;
-  std::uint32_t found = 0;  // so many sequences end at the row or before
+  std::uint32_t found = 0;  // so many sequences end at or before the row
   for (auto left = static_cast<std::uint32_t>(high - low); left > 0;) {
     const std::uint32_t half = (left + 1) / 2;
     if (ends[found + half] <= end) found += half;
@@ -110,18 +110,18 @@ LOD_HOST_DEVICE inline std::int64_t sequence_between(const Segments& sequences, 
   }
   return low + found;
 }
-/// Where the sequence of a row is to be looked for: the first one that may hold it, and the last one. Among all, or,
-/// where there are marks, between two of these.
+/// The range in which to search for the sequence of a row: the first and the last one that may hold it. All sequences,
+/// or, if there are marks, those between two marks.
 struct SequenceRange {
   std::int64_t low, high;
 };
 LOD_HOST_DEVICE inline SequenceRange sequences_around(const Segments& sequences, std::int64_t row) noexcept {
   const detail::RowMarks& marks = sequences.marks;
   if (marks.sequences == nullptr) return {0, sequences.size};
-  // Without a sign, a division by a power of two is a shift.
+  // Unsigned division by a power of two is a shift.
   constexpr auto distance = static_cast<std::uint64_t>(detail::RowMarks::distance);
   const auto in_level = static_cast<std::uint64_t>(sequences.first + row), mark = in_level / distance;
-  // A mark before a part of the level, or after it, may be in a sequence that the part does not have.
+  // A mark before or after a part of the level may be in a sequence outside that part.
   const auto in_part = [&](std::int64_t i) {
     return least(greatest<std::int64_t>(i - marks.before, 0), sequences.size);
   };
@@ -134,7 +134,7 @@ LOD_HOST_DEVICE inline std::int64_t sequence_of(const Segments& sequences, std::
   const SequenceRange range = sequences_around(sequences, row);
   return sequence_between(sequences, range.low, range.high, row);
 }
-/// The same for `voters` that look at one sequence each at a time: vote(f) is how many of f(0), ..., f(voters - 1)
+/// The same for `voters` that each examine one sequence at a time: vote(f) returns how many of f(0), ..., f(voters - 1)
 /// hold.
 template <class Vote>
 LOD_HOST_DEVICE std::int64_t sequence_by_votes(const Segments& sequences, std::int64_t row, int voters,
@@ -142,7 +142,7 @@ LOD_HOST_DEVICE std::int64_t sequence_by_votes(const Segments& sequences, std::i
   std::int64_t low = 0, high = sequences.size;
   while (low < high) {
     const std::int64_t step = (high - low) / (voters + 1) + 1;
-    // Those that look at sequences that end at the row or before are the first ones.
+    // The voters whose sequences end at or before the row come first.
     const int before = vote([&](int voter) {
       const std::int64_t looked_at = low + (voter + 1) * step - 1;
       return looked_at < high && sequences.begin(looked_at + 1) <= row;

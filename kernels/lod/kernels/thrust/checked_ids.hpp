@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Ids looked at where they are, over Thrust.
+/// Checking ids where they are, over Thrust.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>

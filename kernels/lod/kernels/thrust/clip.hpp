@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Row-sparse gradients made shorter over Thrust: their lengths stay where the values are.
+/// Clipping the norm of row-sparse gradients over Thrust: the norms stay in the memory of the values.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -22,9 +22,9 @@ namespace kernel {
 
 namespace bulk {
 
-/// The sum of x[i] * x_scale * (y[i] * y_scale), in double, of as many numbers as there are rows in `all`: of those
-/// that counts(i). sums[0] becomes that with the scales as they are, of 1 where `sums` has no others; sums[1] and
-/// sums[2] those of large and of tiny numbers, for y or for both.
+/// Sums of x[i] * x_scale * (y[i] * y_scale), in double, over those i in [0, rows of `all`) for which counts(i). sum[0]
+/// leaves y unscaled, with a scale of 1 for both if it is the only sum; sum[1] and sum[2] have the scales for large and
+/// for tiny numbers, for y or for both.
 template <class T>
 struct ScaledSums {
   static constexpr std::size_t count = needs_scaled_squares<T> ? 3 : 1;
@@ -43,14 +43,14 @@ struct ScaledSums {
   }
 };
 
-/// x[i] * y[i] for all of the scales. x is scaled as y where it is the same vector, else as its length is.
+/// x[i] * y[i] for each of the scales. x is scaled as y if it is the same vector, otherwise as its length is.
 template <class T, class Counts>
 struct ScaledProducts {
   using Sums = Few<double, ScaledSums<T>::count>;
 
   const T* x;
   const T* y;
-  const ScaledSums<T>* squares;  ///< of x; null where they are to be found
+  const ScaledSums<T>* squares;  ///< of x; null while they are being computed
   Counts counts;
 
   LOD_HOST_DEVICE Sums operator()(std::int64_t, std::int64_t at, std::int64_t) const {

@@ -16,7 +16,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// Leaves the rows that spell a label.
+/// Selects the rows that spell a label.
 template <class T>
 struct SpellsLabel {
   const T* x;
@@ -27,7 +27,7 @@ struct SpellsLabel {
     const bool can_be_blank = std::signed_integral<T> || options.blank >= 0;
     if (can_be_blank && static_cast<std::int64_t>(x[row]) == options.blank) return false;
     if (!options.merge_repeated || row == 0 || x[row] != x[row - 1]) return true;
-    // The row before is another sequence's where this one begins here: few rows need a search to tell.
+    // If the sequence begins with this row, the row before belongs to another one: few rows need a search to find out.
     return sequences.begin(sequence_of(sequences, row)) == row;
   }
 };

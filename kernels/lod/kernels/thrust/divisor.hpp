@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Division by a number that the host knows before a kernel begins. A GPU has no instruction for it: about twenty take
-/// its place, and hundreds where there are 64 bits.
+/// Division by a number that the host knows before a kernel begins. A GPU has no instruction for it: it takes about
+/// twenty, and hundreds for 64 bits.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -13,11 +13,11 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// Divides numbers less than 2^31 by one of [1, 2^31): by a product whose upper half is shifted.
+/// Divides numbers less than 2^31 by a number in [1, 2^31): multiplies and shifts the upper half of the product.
 class Divisor {
  public:
-  /// A number less than 2^31 times what the multiplier is too great by, less than the divisor and so at most
-  /// 2^shift_, is less than 2^(31 + shift_): too little for another quotient.
+  /// The multiplier is too great by less than the divisor, hence by at most 2^shift_. Times a number less than 2^31
+  /// that is less than 2^(31 + shift_): too little to change the quotient.
   explicit Divisor(std::uint32_t divisor) noexcept
       : divisor_(divisor),
         shift_(static_cast<std::uint32_t>(std::bit_width(divisor - 1))),
@@ -31,7 +31,7 @@ class Divisor {
     return static_cast<std::uint32_t>(std::uint64_t{2 * number} * multiplier_ >> 32) >> shift_;
 #endif
   }
-  /// Of a number and its quotient.
+  /// The remainder for a number and its quotient.
   LOD_HOST_DEVICE std::uint32_t remainder(std::uint32_t number, std::uint32_t quotient) const noexcept {
     return number - quotient * divisor_;
   }
@@ -42,7 +42,7 @@ class Divisor {
   std::uint32_t multiplier_;
 };
 
-/// Divides numbers less than one that the host knows too: by few instructions where that is at most 2^31.
+/// Divides numbers less than a limit that the host also knows: in few instructions if the limit is at most 2^31.
 class LongDivisor {
  public:
   LongDivisor(std::int64_t divisor, std::int64_t end) noexcept
@@ -53,7 +53,7 @@ class LongDivisor {
   LOD_HOST_DEVICE std::int64_t quotient(std::int64_t number) const noexcept {
     return is_short_ ? short_.quotient(static_cast<std::uint32_t>(number)) : number / divisor_;
   }
-  /// Of a number and its quotient.
+  /// The remainder for a number and its quotient.
   LOD_HOST_DEVICE std::int64_t remainder(std::int64_t number, std::int64_t quotient) const noexcept {
     return number - quotient * divisor_;
   }

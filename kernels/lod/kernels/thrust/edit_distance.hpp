@@ -18,7 +18,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// The ids of a sequence, or some of them.
+/// The ids of a sequence, or a part of them.
 template <class T>
 struct Ids {
   const T* first;
@@ -32,12 +32,12 @@ class Strip {
   static constexpr int width = DistanceStrip<std::uint32_t>::width;
 
   Strip() = default;
-  /// The columns of the ids from `first` on, `width` of them at most, in the row of no id.
+  /// The columns of the ids from `first` on, at most `width`, in the top row, before any id.
   LOD_HOST_DEVICE Strip(const T* first, std::int64_t columns) : columns_(columns) {
     for (int n = 0; n < width; ++n) ids_[n] = n < columns ? first[n] : T{};
   }
 
-  /// Goes on to the row of an id: from the change of the column before the first to that of the last column.
+  /// Moves on to the row of an id: takes the change of the column before the first, returns that of the last column.
   LOD_HOST_DEVICE std::uint32_t next_row(T id, std::uint32_t change) noexcept {
     std::uint32_t equal = 0;
     for (int n = 0; n < width; ++n) equal |= (ids_[n] == id ? 1U : 0U) << n;
@@ -49,14 +49,14 @@ class Strip {
   DistanceStrip<std::uint32_t> columns_;
 };
 
-/// What a lane of the table has.
+/// The part of the table that a lane has.
 template <class T>
 struct DistanceLane {
   Strip<T> strip;
   std::int64_t total;  ///< of the changes of its last column
 };
 
-/// The first k in [0, count) for which holds(k); `count` where there is none.
+/// The first k in [0, count) for which holds(k); `count` if there is none.
 template <class Lanes, class Holds>
 LOD_HOST_DEVICE std::int64_t first_of(const Lanes& lanes, std::int64_t count, const Holds& holds) {
   const auto take = [&](std::int64_t& first, std::int64_t k, int) { first = holds(k) ? least(first, k) : first; };
@@ -64,7 +64,7 @@ LOD_HOST_DEVICE std::int64_t first_of(const Lanes& lanes, std::int64_t count, co
   return lanes.shared(lanes.template fold_rows<0>(count, count, take, join));
 }
 
-/// finish(i, distance) with the edits from sequence i of a to that of b.
+/// Calls finish(i, distance) with the number of edits from sequence i of a to that of b.
 template <class T, class Finish>
 struct DistanceOfPair {
   const T* a;
@@ -81,7 +81,7 @@ struct DistanceOfPair {
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t i, const Lanes& lanes) const {
     constexpr std::int64_t at_a_time = std::int64_t{Lanes::runners} * Strip<T>::width;
-    // The distance is the same both ways: lanes share the longer sequence.
+    // The distance is symmetric: lanes share the longer sequence.
     Ids<T> columns{a + a_sequences.begin(i), a_sequences.length(i)};
     Ids<T> rows{b + b_sequences.begin(i), b_sequences.length(i)};
     if (columns.count < rows.count) {
@@ -89,7 +89,7 @@ struct DistanceOfPair {
       rows = columns;
       columns = longer;
     }
-    // What both begin and end with costs no edit.
+    // A common prefix or suffix costs no edit.
     const std::int64_t begin =
         first_of(lanes, rows.count, [&](std::int64_t k) { return rows.first[k] != columns.first[k]; });
     const std::int64_t end = first_of(lanes, rows.count - begin, [&](std::int64_t k) {
@@ -101,7 +101,7 @@ struct DistanceOfPair {
       if (lanes.is_first()) finish(i, columns.count);
       return;
     }
-    // Of the last column of all lanes, in each row: what they go on with when they are at the columns after it.
+    // For each row, the change of the last column of all lanes: where they continue with the columns after it.
     std::uint8_t* const last_changes = changes + b_sequences.begin(i);
     for (std::int64_t done = 0; done < columns.count; done += at_a_time) {
       const std::int64_t left = columns.count - done;
@@ -111,7 +111,7 @@ struct DistanceOfPair {
         return DistanceLane<T>{Strip<T>(columns.first + done + before, left - before), 0};
       };
       const auto pass = [&](DistanceLane<T>& own, int lane, std::int64_t row, std::uint32_t change) {
-        // Each row begins with one more than the one above.
+        // To the left of the first column, each row begins with one more than the row above.
         if (lane == 0) change = done == 0 ? DistanceChange::increase : last_changes[row];
         change = own.strip.next_row(rows.first[row], change);
         own.total += DistanceChange::number(change);
@@ -128,7 +128,7 @@ struct DistanceOfPair {
   }
 };
 
-/// What a distance becomes.
+/// Writes a distance.
 struct WriteDistance {
   Segments b_sequences;
   bool normalized;
@@ -140,7 +140,7 @@ struct WriteDistance {
 };
 
 struct EditDistance {
-  /// Of the longest of short sequences: with four lanes for a pair, which are enough for one of these, a warp has eight
+  /// The longest sequence that counts as short: four lanes are enough for a pair of these, so that a warp has eight
   /// pairs.
   static constexpr std::int64_t short_rows = 128;
 

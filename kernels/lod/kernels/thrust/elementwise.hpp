@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Arithmetic element by element over Thrust.
+/// Elementwise arithmetic over Thrust.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -16,7 +16,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// f(x), computed in the accumulator of T, integers as `Map` says.
+/// f(x), computed in the accumulator of T; integers as `Map` says.
 template <class T, class F>
 LOD_HOST_DEVICE T mapped(const F& f, T x) {
   if constexpr (std::integral<T>) {

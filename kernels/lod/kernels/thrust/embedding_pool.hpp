@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Pooling of looked-up rows over Thrust: numbers are read where the table has them.
+/// Pooling of looked-up rows over Thrust: numbers are read from the table in place.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -34,7 +34,7 @@ LOD_HOST_DEVICE T weighed(T x, T weight) {
   }
 }
 
-/// The numbers of the table's row that row k names, in a column of `count` of them.
+/// The numbers of row ids[k] of the table in a column of `count` numbers.
 template <class T, std::size_t count>
 LOD_HOST_DEVICE Few<T, count> looked_up_numbers(const LookUp<T>& rows, std::int64_t k, std::int64_t column) {
   const std::int64_t id = rows.ids[k];
@@ -47,7 +47,7 @@ LOD_HOST_DEVICE Few<T, count> looked_up_numbers(const LookUp<T>& rows, std::int6
   }
   return numbers;
 }
-/// A number of the table's row that row k names, without its weight.
+/// A number of row ids[k] of the table, without its weight.
 template <class T>
 LOD_HOST_DEVICE T listed_number(const LookUp<T>& rows, std::int64_t k, std::int64_t column) {
   const std::int64_t id = rows.ids[k];
@@ -68,7 +68,7 @@ LOD_HOST_DEVICE T look_up_grad(const LookUpGrad<T>& rows, std::int64_t j, std::i
   return rows.weights != nullptr ? weighed(number, rows.weights[k]) : number;
 }
 
-/// What a row of a sequence has in a column of `count` numbers.
+/// The numbers of a sequence's row in a column of `count` numbers.
 template <class T, std::size_t count>
 struct LookedUpNumbers {
   LookUp<T> rows;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A few numbers that lie side by side, where a thread takes 16 bytes of a row at a time: memory of a GPU is as fast as
-/// it can be then.
+/// A few adjacent numbers, for threads that take 16 bytes of a row at a time: with these accesses the memory of a GPU
+/// is fastest.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -17,20 +17,20 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// Sixteen bytes, of whatever type.
+/// Sixteen bytes of any type.
 struct [[gnu::may_alias]] alignas(16) Sixteen {
   std::uint64_t words[2];
 };
 
-/// How many numbers of type T are 16 bytes; 1 where none are.
+/// How many numbers of type T make 16 bytes; 1 if none do.
 template <class T>
 inline constexpr std::size_t in_sixteen_bytes = sizeof(T) < 16 && 16 % sizeof(T) == 0 ? 16 / sizeof(T) : 1;
 
-/// How many numbers of wide rows a thread computes with. Those of one byte would be too many for its registers.
+/// How many numbers of wide rows a thread computes with at a time. Bytes would be too many for its registers.
 template <class T>
 inline constexpr std::size_t numbers_at_a_time = sizeof(T) > 1 ? in_sixteen_bytes<T> : 1;
-/// Whether rows of `row_size` numbers, from each of these addresses on, are wide and can be read and written so many at
-/// a time.
+/// Whether rows of `row_size` numbers, from each of these addresses on, are wide and can be read and written so many
+/// numbers at a time.
 template <class T, class... More>
 bool takes_several(std::int64_t row_size, const T* first, const More*... more) noexcept {
   constexpr auto most = static_cast<std::int64_t>(numbers_at_a_time<T>);
@@ -38,7 +38,7 @@ bool takes_several(std::int64_t row_size, const T* first, const More*... more) n
   return most > 1 && row_size > narrow_row_size && row_size % most == 0 && is_aligned(first) &&
          (is_aligned(more) && ...);
 }
-/// Calls f.template operator()<count>() with how many numbers a thread takes at a time of such rows.
+/// Calls f.template operator()<count>() with the count of numbers that a thread takes at a time from these rows.
 template <class F, class T, class... More>
 void with_count(const F& f, std::int64_t row_size, const T* first, const More*... more) {
   if (takes_several(row_size, first, more...)) {
@@ -48,7 +48,7 @@ void with_count(const F& f, std::int64_t row_size, const T* first, const More*..
   }
 }
 
-/// The numbers of a row that are one thread's.
+/// The numbers of a row that one thread has.
 template <class A, std::size_t count>
 struct Few {
   A number[count];
@@ -65,7 +65,7 @@ struct Few {
   }
 };
 
-/// The numbers at an address, which is one of `Sixteen` where they are several.
+/// Reads the numbers at an address, which must be aligned as `Sixteen` if there are several.
 template <std::size_t count, class T>
 LOD_HOST_DEVICE Few<T, count> read_few(const T* from) noexcept {
   if constexpr (count == 1) {
@@ -78,7 +78,7 @@ LOD_HOST_DEVICE Few<T, count> read_few(const T* from) noexcept {
     return numbers;
   }
 }
-/// The same for rows of which nobody knows where they begin.
+/// The same for rows of unknown alignment.
 template <std::size_t count, class T>
 LOD_HOST_DEVICE Few<T, count> read_few_anywhere(const T* from) noexcept {
   if constexpr (count > 1) {
@@ -97,7 +97,7 @@ LOD_HOST_DEVICE void write_few(T* to, const Few<T, count>& numbers) noexcept {
   } else {
     static_assert(sizeof(Few<T, count>) == sizeof(Sixteen));
 #ifdef __CUDA_ARCH__
-    // Of a copy, nvcc makes a store for each number.
+    // When copying the struct, nvcc stores each number on its own.
     uint4 words;
     std::memcpy(&words, &numbers, sizeof(words));
     *reinterpret_cast<uint4*>(to) = words;
@@ -108,7 +108,7 @@ LOD_HOST_DEVICE void write_few(T* to, const Few<T, count>& numbers) noexcept {
 #endif
   }
 }
-/// Each number as a B.
+/// Each number converted to B.
 template <class B, class T, std::size_t count>
 LOD_HOST_DEVICE Few<B, count> converted(const Few<T, count>& numbers) noexcept {
   Few<B, count> all;
@@ -116,14 +116,14 @@ LOD_HOST_DEVICE Few<B, count> converted(const Few<T, count>& numbers) noexcept {
   return all;
 }
 
-/// f of each number, with those at the same places of others.
+/// f applied to each number and those at the same positions in the others.
 template <class F, class A, std::size_t count, class... Others>
 LOD_HOST_DEVICE auto each(const F& f, const Few<A, count>& numbers, const Others&... others) {
   Few<decltype(f(numbers.number[0], others.number[0]...)), count> all;
   for (std::size_t n = 0; n < count; ++n) all.number[n] = f(numbers.number[n], others.number[n]...);
   return all;
 }
-/// Joins each number by itself.
+/// Joins each number separately.
 template <class Join, std::size_t count>
 struct JoinEach {
   using Joined = Few<decltype(Join().nothing()), count>;
@@ -135,7 +135,7 @@ struct JoinEach {
   LOD_HOST_DEVICE Joined operator()(const Joined& a, const Joined& b) const { return each(Join(), a, b); }
 };
 
-/// sum += term, and what was rounded away is added to `error`; each number by itself.
+/// sum += term; the rounding error is added to `error`; each number separately.
 template <class A>
 LOD_HOST_DEVICE void add_rounded(A& sum, A& error, const A& term) noexcept {
   add_compensated(sum, error, term);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A function of the user's over Thrust: only on systems that can call what the host can.
+/// Calling a user's function for each sequence over Thrust: only on systems that can call host functions.
 #pragma once
 
 #include <lod/floating_point_control.hpp>

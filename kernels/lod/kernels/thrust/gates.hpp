@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What the steps of recurrent units have in common, over Thrust.
+/// Common parts of the steps of recurrent units, over Thrust.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -12,13 +12,13 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// 1 / (1 + e^-x): 0 and 1 where the exponential overflows or vanishes.
+/// 1 / (1 + e^-x): 0 where the exponential overflows and 1 where it underflows.
 template <class A>
 LOD_HOST_DEVICE A sigmoid(A x) {
   return A{1} / (A{1} + std::exp(-x));
 }
 
-/// x[at]; 0 where x is null.
+/// x[at]; 0 if x is null.
 template <class T>
 LOD_HOST_DEVICE Accumulator<T> number_or_zero(const T* x, std::int64_t at) {
   return x ? static_cast<Accumulator<T>>(x[at]) : Accumulator<T>{};

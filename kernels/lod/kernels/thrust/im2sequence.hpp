@@ -40,15 +40,15 @@ struct Im2SequenceGrad {
     for_each(executor, sequences.size * patches.image_size(), [=] LOD_HOST_DEVICE(std::int64_t at) {
       const std::int64_t plane = at / patches.width / patches.height;
       const std::int64_t image = plane / patches.channels, channel = plane % patches.channels;
-      // Places in the image with the zeros around it.
+      // Positions in the image including its zero padding.
       const std::int64_t down = at / patches.width % patches.height + patches.above;
       const std::int64_t right = at % patches.width + patches.left;
       const std::int64_t in_a_row = patches.patches_in_a_row[image];
       const std::int64_t rows = in_a_row > 0 ? sequences.length(image) / in_a_row : 0;
       const T* const own = dy + sequences.begin(image) * patches.patch_size();
       A sum = {};
-      // The patches that the pixel is in, from the last to the first: so its places in them ascend, and the order of
-      // the additions is that of a patch's numbers.
+      // The patches that contain the pixel, from the last to the first: so its positions in them ascend, and the
+      // additions follow the order of a patch's numbers.
       for (std::int64_t i = least(rows - 1, down / patches.stride_down); i >= 0; --i) {
         const std::int64_t row = down - i * patches.stride_down;
         if (row >= patches.kernel_height) break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// One number where formulas expect a vector of them, and products that no addition swallows.
+/// One number where formulas expect a vector, and products that are not fused with additions.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -12,7 +12,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// A vector of one lane: the formulas that CPU kernels call with whole vectors take it as it is.
+/// A vector of one lane, for the formulas that CPU kernels call with whole vectors.
 template <class A>
 struct Lane {
   using value_type = A;
@@ -38,8 +38,8 @@ struct Lane {
   friend LOD_HOST_DEVICE Lane pow(const Lane& a, const Lane& b) noexcept { return Lane(std::pow(a.number, b.number)); }
 };
 
-/// a * b, rounded before it is added to anything: compilers may make one instruction of a product and a sum, which
-/// rounds once. Where CPU kernels write products down and then add them up, the sums would have other bits.
+/// a * b, rounded before it is added to anything: compilers may fuse a product and a sum into one instruction, which
+/// rounds once. Where CPU kernels store products and then add them up, the sums would have other bits.
 template <std::floating_point A>
 LOD_HOST_DEVICE A product(A a, A b) noexcept {
 #ifdef __CUDA_ARCH__

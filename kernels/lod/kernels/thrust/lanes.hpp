@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The lanes that share a column of rows: row k is lane k mod `lanes_at_a_time`'s, as the tree of narrow rows has it.
-/// Threads of a GPU that work side by side are some of the lanes each; on a CPU one thread is all of them.
+/// The lanes that share a column of rows: row k belongs to lane k mod `lanes_at_a_time`, as in the tree of narrow rows.
+/// Each of the GPU threads that work side by side has some of the lanes; on a CPU one thread has all of them.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -16,12 +16,12 @@ namespace kernel::bulk {
 /// How many lanes share a column.
 inline constexpr int lanes_at_a_time = 16;
 
-/// Lanes that one thread is. What it has for each of its rows, several threads have together.
+/// Lanes that belong to one thread. What this has for each of its rows, several threads would share among them.
 template <std::size_t lanes>
 struct LanesInTurn {
   static constexpr int count = static_cast<int>(lanes);
 
-  /// Numbers of `rows` rows, `of(k)` being that of the thread's k-th.
+  /// Numbers of `rows` rows; `of(k)` is that of the thread's k-th row.
   template <class A, std::size_t rows>
   struct Kept {
     A number[rows];
@@ -29,21 +29,21 @@ struct LanesInTurn {
     LOD_HOST_DEVICE const A& of(int k) const noexcept { return number[k]; }
   };
 
-  /// Calls f(row, k) for each of `rows` rows, the k-th of its thread. There are at most `most`; if that is 0, there may
-  /// be any number, and k is 0. A Row of 32 bits takes a GPU half as many instructions as one of 64.
+  /// Calls f(row, k) for each of `rows` rows, the k-th of its thread. There are at most `most` rows; if `most` is 0,
+  /// there may be any number, and k is 0. A Row of 32 bits takes a GPU half as many instructions as one of 64.
   template <int most, class Row, class F>
   LOD_HOST_DEVICE void for_each_row(Row rows, const F& f) const {
     for (Row row = 0; row < rows; ++row) f(row, most > 0 ? static_cast<int>(row) : 0);
   }
-  /// The same for places of rows: f may also be called for places after the last row, up to `most`, so that threads
-  /// that work in step need not ask which of them have a row.
+  /// The same for row positions: f may also be called for positions after the last row, up to `most`, so that threads
+  /// in lockstep need not check which of them have a row.
   template <int most, class Row, class F>
   LOD_HOST_DEVICE void for_each_place(Row rows, const F& f) const {
     for_each_row<most>(rows, f);
   }
-  /// Each lane begins with `start`, and add(number, row, k) does with it what is to be done for each of the lane's
-  /// rows, in their order. The numbers of all lanes then become one: those of the second half are joined to those of
-  /// the first, and so on. Only where `is_first` is the result that.
+  /// Each lane begins with `start`, and add(number, row, k) folds each of its rows into it, in order. The numbers
+  /// of all lanes are then joined into one: those of the second half to those of the first, and so on. The result is
+  /// valid only where `is_first`.
   template <int most, class Row, class A, class Add, class Join>
   LOD_HOST_DEVICE A fold_rows(Row rows, const A& start, const Add& add, const Join& join) const {
     A numbers[lanes];
@@ -51,7 +51,7 @@ struct LanesInTurn {
     if constexpr (most > 0) {
       for_each_row<most>(rows, [&](Row row, int k) { add(numbers[row % count], row, k); });
     } else {
-      // By lanes that the compiler knows, so that their numbers stay in registers.
+      // The lane indices are known to the compiler, so that the numbers stay in registers.
       Row first = 0;
       for (; first + count <= rows; first += count) {
         for (int lane = 0; lane < count; ++lane) add(numbers[lane], first + lane, 0);
@@ -65,29 +65,29 @@ struct LanesInTurn {
     }
     return numbers[0];
   }
-  /// The same by places.
+  /// The same by positions.
   template <int most, class Row, class A, class Add, class Join>
   LOD_HOST_DEVICE A fold_places(Row rows, const A& start, const Add& add, const Join& join) const {
     return fold_rows<most>(rows, start, add, join);
   }
-  /// What the first thread has, for all of them.
+  /// The first thread's number, for all threads.
   template <class A>
   LOD_HOST_DEVICE A shared(const A& number) const {
     return number;
   }
   LOD_HOST_DEVICE bool is_first() const noexcept { return true; }
-  /// What one of the threads wrote, or may read, all can read from here on.
+  /// From here on all threads can read what any of them wrote or could read.
   LOD_HOST_DEVICE void meet() const noexcept {}
-  /// The k-th row of the thread is its first one and k steps.
+  /// The k-th row of the thread is its first row plus k steps.
   static constexpr int row_step = 1;
   LOD_HOST_DEVICE int first_row() const noexcept { return 0; }
 
-  /// How many lanes a relay has.
+  /// The number of lanes in a relay.
   static constexpr int runners = static_cast<int>(lanes);
-  /// Words go from lane to lane. Each of the first `used` lanes begins with start(lane); of word k, which the lane
-  /// before it has passed on, it makes pass(state, lane, k, word), which it passes on itself. The first one gets 0.
-  /// Lanes that are threads run side by side, each a word after the one before it. What any of them wrote before, all
-  /// can read.
+  /// Passes words from lane to lane. Each of the first `used` lanes begins with the state start(lane); when the lane
+  /// before it has passed on word k, it computes pass(state, lane, k, word) and passes that on. The first lane gets 0.
+  /// Lanes that are threads run side by side, each one word after the lane before it. What any of them wrote before is
+  /// visible to all.
   template <class Start, class Pass>
   LOD_HOST_DEVICE void relay(int used, std::int64_t words, const Start& start, const Pass& pass) const {
     decltype(start(0)) states[lanes];
@@ -100,7 +100,7 @@ struct LanesInTurn {
 };
 /// All lanes of a column.
 using OneThread = LanesInTurn<lanes_at_a_time>;
-/// As many lanes as threads of a GPU go in step.
+/// As many lanes as GPU threads run in lockstep.
 using OneWarp = LanesInTurn<32>;
 /// The lane of a column that is not shared.
 using LaneAlone = LanesInTurn<1>;

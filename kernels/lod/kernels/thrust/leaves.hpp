@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// How the rows of a batch are shared where each column of a sequence becomes something: a sequence of at most a leaf
-/// of rows at a time, and longer ones leaf by leaf. So nothing takes longer for a batch with a giant in it.
+/// How work on the rows of a batch is shared when each column of a sequence is reduced or scanned: one sequence of at
+/// most a leaf of rows at a time, and longer ones leaf by leaf. So a giant in a batch does not slow anything down.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -22,14 +22,14 @@ namespace kernel::bulk {
 /// A leaf of a sequence that has several.
 struct Leaf {
   std::int64_t sequence;
-  std::int64_t number;  ///< of those of its sequence
+  std::int64_t number;  ///< among the leaves of its sequence
   std::int64_t first;   ///< its first row, counted from the start of its sequence
-  std::int64_t rows;    ///< 0 where a place is no leaf's
+  std::int64_t rows;    ///< 0 at a place that belongs to no leaf
 };
 
-/// Places of the leaves of long sequences, those with more than a leaf: one at every `place_rows`-th row of the batch.
-/// A long sequence has at least as many places as leaves, since a place is half a leaf; places of other rows are no
-/// leaf's. So no table is needed to go from a sequence to its leaves, and the marks of a LoD lead back.
+/// Places for the leaves of long sequences, those with more than a leaf: one at every `place_rows`-th row of the batch.
+/// A long sequence has at least as many places as leaves, since a place is half a leaf; other places belong to no leaf.
+/// So no table is needed to go from a sequence to its leaves, and the marks of a LoD lead back.
 struct Leaves {
   static constexpr std::int64_t place_rows = leaf_rows / 2;
 
@@ -40,36 +40,36 @@ struct Leaves {
   std::int64_t places() const noexcept { return any() ? whole(sequences.rows(), place_rows) : 0; }
   /// No sequence has more leaves.
   std::int64_t most() const noexcept { return whole(sequences.max_rows, leaf_rows); }
-  /// rows / part, rounded up. Of rows without elements there may be as many as 64 bits count.
+  /// rows / part, rounded up. There may be any 64-bit number of rows without elements.
   static constexpr std::int64_t whole(std::int64_t rows, std::int64_t part) noexcept {
     return rows / part + (rows % part != 0 ? 1 : 0);
   }
 
-  /// The leaves of a sequence.
+  /// The number of leaves of a sequence.
   LOD_HOST_DEVICE std::int64_t count(std::int64_t i) const noexcept {
     return (sequences.length(i) + leaf_rows - 1) / leaf_rows;
   }
   LOD_HOST_DEVICE bool is_long(std::int64_t i) const noexcept { return sequences.length(i) > leaf_rows; }
-  /// The place of the first leaf of a long sequence; those of the others follow.
+  /// The place of the first leaf of a long sequence; those of its other leaves follow.
   LOD_HOST_DEVICE std::int64_t first(std::int64_t i) const noexcept {
     return (sequences.begin(i) + place_rows - 1) / place_rows;
   }
   LOD_HOST_DEVICE Leaf at(std::int64_t place) const noexcept {
     const std::int64_t i = sequence_of(sequences, place * place_rows);
-    if (i >= sequences.size || !is_long(i)) return {};  // rows may be no sequence's
+    if (i >= sequences.size || !is_long(i)) return {};  // a row may belong to no sequence
     const std::int64_t number = place - first(i), row = number * leaf_rows, length = sequences.length(i);
     if (row >= length) return {};
     return {i, number, row, least(length - row, leaf_rows)};
   }
 };
 
-/// Who goes through a column: lanes share those of narrow rows, or a thread has any for itself. Columns of wide rows
-/// lie side by side for the threads anyway.
+/// Which threads process a column: lanes share those of narrow rows, or each thread has columns of its own. Columns of
+/// wide rows are contiguous for the threads anyway.
 enum class Columns { shared, own };
-/// Who goes through columns of so many numbers side by side, of which only wide rows have several.
+/// The same for columns of `count` numbers side by side; only wide rows have several.
 template <std::size_t count>
 inline constexpr Columns columns_of = count == 1 ? Columns::shared : Columns::own;
-/// body(i, column, lanes) by i and column, where nobody shares a column.
+/// Calls body(i, column, lanes) from i and column, where no column is shared.
 template <class Body>
 struct OfLaneAlone {
   Body body;
@@ -84,10 +84,10 @@ void for_each_column(const E& executor, std::int64_t count, std::int64_t row_siz
   for_each_element(executor, count, row_size, OfLaneAlone<Body>{body});
 }
 
-/// In place of what is done with short sequences: nothing is.
+/// Stands for the function of short sequences where these are skipped.
 struct LeaveOut {};
 
-/// The leaves of long sequences, and short sequences after them.
+/// The leaves of long sequences, followed by the short sequences.
 template <class Short, class Long>
 struct LeavesAndShort {
   Leaves leaves;
@@ -106,7 +106,7 @@ struct LeavesAndShort {
     }
   }
 };
-/// The short sequences of scalar rows, by one thread each.
+/// The short sequences of scalar rows, one thread each.
 template <class Short>
 struct ShortScalars {
   Leaves leaves;
@@ -116,16 +116,16 @@ struct ShortScalars {
     if (!leaves.is_long(i)) of_sequence(i, from, to);
   }
 };
-/// Whether scalar rows are brought side by side, for threads that have a short sequence each. Lanes that share one
-/// start and meet once a sequence, however short it is; threads with a sequence each wait for the longest of their
-/// neighbours'.
+/// Whether scalar rows are staged for threads that have a short sequence each. Lanes that share a sequence start and
+/// synchronise once for each sequence, however short; threads with a sequence each wait for the longest of their
+/// neighbours' sequences.
 inline bool are_brought(const Segments& sequences) noexcept {
   constexpr std::int64_t most_on_average = 32;
   return sequences.rows() > 0 && sequences.rows() <= most_on_average * sequences.size;
 }
 /// Calls of_sequence(i, column, lanes) for each column of each sequence that is not long, and of_leaf(place, leaf,
-/// column, lanes) for each column of each leaf of those that are, in any order. A Short with input() may be asked for
-/// of_sequence(i, from, to) instead, as for_each_staged has it for its input() and output().
+/// column, lanes) for each column of each leaf of those that are, in any order. If Short has input(), of_sequence(i,
+/// from, to) may be called instead, as for_each_staged does for its input() and output().
 template <Columns columns = Columns::shared, class E, class Short, class Long>
 void for_each_short_and_leaf(const E& executor, const Segments& sequences, std::int64_t row_size,
                              const Short& of_sequence, const Long& of_leaf) {
@@ -150,8 +150,8 @@ void for_each_short_and_leaf(const E& executor, const Segments& sequences, std::
                            LeavesAndShort<Short, Long>{leaves, places, of_sequence, of_leaf});
 }
 
-/// Comes to a counter, which was 0 before the first of `count` came. True for the one that comes last, which can read
-/// what the others wrote before they came: it takes the next step, and so nobody waits.
+/// Increments a counter, which was 0 before the first of `count` arrivals. True for the last to arrive, which can read
+/// what the others wrote before they arrived: it takes the next step, so nobody waits.
 LOD_HOST_DEVICE inline bool comes_last(std::uint32_t& counter, std::int64_t count) {
 #ifdef __CUDA_ARCH__
   __threadfence();
@@ -162,7 +162,7 @@ LOD_HOST_DEVICE inline bool comes_last(std::uint32_t& counter, std::int64_t coun
 #endif
   return came + 1 == count;
 }
-/// The same for lanes that come together.
+/// The same for lanes that arrive together.
 template <class Lanes>
 LOD_HOST_DEVICE bool comes_last(const Lanes& lanes, std::uint32_t& counter, std::int64_t count) {
   const bool last = lanes.shared(lanes.is_first() && comes_last(counter, count));
@@ -170,19 +170,19 @@ LOD_HOST_DEVICE bool comes_last(const Lanes& lanes, std::uint32_t& counter, std:
   return last;
 }
 
-/// What a leaf becomes in a column, and a counter of those that have come there.
+/// The result of a leaf in a column, and a counter of arrivals.
 template <class Part>
 struct CountedPart {
   Part part;
   std::uint32_t came;
 };
-/// What the leaves of long sequences become in each of `columns` columns, at their places.
+/// The results of the leaves of long sequences in each of `columns` columns, at their places.
 template <class Part>
 struct LeafParts {
   std::int64_t columns;
   CountedPart<Part>* parts;
 
-  /// The counter of the leaf begins at 0: kernels after this one may come to it.
+  /// Sets the leaf's counter to 0: kernels after this one may increment it.
   LOD_HOST_DEVICE void put(std::int64_t place, std::int64_t column, const Part& part) const {
     parts[place * columns + column] = {part, 0};
   }
@@ -206,7 +206,7 @@ class LeafScratch {
   Scratch<E, CountedPart<Part>> loan_;
 };
 
-/// Joins what leaves became, some of them at a time. Whoever is the last to be ready joins what these became, and so on
+/// Joins the results of leaves, some of them at a time. The last thread to finish joins the joined results, and so on
 /// until one is left.
 template <class Joined, class Join, class Finish>
 struct JoinParts {
@@ -222,7 +222,7 @@ struct JoinParts {
     const Leaf leaf = leaves.at(place);
     if (leaf.rows == 0 || leaf.number % at_a_time != 0) return;
     const std::int64_t first = place - leaf.number, count = leaves.count(leaf.sequence);
-    // Those from `begin` on are joined, `step` from each other.
+    // Joins those from `begin` on that are `step` apart.
     std::int64_t begin = leaf.number, step = 1, level = 0;
     while (true) {
       const Joined joined = lanes.template fold_rows<0>(
@@ -235,7 +235,7 @@ struct JoinParts {
       }
       if (lanes.is_first()) parts.of(first + begin, column) = joined;
       begin = begin / (step * at_a_time) * (step * at_a_time);
-      // Counters of groups that begin at one place, each within the other, are those of places that follow.
+      // Nested groups that begin at the same place use the counters of the places that follow.
       if (!comes_last(lanes, parts.counter(first + begin + level++, column), members(begin, step, count))) return;
     }
   }
@@ -245,8 +245,8 @@ struct JoinParts {
     return (least(begin + step * at_a_time, count) - begin + step - 1) / step;
   }
 };
-/// Calls finish(place, i, column, joined) for each column of each long sequence i, `place` being that of its first
-/// leaf; `parts` is what its leaves became. They are joined in an order that follows from how many there are.
+/// Calls finish(place, i, column, joined) for each column of each long sequence i; `place` is that of its first leaf,
+/// and `parts` are the results of its leaves. The order in which they are joined depends only on their number.
 template <Columns columns = Columns::shared, class Joined, class E, class Join, class Finish>
 void join_parts(const E& executor, const Leaves& leaves, const LeafParts<Joined>& parts, const Join& join,
                 const Finish& finish) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The steps of a long short-term memory over Thrust, but for their matrix products.
+/// The steps of a long short-term memory over Thrust, except for their matrix products.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>

@@ -2,7 +2,7 @@
 /// @file
 /// Products of dense matrices over Thrust, for back ends that have no library for them.
 ///
-/// The order of the additions is that of the CPU: leaves of products, added one after the other by fused multiply-add
+/// The order of the additions is that of the CPU: the products of a leaf one after the other, by fused multiply-add
 /// where there is one, and the leaves with compensation.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// a * b + sum, rounded once where the processor does so.
+/// a * b + sum, rounded once if the processor can.
 template <class A>
 LOD_HOST_DEVICE A multiply_add(A a, A b, A sum) {
 #if defined(__CUDA_ARCH__) || defined(__FMA__) || defined(__aarch64__)
@@ -41,7 +41,7 @@ struct StridedNumbers {
   }
 };
 
-/// Leaves of the sums that the numbers of a product are; `at` counts the numbers row by row.
+/// Leaves of the sums that make up the numbers of a product; `at` counts these numbers row by row.
 template <class A, class Left, class Right>
 struct ProductLeaves {
   static constexpr std::int64_t leaf_terms = 256;
@@ -61,8 +61,8 @@ struct ProductLeaves {
   }
 };
 
-/// c = alpha * left * right + beta * c. Of the operands, m x k and k x n, left(row, k) and right(k, column) are the
-/// numbers, in type A.
+/// c = alpha * left * right + beta * c. The operands are m x k and k x n; left(row, k) and right(k, column) return
+/// their numbers in type A.
 template <class A, class E, class Left, class Right, class T>
 void multiply(const E& executor, std::int64_t m, std::int64_t n, std::int64_t k, A alpha, const Left& left,
               const Right& right, A beta, T* c, std::int64_t ldc) {
@@ -73,7 +73,7 @@ void multiply(const E& executor, std::int64_t m, std::int64_t n, std::int64_t k,
     T* const to = c + at / n * ldc + at % n;
     *to = static_cast<T>(beta == A{} ? alpha * sum : alpha * sum + beta * static_cast<A>(*to));
   };
-  // So many bodies keep any machine busy. Where there are fewer numbers, each of them is made of leaves by several.
+  // So many bodies keep any machine busy. If there are fewer numbers, several bodies compute the leaves of each.
   constexpr std::int64_t bodies = std::int64_t{1} << 18, few_leaves = 4;
   const std::int64_t at_a_time = least(bodies / numbers, leaves);
   if (at_a_time < few_leaves) {

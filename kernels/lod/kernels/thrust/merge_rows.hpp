@@ -19,13 +19,13 @@ namespace kernel {
 
 namespace bulk {
 
-/// body(0), for the host: a reduction brings its result there, wherever bodies run.
+/// body(0), returned to the host: a reduction brings its result there, wherever bodies run.
 template <class U, class E, class Body>
 U answer(const E& executor, const Body& body) {
   return System<E>(executor).template answer<U>(body);
 }
 
-/// What a row of a group has in a column of `count` numbers, as numbers of type A.
+/// The numbers of a group's row in a column of `count` numbers, as numbers of type A.
 template <class A, class T, std::size_t count>
 struct NumbersOfGroup {
   NumberedRows<T> rows;
@@ -36,7 +36,7 @@ struct NumbersOfGroup {
     return converted<A>(read_few_anywhere<count>(from));
   }
 };
-/// Calls finish(g, column, sums) with the sums of each column, which is `count` numbers of a row, of each group.
+/// Calls finish(g, column, sums) with the sums of each column, which is `count` numbers of a row, for each group.
 template <std::size_t count, class A, class E, class T, class Finish>
 void sum_groups(const E& executor, const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
                 std::int64_t row_size, const Finish& finish) {
@@ -46,16 +46,15 @@ void sum_groups(const E& executor, const NumberedRows<T>& rows, const std::int64
 /// 1 for the first of equal ids.
 struct CountHead {
   const std::int64_t* sorted;
-  std::int64_t height;  ///< in place of ids that are left out
+  std::int64_t height;  ///< the value of ids that are left out
   LOD_HOST_DEVICE std::int64_t operator()(std::int64_t i) const {
     return sorted[i] != height && (i == 0 || sorted[i] != sorted[i - 1]) ? 1 : 0;
   }
 };
 
-/// Groups equal ids that are sorted, moved[i] being where the i-th was; those that are left out are `height`, after
-/// the others. Afterwards order[i] is moved[i]. Empty groups follow after those that there are. Their ids are also
-/// written to `names`, as row-sparse tensors have them, and how many there are to *size, where these are not null. At
-/// least one id.
+/// Groups equal ids that are sorted, where moved[i] is the original position of the i-th; ids that are left out are
+/// `height` and come last. Afterwards order[i] is moved[i]. Empty groups follow the others. Unless null, `names` also
+/// receives the groups' ids, as row-sparse tensors have them, and *size their number. There must be at least one id.
 template <class E>
 void finish_groups(const E& executor, const std::int64_t* sorted, const std::int64_t* moved, std::int64_t count,
                    std::int64_t height, std::int64_t* order, std::int64_t* unique, std::int64_t* groups,
@@ -64,15 +63,15 @@ void finish_groups(const E& executor, const std::int64_t* sorted, const std::int
   System<E>(executor).scan(count, count_head, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t heads) {
     if (moved != order) order[i] = moved[i];
     const bool is_head = count_head(i) > 0, is_last = i == count - 1;
-    // The group of a row is the number of heads up to it, but one. Rows that are no heads are as many as empty groups:
-    // each of them writes one, from the last on.
+    // The group of a row is the number of heads up to it, minus one. There are as many rows that are not heads as empty
+    // groups: each of them writes one, starting with the last group.
     const std::int64_t group = is_head ? heads - 1 : count - 1 - (i - heads);
     if (is_head) groups[group] = i;
     unique[group] = is_head ? sorted[i] : no_row;
     if (names != nullptr) names[group] = is_head ? sorted[i] : -1;
     if (is_last && size != nullptr) *size = heads;
     if (is_head && !is_last) return;
-    std::int64_t low = 0, high = count;  // the first id that is none
+    std::int64_t low = 0, high = count;  // the first id that is left out
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
       if (sorted[middle] != height) {
@@ -86,7 +85,7 @@ void finish_groups(const E& executor, const std::int64_t* sorted, const std::int
   });
 }
 
-/// The same of ids in any order, which they do not keep; `order` is 0, 1, ... before.
+/// The same for ids in any order, which are overwritten; `order` must be 0, 1, ... before.
 template <class E>
 void group_listed(const E& executor, std::int64_t* ids, std::int64_t count, std::int64_t height, std::int64_t* order,
                   std::int64_t* unique, std::int64_t* groups, std::int64_t* names, std::int64_t* size) {
@@ -95,7 +94,7 @@ void group_listed(const E& executor, std::int64_t* ids, std::int64_t count, std:
       Pairs<std::int64_t, std::int64_t>{ids, order}, {other_ids.data(), other_order.data()}, count, bits_up_to(height));
   finish_groups(executor, sorted, moved, count, height, order, unique, groups, names, size);
 }
-/// Groups ids that nobody has listed.
+/// Groups ids that are not yet listed.
 template <class E>
 void group_rows(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
                 std::int64_t* order, std::int64_t* unique, std::int64_t* groups, std::int64_t* size) {
@@ -108,7 +107,7 @@ void group_rows(const E& executor, const std::int64_t* ids, std::int64_t count, 
   group_listed(executor, listed, count, height, order, unique, groups, nullptr, size);
 }
 
-/// Of no ids.
+/// For an empty list of ids.
 template <class E>
 void group_none(const E& executor, std::int64_t* groups) {
   for_each(executor, 1, [=] LOD_HOST_DEVICE(std::int64_t) { groups[0] = 0; });
@@ -129,7 +128,7 @@ struct GroupRows {
   }
 };
 
-/// The same where nobody waits for the number: there are as many groups as rows.
+/// The variant in which the host does not wait for the number of groups: there are as many groups as rows.
 struct GroupRowsInPlaces {
   template <class E>
   static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
@@ -160,7 +159,7 @@ struct ListRows {
     for_each(executor, greatest(count, zero_count), [=] LOD_HOST_DEVICE(std::int64_t i) {
       if (i < zero_count) zeros[i] = T{};
       if (i >= count) return;
-      listed[first + i] = ids[i] >= 0 && ids[i] < height ? ids[i] : height;  // nobody has looked at them
+      listed[first + i] = ids[i] >= 0 && ids[i] < height ? ids[i] : height;  // the ids have not been checked
       order[first + i] = first + i;
       rows[first + i] = values + i * row_size;
     });
@@ -177,7 +176,7 @@ struct GroupOfRows {
   }
 };
 
-/// What the sums of a group become.
+/// Writes the sums of a group.
 template <class T, std::size_t count>
 struct WriteGroup {
   Segments groups;

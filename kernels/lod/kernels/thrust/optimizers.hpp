@@ -32,7 +32,7 @@ struct States {
   explicit States(const std::array<S*, n>& states) noexcept : data{} { std::copy(states.begin(), states.end(), data); }
 };
 
-/// The rule for one number of a parameter and of its states.
+/// Applies the rule to one number of a parameter and of its states.
 template <class T, class S, class Rule, class A, std::size_t... k>
 LOD_HOST_DEVICE UpdatedNumbers<A, sizeof...(k)> updated(const Rule& rule, const UpdatedNumbers<A, sizeof...(k)>& before,
                                                         std::index_sequence<k...> states) {
@@ -48,7 +48,7 @@ LOD_HOST_DEVICE UpdatedNumbers<A, sizeof...(k)> updated(const Rule& rule, const 
   return after;
 }
 
-/// The rule for `count` numbers from `at` on.
+/// Applies the rule to `count` numbers from `at` on.
 template <std::size_t count, class Rule, class T, class S, std::size_t... k>
 LOD_HOST_DEVICE void update(const Rule& rule, T* parameter, [[maybe_unused]] const States<S, sizeof...(k)>& states,
                             const Few<T, count>& gradients, std::int64_t at, std::index_sequence<k...>) {
@@ -68,7 +68,7 @@ LOD_HOST_DEVICE void update(const Rule& rule, T* parameter, [[maybe_unused]] con
   (write_few(states.data[k] + at, all[k]), ...);
 }
 
-/// What the rule does with the sums of a group.
+/// Applies the rule to the sums of a group.
 template <std::size_t count, class Rule, class T, class S, std::size_t n>
 struct UpdateGroup {
   Rule rule;
@@ -110,7 +110,7 @@ struct UpdateRows {
     };
     if constexpr (sizeof(S) == sizeof(T)) {
       std::apply([&](const auto*... state) { with_count(of_columns, row_size, parameter, state...); }, states);
-    } else {  // so many of the ones are not as many bytes as of the others
+    } else {  // states and parameter differ in size: one number at a time
       of_columns.template operator()<1>();
     }
     if (listed_only) return;

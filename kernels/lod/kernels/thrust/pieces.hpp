@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Rows that are moved, several numbers at a time: memory of a GPU is as fast as it can be where each thread moves 16
-/// bytes.
+/// Moving rows, several numbers at a time: the memory of a GPU is fastest when each thread moves 16 bytes.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -13,22 +12,22 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// What a thread moves at a time: 16 bytes, where all rows of the target begin at a multiple of these; else a number.
+/// What a thread moves at a time: 16 bytes if all rows of the target begin at a multiple of 16; otherwise one number.
 template <class T>
 class Pieces {
  public:
   static constexpr auto most = static_cast<std::int64_t>(in_sixteen_bytes<T>);
 
-  /// For rows of `row_size` numbers that go to `to`.
+  /// For rows of `row_size` numbers that are written to `to`.
   Pieces(const T* to, std::int64_t row_size) noexcept
       : width_(row_size % most == 0 && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 ? most : 1),
         in_row_(row_size / width_) {}
 
-  /// The pieces of a row.
+  /// The number of pieces in a row.
   LOD_HOST_DEVICE std::int64_t in_row() const noexcept { return in_row_; }
-  /// The numbers of a piece.
+  /// The number of numbers in a piece.
   LOD_HOST_DEVICE std::int64_t width() const noexcept { return width_; }
-  /// A piece.
+  /// Copies a piece.
   LOD_HOST_DEVICE void copy(T* to, const T* from) const noexcept {
     if constexpr (most > 1) {
       if (width_ == most) {
@@ -42,11 +41,11 @@ class Pieces {
     }
     *to = *from;
   }
-  /// Piece `piece` of a row.
+  /// Copies piece `piece` of a row.
   LOD_HOST_DEVICE void copy(T* to, const T* from, std::int64_t piece) const noexcept {
     copy(to + piece * width_, from + piece * width_);
   }
-  /// The same number in all places of a piece.
+  /// Writes the same number to all positions of a piece.
   LOD_HOST_DEVICE void fill(T* to, const T& number) const noexcept {
     if constexpr (most > 1) {
       if (width_ == most) {
@@ -60,7 +59,7 @@ class Pieces {
   }
 
  private:
-  std::int64_t width_;  ///< numbers of a piece
+  std::int64_t width_;  ///< in a piece
   std::int64_t in_row_;
 };
 

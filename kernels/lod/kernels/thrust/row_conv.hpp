@@ -17,7 +17,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// y[t] = x[t] * filter[0] + x[t + 1] * filter[1] + ..., or with `back` x[t - 1], ..., as far as the sequence goes.
+/// y[t] = x[t] * filter[0] + x[t + 1] * filter[1] + ..., or x[t - 1], ... if `back`, within the sequence.
 template <class E, class T>
 void weigh_neighbours(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, const T* filter,
                       std::int64_t filter_rows, bool back, T* y) {
@@ -51,7 +51,7 @@ struct RowConvInputGrad {
 };
 
 struct RowConvFilterGrad {
-  /// The sum over all rows of dy[t] * {x[t], x[t + 1], ...}, zeros where the sequence has ended.
+  /// The sum over all rows of dy[t] * {x[t], x[t + 1], ...}, with zeros after the end of the sequence.
   template <class E, class T>
   static void run(const E& executor, const T* x, const T* dy, const Segments& sequences, std::int64_t row_size,
                   std::int64_t filter_rows, T* dfilter) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Rows taken out of their sequences, over Thrust: where each goes follows from a running sum.
+/// Removing rows from their sequences, over Thrust: where each row goes follows from a running sum.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -11,19 +11,19 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// Whether the row before is left.
+/// Whether the row before is kept.
 template <class IsLeft>
 struct CountLeft {
   IsLeft is_left;
   LOD_HOST_DEVICE std::int64_t operator()(std::int64_t i) const { return i > 0 && is_left(i - 1) ? 1 : 0; }
 };
 
-/// The two steps of a kernel that keeps some rows, which are one number each. `is_left(row)` says of row `row` whether
-/// it is left. Between the steps, `scratch` has for each row, and the end, the number of rows before it that are left.
+/// The two steps of a kernel that keeps some rows of one number each. `is_left(row)` says whether row `row` is kept.
+/// Between the steps, `scratch` holds for each row, and for the end, the number of rows kept before it.
 struct RowFilter {
   static std::int64_t scratch(std::int64_t rows) noexcept { return rows + 1; }
 
-  /// kept[i] becomes the number of rows before sequence i that are left, for i in [0, sequences.size].
+  /// Sets kept[i] to the number of rows kept before sequence i, for i in [0, sequences.size].
   template <class E, class IsLeft>
   static void count(const E& executor, const Segments& sequences, const IsLeft& is_left, std::int64_t* scratch,
                     std::int64_t* kept) {
@@ -33,7 +33,7 @@ struct RowFilter {
              [=] LOD_HOST_DEVICE(std::int64_t i) { kept[i] = scratch[sequences.begin(i)]; });
   }
 
-  /// The rows that are left.
+  /// Copies the rows that are kept.
   template <class E, class T>
   static void copy(const E& executor, const T* x, const Segments& sequences, const std::int64_t* scratch, T* y) {
     for_each(executor, sequences.rows(), [=] LOD_HOST_DEVICE(std::int64_t row) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Row numbers that are counted from elsewhere, over Thrust.
+/// Converting row numbers to another origin, over Thrust.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>

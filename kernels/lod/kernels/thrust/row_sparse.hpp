@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Arithmetic with row-sparse tensors over Thrust: a number of the dense tensor belongs to one body.
+/// Arithmetic with row-sparse tensors over Thrust: each number of the dense tensor belongs to one body.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -19,7 +19,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// What a row of the dense tensor and the sums of a group become.
+/// Combines a row of the dense tensor with the sums of a group.
 template <class T, std::size_t count, class F>
 struct CombineGroup {
   F f;
@@ -69,7 +69,7 @@ struct ScatterRowsGrad {
   static void run(const E& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, const T* x, T* d, T* dg) {
     using A = Accumulator<T>;
-    // What a number was before each row that is listed for it.
+    // The value of a number before each of the rows listed for it.
     const Scratch<E, A> loan(executor, groups.rows() * row_size);
     A* const before = loan.data();
     for_each(executor, groups.size * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {

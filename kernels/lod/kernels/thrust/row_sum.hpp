@@ -20,7 +20,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// One column of at most a leaf of rows: term(row), row in [first, first + count).
+/// Sums one column of at most a leaf of rows: term(row) for row in [first, first + count).
 template <class A, class Lanes, class Term>
 LOD_HOST_DEVICE A sum_leaf(const Lanes& lanes, const Term& term, std::int64_t first, std::int64_t count) {
   if constexpr (Lanes::count > 1) {
@@ -47,7 +47,7 @@ LOD_HOST_DEVICE A sum_leaf(const Term& term, std::int64_t first, std::int64_t co
 }
 
 /// Calls add(read(k)) for k = 0, ..., count - 1. Several numbers are read before the first of them is added: additions
-/// wait for each other, memory need not.
+/// wait for each other, reads need not.
 template <class A, class Read, class Add>
 LOD_HOST_DEVICE void add_in_order(std::int64_t count, const Read& read, const Add& add) {
   constexpr int ahead = 8;
@@ -60,13 +60,13 @@ LOD_HOST_DEVICE void add_in_order(std::int64_t count, const Read& read, const Ad
   for (; k < count; ++k) add(read(k));
 }
 
-/// A sum, and what was rounded away.
+/// A sum and its rounding error.
 template <class A>
 struct CompensatedSum {
   A sum = empty_sum<A>();
   A error = empty_sum<A>();
   LOD_HOST_DEVICE void add(const A& term) noexcept { add_rounded(sum, error, term); }
-  /// The sum of a chunk.
+  /// Adds the sum of a chunk.
   LOD_HOST_DEVICE void add(const CompensatedSum& chunk) noexcept {
     add(chunk.sum);
     error = plus(error, chunk.error);
@@ -74,11 +74,11 @@ struct CompensatedSum {
   LOD_HOST_DEVICE A total() const noexcept { return plus(sum, error); }
 };
 
-/// The leaves of a chunk.
+/// The number of leaves in a chunk.
 LOD_HOST_DEVICE constexpr std::int64_t chunk_leaves(std::int64_t row_size) noexcept {
   return chunk_rows(row_size) / leaf_rows;
 }
-/// Joins the sums of the leaves of a chunk, or of what is there of one: leaf(k), k in [begin, end).
+/// Joins the sums of the leaves of a chunk, which may be incomplete: leaf(k) for k in [begin, end).
 template <class A, class ReadLeaf>
 LOD_HOST_DEVICE CompensatedSum<A> join_chunk(const ReadLeaf& leaf, std::int64_t begin, std::int64_t end) {
   CompensatedSum<A> chunk{leaf(begin), empty_sum<A>()};
@@ -86,7 +86,7 @@ LOD_HOST_DEVICE CompensatedSum<A> join_chunk(const ReadLeaf& leaf, std::int64_t 
       end - begin - 1, [&](std::int64_t k) { return leaf(begin + 1 + k); }, [&](A number) { chunk.add(number); });
   return chunk;
 }
-/// Joins the sums of the leaves of `rows` rows, leaf(k) being the k-th, chunk by chunk.
+/// Joins the sums of the leaves of `rows` rows chunk by chunk; leaf(k) is the sum of the k-th.
 template <class A, class ReadLeaf>
 LOD_HOST_DEVICE A join_leaves(const ReadLeaf& leaf, std::int64_t rows, std::int64_t row_size) {
   const std::int64_t leaves = (rows + leaf_rows - 1) / leaf_rows, step = chunk_leaves(row_size);
@@ -98,8 +98,8 @@ LOD_HOST_DEVICE A join_leaves(const ReadLeaf& leaf, std::int64_t rows, std::int6
   return all.total();
 }
 
-/// term(i, row, column) by the row: what a Term has to look up for i and column is looked up once, if it says how. For
-/// lanes that share a column, rows are narrow, and 32 bits are enough for the numbers of a leaf.
+/// term(i, row, column) as a function of the row: if a Term has of_column, what it looks up for i and column is looked
+/// up once. Lanes that share a column have narrow rows, for which 32 bits are enough for the offsets in a leaf.
 template <class Lanes, class Term>
 LOD_HOST_DEVICE auto term_of_row(const Term& term, std::int64_t i, std::int64_t column) {
   using Offset = std::conditional_t<(Lanes::count > 1), std::int32_t, std::int64_t>;
@@ -110,7 +110,7 @@ LOD_HOST_DEVICE auto term_of_row(const Term& term, std::int64_t i, std::int64_t 
   }
 }
 
-/// Whether each of several sums of floating-point numbers is finite. Other sums are none of these.
+/// Whether A is several sums of floating-point numbers. sums_are_finite tells whether each of them is finite.
 template <class A>
 inline constexpr bool are_real_sums = false;
 template <std::floating_point A, std::size_t count>
@@ -122,9 +122,9 @@ LOD_HOST_DEVICE bool sums_are_finite(const Few<A, count>& sums) {
   return finite;
 }
 
-/// What a Finish takes that is `is_corrected` where sums have become infinite or NaN, perhaps only on the way: these
-/// are summed again. What divides sums takes them by finish.correct(i, column, n, sum), n being that of the Few,
-/// afterwards.
+/// Calls a Finish that is `is_corrected` where sums have become infinite or NaN, perhaps only on the way: these are
+/// summed again. A Finish that divides sums then receives them by finish.correct(i, column, n, sum), where n is the
+/// index in the Few.
 template <class A, std::size_t count, class Term, class Finish>
 LOD_NOINLINE LOD_HOST_DEVICE void finish_carefully(const Finish& finish, std::int64_t i, std::int64_t column,
                                                    Few<A, count> sums, std::int64_t rows, const Term& term) {
@@ -142,7 +142,7 @@ LOD_NOINLINE LOD_HOST_DEVICE void finish_carefully(const Finish& finish, std::in
   }
   if constexpr (!divides) finish(i, column, sums);
 }
-/// finish(i, column, sum), the sum of `rows` rows, of which term(row) is one.
+/// Calls finish(i, column, sum) with the sum of `rows` rows; term(row) is one of its terms.
 template <class A, class Term, class Finish>
 LOD_HOST_DEVICE void finish_sum(const Finish& finish, std::int64_t i, std::int64_t column, const A& sum,
                                 std::int64_t rows, const Term& term) {
@@ -152,7 +152,7 @@ LOD_HOST_DEVICE void finish_sum(const Finish& finish, std::int64_t i, std::int64
   finish(i, column, sum);
 }
 
-/// The sums of short sequences.
+/// Sums short sequences.
 template <class A, class Term, class Finish>
 struct SumShort {
   Segments sequences;
@@ -167,7 +167,7 @@ struct SumShort {
     if (lanes.is_first()) finish_sum(finish, i, column, rows > 0 ? sum : A{}, rows, of_row);
   }
   /// @{
-  /// Of scalar rows, where the terms are those of numbers that can be brought.
+  /// For scalar rows whose numbers can be staged.
   template <class T>
   LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T*) const {
     const std::int64_t rows = sequences.length(i);
@@ -180,7 +180,7 @@ struct SumShort {
   { return static_cast<std::remove_const_t<std::remove_pointer_t<decltype(term.scalars())>>*>(nullptr); }
   /// @}
 };
-/// The sums of the leaves of long ones.
+/// Sums the leaves of long sequences.
 template <class A, class Term>
 struct SumLeaf {
   Term term;
@@ -193,9 +193,9 @@ struct SumLeaf {
   }
 };
 
-/// Calls finish(i, column, sum) for each long sequence i and each column, the sum of term(i, row, column); `sums` has
-/// the sums of its leaves, of which `step` are a chunk. Additions keep the order of the tree: a thread adds up a chunk,
-/// and the last of them to be ready the chunks of a sequence.
+/// Calls finish(i, column, sum) for each long sequence i and each column with the sum of term(i, row, column); `sums`
+/// has the sums of its leaves, `step` of which make a chunk. The additions follow the order of the tree: a thread adds
+/// up a chunk, and the last of them to finish adds up the chunks of the sequence.
 template <class A, class E, class Term, class Finish>
 void join_sums(const E& executor, const Leaves& leaves, std::int64_t step, const LeafParts<CompensatedSum<A>>& sums,
                const Term& term, const Finish& finish) {
@@ -220,13 +220,13 @@ void join_sums(const E& executor, const Leaves& leaves, std::int64_t step, const
   for_each_element(executor, leaves.places(), sums.columns, join);
 }
 
-/// Of each sequence i and each of `columns` columns, the sum of term(i, row, column) over the rows of the sequence,
-/// `row` counted from its start: calls of_short(i, column, lanes) for those that are not long, which may add up their
-/// own, and finish(i, column, sum) for the others. `step` leaves are a chunk.
+/// For each sequence i and each of `columns` columns, sums term(i, row, column) over the rows of the sequence, where
+/// `row` is counted from its start: calls of_short(i, column, lanes) for sequences that are not long, which may sum up
+/// the column by itself, and finish(i, column, sum) for the others. `step` leaves make a chunk.
 template <class A, Columns sharing, class E, class Short, class Term, class Finish>
 void sum_columns(const E& executor, const Segments& sequences, std::int64_t columns, std::int64_t step,
                  const Short& of_short, const Term& term, const Finish& finish) {
-  if (sequences.size == 0 || columns == 0) return;  // of rows without elements there may be any number
+  if (sequences.size == 0 || columns == 0) return;  // there may be any number of rows without elements
   const Leaves leaves{sequences};
   const LeafScratch<E, CompensatedSum<A>> sums(executor, leaves, columns);
   for_each_short_and_leaf<sharing>(executor, sequences, columns, of_short, SumLeaf<A, Term>{term, sums.parts()});
@@ -238,13 +238,13 @@ void sum_sequences(const E& executor, const Segments& sequences, std::int64_t ro
                    const Term& term, const Finish& finish) {
   sum_columns<A, Columns::shared>(executor, sequences, row_size, chunk_leaves(row_size), of_short, term, finish);
 }
-/// Calls finish(i, column, sum) for all of them; the sum of an empty one is 0.
+/// Calls finish(i, column, sum) for all sequences; the sum of an empty one is 0.
 template <class A, class E, class Term, class Finish>
 void sum_sequences(const E& executor, const Segments& sequences, std::int64_t row_size, const Term& term,
                    const Finish& finish) {
   sum_sequences<A>(executor, sequences, row_size, SumShort<A, Term, Finish>{sequences, term, finish}, term, finish);
 }
-/// The same where a column is `count` numbers of a row, side by side: of wide rows, where they are several.
+/// The same where a column is `count` adjacent numbers of a row; only wide rows have several.
 template <class A, std::size_t count, class E, class Term, class Finish>
 void sum_few(const E& executor, const Segments& sequences, std::int64_t row_size, const Term& term,
              const Finish& finish) {
@@ -259,7 +259,7 @@ struct WriteOffset {
   std::int64_t* offsets;
   LOD_HOST_DEVICE void operator()(std::int64_t i) const { offsets[i] = i * rows; }
 };
-/// So many rows as one sequence, whose offsets kernels write.
+/// So many rows as one sequence, whose offsets are written by a kernel.
 template <class E>
 class OneSequence {
  public:

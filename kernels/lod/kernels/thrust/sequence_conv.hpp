@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Convolution along sequences over Thrust: matrix products, one of whose operands are windows of rows that are never
-/// stored.
+/// Convolution along sequences over Thrust: matrix products in which one operand consists of windows of rows and is
+/// never stored.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -18,7 +18,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// Line t are the rows of the window of row t, one after the other.
+/// Line t consists of the rows of the window of row t, one after the other.
 template <class T>
 struct Windows {
   const T* x;
@@ -46,7 +46,7 @@ struct TransposedWindows {
   LOD_HOST_DEVICE Accumulator<T> operator()(std::int64_t at, std::int64_t t) const noexcept { return windows(t, at); }
 };
 
-/// The filter, its windows transposed: column d is that of window row 0, then of window row 1, ...
+/// The filter with its windows transposed: column d is that of window row 0, then of window row 1, ...
 template <class T>
 struct TransposedFilter {
   const T* first;      ///< window row 0
@@ -57,7 +57,7 @@ struct TransposedFilter {
   }
 };
 
-/// The sequence of each row.
+/// Finds the sequence of each row.
 template <class E>
 void find_sequences(const E& executor, const Segments& sequences, std::int64_t rows, std::int64_t* row_sequences) {
   for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t row) { row_sequences[row] = sequence_of(sequences, row); });
@@ -79,8 +79,8 @@ struct SequenceConv {
 };
 
 struct SequenceConvInputGrad {
-  /// Row t of x stands in the windows of the rows from t - start - length + 1 to t - start: its gradient is a
-  /// convolution of dy, with the window the other way round.
+  /// Row t of x is in the windows of the rows from t - start - length + 1 to t - start: its gradient is a convolution
+  /// of dy with the window reversed.
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& sequences, std::int64_t columns,
                   const ContextWindow& window, const T* filter, std::int64_t row_size, T* dx) {
@@ -111,8 +111,8 @@ struct SequenceConvFilterGrad {
 };
 
 struct SequenceConvPaddingGrad {
-  /// A row of the padding stands at one place of the window of at most one row of each sequence. The rows of dy that
-  /// belong to a place are summed, and the sums multiplied by the filter.
+  /// A row of the padding is at one position of the window of at most one row of each sequence. The rows of dy that
+  /// belong to a position are summed, and the sums multiplied by the filter.
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& sequences, std::int64_t columns,
                   const ContextWindow& window, const T* filter, std::int64_t row_size, T* dpadding) {
@@ -124,7 +124,7 @@ struct SequenceConvPaddingGrad {
     const Scratch<E, std::int64_t> offset_loan(executor, places + 1);
     A* const sums = sum_loan.data();
     std::int64_t* const offsets = offset_loan.data();
-    // What is summed for a place has a row for each sequence: zeros where it has none.
+    // The sum for a position has a term for each sequence: zeros if the sequence has no row there.
     for_each(executor, places + 1, [=] LOD_HOST_DEVICE(std::int64_t place) { offsets[place] = place * size; });
     sum_sequences<A>(
         executor, Segments(offsets, places, size, 0, places * size), columns,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Running sums over Thrust: the totals of leaves of rows, what stands before each chunk of them, the sums inside them.
+/// Running sums over Thrust: the totals of leaves of rows, the sums before each chunk of them, the sums within them.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -18,8 +18,8 @@ namespace kernel {
 
 namespace bulk {
 
-/// The rows of at most a leaf in the direction of the sums, column by column; the order of the additions is that of the
-/// CPU, where scalar rows are cut into groups.
+/// Sums up at most a leaf of rows in the direction of the sums, column by column; the order of the additions is that of
+/// the CPU, where scalar rows are cut into groups.
 template <class T, class Y>
 struct RunningSums {
   using A = Accumulator<T>;
@@ -31,15 +31,15 @@ struct RunningSums {
   bool reverse;
   Y* y;
 
-  /// Calls write(place, sum) for each of `count` rows of sequence i from `begin` on, counted in the direction, and
-  /// returns their total.
+  /// Calls write(place, sum) for each of `count` rows of sequence i from `begin` on, counted in the direction of the
+  /// sums, and returns their total.
   template <class Write>
   LOD_HOST_DEVICE A run(std::int64_t i, std::int64_t begin, std::int64_t count, std::int64_t column,
                         const Write& write) const {
     const std::int64_t row = sequences.begin(i) + (reverse ? sequences.length(i) - 1 - begin : begin);
     return run(x, row * row_size + column, reverse ? -row_size : row_size, count, write);
   }
-  /// The same for numbers that are `step` places from each other, the first one at numbers[at].
+  /// The same for numbers that are `step` apart, the first one at numbers[at].
   template <class Write>
   LOD_HOST_DEVICE A run(const T* numbers, std::int64_t at, std::int64_t step, std::int64_t count,
                         const Write& write) const {
@@ -59,7 +59,7 @@ struct RunningSums {
   }
 };
 
-/// The running sums of short sequences.
+/// Computes the running sums of short sequences.
 template <class T, class Y>
 struct SumUpShort {
   RunningSums<T, Y> running;
@@ -70,7 +70,7 @@ struct SumUpShort {
                 [&](std::int64_t at, Accumulator<T> sum) { y[at] = static_cast<Y>(sum); });
   }
 };
-/// The same of scalar rows, which are read and written wherever they are brought.
+/// The same for scalar rows, which may be staged.
 template <class T>
 struct SumUpScalars {
   RunningSums<T, T> running;
@@ -80,7 +80,7 @@ struct SumUpScalars {
                 [&](std::int64_t at, Accumulator<T> sum) { to[at] = static_cast<T>(sum); });
   }
 };
-/// The totals of the leaves of long ones.
+/// Computes the totals of the leaves of long sequences.
 template <class T, class Y>
 struct TotalOfLeaf {
   RunningSums<T, Y> running;
@@ -90,8 +90,8 @@ struct TotalOfLeaf {
     totals.put(place, column, running.run(leaf.sequence, leaf.first, leaf.rows, column, [](std::int64_t, auto) {}));
   }
 };
-/// The running sums of the leaves of long ones. What stands before a leaf is what stands before its chunk of `step`
-/// leaves, and their totals up to it: so few that each leaf adds them up for itself.
+/// Computes the running sums of the leaves of long sequences. The sum before a leaf is the sum before its chunk of
+/// `step` leaves plus the totals of the leaves before it in the chunk: so few that each leaf adds them up for itself.
 template <class T, class Y>
 struct SumUpLeaf {
   using A = Accumulator<T>;
@@ -99,7 +99,7 @@ struct SumUpLeaf {
   RunningSums<T, Y> running;
   LeafParts<A> totals;
   std::int64_t step;
-  const CompensatedSum<A>* chunks;  ///< what stands before each; null where no sequence has several
+  const CompensatedSum<A>* chunks;  ///< the sum before each chunk; null where no sequence has several
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes&) const {
@@ -114,8 +114,8 @@ struct SumUpLeaf {
   }
 };
 
-/// The sums of the chunks of `step` leaves become what stands before them. Whichever is ready last goes through those
-/// of its sequence.
+/// Turns the sums of the chunks of `step` leaves into the sums before the chunks. The last thread to finish processes
+/// the chunks of its sequence.
 template <class E, class A>
 void sum_up_chunks(const E& executor, const Leaves& leaves, std::int64_t step, const LeafParts<A>& totals,
                    CompensatedSum<A>* chunks) {
@@ -149,7 +149,7 @@ struct SequenceCumsum {
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool exclusive,
                   bool reverse, Y* y) {
     using A = Accumulator<T>;
-    if (row_size == 0) return;  // of rows without elements there may be any number
+    if (row_size == 0) return;  // there may be any number of rows without elements
     const RunningSums<T, Y> running{x, sequences, row_size, exclusive, reverse, y};
     const Leaves leaves{sequences};
     if constexpr (std::same_as<T, Y>) {
@@ -160,7 +160,7 @@ struct SequenceCumsum {
     }
     const LeafScratch<E, A> loan(executor, leaves, row_size);
     const LeafParts<A> totals = loan.parts();
-    // A column is one thread's: each of its sums waits for the one before it.
+    // A column belongs to one thread: each of its sums depends on the one before it.
     for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, SumUpShort<T, Y>{running},
                                           TotalOfLeaf<T, Y>{running, totals});
     if (!leaves.any()) return;

@@ -16,7 +16,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// Leaves the rows that are none of `count` tokens, which ascend.
+/// Selects the rows that equal none of `count` ascending tokens.
 template <class T>
 struct NoToken {
   const T* x;
@@ -25,7 +25,7 @@ struct NoToken {
 
   LOD_HOST_DEVICE bool operator()(std::int64_t row) const {
     const T id = x[row];
-    std::int64_t low = 0, high = count;  // the first token that is not below the id
+    std::int64_t low = 0, high = count;  // the first token that is not less than the id
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
       if (tokens[middle] < id) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The gradient of expansion over Thrust: for each number of a sequence the sum of those of its copies.
+/// The gradient of expansion over Thrust: for each number of a sequence, the sum over its copies.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -21,8 +21,8 @@ namespace bulk {
 template <class T>
 struct Copies {
   using A = Accumulator<T>;
-  /// The numbers of a copy that are a row of a sum together, counted from its start: the order of the additions depends
-  /// on how many there are.
+  /// How many numbers of a copy, counted from its start, make up a row of a sum: the order of the additions depends on
+  /// it.
   static constexpr std::int64_t tile = 1024;
 
   LOD_HOST_DEVICE Copies(const T* dy, const Segments& blocks, const Segments& sequences, std::int64_t i,
@@ -44,17 +44,17 @@ struct Copies {
   const T* first;
 };
 
-/// Places of the leaves of sequences with more than a leaf of copies: one at every `place_rows`-th row of all copies,
-/// as `Leaves` has them. Those of a sequence come in groups, which have one for each of its rows; some places are no
-/// leaf's. A sequence of n rows and c copies has n * ceil(c / leaf_rows) leaves, and n * floor(c / place_rows) places
-/// at least.
+/// Places for the leaves of sequences with more than a leaf of copies: one at every `place_rows`-th row of all copies,
+/// as in `Leaves`. The leaves of a sequence come in groups with one leaf for each of its rows; some places belong to no
+/// leaf. A sequence of n rows and c copies has n * ceil(c / leaf_rows) leaves, and at least n * floor(c / place_rows)
+/// places.
 struct CopyLeaves {
   static constexpr std::int64_t place_rows = Leaves::place_rows;
 
   Segments blocks, sequences;
 
   std::int64_t places() const noexcept { return (blocks.rows() + place_rows - 1) / place_rows; }
-  /// The place of the first leaf of a sequence; the others follow.
+  /// The place of the first leaf of a sequence; its other leaves follow.
   LOD_HOST_DEVICE std::int64_t first(std::int64_t i) const noexcept {
     return (blocks.begin(i) + place_rows - 1) / place_rows;
   }

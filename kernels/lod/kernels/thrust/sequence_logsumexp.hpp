@@ -19,7 +19,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// Those of short sequences, which are read once.
+/// Computes the results of short sequences, which are read once.
 template <class T, std::size_t count>
 struct LogsumexpOfShort {
   using A = Accumulator<T>;
@@ -33,7 +33,7 @@ struct LogsumexpOfShort {
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
     constexpr auto side_by_side = static_cast<std::int64_t>(count);
     const std::int64_t rows = sequences.length(i);
-    // There may be no row at all, and x be null.
+    // There may be no rows at all, and x may be null.
     const T* const first = rows == 0 ? x : x + sequences.begin(i) * row_size + column * side_by_side;
     with_column<count>(lanes, first, rows, row_size, [&](const auto& all) {
       const auto shift = each([](A number) { return finite_shift(number); }, lanes.shared(all.maximum()));

@@ -22,7 +22,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// What the sum of `length` rows becomes, or the gradient by what such a sum became.
+/// The pooled result of `length` rows from their sum; for gradients, the same with dy as `sum`.
 template <class T, class Sum>
 LOD_HOST_DEVICE T pooled(PoolType type, std::int64_t length, Sum sum) {
   using A = Accumulator<T>;
@@ -38,7 +38,7 @@ LOD_HOST_DEVICE T pooled(PoolType type, std::int64_t length, Sum sum) {
   }
 }
 
-/// Whether `candidate` takes the place of `best`, which stands before it.
+/// Whether `candidate` replaces `best`, which comes before it.
 template <class T>
 LOD_HOST_DEVICE bool wins(bool minimum, const T& candidate, const T& best) {
   if constexpr (std::integral<T>) {
@@ -46,20 +46,20 @@ LOD_HOST_DEVICE bool wins(bool minimum, const T& candidate, const T& best) {
   } else {
     using A = Accumulator<T>;
     const A a = static_cast<A>(candidate), b = static_cast<A>(best);
-    // NaN, which compares as nothing does, wins too, but not over another. Without a branch, which threads would take
-    // one after the other.
+    // NaN, for which every comparison is false, also wins, but not over another NaN. Without a branch, whose sides
+    // threads would execute one after the other.
     const A less = minimum ? b : a, more = minimum ? a : b;
     return !(less <= more) && b == b;
   }
 }
 
-/// The rows that win the numbers of a column among some rows, and these numbers; row -1 where there is no row.
+/// For each number of a column, the row of the winner among some rows, and the winner; row -1 if there are no rows.
 template <class T, std::size_t count, class Row = std::int64_t>
 struct Winners {
   Row row[count];
   T number[count];
 };
-/// Which they are among the rows of both.
+/// Joins the winners of two sets of rows.
 template <class T, std::size_t count, class Row = std::int64_t>
 struct JoinWinners {
   using Both = Winners<T, count, Row>;
@@ -83,7 +83,7 @@ struct JoinWinners {
     return both;
   }
 };
-/// The rows among [first, first + rows) of a sequence that win a column; numbers(row) is what a row has there.
+/// The winners of a column among rows [first, first + rows) of a sequence; numbers(row) are the row's numbers there.
 template <class T, std::size_t count, class Lanes, class Numbers>
 LOD_HOST_DEVICE Winners<T, count> winners(const Lanes& lanes, bool minimum, const Numbers& numbers, std::int64_t first,
                                           std::int64_t rows) {
@@ -106,7 +106,7 @@ LOD_HOST_DEVICE Winners<T, count> winners(const Lanes& lanes, bool minimum, cons
   return of_sequence;
 }
 
-/// The winners of short sequences.
+/// Finds the winners of short sequences.
 template <class T, std::size_t count, class Numbers, class Finish>
 struct WinnersOfShort {
   Segments sequences;
@@ -121,7 +121,7 @@ struct WinnersOfShort {
     if (lanes.is_first()) finish(i, column, best);
   }
   /// @{
-  /// Of scalar rows that can be brought.
+  /// For scalar rows that can be staged.
   LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T*) const {
     finish(i, 0, winners<T, count>(OneThread(), minimum, numbers.of_scalars(from), 0, sequences.length(i)));
   }
@@ -130,7 +130,7 @@ struct WinnersOfShort {
   static T* output() noexcept { return nullptr; }
   /// @}
 };
-/// The winners of the leaves of long ones.
+/// Finds the winners of the leaves of long sequences.
 template <class T, std::size_t count, class Numbers>
 struct WinnersOfLeaf {
   bool minimum;
@@ -144,7 +144,7 @@ struct WinnersOfLeaf {
     if (lanes.is_first()) all.put(place, column, best);
   }
 };
-/// finish(i, column, winners) without the place.
+/// Calls finish(i, column, winners) without the place.
 template <class Found, class Finish>
 struct FinishWinners {
   Finish finish;
@@ -153,8 +153,8 @@ struct FinishWinners {
   }
 };
 
-/// Calls finish(i, column, winners) for each sequence i and each column of `count` numbers side by side; numbers(i,
-/// row, column) are what is compared, and rows are counted from the start of the sequence.
+/// Calls finish(i, column, winners) for each sequence i and each column of `count` adjacent numbers; numbers(i, row,
+/// column) are the numbers to compare, and rows are counted from the start of the sequence.
 template <class T, std::size_t count, class E, class Numbers, class Finish>
 void find_winners(const E& executor, const Segments& sequences, std::int64_t row_size, bool minimum,
                   const Numbers& numbers, const Finish& finish) {
@@ -172,8 +172,7 @@ void find_winners(const E& executor, const Segments& sequences, std::int64_t row
                       FinishWinners<Found, Finish>{finish});
 }
 
-/// Where winners go: the numbers to y, and their rows, counted from the start of the batch, to `index` if it is not
-/// null.
+/// Writes the winners to y and, unless `index` is null, their rows, counted from the start of the batch, to `index`.
 template <class T, std::size_t count>
 struct WriteWinners {
   Segments sequences;
@@ -199,7 +198,7 @@ struct WriteWinners {
   }
 };
 
-/// What a row of a sequence has in a column of `count` numbers.
+/// The numbers of a sequence's row in a column of `count` numbers.
 template <class T, std::size_t count>
 struct NumbersOfRow {
   const T* x;
@@ -216,12 +215,12 @@ struct NumbersOfRow {
   };
   template <class Offset>
   LOD_HOST_DEVICE OfColumn<Offset> of_column(std::int64_t i, std::int64_t column) const noexcept {
-    // There may be no row at all, and x be null.
+    // There may be no rows at all, and x may be null.
     const std::int64_t first = sequences.begin(i) * row_size + column * static_cast<std::int64_t>(count);
     return {x == nullptr ? nullptr : x + first, static_cast<Offset>(row_size)};
   }
   /// @{
-  /// The numbers of scalar rows, and what the rows of a sequence have that were brought to `from`.
+  /// The numbers of scalar rows, and the numbers of the rows of a sequence that were staged at `from`.
   const T* scalars() const noexcept requires(count == 1) { return x; }
   static LOD_HOST_DEVICE OfColumn<std::int32_t> of_scalars(const T* from) noexcept { return {from, 1}; }
   /// @}
@@ -243,13 +242,13 @@ struct Terms {
     return [of_row = numbers.of_scalars(from)](std::int64_t row) { return converted<A>(of_row(row)); };
   }
 };
-/// What the sums of a sequence become.
+/// Writes the pooled sums of a sequence.
 template <class T, std::size_t count>
 struct WritePooled {
   Segments sequences;
   std::int64_t row_size;
   PoolType type;
-  bool keeps_single;  ///< a row that is alone is what it becomes
+  bool keeps_single;  ///< the result for a single row is the row itself
   T pad_value;
   T* y;
 
@@ -270,8 +269,7 @@ struct WritePooled {
     y[at + static_cast<std::int64_t>(n)] = static_cast<T>(sum.pooled(type, sequences.length(i)));
   }
 };
-/// Writes the pooled sums of what rows have in columns of `count` numbers: of 64-bit integers that are divided, exact
-/// ones.
+/// Writes the pooled sums of rows in columns of `count` numbers: exact sums for 64-bit integers that are divided.
 template <class T, std::size_t count, class E, class Numbers>
 void pool_sums(const E& executor, const Segments& sequences, std::int64_t row_size, const Numbers& numbers,
                const WritePooled<T, count>& write) {
@@ -292,7 +290,7 @@ struct SequencePool {
     if (type == PoolType::FIRST || type == PoolType::LAST) {
       for_each_element(executor, sequences.size, row_size, [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t column) {
         const std::int64_t length = sequences.length(i), row = type == PoolType::FIRST ? 0 : length - 1;
-        // There may be no row at all, and x be null.
+        // There may be no rows at all, and x may be null.
         y[i * row_size + column] = length > 0 ? x[(sequences.begin(i) + row) * row_size + column] : pad_value;
       });
     } else {
@@ -324,7 +322,7 @@ struct SequenceSums {
                   Accumulator<T> pad_value, Accumulator<T>* y) {
     using A = Accumulator<T>;
     using Numbers = NumbersOfRow<T, 1>;
-    // Sums are not as many bytes as what is summed: a number at a time.
+    // The sums and their terms differ in size: one number at a time.
     sum_few<A, 1>(executor, sequences, row_size, Terms<A, T, 1, Numbers>{Numbers{x, sequences, row_size}},
                   WritePooled<A, 1>{sequences, row_size, type, false, pad_value, y});
   }

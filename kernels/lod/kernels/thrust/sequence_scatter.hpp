@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Scattering into rows over Thrust: the updates are sorted by the numbers that they are for, which then add up theirs.
+/// Scattering into rows over Thrust: updates are sorted by the number they apply to, which adds up its own.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -20,7 +20,7 @@ struct SequenceScatter {
   static void run(const E& executor, const std::int64_t* ids, const T* updates, const Segments& sequences,
                   std::int64_t columns, T* y) {
     using A = Accumulator<T>;
-    const std::int64_t count = sequences.rows(), none = sequences.size * columns;  // after all places
+    const std::int64_t count = sequences.rows(), none = sequences.size * columns;  // `none` is after all places
     const Scratch<E, std::int64_t> place_loan(executor, count), other_places(executor, count);
     const Scratch<E, std::int64_t> order_loan(executor, count), other_order(executor, count);
     const Pairs<std::int64_t, std::int64_t> listed{place_loan.data(), order_loan.data()};

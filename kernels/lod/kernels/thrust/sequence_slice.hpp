@@ -19,7 +19,7 @@ struct SequenceSliceGrad {
   static void run(const E& executor, const T* dy, const Segments& parts, const std::int64_t* first_rows,
                   const Segments& sequences, std::int64_t row_size, T* dx) {
     const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-      const std::int64_t place = row - sequences.begin(i) - first_rows[i];  // in the part
+      const std::int64_t place = row - sequences.begin(i) - first_rows[i];  // within the part
       const bool in_part = place >= 0 && place < parts.length(i);
       dx[row * row_size + column] = in_part ? dy[(parts.begin(i) + place) * row_size + column] : T{};
     };

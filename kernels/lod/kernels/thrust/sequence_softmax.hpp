@@ -24,28 +24,28 @@ namespace kernel {
 
 namespace bulk {
 
-// Outside of functions, because those of numeric_limits are the host's.
+// Outside functions, because those of numeric_limits are host functions.
 template <class A>
 inline constexpr A least_normal = std::numeric_limits<A>::min();
 template <class A>
 inline constexpr A negative_infinity = -std::numeric_limits<A>::infinity();
 
-/// e^x; 0 where that is no normal number, as the softmax promises.
+/// e^x; 0 if that is not a normal number, as the softmax promises.
 template <class A>
 LOD_HOST_DEVICE A exponential(A x) {
   const A y = std::exp(x);
   return y < least_normal<A> ? A{} : y;
 }
 
-/// The greater of two numbers; -inf where there is none. NaN is passed over: it makes sums of exponentials NaN.
+/// The greater of two numbers; -inf if there is none. NaN is skipped: it makes the sums of exponentials NaN anyway.
 template <class A>
 struct Greatest {
   LOD_HOST_DEVICE A nothing() const { return negative_infinity<A>; }
   LOD_HOST_DEVICE A operator()(A a, A b) const { return greatest(a, b); }
 };
 
-/// A column of at most a leaf of rows, `count` numbers side by side, as lanes go through it. If there are `kept` rows
-/// at most, they are read once and stay in registers; else they are read again and again, from a cache.
+/// A column of at most a leaf of rows, `count` adjacent numbers wide, as lanes process it. If there are at most `kept`
+/// rows, they are read once and stay in registers; otherwise they are reread, from a cache.
 template <class T, std::size_t count, class Lanes, int kept>
 class ColumnRows {
   using Numbers = Few<Accumulator<T>, count>;
@@ -70,8 +70,8 @@ class ColumnRows {
     }
   }
 
-  /// Where offsets of rows count from, for rows that begin at `first`: what is kept is of rows that follow the thread's
-  /// first one, if there is one, by steps that the compiler knows.
+  /// The origin of row offsets, for rows that begin at `first`: with kept rows, the thread's first row, if there is
+  /// one, so that its other rows follow at steps that the compiler knows.
   template <class Number>
   LOD_HOST_DEVICE Number* start(Number* first) const {
     if constexpr (keeps) {
@@ -112,7 +112,7 @@ class ColumnRows {
           0, rows_);
     }
   }
-  /// The same of term(numbers), which is 0 for -inf; numbers that are kept become next(numbers, their term).
+  /// The same for term(numbers), which is 0 for -inf; kept numbers are replaced by next(numbers, their term).
   template <class Term, class Next>
   LOD_HOST_DEVICE Numbers sum(const Term& term, const Next& next) {
     if constexpr (keeps) {
@@ -154,7 +154,7 @@ class ColumnRows {
 /// Calls f(column) with the ColumnRows of some rows.
 template <std::size_t count, class T, class Lanes, class F>
 LOD_HOST_DEVICE void with_column(const Lanes& lanes, const T* x, std::int64_t rows, std::int64_t row_size, const F& f) {
-  // Of four threads each keeps 16 words: with more of them, too few threads find registers.
+  // Each of four threads keeps 16 words: with more of them, the registers would suffice for too few threads.
   constexpr int kept = (sizeof(Accumulator<T>) > sizeof(float) ? 2 : 4) * lanes_at_a_time;
   if constexpr (Lanes::count > 1) {
     if (rows <= kept) {
@@ -166,15 +166,15 @@ LOD_HOST_DEVICE void with_column(const Lanes& lanes, const T* x, std::int64_t ro
   f(all);
 }
 
-/// What some rows of a column are to a sum of exponentials: their maximum, and the sum of their exponentials, shifted
-/// by the maximum where that is a finite number.
+/// The contribution of some rows of a column to a sum of exponentials: their maximum, and the sum of their
+/// exponentials, shifted by the maximum if that is finite.
 template <class A>
 struct ExponentialSum {
   A maximum;
   A sum;
 };
-/// What is subtracted from a column before its exponentials are added up: its maximum, where that is a finite number.
-/// Else the exponentials are 0 or infinite, and so is their sum.
+/// What is subtracted from a column before its exponentials are added up: its maximum, if that is finite. Otherwise the
+/// exponentials are 0 or infinite, and so is their sum.
 template <class A>
 LOD_HOST_DEVICE A finite_shift(A maximum) {
   return maximum - maximum == A{} ? maximum : A{};
@@ -188,14 +188,14 @@ struct JoinExponentials {
   }
 
  private:
-  /// The sum, shifted by `maximum`. It is 0 or NaN where there is nothing but -inf and NaN.
+  /// The sum, shifted by `maximum`. It is 0 or NaN if all numbers are -inf or NaN.
   static LOD_HOST_DEVICE A shifted(const ExponentialSum<A>& part, A maximum) {
     if (part.maximum == negative_infinity<A> || maximum - maximum != A{}) return part.sum;
     return product(part.sum, exponential(part.maximum - maximum));
   }
 };
 
-/// The exponentials of numbers, each shifted by one.
+/// The exponentials of numbers, each shifted by a number of its own.
 struct ShiftedExponential {
   template <class A>
   LOD_HOST_DEVICE A operator()(A number, A shift) const {
@@ -203,7 +203,7 @@ struct ShiftedExponential {
   }
 };
 
-/// The exponential sums of leaves.
+/// Computes the exponential sums of leaves.
 template <class T, std::size_t count>
 struct ExponentialsOfLeaf {
   using A = Accumulator<T>;
@@ -227,8 +227,8 @@ struct ExponentialsOfLeaf {
   }
 };
 /// Calls of_short(i, column, lanes) for each column of each sequence that is not long, and finish(place, i, column,
-/// totals) for each column of each of the others, `place` being that of its first leaf; a column is `count` numbers of
-/// a row. Reads x once, but for a leaf that is in a cache.
+/// totals) for each column of each of the others, where `place` is that of its first leaf; a column is `count` numbers
+/// of a row. Reads x once, apart from leaves that are in a cache.
 template <std::size_t count, class E, class T, class Short, class Finish>
 void sum_exponentials(const E& executor, const T* x, const Leaves& leaves, std::int64_t row_size, const Short& of_short,
                       const Finish& finish) {
@@ -247,7 +247,7 @@ template <class A>
 LOD_HOST_DEVICE A softmax_shift(A maximum) {
   return maximum == negative_infinity<A> ? A{} : maximum;
 }
-/// What exponentials are divided by, or what is subtracted from logarithms; the sum is 0 for a column of -inf only.
+/// What exponentials are divided by, or what is subtracted from logarithms; the sum is 0 only for a column of -inf.
 template <class A>
 LOD_HOST_DEVICE A softmax_normaliser(bool logarithm, A sum) {
   return logarithm ? (sum == A{} ? A{} : std::log(sum)) : (sum == A{} ? A{1} : sum);
@@ -262,7 +262,7 @@ LOD_HOST_DEVICE T softmax(bool logarithm, A shifted, A normaliser) {
   return static_cast<T>(logarithm ? shifted - normaliser : exponential(shifted) / normaliser);
 }
 
-/// The softmax of short sequences, which are read once.
+/// Computes the softmax of short sequences, which are read once.
 template <class T, std::size_t count>
 struct SoftmaxOfShort {
   using A = Accumulator<T>;
@@ -277,13 +277,13 @@ struct SoftmaxOfShort {
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
     const std::int64_t first = sequences.begin(i) * row_size + column * static_cast<std::int64_t>(count);
     const std::int64_t rows = sequences.length(i);
-    // There may be no row at all, and x be null.
+    // There may be no rows at all, and x may be null.
     const T* const from = rows > 0 ? x + first : x;
     T* const to = rows > 0 ? y + first : y;
     with_column<count>(lanes, from, rows, row_size, [&](auto& all) {
       constexpr bool keeps = std::remove_reference_t<decltype(all)>::keeps;
       const auto shift = each([](A number) { return softmax_shift(number); }, lanes.shared(all.maximum()));
-      // What is kept becomes what is left to be normalised: no exponential is computed twice.
+      // Kept numbers are replaced by what remains to be normalised, so that no exponential is computed twice.
       const auto shifted = [&](A number, A by, A exponential_of_it) {
         return logarithm ? number - by : exponential_of_it;
       };
@@ -325,7 +325,7 @@ void softmax_columns(const E& executor, const T* x, const Segments& sequences, s
   using A = Accumulator<T>;
   const Leaves leaves{sequences};
   const std::int64_t columns = row_size / static_cast<std::int64_t>(count);
-  // Of a long sequence, at the place of its first leaf.
+  // For each long sequence, at the place of its first leaf.
   const Scratch<E, Few<SoftmaxScale<A>, count>> loan(executor, leaves.places() * columns);
   Few<SoftmaxScale<A>, count>* const scales = loan.data();
   sum_exponentials<count>(
@@ -334,7 +334,7 @@ void softmax_columns(const E& executor, const T* x, const Segments& sequences, s
                           const Few<ExponentialSum<A>, count>& totals) {
         const auto scale = [&](const ExponentialSum<A>& total) {
           const A shift = softmax_shift(total.maximum);
-          // With an infinite number, all of the softmax is NaN.
+          // If a number is infinite, the whole softmax is NaN.
           return SoftmaxScale<A>{shift, softmax_normaliser(logarithm, plus(total.sum, shift - shift))};
         };
         scales[place * columns + column] = each(scale, totals);
@@ -365,16 +365,16 @@ struct SequenceSoftmax {
 
 template <class T, class A>
 LOD_HOST_DEVICE T softmax_grad(bool logarithm, A gradient, A result, A sum) {
-  sum += A{};  // of negative zeros: a positive one
+  sum += A{};  // turns a sum of negative zeros into a positive zero
   return static_cast<T>(logarithm ? gradient - exponential(result) * sum : (gradient - sum) * result);
 }
-/// What the sum in the gradient of a softmax is of.
+/// The terms of the sum in the gradient of a softmax.
 template <class A>
 LOD_HOST_DEVICE A softmax_grad_term(bool logarithm, A gradient, A result) {
   return logarithm ? gradient : product(gradient, result);
 }
 
-/// The gradients of short sequences, which are read once.
+/// Computes the gradients of short sequences, which are read once.
 template <class T, std::size_t count>
 struct SoftmaxGradOfShort {
   using A = Accumulator<T>;
@@ -399,7 +399,7 @@ struct SoftmaxGradOfShort {
         return softmax_grad_term(logarithm, gradient, static_cast<A>(result));
       };
       const auto sum = lanes.shared(gradients.sum([&](auto offset, const auto& numbers) {
-        // The results of a logarithm do not count, and are not read.
+        // The results of a logarithm are not needed, and not read.
         return logarithm ? numbers : each(term, numbers, results(offset));
       }));
       gradients.for_each([&](auto offset, const auto& numbers) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Sorting the rows of sequences over Thrust: all rows of the batch at once, by sequences and numbers.
+/// Sorting the rows of sequences over Thrust: all rows of the batch at once, by sequence and number.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -22,7 +22,7 @@ template <class T>
 inline constexpr bool has_narrow_key =
     std::integral<T> ? sizeof(T) < 4 || (sizeof(T) == 4 && std::signed_integral<T>) : sizeof(T) <= 4;
 
-/// Ascending keys are ascending numbers, or descending ones, then NaN; -0 and 0 have the same.
+/// Ascending keys mean ascending numbers, or descending ones, and NaNs last; -0 and 0 have the same key.
 template <class T>
 LOD_HOST_DEVICE std::int64_t sort_key(T number, bool descending) {
   if constexpr (std::integral<T>) {
@@ -41,12 +41,12 @@ LOD_HOST_DEVICE std::int64_t sort_key(T number, bool descending) {
   }
 }
 
-/// order[place] becomes the row that is at a place when the rows of each group are in order. Rows of a group lie side
-/// by side; group_of(row) ascends and is less than `groups`.
+/// Sets order[place] to the row that is at each place when the rows of each group are sorted. The rows of a group are
+/// contiguous; group_of(row) ascends and is less than `groups`.
 template <class E, class T, class GroupOf>
 void sort_groups(const E& executor, const T* x, std::int64_t rows, std::int64_t groups, const GroupOf& group_of,
                  bool descending, std::int64_t* order) {
-  // One sort, where a group and a key fit one number; else one by keys and one by groups.
+  // One sort, if a group and a key fit one number; otherwise one by keys and one by groups.
   constexpr std::int64_t most = std::int64_t{1} << 31;
   const bool together = has_narrow_key<T> && groups <= most;
   const Scratch<E, std::int64_t> loan(executor, rows);
@@ -98,14 +98,14 @@ struct SequenceTopK {
 };
 
 struct SequenceSortGrad {
-  /// An index names a row once at most: then it does not matter in which order the rows are written.
+  /// An index names each row at most once: the order in which the rows are written does not matter.
   template <class E, class T>
   static void run(const E& executor, const T* dy, const std::int64_t* index, const Segments& parts,
                   const Segments& sequences, T* dx) {
     for_each(executor, sequences.rows(), [=] LOD_HOST_DEVICE(std::int64_t row) { dx[row] = T{}; });
     for_each(executor, parts.rows(), [=] LOD_HOST_DEVICE(std::int64_t at) {
       const std::int64_t row = index[at];
-      if (row >= 0 && row < sequences.rows()) dx[row] = dy[at];  // only on the CPU has it been looked at before
+      if (row >= 0 && row < sequences.rows()) dx[row] = dy[at];  // only the CPU has checked it before
     });
   }
 };

@@ -18,7 +18,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// Where the row of its matrix begins that number `at` of x is in.
+/// Where the matrix row begins that contains number `at` of x.
 struct MatrixRowStart {
   Segments columns;
   Segments sequences;
@@ -37,7 +37,7 @@ struct SequenceTopKAvgPooling {
     const Scratch<E, std::int64_t> loan(executor, numbers);
     std::int64_t* const order = loan.data();
     sort_groups(executor, x, numbers, numbers, MatrixRowStart{matrices.columns, sequences}, true, order);
-    // The list of means is the host's: each of them goes with its bodies.
+    // The list of means is in host memory: each mean is passed to its bodies.
     const auto means = static_cast<std::int64_t>(topks.size());
     for (std::int64_t mean = 0; mean < means; ++mean) {
       const std::int64_t k = topks[static_cast<std::size_t>(mean)];
@@ -63,7 +63,7 @@ struct SequenceTopKAvgPoolingGrad {
     const Scratch<E, std::int64_t> order_loan(executor, numbers);
     const Scratch<E, A> sum_loan(executor, numbers);
     std::int64_t* const order = order_loan.data();
-    A* const sums = sum_loan.data();  // in the order of sorted matrix rows
+    A* const sums = sum_loan.data();  // in the order of the sorted matrix rows
     sort_groups(executor, x, numbers, numbers, MatrixRowStart{matrices.columns, sequences}, true, order);
     for_each(executor, numbers, [=] LOD_HOST_DEVICE(std::int64_t place) { sums[place] = A{}; });
     const auto means = static_cast<std::int64_t>(topks.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The ids of sections of row-sparse tensors, where these are.
+/// The ids of the sections of row-sparse tensors, computed where the ids are.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -16,7 +16,7 @@ struct ShiftRows {
   static void run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t first,
                   std::int64_t height, std::int64_t shift, std::int64_t* y) {
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
-      // What names no row is negative, hence before the first.
+      // An id that names no row is negative, hence less than `first`.
       y[i] = ids[i] >= first && ids[i] - first < height ? ids[i] + shift : -1;
     });
   }

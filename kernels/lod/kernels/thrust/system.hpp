@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The algorithms that kernels over Thrust are made of, on whatever system the policy of an executor names. Executors
+/// The algorithms that kernels over Thrust are built on, for the system that the executor's policy names. Executors
 /// without a policy have a specialisation.
 #pragma once
 
@@ -27,14 +27,14 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// body(row, column) by the number of an element.
+/// Calls body(row, column) from the number of an element.
 template <class Body>
 struct OfElement {
   Body body;
   std::int64_t row_size;
   LOD_HOST_DEVICE void operator()(std::int64_t at) const { body(at / row_size, at % row_size); }
 };
-/// body(i, row, column) by the number of an element.
+/// Calls body(i, row, column) from the number of an element.
 template <class Body>
 struct OfSequences {
   Body body;
@@ -45,19 +45,19 @@ struct OfSequences {
     body(sequence_of(sequences, row), row, at % row_size);
   }
 };
-/// body(i, column, lanes) by i and column.
+/// Calls body(i, column, lanes) from i and column.
 template <class Body>
 struct OfLanes {
   Body body;
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column) const { body(i, column, OneThread()); }
 };
-/// body(i, lanes) by i.
+/// Calls body(i, lanes) from i.
 template <class Body>
 struct OfWarp {
   Body body;
   LOD_HOST_DEVICE void operator()(std::int64_t i) const { body(i, OneWarp()); }
 };
-/// body(i, from, to) by i, in the memories of x and y themselves.
+/// Calls body(i, from, to) from i, in the memory of x and y itself.
 template <class T, class Body>
 struct OfNumbers {
   Body body;
@@ -70,15 +70,15 @@ struct OfNumbers {
   }
 };
 
-/// Calls body(at) for the numbers at of a part of [0, count), all parts being of the same size but the last one; on a
-/// CPU with the standard control word, whatever that of the thread is.
+/// Calls body(at) for each number `at` of a part of [0, count), whose parts all have the same size except the last one;
+/// on a CPU with the standard control word, whatever that of the thread is.
 template <class Body>
 struct OfPart {
   Body body;
   std::int64_t count;
   std::int64_t part;
 #ifdef __CUDACC__
-#  pragma nv_exec_check_disable  // a function of the user's is for the CPU alone
+#  pragma nv_exec_check_disable  // a user's function may be for the CPU alone
 #endif
   LOD_HOST_DEVICE void operator()(std::int64_t i) const {
 #ifndef __CUDA_ARCH__
@@ -88,7 +88,7 @@ struct OfPart {
     for (std::int64_t at = 0; at < size; ++at) body(begin + at);
   }
 };
-/// body(i), on a CPU with the standard control word.
+/// Calls body(i), on a CPU with the standard control word.
 template <class Body>
 struct WithStandardControl {
   Body body;
@@ -100,7 +100,7 @@ struct WithStandardControl {
   }
 };
 
-/// body(place, number), when a number is written to a place.
+/// Calls body(place, number) when a number is written to a place.
 template <class Body>
 class CallAtPlace {
  public:
@@ -114,7 +114,7 @@ class CallAtPlace {
   Body body_;
   std::int64_t place_;
 };
-/// The places from 0 on, of which nobody reads any.
+/// The places from 0 on; they are never read.
 template <class Body>
 class CallsAtPlaces : public ::thrust::iterator_adaptor<CallsAtPlaces<Body>, ::thrust::counting_iterator<std::int64_t>,
                                                         ::thrust::use_default, ::thrust::use_default,
@@ -123,7 +123,7 @@ class CallsAtPlaces : public ::thrust::iterator_adaptor<CallsAtPlaces<Body>, ::t
   LOD_HOST_DEVICE explicit CallsAtPlaces(const Body& body)
       : CallsAtPlaces::iterator_adaptor(::thrust::counting_iterator<std::int64_t>(0)), body_(body) {}
   CallsAtPlaces(const CallsAtPlaces&) = default;
-  /// Only for places of the same calls: lambdas cannot be assigned.
+  /// Only for places of the same body: lambdas cannot be assigned.
   LOD_HOST_DEVICE CallsAtPlaces& operator=(const CallsAtPlaces& other) {
     this->base_reference() = other.base();
     return *this;
@@ -137,7 +137,7 @@ class CallsAtPlaces : public ::thrust::iterator_adaptor<CallsAtPlaces<Body>, ::t
 };
 
 /// Algorithms by a Thrust policy. Bodies are lambdas that capture plain values and raw pointers by copy and read
-/// offsets only inside: they may run where the memory of the CPU is not.
+/// offsets only inside: they may run where the CPU's memory is not accessible.
 template <class Policy>
 class Algorithms {
  public:
@@ -146,13 +146,13 @@ class Algorithms {
   /// Calls body(i) for each i in [0, count), in any order.
   template <class Body>
   void for_each(std::int64_t count, const Body& body) const {
-    // The control word is looked at once in a part, and there are enough of these for any number of threads.
+    // The control word is checked once per part, and there are enough parts for any number of threads.
     constexpr std::int64_t parts = 4096;
     const std::int64_t part = count / parts + 1;
     ::thrust::for_each_n(policy_, Numbers(0), (count - 1) / part + 1, OfPart<Body>{body, count, part});
   }
   /// @{
-  /// As the functions of these names have it.
+  /// As the functions of these names in bulk.hpp.
   template <class Body>
   void for_each_element(std::int64_t rows, std::int64_t row_size, const Body& body) const {
     for_each(rows * row_size, OfElement<Body>{body, row_size});
@@ -174,28 +174,28 @@ class Algorithms {
     for_each(sequences.size, OfNumbers<T, Body>{body, sequences, x, y});
   }
   /// @}
-  /// Sorts keys in ascending order and their values along with them; equal ones stay in their order. Where `bits` is
-  /// less than 64, no key is negative, and none has more bits: a system may look at no others.
+  /// Sorts keys in ascending order and moves their values with them; the sort is stable. If `bits` is less than 64, no
+  /// key is negative or has more bits, so that a system need not examine the others.
   template <class Key, class Value>
   void sort_by_key(Key* keys, std::int64_t count, Value* values, int /*bits*/ = 64) const {
     ::thrust::stable_sort_by_key(policy_, keys, keys + count, values);
   }
-  /// The same with a second memory for as many, to which pairs may go on the way. Returns where they are in the end: in
-  /// one of the two; what is in the other is no longer of use.
+  /// The same with second buffers of the same size, which may be used on the way. Returns the pair of buffers that
+  /// holds the result; the contents of the other pair are unspecified.
   template <class Key, class Value>
   Pairs<Key, Value> sort_pairs(const Pairs<Key, Value>& pairs, const Pairs<Key, Value>& /*others*/, std::int64_t count,
                                int bits) const {
     sort_by_key(pairs.keys, count, pairs.values, bits);
     return pairs;
   }
-  /// Calls body(i, number(0) + ... + number(i)) for each i in [0, count), in any order. number(i) may be asked for more
+  /// Calls body(i, number(0) + ... + number(i)) for each i in [0, count), in any order. number(i) may be called more
   /// than once, so bodies must not change what it reads.
   template <class Number, class Body>
   void scan(std::int64_t count, const Number& number, const Body& body) const {
     const auto numbers = ::thrust::make_transform_iterator(Numbers(0), WithStandardControl<Number>{number});
     ::thrust::inclusive_scan(policy_, numbers, numbers + count, CallsAtPlaces<Body>(body));
   }
-  /// body(0); waits for it.
+  /// Returns body(0); waits for it.
   template <class U, class Body>
   U answer(const Body& body) const {
     return ::thrust::transform_reduce(policy_, Numbers(0), Numbers(1), WithStandardControl<Body>{body}, U{},
@@ -208,7 +208,7 @@ class Algorithms {
   Policy policy_;
 };
 
-/// The algorithms for an executor: where its bodies run. What it offers, a specialisation does.
+/// The algorithms for an executor, running where its bodies run. Specialisations offer the same functions.
 template <class E>
 class System : public Algorithms<std::remove_cvref_t<decltype(std::declval<const E&>().policy())>> {
  public:

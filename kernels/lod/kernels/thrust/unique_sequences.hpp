@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The different sequences of a batch over Thrust: a number for each, made of its bits, and a sort of the numbers.
+/// The distinct sequences of a batch over Thrust: a hash of each one's bits, and a sort of the hashes.
 #pragma once
 
 #include <lod/kernels/thrust/bulk.hpp>
@@ -18,7 +18,7 @@ namespace kernel {
 
 namespace bulk {
 
-/// Eight of `count` bytes, from `at` on; zeros after the last.
+/// Eight bytes of `count`, from `at` on, with zeros after the last.
 LOD_HOST_DEVICE inline std::uint64_t word_of(const unsigned char* bytes, std::int64_t at, std::int64_t count) noexcept {
   std::uint64_t word = 0;
   if (at + 8 <= count) {
@@ -49,17 +49,17 @@ struct NumberSequences {
       numbers[i] = static_cast<std::int64_t>(key.mix(rows, static_cast<std::uint64_t>(sequences.length(i))));
       left[i] = i;
     };
-    if (row_size == 0) {  // only the lengths tell them apart
+    if (row_size == 0) {  // only their lengths differ
       return for_each(executor, sequences.size, [=] LOD_HOST_DEVICE(std::int64_t i) { finish(i, 0, 0); });
     }
-    // The sum of a number for each row, which knows its place: rows may be added in any order.
+    // The sum of a hash of each row, which includes the row's position: rows may be added in any order.
     sum_sequences<std::int64_t>(
         executor, sequences, 1,
         [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t) {
           const unsigned char* const from = bytes + (sequences.begin(i) + row) * row_bytes;
           std::uint64_t number = key.mix(key.start, static_cast<std::uint64_t>(row));
           for (std::int64_t at = 0; at < row_bytes; at += 8) number = key.mix(number, word_of(from, at, row_bytes));
-          // Once more, so that the sum of the numbers does not tell of the products that they end with.
+          // Mixed once more, so that the sum of the hashes reveals nothing about the products that they end with.
           return static_cast<std::int64_t>(key.mix(number, key.start));
         },
         finish);
@@ -83,7 +83,7 @@ struct FindTwins {
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) { keys[k] = numbers[left[k]]; });
     System<E>(executor).sort_by_key(keys, count, left);
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) {
-      std::int64_t low = 0, high = k;  // the first with this number
+      std::int64_t low = 0, high = k;  // the first with this hash
       while (low < high) {
         const std::int64_t middle = low + (high - low) / 2;
         if (keys[middle] < keys[k]) {
