@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// One number of an optimizer's update again, where float or double was too small for a step on the way: a square left
-/// their range, or vanished and left nothing to divide by.
+/// Recomputes one element of an optimizer's update where float or double was too small for an intermediate step: a
+/// square overflowed, or underflowed and left a division by 0.
 #pragma once
 
 #include <lod/kernels/unbounded.hpp>
@@ -13,7 +13,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
-/// A number of a parameter, those of its `n` states and that of its gradient.
+/// An element of a parameter, of its `n` states and of its gradient.
 template <class A, std::size_t n>
 struct UpdatedNumbers {
   A parameter;
@@ -22,14 +22,14 @@ struct UpdatedNumbers {
 
   LOD_HOST_DEVICE bool are_finite() const noexcept {
     bool finite = is_finite(parameter) && is_finite(gradient);
-    for (const A& state : states) finite = finite && is_finite(state);  // of no states, a 0
+    for (const A& state : states) finite = finite && is_finite(state);  // with no state, the one unused element is 0
     return finite;
   }
 };
 
-/// What the rule makes of finite numbers, in numbers without bounds: parameter and states become the nearest finite T
-/// and S. Anything divided by 0 is no movement. False, and nothing is changed, where they were not finite, or an option
-/// of the rule is not.
+/// Applies the rule to finite numbers, in unbounded arithmetic: parameter and states become the nearest finite T and S.
+/// A quotient whose divisor is 0 moves nothing. Returns false, with nothing changed, where the numbers were not finite
+/// or an option of the rule is not.
 template <class T, class S, class Rule, class A, std::size_t... k>
 LOD_HOST_DEVICE bool update_carefully(const Rule& rule, UpdatedNumbers<A, sizeof...(k)>& numbers,
                                       std::index_sequence<k...>) {

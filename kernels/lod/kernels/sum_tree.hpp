@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The order of the additions in the sum of many rows: one fixed tree for each sequence, counted from its first row.
+/// The order of the additions in a sum of many rows: one fixed tree for each sequence, counted from its first row.
 ///
-/// The bits of a sum depend on the order of the additions. Here the order follows from the number of rows and the row
-/// size alone: not from threads, not from the vector width, not from where a sequence lies in its batch.
+/// The bits of a sum depend on the order of its additions. Here the order depends on the number of rows and the row
+/// size alone: not on threads, the vector width, or where a sequence lies in its batch.
 ///
 /// - A *leaf* of `leaf_rows` rows is summed in float (double, int64). Narrow rows (under 8 columns): row k goes to
 ///   accumulator k mod 16 of its column, and the 16 are added as a tree. Wide rows: four rows are added as a tree, then
@@ -11,7 +11,7 @@
 /// - The leaves of a *chunk* are added one after the other with compensation (Knuth's two-sum): the error of a sum is
 ///   that of one leaf, however long the sequence.
 /// - The chunks are added likewise. Threads share a long sequence by chunks.
-/// - Sums begin with `empty_sum`: so a sum of negative zeros is a negative zero, as the additions alone have it.
+/// - Sums begin with `empty_sum`, so that a sum of negative zeros is a negative zero, as by the additions alone.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -21,8 +21,8 @@
 #include <cstdint>
 #include <type_traits>
 
-// A program may set less, everywhere alike: then small inputs are shared by threads too, for tests under slow tools.
-// The last bits of long sums depend on it.
+// A program may define it smaller, the same in all its files: then threads share small inputs too, for tests under slow
+// tools. The last bits of long sums depend on it.
 #ifndef LOD_GRAIN
 #  define LOD_GRAIN 65536
 #endif
@@ -30,10 +30,10 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
-/// The elements of a long sequence that are one thread's at a time.
+/// The elements of a long sequence that a thread takes at a time.
 inline constexpr std::int64_t grain = LOD_GRAIN;
 inline constexpr std::int64_t leaf_rows = 512;
-/// The columns of the widest rows that are narrow.
+/// The greatest row size that counts as narrow.
 inline constexpr std::int64_t narrow_row_size = 7;
 
 /// Rows of a chunk: whole leaves, about `grain` elements.
@@ -42,7 +42,7 @@ LOD_HOST_DEVICE constexpr std::int64_t chunk_rows(std::int64_t row_size) noexcep
   return (leaves > 1 ? leaves : 1) * leaf_rows;
 }
 
-/// What a sum of numbers begins with: adding to it changes nothing, the sign of a zero included.
+/// The initial value of a sum: adding to it changes nothing, not even the sign of a zero.
 template <class A>
 LOD_HOST_DEVICE constexpr A empty_sum() noexcept {
   if constexpr (std::is_floating_point_v<A>) {
@@ -54,21 +54,21 @@ LOD_HOST_DEVICE constexpr A empty_sum() noexcept {
   }
 }
 
-/// The same of running sums: that of no number is a 0 that is written where they are exclusive.
+/// The same for running sums: an exclusive one writes its sum of no numbers, which is a plain 0.
 template <class A>
 LOD_HOST_DEVICE constexpr A start_of_sums(bool exclusive) noexcept {
   return exclusive ? A{} : empty_sum<A>();
 }
 
-/// sum += term, and what was rounded away is added to `error`. Exact for integers.
+/// sum += term; the rounding error is added to `error`. Exact for integers.
 template <class A>
 LOD_HOST_DEVICE inline void add_compensated(A& sum, A& error, A term) noexcept {
   if constexpr (std::is_floating_point_v<A>) {
     const A total = sum + term;
     const A back = total - sum;
     const A lost = (sum - (total - back)) + (term - back);
-    // With an infinite or NaN total, what was lost is NaN: there is no rounding error to keep. Without any, the error
-    // stays what changes no sum.
+    // With an infinite or NaN total, `lost` is NaN: there is no rounding error to keep. Without any loss, the error
+    // keeps the value that changes no sum.
     error += std::fabs(lost) > 0 ? lost : empty_sum<A>();
     sum = total;
   } else {

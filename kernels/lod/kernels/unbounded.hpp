@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Floating-point numbers without a greatest and a least: what formulas are computed in again where float or double was
-/// too small for a step on the way.
+/// Floating-point numbers without overflow or underflow: formulas are recomputed in them where float or double was too
+/// small for an intermediate step.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -14,13 +14,13 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
-/// The greatest finite number of a type. GPUs call no function of std::numeric_limits.
+/// The greatest finite number of a type. GPUs cannot call the functions of std::numeric_limits.
 template <class T>
 inline constexpr double greatest_finite = std::same_as<T, double>          ? 0x1.fffffffffffffp1023
                                           : std::same_as<T, float>         ? 0x1.fffffep127
                                           : std::same_as<T, lod::bfloat16> ? 0x1.fep127
                                                                            : 65504;
-/// The greatest float (double) that is rounded to a finite T.
+/// The greatest float (double) that rounds to a finite T.
 template <class T>
 inline constexpr double greatest_rounded = std::same_as<T, lod::float16>    ? 0x1.ffdffep15
                                            : std::same_as<T, lod::bfloat16> ? 0x1.fefffep127
@@ -32,9 +32,9 @@ LOD_HOST_DEVICE constexpr bool is_finite(A number) noexcept {
   return number - number == 0;
 }
 
-/// A double of [0.5, 1), or 0, times a power of two as far from 1 as may be. The significant bits are those of a
-/// double, rounded once an operation. It stands where formulas expect a vector of one lane; and it divides by 0: see
-/// `quotient`.
+/// A double in [0.5, 1), or 0, times a power of two that may be arbitrarily large or small. It has the significant bits
+/// of a double, rounded once per operation. It can be used in formulas that expect a vector of one lane; and it can be
+/// divided by 0: see `quotient`.
 class Unbounded {
  public:
   using value_type = double;
@@ -57,7 +57,7 @@ class Unbounded {
     const std::int64_t exponent = exponent_ < -most ? -most : exponent_ > most ? most : exponent_;
     return std::ldexp(fraction_, static_cast<int>(exponent));
   }
-  /// The nearest finite T; NaN stays. It is returned as it is in what numbers of type T are computed in.
+  /// The nearest finite T; NaN stays. Returned in the type in which numbers of type T are computed.
   template <class T, std::floating_point A>
   LOD_HOST_DEVICE A nearest_finite() const noexcept {
     const double number = to_double();
@@ -95,18 +95,18 @@ class Unbounded {
     return condition ? yes : no;
   }
   friend LOD_HOST_DEVICE Unbounded abs(const Unbounded& a) noexcept { return {std::fabs(a.fraction_), a.exponent_}; }
-  /// 0 of a negative number, here and in `pow`.
+  /// 0 for a negative number, here and in `pow`.
   friend LOD_HOST_DEVICE Unbounded sqrt(const Unbounded& a) noexcept {
     if (a.fraction_ < 0) return Unbounded(0);
     const bool odd = a.exponent_ % 2 != 0;
     return {std::sqrt(odd ? 2 * a.fraction_ : a.fraction_), (a.exponent_ - (odd ? 1 : 0)) / 2};
   }
-  /// 0 where a is 0, too, but for the power 0.
+  /// Also 0 where a is 0, unless the power is 0.
   friend LOD_HOST_DEVICE Unbounded pow(const Unbounded& a, const Unbounded& b) noexcept {
     const double power = b.to_double();
     if (power == 0) return Unbounded(1);
     if (a.fraction_ <= 0) return Unbounded(0);
-    // a^b = fraction^b * 2^(exponent * b), of which the whole powers of two are the exponent.
+    // a^b = fraction^b * 2^(exponent * b), whose integral part goes into the exponent.
     const double exponent = static_cast<double>(a.exponent_) * power, whole = std::floor(exponent);
     constexpr double most = 0x1p40;
     if (!(std::fabs(exponent) < most)) return exponent > 0 ? Unbounded(0.5, std::int64_t{1} << 40) : Unbounded(0);
@@ -115,7 +115,7 @@ class Unbounded {
   }
 
  private:
-  /// A zero, and another one or 0 of any sign: the sum of both.
+  /// The sum of this number and a zero of either sign.
   LOD_HOST_DEVICE Unbounded plus_zero(const Unbounded& zero) const noexcept {
     Unbounded sum = *this;
     if (fraction_ == 0) sum.fraction_ = fraction_ + zero.fraction_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The length of a vector of numbers of any size, and what makes it shorter: where the sum of the squares leaves the
-/// range of a double, or loses its bits below it, the length is that of the numbers times a power of two.
+/// The length of a vector of any numbers, and clipping it: where the sum of the squares overflows a double, or
+/// underflows and loses bits, the length is computed from the numbers times a power of two.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -15,14 +15,14 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
-/// Numbers whose squares a double may not hold: those of the other types are far from its ends.
+/// Types of numbers whose squares may overflow or underflow a double: those of the other types are far from its limits.
 template <class T>
 inline constexpr bool needs_scaled_squares = std::same_as<T, double>;
 
-/// What numbers are scaled by before they are squared: the square of each double is in range after one of the two.
+/// What numbers are scaled by before they are squared: with one of the two, the square of any double is in range.
 inline constexpr double scale_of_large = 0x1p-600, scale_of_tiny = 0x1p600;
 
-/// The length of a vector: `root` is that of its numbers times `scale`, a power of two.
+/// The length of a vector: `root` is the length of its numbers times `scale`, a power of two.
 struct VectorLength {
   double root;
   double scale;
@@ -31,24 +31,23 @@ struct VectorLength {
   LOD_HOST_DEVICE bool exceeds(double norm) const noexcept { return root > norm * scale; }
 };
 
-/// Whether a sum of products is what it seems: neither beyond the range of a double nor where its terms lose bits.
+/// Whether a sum of products can be trusted: neither beyond a double's range nor so small that its terms lose bits.
 LOD_HOST_DEVICE inline bool is_plain(double sum) noexcept { return is_finite(sum) && std::fabs(sum) >= 0x1p-900; }
 /// A sum of products, times `scale`.
 struct ScaledSum {
   double sum;
   double scale;
 };
-/// The best of the sum of products as they are, of those with one side scaled as large numbers are, and as tiny ones.
-/// Infinite where a product is, NaN where one is.
+/// The best of three sums of products: of the factors as they are, and with one side scaled for large and for tiny
+/// numbers. Infinite if a product is, NaN if one is.
 LOD_HOST_DEVICE inline ScaledSum best_sum(double plain, double of_large, double of_tiny) noexcept {
   if (is_plain(plain)) return {plain, 1};
-  // Large products may add up to nearly nothing: scaled as tiny ones, they leave the range.
+  // Large products may cancel to nearly nothing: with the scale for tiny numbers they overflow.
   if (is_finite(plain)) return is_finite(of_tiny) ? ScaledSum{of_tiny, scale_of_tiny} : ScaledSum{plain, 1};
   if (is_finite(of_large)) return {of_large, scale_of_large};
   return {plain, 1};
 }
-/// Whether numbers of type T are multiplied by a factor that is in the range of what they are computed in, with all its
-/// bits.
+/// Whether a factor is a normal number of the type in which numbers of type T are computed.
 template <class T>
 LOD_HOST_DEVICE bool is_ordinary_factor(double factor) noexcept {
   using A = Accumulator<T>;
@@ -64,24 +63,24 @@ LOD_HOST_DEVICE T rounded(const Unbounded& number) noexcept {
   return static_cast<T>(static_cast<Accumulator<T>>(number.to_double()));
 }
 
-/// What makes a vector shorter, to `norm`.
+/// Scales a vector down to the length `norm`.
 template <class T>
 struct Shortened {
   VectorLength length;
   double norm;
 
-  /// norm / length, and whether it is ordinary to multiply by it.
+  /// norm / length, and whether a plain multiplication by it is accurate.
   LOD_HOST_DEVICE double factor() const noexcept { return norm / length.root; }
   LOD_HOST_DEVICE bool is_ordinary() const noexcept {
     return length.scale == 1 && (norm == 0 || !is_finite(length.root) || is_ordinary_factor<T>(factor()));
   }
-  /// The product where it is not.
+  /// The factor for where it is not.
   LOD_HOST_DEVICE Unbounded exact_factor() const noexcept { return Unbounded(norm) / length.value(); }
   LOD_HOST_DEVICE T operator()(T x) const noexcept { return rounded<T>(exact_factor() * unbounded(x)); }
 };
 
-/// The gradient of that: dy[i] times the factor, less x[i] times the factor and x . dy / length^2. `product` is x . dy,
-/// with x times the scale of the length.
+/// The gradient of the above: dy[i] times the factor, minus x[i] times the factor times x . dy / length^2. `product` is
+/// x . dy, with x times the scale of the length.
 template <class T>
 struct ShortenedGrad {
   Shortened<T> shortened;
@@ -92,7 +91,7 @@ struct ShortenedGrad {
   }
   LOD_HOST_DEVICE bool is_ordinary() const noexcept {
     if (!shortened.is_ordinary() || product.scale != 1) return false;
-    // What is infinite or NaN, or makes a factor of 0, does so by any way of computing.
+    // An infinity or NaN, or a factor of 0, comes out the same however it is computed.
     if (!is_finite(product.sum) || !is_finite(shortened.length.root)) return true;
     const double second = combined().second;
     return is_ordinary_factor<T>(second) || (second == 0 && (product.sum == 0 || shortened.norm == 0));
@@ -100,7 +99,7 @@ struct ShortenedGrad {
   /// The gradient where these factors are not ordinary.
   LOD_HOST_DEVICE T operator()(T dy, T x) const noexcept {
     const Unbounded root(shortened.length.root), scale(shortened.length.scale);
-    // The length is scaled twice, and x . dy once.
+    // The length is scaled twice, x . dy once.
     const Unbounded share = Unbounded(product.sum) / Unbounded(product.scale) / root / root * scale;
     return rounded<T>(shortened.exact_factor() * (unbounded(dy) - share * unbounded(x)));
   }

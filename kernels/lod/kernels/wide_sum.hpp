@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Sums that leave no range on the way: of 64-bit integers in 128 bits, and of floating-point numbers, where a plain
-/// sum has become infinite or NaN, again. What pooling makes of them is rounded or cut once.
+/// Sums that do not overflow on the way: of 64-bit integers in 128 bits; of floating-point numbers again, where a plain
+/// sum has become infinite or NaN. Pooling rounds or truncates them once, at the end.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -18,7 +18,7 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
-/// A sum of numbers of type A, which were summed in their order: in double, those of double times a power of two.
+/// A sum of numbers of type A, added in order, in double; doubles are scaled by a power of two.
 template <std::floating_point A>
 class WideSum {
   static constexpr double scale = std::same_as<A, double> ? 0x1p-64 : 1;
@@ -28,12 +28,12 @@ class WideSum {
   /// NaN stays, whatever is added.
   LOD_HOST_DEVICE bool is_nan() const noexcept { return sum_ != sum_; }
 
-  /// The sum, or its quotient by n or by the root of n. A mean of finite numbers is finite.
+  /// The sum, or its quotient by n or by the square root of n. A mean of finite numbers is finite.
   LOD_HOST_DEVICE A pooled(PoolType type, std::int64_t n) const noexcept {
     if (!is_finite(sum_)) return static_cast<A>(sum_);
     const double number = static_cast<double>(n);
     const double divisor = type == PoolType::AVERAGE ? number : type == PoolType::SQRT ? std::sqrt(number) : 1;
-    // With what the division leaves, and the rounding errors of the sum.
+    // Corrected by the remainder of the division and the rounding errors of the sum.
     const double first = sum_ / divisor, rest = std::fma(-first, divisor, sum_) + error_;
     const double quotient = (first + rest / divisor) / scale;
     if (type != PoolType::AVERAGE) return static_cast<A>(quotient);
@@ -66,8 +66,8 @@ class WideInteger {
     return WideInteger(~a.low_, ~a.high_) + WideInteger(1, 0);
   }
 
-  /// The sum of n integers, or its quotient by n or by the root of n, cut towards zero: the nearest T, but that a sum
-  /// wraps around.
+  /// The sum of n integers, or its quotient by n or by the square root of n, truncated towards zero and clamped to T,
+  /// except that a sum wraps around.
   template <std::integral T>
   LOD_HOST_DEVICE T pooled(PoolType type, std::int64_t n) const noexcept {
     if (type == PoolType::SUM) return static_cast<T>(low_);
@@ -90,16 +90,16 @@ class WideInteger {
   }
 
  private:
-  /// What a quotient beyond 64 bits becomes.
+  /// The result for a quotient that exceeds 64 bits.
   static constexpr std::uint64_t beyond = ~std::uint64_t{0};
 
-  // Of numbers that are not negative.
+  // For numbers that are not negative.
 
   LOD_HOST_DEVICE std::uint64_t divided_by(std::uint64_t divisor) const noexcept {
     auto rest = static_cast<std::uint64_t>(high_);
     if (rest == 0) return low_ / divisor;
     if (rest >= divisor) return beyond;
-    // Digit by digit: the rest is less than the divisor, of 63 bits.
+    // Digit by digit: the remainder is less than the divisor, which has 63 bits.
     std::uint64_t quotient = 0;
     for (int bit = 63; bit >= 0; --bit) {
       rest = rest << 1 | (low_ >> bit & 1);
@@ -111,15 +111,15 @@ class WideInteger {
   }
   /// The greatest q with q^2 * n <= the square of the number.
   LOD_HOST_DEVICE std::uint64_t divided_by_root(std::uint64_t n) const noexcept {
-    // So few bits, divided by a root in double, never become an integer above the quotient: where that is irrational,
-    // it is farther from any integer than the rounding errors reach.
+    // With so few bits, dividing by a square root in double never gives an integer above the quotient: an irrational
+    // quotient is farther from any integer than the rounding errors reach.
     constexpr int bits = 24;
     if (high_ == 0 && low_ < std::uint64_t{1} << bits) {
       return static_cast<std::uint64_t>(static_cast<double>(low_) / std::sqrt(static_cast<double>(n)));
     }
     const double size = static_cast<double>(high_) * 0x1p64 + static_cast<double>(low_);
     const double quotient = size / std::sqrt(static_cast<double>(n));
-    // The rounding errors of three operations, and more.
+    // Covers the rounding errors of three operations, and more.
     const double error = quotient * 0x1p-50;
     const double least = std::floor(quotient - error), most = std::floor(quotient + error);
     if (least >= 0x1p64) return beyond;
@@ -139,7 +139,7 @@ class WideInteger {
     return low;
   }
 
-  /// A number of 256 bits, the lowest word first.
+  /// A number of 256 bits, lowest word first.
   struct Product {
     static constexpr int words = 8;
     std::uint32_t word[words] = {};
@@ -175,19 +175,19 @@ class WideInteger {
   std::int64_t high_ = 0;
 };
 
-/// Whether sums of numbers of type T are wide before they are divided: such sums would leave 64 bits.
+/// Whether sums of numbers of type T need to be wide before the division: such sums would exceed 64 bits.
 template <class T>
 inline constexpr bool divides_wide_sums = std::integral<T> && sizeof(T) == sizeof(std::uint64_t);
 
-/// What the sum of `length` integers of type T becomes, or the gradient by what such a sum became.
+/// The pooled result of `length` integers of type T from their sum; for gradients, the same with dy as `sum`.
 template <std::integral T, std::integral Sum>
 LOD_HOST_DEVICE T pooled_integer(PoolType type, std::int64_t length, Sum sum) noexcept {
   if (type == PoolType::SUM || length == 1) return static_cast<T>(sum);
   if constexpr (!divides_wide_sums<T> || std::signed_integral<Sum>) {
     if (type == PoolType::AVERAGE) return static_cast<T>(static_cast<std::int64_t>(sum) / length);
   }
-  // A number that is so small, divided by a root in double, never becomes an integer beyond the quotient: where that is
-  // irrational, it is farther from any integer than the rounding errors reach. No jump depends on the sign.
+  // A number as small as this, divided by a square root in double, never becomes an integer beyond the quotient: an
+  // irrational quotient is farther from any integer than the rounding errors reach. No branch depends on the sign.
   constexpr std::uint64_t end = std::uint64_t{1} << 24, middle = std::signed_integral<Sum> ? end / 2 : 0;
   if (type == PoolType::SQRT && static_cast<std::uint64_t>(sum) + middle < end) {
     const double root = std::sqrt(static_cast<double>(length));

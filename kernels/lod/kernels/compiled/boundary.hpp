@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What goes between compiled kernels and their users: what cuda.hpp and cpu.hpp call, kernels/instantiate defines.
+/// The boundary between compiled kernels and their users: cuda.hpp and cpu.hpp call what kernels/instantiate defines.
 ///
 /// The names of operations and their types depend on the flags that a file is compiled with: see <lod/target.hpp>. A
-/// library has flags of its own, and its users have any. So nothing with such a name goes from one to the other: here
-/// kernels and types have names of their own, and what has such a type goes as its bytes.
+/// library is compiled with its own flags, its users with any others. So nothing with such a name crosses the boundary:
+/// kernels and types have names of their own here, and values of such types are passed as their bytes.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -26,7 +26,7 @@ class CudaExecutor;
 
 namespace lod::compiled {
 
-/// What kernels and types are called between the library and its users.
+/// The names of kernels and types between the library and its users.
 namespace name {
 
 #define LOD_NAME(kernel) struct kernel;
@@ -88,16 +88,16 @@ struct ResultOf<name::GroupRows> {
   using type = std::int64_t;
 };
 
-// Undefined symbols of these names are kernels that the library does not have.
+// Undefined symbols with these names are kernels that the library does not contain.
 
-/// Enqueues a kernel for a GPU.
+/// Enqueues a kernel on a GPU.
 template <class Kernel, class... Arguments>
 [[gnu::used]] typename ResultOf<Kernel>::type enqueue(const CudaExecutor& executor, Arguments... arguments);
-/// Runs a kernel for CPUs, by `instruction_set()`.
+/// Runs a kernel on CPUs, with the instruction set that `instruction_set()` returns.
 template <class Kernel, class... Arguments>
 [[gnu::used]] typename ResultOf<Kernel>::type run(const CpuExecutor& executor, Arguments... arguments);
 /// @{
-/// Runs it by the instruction set that is named.
+/// Runs it with the named instruction set.
 template <class Kernel, class... Arguments>
 [[gnu::used]] typename ResultOf<Kernel>::type run_by_baseline(const CpuExecutor& executor, Arguments... arguments);
 template <class Kernel, class... Arguments>
@@ -106,7 +106,7 @@ template <class Kernel, class... Arguments>
 [[gnu::used]] typename ResultOf<Kernel>::type run_by_avx512(const CpuExecutor& executor, Arguments... arguments);
 /// @}
 
-/// Whether libraries have kernels for elements of type T.
+/// Whether the libraries have kernels for elements of type T.
 template <class T>
 inline constexpr bool has_elements =
     std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, float16> || std::same_as<T, bfloat16> ||
@@ -117,7 +117,7 @@ inline constexpr bool has_elements =
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
-/// From a type to its name, and back.
+/// From a type to its name and back.
 template <class Type>
 struct NameOf {};
 template <class Name>
@@ -175,8 +175,8 @@ struct TypeOf<compiled::name::Scattered<op>> {
   using type = operation::Scattered<static_cast<ScatterOp>(op)>;
 };
 
-/// What passes for an argument of type A: a pointer as one to what is not const, a value that has a name as its bytes,
-/// others as they are.
+/// How an argument of type A is passed: a pointer as a pointer to non-const, a value whose type has a name as its
+/// bytes, anything else as it is.
 template <class A>
 struct Passed {
   using type = A;
@@ -194,9 +194,9 @@ struct Passed<P*> {
   static type pass(P* argument) noexcept { return const_cast<type>(argument); }
 };
 template <>
-struct Passed<std::nullptr_t>;  // it has to be said of which type
+struct Passed<std::nullptr_t>;  // the caller must say which type of pointer it means
 
-/// Whether libraries have the elements, if any, that an argument points to. Masks may be of bool, too.
+/// Whether the libraries have the type of elements, if any, that an argument points to. Masks may also be of bool.
 template <class Name, class A>
 inline constexpr bool has_elements = true;
 template <class Name, class P>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The kernels for CPUs out of the compiled library, and out of the headers for elements that it does not have.
+/// The kernels for CPUs: from the compiled library, or from the headers for elements that it does not have.
 #pragma once
 
 #include <lod/executor.hpp>

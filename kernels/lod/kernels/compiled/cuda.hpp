@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The kernels for GPUs out of the compiled library, for files that another compiler than nvcc compiles.
+/// The kernels for GPUs from the compiled library, for files that are compiled by another compiler than nvcc.
 #pragma once
 
 #include <lod/cuda/executor.hpp>
@@ -34,7 +34,7 @@ LOD_CUDA_ONLY_KERNELS(LOD_COMPILED)
 
 template <class Name>
 struct CompiledFilter : Compiled<Name> {
-  static std::int64_t scratch(std::int64_t rows) noexcept { return rows + 1; }  // as bulk::RowFilter has it
+  static std::int64_t scratch(std::int64_t rows) noexcept { return rows + 1; }  // as in bulk::RowFilter
   template <class... A>
   static void count(const CudaExecutor& executor, const A&... arguments) {
     Compiled<compiled::name::Count<Name>>::run(executor, arguments...);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The kernels that compiled libraries have, by name: of(name) for each of them. A name is that of a template over
-/// executors in lod::kernel. For GPUs it is that of its body in lod::kernel::bulk, too, but where cuda/fallback.hpp
-/// says otherwise.
+/// The kernels of the compiled libraries, by name: of(name) for each of them. A name is that of a template over
+/// executors in lod::kernel. For GPUs it is also the name of the body in lod::kernel::bulk, except where
+/// cuda/fallback.hpp says otherwise.
 #pragma once
 
 // clang-format off
@@ -72,12 +72,12 @@
   of(Update) \
   of(UpdateRows)
 
-// Those in two steps: see kernel::SequenceErase.
+// Kernels in two steps: see kernel::SequenceErase.
 #define LOD_FILTERS(of) \
   of(CtcAlign) \
   of(SequenceErase)
 
-// For GPUs only: what a CPU does on the way.
+// For GPUs only: on a CPU these are part of other kernels.
 #define LOD_CUDA_ONLY_KERNELS(of) \
   of(CheckIds) \
   of(FindTwins) \
@@ -89,7 +89,7 @@
   of(RenumberRows) \
   of(ShiftRows)
 
-// For CPUs, and out of no library: they call a function of the caller's.
+// For CPUs, and never in a library: they call a function of the caller's.
 #define LOD_INLINE_KERNELS(of) \
   of(ForEachRange) \
   of(ForEachSequence) \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What runs on GPUs where nothing is written for them: the bodies of the Thrust back end. Those that give the CPU a
-/// number, or read scratch memory there, are not among them.
+/// What runs on GPUs where no kernel is written for them: the bodies of the Thrust back end. Bodies that hand a number
+/// to the CPU, or read scratch memory there, are not among them.
 #pragma once
 
 #include <lod/cuda/executor.hpp>
@@ -49,7 +49,7 @@ namespace kernel {
 
 namespace bulk::on_gpu {
 using namespace bulk;
-/// Nobody waits for the number of groups.
+/// The variant in which the CPU does not wait for the number of groups.
 using GroupRows = GroupRowsInPlaces;
 }  // namespace bulk::on_gpu
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Products of dense matrices on GPUs, by cuBLAS. To be included before fallback.hpp, whose body it takes the place of.
+/// Products of dense matrices on GPUs, by cuBLAS. Include it before fallback.hpp, whose body it replaces.
 #pragma once
 
 #include <lod/cuda/executor.hpp>
@@ -26,13 +26,13 @@ inline void check_blas(cublasStatus_t status, const char* call) {
                   static_cast<int>(status));
 }
 
-/// The handle of cuBLAS that an executor and its copies share.
+/// The cuBLAS handle that an executor and its copies share.
 class BlasHandle final : public Shared {
  public:
   static Reference<BlasHandle> make(const CudaExecutor& executor) {
     return Reference<BlasHandle>::adopt(new BlasHandle(executor.ordinal()));
   }
-  /// Calls call(handle) with the stream of the executor and scratch memory of its own, so that cuBLAS allocates none.
+  /// Calls call(handle) with the executor's stream and scratch memory of its own, so that cuBLAS allocates none.
   template <class Call>
   void with_handle(const CudaExecutor& executor, const Call& call) {
     const CurrentDevice current(executor.ordinal());
@@ -66,7 +66,7 @@ class BlasHandle final : public Shared {
 
   int device_;
   cublasHandle_t handle_ = nullptr;
-  std::mutex mutex_;  // of the handle: a stream and a workspace are set for each call
+  std::mutex mutex_;  // of the handle: each call sets a stream and a workspace
 };
 
 }  // namespace lod::detail
@@ -80,7 +80,7 @@ inline constexpr cudaDataType_t blas_type = std::same_as<T, float>     ? CUDA_R_
                                             : std::same_as<T, float16> ? CUDA_R_16F
                                                                        : CUDA_R_16BF;
 
-/// Sums are of type float, or double for double, never of less.
+/// Sums are of type float, or double for double, never of a narrower type.
 struct MatrixProduct {
   template <class E, class T>
   static void run(const E& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -91,7 +91,7 @@ struct MatrixProduct {
     const A by = static_cast<A>(alpha), kept = static_cast<A>(beta);
     const cublasComputeType_t computed_in = std::same_as<A, double> ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
     const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
-    // cuBLAS takes matrices column by column: as such, ours are transposed, and so is the product, b * a.
+    // cuBLAS expects column-major matrices: read that way ours are transposed, and so is the product, b * a.
     executor.template companion<detail::BlasHandle>().with_handle(executor, [&](cublasHandle_t handle) {
       detail::check_blas(
           cublasGemmEx_64(handle, operation(transpose_b), operation(transpose_a), n, m, k, &by, b, blas_type<T>, ldb, a,

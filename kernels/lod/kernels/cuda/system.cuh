@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// The algorithms of the Thrust back end in the stream of an executor on a GPU. Nothing that is enqueued is waited for,
-/// and what algorithms need in between comes from the executor's scratch memory.
+/// and the temporary memory of the algorithms comes from the executor's scratch memory.
 #pragma once
 
 #ifndef __CUDACC__
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(threads_per_block) call_element_body(ElementBl
   }
 }
 
-/// The elements that a block goes through at a time, where a row has no more.
+/// The elements that a block processes at a time, unless a row has more.
 inline constexpr std::int64_t tile_elements = 8 * threads_per_block;
 
 template <class Body>
@@ -81,14 +81,14 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
-/// The blocks of threads that share columns for which a multiprocessor must have registers: while some wait for memory,
-/// others compute.
+/// The number of blocks of threads with shared columns for which a multiprocessor must have registers: while some wait
+/// for memory, others compute.
 inline constexpr int lanes_blocks = 4;
 
-/// Words of neighbouring threads of a warp.
+/// Exchanges words among neighbouring threads of a warp.
 template <int threads>
 struct WarpExchange {
-  std::uint32_t together;  ///< which threads these are
+  std::uint32_t together;  ///< the mask of these threads
   __device__ std::uint32_t down(std::uint32_t word, int distance) const {
     return __shfl_down_sync(together, word, static_cast<unsigned>(distance), threads);
   }
@@ -122,11 +122,11 @@ __global__ void __launch_bounds__(threads_per_block) call_warp_body(std::int64_t
   }
 }
 
-/// The bytes to which a warp brings the numbers of its sequences.
+/// The bytes of shared memory that stage the numbers of a warp's sequences.
 inline constexpr int staged_bytes = 4096;
 
-/// Each thread of a warp has a sequence, and its numbers are far from those of the others: all of them are brought to
-/// shared memory by the warp, side by side, and taken from there when the bodies have been called.
+/// Each thread of a warp has a sequence, whose numbers are far from those of the others: the warp brings them all to
+/// shared memory, with coalesced accesses, and takes them from there after the bodies have been called.
 template <class T, class Body>
 __global__ void __launch_bounds__(threads_per_block) call_staged_body(Segments sequences, const T* x, T* y, Body body) {
   constexpr int warps = threads_per_block / warp_threads;
@@ -155,14 +155,14 @@ __global__ void __launch_bounds__(threads_per_block) call_staged_body(Segments s
     if (y != nullptr) {
 #pragma unroll 4
       for (int at = lane; at < count; at += warp_threads) y[begin + at] = staged[at];
-      __syncwarp();  // before the next ones are brought
+      __syncwarp();  // before the next ones are staged
     }
   }
 }
 
 template <>
 class System<CudaExecutor> {
-  /// Lends Thrust scratch memory of the executor.
+  /// Lends the executor's scratch memory to Thrust.
   class Allocator {
    public:
     using value_type = char;
@@ -258,7 +258,7 @@ class System<CudaExecutor> {
   void scan(std::int64_t count, const Number& number, const Body& body) const {
     by_thrust("thrust::inclusive_scan", [&](const auto& all) { all.scan(count, number, body); });
   }
-  // Where a library has it, it is not compiled in each file again: see kernels/instantiate.
+  // Where a compiled library has it, each file does not compile it again: see kernels/instantiate.
   template <class Key, class Value>
   Pairs<Key, Value> sort_pairs(const Pairs<Key, Value>& pairs, const Pairs<Key, Value>& others, std::int64_t count,
                                int bits) const;
@@ -267,7 +267,7 @@ class System<CudaExecutor> {
   static unsigned blocks(std::int64_t count, std::int64_t at_a_time) noexcept {
     return static_cast<unsigned>(std::min<std::int64_t>((count + at_a_time - 1) / at_a_time, 1 << 20));
   }
-  /// The number of an element fits 31 bits, and with a step of all threads it must fit 32.
+  /// The number of an element fits 31 bits; after a step of all threads it must still fit 32.
   static constexpr std::int64_t most_elements = std::numeric_limits<std::int32_t>::max();
   static void check_launch() { detail::check_cuda(cudaPeekAtLastError(), "the launch of a kernel"); }
 
@@ -279,7 +279,7 @@ template <class Key, class Value>
 Pairs<Key, Value> System<CudaExecutor>::sort_pairs(const Pairs<Key, Value>& pairs, const Pairs<Key, Value>& others,
                                                    std::int64_t count, int bits) const {
   if (count == 0) return pairs;
-  // Not by Thrust, which looks at all bits. Each pass goes from one of the two memories to the other.
+  // Not by Thrust, which sorts by all bits. Each pass goes from one of the two buffers to the other.
   constexpr const char* what = "cub::DeviceRadixSort::SortPairs";
   cub::DoubleBuffer<Key> keys(pairs.keys, others.keys);
   cub::DoubleBuffer<Value> values(pairs.values, others.values);

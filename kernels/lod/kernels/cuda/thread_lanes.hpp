@@ -14,14 +14,13 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// How many threads share a column: with fewer, more of what they do is for rows, and with more, a warp reads more of a
-/// column side by side.
+/// How many threads share a column: with fewer, more of their work is for rows; with more, a warp reads more of a
+/// column in one access.
 inline constexpr int threads_of_column = 4;
 
-/// One of `threads` threads, which is the lanes `thread`, `thread` + threads, and so on. An Exchange brings words of
-/// the other threads, all of which ask for one at the same time: down(word, distance) is that of the thread so far
-/// after, up(word) that of the thread before, first(word) that of the first. meet() lets each read what the others
-/// wrote.
+/// One of `threads` threads: it has the lanes `thread`, `thread` + threads, and so on. An Exchange reads words of the
+/// other threads, all of which must call it together: down(word, distance) returns the word of the thread so far after,
+/// up(word) that of the thread before, first(word) that of the first. meet() lets each read what the others wrote.
 template <class Exchange, int threads = threads_of_column>
 class ThreadLanes {
  public:
@@ -49,9 +48,9 @@ class ThreadLanes {
   }
   template <int most, class Row, class F>
   LOD_HOST_DEVICE void for_each_place(Row rows, const F& f) const {
-    // By a number of steps that the compiler knows, so that what is kept stays in registers.
+    // The number of steps is known to the compiler, so that everything stays in registers.
     for (int k = 0; k < most / threads; ++k) {
-      if (k % own_lanes == 0 && k * threads >= rows) break;  // for all threads alike
+      if (k % own_lanes == 0 && k * threads >= rows) break;  // the same for all threads
       f(static_cast<Row>(thread_ + k * threads), k);
     }
   }
@@ -63,7 +62,7 @@ class ThreadLanes {
       for_each_row<most>(rows, [&](Row row, int k) { add(numbers[k % own_lanes], row, k); });
     } else {
       Row first = thread_;
-      // Rows of all lanes, that need not be counted one by one: they are read side by side.
+      // Rows of all lanes at once, without a check for each: they are read side by side.
       for (; first - thread_ + count <= rows; first += count) {
         for (int lane = 0; lane < own_lanes; ++lane) add(numbers[lane], first + lane * threads, 0);
       }
@@ -96,7 +95,7 @@ class ThreadLanes {
     meet();
     auto state = start(thread_);
     std::uint32_t word = 0;
-    // All threads take all steps, since each of them is asked for its word.
+    // All threads take all steps, since each of them must provide its word.
     for (std::int64_t k = -thread_; k < words + used - 1 - thread_; ++k) {
       const std::uint32_t passed_on = exchange_.up(word);
       if (thread_ < used && k >= 0 && k < words) word = pass(state, thread_, k, is_first() ? 0 : passed_on);
@@ -106,7 +105,7 @@ class ThreadLanes {
  private:
   static constexpr int own_lanes = count / threads;
 
-  /// What the numbers of all lanes become, for the first thread.
+  /// The numbers of all lanes joined, for the first thread.
   template <class A, class Join>
   LOD_HOST_DEVICE A joined(A (&numbers)[static_cast<std::size_t>(own_lanes)], const Join& join) const {
     for (int folded = own_lanes / 2; folded > 0; folded /= 2) {
@@ -118,7 +117,7 @@ class ThreadLanes {
     }
     return number;
   }
-  /// A number of another thread, which bring(word) brings word by word.
+  /// A number of another thread; bring(word) fetches it word by word.
   template <class A, class Bring>
   static LOD_HOST_DEVICE A exchanged(const A& number, const Bring& bring) {
     std::uint32_t words[(sizeof(A) + 3) / 4] = {};

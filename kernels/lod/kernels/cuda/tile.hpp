@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The rows of a batch as the blocks of a GPU go through them.
+/// How the blocks of a GPU go through the rows of a batch.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -14,17 +14,17 @@
 namespace lod::inline LOD_TARGET {
 namespace kernel::bulk {
 
-/// Neighbouring rows that the threads of a block go through side by side: first they find the sequences of all rows,
-/// each once, and then they go through the elements. Where the sequences have no marks, those of its first and of its
-/// last row are looked for among all; that of any row between them is among few.
+/// Neighbouring rows that the threads of a block process side by side: first they find the sequence of each row, once
+/// per row, and then they process the elements. If the sequences have no marks, those of the first and the last row are
+/// sought among all sequences; those of the rows between them, among few.
 class Tile {
  public:
-  /// How many rows a tile has: about so many elements, and at least a row.
+  /// The rows of a tile: about so many elements, but at least one row.
   static std::int64_t rows_of(std::int64_t row_size, std::int64_t elements) noexcept {
     return std::max<std::int64_t>(elements / row_size, 1);
   }
 
-  /// The rows from `first` on, at most `rows`, which have less than 2^31 elements.
+  /// At most `rows` rows from `first` on, with fewer than 2^31 elements.
   LOD_HOST_DEVICE Tile(const Segments& sequences, const Divisor& row_size, std::int64_t first,
                        std::int64_t rows) noexcept
       : sequences_(sequences), row_size_(row_size), first_(first), rows_(least(rows, sequences.rows() - first)) {}
@@ -34,11 +34,11 @@ class Tile {
   LOD_HOST_DEVICE std::uint32_t elements() const noexcept {
     return static_cast<std::uint32_t>(rows_) * row_size_.number();
   }
-  /// Whether the sequences of the first and of the last row must be looked for.
+  /// Whether the sequences of the first and the last row must be sought.
   LOD_HOST_DEVICE bool is_unmarked() const noexcept { return sequences_.marks.sequences == nullptr; }
-  /// Puts the sequences of the rows of one of `threads` threads into their places of `found`, which has one for each
-  /// row of the tile. Without marks, `ends` are the sequences of the first and of the last row. The rows of a thread
-  /// lie side by side, so that it seeks only the first one's among more than a few.
+  /// Finds the sequences of the rows that belong to one of `threads` threads and writes them to `found`, which has an
+  /// element for each row of the tile. Without marks, `ends` are the sequences of the first and the last row. The rows
+  /// of a thread are neighbours, so that only the first of them is sought among more than a few.
   LOD_HOST_DEVICE void find_sequences(std::uint32_t thread, std::uint32_t threads, const SequenceRange& ends,
                                       std::int64_t* found) const {
     const auto rows = static_cast<std::uint32_t>(rows_);
@@ -61,7 +61,7 @@ class Tile {
       *++to = i;
     }
   }
-  /// body(i, row, column) for one of the elements, with the sequences that all threads have found.
+  /// Calls body(i, row, column) for one of the elements, with the sequences that the threads have found.
   template <class Body>
   LOD_HOST_DEVICE void call(std::uint32_t element, const std::int64_t* found, const Body& body) const {
     const std::uint32_t in_tile = row_size_.quotient(element);
@@ -69,7 +69,7 @@ class Tile {
   }
 
  private:
-  /// The first row of the tile that is after sequence i; that after the last, if none is.
+  /// The first row of the tile after sequence i; the tile's row count if there is none.
   LOD_HOST_DEVICE std::uint32_t behind_sequence(std::int64_t i) const {
     return static_cast<std::uint32_t>(least(sequences_.begin(i + 1) - first_, rows_));
   }
@@ -85,22 +85,22 @@ class Tile {
   std::int64_t rows_;
 };
 
-/// Elements whose numbers fit 31 bits: those of some columns of some neighbouring rows.
+/// A block of some columns of neighbouring rows, with fewer than 2^31 elements.
 struct ElementBlock {
   std::int64_t first_row;
   std::int64_t first_column;
   Divisor row_size;     ///< columns of the block
   std::uint32_t count;  ///< elements
 
-  /// body(row, column) or body(row, column, more...) for one of the elements.
+  /// Calls body(row, column) or body(row, column, more...) for one of the elements.
   template <class Body, class... More>
   LOD_HOST_DEVICE void call(std::uint32_t element, const Body& body, const More&... more) const {
     const std::uint32_t row = row_size.quotient(element);
     body(first_row + row, first_column + row_size.remainder(element, row), more...);
   }
 };
-/// Calls launch(block) for blocks of at most `most` elements that have all columns of all rows: for one, nearly always.
-/// `most` is less than 2^31.
+/// Calls launch(block) for blocks of at most `most` elements that together cover all columns of all rows; nearly always
+/// one block. `most` is less than 2^31.
 template <class Launch>
 void for_each_block(std::int64_t rows, std::int64_t row_size, std::int64_t most, const Launch& launch) {
   const std::int64_t columns = std::min(row_size, most), step = most / columns;
