@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The library lodtensor::cpu: the kernels of the headers, compiled once for each instruction set, and the choice
-/// between these. LOD_RUN is the function for the set that a file is compiled for: run_by_baseline, run_by_avx2,
-/// run_by_avx512. Where LOD_RUN_ANY is defined, the file has the choice, too; LOD_HAS_WIDER_SETS says that there is
-/// one.
+/// The library lodtensor::cpu: the kernels of the headers, compiled once for each instruction set, and the choice among
+/// these sets. LOD_RUN is the function for the set that a file is compiled for: run_by_baseline, run_by_avx2,
+/// run_by_avx512. Where LOD_RUN_ANY is defined, the file also defines the function that chooses; LOD_HAS_WIDER_SETS
+/// says that there is more than the baseline to choose from.
 #pragma once
 
 #include "instances.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The library lodtensor::cuda: the bodies over Thrust, on GPUs.
+/// The library lodtensor::cuda: the bodies over Thrust, compiled for GPUs.
 #pragma once
 
 #include "instances.hpp"

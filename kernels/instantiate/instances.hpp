@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What the compiled libraries have: a line for each kernel and for what it is called with. The files beside this one
-/// have those for one type of elements each, of `CudaLibrary` or of `CpuLibrary`.
+/// What the compiled libraries contain: a line for each kernel and the types it is called with. Each of the source
+/// files in this folder instantiates them for one element type, of `CudaLibrary` or of `CpuLibrary`.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -44,7 +44,7 @@ struct KernelOf<Executor, compiled::name::Count<Filter>> {
   }
 };
 
-/// The other way round than `Passed`.
+/// The inverse of `Passed`.
 template <class A>
 struct Received {
   static A receive(const A& passed) noexcept { return passed; }
@@ -56,7 +56,7 @@ struct Received<compiled::Value<Name, size, alignment>> {
   }
 };
 
-/// Runs a kernel with what has been passed.
+/// Runs a kernel with the arguments as they were passed.
 template <class Name, class Executor, class... Passed>
 typename compiled::ResultOf<Name>::type receive(const Executor& executor, const Passed&... passed) {
   return KernelOf<Executor, Name>::call(executor, Received<Passed>::receive(passed)...);
@@ -73,7 +73,7 @@ constexpr bool is_there() {
   return is_there<Library, Name>(Library::template function<Name, Arguments...>());
 }
 
-/// Optimizers, whose states are of type S.
+/// Optimizers whose states are of type S.
 template <class Library, class Rule, std::size_t states, class T, class S>
 constexpr void instantiate_rule() {
   namespace name = compiled::name;
@@ -90,7 +90,7 @@ constexpr void instantiate_rules() {
   instantiate_rule<Library, operation::FtrlRule, 2, T, S>();
 }
 
-/// What `scatter` does, with its gradient.
+/// The kernels of `scatter` and of its gradient.
 template <class Library, ScatterOp op, class T>
 constexpr void instantiate_scatter() {
   namespace name = compiled::name;
@@ -101,7 +101,7 @@ constexpr void instantiate_scatter() {
   if constexpr (elements::Floating::includes<T>) static_assert(is_there<Library, name::ScatterRowsGrad, F, T>());
 }
 
-/// What takes no elements but ids.
+/// Kernels whose only elements are ids of a fixed type.
 template <class Library>
 constexpr bool instantiate_ids() {
   namespace name = compiled::name;
@@ -120,7 +120,7 @@ constexpr bool instantiate_ids() {
   return true;
 }
 
-/// What takes any number.
+/// Kernels for any number.
 template <class Library, class T>
 constexpr void instantiate_numbers() {
   namespace name = compiled::name;
@@ -181,7 +181,7 @@ constexpr void instantiate_numbers() {
   instantiate_scatter<Library, ScatterOp::DIVBY, T>();
 }
 
-/// What takes floating-point numbers.
+/// Kernels for floating-point numbers.
 template <class Library, class T>
 constexpr void instantiate_floating() {
   namespace name = compiled::name;
@@ -215,7 +215,7 @@ constexpr void instantiate_floating() {
   if constexpr (detail::Half<T>) instantiate_rules<Library, T, float>();
 }
 
-/// What takes ids.
+/// Kernels for ids of type T.
 template <class Library, class T>
 constexpr void instantiate_of_ids() {
   namespace name = compiled::name;

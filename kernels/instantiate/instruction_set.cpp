@@ -15,13 +15,13 @@ using lod::InstructionSet;
 
 constexpr std::string_view names[] = {"baseline", "avx2", "avx512"};
 
-/// The last set that the library has and the processor can follow. The system's part, that it saves wide registers, is
-/// in the compiler's answers.
+/// The widest set that the library contains and the processor supports. __builtin_cpu_supports also checks that the
+/// operating system saves the wide registers.
 InstructionSet widest() {
 #ifdef LOD_HAS_WIDER_SETS
   __builtin_cpu_init();
   unsigned a = 0, b = 0, c = 0, d = 0;
-  // clang 14 cannot be asked for F16C.
+  // clang 14 does not know F16C in __builtin_cpu_supports.
   const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
   if (!f16c || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi") ||
       !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("popcnt")) {
