@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Files that are there as a whole or not at all.
+/// Files that appear as a whole or not at all.
 #pragma once
 
 #include <lod/error.hpp>
@@ -35,30 +35,31 @@
 
 namespace lod::detail {
 
-/// Writes a file that takes the place of the one at `path`, if there is one, in the moment of `commit()`. Until then,
-/// and if the program or the machine stops before, whoever opens `path` finds what was there. The folder is the one
-/// that `path` leads to when this is made, wherever the program goes meanwhile. What is written has no name until the
-/// end, and so goes with the process, however that ends. Where the file system has no files without a name, it goes to
-/// "lodtensor-<process>-<number>.tmp" in the same folder, which the destructor removes where nothing was committed. A
-/// file that takes another's place has such a name for a moment in any case. What a process that was killed has left
-/// there goes when the next one commits a file in that folder and waits for the disk: when no such process lives, and
-/// nobody holds the lock (flock) that a file has while it is written.
+/// Writes a file that replaces the one at `path`, if there is one, at the moment of `commit()`. Until then, and if the
+/// program or the machine stops before, whoever opens `path` finds the old contents. The folder is the one that `path`
+/// leads to when this object is made, even if the program changes its working directory. The data is written to a file
+/// without a name, which disappears with the process however it ends. If the file system has no unnamed files, it goes
+/// to "lodtensor-<process>-<number>.tmp" in the same folder, which the destructor removes unless it was committed. A
+/// file that replaces another has such a name for a moment in any case. Files left by a killed process are removed the
+/// next time a process commits a file in that folder and waits for the disk, provided that their process no longer
+/// exists and nobody holds the lock (flock) that a file has while it is written.
 ///
-/// Where the caller does not `wait_for_disk`, all this holds when the program stops, not when the machine does: the
-/// system has the bytes, and brings them to the disk when it likes.
+/// If the caller does not `wait_for_disk`, all this holds when the program stops, but not when the machine does: the
+/// system has the bytes and writes them to the disk when it chooses to.
 ///
-/// Nobody may do more with the new file than with the one whose place it takes, at no time (FileAccess says what is
-/// kept): owner, group, permissions and access control list are those of the old file as it is at the end, as far as
-/// the system lets them be given, and else less. Set-user-id, set-group-id and sticky bits and other attributes
-/// (user.*) belong to what was there, and are not kept; a security label is the one that the system gives to new files.
+/// At no time does anybody have more access to the new file than to the one it replaces (FileAccess says what is kept):
+/// owner, group, permissions and access control list are those of the old file at the end, as far as the system
+/// permits, and otherwise less. Set-user-id, set-group-id and sticky bits and other attributes (user.*) belonged to the
+/// old contents and are not kept; the security label is the one that the system gives to new files.
 ///
-/// A symbolic link at `path` is replaced, not followed, and the access is that of the file that it led to; one that led
-/// nowhere is replaced, too. Other names (hard links) of the old file still lead to it. Nothing is gathered: each
-/// `write` is a call of the system, so small pieces are best put together.
+/// A symbolic link at `path` is replaced, not followed, and the access is that of the file it pointed to; a dangling
+/// link is replaced too. Other names (hard links) of the old file still lead to the old file. Nothing is buffered: each
+/// `write` is a system call, so combine small pieces first.
 class AtomicFile {
  public:
-  /// Opens the temporary file. Throws std::system_error, also where `path` leads, be it by links, to something that is
-  /// no regular file, or by links of the system's to whatever a process has open (/dev/stdout): it is not replaced.
+  /// Opens the temporary file. Throws std::system_error, also if `path` leads, directly or through links, to anything
+  /// but a regular file, or through the system's links to what a process has open (/dev/stdout): these are not
+  /// replaced.
   explicit AtomicFile(std::string path, bool wait_for_disk = true)
       : path_(std::move(path)),
         wait_for_disk_(wait_for_disk),
@@ -73,7 +74,7 @@ class AtomicFile {
   }
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
-  /// Removes what was not committed.
+  /// Removes the file unless it was committed.
   ~AtomicFile() {
     if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
   }
@@ -86,7 +87,7 @@ class AtomicFile {
     end_ += size;
     if (wait_for_disk_) start_transfer();
   }
-  /// Writes over `size` bytes from byte `offset` on, which are there already. Throws std::system_error.
+  /// Overwrites `size` existing bytes from byte `offset` on. Throws std::system_error.
   void overwrite(std::uint64_t offset, const void* bytes, std::size_t size) {
     const auto* const first = static_cast<const char*>(bytes);
     write_all(bytes, size, [&](const void* from, std::size_t left) {
@@ -95,10 +96,10 @@ class AtomicFile {
     });
   }
 
-  /// Puts the file in its place: where it is to wait, when its bytes are on the disk, and waits for the place too.
-  /// Nothing may be written afterwards. Throws std::system_error; then what was at the path is still there. Where the
-  /// file is in its place, and the folder cannot be brought to the disk, nothing is thrown: the new file is there, and
-  /// stays, unless the machine stops soon after.
+  /// Puts the file in its place: if it is to wait for the disk, only once its bytes are there, and then waits for the
+  /// directory entry as well. Nothing may be written afterwards. Throws std::system_error; the path then still has its
+  /// old contents. If the file is in its place but the folder cannot be synchronised, nothing is thrown: the new file
+  /// is there and stays, unless the machine stops soon after.
   void commit() {
     if (std::optional<FileAccess> access = old_access("rename to")) access_ = std::move(access);
     if (access_) access_->give_to(file_.get(), path_);
@@ -107,12 +108,12 @@ class AtomicFile {
     if (!take_free_place()) take_place();
     file_ = FileDescriptor();
     if (!wait_for_disk_) return;
-    ::fsync(folder_.get());  // see above; not possible where the folder may not be read
+    ::fsync(folder_.get());  // see above; impossible if the folder is not readable
     remove_stale();
   }
 
  private:
-  std::size_t name_begin() const noexcept { return path_.rfind('/') + 1; }  // 0 where there is none
+  std::size_t name_begin() const noexcept { return path_.rfind('/') + 1; }  // 0 if there is none
   FileDescriptor open_folder() const {
     system_path(path_);
     const std::string folder = name_begin() == 0 ? "." : path_.substr(0, name_begin());
@@ -124,7 +125,7 @@ class AtomicFile {
     return opened;
   }
 
-  /// That of the file that will be replaced, if there is one. `action` begins the text of errors.
+  /// The access of the file that will be replaced, if there is one. `action` begins the text of errors.
   std::optional<FileAccess> old_access(const char* action) const {
     check_link(action);
 #ifdef O_PATH
@@ -134,8 +135,8 @@ class AtomicFile {
 #endif
     const FileDescriptor file(::openat(folder_.get(), name_.c_str(), looked_up));
     if (!file) {
-      // Nothing is there, or a link that leads nowhere. Where it leads to what is not to be known, nobody knows either
-      // who might use the file.
+      // There is nothing, or a dangling link. If the link's target cannot be determined, nobody knows who may use the
+      // file either.
       if (errno == ENOENT || errno == ELOOP || errno == ENOTDIR) return {};
       throw_file_error(action, path_);
     }
@@ -144,8 +145,8 @@ class AtomicFile {
     check_regular(found, action, path_);
     return FileAccess(file.get(), found, folder_.get(), name_);
   }
-  /// Throws where a link leads through one of those that the system makes for what processes have open. As text they
-  /// lead to a file, or nowhere, but who names them means what is open: "/dev/stdout" is not to become a file.
+  /// Throws if a link leads through one of those that the system makes for a process's open files. Their text names a
+  /// file, or nothing, but whoever uses them means the open file: "/dev/stdout" must not become a file.
   void check_link([[maybe_unused]] const char* action) const {
 #ifdef __linux__
     constexpr int most = 40;  // the system follows no more
@@ -154,7 +155,7 @@ class AtomicFile {
     for (int links = 0; folder && links < most; ++links) {
       char target[4096];
       const ::ssize_t size = ::readlinkat(folder.get(), name.c_str(), target, sizeof(target));
-      if (size < 0) return;  // no link
+      if (size < 0) return;  // not a link
       struct ::statfs system {};
       if (::fstatfs(folder.get(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC) {
         throw std::system_error(EINVAL, std::generic_category(),
@@ -171,7 +172,7 @@ class AtomicFile {
 
   void create(::mode_t permissions) {
 #ifdef O_TMPFILE
-    // It gets its name by way of /proc, which need not be there.
+    // It gets its name through /proc, which may not exist.
     if (::access("/proc/self/fd", X_OK) == 0) {
       file_ = FileDescriptor(::openat(folder_.get(), ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, permissions));
       has_unnamed_ = static_cast<bool>(file_);
@@ -182,13 +183,13 @@ class AtomicFile {
       file_ = FileDescriptor(
           ::openat(folder_.get(), temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permissions));
       if (file_) break;
-      temporary_.clear();  // somebody else's
+      temporary_.clear();  // it belongs to somebody else
       if (errno != EEXIST && errno != EINTR) throw_file_error("create", path_);
     }
-    // The sign that somebody still writes it. Where there are no locks, nobody takes it for stale either.
+    // The sign that the file is still being written. Where there are no locks, nobody considers it stale either.
     ::flock(file_.get(), LOCK_EX | LOCK_NB);
   }
-  /// The system may take less than it is given: write_some(from, left) until all is written.
+  /// The system may take fewer bytes than it is given: calls write_some(from, left) until all are written.
   template <class WriteSome>
   void write_all(const void* bytes, std::size_t size, const WriteSome& write_some) {
     const auto* at = static_cast<const char*>(bytes);
@@ -203,8 +204,8 @@ class AtomicFile {
     }
   }
 
-  /// Has the system begin to bring to the disk what was written, a large piece at a time: `commit()` would else find
-  /// the disk idle and wait for all of it. An error here is one that `commit()` finds too.
+  /// Makes the system start writing to the disk, a large piece at a time: otherwise `commit()` would find the disk idle
+  /// and wait for everything. An error here will be found by `commit()` too.
   void start_transfer() noexcept {
 #ifdef SYNC_FILE_RANGE_WRITE
     constexpr std::uint64_t piece = std::uint64_t{4} << 20;
@@ -215,7 +216,7 @@ class AtomicFile {
 #endif
   }
 
-  /// What some file systems say only when a file is closed. It stays open by another number, for its lock.
+  /// Errors that some file systems report only on closing. The file stays open under another descriptor, for its lock.
   void check_closed() const {
     FileDescriptor same(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
     if (!same) throw_file_error("close", path_);
@@ -225,7 +226,7 @@ class AtomicFile {
   static constexpr std::string_view name_prefix = "lodtensor-", name_suffix = ".tmp";
   static std::string next_name() {
     static std::atomic<std::uint64_t> number = 0;
-    // Not of the name of the file, which may be as long as names can be.
+    // Not derived from the file's name, which may have the maximum length.
     return text(
         {std::string(name_prefix), static_cast<std::int64_t>(::getpid()), "-", ++number, std::string(name_suffix)});
   }
@@ -233,14 +234,14 @@ class AtomicFile {
     const std::string unnamed = text({"/proc/self/fd/", file_.get()});
     return ::linkat(AT_FDCWD, unnamed.c_str(), folder_.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0;
   }
-  /// A file without a name takes the one that it shall have, if nobody has it.
+  /// Gives a file without a name its final name, if that is free.
   bool take_free_place() const {
     if (!temporary_.empty() || access_) return false;
     if (give_name(name_)) return true;
     if (errno != EEXIST) throw_file_error("create", path_);
     return false;
   }
-  /// A name cannot be given in the place of an old file: it is one beside it, for a moment.
+  /// An unnamed file cannot replace an existing one: it gets a name beside it, for a moment.
   void take_place() {
     while (temporary_.empty()) {
       std::string name = next_name();
@@ -257,7 +258,7 @@ class AtomicFile {
     temporary_.clear();
   }
 
-  /// The process that a name of `next_name` tells; 0 for other names.
+  /// The process in a name made by `next_name`; 0 for other names.
   static ::pid_t process_of(std::string_view name) noexcept {
     if (!name.starts_with(name_prefix) || !name.ends_with(name_suffix)) return 0;
     if (name.size() < name_prefix.size() + name_suffix.size()) return 0;
@@ -269,20 +270,20 @@ class AtomicFile {
     constexpr std::size_t most_digits = 9;
     return end > most_digits ? 0 : static_cast<::pid_t>(std::strtol(name.data(), nullptr, 10));
   }
-  /// Removes what processes that ended have left in this folder. What cannot be found out or removed stays.
+  /// Removes what processes that have ended left in this folder. What cannot be determined or removed stays.
   void remove_stale() const noexcept {
     FileDescriptor readable(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     const std::unique_ptr<::DIR, int (*)(::DIR*)> list(readable ? ::fdopendir(readable.get()) : nullptr, ::closedir);
     if (!list) return;
-    readable.release();  // the list's now
+    readable.release();  // now owned by the list
     while (const ::dirent* const entry = ::readdir(list.get())) {
       const ::pid_t process = process_of(entry->d_name);
       const bool is_gone = process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;
       if (is_gone && is_stale(entry->d_name)) ::unlinkat(folder_.get(), entry->d_name, 0);
     }
   }
-  /// Whether nobody writes the file any more. A file system without files that have no name is perhaps one of several
-  /// machines, where nobody sees the others' processes, or their locks: there only what is old counts.
+  /// Whether nobody is writing the file any more. A file system without unnamed files may be shared by several
+  /// machines, which do not see each other's processes or locks: there a file must also be old.
   bool is_stale(const char* name) const noexcept {
     constexpr std::time_t an_hour = 3600;
     struct ::stat found {};
@@ -297,11 +298,11 @@ class AtomicFile {
   FileDescriptor folder_;
   std::string name_;                  // in the folder
   std::optional<FileAccess> access_;  // of the file that is there, or was
-  std::string temporary_;             // none, while the file has no name
+  std::string temporary_;             // empty while the file has no name
   FileDescriptor file_;
-  bool has_unnamed_ = false;  // whether the file system has files without a name
+  bool has_unnamed_ = false;  // whether the file system supports unnamed files
   std::uint64_t end_ = 0;
-  std::uint64_t transferred_ = 0;  // up to here, the system has been told to bring the bytes to the disk
+  std::uint64_t transferred_ = 0;  // up to here the system has been told to write the bytes to the disk
 };
 
 }  // namespace lod::detail

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// Checksums of what is in files: the XXH3 hash of 64 bits. The doorway to xxHash, whose code is in its header.
+/// Checksums of file contents: the 64-bit XXH3 hash. The doorway to xxHash, whose code is in its header.
 #pragma once
 
 #include <lod/target.hpp>
 
-// At -Og g++ does not see through the pointers to functions by which xxHash tells its loops what to inline, and gives
-// up on them. g++ 12 takes its own header of AVX-512 for a user of variables without values.
+// At -Og g++ does not see through the function pointers by which xxHash tells its loops what to inline, and stops with
+// an error. g++ 12 warns that its own AVX-512 header uses uninitialized variables.
 #if defined(__GNUC__) && !defined(__clang__)
 #  pragma GCC push_options
 #  pragma GCC optimize("O3")
@@ -29,7 +29,7 @@
 
 namespace lod::detail::inline LOD_TARGET {
 
-/// The checksum of bytes that come in pieces.
+/// The checksum of bytes that arrive in pieces.
 class Checksum {
  public:
   Checksum() noexcept { XXH3_64bits_reset(&state_); }
@@ -37,7 +37,7 @@ class Checksum {
   void add(const void* bytes, std::size_t size) noexcept {
     if (size > 0) XXH3_64bits_update(&state_, bytes, size);
   }
-  /// Of all bytes so far.
+  /// The checksum of all bytes so far.
   std::uint64_t value() const noexcept { return XXH3_64bits_digest(&state_); }
 
  private:

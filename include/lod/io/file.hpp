@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// The library's own files: named tensors of any kind, used where they lie or loaded.
+/// The library's own files: named tensors of any kind, used in place or loaded.
 ///
 ///     lod::save("batch.lod", {{"words", words}, {"labels", labels}});
 ///
-///     const lod::File file = lod::File::open("batch.lod");         // reads what the file says of itself
-///     const auto words = file.tensor<float>("words");              // stands on the file: nothing is copied
-///     const auto third = file.slice<float>("words", {2});          // touches what belongs to that sequence only
+///     const lod::File file = lod::File::open("batch.lod");         // reads the file's footer
+///     const auto words = file.tensor<float>("words");              // on the mapped file: nothing is copied
+///     const auto third = file.slice<float>("words", {2});          // touches only what belongs to that sequence
 ///     auto labels = file.load<lod::LoDTensor<int>>("labels");      // in memory of its own, checksums verified
 ///
-/// What is checked, and when. In `open`: what the file says of itself has the right checksum, and all buffers lie in
-/// the file, aligned, one after the other, and are as large as their shapes say. When a tensor is made: its offsets,
-/// its ids and its bools, on which code relies; of a slice, those that it touches. The checksums of buffers: when they
-/// are loaded, and in `verify`. What is wrong is a ParseError that names the file, the variable and the byte.
+/// What is checked, and when. In `open`: the checksum of the footer, and that all buffers lie in the file, aligned, one
+/// after the other, and are as large as their shapes say. When a tensor is made: its offsets, its ids and its bools, on
+/// which code relies; for a slice, only those that it touches. The checksums of buffers: when they are loaded, and in
+/// `verify`. Anything wrong is a ParseError that names the file, the variable and the byte.
 ///
-/// A file that is open must not be written to or made shorter: tensors on it would see other values, or the program
-/// would get a SIGBUS. To replace it is no problem: what is open stays what it was. FileWriter replaces.
+/// An open file must not be written to or truncated: tensors on it would see other values, or the program would get a
+/// SIGBUS. Replacing it is no problem: what is open stays what it was. FileWriter replaces files.
 ///
-/// <lod/io/file_writer.hpp>, which this header brings, has what writes; file_format.hpp has the layout.
+/// This header includes <lod/io/file_writer.hpp>, which writes files; file_format.hpp documents the layout.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -47,30 +47,30 @@
 
 namespace lod::inline LOD_TARGET {
 
-/// An open file. Copies share it; so do tensors on it, which keep it open for as long as they live. All functions may
-/// be called from any number of threads.
+/// An open file. Copies share it; so do tensors on it, which keep it open as long as they live. All functions may be
+/// called from any number of threads.
 ///
-/// Those that take a name throw OutOfRange where there is no such variable, and list the names that there are;
-/// ShapeMismatch where it is of another kind, or of another element type, than the one asked for; ParseError for bytes
-/// that are not what they should be. What they return has the shape, the levels and the values that were written.
+/// Functions that take a name throw OutOfRange if there is no such variable, and list the existing names; ShapeMismatch
+/// if it is of another kind or element type than requested; ParseError for malformed bytes. What they return has the
+/// shape, the levels and the values that were written.
 class File {
  public:
-  /// Maps the file, reads and checks what it says of itself: time and memory go with the number of variables, not with
-  /// their sizes. Throws std::system_error where it cannot be opened, ParseError where it is no such file.
+  /// Maps the file, reads and checks its footer: time and memory grow with the number of variables, not with their
+  /// sizes. Throws std::system_error if it cannot be opened, ParseError if it is not such a file.
   static File open(std::string path) { return File(detail::FileIndex::open(std::move(path))); }
 
   /// The names of the variables, in the order in which they were written.
   std::vector<std::string> names() const { return file_->contents().names(); }
   /// Whether there is a variable of this name.
   bool contains(std::string_view name) const noexcept { return file_->contents().contains(name); }
-  /// What is known of a variable without its values: kind, element type, shape, number of levels, and what else its
-  /// writer said of it. Of an array: what its tensors have in common, -1 where they differ, and no dimension where they
-  /// are of different ranks.
+  /// The description of a variable without its values: kind, element type, shape, number of levels, and whatever else
+  /// its writer stated. For an array: what its tensors have in common, with -1 where they differ, and no dimensions if
+  /// their ranks differ.
   VarDesc describe(std::string_view name) const { return file_->contents().variable(name).description; }
 
   /// @{
-  /// A tensor that stands on the file, read-only. Its values begin at a multiple of `alignment`; they are not read
-  /// before they are touched. O(sequences), and for bools O(elements), to check them.
+  /// A read-only tensor on the file. Its values begin at a multiple of `alignment`; they are not read before they are
+  /// used. O(sequences), for bools O(elements), to check them.
   template <class T>
   LoDTensor<const T> tensor(std::string_view name) const {
     return typed<T>(name, VarType::LOD_TENSOR).on_file().template as<T>();
@@ -85,7 +85,7 @@ class File {
   /// are counted from their own start.
   ///
   /// Only what leads to the slice and what belongs to it is read and checked: O(sequences of the slice), however large
-  /// the tensor is. Throws OutOfRange too for a branch or a range that leaves the tensor.
+  /// the tensor is. Also throws OutOfRange for a branch or a range outside the tensor.
   template <class T>
   LoDTensor<const T> slice(std::string_view name, std::initializer_list<std::int64_t> branch) const {
     return slice<T>(name, std::span(branch.begin(), branch.size()));
@@ -120,8 +120,8 @@ class File {
   /// @}
 
   /// @{
-  /// Row-sparse values, to be read: the value stands on the file, the ids are copied. Operations take SelectedRows of
-  /// T, not of const T: `load` gives them.
+  /// Row-sparse values, read-only: the value is on the file, the ids are copied. Operations take SelectedRows of T, not
+  /// of const T: use `load` for these.
   template <class T>
   SelectedRows<const T> selected_rows(std::string_view name) const {
     const auto found = typed<T>(name, VarType::SELECTED_ROWS);
@@ -146,8 +146,8 @@ class File {
   }
   /// @}
 
-  /// A variable in memory of its own, whose values come from `resource`; its checksums are verified on the way. One
-  /// pass, while a second thread has the system find the pages of values from 16 MiB on. X is LoDTensor<T> or
+  /// A variable in memory of its own, whose values are allocated from `resource`; its checksums are verified on the
+  /// way. One pass; from 16 MiB of values on a second thread populates the pages meanwhile. X is LoDTensor<T> or
   /// AnyLoDTensor, SelectedRows<T> or AnySelectedRows, std::vector<LoDTensor<T>> or std::vector<AnyLoDTensor>.
   template <class X>
   X load(std::string_view name, std::pmr::memory_resource* resource = Cpu::default_resource()) const {
@@ -155,8 +155,8 @@ class File {
   }
 
   /// @{
-  /// Reads one variable, or all of them, and throws ParseError for the first buffer whose checksum is not the one that
-  /// its writer noted. Damage shows so; what a writer meant to be there passes, also where no tensor can be made of it.
+  /// Reads one variable, or all of them, and throws ParseError for the first buffer whose checksum differs from the one
+  /// its writer stored. This detects damage; what a writer put there deliberately passes, even if it makes no tensor.
   void verify(std::string_view name) const {
     const proto::file::Variable variable = file_->contents().variable(name);
     std::vector<std::byte> part(detail::file_chunk);
@@ -181,7 +181,7 @@ class File {
     reader.check_elements<T>();
     return reader;
   }
-  // The loaders, by what they give.
+  // The loaders, by what they return.
   using Resource = std::pmr::memory_resource;
   template <class T>
   LoDTensor<T> load_as(detail::ElementType<LoDTensor<T>>, std::string_view name, Resource* resource) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Who may read and write a file, and how that goes over to the file that takes its place.
+/// Who may read and write a file, and how that is transferred to the file that replaces it.
 #pragma once
 
 #include <lod/io/system_file.hpp>
@@ -27,20 +27,20 @@ namespace lod::detail {
 /// Owner, group, permissions and access control list (POSIX.1e, as Linux has them) of a file.
 class FileAccess {
  public:
-  /// Of a file and what fstat says of it. It may be open for nothing but to be looked up (O_PATH); its folder and its
-  /// name in there, which may be a link to it, are for systems without /proc.
+  /// The access of a file, given what fstat says of it. It may have been opened for lookup only (O_PATH); its folder
+  /// and its name there, which may be a link to it, are for systems without /proc.
   FileAccess(int file, const struct ::stat& found, int folder, const std::string& name)
       : owner_(found.st_uid), group_(found.st_gid), permissions_(found.st_mode & 0777U) {
     read_list(file, found, folder, name);
   }
 
-  /// What a file may be created with that is going to get this access: nobody but its owner may use it.
+  /// The permissions with which to create a file that will get this access: only its owner may use it.
   ::mode_t private_permissions() const noexcept { return permissions_ & 0600U; }
 
-  /// Gives a new file the group, the permissions and the list, or what of them the system allows, so that nobody may do
-  /// more with it than with the old file. Where the group cannot be kept, group and others may do what both might;
-  /// where the list cannot, what all might whom it names. Bits beyond 0777 are not kept. The file is one of
-  /// `private_permissions()`, or has no name yet. Throws std::system_error.
+  /// Gives a new file the group, the permissions and the list, as far as the system allows, such that nobody may do
+  /// more with it than with the old file. If the group cannot be kept, group and others get what both had; if the list
+  /// cannot, what everybody it names had. Bits beyond 0777 are not kept. The file must have been created with
+  /// `private_permissions()`, or have no name yet. Throws std::system_error.
   void give_to(int file, const std::string& path) const {
     struct ::stat created {};
     if (::fstat(file, &created) != 0) throw_file_error("look up", path);
@@ -54,22 +54,22 @@ class FileAccess {
       const ::mode_t both = permissions >> 3 & permissions & 7U;
       permissions = (permissions & 0700U) | both << 3 | both;
     }
-    // Where all files have the same permissions the file system does not let them be changed, and need not.
+    // If all files have the same permissions, the file system does not let them be changed, and they need not be.
     if (::fstat(file, &created) != 0) throw_file_error("look up", path);
     if ((created.st_mode & 0777U) == permissions) return;
     if (::fchmod(file, permissions) != 0) throw_file_error("give the old permissions to", path);
   }
-  /// Gives it the owner, too, where that is allowed. It may not be possible to change it afterwards.
+  /// Also gives it the owner, if that is allowed. It may be impossible to change it afterwards.
   void give_owner(int file) const noexcept {
     struct ::stat created {};
     const auto no_group = static_cast<::gid_t>(-1);
     if (::fstat(file, &created) == 0 && created.st_uid != owner_ && ::fchown(file, owner_, no_group) != 0) {
-      return;  // it stays the writer's, whom alone its owner's permissions serve
+      return;  // it stays the writer's, the only one whom its owner's permissions serve
     }
   }
 
  private:
-  // An access control list as the system gives it: a version in 4 bytes, and entries. Numbers are little-endian.
+  // An access control list as the system returns it: a 4-byte version, and entries. Numbers are little-endian.
   enum Tag : std::uint16_t { OWNER = 1, USER = 2, GROUP = 4, NAMED_GROUP = 8, MASK = 16, OTHERS = 32 };
   struct Entry {
     std::uint16_t tag;
@@ -82,7 +82,7 @@ class FileAccess {
   static constexpr std::uint32_t list_version = 2;
 
   void read_list(int file, const struct ::stat& found, int folder, const std::string& name) {
-    // A file that may not be read has a list, too; fgetxattr wants it to be open for reading.
+    // A file that may not be read has a list too; fgetxattr requires it to be open for reading.
     const std::string path = text({"/proc/self/fd/", file});
     const auto by_path = [&](void* to, std::size_t size) { return ::getxattr(path.c_str(), attribute, to, size); };
     if (read_list(by_path)) return;
@@ -92,9 +92,9 @@ class FileAccess {
         readable && ::fstat(readable.get(), &same) == 0 && same.st_dev == found.st_dev && same.st_ino == found.st_ino;
     const auto by_file = [&](void* to, std::size_t size) { return ::fgetxattr(readable.get(), attribute, to, size); };
     if (is_same && read_list(by_file)) return;
-    permissions_ &= 0700U;  // nobody knows whom it names, and for whom the group's bits are
+    permissions_ &= 0700U;  // unknown whom the list names, and for whom the group's bits are
   }
-  /// Whether it is known now.
+  /// Reads the list; returns whether it is known now.
   template <class Get>
   bool read_list(const Get& get) {
     std::vector<char> bytes;
@@ -112,10 +112,10 @@ class FileAccess {
     std::memcpy(list_.data(), bytes.data() + sizeof(version), list_.size() * sizeof(Entry));
     return true;
   }
-  /// Takes away what a new file gets from the default list of its folder.
+  /// Removes what a new file inherits from the default list of its folder.
   static void remove_list(int file, const std::string& path) {
     if (::fgetxattr(file, attribute, nullptr, 0) <= 0) return;
-    // Whom the list names may do nothing meanwhile, nor the group afterwards.
+    // In the meantime those whom the list names may do nothing, nor may the group afterwards.
     if (::fchmod(file, 0600) != 0 || ::fremovexattr(file, attribute) != 0) {
       throw_file_error("take the folder's access control list from", path);
     }
@@ -146,8 +146,8 @@ class FileAccess {
   }
   ::mode_t mask() const noexcept { return permissions_of(MASK); }
 
-  /// Bits for a file that has no list: those of its own; for one that has, so that whoever the list names may do no
-  /// more as one of the group, or of the others, than it lets him.
+  /// The permissions for a file that has no list: its own if it had none; if it had one, such that anyone it names gets
+  /// no more access as a member of the group, or of the others, than the list gave.
   ::mode_t without_list() const noexcept {
     if (list_.empty()) return permissions_;
     ::mode_t group = permissions_of(GROUP) & mask(), others = permissions_of(OTHERS);
@@ -162,7 +162,7 @@ class FileAccess {
   ::uid_t owner_;
   ::gid_t group_;
   ::mode_t permissions_;
-  std::vector<Entry> list_;  // none where the permissions say all
+  std::vector<Entry> list_;  // empty if the permissions say everything
 };
 
 }  // namespace lod::detail

@@ -16,17 +16,17 @@
 ///                                        order
 ///                                16  8   magic, as in the preamble
 ///
-/// A checksum is the XXH3 hash of 64 bits of the bytes, without a seed. The footer says where each buffer is, how
-/// large, and its checksum. It stands at the end because only then all that is known: a file is written in one pass,
-/// whatever its size, and a reader finds everything from the last 24 bytes on.
+/// A checksum is the 64-bit XXH3 hash of the bytes, without a seed. The footer says where each buffer is, how large it
+/// is, and its checksum. It is at the end because only then all of that is known: a file is written in one pass,
+/// whatever its size, and a reader finds everything starting from the last 24 bytes.
 ///
 /// The buffers of a variable, in this order: for selected rows the ids; then for each tensor the offsets of each level,
 /// outermost first, and the values. Offsets and ids are int64, values are row-major, and a bool is a byte, 0 or 1. Each
 /// level is the offsets buffer of a large list in Apache Arrow's columnar format; its child is the next level, or the
-/// values. Buffers do not overlap, and stand in the order in which the footer lists them.
+/// values. Buffers do not overlap, and follow each other in the order in which the footer lists them.
 ///
-/// Later versions keep the first 12 bytes and the last 8 in their places. A reader refuses versions that it does not
-/// know; what it may overlook comes as new fields of the footer, which older readers skip, without a new version.
+/// Later versions keep the first 12 bytes and the last 8 in place. A reader rejects versions that it does not know;
+/// additions that it may ignore become new fields of the footer, which older readers skip, without a new version.
 #pragma once
 
 #include <lod/buffer.hpp>
@@ -52,7 +52,7 @@
 /// The messages of proto/file.proto, as structs with the same names.
 namespace lod::proto::file {
 
-/// Bytes of the file.
+/// A range of bytes of the file.
 struct Buffer {
   std::uint64_t begin = 0;
   std::uint64_t size = 0;
@@ -82,8 +82,8 @@ struct Variable {
   bool operator==(const Variable&) const = default;
 };
 
-/// All variables. They are left as the bytes of a Variable each, which somebody else keeps: a reader decodes one at a
-/// time, and stops at the first that is wrong, before it has taken much more memory than the footer has bytes.
+/// All variables. Each is left as the encoded bytes of a Variable, which belong to somebody else: a reader decodes one
+/// at a time and stops at the first malformed one, before it has taken much more memory than the footer has bytes.
 struct Footer {
   std::vector<std::string_view> variables = {};
   std::string unknown_fields = {};
@@ -150,10 +150,10 @@ static_assert(sizeof(FileTrailer) == 24);
 inline constexpr std::size_t file_alignment = 64;
 static_assert(file_alignment % alignment == 0, "values are used where they lie");
 
-/// Buffers are hashed and copied in parts of as many bytes, which stay in the cache in between.
+/// Buffers are hashed and copied in parts of this many bytes, which stay in the cache in between.
 inline constexpr std::size_t file_chunk = std::size_t{256} << 10;
 
-/// The name of a buffer in texts: "tensors[0].offsets[1]".
+/// The name of a buffer in error texts: "tensors[0].offsets[1]".
 struct BufferName {
   static constexpr std::size_t values = ~std::size_t{0};
 
@@ -168,7 +168,7 @@ struct BufferName {
   }
 };
 
-/// Calls f(buffer, its BufferName) for each buffer of a variable, in the order in which they stand in the file.
+/// Calls f(buffer, its BufferName) for each buffer of a variable, in their order in the file.
 template <class Variable, class F>
 void for_each_buffer(Variable& variable, const F& f) {
   if (variable.row_ids) f(*variable.row_ids, BufferName{.is_row_ids = true});
@@ -181,8 +181,8 @@ void for_each_buffer(Variable& variable, const F& f) {
   }
 }
 
-/// What a description says of the tensors of its variable; null where it leaves that out, or describes a kind of
-/// variable that files do not hold. Type is VarType, const or not.
+/// What a description says of the tensors of its variable; null if it does not say, or describes a kind of variable
+/// that files do not hold. Type is VarType, const or not.
 template <class Type>
 auto tensor_desc(Type& type) noexcept -> decltype(&type.lod_tensor->tensor) {
   if (type.type == VarType::LOD_TENSOR && type.lod_tensor) return &type.lod_tensor->tensor;
@@ -190,22 +190,22 @@ auto tensor_desc(Type& type) noexcept -> decltype(&type.lod_tensor->tensor) {
   if (type.type == VarType::SELECTED_ROWS && type.selected_rows) return &*type.selected_rows;
   return nullptr;
 }
-/// The number of levels that it says they have; -1 where they differ.
+/// The number of levels that the description states; -1 if the tensors differ.
 inline std::int32_t described_levels(const VarType& type) noexcept {
   if (type.type == VarType::LOD_TENSOR && type.lod_tensor) return type.lod_tensor->lod_level;
   if (type.type == VarType::LOD_TENSOR_ARRAY && type.tensor_array) return type.tensor_array->lod_level;
   return 0;
 }
 
-/// What is wrong with one tensor of a variable, in words; empty where it is as described.
+/// What is wrong with one tensor of a variable, in words; empty if it is as described.
 inline std::string inconsistency(const proto::file::Tensor& tensor, const VarType& type) {
   if (tensor.dims.empty()) return "dims: none, expected the number of rows at least";
   LoDTensorDesc expected{*tensor_desc(type), described_levels(type)};
   const DataType data_type = expected.tensor.data_type;
   std::vector<std::int64_t>& dims = expected.tensor.dims;
-  if (type.type == VarType::SELECTED_ROWS && !dims.empty()) dims[0] = tensor.dims[0];  // there, the height
-  if (type.type == VarType::LOD_TENSOR_ARRAY && dims.empty()) dims = tensor.dims;      // there, nothing in common
-  if (dims.empty()) return text({"rank: expected 0, found ", tensor.dims.size()});     // not even a scalar: it has rows
+  if (type.type == VarType::SELECTED_ROWS && !dims.empty()) dims[0] = tensor.dims[0];  // the description has the height
+  if (type.type == VarType::LOD_TENSOR_ARRAY && dims.empty()) dims = tensor.dims;      // nothing in common
+  if (dims.empty()) return text({"rank: expected 0, found ", tensor.dims.size()});  // not even a scalar: that has rows
   if (tensor.offsets.size() > std::size_t{max_levels}) {
     return text({"offsets: ", tensor.offsets.size(), " levels, expected ", max_levels, " at most"});
   }
@@ -230,7 +230,7 @@ inline std::string inconsistency(const proto::file::Tensor& tensor, const VarTyp
   }
 }
 
-/// What is wrong with a variable before one looks into its buffers, in words; empty where nothing is.
+/// What is wrong with a variable, apart from the contents of its buffers, in words; empty if nothing is.
 inline std::string inconsistency(const proto::file::Variable& variable) {
   const VarType& type = variable.description.type;
   const TensorDesc* const described = tensor_desc(type);
@@ -254,7 +254,7 @@ inline std::string inconsistency(const proto::file::Variable& variable) {
     }
   }
   if (is_array) return {};
-  // What is left open matches whatever is there; only of the tensors of an array there is no one number to say.
+  // A dimension left open matches any; only the number of rows of an array's tensors cannot be stated.
   if (described_levels(type) < 0) return text({"lod_level ", described_levels(type), ", expected 0 or more"});
   for (std::size_t dim = 0; dim < described->dims.size(); ++dim) {
     if (described->dims[dim] < 0) return text({"dim ", dim, " is ", described->dims[dim], ", expected 0 or more"});
@@ -266,7 +266,7 @@ inline std::string inconsistency(const proto::file::Variable& variable) {
 
 namespace lod::detail::inline LOD_TARGET {
 
-/// What the trailer's checksum is of.
+/// The trailer's checksum.
 inline std::uint64_t footer_checksum(const FilePreamble& preamble, std::string_view footer) noexcept {
   const std::uint64_t size = footer.size();
   Checksum checksum;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// What an open file of the library's format holds, and where: the footer, checked.
+/// The contents of an open file of the library's format and their places: the footer, checked.
 #pragma once
 
 #include <lod/desc.hpp>
@@ -26,11 +26,11 @@
 
 namespace lod::detail::inline LOD_TARGET {
 
-/// What the footer of a file says: its variables by name, checked.
+/// The contents of a file's footer: its variables by name, checked.
 ///
-/// All of it is checked when this is made, before anything is allocated that is larger than the footer: where each
-/// buffer is, that its size is that of the shape, that it is aligned and overlaps no other. What is in the buffers is
-/// not looked at. Who writes a file makes one, too, before the file takes another's place.
+/// Everything is checked on construction, before anything larger than the footer is allocated: where each buffer is,
+/// that its size fits the shape, that it is aligned and overlaps no other. The contents of the buffers are not checked.
+/// Writers construct one too, before their file replaces another.
 class FileContents {
  public:
   /// The footer begins at byte `begin` of the file. Throws ParseError.
@@ -51,7 +51,7 @@ class FileContents {
   /// Throws OutOfRange.
   proto::file::Variable variable(std::string_view name) const;
 
-  /// "'<path>': variable '<name>'", as all errors begin.
+  /// "'<path>': variable '<name>'", the beginning of all errors.
   std::string place(std::string_view variable) const {
     return text({"'", path_, "': variable '", std::string(variable), "'"});
   }
@@ -67,7 +67,7 @@ class FileContents {
     std::string_view record;  // the encoded proto::file::Variable, a part of the footer
   };
 
-  /// The byte of the file where a part of the footer begins.
+  /// The position in the file at which a part of the footer begins.
   std::size_t position_of(std::string_view part) const noexcept {
     return begin_ + static_cast<std::size_t>(part.data() - footer_.data());
   }
@@ -87,11 +87,11 @@ class FileContents {
   std::string footer_;
   std::size_t begin_;                   // of the footer, where the buffers end
   std::vector<Entry> entries_;          // as in the file
-  std::vector<std::uint32_t> by_name_;  // their numbers, in the order of the names
+  std::vector<std::uint32_t> by_name_;  // their indices, ordered by name
 };
 
-/// An open file and its variables. What tensors on the mapping keep alive. The footer is copied, so that nothing that
-/// happens to the file makes it untrue of the mapping.
+/// An open file and its variables, kept alive by tensors on the mapping. The footer is copied, so that it stays true of
+/// the mapping whatever happens to the file.
 class FileIndex final : public Shared {
  public:
   /// Throws std::system_error, ParseError.
@@ -101,12 +101,12 @@ class FileIndex final : public Shared {
 
   const FileContents& contents() const noexcept { return contents_; }
 
-  /// A buffer where it lies.
+  /// A buffer in place.
   std::span<const std::byte> bytes(const proto::file::Buffer& buffer) const noexcept {
     return file_.bytes().subspan(buffer.begin, buffer.size);
   }
-  /// Reads a buffer in parts, the one from byte `done` on into the memory `to(done)`. Throws ParseError where the
-  /// checksum is another.
+  /// Reads a buffer in parts; the part from byte `done` on goes to the memory `to(done)`. Throws ParseError if the
+  /// checksum differs.
   template <class To>
   void read(const std::string& variable, const proto::file::Buffer& buffer, const BufferName& name,
             const To& to) const {
@@ -138,7 +138,7 @@ class FileIndex final : public Shared {
   FileContents contents_;
 };
 
-/// Copies the footer, when preamble, trailer and checksum are what they should be.
+/// Copies the footer if preamble, trailer and checksum are correct.
 inline FileContents FileIndex::read_contents() const {
   const std::size_t size = file_.bytes().size();
   constexpr std::size_t least = sizeof(FilePreamble) + sizeof(FileTrailer);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// How the buffers of a variable become tensors: on the file, in part, or loaded. What lod::File is made of.
+/// How the buffers of a variable become tensors: on the file, in part, or loaded. The implementation of lod::File.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -35,7 +35,7 @@ namespace lod::detail::inline LOD_TARGET {
 /// One variable of an open file.
 class VariableReader {
  public:
-  /// Throws OutOfRange where there is none of this name, ShapeMismatch where it is of another kind.
+  /// Throws OutOfRange if there is none of this name, ShapeMismatch if it is of another kind.
   VariableReader(Reference<const FileIndex> file, std::string_view name, VarType::Type kind)
       : file_(std::move(file)), variable_(file_->contents().variable(name)) {
     const VarType::Type found = variable_.description.type.type;
@@ -49,7 +49,7 @@ class VariableReader {
     if (!is_element_type<T>(data_type())) check_element_type<T>(data_type(), place().c_str());
   }
 
-  /// make(i) for each tensor i of an array.
+  /// Calls make(i) for each tensor i of an array.
   template <class Make>
   auto each(const Make& make) const {
     std::vector<decltype(make(std::size_t{0}))> all;
@@ -57,7 +57,7 @@ class VariableReader {
     for (std::size_t i = 0; i < variable_.tensors.size(); ++i) all.push_back(make(i));
     return all;
   }
-  /// Tensor i, where it lies in the file.
+  /// Tensor i, in place in the file.
   AnyLoDTensor on_file(std::size_t i = 0) const;
   /// Tensor i in memory of its own, its checksums verified.
   AnyLoDTensor load(std::size_t i, std::pmr::memory_resource* resource) const;
@@ -66,7 +66,7 @@ class VariableReader {
   AnyLoDTensor slice(std::span<const std::int64_t> branch) const;
   AnyLoDTensor between(std::int64_t begin, std::int64_t end) const;
 
-  /// The ids of SELECTED_ROWS, copied; loaded with the checksum verified.
+  /// The ids of SELECTED_ROWS, copied; or loaded, with the checksum verified.
   std::vector<std::int64_t> row_ids_on_file() const {
     const Numbers ids = numbers_on_file(*variable_.row_ids);
     return checked_row_ids({ids.begin(), ids.end()});
@@ -85,7 +85,7 @@ class VariableReader {
   [[noreturn]] void fail(std::initializer_list<Piece> what, std::uint64_t position) const {
     file_->contents().fail(variable_.description.name, what, position);
   }
-  /// Something is wrong with offset number `position` of a level.
+  /// Throws for offset number `position` of a level.
   [[noreturn]] void fail_offset(std::size_t i, std::size_t level, std::size_t position,
                                 std::initializer_list<Piece> what) const {
     const std::string name = BufferName{.tensor = i, .level = level}.text();
@@ -99,7 +99,7 @@ class VariableReader {
   DataType data_type() const noexcept { return tensor_desc(variable_.description.type)->data_type; }
   Shape row_shape(std::size_t i) const { return Shape(tensor(i).dims).without_first(); }
   std::int64_t rows(std::size_t i) const { return tensor(i).dims[0]; }
-  /// What the offsets of a level index: the sequences of the next, or rows.
+  /// The size of what the offsets of a level index: the sequences of the next level, or rows.
   std::int64_t size_below(std::size_t i, std::size_t level) const {
     return level + 1 < tensor(i).offsets.size() ? sequences(i, level + 1) : rows(i);
   }
@@ -127,13 +127,13 @@ class VariableReader {
   proto::file::Variable variable_;
 };
 
-// ---- What is in the buffers is checked ----
+// ---- Checking the contents of buffers ----
 
-/// A LoD that stands on these offsets, which `owner` keeps alive.
+/// A LoD on these offsets, which `owner` keeps alive.
 template <class Owner>
 LoD VariableReader::checked_lod(std::size_t i, std::span<const Numbers> offsets, Owner owner) const {
   try {
-    LoD lod = LoD::wrap(offsets, owner);  // shared: what is wrong is looked for below, in what it keeps alive
+    LoD lod = LoD::wrap(offsets, owner);  // shared: it keeps alive what is searched for the error below
     check_rows(lod, rows(i));
     return lod;
   } catch (const std::invalid_argument& error) {
@@ -141,7 +141,7 @@ LoD VariableReader::checked_lod(std::size_t i, std::span<const Numbers> offsets,
   }
 }
 
-/// The byte of the first of these offsets that is wrong.
+/// The position in the file of the first wrong offset.
 inline std::uint64_t VariableReader::wrong_offset(std::size_t i, std::span<const Numbers> offsets) const {
   for (std::size_t level = 0; level < offsets.size(); ++level) {
     const Numbers numbers = offsets[level];
@@ -164,7 +164,7 @@ inline std::vector<std::int64_t> VariableReader::checked_row_ids(std::vector<std
   return ids;
 }
 
-/// Another byte than 0 or 1 is none that a bool can have. `position` is that of the first in the file.
+/// A bool is a byte of 0 or 1 and nothing else. `position` is that of the first byte in the file.
 inline void VariableReader::check_bools(std::size_t i, std::span<const std::byte> values,
                                         std::uint64_t position) const {
   if (data_type() != DataType::BOOL) return;
@@ -226,7 +226,7 @@ inline AnyLoDTensor VariableReader::between(std::int64_t begin, std::int64_t end
   return part_on_file(0, begin, end);
 }
 
-/// Sequences [begin, end) of a level, with all below them; rows, where there is no level.
+/// Sequences [begin, end) of a level with everything below them; rows if there is no level.
 inline AnyLoDTensor VariableReader::part_on_file(std::size_t level, std::int64_t begin, std::int64_t end) const {
   std::vector<std::vector<std::int64_t>> rebased;
   for (; level < tensor(0).offsets.size(); ++level) {

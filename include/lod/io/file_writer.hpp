@@ -9,7 +9,7 @@
 ///     for (const auto& [name, parameter] : parameters) writer.add(name, parameter);
 ///     writer.commit();
 ///
-/// <lod/io/file.hpp> reads them; file_format.hpp has the layout.
+/// <lod/io/file.hpp> reads them; file_format.hpp documents the layout.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -46,7 +46,7 @@ namespace lod {
 
 namespace detail {
 
-/// A tensor as a file takes it, borrowed.
+/// A borrowed tensor, in the form in which files take it.
 struct TensorToStore {
   DataType data_type = DataType::FP32;
   Shape shape = {};
@@ -62,7 +62,7 @@ TensorToStore tensor_to_store(const X& x) {
   return {data_type_v<typename X::value_type>, view.shape(), view.lod(), std::as_bytes(view.values())};
 }
 
-/// A value of any kind as a file takes it, borrowed.
+/// A borrowed value of any kind, in the form in which files take it.
 struct ValueToStore {
   VarType type = {};
   std::vector<TensorToStore> tensors = {};
@@ -106,7 +106,7 @@ ValueToStore value_to_store(const X& x) {
   return {std::move(type), {std::move(tensor)}, x.rows()};
 }
 
-/// What the tensors have in common. Throws ShapeMismatch where that is not even the data type.
+/// What the tensors have in common. Throws ShapeMismatch if they do not even share a data type.
 inline LoDTensorArrayDesc describe_stored(std::span<const TensorToStore> tensors) {
   LoDTensorArrayDesc common{.lod_level = 0};
   if (tensors.empty()) return common;
@@ -142,7 +142,7 @@ ValueToStore value_to_store(const X& x) {
 
 /// What a file can hold: a LoDTensor of any levels, row shape and element type, a view or a slice of one, an
 /// AnyLoDTensor; a SelectedRows, an AnySelectedRows; an array of tensors of one element type (a std::vector of them, a
-/// TensorArray). In the memory of the CPU.
+/// TensorArray). In CPU memory.
 template <class X>
 concept Storable = requires(const X& x) {
   detail::value_to_store(x);
@@ -150,10 +150,10 @@ concept Storable = requires(const X& x) {
 
 /// The options of `FileWriter` and `save`.
 struct SaveOptions {
-  /// Whether `commit()` returns when all is on the disk. If not, it returns as `cp` does, when the system has the
-  /// bytes: sooner, and good enough for what can be made again. Whoever opens the file still finds all of it or what
-  /// was there before, whenever the program stops; but if the machine stops soon after, what is at the path may be
-  /// neither, which `File` finds out as it does any damage.
+  /// Whether `commit()` returns only when everything is on the disk. If not, it returns as `cp` does, when the system
+  /// has the bytes: sooner, and good enough for data that can be recomputed. Whoever opens the file still finds either
+  /// all of it or what was there before, whenever the program stops; but if the machine stops soon after, the file may
+  /// be neither, which `File` detects as it does any damage.
   bool wait_for_disk = true;
 };
 
@@ -161,17 +161,17 @@ struct SaveOptions {
 
 namespace lod::inline LOD_TARGET {
 
-/// Writes a file of named variables. What is added goes to the disk at once, to a file beside `path` that takes its
-/// name in `commit()`; the folder is the one that `path` leads to when this is made. So whoever opens `path` finds
-/// either all of it or what was there before, whenever the program, the system or the machine stops; SaveOptions can do
-/// without the last.
+/// Writes a file of named variables. Added values go to the disk at once, to a file beside `path` that takes its name
+/// in `commit()`; the folder is the one that `path` leads to when this object is made. So whoever opens `path` finds
+/// either all of it or what was there before, whenever the program, the system or the machine stops; SaveOptions can
+/// waive the last.
 ///
-/// A file that was there gives the new one its owner, group, permissions and access control list, as far as the system
-/// allows; where not, fewer may use the new file, never more. A symbolic link at `path` is replaced, not followed; the
-/// access is that of the file that it led to, and one that led nowhere is replaced, too. What is no regular file (a
-/// folder, a pipe, a device), or leads to one, is a std::system_error. Other attributes of the file are not kept.
+/// A replaced file passes on its owner, group, permissions and access control list, as far as the system allows;
+/// otherwise fewer people may use the new file, never more. A symbolic link at `path` is replaced, not followed; the
+/// access is that of the file it pointed to, and a dangling link is replaced too. Anything other than a regular file (a
+/// folder, a pipe, a device), or a link to it, is a std::system_error. Other attributes of the file are not kept.
 ///
-/// Needs no memory for values, however large they are: besides a small constant, only for the names and what the
+/// Needs no memory for values, however large they are: besides a small constant, only for the names and for what the
 /// file's footer says of each variable.
 class FileWriter {
  public:
@@ -184,17 +184,16 @@ class FileWriter {
   }
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
-  /// What was not committed is removed.
+  /// Removes the file unless it was committed.
   ~FileWriter() = default;
 
-  /// Writes x under a name: its values, its levels (of a slice those of the slice, counted from its start), its shape
-  /// and element type. What a reader would refuse is refused here, and nothing is written: throws std::invalid_argument
-  /// where there is a variable of this name already and for a bool that is neither 0 nor 1, ShapeMismatch for an array
-  /// of several element types and for row-sparse values with a level or another number of rows than ids. Throws
-  /// std::system_error where the disk does not take it (full, mostly); after the latter nothing can be added or
-  /// committed any more. Where memory runs out, nothing was added, and the call can be repeated. One pass over the
-  /// values, and one system call for each 256 KiB; what is written is on its way to the disk before `commit()` waits
-  /// for it.
+  /// Writes x under a name: its values, its levels (for a slice, its own levels, counted from its start), its shape and
+  /// element type. What a reader would reject is rejected here, with nothing written: throws std::invalid_argument if
+  /// there is a variable of this name already and for a bool that is neither 0 nor 1, ShapeMismatch for an array of
+  /// several element types and for row-sparse values with a level or with another number of rows than ids. Throws
+  /// std::system_error if the disk does not take it (mostly because it is full); after that nothing can be added or
+  /// committed any more. If memory runs out, nothing was added, and the call can be repeated. One pass over the values,
+  /// and one system call for each 256 KiB; the data is on its way to the disk before `commit()` waits for it.
   template <Storable X>
   void add(std::string name, const X& x) {
     VarDesc description;
@@ -204,9 +203,9 @@ class FileWriter {
     add_value(std::move(description), value);
   }
   /// The same, with a description that says more than the value does: whether the variable is persistable, attributes.
-  /// Dimensions that it leaves open (-1; of an array also by listing none) become those of x. Throws ShapeMismatch
-  /// unless x is as described (see `lod::check`), std::invalid_argument for what `encode` of <lod/proto.hpp> refuses in
-  /// the description (an enum's value that does not exist), and as above.
+  /// Dimensions that it leaves open (-1; for an array also by listing none) become those of x. Throws ShapeMismatch
+  /// unless x is as described (see `lod::check`), std::invalid_argument for what `encode` of <lod/proto.hpp> rejects in
+  /// the description (an enum value that does not exist), and as above.
   template <Storable X>
   void add(VarDesc description, const X& x) {
     const detail::ValueToStore value = detail::value_to_store(x);
@@ -214,10 +213,10 @@ class FileWriter {
     add_value(std::move(description), value);
   }
 
-  /// Puts the file in its place, when all its bytes are on the disk (see SaveOptions). Nothing can be added afterwards.
+  /// Puts the file in its place once all its bytes are on the disk (see SaveOptions). Nothing can be added afterwards.
   /// Throws std::system_error; the file that was there is then still there. Once the new one is in its place nothing is
-  /// thrown, also where the folder cannot be brought to the disk. Throws std::length_error where what the footer says
-  /// of the variables takes more than 2 GiB. Where memory for the footer runs out, the call can be repeated.
+  /// thrown, even if the folder cannot be synchronised. Throws std::length_error if the footer would take more than 2
+  /// GiB. If memory for the footer runs out, the call can be repeated.
   void commit();
 
  private:
@@ -228,7 +227,7 @@ class FileWriter {
   static void complete(VarDesc& description, const detail::ValueToStore& value);
   void add_value(VarDesc description, const detail::ValueToStore& value);
   proto::file::Buffer put_buffer(std::span<const std::byte> bytes);
-  /// Appends bytes: a large piece by a call of the system, small ones together.
+  /// Appends bytes: a large piece by a system call, small ones together.
   void put(const void* bytes, std::size_t size) {
     if (staged_.size() + size > detail::file_chunk) flush();
     if (size < detail::file_chunk) {
@@ -248,14 +247,14 @@ class FileWriter {
   }
 
   detail::AtomicFile file_;
-  std::string staged_;  // small pieces, until they are worth a call of the system
+  std::string staged_;  // small pieces, until they are worth a system call
   std::uint64_t end_ = 0;
   std::set<std::string> names_;
   std::vector<std::string> variables_;  // each an encoded proto::file::Variable
   bool open_ = true;
 };
 
-/// A name, and a value that is borrowed for as long as `save` takes.
+/// A name and a value that is borrowed for the duration of `save`.
 class NamedValue {
  public:
   /// A value that a file can hold.
@@ -273,8 +272,8 @@ class NamedValue {
   void (*add_to_)(FileWriter&, const NamedValue&);
 };
 
-/// Writes a file of these variables: `lod::save(path, {{"x", x}, {"g", g}})`. What is at `path` already is treated as
-/// by FileWriter. If this throws, as FileWriter does, the file that was there is still there.
+/// Writes a file of these variables: `lod::save(path, {{"x", x}, {"g", g}})`. Whatever is at `path` already is treated
+/// as by FileWriter. If this throws, as FileWriter does, the file that was there is still there.
 inline void save(std::string path, std::initializer_list<NamedValue> variables, const SaveOptions& options = {}) {
   FileWriter writer(std::move(path), options);
   for (const NamedValue& variable : variables) variable.add_to(writer);
@@ -289,10 +288,10 @@ inline void FileWriter::complete(VarDesc& description, const detail::ValueToStor
   TensorDesc* const described = detail::tensor_desc(type);
   if (type.type != found.type) {
     difference = detail::text({"type: expected ", to_string(type.type), ", found ", to_string(found.type)});
-  } else if (described && !value.tensors.empty()) {  // an array without tensors is as described, whatever it is
+  } else if (described && !value.tensors.empty()) {  // an array without tensors matches any description
     const LoDTensorDesc stored{*detail::tensor_desc(found), detail::described_levels(found)};
     LoDTensorDesc expected{*described, detail::described_levels(type)};
-    // That of an array has no dimensions where its tensors have none in common: it leaves them open.
+    // A description of an array has no dimensions if its tensors have none in common: it leaves them open.
     if (found.tensor_array && expected.tensor.dims.empty()) expected.tensor.dims = stored.tensor.dims;
     difference = detail::mismatch(stored, expected);
   }
@@ -335,7 +334,7 @@ inline void FileWriter::add_value(VarDesc description, const detail::ValueToStor
   }
   check_readable(variable, value);
 
-  // All memory first, so that the call can be repeated where it runs out: the record as long as it can become.
+  // All memory first, so that the call can be repeated if it runs out: for the record at its maximum length.
   detail::for_each_buffer(variable, [](proto::file::Buffer& buffer, const detail::BufferName&) {
     buffer.begin = buffer.checksum = std::numeric_limits<std::uint64_t>::max();
   });
@@ -343,7 +342,7 @@ inline void FileWriter::add_value(VarDesc description, const detail::ValueToStor
   if (variables_.size() == variables_.capacity()) variables_.reserve(2 * variables_.size() + 1);
   names_.insert(variable.description.name);
 
-  open_ = false;  // for good, if this throws from here on: how much was written is not known then
+  open_ = false;  // for good, if this throws from here on: how much was written is then unknown
   std::size_t next = 0;
   detail::for_each_buffer(
       variable, [&](proto::file::Buffer& buffer, const detail::BufferName&) { buffer = put_buffer(buffers[next++]); });
@@ -353,7 +352,7 @@ inline void FileWriter::add_value(VarDesc description, const detail::ValueToStor
   open_ = true;
 }
 
-/// Throws where a reader would not take a variable, whose buffers have their sizes and no place yet.
+/// Throws if a reader would reject a variable, whose buffers have their sizes but no place yet.
 inline void FileWriter::check_readable(const proto::file::Variable& variable, const detail::ValueToStore& value) {
   const std::string place = detail::text({"FileWriter: '", variable.description.name, "'"});
   const std::string wrong = detail::inconsistency(variable);
@@ -363,7 +362,7 @@ inline void FileWriter::check_readable(const proto::file::Variable& variable, co
   }
 }
 
-/// Appends a buffer, after zeros up to where it may begin.
+/// Appends a buffer, after the zeros that align it.
 inline proto::file::Buffer FileWriter::put_buffer(std::span<const std::byte> bytes) {
   put_padding();
   proto::file::Buffer buffer{.begin = end_, .size = bytes.size()};
@@ -382,10 +381,10 @@ inline void FileWriter::commit() {
   check_open();
   open_ = false;
   put_padding();
-  open_ = true;  // where memory for the footer runs out, the call can be repeated
+  open_ = true;  // if memory for the footer runs out, the call can be repeated
   const proto::file::Footer contents{.variables = {variables_.begin(), variables_.end()}};
   const std::string footer = encode(contents);
-  const detail::FileContents checked(file_.path(), footer, end_);  // no file takes another's place that nobody can open
+  const detail::FileContents checked(file_.path(), footer, end_);  // a file that nobody can open never replaces another
   open_ = false;
   put(footer.data(), footer.size());
   const detail::FileTrailer trailer{footer.size(), detail::footer_checksum(detail::FilePreamble(), footer)};

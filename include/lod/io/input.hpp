@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Bytes from outside, of a string or of a file, read once from front to back.
+/// Bytes from outside, from a string or a file, read once from front to back.
 #pragma once
 
 #include <lod/error.hpp>
@@ -22,16 +22,16 @@
 
 namespace lod::detail {
 
-/// Bytes of a known number, and how many of them have been read. Who reads a count checks it against `left()` before
-/// memory is taken for what it counts.
+/// A known number of bytes, and how many of them have been read. Code that reads a count must check it against `left()`
+/// before it allocates memory for what is counted.
 ///
-/// Of a file, large parts go straight to where they stay, small ones through a buffer. An error leaves the input in a
-/// state in which it is of no more use.
+/// From a file, large parts go straight to their destination, small ones through a buffer. After an error the input is
+/// of no further use.
 class Input {
  public:
-  /// Stands on memory of the user's.
+  /// Reads the user's memory.
   explicit Input(std::string_view bytes) noexcept : window_(bytes), size_(bytes.size()) {}
-  /// The bytes of a file, as many as it has now. Throws std::system_error, also for what is no regular file.
+  /// The bytes of a file, as many as it has now. Throws std::system_error, also for anything but a regular file.
   static Input open(const std::string& path) { return Input(open_regular_file(path), path); }
 
   Input(const Input&) = delete;
@@ -39,7 +39,7 @@ class Input {
 
   /// How many bytes have been read.
   std::size_t position() const noexcept { return position_; }
-  /// How many have not.
+  /// How many have not been read.
   std::size_t left() const noexcept { return size_ - position_; }
 
   /// Throws a ParseError about the byte that was read `ago` bytes ago; 0: about the next one.
@@ -51,7 +51,7 @@ class Input {
     if (size > left()) fail({name, ": ", size, " bytes expected, ", left(), " are left"});
   }
 
-  /// The next bytes, which are left. Valid until more are asked for.
+  /// The next bytes; so many must be left. Valid until the next call.
   std::string_view peek(std::size_t size) {
     LOD_ASSERT(size <= left());
     if (size > window_.size()) fill(size);
@@ -64,7 +64,7 @@ class Input {
     position_ += size;
     return bytes;
   }
-  /// Copies the next bytes, which are left, to where they stay.
+  /// Copies the next bytes to their destination; so many must be left.
   void read(void* to, std::size_t size) {
     if (size == 0) return;
     const std::string_view first = take(!file_ || size <= buffer_size ? size : window_.size());
@@ -73,7 +73,7 @@ class Input {
     read_file(static_cast<char*>(to) + first.size(), size - first.size());
     position_ += size - first.size();
   }
-  /// A number, as the memory of a machine has it. Throws a ParseError where the bytes end.
+  /// A number in its memory representation. Throws a ParseError if the bytes end.
   template <class T>
   T number(const char* name) {
     expect(sizeof(T), name);
@@ -88,7 +88,7 @@ class Input {
 
   Input(OpenedFile opened, const std::string& path) : size_(opened.size), path_(path), file_(std::move(opened.file)) {}
 
-  /// Lets the window have at least `size` bytes. It is all that is left unless there is a file.
+  /// Makes the window at least `size` bytes long. Without a file, it already holds everything that is left.
   void fill(std::size_t size) {
     const std::size_t kept = window_.size();
     const std::size_t filled = std::min(left(), std::max(size, buffer_size));
@@ -110,12 +110,12 @@ class Input {
     }
   }
 
-  std::string_view window_;  // of the bytes to come, those that are in memory
+  std::string_view window_;  // the upcoming bytes that are in memory
   std::size_t position_ = 0;
   std::size_t size_;
   std::string buffer_;
   std::string path_;
-  FileDescriptor file_;  // none, of memory
+  FileDescriptor file_;  // none when reading memory
 };
 
 }  // namespace lod::detail

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// Small tensors as JSON text, which people and every language read: as nested lists, or as an object that keeps all.
+/// Small tensors as JSON text, readable by people and every language: as nested lists, or as an object that keeps
+/// everything.
 ///
-/// Numbers are exact: integers have all their digits, floating-point numbers as few as give the same number back. JSON
-/// has no NaN and no infinities: they are the texts "NaN", "Infinity" and "-Infinity" (as protobuf has them; all NaNs
-/// are one). A bool is true or false, a complex number a list of its real and its imaginary part.
+/// Numbers are exact: integers have all their digits, floating-point numbers the fewest digits that give the same
+/// number back. JSON has no NaN and no infinities: they are the strings "NaN", "Infinity" and "-Infinity" (as in
+/// protobuf; all NaNs are alike). A bool is true or false, a complex number a list of its real and its imaginary part.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -40,22 +41,22 @@
 
 namespace lod {
 
-/// How a tensor is written as JSON, for example 3 rows of 2 numbers under one level.
+/// The forms of a tensor in JSON, for example 3 rows of 2 numbers under one level.
 enum class JsonForm {
-  /// `[[[1,2]],[],[[3,4],[5,6]]]`: lists as deep as there are levels, and in them the rows, which are lists as deep as
-  /// the row shape. Does not say the element type, and nothing of the row shape where there is no row.
+  /// `[[[1,2]],[],[[3,4],[5,6]]]`: lists nested as deep as there are levels, containing the rows, which are lists
+  /// nested as deep as the row shape. Does not tell the element type, nor the row shape if there is no row.
   NESTED,
-  /// `{"data_type":"FP32","lod":[[0,1,1,3]],"shape":[3,2],"values":[1,2,3,4,5,6]}`: offsets of each level, rows and row
-  /// shape, and the values in one list. All of the tensor.
+  /// `{"data_type":"FP32","lod":[[0,1,1,3]],"shape":[3,2],"values":[1,2,3,4,5,6]}`: the offsets of each level, rows and
+  /// row shape, and the values in one list. The complete tensor.
   OBJECT,
 };
 
 namespace detail {
 
-/// The most lists without elements that nested JSON is written with.
+/// The most empty lists that nested JSON is written with.
 inline constexpr std::int64_t most_empty_lists = std::int64_t{1} << 24;
 
-/// Writes values, and lists of them, at the end of a text.
+/// Appends values, and lists of them, to a text.
 class JsonWriter {
  public:
   template <class T>
@@ -113,7 +114,7 @@ class JsonWriter {
   std::string take() noexcept { return std::move(text_); }
 
  private:
-  /// Rows without elements take no memory, but as lists of nothing a letter or two each.
+  /// Rows without elements take no memory, but as empty lists a character or two each.
   template <class T>
   static void check_empty_lists(const LoDTensorView<const T, Cpu>& x) {
     std::int64_t lists = x.rows();
@@ -146,7 +147,7 @@ class JsonWriter {
   std::string text_;
 };
 
-/// Reads nested lists: `levels` lists of sequences in each other, in them the rows, which are lists of one shape.
+/// Reads nested lists: `levels` nested lists of sequences, containing the rows, which are lists of one shape.
 template <class T>
 class NestedJsonReader {
  public:
@@ -164,7 +165,7 @@ class NestedJsonReader {
   }
 
  private:
-  /// A list of the sequences of a level; below the last one, of rows.
+  /// A list of the sequences of a level; at the last level, of rows.
   std::int64_t sequences(std::size_t level) {
     return json_.list([&] {
       if (level == levels_) {
@@ -175,7 +176,7 @@ class NestedJsonReader {
       }
     });
   }
-  /// A row, or what of it is `depth` lists below. The first one shows the shape that all have.
+  /// A row, or the part of it that is `depth` lists below. The first one determines the shape that all have.
   void row(std::size_t depth) {
     if (!json_.is_list<T>()) {
       if (rank_.value_or(depth) != depth) json_.fail({"a number, expected a list of ", dims_[depth]});
@@ -199,12 +200,12 @@ class NestedJsonReader {
   JsonReader json_;
   std::size_t levels_;
   std::vector<std::vector<std::int64_t>> lengths_;
-  std::optional<std::size_t> rank_;  // of a row, once one is known
+  std::optional<std::size_t> rank_;  // of a row, once one has been read
   std::int64_t dims_[Shape::max_rank] = {-1, -1, -1, -1, -1, -1, -1, -1};
   std::string values_;
 };
 
-/// Reads the object form. The values come last, wherever they stand: only then their type and number are known.
+/// Reads the object form. The values are parsed last, wherever they are: only then their type and number are known.
 class JsonObjectReader {
  public:
   explicit JsonObjectReader(std::string_view text) noexcept : json_(text) {}
@@ -228,7 +229,7 @@ class JsonObjectReader {
   }
 
  private:
-  /// Names all that are missing: who writes such a text by hand need not ask once for each.
+  /// Lists all missing members, so that people who write such a text by hand see them all at once.
   void check_members() const {
     std::string missing;
     const auto note = [&](bool is_there, const char* name) {
@@ -300,7 +301,7 @@ class JsonObjectReader {
   }
   AnyLoDTensor read_values() {
     const auto elements = static_cast<std::uint64_t>(shape_->elements());
-    // A value and what divides it from the next one take two letters.
+    // A value and its separator take at least two characters.
     if (elements > (values_end_ - *values_at_) / 2) {
       json_.fail_at(*values_at_, {"fewer values than the ", elements, " of the shape"});
     }
@@ -329,18 +330,18 @@ class JsonObjectReader {
 
 }  // namespace detail
 
-/// A tensor, a view or a slice as JSON, without a space:
+/// A tensor, a view or a slice as JSON, without spaces:
 ///
 ///     lod::to_json(x);                         // [[[1,2],[3]],[[4,5,6]]]
 ///     lod::to_json(x, lod::JsonForm::OBJECT);  // {"data_type":"INT32","lod":[[0,2,3],[0,2,3,6]],
 ///                                              //  "shape":[6],"values":[1,2,3,4,5,6]}
 ///
-/// An empty sequence is `[]`, and so is a batch of none. Of a slice the offsets are counted from its start.
-/// O(elements). Throws ShapeMismatch for the nested form of more than 2^24 rows without elements (and lists in them).
+/// An empty sequence is `[]`, and so is an empty batch. The offsets of a slice are counted from its start. O(elements).
+/// Throws ShapeMismatch for the nested form of more than 2^24 rows (and lists in them) without elements.
 template <LoDTensorLike X>
   requires(std::same_as<typename X::device, Cpu>)
 std::string to_json(const X& x, JsonForm form = JsonForm::NESTED) {
-  const detail::FloatingPointControl standard;  // else a subnormal number might be written as 0
+  const detail::FloatingPointControl standard;  // otherwise a subnormal number might be written as 0
   detail::JsonWriter writer;
   if (form == JsonForm::OBJECT) {
     writer.object(x.view());
@@ -349,20 +350,20 @@ std::string to_json(const X& x, JsonForm form = JsonForm::NESTED) {
   }
   return writer.take();
 }
-/// The same of elements of any type. SIZE_T is UINT64 under another name. Throws std::invalid_argument for FP8_E4M3FN
+/// The same for elements of any type. SIZE_T is UINT64 under another name. Throws std::invalid_argument for FP8_E4M3FN
 /// and FP8_E5M2, whose numbers C++ cannot read, and for a bool that is neither 0 nor 1.
 inline std::string to_json(const AnyLoDTensor& x, JsonForm form = JsonForm::NESTED) {
   detail::check_stored_values(x.data_type(), x.bytes(), "to_json");
   return x.visit([&](const auto& view) { return to_json(view, form); });
 }
 
-/// The tensor in nested lists: `levels` lists of sequences around each other, and in them the rows. Sequences may have
-/// any length; rows have one shape, which the lists in the first one show, and which is that of scalars where there is
-/// no row. Without a level the lists are those of a plain tensor. Throws ParseError where that is not so, where it is
-/// no JSON, for a number beyond the range of T, for an integer that is not written as one, and where there is something
-/// else than T needs; OutOfRange for levels that are negative or more than `max_levels`.
+/// The tensor in nested lists: `levels` nested lists of sequences, containing the rows. Sequences may have any length;
+/// rows have one shape, which the lists in the first one determine, and are scalars if there is no row. Without levels
+/// the lists are those of a plain tensor. Throws ParseError if the lists do not fit this, if the text is not JSON, for
+/// a number beyond the range of T, for an integer that is not written as one, and for any other kind of value than T
+/// needs; OutOfRange for levels that are negative or more than `max_levels`.
 ///
-/// What is not 0 but too small for a floating-point type becomes 0. Numbers of 16 bits are rounded by way of double.
+/// Nonzero numbers too small for a floating-point type become 0. 16-bit numbers are rounded via double.
 template <class T>
 LoDTensor<T> from_json(std::string_view text, int levels) {
   if (levels < 0 || levels > max_levels) {
@@ -373,7 +374,7 @@ LoDTensor<T> from_json(std::string_view text, int levels) {
 }
 
 /// The tensor in the object form: its members in any order, each once; without `lod` it has no level. Values are read
-/// as above. Throws ParseError, also where offsets, shape and values do not agree.
+/// as above. Throws ParseError, also if offsets, shape and values do not agree.
 inline AnyLoDTensor from_json(std::string_view text) {
   const detail::FloatingPointControl standard;
   return detail::JsonObjectReader(text).read();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// JSON read from front to back, as far as tensors need it. What <lod/io/json.hpp> stands on.
+/// JSON read from front to back, as far as tensors need it. The basis of <lod/io/json.hpp>.
 ///
-/// Tensors need so little of it that no library is asked: each number is read in its own type, which rounds a float
-/// once instead of by way of double, and the byte of all that is wrong is known.
+/// Tensors need so little of JSON that no library is used: each number is read in its own type, which rounds a float
+/// once instead of via double, and every error has its byte position.
 #pragma once
 
 #include <lod/data_type.hpp>
@@ -39,13 +39,13 @@ inline bool is_below_one(std::string_view number) noexcept {
   std::int64_t power = 0;
   const auto error = std::from_chars(exponent.data(), exponent.data() + exponent.size(), power).ec;
   if (error == std::errc::result_out_of_range) return exponent.starts_with('-');
-  // The first digit is worth 10^(places + power). No text is so long that its places are the least of integers.
+  // The first digit is worth 10^(places + power). No text is long enough for `places` to be the minimum of its type.
   const auto places = static_cast<std::int64_t>(first < point ? point - first - 1 : point - first);
   return power < -places;
 }
 
-/// Reads JSON from front to back, as far as tensors need it: numbers, lists of known depth, and names, which have no
-/// letter that would be escaped.
+/// Reads JSON from front to back, as far as tensors need it: numbers, lists of known depth, and names without
+/// characters that would need escaping.
 class JsonReader {
  public:
   explicit JsonReader(std::string_view text) noexcept : text_(text) {}
@@ -57,7 +57,7 @@ class JsonReader {
   }
   [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<Piece> what) const { fail_at(at_, what); }
 
-  /// The next letter that is no space; 0 at the end.
+  /// The next character that is not a space; 0 at the end.
   char peek() noexcept {
     while (at_ < text_.size() && is_space(text_[at_])) ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -74,7 +74,7 @@ class JsonReader {
     peek();
     if (at_ < text_.size()) fail({"something after the tensor"});
   }
-  /// Calls item() for each item of a list, and returns their number.
+  /// Calls item() for each item of a list and returns their number.
   template <class Item>
   std::int64_t list(const Item& item) {
     expect('[');
@@ -87,7 +87,7 @@ class JsonReader {
     if (!skip(']')) fail({"',' or ']' expected"});
     return count;
   }
-  /// Skips a list without looking at its items.
+  /// Skips a list without examining its items.
   void skip_list() {
     expect('[');
     for (std::size_t open = 1; open > 0;) {
@@ -100,7 +100,7 @@ class JsonReader {
       open += text_[at_++] == '[' ? std::size_t{1} : ~std::size_t{0};
     }
   }
-  /// A text in quotes.
+  /// A quoted string.
   std::string_view name() {
     if (!skip('"')) fail({"a text in quotes expected"});
     const std::size_t begin = at_;
@@ -133,7 +133,7 @@ class JsonReader {
       return floating<T>();
     }
   }
-  /// Whether a list comes, that is no complex number.
+  /// Whether the next value is a list (and not a complex number).
   template <class T>
   bool is_list() noexcept {
     if (peek() != '[') return false;
@@ -188,7 +188,7 @@ class JsonReader {
   T floating() {
     if (peek() == '"') return special<T>();
     const std::string_view token = number();
-    // A 16-bit float by way of double: each of its values is a double, and this rounds the others.
+    // A 16-bit float via double: double holds each of its values, and this rounds any others.
     using Exact = std::conditional_t<std::is_same_v<T, float>, float, double>;
     Exact exact = 0;
     if (!find_nearest(token, exact)) {
@@ -201,12 +201,12 @@ class JsonReader {
     }
     return value;
   }
-  /// Whether a number by JSON's grammar is in the range of T, which then has the nearest one.
+  /// Whether a number by JSON's grammar is in the range of T; stores the nearest T.
   template <class T>
   static bool find_nearest(std::string_view token, T& value) {
 #ifdef __cpp_lib_to_chars
     return std::from_chars(token.data(), token.data() + token.size(), value).ec == std::errc();
-#else  // libc++ before 20. Streams say that a subnormal number is none, but read it.
+#else  // libc++ before 20. Streams fail on subnormal numbers, but read them.
     std::istringstream text{std::string(token)};
     text.imbue(std::locale::classic());
     return (text >> value) || (!is_infinite(value) && value != 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// Files that are read where they lie.
+/// Files that are read in place.
 #pragma once
 
 #include <lod/error.hpp>
@@ -19,12 +19,12 @@
 
 namespace lod::detail {
 
-/// A file, open and mapped for reading for as long as this lives. Takes no memory: pages come when they are touched,
-/// and go when the system needs them for something else. Who removes or replaces the file does not disturb; who makes
-/// it shorter does: `bytes()` beyond the new end may not be read (SIGBUS).
+/// A file, open and mapped for reading for as long as this lives. Takes no memory: pages are loaded when they are
+/// touched and dropped when the system needs them for something else. Removing or replacing the file does no harm;
+/// truncating it does: `bytes()` beyond the new end may not be read (SIGBUS).
 class MappedFile {
  public:
-  /// Throws std::system_error, also for what is no regular file.
+  /// Throws std::system_error, also for anything but a regular file.
   explicit MappedFile(std::string path) : path_(std::move(path)) {
     OpenedFile opened = open_regular_file(path_);
     file_ = std::move(opened.file);
@@ -37,11 +37,11 @@ class MappedFile {
   }
 
   const std::string& path() const noexcept { return path_; }
-  /// The whole file, as long as it was when it was opened.
+  /// The whole file, with the length it had when it was opened.
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
-  /// Copies `size` bytes, from byte `begin` on, without touching the mapping: large parts are copied faster that way,
-  /// and a file that has become shorter is a ParseError. Throws std::system_error where they cannot be read.
+  /// Copies `size` bytes from byte `begin` on without touching the mapping: this is faster for large parts, and turns a
+  /// truncated file into a ParseError. Throws std::system_error if they cannot be read.
   void read(std::size_t begin, void* to, std::size_t size) const {
     auto* at = static_cast<std::byte*>(to);
     while (size > 0) {

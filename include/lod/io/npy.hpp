@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// NumPy's file of one array, `.npy`: what `numpy.save` writes and `numpy.load` reads.
+/// NumPy's file of one array, `.npy`, which `numpy.save` writes and `numpy.load` reads.
 ///
 /// A plain tensor is an array of the same shape; scalar rows are an array of one dimension. An array without dimensions
-/// is read as one scalar row. Levels have no place in an `.npy`: <lod/io/npz.hpp> keeps them.
+/// is read as one scalar row. An `.npy` has no room for levels: <lod/io/npz.hpp> keeps them.
 ///
 /// | DataType | dtype | DataType | dtype | DataType | dtype |
 /// |---|---|---|---|---|---|
@@ -13,7 +13,7 @@
 /// | INT16 | `i2` | UINT32 | `u4` | FP64 | `f8` |
 /// | INT32 | `i4` | UINT64, SIZE_T | `u8` | COMPLEX64, COMPLEX128 | `c8`, `c16` |
 ///
-/// Other dtypes (pickled objects, fields, text, dates, `u2`) are refused, and named. BF16 and the FP8 types cannot be
+/// Other dtypes (pickled objects, fields, text, dates, `u2`) are rejected by name. BF16 and the FP8 types cannot be
 /// written: NumPy has no dtype for them.
 #pragma once
 
@@ -51,10 +51,10 @@ namespace lod {
 namespace detail {
 
 struct NpyType {
-  std::string_view name;  // without the sign of the byte order
+  std::string_view name;  // without the byte-order character
   DataType data_type;
 };
-/// The first name of a type is the one that is written, the first type of a name the one that is read.
+/// The first name of a type is the one that is written; the first type of a name is the one that is read.
 inline constexpr NpyType npy_types[] = {
     {"b1", DataType::BOOL},   {"?", DataType::BOOL},       {"i1", DataType::INT8},        {"i2", DataType::INT16},
     {"i4", DataType::INT32},  {"i8", DataType::INT64},     {"u1", DataType::UINT8},       {"u4", DataType::UINT32},
@@ -64,7 +64,7 @@ inline constexpr NpyType npy_types[] = {
 
 inline constexpr std::string_view npy_magic = "\x93NUMPY";
 
-/// The values of a tensor as bytes, borrowed, and what must be known to write them.
+/// The values of a tensor as bytes, borrowed, and what is needed to write them.
 struct PlainValues {
   DataType data_type;
   Shape shape;
@@ -79,8 +79,8 @@ PlainValues plain_values(const X& x) {
 }
 
 /// Everything before the values, byte for byte as NumPy writes it: version 1.0, row-major, room for the first dimension
-/// to grow to 21 digits, and as many spaces as let the values begin at a multiple of 64. Throws std::invalid_argument
-/// for a type that NumPy does not have.
+/// to grow to 21 digits, and padded with spaces so that the values begin at a multiple of 64. Throws
+/// std::invalid_argument for a type that NumPy does not have.
 inline std::string npy_header(DataType data_type, const Shape& shape) {
   const auto* const type = std::find_if(std::begin(npy_types), std::end(npy_types),
                                         [&](const NpyType& known) { return known.data_type == data_type; });
@@ -105,7 +105,7 @@ inline std::string npy_header(DataType data_type, const Shape& shape) {
 }
 
 /// The values of a tensor for an .npy. Throws std::invalid_argument for a tensor with levels, and for a bool that is
-/// none.
+/// neither 0 nor 1.
 template <class X>
 PlainValues values_for_npy(const X& x) {
   if (x.levels() > 0) {
@@ -117,16 +117,16 @@ PlainValues values_for_npy(const X& x) {
   return values;
 }
 
-/// What stands before the values.
+/// The header before the values.
 struct NpyHeader {
   DataType data_type = DataType::FP32;
-  bool swapped = false;        // numbers are in the byte order that this machine does not have
-  bool fortran_order = false;  // the first dimension runs fastest
+  bool swapped = false;        // numbers are in the byte order opposite to this machine's
+  bool fortran_order = false;  // the first dimension varies fastest
   Shape shape = {};
 };
 
-/// Reads the dictionary of a header, which is a literal of Python with three keys. `Bytes` is where it was taken from,
-/// all of it: as Input, it fails with a position that is counted back from its own.
+/// Reads the dictionary of a header, a Python literal with three keys. `Bytes` is the source it was taken from as a
+/// whole: as with Input, errors give a position counted back from the source's own.
 template <class Bytes>
 class NpyDictionary {
  public:
@@ -176,7 +176,7 @@ class NpyDictionary {
   void expect(char expected) {
     if (!skip(expected)) bytes_.fail({"npy: '", std::string(1, expected), "' expected"}, rest_.size());
   }
-  /// Of text from outside, as much as an error may repeat.
+  /// As much of an outside text as an error may repeat.
   static std::string excerpt(std::string_view text) {
     constexpr std::size_t longest = 40;
     std::string shown(text.substr(0, longest));
@@ -186,8 +186,8 @@ class NpyDictionary {
     return text.size() > longest ? shown + "..." : shown;
   }
 
-  /// What is between quotes, as written: the words that matter have nothing that would be escaped. Python 2
-  /// puts a u before texts of Unicode.
+  /// The text between quotes, as written: the expected words contain nothing that needs escaping. Python 2 puts a u
+  /// before Unicode strings.
   std::string_view quoted() {
     skip_spaces();
     const char* const prefixed[] = {"u'", "u\"", "U'", "U\""};
@@ -251,7 +251,7 @@ class NpyDictionary {
     if (error == std::errc::result_out_of_range) fail("a dimension of more than 64 bits");
     if (error != std::errc() || dim < 0) fail("a dimension expected: a number from 0 on");
     rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-    if (rest_.starts_with('L')) rest_.remove_prefix(1);  // a long of Python 2
+    if (rest_.starts_with('L')) rest_.remove_prefix(1);  // a Python 2 long
     return dim;
   }
 
@@ -275,7 +275,7 @@ NpyHeader read_npy_header(Bytes& bytes) {
   for (std::size_t i = 0; i < length_size; ++i) {
     length |= std::uint32_t{static_cast<unsigned char>(digits[i])} << (8 * i);
   }
-  // Only many fields need more, which cannot be read anyway.
+  // Only many fields need more, and those cannot be read anyway.
   constexpr std::uint32_t longest = 0xffff;
   if (length > longest) {
     bytes.fail({"npy: a dictionary of ", length, " bytes, expected ", longest, " at most"}, length_size);
@@ -285,7 +285,7 @@ NpyHeader read_npy_header(Bytes& bytes) {
   return NpyDictionary<Bytes>(bytes, dictionary).read();
 }
 
-/// The values, in memory that allocate() gives once it is sure that there are as many.
+/// The values, in memory that allocate() returns once it is certain that there are as many.
 template <class Allocate>
 AnyLoDTensor read_npy_values(Input& bytes, std::uint64_t size, const Allocate& allocate) {
   bytes.expect(size, "npy: the values");
@@ -294,7 +294,7 @@ AnyLoDTensor read_npy_values(Input& bytes, std::uint64_t size, const Allocate& a
   return values;
 }
 
-/// Turns the bytes of every number around.
+/// Reverses the bytes of every number.
 template <class Word>
 void swap_byte_order(std::span<std::byte> bytes) noexcept {
   for (std::size_t at = 0; at < bytes.size(); at += sizeof(Word)) {
@@ -320,12 +320,12 @@ inline void swap_byte_order(DataType data_type, std::span<std::byte> bytes) noex
   }
 }
 
-/// Copies elements of `Size` bytes whose first dimension runs fastest, so that the last one does. Two dimensions at
-/// least, none of them 0.
+/// Copies elements of `Size` bytes whose first dimension varies fastest so that the last one does. At least two
+/// dimensions, none of them 0.
 template <std::size_t Size>
 void copy_from_fortran_order(const std::byte* from, std::byte* to, const Shape& shape) noexcept {
-  // For each place in the dimensions between, a matrix is transposed: in squares, so that neither the reads nor the
-  // writes go through more cache lines than the cache has.
+  // For each index of the dimensions in between, a matrix is transposed: in squares, so that neither the reads nor the
+  // writes touch more cache lines than the cache holds.
   constexpr std::int64_t side = 32;
   const std::int64_t first = shape.front(), last = shape.back();
   const std::int64_t first_stride = shape.elements() / first, last_stride = shape.elements() / last;
@@ -366,7 +366,7 @@ inline void copy_from_fortran_order(std::size_t size, const std::byte* from, std
   }
 }
 
-/// The array that comes next.
+/// Reads the next array.
 template <class Bytes>
 AnyLoDTensor read_npy(Bytes& bytes) {
   const NpyHeader header = read_npy_header(bytes);
@@ -394,7 +394,7 @@ AnyLoDTensor read_npy(Bytes& bytes) {
   return transposed;
 }
 
-/// The array that is all there is. Throws ParseError where something follows it.
+/// Reads the only array. Throws ParseError if anything follows it.
 inline AnyLoDTensor read_only_npy(Input& bytes) {
   AnyLoDTensor values = read_npy(bytes);
   const std::size_t left = bytes.left();
@@ -413,9 +413,9 @@ concept Plain = requires(const X& x) {
 
 }  // namespace detail
 
-/// The bytes of an `.npy`, the same as NumPy writes for a row-major array of these values: of a tensor, a view or a
-/// slice in the memory of the CPU, or an AnyLoDTensor. Throws std::invalid_argument for a tensor with levels, for an
-/// element type that NumPy does not have, and for a bool that is neither 0 nor 1.
+/// The bytes of an `.npy`, identical to those NumPy writes for a row-major array of these values: of a tensor, a view
+/// or a slice in CPU memory, or an AnyLoDTensor. Throws std::invalid_argument for a tensor with levels, for an element
+/// type that NumPy does not have, and for a bool that is neither 0 nor 1.
 template <detail::Plain X>
 std::string encode_npy(const X& x) {
   const detail::PlainValues values = detail::values_for_npy(x);
@@ -426,9 +426,9 @@ std::string encode_npy(const X& x) {
   return bytes;
 }
 
-/// Writes them to a file, which takes the place of the one at `path` when it is on the disk as a whole, as FileWriter
-/// of <lod/io/file_writer.hpp> does: who may use it stays so, a symbolic link is replaced. Throws as above, and
-/// std::system_error; the old file is then as it was. Takes no memory for the values.
+/// Writes them to a file, which replaces the one at `path` once all of it is on the disk, as FileWriter of
+/// <lod/io/file_writer.hpp> does: its access is kept, a symbolic link is replaced. Throws as above, and
+/// std::system_error; the old file is then unchanged. Takes no memory for the values.
 template <detail::Plain X>
 void save_npy(const std::string& path, const X& x) {
   const detail::PlainValues values = detail::values_for_npy(x);
@@ -440,10 +440,10 @@ void save_npy(const std::string& path, const X& x) {
 }
 
 /// The array in the bytes of an `.npy` of version 1.0, 2.0 or 3.0, as a plain tensor, row-major and in this machine's
-/// byte order. An array in Fortran's order has the same shape and elements as in NumPy; for that it is copied once
-/// more. Throws ParseError: for what is no `.npy`, for a dtype without a DataType, for more than Shape::max_rank
-/// dimensions, for a bool that is neither 0 nor 1, and unless the values end where the bytes do (`decode_next_npy`
-/// reads several arrays). Memory is taken only when the values are known to be there.
+/// byte order. An array in Fortran order has the same shape and elements as in NumPy; this takes one more copy. Throws
+/// ParseError: for anything but an `.npy`, for a dtype without a DataType, for more than Shape::max_rank dimensions,
+/// for a bool that is neither 0 nor 1, and unless the values end where the bytes do (`decode_next_npy` reads several
+/// arrays). Memory is taken only once the values are known to be there.
 inline AnyLoDTensor decode_npy(std::string_view bytes) {
   detail::Input input(bytes);
   return detail::read_only_npy(input);
@@ -454,9 +454,9 @@ LoDTensor<T> decode_npy(std::string_view bytes) {
   return decode_npy(bytes).take<T>();
 }
 
-/// The array at the beginning of `bytes`, which is taken off them: for several in a row, as `numpy.save`
-/// leaves them when it is called again for one open file. Throws ParseError as `decode_npy`, also for no bytes, but not
-/// for what follows the values; the typed form ShapeMismatch. `bytes` are then as they were.
+/// The array at the beginning of `bytes`, which is removed from them: for several in a row, as `numpy.save` writes them
+/// when it is called repeatedly for one open file. Throws ParseError as `decode_npy` does, also for no bytes, but not
+/// for what follows the values; the typed form throws ShapeMismatch. `bytes` are then unchanged.
 inline AnyLoDTensor decode_next_npy(std::string_view& bytes) {
   detail::Input input(bytes);
   AnyLoDTensor x = detail::read_npy(input);
@@ -471,8 +471,8 @@ LoDTensor<T> decode_next_npy(std::string_view& bytes) {
   return x;
 }
 
-/// All arrays of a file that has them in a row; of most files, one. Throws as `load_npy`, also where there is
-/// none; the position of an error is counted from the beginning of the file.
+/// All arrays of a file that has several in a row; most files have one. Throws as `load_npy`, also if there is none;
+/// the position of an error is counted from the beginning of the file.
 inline std::vector<AnyLoDTensor> load_npy_arrays(const std::string& path) {
   return detail::read_at(path, [&] {
     detail::Input input = detail::Input::open(path);
@@ -484,7 +484,7 @@ inline std::vector<AnyLoDTensor> load_npy_arrays(const std::string& path) {
   });
 }
 
-/// The array in a file. Throws as `decode_npy`, and std::system_error where the file cannot be read. Errors name it.
+/// The array in a file. Throws as `decode_npy`, and std::system_error if the file cannot be read. Errors name the file.
 inline AnyLoDTensor load_npy(const std::string& path) {
   return detail::read_at(path, [&] {
     detail::Input input = detail::Input::open(path);

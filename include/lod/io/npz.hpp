@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// NumPy's file of named arrays, `.npz`: what `numpy.savez` and `numpy.savez_compressed` write and `numpy.load` reads.
-/// It keeps the levels of tensors, too, and row-sparse values.
+/// NumPy's file of named arrays, `.npz`, which `numpy.savez` and `numpy.savez_compressed` write and `numpy.load` reads.
+/// It also keeps the levels of tensors, and row-sparse values.
 ///
 ///     lod::save_npz("batch.npz", {{"words", words}, {"labels", labels}});
 ///
 ///     const auto file = lod::NpzFile::open("batch.npz");
 ///     auto words = file.load<lod::LoDTensor<float>>("words");
 ///
-/// An `.npz` is a ZIP archive of `.npy` files. Which arrays stand for a variable `x`:
+/// An `.npz` is a ZIP archive of `.npy` files. A variable `x` is stored as these arrays:
 ///
 /// | variable | arrays |
 /// |---|---|
@@ -17,12 +17,12 @@
 /// | tensor with levels | `x`: the values; `x.lod0`, `x.lod1`, ...: the offsets of each level, int64, outermost first |
 /// | row-sparse values | `x`: the value; `x.rows`: the ids, int64; `x.height`: one int64 without dimensions |
 ///
-/// So in Python `file["words.lod0"]` are offsets as `LoD::offsets(0)` gives them, and a batch is written by
+/// So in Python `file["words.lod0"]` are the offsets that `LoD::offsets(0)` returns, and a batch is written by
 /// `numpy.savez("batch.npz", **{"words": values, "words.lod0": offsets})`. Arrays with such names but without an `x`,
 /// or with only one of `x.rows` and `x.height`, are plain tensors of their own.
 ///
-/// One odd member does not make the others unreadable: what is wrong with a variable is told when it is requested, and
-/// members that are no `.npy` are listed apart (`other_members`).
+/// One odd member does not make the others unreadable: an error in a variable is reported when it is requested, and
+/// members other than `.npy` are listed separately (`other_members`).
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -56,16 +56,16 @@ namespace lod {
 
 namespace detail {
 
-/// What the name of an array ends with in the archive.
+/// The ending of an array's name in the archive.
 inline constexpr std::string_view npy_suffix = ".npy";
 
-/// Which members of an archive a variable is made of, by their numbers.
+/// The members of an archive that make up a variable, by their indices.
 struct NpzMembers {
   std::uint64_t values = 0;
   std::vector<std::uint64_t> levels = {};
   std::uint64_t rows = 0, height = 0;
   bool is_selected_rows = false;
-  std::string wrong = {};  // with which of them, in words; empty where nothing is
+  std::string wrong = {};  // what is wrong with them, in words; empty if nothing is
 };
 template <class Value>
 using ByName = std::map<std::string, Value, std::less<>>;
@@ -75,8 +75,8 @@ using ByName = std::map<std::string, Value, std::less<>>;
   throw ParseError(text({"npz: '", name, "': ", text(what)}), 0);
 }
 
-/// The variables that arrays of these names stand for. Wrong are those of which a level is missing or an array is there
-/// twice, those that have more levels than a LoD has, and those that had both levels and row ids.
+/// The variables that arrays of these names stand for. It is an error if a level is missing, if an array is there
+/// twice, if there are more levels than a LoD can have, or if there are both levels and row ids.
 inline ByName<NpzMembers> npz_variables(const ByName<std::uint64_t>& arrays, const std::set<std::string>& twice = {}) {
   ByName<NpzMembers> variables;
   std::set<std::string> parts;
@@ -131,8 +131,8 @@ class NpzWriter;
 
 }  // namespace detail
 
-/// A name, and what is to be written under it, borrowed: a tensor, a view or a slice in the memory of the CPU, an
-/// AnyLoDTensor; SelectedRows, AnySelectedRows.
+/// A name and the borrowed value to be written under it: a tensor, a view or a slice in CPU memory, an AnyLoDTensor;
+/// SelectedRows, AnySelectedRows.
 class NpzValue {
  public:
   /// A tensor.
@@ -173,7 +173,7 @@ enum class NpzCompression { STORED, DEFLATED };
 
 namespace detail {
 
-/// Writes the members of an archive. The values stay where they are until libzip asks for them.
+/// Writes the members of an archive. The values stay where they are until libzip requests them.
 class NpzWriter {
  public:
   explicit NpzWriter(const std::vector<NpzValue>& values) {
@@ -192,7 +192,7 @@ class NpzWriter {
 
   void write(NpzCompression compression, ZipSink& sink) const {
     if (members_.empty()) {
-      // libzip removes what would be empty. The end of an archive, and nothing else, is how Python writes it.
+      // libzip removes an empty archive. Python writes one as an end record and nothing else.
       constexpr char end[22] = {'P', 'K', 5, 6};
       return sink.append(end, sizeof(end));
     }
@@ -205,10 +205,10 @@ class NpzWriter {
                                                        source.get(), ZIP_FL_ENC_UTF_8)
                                         : -1;
       if (number < 0) fail(archive.get(), member.name);
-      source.release();  // the archive's now
+      source.release();  // now owned by the archive
       const auto index = static_cast<zip_uint64_t>(number);
       const bool deflated = compression == NpzCompression::DEFLATED;
-      // The first date that there is, as NumPy has it: the same values give the same bytes.
+      // The earliest possible date, as in NumPy: the same values give the same bytes.
       constexpr zip_uint16_t midnight = 0, first_of_1980 = 0x21;
       if (zip_set_file_compression(archive.get(), index, deflated ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0) < 0 ||
           zip_file_set_dostime(archive.get(), index, midnight, first_of_1980, 0) < 0) {
@@ -240,7 +240,7 @@ class NpzWriter {
     // libzip only reads, though its type does not say so.
     return {static_cast<zip_uint8_t*>(const_cast<void*>(bytes)), size};
   }
-  /// Throws std::invalid_argument unless the names of the members stand for the variables that were given.
+  /// Throws std::invalid_argument unless the names of the members stand for exactly the variables that were given.
   void check_names(const std::vector<NpzValue>& values) const {
     ByName<std::uint64_t> arrays;
     for (const Member& member : members_) {
@@ -279,7 +279,7 @@ class NpzWriter {
 }  // namespace detail
 
 /// The bytes of an `.npz`. The same values give the same bytes. Throws std::invalid_argument for names that are not
-/// UTF-8 or of more than 64 KiB, for two arrays of one name, for names that would be read otherwise (a plain tensor
+/// UTF-8 or longer than 64 KiB, for two arrays of one name, for names that would be read differently (a plain tensor
 /// `x.lod0` beside `x`), for an element type that NumPy does not have, and for a bool that is neither 0 nor 1.
 inline std::string encode_npz(const std::vector<NpzValue>& values,
                               NpzCompression compression = NpzCompression::STORED) {
@@ -288,9 +288,9 @@ inline std::string encode_npz(const std::vector<NpzValue>& values,
   return archive.take();
 }
 
-/// Writes them to a file, which takes the place of the one at `path` when it is on the disk as a whole, as FileWriter
-/// of <lod/io/file_writer.hpp> does: who may use it stays so, a symbolic link is replaced. Throws as above, and
-/// std::system_error; the old file is then as it was. Takes no memory for the values.
+/// Writes them to a file, which replaces the one at `path` once all of it is on the disk, as FileWriter of
+/// <lod/io/file_writer.hpp> does: its access is kept, a symbolic link is replaced. Throws as above, and
+/// std::system_error; the old file is then unchanged. Takes no memory for the values.
 inline void save_npz(const std::string& path, const std::vector<NpzValue>& values,
                      NpzCompression compression = NpzCompression::STORED) {
   const detail::NpzWriter writer(values);
@@ -299,31 +299,31 @@ inline void save_npz(const std::string& path, const std::vector<NpzValue>& value
   archive.commit();
 }
 
-/// An open `.npz`. Arrays are read when they are asked for, one by one. Reading moves a position in the file: of
-/// several threads only one at a time may use it.
+/// An open `.npz`. Arrays are read when they are requested, one by one. Reading moves a position in the file: only one
+/// thread at a time may use it.
 ///
-/// Errors name the file, where there is one. A ParseError of an array names that, too, and counts its position from the
-/// begin of the unpacked array; that of an error which is not in the bytes of one array is 0.
+/// Errors name the file, if there is one. A ParseError of an array also names the array, and counts its position from
+/// the beginning of the unpacked array; the position of an error that is not in the bytes of one array is 0.
 class NpzFile {
  public:
   static constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
-  /// Opens a file, and reads the names of its arrays. Throws std::system_error where it cannot be read, ParseError for
-  /// what is no archive, and for one with two arrays of one name.
+  /// Opens a file and reads the names of its arrays. Throws std::system_error if it cannot be read, ParseError for
+  /// anything but an archive, and for one with two arrays of one name.
   ///
-  /// Memory for an array is taken as its bytes come: what an archive says of sizes is not relied on. But DEFLATE packs
-  /// a thousand equal bytes into one, and such an array may be meant: for archives from strangers, `max_bytes` is the
-  /// most that one array may take; more is a ParseError. Limit the size of the archive, too: libzip keeps its names in
-  /// a hash table without a key, so that names that were chosen to meet there take time by the square of their number.
+  /// Memory for an array is taken as its bytes arrive: stated sizes are not trusted. But DEFLATE packs a thousand equal
+  /// bytes into one, and such an array may be legitimate: for archives from strangers, `max_bytes` is the most that one
+  /// array may take; more is a ParseError. Limit the size of the archive too: libzip keeps its names in a hash table
+  /// without a key, so that names chosen to collide take time quadratic in their number.
   static NpzFile open(const std::string& path, std::uint64_t max_bytes = no_limit) {
     return detail::read_at(path, [&] { return NpzFile(detail::open_zip_file(path), max_bytes, path); });
   }
-  /// The same from memory, which outlives the NpzFile.
+  /// The same from memory, which must outlive the NpzFile.
   static NpzFile decode(std::string_view bytes, std::uint64_t max_bytes = no_limit) {
     return NpzFile(detail::open_zip(bytes), max_bytes, {});
   }
   /// @{
-  /// Moved, the archive stays open; one that is moved to itself keeps its arrays.
+  /// A moved archive stays open; one that is moved to itself keeps its arrays.
   NpzFile(NpzFile&&) noexcept = default;
   NpzFile& operator=(NpzFile&& other) noexcept {
     if (this != &other) {  // names that are moved to themselves may be lost
@@ -344,13 +344,13 @@ class NpzFile {
     for (const auto& [name, members] : variables_) all.push_back(name);
     return all;
   }
-  /// The names of the members that are no arrays, as their names do not end with `.npy`: notes, folders. In their order
-  /// in the archive. What asks for one by `describe` or `load` throws ParseError.
+  /// The names of the members that are not arrays, since their names do not end in `.npy`: notes, folders. In archive
+  /// order. Passing one to `describe` or `load` throws ParseError.
   const std::vector<std::string>& other_members() const noexcept { return other_members_; }
   /// Whether there is a variable of this name.
   bool contains(std::string_view name) const noexcept { return variables_.find(name) != variables_.end(); }
-  /// What is known of a variable without its values: whether it is a tensor or row-sparse, its element type, shape and
-  /// number of levels. Throws OutOfRange where there is none of this name, ParseError.
+  /// The description of a variable without its values: whether it is a tensor or row-sparse, its element type, shape
+  /// and number of levels. Throws OutOfRange if there is none of this name, and ParseError.
   VarDesc describe(std::string_view name) const {
     const auto& entry = variable(name);
     const std::string& found = entry.first;
@@ -368,11 +368,11 @@ class NpzFile {
     });
   }
 
-  /// A variable. X says as what: LoDTensor<T> or AnyLoDTensor, SelectedRows<T> or AnySelectedRows. Throws OutOfRange
-  /// where there is none of this name, ShapeMismatch where it is of the other kind or has elements of another type, and
-  /// ParseError: as `decode_npy`; for bytes that cannot be unpacked or do not have their checksum; for offsets that are
-  /// none, or not for the rows that there are; for ids beyond the height. Offsets, ids and the height may be of any
-  /// type of integers.
+  /// A variable as an X: LoDTensor<T> or AnyLoDTensor, SelectedRows<T> or AnySelectedRows. Throws OutOfRange if there
+  /// is none of this name, ShapeMismatch if it is of the other kind or has elements of another type, and ParseError: as
+  /// `decode_npy`; for bytes that cannot be unpacked or do not match their checksum; for invalid offsets, or offsets
+  /// that do not fit the number of rows; for ids beyond the height. Offsets, ids and the height may be of any integer
+  /// type.
   template <class X>
   X load(std::string_view name) const {
     const auto& entry = variable(name);
@@ -398,7 +398,7 @@ class NpzFile {
  private:
   using Members = detail::NpzMembers;
 
-  /// `path` is empty where the archive is in no file.
+  /// `path` is empty if the archive is not in a file.
   NpzFile(detail::Zip archive, std::uint64_t max_bytes, std::string path)
       : archive_(std::move(archive)), max_bytes_(max_bytes), path_(std::move(path)) {
     detail::ByName<std::uint64_t> arrays;
@@ -439,7 +439,7 @@ class NpzFile {
     throw OutOfRange(
         detail::text({place(), "there is no '", std::string(name), "', but ", count > 0 ? others : "nothing"}));
   }
-  /// What begins the texts of errors that are not in the bytes.
+  /// The beginning of errors that are not in the bytes.
   std::string place() const { return path_.empty() ? "npz: " : detail::text({"'", path_, "': npz: "}); }
   template <class T>
   void check_elements(const std::string& name, DataType found) const {
@@ -458,7 +458,7 @@ class NpzFile {
     detail::ZipMember member(archive_.get(), number, name, max_bytes_);
     return detail::read_npy(member);
   }
-  /// Offsets, ids, or the one number that is a height.
+  /// Offsets, ids, or the single number that is a height.
   std::vector<std::int64_t> integers(const std::string& name, std::uint64_t number) const {
     const AnyLoDTensor numbers = array(name, number);
     std::vector<std::int64_t> all;

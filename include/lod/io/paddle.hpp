@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// The files in which PaddlePaddle keeps models: programs, parameters, and both together.
+/// The files in which PaddlePaddle stores models: programs, parameters, and both together.
 ///
 ///     lod::paddle::Model model = lod::paddle::load_model("custom_gap");   // custom_gap.pdmodel, custom_gap.pdiparams
 ///     auto weights = model.parameters.at("conv2d_0.w_0").as<float>();     // shares the memory: {6, 3, 3, 3}
@@ -12,12 +12,12 @@
 /// | a file of its variable's name | a tensor, or selected rows |
 /// | `__params__`, `x.pdiparams` | the tensors of all parameters one after the other, in the order of their names |
 ///
-/// A file of parameters holds neither their names nor their number: these come from the program, or from the caller.
+/// A file of parameters holds neither their names nor their number: these come from the program or from the caller.
 ///
-/// What reads throws ParseError for bytes that are not what they should be, and names file, variable and byte; for what
-/// the system refuses, std::system_error, which names the file. Values go from the file straight to where they stay.
-/// What writes throws std::system_error; a file is there as a whole or, until the end, as it was. What is at a
-/// path already is treated as by FileWriter of <lod/io/file_writer.hpp>.
+/// Functions that read throw ParseError for malformed bytes, naming file, variable and byte, and std::system_error,
+/// naming the file, for errors of the system. Values go from the file straight to their destination. Functions that
+/// write throw std::system_error; a file is replaced as a whole or left unchanged. Whatever is at a path already is
+/// treated as by FileWriter of <lod/io/file_writer.hpp>.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -69,7 +69,7 @@ inline bool exists(const std::string& path) {
   return ::stat(system_path(path), &found) == 0;
 }
 
-/// Returns read(in) of a whole file, whose name is put before the text of a ParseError.
+/// Returns read(in) for a whole file, whose name is put before the text of a ParseError.
 template <class Read>
 auto read_file(const std::string& path, const Read& read) {
   try {
@@ -85,7 +85,7 @@ inline void write_file(const std::string& path, const Stream& stream) {
   file.commit();
 }
 
-/// A parameter: its name, and what the program says of it; null where nobody says anything.
+/// A parameter: its name, and what the program says of it; null if nothing is said.
 struct Parameter {
   std::string name;
   const TensorDesc* desc;
@@ -106,7 +106,7 @@ inline std::vector<Parameter> parameters_of(const ProgramDesc& program) {
   }
   return parameters;
 }
-/// Throws std::invalid_argument for a name that comes twice.
+/// Throws std::invalid_argument for a repeated name.
 inline std::vector<Parameter> parameters_of(std::span<const std::string> names) {
   std::vector<Parameter> parameters;
   for (const std::string& name : names) parameters.push_back({name, nullptr});
@@ -118,8 +118,9 @@ inline std::vector<Parameter> parameters_of(std::span<const std::string> names) 
   return parameters;
 }
 
-/// Where a folder has the file of a variable. Names come from programs, which come from anywhere: throws InvalidProgram
-/// for one that leads out of the folder, to no file, or by a detour to the file of another name, as "./x" and "a//x".
+/// The file of a variable in a folder. Names, and their programs, may come from anywhere: throws InvalidProgram for one
+/// that leads out of the folder, to something that cannot be a file, or by a detour to the file of another name, such
+/// as "./x" and "a//x".
 inline std::string file_of(const std::string& folder, const std::string& name) {
   const std::string steps = "/" + name + "/";
   const auto has = [&steps](const char* step) { return steps.find(step) != std::string::npos; };
@@ -129,7 +130,7 @@ inline std::string file_of(const std::string& folder, const std::string& name) {
   return folder + "/" + name;
 }
 
-/// Throws InvalidProgram where the file of one is the folder of another's: "x" and "x/y".
+/// Throws InvalidProgram if the file of one is the folder of another: "x" and "x/y".
 inline void check_folders(const std::vector<Parameter>& parameters) {
   std::set<std::string_view> names;
   for (const Parameter& parameter : parameters) names.insert(parameter.name);
@@ -166,8 +167,8 @@ inline Parameters load_parameters(const std::string& path, const std::vector<Par
   return values;
 }
 
-/// The bytes of each parameter. Throws std::invalid_argument where one has no value or a value is none's, and
-/// ShapeMismatch where a value is not as the program says.
+/// The bytes of each parameter. Throws std::invalid_argument if one has no value or a value belongs to no parameter,
+/// and ShapeMismatch if a value is not as the program says.
 inline std::vector<Stream> streams_of(const Parameters& values, const std::vector<Parameter>& parameters) {
   std::vector<Stream> streams;
   for (const Parameter& parameter : parameters) {
@@ -175,7 +176,7 @@ inline std::vector<Stream> streams_of(const Parameters& values, const std::vecto
     if (found == values.end())
       throw std::invalid_argument(lod::detail::readable(text({"parameter '", parameter.name, "' has no value"})));
     const AnyLoDTensor& x = found->second;
-    // One scalar row is what is read for a tensor without dimensions.
+    // A tensor without dimensions is read as one scalar row.
     const bool is_scalar = parameter.desc && parameter.desc->dims.empty() && x.shape() == Shape{1};
     const Shape shape = is_scalar ? Shape() : x.shape();
     const TensorDesc desc{x.data_type(), {shape.begin(), shape.end()}};
@@ -204,7 +205,7 @@ inline void save_parameters(const std::string& path, const Parameters& values,
                             const std::vector<Parameter>& parameters) {
   const std::vector<Stream> streams = streams_of(values, parameters);
   if (is_folder(path)) {
-    std::vector<std::string> files;  // of all before the first is written, since a name may be none of a file
+    std::vector<std::string> files;  // all before the first is written: a name may not be valid for a file
     for (const Parameter& parameter : parameters) files.push_back(file_of(path, parameter.name));
     check_folders(parameters);
     for (std::size_t i = 0; i < streams.size(); ++i) write_file(files[i], streams[i]);
@@ -222,8 +223,8 @@ namespace lod::paddle {
 // ---- One variable ----
 
 /// @{
-/// The variable whose value alone a file holds. Throws as `decode_tensor` and `decode_selected_rows` do, and where
-/// bytes are left. `lod::check` compares it with a VarDesc.
+/// The variable whose value alone is in a file. Throws as `decode_tensor` and `decode_selected_rows` do, and if bytes
+/// are left over. `lod::check` compares it with a VarDesc.
 inline AnyLoDTensor load_tensor(const std::string& path) {
   return detail::read_file(path, [](auto& in) { return detail::read_tensor(in); });
 }
@@ -233,7 +234,7 @@ inline AnySelectedRows load_selected_rows(const std::string& path) {
 /// @}
 
 /// @{
-/// Writes a variable to a file of its own: of type AnyLoDTensor, LoDTensor or a view of one; AnySelectedRows or
+/// Writes a variable to a file of its own: an AnyLoDTensor, LoDTensor or a view of one; AnySelectedRows or
 /// SelectedRows. Throws as `encode_tensor` and `encode_selected_rows` do.
 template <detail::Tensor X>
 void save_tensor(const std::string& path, const X& x) {
@@ -247,20 +248,20 @@ void save_selected_rows(const std::string& path, const X& x) {
 
 // ---- Programs ----
 
-/// The program in a file. `lod::validate` says whether it holds together; this does not ask.
+/// The program in a file. It is not validated; `lod::validate` does that.
 inline ProgramDesc load_program(const std::string& path) {
   return detail::read_file(path, [](auto& in) { return decode<ProgramDesc>(in.take(in.left())); });
 }
-/// Writes a program to a file. Throws as `encode` does. One that was read, and not changed, gives the bytes that it was
-/// read from.
+/// Writes a program to a file. Throws as `encode` does. A program that was read, and not changed, gives the bytes that
+/// it was read from.
 inline void save_program(const std::string& path, const ProgramDesc& program) {
   detail::write_file(path, {.before = encode(program), .values = {}, .after = {}});
 }
 
 // ---- The parameters of a program ----
 
-/// The names of the parameters of a program, in the order in which their values are saved: of the persistable variables
-/// of type LOD_TENSOR of all blocks, sorted by their bytes. Not those that feed and fetch, nor RAW ones.
+/// The names of the parameters of a program, in the order in which their values are saved: the persistable variables of
+/// type LOD_TENSOR of all blocks, sorted bytewise. Excludes feed and fetch variables and RAW ones.
 inline std::vector<std::string> parameter_names(const ProgramDesc& program) {
   std::vector<std::string> names;
   for (const detail::Parameter& parameter : detail::parameters_of(program)) names.push_back(parameter.name);
@@ -268,10 +269,11 @@ inline std::vector<std::string> parameter_names(const ProgramDesc& program) {
 }
 
 /// @{
-/// The parameters of a program in the bytes of a file that holds all of them; or so many tensors, with these names in
-/// the order of the file. Throws ParseError, which names the variable, as `decode_tensor` does, where bytes are left,
-/// and where a tensor has not the data type and the dimensions that the program says; -1 there matches anything. Levels
-/// may be more or fewer: programs are known to forget them. Throws std::invalid_argument for a name that comes twice.
+/// The parameters of a program from the bytes of a file that holds all of them; or as many tensors as there are names,
+/// in the order of the file. Throws ParseError, which names the variable, as `decode_tensor` does, if bytes are left
+/// over, and if a tensor does not have the data type and the dimensions that the program says; -1 there matches
+/// anything. Levels may be more or fewer: programs are known to forget them. Throws std::invalid_argument for a name
+/// that occurs twice.
 inline Parameters decode_parameters(std::string_view bytes, const ProgramDesc& program) {
   detail::Input in(bytes);
   const auto parameters = detail::parameters_of(program);
@@ -285,8 +287,8 @@ inline Parameters decode_parameters(std::string_view bytes, std::span<const std:
 /// @}
 
 /// @{
-/// The same from a file that holds all of them, or from a folder with a file for each. Throws InvalidProgram there for
-/// names that lead out of the folder or to no file, and for those with a step that leads nowhere ("./x", "a//x").
+/// The same from a file of all of them, or a folder with a file for each. For a folder, throws InvalidProgram for names
+/// that lead out of it or to something that cannot be a file, and for those with redundant steps ("./x", "a//x").
 inline Parameters load_parameters(const std::string& path, const ProgramDesc& program) {
   return detail::load_parameters(path, detail::parameters_of(program));
 }
@@ -296,8 +298,8 @@ inline Parameters load_parameters(const std::string& path, std::span<const std::
 /// @}
 
 /// @{
-/// The bytes that `decode_parameters` takes. Throws std::invalid_argument unless the parameters of the program, or
-/// these names, are those that have a value; ShapeMismatch where one is not as the program says.
+/// The bytes that `decode_parameters` reads. Throws std::invalid_argument unless exactly the parameters of the program,
+/// or these names, have a value; ShapeMismatch if one is not as the program says.
 inline std::string encode_parameters(const Parameters& parameters, const ProgramDesc& program) {
   return detail::encode_parameters(parameters, detail::parameters_of(program));
 }
@@ -307,7 +309,7 @@ inline std::string encode_parameters(const Parameters& parameters, std::span<con
 /// @}
 
 /// @{
-/// Writes them to one file; to a file for each, where `path` is a folder. Throws as `encode_parameters` does, before
+/// Writes them to one file; or to a file for each, if `path` is a folder. Throws as `encode_parameters` does, before
 /// anything is written, and InvalidProgram as `load_parameters` does.
 inline void save_parameters(const std::string& path, const Parameters& parameters, const ProgramDesc& program) {
   detail::save_parameters(path, parameters, detail::parameters_of(program));
@@ -319,22 +321,22 @@ inline void save_parameters(const std::string& path, const Parameters& parameter
 
 // ---- Models ----
 
-/// The model in the two files: the second may also be a folder with a file for each parameter. Throws as `load_program`
-/// and `load_parameters` do.
+/// The model in two files: the second may also be a folder with a file for each parameter. Throws as `load_program` and
+/// `load_parameters` do.
 inline Model load_model(const std::string& program_path, const std::string& parameters_path) {
   Model model{.program = load_program(program_path)};
   model.parameters = load_parameters(parameters_path, model.program);
   return model;
 }
-/// The model in a folder: `__model__`, with `__params__` if that is there, else with a file for each parameter. Where
-/// `path` is no folder, that in `<path>.pdmodel` and `<path>.pdiparams`.
+/// The model in a folder: `__model__`, with `__params__` if there is one, otherwise with a file for each parameter. If
+/// `path` is not a folder, the model in `<path>.pdmodel` and `<path>.pdiparams`.
 inline Model load_model(const std::string& path) {
   if (!detail::is_folder(path)) return load_model(path + ".pdmodel", path + ".pdiparams");
   const std::string all = path + "/__params__";
   return load_model(path + "/__model__", detail::exists(all) ? all : path);
 }
 /// Writes `<path>.pdmodel` and `<path>.pdiparams`. Throws as `save_program` and `save_parameters` do, before either is
-/// replaced, unless the system refuses to give the second its place.
+/// replaced, unless the system fails to put the second in its place.
 inline void save_model(const std::string& path, const Model& model) {
   const detail::Stream program{.before = encode(model.program), .values = {}, .after = {}};
   lod::detail::AtomicFile file(path + ".pdmodel");

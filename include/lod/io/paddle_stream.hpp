@@ -3,7 +3,7 @@
 /// @ingroup descriptions
 /// The bytes in which PaddlePaddle saves a tensor or selected rows; <lod/io/paddle.hpp> reads and writes its files.
 ///
-/// Numbers are little-endian. Nothing in the bytes says what they are: neither a mark at their beginning nor a
+/// Numbers are little-endian. Nothing in the bytes identifies them: neither a magic number at their beginning nor a
 /// checksum.
 ///
 /// | a tensor | |
@@ -26,11 +26,11 @@
 /// | | a TensorDesc of the value: dim 0 is the number of ids |
 /// | | the values, row-major |
 ///
-/// Older versions wrote the same things in other orders, under the same version. From October to December 2017 the
-/// levels of a tensor were its last part, with one version word for all; from December 2017 to February 2018 the value
-/// of selected rows was a whole tensor. Readers take all of these and tell them apart by the fifth byte after a version
-/// word. It is the first of a TensorDesc, a tag, which is never 0; or one of the upper half of the number of levels,
-/// which is always 0.
+/// Older versions wrote the same parts in other orders, under the same version number. From October to December 2017
+/// the levels of a tensor were its last part, with one version word for all; from December 2017 to February 2018 the
+/// value of selected rows was a whole tensor. Readers accept all of these and tell them apart by the fifth byte after a
+/// version word. It is either the first byte of a TensorDesc, a tag, which is never 0, or a byte of the upper half of
+/// the number of levels, which is always 0.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -74,14 +74,14 @@ using lod::detail::Input;
 using lod::detail::mismatch;
 using lod::detail::text;
 
-// ---- Reading: each function takes its part off the input, and throws ParseError ----
+// ---- Reading: each function consumes its part of the input, and throws ParseError ----
 
 inline void read_version(Input& in) {
   const auto version = in.number<std::uint32_t>("version");
   if (version != 0) in.fail({"version ", version, ", expected 0"}, sizeof(version));
 }
 
-/// Whether a description comes next, after a version word; else it is the number of levels.
+/// Whether a description comes next, after a version word; otherwise the number of levels does.
 inline bool description_is_next(Input& in) {
   constexpr std::size_t decisive = 5;
   return in.left() >= decisive && in.peek(decisive).back() != '\0';
@@ -122,11 +122,11 @@ struct ValueDesc {
   DataType type;
   Shape shape;
 
-  /// One of scalars where there is no dimension.
+  /// One scalar row if there is no dimension.
   std::int64_t rows() const noexcept { return shape.empty() ? 1 : shape.front(); }
 };
 
-/// Also throws where the description is not as `expected`, unless that is null.
+/// Also throws if the description is not as `expected`, unless that is null.
 inline ValueDesc read_description(Input& in, const TensorDesc* expected) {
   const auto size = in.number<std::int32_t>("size of the description");
   if (size < 0) in.fail({"size of the description: ", size, ", expected 0 or more"}, sizeof(size));
@@ -159,7 +159,7 @@ inline AnyLoDTensor read_values(Input& in, const ValueDesc& desc, LoD lod) {
   AnyLoDTensor tensor(desc.type, std::move(lod), desc.shape.without_first(), uninitialized, desc.rows());
   const std::span<std::byte> values = tensor.mutable_bytes();
   in.read(values.data(), values.size());
-  if (desc.type == DataType::BOOL) {  // in C++ another value is no bool
+  if (desc.type == DataType::BOOL) {  // in C++ no other value is a bool
     const std::size_t wrong = lod::detail::find_wrong_bool(values);
     if (wrong < values.size()) {
       const auto value = std::to_integer<unsigned>(values[wrong]);
@@ -185,7 +185,7 @@ inline AnyLoDTensor read_tensor(Input& in, const TensorDesc* expected = nullptr)
   return read_values(in, desc, std::move(lod));
 }
 
-/// What selected rows begin with, and where each number is.
+/// The beginning of selected rows, and where each number is.
 struct RowIds {
   std::size_t count_at = 0;
   std::size_t ids_at = 0;
@@ -193,7 +193,7 @@ struct RowIds {
   std::vector<std::int64_t> ids = {};
   std::int64_t height = 0;
 
-  /// Where the number is that AnySelectedRows refuses with so many rows of values; after the ids if it refuses none.
+  /// The position of the number that AnySelectedRows rejects with so many rows of values; the end of the ids if none.
   std::size_t wrong_at(std::int64_t rows) const {
     if (rows != static_cast<std::int64_t>(ids.size())) return count_at;
     if (height < 0) return height_at;
@@ -230,12 +230,12 @@ inline AnySelectedRows read_selected_rows(Input& in) {
   const std::size_t wrong_at = rows.wrong_at(value.rows());
   try {
     return AnySelectedRows(std::move(rows.ids), rows.height, std::move(value));
-  } catch (const std::logic_error& error) {  // OutOfRange for an id, ShapeMismatch for what does not agree
+  } catch (const std::logic_error& error) {  // OutOfRange for an id, ShapeMismatch for numbers that do not agree
     throw ParseError(error.what(), wrong_at);
   }
 }
 
-/// Reads all that `in` has by `read(in)`. Throws ParseError where that leaves something.
+/// Reads all of `in` by `read(in)`. Throws ParseError if bytes are left over.
 template <class Read>
 auto read_all(Input& in, const Read& read) {
   auto result = read(in);
@@ -251,7 +251,7 @@ struct Stream {
   std::span<const std::byte> values;
   std::string after;
 
-  /// Appends them to `out`, which is unchanged where this throws.
+  /// Appends them to `out`, which is unchanged if this throws.
   void append_to(std::string& out) const {
     const std::size_t size = out.size() + before.size() + values.size() + after.size();
     if (size > out.capacity()) out.reserve(std::max(size, 2 * out.capacity()));
@@ -335,12 +335,12 @@ Stream stream_of(const SelectedRows<T, Cpu>& x) {
   return stream_of(x.rows(), x.height(), data_type_v<T>, x.value().shape(), std::as_bytes(x.value().values()));
 }
 
-/// What has the bytes of a tensor: AnyLoDTensor, LoDTensor, its views and slices.
+/// What can be encoded as a tensor: AnyLoDTensor, LoDTensor, its views and slices.
 template <class X>
 concept Tensor = requires(const X& x) {
   stream_of(x, Layout::CURRENT);
 };
-/// What has the bytes of selected rows: AnySelectedRows, SelectedRows.
+/// What can be encoded as selected rows: AnySelectedRows, SelectedRows.
 template <class X>
 concept Rows = requires(const X& x) {
   stream_of(x);
@@ -351,13 +351,13 @@ concept Rows = requires(const X& x) {
 namespace lod::paddle {
 
 /// @{
-/// The tensor at the beginning of `bytes`, in either layout, which is taken off them. A tensor without dimensions has
-/// one scalar row, as in all of this library, and is shape {1} when it is written again.
+/// The tensor at the beginning of `bytes`, in either layout, which is removed from them. A tensor without dimensions
+/// has one scalar row, as everywhere in this library, and has shape {1} when it is written again.
 ///
-/// Throws ParseError, and leaves `bytes` as they were, where they end too early; for a version that is not 0, a LoD
-/// that is none or is of another number of rows, a description that is none, a negative dimension, more than
-/// Shape::max_rank of them, and a BOOL that is neither 0 nor 1. The typed form throws ShapeMismatch for another element
-/// type. No memory is taken for more values than there are bytes; they are copied once.
+/// Throws ParseError, and leaves `bytes` unchanged, if they end too early; for a version that is not 0, a LoD that is
+/// invalid or has another number of rows, an invalid description, a negative dimension, more than Shape::max_rank
+/// dimensions, and a BOOL that is neither 0 nor 1. The typed form throws ShapeMismatch for another element type. No
+/// memory is taken for more values than there are bytes; they are copied once.
 inline AnyLoDTensor decode_tensor(std::string_view& bytes) {
   detail::Input in(bytes);
   AnyLoDTensor tensor = detail::read_tensor(in);
@@ -374,8 +374,8 @@ LoDTensor<T> decode_tensor(std::string_view& bytes) {
 /// @}
 
 /// @{
-/// The selected rows at the beginning of `bytes`, in any layout, which are taken off them. Throws as `decode_tensor`
-/// does, also where the numbers of ids and rows differ, for ids outside the height, and where the value has a level.
+/// The selected rows at the beginning of `bytes`, in any layout, which are removed from them. Throws as `decode_tensor`
+/// does, also if the numbers of ids and rows differ, for ids outside the height, and if the value has a level.
 inline AnySelectedRows decode_selected_rows(std::string_view& bytes) {
   detail::Input in(bytes);
   AnySelectedRows rows = detail::read_selected_rows(in);
@@ -392,9 +392,9 @@ SelectedRows<T> decode_selected_rows(std::string_view& bytes) {
 /// @}
 
 /// @{
-/// Appends the bytes of a tensor, or gives them: of an AnyLoDTensor, a LoDTensor, a view; of a slice, as of a copy of
-/// it. PaddlePaddle since December 2017 reads CURRENT only. Throws
-/// std::invalid_argument for a bool that is neither 0 nor 1; `out` is then as it was.
+/// Appends the bytes of a tensor, or returns them: of an AnyLoDTensor, a LoDTensor or a view; a slice is written as a
+/// copy of it would be. PaddlePaddle since December 2017 reads CURRENT only. Throws std::invalid_argument for a bool
+/// that is neither 0 nor 1; `out` is then unchanged.
 template <detail::Tensor X>
 void encode_tensor(const X& x, std::string& out, Layout layout = Layout::CURRENT) {
   detail::stream_of(x, layout).append_to(out);
@@ -408,9 +408,9 @@ std::string encode_tensor(const X& x, Layout layout = Layout::CURRENT) {
 /// @}
 
 /// @{
-/// Appends the bytes of selected rows, or gives them, in the layout since February 2018: of AnySelectedRows, and of
+/// Appends the bytes of selected rows, or returns them, in the layout used since February 2018: of AnySelectedRows or
 /// SelectedRows. Throws ShapeMismatch unless there are as many rows of values as ids, and for values with a level,
-/// std::invalid_argument for a bool that is neither 0 nor 1; `out` is then as it was.
+/// std::invalid_argument for a bool that is neither 0 nor 1; `out` is then unchanged.
 template <detail::Rows X>
 void encode_selected_rows(const X& x, std::string& out) {
   detail::stream_of(x).append_to(out);

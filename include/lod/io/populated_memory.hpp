@@ -19,10 +19,10 @@
 
 namespace lod::detail {
 
-/// For as long as this lives, a thread of its own has the system find the pages of a large block of new memory, from
-/// front to back: the system clears each page at its first touch, which takes longer than to copy a file's bytes there.
-/// Whoever fills the block meanwhile need not wait for the thread, and finds the same bytes without it. Nothing for
-/// small blocks, on one processor, and where the system cannot do it.
+/// As long as this lives, a thread of its own makes the system populate the pages of a large block of new memory, from
+/// front to back: the system clears each page when it is first touched, which takes longer than copying a file's bytes
+/// there. The block may be filled meanwhile without waiting for the thread; the result is the same without it. Does
+/// nothing for small blocks, on one processor, and where the system lacks support.
 class PopulatedMemory {
  public:
   explicit PopulatedMemory([[maybe_unused]] std::span<std::byte> block) {
@@ -32,7 +32,7 @@ class PopulatedMemory {
     try {
       thread_ = std::thread([this, block] { populate(block); });
     } catch (const std::system_error&) {
-      // No thread is to be had: who fills the block touches its pages first.
+      // No thread is available: the pages are then touched first by whoever fills the block.
     }
 #endif
   }
@@ -49,7 +49,7 @@ class PopulatedMemory {
     constexpr std::uintptr_t piece = std::uintptr_t{8} << 20;
     const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
     const auto first = reinterpret_cast<std::uintptr_t>(block.data());
-    // Whole pages alone: those at the ends are also others'.
+    // Whole pages only: those at the ends are shared with other memory.
     const std::uintptr_t end = (first + block.size()) / page * page;
     for (std::uintptr_t begin = (first + page - 1) / page * page; begin < end; begin += piece) {
       if (ends_.load(std::memory_order_relaxed)) return;

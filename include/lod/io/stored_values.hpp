@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// What values must be to be read again from a file of any format: the rules of readers, for who writes.
+/// What values must satisfy to be readable from a file of any format: the rules of readers, for writers.
 #pragma once
 
 #include <lod/data_type.hpp>
@@ -16,18 +16,17 @@
 
 namespace lod::detail {
 
-/// The position of the first byte that no bool can have, one that is neither 0 nor 1; the number of bytes where there
-/// is none.
+/// The position of the first byte that is not a valid bool, neither 0 nor 1; the number of bytes if there is none.
 inline std::size_t find_wrong_bool(std::span<const std::byte> values) noexcept {
   std::byte all{0};
-  for (const std::byte value : values) all |= value;  // by vectors: there is none, most often
+  for (const std::byte value : values) all |= value;  // vectorized: most often there is none
   if (all <= std::byte{1}) return values.size();
   const auto wrong = std::find_if(values.begin(), values.end(), [](std::byte value) { return value > std::byte{1}; });
   return static_cast<std::size_t>(wrong - values.begin());
 }
 
-/// Throws std::invalid_argument for values that no reader takes: bools that are neither 0 nor 1, as memory that nobody
-/// has written to has them. `what` begins the text.
+/// Throws std::invalid_argument for values that readers reject: bools that are neither 0 nor 1, as in uninitialised
+/// memory. `what` begins the text.
 inline void check_stored_values(DataType data_type, std::span<const std::byte> values, const char* what) {
   if (data_type != DataType::BOOL) return;
   const std::size_t wrong = find_wrong_bool(values);
@@ -36,8 +35,8 @@ inline void check_stored_values(DataType data_type, std::span<const std::byte> v
                                     " at position ", wrong, ", expected 0 or 1"}));
 }
 
-/// Throws ShapeMismatch unless row-sparse values are such as a file can hold: a row for each id, and no level, which
-/// would be lost. `what` begins the text.
+/// Throws ShapeMismatch unless a file can hold these row-sparse values: a row for each id, and no level, which would be
+/// lost. `what` begins the text.
 template <class Sparse>
 void check_stored_rows(const Sparse& x, const char* what) {
   check_value_rows(static_cast<std::int64_t>(x.rows().size()), x.value().rows(), what);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Files as the system has them: paths that its calls take, what is there, and how it is opened.
+/// Files at the level of the operating system: paths for its calls, what exists, and how to open it.
 #pragma once
 
 #include <lod/error.hpp>
@@ -18,14 +18,14 @@
 
 namespace lod::detail {
 
-/// Throws std::system_error for what `errno` says. The text is "<action> '<path>': <what the system calls it>".
+/// Throws std::system_error for `errno`. The text is "<action> '<path>': <the system's name for it>".
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_file_error(const char* action, const std::string& path) {
   const int code = errno;
   throw std::system_error(code, std::generic_category(), readable(text({action, " '", path, "'"})));
 }
 
-/// The path for a call of the system. That would take a zero byte for its end, and so another file: throws
-/// std::system_error where there is one.
+/// The path for a system call. A zero byte would end it there, and so name another file: throws std::system_error if
+/// there is one.
 inline const char* system_path(const std::string& path) {
   if (path.find('\0') != std::string::npos) {
     throw std::system_error(EINVAL, std::generic_category(), readable(text({"'", path, "': a path with a zero byte"})));
@@ -33,7 +33,7 @@ inline const char* system_path(const std::string& path) {
   return path.c_str();
 }
 
-/// Returns read(), and puts the path before the text of a ParseError. The empty path is that of no file.
+/// Returns read(), and puts the path before the text of a ParseError. The empty path means no file.
 template <class Read>
 auto read_at(const std::string& path, const Read& read) {
   try {
@@ -55,7 +55,7 @@ inline void check_regular(const struct ::stat& found, const char* action, const 
                           readable(text({action, " '", path, "': not a regular file"})));
 }
 
-/// A descriptor of the system's, which is closed with it. -1 is none.
+/// A file descriptor, closed with this object. -1 is none.
 class FileDescriptor {
  public:
   FileDescriptor() noexcept = default;
@@ -71,24 +71,24 @@ class FileDescriptor {
 
   explicit operator bool() const noexcept { return number_ >= 0; }
   int get() const noexcept { return number_; }
-  /// Gives it away, to who closes it.
+  /// Gives up ownership to a caller that closes it.
   int release() noexcept { return std::exchange(number_, -1); }
 
  private:
   int number_ = -1;
 };
 
-/// A file that is open, and as many bytes as it had then.
+/// An open file, and its size at the time of opening.
 struct OpenedFile {
   FileDescriptor file;
   std::size_t size;
 };
 
-/// Opens a file for reading. Throws std::system_error, also for what is no regular file, whose size nobody knows.
+/// Opens a file for reading. Throws std::system_error, also for anything but a regular file, whose size is unknown.
 inline OpenedFile open_regular_file(const std::string& path) {
   FileDescriptor file;
   do {
-    // Who opens a pipe would wait for its writer, and never learn that it is none of the files that are read here.
+    // Opening a pipe would wait for its writer, only to find that it is not a regular file.
     file = FileDescriptor(::open(system_path(path), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   } while (!file && errno == EINTR);
   if (!file) throw_file_error("open", path);

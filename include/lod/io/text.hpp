@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// Text for people: LoDs in one line and as drawings, tensors with their values. Nothing here is meant to be read back.
+/// Text for people: LoDs in one line and as drawings, tensors with their values. None of it is meant to be read back.
 #pragma once
 
 #include <lod/data_type.hpp>
@@ -29,7 +29,7 @@ namespace lod {
 
 namespace detail {
 
-/// Appends "{0, 3, 5}"; of more than `edges` numbers at either end, "..." stands for those between.
+/// Appends "{0, 3, 5}"; if there are more than `edges` numbers at either end, "..." replaces those between.
 inline void append_numbers(std::string& text, std::span<const std::int64_t> numbers, std::size_t edges) {
   text += '{';
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -45,7 +45,7 @@ inline void append_numbers(std::string& text, std::span<const std::int64_t> numb
 
 inline constexpr std::size_t all_numbers = std::numeric_limits<std::size_t>::max() / 2;
 
-/// "{{0, 3}, {0, 2, 3, 7}}"; `offsets(level)` gives the numbers of a level.
+/// "{{0, 3}, {0, 2, 3, 7}}"; `offsets(level)` returns the numbers of a level.
 template <class Offsets>
 std::string levels_text(int levels, const Offsets& offsets, std::size_t edges = all_numbers) {
   std::string text = "{";
@@ -59,7 +59,7 @@ std::string levels_text(int levels, const Offsets& offsets, std::size_t edges = 
 inline std::int64_t digits(std::int64_t number) { return static_cast<std::int64_t>(std::to_string(number).size()); }
 
 /// Lines of numbers, one for each level, above a line of bars: filled from left to right, up to a column. Remembers how
-/// much of each line found room.
+/// much of each line fit.
 class Drawing {
  public:
   Drawing(int levels, std::int64_t columns)
@@ -73,7 +73,7 @@ class Drawing {
     lines_[line] += text;
     ++written_[line];
   }
-  /// Returns the column after them; one beyond the last column, if they are more than that.
+  /// Returns the column after them; one beyond the last column if there is not enough room.
   std::int64_t bars(std::int64_t column, std::int64_t count) {
     const std::int64_t shown = std::min(count, columns_ - column);
     if (shown > 0) {
@@ -85,9 +85,9 @@ class Drawing {
   }
   bool full(std::int64_t column) const noexcept { return column >= columns_; }
 
-  /// Numbers written for `level`; for the number of levels, bars.
+  /// The numbers written for `level`; the bars if `level` is the number of levels.
   std::int64_t written(int level) const { return written_[static_cast<std::size_t>(level)]; }
-  /// Marks a line that goes on beyond the last column.
+  /// Marks a line that continues beyond the last column.
   void cut(int level) {
     auto& line = lines_[static_cast<std::size_t>(level)];
     pad(line, columns_);
@@ -110,8 +110,8 @@ class Drawing {
   std::int64_t columns_;
 };
 
-/// Draws the parts of `whole`, of which those that are sequences are of `level`, from `column` on, each below its
-/// length. Returns the column after the last one.
+/// Draws the parts of `whole` (`level` is that of parts that are sequences) from `column` on, each below its length.
+/// Returns the column after the last one.
 inline std::int64_t draw_lengths(Drawing& drawing, const LoDView& whole, int level, std::int64_t column) {
   if (whole.levels() == 0) return drawing.bars(column, whole.rows());
   for (std::int64_t i = 0; i < whole.size() && !drawing.full(column); ++i) {
@@ -124,8 +124,8 @@ inline std::int64_t draw_lengths(Drawing& drawing, const LoDView& whole, int lev
   return column;
 }
 
-/// Draws the parts of `whole`, each between its two offsets. The first offset, which is there already, is at `column`;
-/// returns that of the last one.
+/// Draws the parts of `whole`, each between its two offsets. The first offset, which has already been written, is at
+/// `column`; returns the column of the last one.
 inline std::int64_t draw_offsets(Drawing& drawing, const LoDView& whole, int level, std::int64_t column) {
   if (whole.levels() == 0) {
     return drawing.bars(column == 0 ? digits(whole.first_row()) : column + 1, whole.rows());
@@ -140,8 +140,8 @@ inline std::int64_t draw_offsets(Drawing& drawing, const LoDView& whole, int lev
   return column;
 }
 
-/// Calls fill(drawing) for a drawing of `part` with so many columns; with a few less, and marks for what is missing,
-/// where they do not suffice. A level has `more` numbers than sequences.
+/// Calls fill(drawing) for a drawing of `part` with so many columns; if they do not suffice, with a few fewer, and with
+/// marks for what is missing. A level has `more` numbers than sequences.
 template <class Fill>
 std::string draw_within(std::int64_t columns, const LoDView& part, std::int64_t more, const Fill& fill) {
   constexpr std::int64_t mark = 4, least_columns = 20;
@@ -185,10 +185,10 @@ inline std::string to_string(const LoDView& part) {
 ///     3   2  4    1  2  3
 ///     ||| || |||| |  || |||
 ///
-/// What belongs to a sequence stands under its length, from the same column on, and one space before the next sequence.
-/// A sequence is as wide as what it holds, and at least one column for each level from its own to the last: so the
-/// article of one sentence of one word takes two, and an empty sequence is a 0 with nothing below it. No line is longer
-/// than `columns` (at least 20): longer ones end with "...", and a last line tells how much is drawn.
+/// What belongs to a sequence is under its length, starting at the same column, with one space before the next
+/// sequence. A sequence is as wide as its contents, and at least one column for each level from its own to the last: so
+/// the article of one sentence of one word takes two, and an empty sequence is a 0 with nothing below it. No line is
+/// longer than `columns` (at least 20): longer ones end with "...", and a last line tells how much is drawn.
 inline std::string draw(const LoD& lod, std::int64_t columns = 100) {
   const LoDView whole = lod.view();
   if (lod.levels() == 0) return "(no level)";
@@ -196,13 +196,14 @@ inline std::string draw(const LoD& lod, std::int64_t columns = 100) {
   return detail::draw_within(columns, whole, 0,
                              [&](detail::Drawing& drawing) { detail::draw_lengths(drawing, whole, 0, 0); });
 }
-/// A part as the design document draws slices: its absolute offsets, the rows between them. The <2>-slice of the above:
+/// A part as the design document draws slices: its absolute offsets, with the rows between them. The <2>-slice of the
+/// above:
 ///
 ///     10      15
 ///     10  12  15
 ///       || |||
 ///
-/// An empty sequence is two equal numbers with no bar between them. Rows without a level are bars only.
+/// An empty sequence is two equal numbers with no bar between them. Rows without levels are just bars.
 inline std::string draw(const LoDView& part, std::int64_t columns = 100) {
   if (part.levels() == 0 && part.rows() == 0) return "(no rows)";
   return detail::draw_within(columns, part, 1, [&](detail::Drawing& drawing) {
@@ -214,19 +215,19 @@ inline std::string draw(const LoDView& part, std::int64_t columns = 100) {
     detail::draw_offsets(drawing, part, 0, 0);
   });
 }
-/// A tensor as its LoD is drawn; a plain one as its rows.
+/// Draws the LoD of a tensor; for a plain tensor, its rows.
 template <class T, class Device>
 std::string draw(const LoDTensor<T, Device>& x, std::int64_t columns = 100) {
   return x.levels() > 0 ? draw(x.lod(), columns) : draw(x.lod_view(), columns);
 }
-/// A view as a part.
+/// Draws a view as a part.
 template <class T, class Device>
 std::string draw(const LoDTensorView<T, Device>& x, std::int64_t columns = 100) {
   return draw(x.lod_view(), columns);
 }
 
 /// @{
-/// Writes `to_string` of it.
+/// Writes its `to_string`.
 inline std::ostream& operator<<(std::ostream& out, const LoD& lod) { return out << to_string(lod); }
 inline std::ostream& operator<<(std::ostream& out, const LoDView& part) { return out << to_string(part); }
 inline std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
@@ -234,8 +235,8 @@ inline std::ostream& operator<<(std::ostream& out, const Shape& shape) { return 
 
 namespace detail {
 
-/// Text in which numbers have no separators and the base 10, whatever the locale and the flags of `like`; its
-/// precision, and whether it is fixed or scientific, are kept.
+/// Text in which numbers have no separators and base 10, whatever the locale and the flags of `like`; the precision of
+/// `like`, and whether it is fixed or scientific, are kept.
 class PlainNumbers : public std::ostringstream {
  public:
   explicit PlainNumbers(const std::ostream& like) {
@@ -245,15 +246,15 @@ class PlainNumbers : public std::ostringstream {
   }
 };
 
-/// Writes values as nested lists. Of a tensor with more than `plenty` elements, rows or sequences of a level, lists are
-/// cut to the `edges` items at either end, and when `plenty` elements (or empty lists) are written, the rest is "...".
+/// Writes values as nested lists. For a tensor with more than `plenty` elements, rows or sequences of a level, lists
+/// are cut to the `edges` items at either end, and after `plenty` elements (or empty lists) the rest is "...".
 template <class T>
 class ValueWriter {
  public:
   static constexpr std::int64_t plenty = 200, edges = 3;
 
   ValueWriter(std::ostream& out, const LoDTensorView<const T, Cpu>& x) : out_(out) {
-    // What has no elements may have any number of rows, and of lists in a row.
+    // A tensor without elements may have any number of rows, and a row any number of lists.
     std::int64_t items = x.rows();
     for (const std::int64_t dim : x.row_shape()) items = saturated_product(items, std::max<std::int64_t>(dim, 1));
     shorten_ = items > plenty || x.rows() > plenty;
@@ -262,7 +263,7 @@ class ValueWriter {
 
   std::size_t offset_edges() const noexcept { return shorten_ ? edges : all_numbers; }
 
-  /// Sequences of sequences, or of rows. What is a list itself goes to a line of its own.
+  /// Sequences of sequences, or of rows. Items that are lists themselves go on lines of their own.
   void sequences(const LoDTensorView<const T, Cpu>& x, std::size_t indent) {
     const bool numbers = x.levels() == 0 && x.row_shape().empty();
     list(x.size(), numbers ? ", " : ",\n" + std::string(indent + 1, ' '), '[', ']', [&](std::int64_t i) {
@@ -273,7 +274,7 @@ class ValueWriter {
       }
     });
   }
-  /// A row, or a part of it: dimensions `shape`.
+  /// A row, or a part of it with dimensions `shape`.
   void row(const T* values, const Shape& shape, std::size_t indent) {
     if (shape.empty()) {
       number(*values);
@@ -283,7 +284,7 @@ class ValueWriter {
     list(shape.front(), rest.empty() ? ", " : ",\n" + std::string(indent + 1, ' '), '[', ']',
          [&](std::int64_t i) { row(values + i * rest.elements(), rest, indent + 1); });
   }
-  /// Lines, of which line(i) writes the i-th.
+  /// Lines; line(i) writes the i-th.
   template <class Line>
   void lines(std::int64_t count, const Line& line) {
     list(count, "\n", '\0', '\0', line);
@@ -328,10 +329,10 @@ class ValueWriter {
 
 }  // namespace detail
 
-/// Type, shape, levels, and the values as nested lists, from the sequences of level 0 down to single elements; much of
-/// it is left out where there is much. Elements of 8 and 16 bits and bool are numbers too. Of the stream's ways of
-/// writing numbers its precision holds, and whether it is fixed or scientific; the base is 10 always, and the locale
-/// the classic one, so that no separator comes between digits. A width is that of the whole text, as of a string.
+/// Writes type, shape, levels, and the values as nested lists, from the sequences of level 0 down to single elements; a
+/// large tensor is abbreviated. Elements of 8 and 16 bits and bool are written as numbers too. Of the stream's
+/// settings, the precision and whether it is fixed or scientific apply; the base is always 10 and the locale the
+/// classic one, so that no separators come between digits. A width applies to the whole text, as for a string.
 ///
 ///     LoDTensor INT32 {6}, LoD {{0, 2, 3}, {0, 2, 3, 6}}
 ///     [[[1, 2],
@@ -351,7 +352,7 @@ requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const Lo
   writer.sequences(x.view(), 0);
   return out << text.str();
 }
-/// The same of a view, which tells its first row in the whole tensor and its absolute offsets:
+/// The same for a view, with its first row in the whole tensor and its absolute offsets:
 ///
 ///     LoDTensorView INT32 {3}, first row 3, absolute LoD {{3, 6}}
 ///     [[4, 5, 6]]
@@ -369,14 +370,14 @@ requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const Lo
   writer.sequences(x, 0);
   return out << text.str();
 }
-/// Type, shape of the value, height, and a line for each row that is listed:
+/// Writes type, shape of the value, height, and a line for each listed row:
 ///
 ///     SelectedRows FP32 {3, 2}, height 10
 ///     4: [1, 2]
 ///     0: [3, 4]
 ///     4: [5, 6]
 ///
-/// Throws ShapeMismatch for more or fewer ids than rows of values.
+/// Throws ShapeMismatch if there are more or fewer ids than rows of values.
 template <class T>
 requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const SelectedRows<T, Cpu>& x) {
   detail::check_value_rows(x, "SelectedRows");

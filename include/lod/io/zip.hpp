@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The doorway to libzip: archives of named members, read from files and from memory, written to what takes bytes.
+/// The doorway to libzip: archives of named members, read from files and from memory, written to a byte sink.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -33,8 +33,8 @@
 
 namespace lod::detail {
 
-/// Why libzip failed, as an exception: std::bad_alloc, std::system_error where the file could not be read, else a
-/// ParseError, whose text begins with `place`.
+/// Why libzip failed, as an exception: std::bad_alloc, std::system_error if the file could not be read, otherwise a
+/// ParseError whose text begins with `place`.
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_zip_error(zip_error_t* error, const std::string& place,
                                                                    std::size_t position) {
   const int code = zip_error_code_zip(error), system_code = zip_error_code_system(error);
@@ -53,30 +53,30 @@ struct CloseZip {
 using Zip = std::unique_ptr<zip_t, CloseZip>;
 using ZipSource = std::unique_ptr<zip_source_t, CloseZip>;
 
-/// Opens the archive of a source, which may be null for what `error` says. Throws as above.
+/// Opens the archive of a source, which may be null; `error` then says why. Throws as above.
 inline Zip open_zip(zip_source_t* created, zip_error_t* error) {
   ZipSource source(created);
   zip_stat_t status;
   if (source && zip_source_stat(source.get(), &status) == 0 && (status.valid & ZIP_STAT_SIZE) && status.size == 0) {
-    throw ParseError("npz: no archive, but nothing", 0);  // which libzip takes for an archive of nothing
+    throw ParseError("npz: no archive, but nothing", 0);  // which libzip would accept as an empty archive
   }
   Zip archive(source ? zip_open_from_source(source.get(), ZIP_RDONLY, error) : nullptr);
   if (!archive) throw_zip_error(error, "npz: ", 0);
-  source.release();  // the archive's now
+  source.release();  // now owned by the archive
   return archive;
 }
-/// The archive in memory that outlives it.
+/// The archive in memory, which must outlive it.
 inline Zip open_zip(std::string_view bytes) {
   zip_error_t error;
   zip_error_init(&error);
   return open_zip(zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error), &error);
 }
-/// The archive in a file. Throws std::system_error where it cannot be opened, also for what is no regular file.
+/// The archive in a file. Throws std::system_error if it cannot be opened, also for anything but a regular file.
 inline Zip open_zip_file(const std::string& path) {
   OpenedFile opened = open_regular_file(path);
   std::FILE* const file = ::fdopen(opened.file.get(), "rb");
   if (!file) throw_file_error("open", path);
-  opened.file.release();  // the stream's now
+  opened.file.release();  // now owned by the stream
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* const source = zip_source_filep_create(file, 0, -1, &error);
@@ -84,11 +84,11 @@ inline Zip open_zip_file(const std::string& path) {
   return open_zip(source, &error);
 }
 
-/// The bytes of one member as they come out of the archive, for who reads an .npy. They are counted from 0. What the
-/// archive says of their number is not relied on.
+/// The bytes of one member as they are unpacked, for readers of .npy. They are counted from 0. The size that the
+/// archive states is not trusted.
 class ZipMember {
  public:
-  /// `name` begins the text of errors; values of more than `max_bytes` are one.
+  /// `name` begins the text of errors; it is an error if the values exceed `max_bytes`.
   ZipMember(zip_t* archive, zip_uint64_t index, std::string name, std::uint64_t max_bytes)
       : place_(text({"npz: '", name, "': "})), max_bytes_(max_bytes), file_(zip_fopen_index(archive, index, 0)) {
     if (!file_) throw_zip_error(zip_get_error(archive), place_, 0);
@@ -110,8 +110,8 @@ class ZipMember {
     return window_;
   }
 
-  /// The `size` bytes that are all that is left, in a tensor that allocate() makes. Memory is taken as bytes come, at
-  /// most eight times as much: few bytes that promise many, or are said to unpack to many, cost nothing.
+  /// The last `size` bytes, in a tensor that allocate() makes. Memory is taken as bytes arrive, at most eight times as
+  /// much: a few bytes that promise many, or claim to unpack to many, cost nothing.
   template <class Allocate>
   AnyLoDTensor values(std::uint64_t size, const Allocate& allocate) {
     if (size > max_bytes_) fail({size, " bytes of values, expected ", max_bytes_, " at most"});
@@ -130,7 +130,7 @@ class ZipMember {
   }
 
  private:
-  /// What is read before memory is taken for all: an eighth of many bytes, nothing of few.
+  /// Reads an eighth of many bytes, or nothing of few, before memory is taken for all.
   Buffer<std::byte> read_first(std::uint64_t size) {
     constexpr std::uint64_t few = std::uint64_t{1} << 20;
     Buffer<std::byte> first;
@@ -149,8 +149,8 @@ class ZipMember {
     position_ += found;
     fail({"the values: ", size, " bytes expected, ", found, " are left"});
   }
-  /// Fewer bytes only where there are no more. Throws for bytes that cannot be unpacked, or, at their end, do not have
-  /// the checksum that the archive has for them.
+  /// Returns fewer bytes only at the end. Throws for bytes that cannot be unpacked, and, at their end, if they do not
+  /// match the archive's checksum.
   std::size_t read(std::byte* to, std::size_t size) {
     std::size_t found = 0;
     while (found < size) {
@@ -175,12 +175,12 @@ AnyLoDTensor read_npy_values(ZipMember& member, std::uint64_t size, const Alloca
   return member.values(size, allocate);
 }
 
-/// What an archive is written to.
+/// The destination of an archive.
 class ZipSink {
  public:
   virtual ~ZipSink() = default;
   virtual void append(const void* bytes, std::size_t size) = 0;
-  /// Bytes that are there already. Comes after each member, whose sizes and checksum stand before it.
+  /// Overwrites existing bytes. Called after each member, whose sizes and checksum precede it.
   virtual void overwrite(std::uint64_t offset, const void* bytes, std::size_t size) = 0;
 
   /// A new archive, to be written here by zip_close.
@@ -190,23 +190,23 @@ class ZipSink {
     ZipSource source(zip_source_function_create(&ZipSink::callback, this, &error));
     Zip archive(source ? zip_open_from_source(source.get(), ZIP_CREATE | ZIP_TRUNCATE, &error) : nullptr);
     if (!archive) throw_zip_error(&error, "npz: ", 0);
-    source.release();  // the archive's now
+    source.release();  // now owned by the archive
     return archive;
   }
-  /// Throws again what appending or overwriting threw, through libzip, which knows no exceptions.
+  /// Rethrows what appending or overwriting threw: exceptions cannot pass through libzip.
   void rethrow() const {
     if (exception_) std::rethrow_exception(exception_);
   }
 
  private:
-  /// What libzip calls for whatever it wants of a source.
+  /// Called by libzip for every request to a source.
   static zip_int64_t callback(void* sink, void* data, zip_uint64_t size, zip_source_cmd_t command) {
     return static_cast<ZipSink*>(sink)->answer(data, size, command);
   }
   zip_int64_t answer(void* data, zip_uint64_t size, zip_source_cmd_t command) noexcept {
     switch (command) {
       case ZIP_SOURCE_SUPPORTS:
-        // libzip opens nothing that it could not read, too.
+        // libzip opens nothing that it could not also read.
         return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT,
                                               ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL,
                                               ZIP_SOURCE_BEGIN_WRITE, ZIP_SOURCE_COMMIT_WRITE,
@@ -232,7 +232,7 @@ class ZipSink {
         return 0;
       }
       default:
-        return 0;  // nothing to do: neither to read, nor before and after writing
+        return 0;  // nothing to do: neither for reading, nor before and after writing
     }
   }
   zip_int64_t write(const void* bytes, zip_uint64_t size) noexcept {
@@ -269,7 +269,7 @@ class ZipString final : public ZipSink {
   std::string bytes_;
 };
 
-/// An archive as a file, which is there when it is committed.
+/// An archive as a file, which appears when it is committed.
 class ZipFile final : public ZipSink {
  public:
   explicit ZipFile(const std::string& path) : file_(path) {}
