@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The doorway to Arrow, by its C data interface: LoD tensors as arrays of Arrow and back, offsets and values where
-/// they are. Needs nothing of Arrow but the layout of three structs. Here for memory of the CPU; <lod/cuda/arrow.hpp>
-/// has that of GPUs.
+/// The doorway to Arrow, through its C data interface: LoD tensors as Arrow arrays and back, with offsets and values in
+/// place. Needs nothing of Arrow but the layout of three structs. This header is for CPU memory, <lod/cuda/arrow.hpp>
+/// for GPU memory.
 ///
-/// A LoD tensor is what Arrow calls a large list of large lists ... of lists of fixed size ... of elements: a large
-/// list for each level, whose offsets are 64 bits wide as ours, and a list of fixed size for each dimension of a row.
+/// A LoD tensor is what Arrow calls a large list of large lists ... of fixed-size lists ... of elements: a large list
+/// for each level, whose offsets are 64 bits wide like ours, and a fixed-size list for each dimension of a row.
 ///
 ///     auto array = lod::to_arrow(x);
 ///     auto schema = lod::arrow_schema(x, "articles");
-///     other_library_import(array.get(), schema.get());   // pyarrow.Array._import_from_c, say
+///     other_library_import(array.get(), schema.get());   // e.g. pyarrow.Array._import_from_c
 ///
 ///     lod::ArrowHandle<ArrowArray> array;
 ///     lod::ArrowHandle<ArrowSchema> schema;
 ///     other_library_export(array.get(), schema.get());   // array._export_to_c
 ///     auto x = lod::from_arrow<float>(std::move(array), *schema);
 ///
-/// The interface carries no sizes of buffers. What they hold is checked against the lengths in the structs; that they
-/// are as large as those lengths ask, that the pointers lead somewhere, and that the strings of a schema end, is
-/// trusted.
+/// The interface carries no sizes of buffers. Their contents are checked against the lengths in the structs; that the
+/// buffers are as large as these lengths require, that the pointers are valid, and that the strings of a schema are
+/// terminated, is trusted.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -46,7 +46,7 @@ namespace lod {
 
 namespace detail {
 
-/// Buffers that the CPU reads where they are.
+/// Buffers that the CPU reads in place.
 struct ArrowOnCpu {
   static constexpr bool in_place = true;
   static const std::byte* fetch(const std::byte* from, std::size_t) noexcept { return from; }
@@ -65,14 +65,14 @@ inline void check_on_cpu(const ArrowDeviceArray& array) {
   }
 }
 
-/// What a tensor that came from Arrow stands on.
+/// Keeps the memory of a tensor that came from Arrow.
 template <ArrowArrayStruct Array>
 struct ArrowMemory {
   ArrowHandle<Array> array;
   std::vector<std::vector<std::int64_t>> offsets;
 };
 
-/// bool from bits, or from bytes some of which are neither 0 nor 1.
+/// bool elements from bits, or from bytes some of which are neither 0 nor 1.
 inline AnyLoDTensor copy_bools(const ArrowContents& from, LoD lod) {
   LoDTensor<bool> tensor;
   tensor.resize(std::move(lod), from.row_shape, from.rows);
@@ -90,7 +90,7 @@ AnyLoDTensor take_arrow(ArrowHandle<Array> array, const ArrowSchema& schema,
   check_on_cpu(*array);
   ArrowOnCpu memory;
   ArrowContents found = ArrowReader(memory).read(base_of(*array.get()), schema, expected);
-  // The array first: a struct that is moved leaves its buffers, and what the spans lead to, where they are.
+  // The array first: moving a struct leaves its buffers, and everything the spans point to, where they are.
   const ArrowOwner owner = share_owner(ArrowMemory<Array>{std::move(array), std::move(found.own)});
   LoD lod = LoD::wrap(found.levels, owner);
   if (found.bits) return copy_bools(found, std::move(lod));
@@ -104,26 +104,26 @@ AnyLoDTensor take_arrow(ArrowHandle<Array> array, const ArrowSchema& schema,
 
 }  // namespace detail
 
-/// A tensor on an array of another library, without a copy but where it says so below. The lists of the array are
-/// levels, those of fixed size after the last other list are the dimensions of a row; without lists, an item is a
-/// scalar row. The tensor owns the array: its release callback is called when the last that shares the memory is gone,
-/// and also where this throws: always once. The schema is only read. By Arrow's rules nobody writes to the memory, so
-/// the elements are const; `LoDTensor<T>::copy_of` gives some to write to.
+/// A tensor on an array of another library, without a copy except where stated below. The array's lists are levels; the
+/// fixed-size ones below the last other list are the dimensions of a row; without lists, an item is a scalar row. The
+/// tensor owns the array: its release callback is called exactly once, when the last owner of the memory is gone, or if
+/// this function throws. The schema is only read. By Arrow's rules nobody writes to the memory, so the elements are
+/// const; `LoDTensor<T>::copy_of` makes a writable copy.
 ///
-/// Taken: lists (+l), large lists (+L), lists of fixed size (+w:N), elements of all types that `to_arrow` gives, and
-/// Arrow's booleans; all with offsets, as slices have them, at any depth. Not taken: list views, maps, structs, unions,
-/// run-end encoding, dictionaries, 16-bit unsigned integers, text and time, and lists of the fixed size 0 above other
-/// lists, whose number no buffer shows. Other names of extension types do not count: what is taken is the storage.
-/// Where T is named, so are those of bool and bfloat16.
+/// Accepted: lists (+l), large lists (+L), fixed-size lists (+w:N), elements of all types that `to_arrow` produces, and
+/// Arrow's booleans; all of them with array offsets, as slices have, at any depth. Rejected: list views, maps, structs,
+/// unions, run-end encoding, dictionaries, 16-bit unsigned integers, text and time, and lists of the fixed size 0 above
+/// other lists, whose number no buffer shows. Names of other extension types are ignored: only the storage matters. If
+/// T is given explicitly, the names for bool and bfloat16 are ignored too.
 ///
-/// Copied: the offsets of lists whose offsets are 32 bits wide, do not begin at 0 (slices, mostly), or are not written
-/// out (lists of fixed size above others); booleans that are bits, or bytes that are neither 0 nor 1.
+/// Copied: the offsets of lists whose offsets are 32 bits wide, do not begin at 0 (mostly slices), or are implicit
+/// (fixed-size lists above others); booleans that are bits, or bytes that are neither 0 nor 1.
 ///
-/// Throws InvalidLoD for a null sequence, naming level and position, for offsets that descend or exceed what lies below
-/// them; ShapeMismatch for elements of another type than T and for lengths that do not fit together;
-/// std::invalid_argument for other nulls (a validity bitmap is read unless null_count is 0), for what is not taken, for
-/// memory that the CPU cannot read or that is not aligned for its numbers, and for structs that are released or broken.
-/// O(sequences); where there are bitmaps, or elements are bool, O(elements).
+/// Throws InvalidLoD for a null sequence, naming level and position, and for offsets that descend or exceed the size of
+/// what they index; ShapeMismatch for elements of another type than T and for lengths that do not fit together;
+/// std::invalid_argument for other nulls (a validity bitmap is read unless null_count is 0), for rejected types, for
+/// memory that the CPU cannot read or that is misaligned, and for structs that are released or malformed. O(sequences);
+/// O(elements) if there are bitmaps or the elements are bool.
 template <class T, ArrowArrayStruct Array>
 LoDTensor<const T> from_arrow(ArrowHandle<Array> array, const ArrowSchema& schema) {
   detail::check_arrow_type<T>();
@@ -131,7 +131,7 @@ LoDTensor<const T> from_arrow(ArrowHandle<Array> array, const ArrowSchema& schem
   detail::check_element_type<T>(tensor.data_type(), "from_arrow");
   return tensor.as<T>();
 }
-/// The same where the element type is known when the program runs.
+/// The same with the element type determined at run time.
 template <ArrowArrayStruct Array>
 AnyLoDTensor from_arrow(ArrowHandle<Array> array, const ArrowSchema& schema) {
   return detail::take_arrow(std::move(array), schema);

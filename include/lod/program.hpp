@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Programs: blocks of variables and of operators on them, in which PaddlePaddle keeps its models. Plain structs with
-/// the fields, and the names, of its framework.proto; <lod/proto/program.hpp> turns them into bytes and back, and
-/// <lod/io/paddle.hpp> reads and writes the files.
+/// Programs: blocks of variables and of operators on them, the form in which PaddlePaddle stores its models. Plain
+/// structs with the fields and names of its framework.proto; <lod/proto/program.hpp> turns them into bytes and back,
+/// and <lod/io/paddle.hpp> reads and writes the files.
 ///
 ///     const auto program = lod::paddle::load_program("custom_gap.pdmodel");
 ///     for (const lod::OpDesc& op : program.block(0).ops) {
 ///       if (op.type == "conv2d") use(op.input("Filter"), op.attr<std::vector<std::int32_t>>("strides"));
 ///     }
 ///
-/// As in <lod/desc.hpp>, each struct keeps the fields that it has no name for in `unknown_fields`, and == compares what
-/// the structs say.
+/// As in <lod/desc.hpp>, each struct keeps the fields that it has no name for in `unknown_fields`, and == compares the
+/// contents of the structs.
 #pragma once
 
 #include <lod/desc.hpp>
@@ -30,8 +30,8 @@
 
 namespace lod {
 
-/// A program that does not hold together, or has not what it was asked for. The text names the place: the block, the
-/// operator, the attribute, the variable.
+/// A program that is inconsistent, or lacks what was requested. The text names the place: the block, the operator, the
+/// attribute, the variable.
 class InvalidProgram : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
@@ -46,7 +46,7 @@ struct ComplexDesc {
   bool operator==(const ComplexDesc&) const = default;
 };
 
-/// A number whose type is part of it: the value is in the field of that type.
+/// A number that includes its type: the value is in the field of that type.
 struct ScalarDesc {
   /// The types.
   enum Type : std::int32_t {
@@ -78,7 +78,7 @@ inline constexpr bool is_attr_value = is_number_or_string<T>;
 template <class T>
 inline constexpr bool is_attr_value<std::vector<T>> = is_number_or_string<T>;
 
-/// What the value of an attribute can be read as.
+/// A type as which an attribute's value can be read.
 template <class T>
 concept AttrValue = is_attr_value<T>;
 
@@ -95,7 +95,7 @@ struct OpDesc {
     bool operator==(const Var&) const = default;
   };
 
-  /// A named value, in the field of its type. Blocks are given by their numbers in the program.
+  /// A named value, in the field of its type. Blocks are given by their indices in the program.
   struct Attr {
     std::string name = {};
     AttrType type = AttrType::INT;
@@ -130,7 +130,7 @@ struct OpDesc {
   std::string unknown_fields = {};
 
   /// @{
-  /// The names of the variables that are the arguments of a parameter; none where the operator has no such parameter.
+  /// The names of the variables that are the arguments of a parameter; none if the operator has no such parameter.
   std::span<const std::string> input(std::string_view parameter) const noexcept {
     return arguments_of(inputs, parameter);
   }
@@ -139,7 +139,7 @@ struct OpDesc {
   }
   /// @}
 
-  /// The attribute of that name, the first if there are several; null where there is none. O(attributes).
+  /// The attribute of that name, the first if there are several; null if there is none. O(attributes).
   const Attr* find_attr(std::string_view name) const noexcept {
     for (const Attr& attr : attrs) {
       if (attr.name == name) return &attr;
@@ -147,7 +147,7 @@ struct OpDesc {
     return nullptr;
   }
   /// The value of the attribute of that name: `op.attr<std::int64_t>("axis")`. Throws InvalidProgram, which names
-  /// operator and attribute, where there is none, where it is of another type, and where its value is missing.
+  /// operator and attribute, if there is none, if it has another type, and if its value is missing.
   ///
   /// | T | from an attribute of type |
   /// |---|---|
@@ -173,17 +173,17 @@ struct OpDesc {
   }
 };
 
-/// A block: variables, and operators that run in their order. Operators of an inner block also see the variables of the
-/// block around it, and of the one whose gradient it computes (see ProgramDesc::find_var).
+/// A block: variables, and operators that run in order. Operators of an inner block also see the variables of the
+/// enclosing block, and of the block whose gradient it computes (see ProgramDesc::find_var).
 struct BlockDesc {
-  std::int32_t idx = 0;          ///< its number in the program
-  std::int32_t parent_idx = -1;  ///< that of the block around it; -1 for the root, which is block 0
+  std::int32_t idx = 0;          ///< its index in the program
+  std::int32_t parent_idx = -1;  ///< that of the enclosing block; -1 for the root, which is block 0
   std::vector<VarDesc> vars = {};
   std::vector<OpDesc> ops = {};
   Defaulted<std::int32_t, -1> forward_block_idx = {};  ///< that of the block whose gradient this one computes, or -1
   std::string unknown_fields = {};
 
-  /// The variable of that name, here and not in the blocks around; null where there is none. O(variables).
+  /// The variable of that name in this block, not in the enclosing ones; null if there is none. O(variables).
   const VarDesc* find_var(std::string_view name) const noexcept {
     for (const VarDesc& var : vars) {
       if (var.name == name) return &var;
@@ -194,8 +194,8 @@ struct BlockDesc {
   bool operator==(const BlockDesc&) const = default;
 };
 
-/// The version of PaddlePaddle that wrote a program: 1000000 major + 1000 minor + patch. An absent one reads as 0,
-/// which is what builds between two releases write.
+/// The version of PaddlePaddle that wrote a program: 1000000 major + 1000 minor + patch. A missing one reads as 0,
+/// which builds between two releases also write.
 struct Version {
   Defaulted<std::int64_t> version = {};
   std::string unknown_fields = {};
@@ -228,7 +228,7 @@ struct OpVersionMap {
   bool operator==(const OpVersionMap&) const = default;
 };
 
-/// Since which version ("1.6.0") an operator is what it is, and what that means for older programs.
+/// The version ("1.6.0") since which an operator has its present form, and what that means for older programs.
 struct CompatibleInfo {
   /// What it means.
   enum Type : std::int32_t {
@@ -266,11 +266,11 @@ struct OpCompatibleMap {
 
 /// A program. Its root is block 0.
 ///
-/// The numbers 2 and 3 are reserved in today's framework.proto. They have names here, those of the one message that
-/// each stood for, because unknown fields are written last: only so is an old program written as it was read.
+/// The numbers 2 and 3 are reserved in today's framework.proto. They have names here, those of the messages that they
+/// once stood for, because unknown fields are written last: only this way is an old program written as it was read.
 struct ProgramDesc {
   std::vector<BlockDesc> blocks = {};
-  std::optional<Version> old_version = {};  ///< field 2: that of programs of August 2018 to September 2019
+  std::optional<Version> old_version = {};  ///< field 2: in programs of August 2018 to September 2019
   std::optional<OpCompatibleMap> op_compatible_map = {};
   std::optional<Version> version = {};
   std::optional<OpVersionMap> op_version_map = {};
@@ -287,17 +287,17 @@ struct ProgramDesc {
   BlockDesc& block(std::int32_t i) { return const_cast<BlockDesc&>(std::as_const(*this).block(i)); }
   /// @}
 
-  /// The variable that an operator of block `from` means by that name: of this block; else of the block whose gradient
-  /// it computes, or of the one around it; else of those that these lead to in the same way, the nearest first. Null
-  /// where none has one. Throws OutOfRange for a block that does not exist, InvalidProgram for one that does not come
-  /// after the block around it. O(blocks + variables). Semantics: PaddlePaddle's BlockDesc::FindVarRecursive.
+  /// The variable that an operator of block `from` refers to by that name: of this block; otherwise of the block whose
+  /// gradient it computes, or of the enclosing one; otherwise of those that these lead to in the same way, the nearest
+  /// first. Null if none has one. Throws OutOfRange for a block that does not exist, InvalidProgram for one that does
+  /// not come after its enclosing block. O(blocks + variables). Semantics: PaddlePaddle's BlockDesc::FindVarRecursive.
   const VarDesc* find_var(std::string_view name, std::int32_t from = 0) const;
 
   bool operator==(const ProgramDesc&) const = default;
 };
 
-/// What an operator is: the parameters and attributes that its type has. PaddlePaddle makes them when it runs; they are
-/// in no file of a model.
+/// The definition of an operator: the parameters and attributes of its type. PaddlePaddle creates these at run time; no
+/// model file has them.
 struct OpProto {
   /// A parameter.
   struct Var {
@@ -337,13 +337,13 @@ struct OpProto {
   bool operator==(const OpProto&) const = default;
 };
 
-/// Throws InvalidProgram, naming the place, unless the program holds together:
-/// - there is a block, and each has the number of its place;
-/// - the root has no block around it, each other one comes after the block around it;
-/// - blocks that attributes and `forward_block_idx` name exist;
+/// Throws InvalidProgram, naming the place, unless the program is consistent:
+/// - there is a block, and each block's `idx` is its index;
+/// - the root has no enclosing block, and every other block comes after its enclosing one;
+/// - blocks that attributes and `forward_block_idx` refer to exist;
 /// - no two variables of a block have the same name.
 ///
-/// It says nothing of what the operators mean. O(variables + attributes). `decode` does not call it.
+/// It does not check what the operators mean. O(variables + attributes). `decode` does not call it.
 void validate(const ProgramDesc& program);
 
 }  // namespace lod

@@ -10,8 +10,8 @@ namespace lod {
 
 namespace detail {
 
-/// Returns f(the field of an attribute in which its value is: an optional or a vector). False for a type that a cast
-/// made.
+/// Returns f(field), where `field`, an optional or a vector, holds the value of an attribute. False for a type that
+/// only a cast can produce.
 template <class F>
 bool with_value(const OpDesc::Attr& attr, const F& f) {
   switch (attr.type) {
@@ -68,7 +68,7 @@ inline constexpr bool fits<std::optional<From>, To> = widens<From, To>;
 template <class From, class To>
 inline constexpr bool fits<std::vector<From>, std::vector<To>> = widens<From, To>;
 
-// Sets `to` to what the field of an attribute holds. False where there is nothing, or nothing that fits.
+// Sets `to` to the contents of an attribute's field. False if there are none, or none that fit.
 template <class From, class To>
 bool get_value(const std::optional<From>& from, To& to) {
   if constexpr (fits<std::optional<From>, To>) {
@@ -115,9 +115,9 @@ T OpDesc::attr(std::string_view name) const {
 
 inline const VarDesc* ProgramDesc::find_var(std::string_view name, std::int32_t from) const {
   std::vector<std::int32_t> open;
-  std::vector<bool> is_listed(blocks.size());  // else it could go round in circles
+  std::vector<bool> is_listed(blocks.size());  // otherwise it could go round in circles
   const auto list = [&](std::int32_t idx) {
-    static_cast<void>(block(idx));  // throws where there is none
+    static_cast<void>(block(idx));  // throws if there is none
     if (!is_listed[static_cast<std::size_t>(idx)]) open.push_back(idx);
     is_listed[static_cast<std::size_t>(idx)] = true;
   };

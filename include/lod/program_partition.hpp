@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// A program in parts, for several workers: each part is a program by itself, with lists of the variables that it sends
-/// to the others and receives from them; and the parts joined again.
+/// A program in parts, for several workers: each part is a program of its own, with lists of the variables that it
+/// sends to the others and receives from them. Parts can be joined again.
 ///
 ///     const auto parts = lod::split(program, std::vector<std::int64_t>{0, 0, 1, 1}, 2);
 ///     lod::encode(parts[1].program);   // to be sent to worker 1
@@ -28,27 +28,27 @@
 
 namespace lod {
 
-/// The value of a variable goes from one part to another.
+/// The value of a variable that goes from one part to another.
 struct Transfer {
   std::string variable = {};
   std::int64_t from = 0;    ///< the part that sends it
   std::int64_t to = 0;      ///< the part that receives it
-  std::int64_t after = 0;   ///< operator of block 0 of `from`: when it has run, the value is there
-  std::int64_t before = 0;  ///< operator of block 0 of `to`: before it runs, the value must be there; after the last
-                            ///< operator for what only the next run reads
+  std::int64_t after = 0;   ///< operator of block 0 of `from` after which the value exists
+  std::int64_t before = 0;  ///< operator of block 0 of `to` before which the value must have arrived; one past the last
+                            ///< operator if only the next run reads it
 
   bool operator==(const Transfer&) const = default;
 };
 
-/// What one worker gets of a program: its operators of block 0, in their order, the blocks that these own, the
-/// variables that they use. Blocks are numbered anew, so that the part is a valid program; the last three lists tell
-/// what everything was in the whole, and the last three numbers how much the whole has, for `join`.
+/// One worker's part of a program: its operators of block 0, in order, the blocks that these own, and the variables
+/// that they use. Blocks are renumbered so that the part is a valid program; for `join`, the last three lists tell what
+/// everything was in the whole, and the last three numbers how much the whole has.
 ///
 /// A worker needs `program`, `sends` and `receives`. In a run it executes its operators in order; before operator i it
-/// receives what has `before` == i, and after it, before it goes on, it sends (copies, if it does not wait for the
-/// other side) what has `after` == i. At the end it receives what has `before` after the last operator. Transfers of
-/// the same variable between the same parts come in the same order in both lists; those of different variables need
-/// not. With sends that do not wait, nothing waits for ever.
+/// receives the transfers with `before` == i, and after it, before it goes on, it sends (as copies, unless it waits for
+/// the other side) those with `after` == i. At the end it receives the transfers whose `before` is one past the last
+/// operator. Transfers of the same variable between the same parts have the same order in both lists; those of
+/// different variables need not. If sends do not wait, no deadlock is possible.
 struct ProgramPart {
   ProgramDesc program = {};
   std::vector<Transfer> sends = {};       ///< ascending by `after`
@@ -63,7 +63,7 @@ struct ProgramPart {
 
 namespace detail {
 
-/// A program and its block 0 without what they hold.
+/// A program and its block 0 without their contents.
 inline ProgramDesc frame_of(const ProgramDesc& program) {
   ProgramDesc frame = program;
   frame.blocks.resize(1);
@@ -72,7 +72,7 @@ inline ProgramDesc frame_of(const ProgramDesc& program) {
   return frame;
 }
 
-/// Changes the numbers of a block, of those around and before it and of those in its attributes: to number_of(number).
+/// Renumbers a block, its parent and forward blocks, and the blocks in its attributes: to number_of(number).
 template <class NumberOf>
 void renumber_blocks(BlockDesc& block, const NumberOf& number_of) {
   block.idx = number_of(block.idx);
@@ -86,7 +86,7 @@ void renumber_blocks(BlockDesc& block, const NumberOf& number_of) {
 /// For each block of a program, whether it is in a part.
 class BlockSelection {
  public:
-  /// Block 0, which is in every part.
+  /// Contains block 0, which is in every part.
   explicit BlockSelection(const ProgramDesc& program) : program_(program), is_in_(program.blocks.size()) {
     is_in_[0] = true;
     if (program.blocks[0].forward_block_idx != -1) add({program.blocks[0].forward_block_idx});
@@ -99,8 +99,8 @@ class BlockSelection {
     for_each_block(op, [&](std::int32_t idx) { open.push_back(idx); });
     add(std::move(open));
   }
-  /// Adds blocks, with all that lie in them, those around them, and those whose gradients they compute: there operators
-  /// look for variables.
+  /// Adds blocks, with all blocks inside them, those that enclose them, and those whose gradients they compute: that is
+  /// where operators look for variables.
   void add(std::vector<std::int32_t> open) {
     while (!open.empty()) {
       const auto idx = static_cast<std::size_t>(open.back());
@@ -108,7 +108,7 @@ class BlockSelection {
       if (is_in_[idx]) continue;
       is_in_[idx] = true;
       const BlockDesc& block = program_.blocks[idx];
-      open.push_back(block.parent_idx);  // there is one: block 0 was in from the start
+      open.push_back(block.parent_idx);  // there is one: block 0 has been in from the start
       if (block.forward_block_idx != -1) open.push_back(block.forward_block_idx);
       for (const OpDesc& op : block.ops) {
         for_each_block(op, [&](std::int32_t inner) { open.push_back(inner); });
@@ -121,12 +121,12 @@ class BlockSelection {
   std::vector<bool> is_in_;
 };
 
-/// What means something only in the memory of the worker that has it.
+/// Types whose values mean something only in the memory of one worker.
 constexpr bool is_bound_to_worker(VarType::Type type) noexcept {
   return type == VarType::STEP_SCOPES || type == VarType::READER || type == VarType::CHANNEL || type == VarType::RAW;
 }
 
-/// Goes through the operators of block 0 in their order, and says which value must go where.
+/// Goes through the operators of block 0 in order and determines which value must go where.
 class TransferFinder {
  public:
   TransferFinder(const ProgramDesc& program, std::size_t parts) : sizes_(parts) {
@@ -140,7 +140,7 @@ class TransferFinder {
     }
   }
 
-  /// The next operator, which part `part` runs.
+  /// Adds the next operator, which part `part` runs.
   void add(const Access& access, std::int64_t part) {
     const std::int64_t position = sizes_[static_cast<std::size_t>(part)];
     for (const std::string_view name : access.reads) read(name, part, position);
@@ -157,7 +157,7 @@ class TransferFinder {
     ++sizes_[static_cast<std::size_t>(part)];
   }
 
-  /// All transfers, after the last operator.
+  /// Returns all transfers, after the last operator.
   std::vector<Transfer> finish() {
     for (auto& [name, value] : values_) {
       if (!value.is_written || !persistable_.contains(name)) continue;
@@ -173,9 +173,9 @@ class TransferFinder {
   struct Value {
     bool is_written = false;
     std::int64_t writer = 0;
-    std::int64_t position = 0;                ///< of the operator that wrote it, among those of its part
+    std::int64_t position = 0;                ///< of the operator that wrote it, within its part
     std::vector<std::int64_t> holders;        ///< the parts that have it
-    std::vector<std::int64_t> first_readers;  ///< the parts that read what was there before the run
+    std::vector<std::int64_t> first_readers;  ///< the parts that read the value from before the run
   };
 
   static bool contains(const std::vector<std::int64_t>& parts, std::int64_t part) {
@@ -207,7 +207,7 @@ class TransferFinder {
 
   NameMap<const VarDesc*> described_;  // in block 0, or in any as persistable
   NameSet persistable_;
-  std::map<std::string_view, Value> values_;  // by name, so that the order of the last transfers is that of the names
+  std::map<std::string_view, Value> values_;  // by name, so that the last transfers are in the order of the names
   std::vector<std::int64_t> sizes_;
   std::vector<Transfer> transfers_;
 };
@@ -224,7 +224,7 @@ inline void check_assignment(std::span<const std::int64_t> assignment, std::size
   }
 }
 
-/// Adds the blocks that no part has to the first.
+/// Adds the blocks that are in no part to the first part.
 inline void add_unowned(const ProgramDesc& program, std::vector<BlockSelection>& parts) {
   std::vector<std::int32_t> unowned;
   for (std::size_t idx = 1; idx < program.blocks.size(); ++idx) {
@@ -235,7 +235,7 @@ inline void add_unowned(const ProgramDesc& program, std::vector<BlockSelection>&
   parts[0].add(std::move(unowned));
 }
 
-/// Copies the operators and variables of block 0 that a part lists, and the blocks selected.
+/// Copies the operators and variables of block 0 that a part lists, and the selected blocks.
 inline void cut_out(const ProgramDesc& program, const BlockSelection& blocks, ProgramPart& part) {
   std::vector<std::int32_t> numbers(program.blocks.size());
   for (std::size_t idx = 0; idx < program.blocks.size(); ++idx) {
@@ -256,14 +256,14 @@ inline void cut_out(const ProgramDesc& program, const BlockSelection& blocks, Pr
   part.whole_blocks = static_cast<std::int64_t>(program.blocks.size());
 }
 
-/// What parts have of a list of the whole program, each piece at its place.
+/// A list of the whole program, assembled from the pieces that parts have.
 template <class T>
 class Pieces {
  public:
-  /// The whole has `count` of them; `what` names one in errors.
+  /// The whole list has `count` pieces; `what` names one in errors.
   Pieces(const char* what, std::int64_t count) : what_(what), count_(count) {}
 
-  /// Throws InvalidProgram where the whole has no such piece, and where another part has it too, and differently.
+  /// Throws InvalidProgram if the whole list has no such piece, and if another part has it with other contents.
   void add(std::int64_t place, T piece) {
     if (place < 0 || place >= count_) {
       throw InvalidProgram(text({"join: a part has ", what_, " ", place, " of ", count_}));
@@ -273,7 +273,7 @@ class Pieces {
       throw InvalidProgram(text({"join: two parts have ", what_, " ", place, ", and differ"}));
     }
   }
-  /// The whole list. Throws InvalidProgram where a piece is missing.
+  /// The whole list. Throws InvalidProgram if a piece is missing.
   std::vector<T> take() {
     std::vector<T> all;
     all.reserve(pieces_.size());
@@ -293,8 +293,8 @@ class Pieces {
   std::map<std::int64_t, T> pieces_;
 };
 
-/// Throws InvalidProgram unless a part is a program, its lists are for what this holds, and the whole has as much as
-/// for the first part.
+/// Throws InvalidProgram unless a part is a valid program, its lists match its contents, and the whole has the same
+/// size as for the first part.
 inline void check_part(const ProgramPart& part, std::size_t number, const ProgramPart& first) {
   validate(part.program);
   const BlockDesc& root = part.program.blocks[0];
@@ -320,24 +320,24 @@ inline void check_part(const ProgramPart& part, std::size_t number, const Progra
 
 }  // namespace detail
 
-/// The program in `count` parts, some perhaps without operators. Operator i of block 0 goes to part `assignment[i]`,
-/// together with the blocks that it owns.
+/// The program in `count` parts, of which some may have no operators. Operator i of block 0 goes to part
+/// `assignment[i]`, together with the blocks that it owns.
 ///
-/// Variables of block 0 go to every part that uses them, those that nothing uses to part 0, and so do blocks that
-/// nothing owns. A block that operators of several parts own goes to each; so do the blocks around a block and the one
+/// Variables of block 0 go to every part that uses them, unused ones to part 0, and so do blocks without an owner. A
+/// block that operators of several parts own goes to each of them; so do the blocks that enclose a block and the one
 /// whose gradient it computes, where its operators look for variables (see ProgramDesc::find_var).
 ///
-/// What a part reads and another one wrote last, in the order of the whole program, is transferred, once for each value
-/// and part. An operator that owns blocks, and one that writes into a LOD_TENSOR_ARRAY, may leave some of what it
-/// writes as it was, and so counts as a reader of it. A persistable variable goes also to the parts that read it before
-/// it is written, for the next run. It is transferred too where inner blocks alone describe it: it is in the outermost
-/// scope, and one variable for all blocks. What nothing has written when it is read comes from outside: each part that
-/// reads it needs it (parameters, data). Variables of type FEED_MINIBATCH, FETCH_LIST and FEED_LIST are doors to the
-/// outside: each part has its own.
+/// A value that one part reads and another one wrote last, in the order of the whole program, is transferred, once for
+/// each value and part. An operator that owns blocks, and one that writes into a LOD_TENSOR_ARRAY, may leave some of
+/// its outputs as they were, and so counts as a reader of them. A persistable variable also goes to the parts that read
+/// it before it is written, for the next run. It is transferred even if only inner blocks describe it: it is in the
+/// outermost scope, and is one variable for all blocks. A value that nothing has written when it is read comes from
+/// outside: each part that reads it needs it (parameters, data). Variables of type FEED_MINIBATCH, FETCH_LIST and
+/// FEED_LIST connect to the outside: each part has its own.
 ///
 /// Throws ShapeMismatch unless there is one number for each operator of block 0, OutOfRange for a count under 1 and a
-/// number outside [0, count), InvalidProgram as DataFlow does, and where a STEP_SCOPES, READER, CHANNEL or RAW would
-/// have to be transferred, which means something to one worker only. O(program + what the parts hold + parts *
+/// number outside [0, count), InvalidProgram as DataFlow does, and if a STEP_SCOPES, READER, CHANNEL or RAW, which
+/// means something to one worker only, would have to be transferred. O(program + contents of the parts + parts *
 /// transfers).
 inline std::vector<ProgramPart> split(const ProgramDesc& program, std::span<const std::int64_t> assignment,
                                       std::int64_t count) {
@@ -393,12 +393,12 @@ inline std::vector<ProgramPart> split(const ProgramDesc& program, std::span<cons
 }
 
 /// The whole that `split` cut into these parts, equal to it, and byte for byte the same when encoded. All parts are
-/// given, in any order. They may have been changed meanwhile: operators and what is in one part only are taken as they
-/// are; transfers do not count.
+/// required, in any order. They may have been changed meanwhile: operators, and anything that is in one part only, are
+/// taken as they are; transfers are ignored.
 ///
-/// Throws InvalidProgram where there is no part, where one is no valid program or has lost its lists or numbers, where
-/// an operator, a variable or a block of the whole is missing, and where several parts have the same one differently:
-/// so that a byte of it would be encoded differently. O(parts).
+/// Throws InvalidProgram if there is no part, if one is not a valid program or has lost its lists or numbers, if an
+/// operator, a variable or a block of the whole is missing, and if several parts have different versions of the same
+/// one, even if only a byte of its encoding differs. O(parts).
 inline ProgramDesc join(std::span<const ProgramPart> parts) {
   if (parts.empty()) throw InvalidProgram("join: no part, expected at least one");
   for (std::size_t i = 0; i < parts.size(); ++i) detail::check_part(parts[i], i, parts[0]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The structs of Arrow's C data interface and of its C device data interface, and their owner.
+/// The structs of Arrow's C data interface and of its C device data interface, and a class that owns them.
 ///
-/// The structs are an ABI: their members are those that the specification of Arrow names and explains, and the guards
-/// are those that it prescribes, so that the declarations of other libraries may be included before or after these.
+/// The structs are an ABI: their members are those that the Arrow specification names and explains, and the include
+/// guards are those that it prescribes, so that other libraries' declarations may be included before or after these.
 #pragma once
 
 #include <stdint.h>
@@ -22,7 +22,7 @@ extern "C" {
 #  define ARROW_FLAG_NULLABLE 2
 #  define ARROW_FLAG_MAP_KEYS_SORTED 4
 
-// The type of an array: a tree.
+// The type of an array, as a tree.
 struct ArrowSchema {
   const char* format;
   const char* name;
@@ -35,7 +35,7 @@ struct ArrowSchema {
   void* private_data;
 };
 
-// The buffers of an array: a tree of the same form.
+// The buffers of an array, as a tree of the same form.
 struct ArrowArray {
   std::int64_t length;
   std::int64_t null_count;
@@ -89,7 +89,7 @@ namespace lod {
 
 namespace detail {
 
-/// The struct with the release callback.
+/// The struct that has the release callback.
 template <class Struct>
 auto& base_of(Struct& of) noexcept {
   if constexpr (std::same_as<std::remove_const_t<Struct>, ArrowDeviceArray>) {
@@ -101,15 +101,15 @@ auto& base_of(Struct& of) noexcept {
 
 }  // namespace detail
 
-/// ArrowArray, or ArrowDeviceArray.
+/// ArrowArray or ArrowDeviceArray.
 template <class X>
 concept ArrowArrayStruct = std::same_as<X, ArrowArray> || std::same_as<X, ArrowDeviceArray>;
-/// The three structs that bring a release callback.
+/// The three structs with a release callback.
 template <class X>
 concept ArrowStruct = std::same_as<X, ArrowSchema> || ArrowArrayStruct<X>;
 
-/// Owns one of the structs: its release callback is called once, unless the struct has been moved out of it before. The
-/// struct lies in the handle, and other libraries fill it, or move out of it, by its address:
+/// Owns one of the structs: its release callback is called once, unless the struct has been moved out before. The
+/// struct is stored in the handle; other libraries fill it, or move out of it, through its address:
 ///
 ///     lod::ArrowHandle<ArrowArray> array;
 ///     other_library_export(array.get());     // fills it
@@ -117,13 +117,13 @@ concept ArrowStruct = std::same_as<X, ArrowSchema> || ArrowArrayStruct<X>;
 template <ArrowStruct Struct>
 class ArrowHandle {
  public:
-  /// Nothing: the struct is marked as released.
+  /// An empty handle: the struct is marked as released.
   ArrowHandle() noexcept = default;
-  /// Moves the struct at `from` in, and marks that one as released, as the specification has it.
+  /// Moves the struct at `from` in, and marks that one as released, as the specification requires.
   explicit ArrowHandle(Struct* from) noexcept : struct_(*from) { detail::base_of(*from).release = nullptr; }
-  /// The source is left with nothing.
+  /// The source is left empty.
   ArrowHandle(ArrowHandle&& other) noexcept : ArrowHandle(other.get()) {}
-  /// The same, when what this has been holding is released.
+  /// The same, and releases what this handle owned before.
   ArrowHandle& operator=(ArrowHandle&& other) noexcept {
     if (this != &other) {
       reset();
@@ -141,12 +141,12 @@ class ArrowHandle {
   const Struct& operator*() const noexcept { return struct_; }
   const Struct* operator->() const noexcept { return &struct_; }
   /// @}
-  /// Moves the struct to `to`, whose own contents are overwritten; this is left with nothing.
+  /// Moves the struct to `to`, overwriting its contents; this handle is left empty.
   void move_to(Struct* to) noexcept {
     *to = struct_;
     detail::base_of(struct_).release = nullptr;
   }
-  /// Releases what there is.
+  /// Releases the struct, if there is one.
   void reset() noexcept {
     auto& base = detail::base_of(struct_);
     if (base.release) base.release(&base);

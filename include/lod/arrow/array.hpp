@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// Tensors as arrays of Arrow: the same memory, described by Arrow's structs.
+/// Tensors as Arrow arrays: the same memory, described by Arrow's structs.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -23,7 +23,7 @@ namespace lod {
 
 namespace detail {
 
-/// What keeps memory that is given away: whoever is the last.
+/// Keeps exported memory alive until its last user is gone.
 using ArrowOwner = Reference<const Shared>;
 
 template <class Owner>
@@ -31,7 +31,7 @@ ArrowOwner share_owner(Owner owner) {
   return ArrowOwner::adopt(new OwnerBlock<Owner>(std::move(owner)));
 }
 
-/// The buffers of a struct: no validity bitmap, since nothing is null, and perhaps a second one.
+/// The buffers of a struct: no validity bitmap, since nothing is null, and perhaps a second buffer.
 struct ArrowBuffers {
   ArrowOwner owner;
   const void* buffers[2];
@@ -46,13 +46,13 @@ inline ArrowHandle<ArrowArray> arrow_level(ArrowHandle<ArrowArray> child, std::i
   return std::move(array);
 }
 
-/// Rows, whose first one begins at `first_value`, under levels whose offsets the consumer reads where
-/// `place(offsets)` says. `nothing` is the buffer of no values.
+/// Rows, the first of which begins at `first_value`, under levels whose offsets the consumer finds at `place(offsets)`.
+/// `nothing` is the buffer to use if there are no values.
 template <class Place>
 ArrowHandle<ArrowArray> arrow_of(DataType type, const LoDView& lod, const Shape& row_shape, const void* first_value,
                                  const void* nothing, const ArrowOwner& owner, const Place& place) {
-  // The offsets of a list count from the first item of what lies below it. So below a level of a part there is the
-  // whole tensor, from its first row to the last row of the part.
+  // The offsets of a list count from the first item of its child. So the child of a part's level is the whole tensor,
+  // from its first row to the last row of the part.
   const bool nested = lod.levels() > 0;
   const std::int64_t rows = nested ? lod.last_row() : lod.rows();
   const std::int64_t elements = rows * row_shape.elements();
@@ -80,7 +80,7 @@ ArrowHandle<ArrowArray> arrow_of(DataType type, const LoDView& lod, const Shape&
   return array;
 }
 
-/// The array itself, or in the struct that says which device's memory it is in.
+/// The array itself, or wrapped in the struct that says which device's memory it is in.
 template <ArrowArrayStruct Array>
 ArrowHandle<Array> arrow_on(ArrowHandle<ArrowArray> array, [[maybe_unused]] ArrowDeviceType type,
                             [[maybe_unused]] std::int64_t device) {
@@ -95,10 +95,10 @@ ArrowHandle<Array> arrow_on(ArrowHandle<ArrowArray> array, [[maybe_unused]] Arro
   }
 }
 
-/// A buffer of no bytes. The specification allows null there; not all who read it do.
+/// An empty buffer. The specification allows null there; not all consumers do.
 alignas(64) inline constexpr std::byte empty_arrow_buffer[64] = {};
 
-/// What other implementations give as the number of the CPU.
+/// The device number that other implementations use for the CPU.
 inline constexpr std::int64_t arrow_cpu = -1;
 
 template <ArrowArrayStruct Array>
@@ -119,15 +119,15 @@ ArrowHandle<Array> give_arrow(LoDTensor<T> x) {
 
 }  // namespace detail
 
-/// x as an array of Arrow, without a copy: large lists of large lists ... of lists of fixed size ... of elements, of
-/// the type that `arrow_schema(x)` names. There are as many items as x has sequences at its outermost level, or rows
-/// where it has no level. The array shares the memory of x, offsets included, or, from a temporary, takes it; it keeps
-/// that memory alive, unless it is memory that the user wrapped without an owner. By Arrow's rules nobody writes to it
-/// any more. `Array` may be ArrowDeviceArray: the same, said to be in memory of the CPU.
+/// x as an Arrow array, without a copy: large lists of large lists ... of fixed-size lists ... of elements, of the type
+/// that `arrow_schema(x)` describes. It has as many items as x has sequences at its outermost level, or rows if it has
+/// no level. The array shares the memory of x, offsets included, or takes it over from a temporary; it keeps that
+/// memory alive, unless it is memory that the user wrapped without an owner. By Arrow's rules nobody writes to it any
+/// more. `Array` may be ArrowDeviceArray: the same, marked as CPU memory.
 ///
-/// Elements: bool goes as the extension type arrow.bool8, a byte for each, since Arrow's own booleans are bits. float16
-/// is Arrow's. bfloat16 goes as binary values of two bytes under the name that Lance gives them, lance.bfloat16: Arrow
-/// has no type for it. Complex numbers have none either, and do not compile. O(levels + dimensions) time and memory.
+/// Elements: bool becomes the extension type arrow.bool8, one byte each, since Arrow's own booleans are bits. float16
+/// is Arrow's. bfloat16 becomes binary values of two bytes under the name that Lance uses, lance.bfloat16: Arrow has no
+/// type for it. It has none for complex numbers either; these do not compile. O(levels + dimensions) time and memory.
 template <ArrowArrayStruct Array = ArrowArray, class T>
 ArrowHandle<Array> to_arrow(const LoDTensor<T>& x) {
   return detail::give_arrow<Array>(x.with_lod(x.lod()));
@@ -136,9 +136,9 @@ template <ArrowArrayStruct Array = ArrowArray, class T>
 ArrowHandle<Array> to_arrow(LoDTensor<T>&& x) {
   return detail::give_arrow<Array>(std::move(x));
 }
-/// The same of a view or a slice: its sequences, with the offsets that they have in the whole tensor, so that all rows
-/// of that up to the last of the slice are within the consumer's reach. `owner` (a tensor, a shared pointer, ...) keeps
-/// the values of the whole tensor alive; the LoD is kept anyway.
+/// The same for a view or a slice: its sequences, with their offsets in the whole tensor, so that the consumer can
+/// reach all rows of that tensor up to the last one of the slice. `owner` (a tensor, a shared pointer, ...) keeps the
+/// values of the whole tensor alive; the LoD is kept alive in any case.
 template <ArrowArrayStruct Array = ArrowArray, class T, class Owner>
 ArrowHandle<Array> to_arrow(const LoDTensorView<T>& x, Owner owner) {
   detail::check_arrow_type<T>();
@@ -146,8 +146,8 @@ ArrowHandle<Array> to_arrow(const LoDTensorView<T>& x, Owner owner) {
   return detail::arrow_on_cpu<Array>(data_type_v<T>, x.lod_view(), x.row_shape(), x.data(),
                                      detail::share_owner(std::pair(std::move(owner), levels)));
 }
-/// The same of a tensor whose element type is known when the program runs. Throws std::invalid_argument for complex
-/// numbers and 8-bit floating point.
+/// The same for a tensor whose element type is known at run time. Throws std::invalid_argument for complex numbers and
+/// 8-bit floating point.
 template <ArrowArrayStruct Array = ArrowArray>
 ArrowHandle<Array> to_arrow(const AnyLoDTensor& x) {
   detail::check_arrow_type(x.data_type());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// Reads an array of Arrow as a LoD and rows: checks what its structs say, and finds the memory that they lead to.
+/// Reads an Arrow array as a LoD and rows: checks its structs and finds the memory that they point to.
 #pragma once
 
 #include <lod/arrow/abi.hpp>
@@ -24,14 +24,14 @@
 
 namespace lod::detail {
 
-/// What a field of a schema is to a tensor.
+/// The role of a schema's field in a tensor.
 struct ArrowField {
   enum Kind { LIST, LARGE_LIST, FIXED_SIZE_LIST, ELEMENTS };
   Kind kind;
   std::int64_t list_size = 0;  // of a FIXED_SIZE_LIST
 };
 
-/// Throws std::invalid_argument for what is no list that a LoD has a word for; any other format is that of elements.
+/// Throws std::invalid_argument for list types that a LoD cannot express; any other format is that of elements.
 inline ArrowField read_field(std::string_view format) {
   if (format == "+l") return {ArrowField::LIST};
   if (format == "+L") return {ArrowField::LARGE_LIST};
@@ -53,8 +53,8 @@ inline ArrowField read_field(std::string_view format) {
 }
 
 /// @{
-/// Throw std::invalid_argument for a struct that is released, whose items are numbers of others, or that has another
-/// number of children than expected.
+/// Throw std::invalid_argument for a struct that is released, that is dictionary-encoded, or that has another number of
+/// children than expected.
 template <class Struct>
 void check_struct(const Struct& found, const char* what, const std::string& where) {
   const char* const wrong = !found.release     ? " that is released"
@@ -73,7 +73,7 @@ void check_children(const Struct& found, std::int64_t expected, const char* what
 
 /// @}
 
-/// Throws for lengths beyond 64 bits, and another number of buffers than expected.
+/// Throws for lengths beyond 64 bits and for another number of buffers than expected.
 inline void check_array(const ArrowArray& array, std::int64_t buffers, const std::string& where) {
   std::int64_t end = 0;
   if (array.length < 0 || array.offset < 0 || __builtin_add_overflow(array.offset, array.length, &end)) {
@@ -92,16 +92,16 @@ struct ArrowPart {
   std::int64_t count;
 };
 
-/// What an array is as a tensor. Its pointers lead to the memory of the array, but for `own`.
+/// An array interpreted as a tensor. The pointers lead to the array's memory, except those into `own`.
 struct ArrowContents {
   std::vector<std::span<const std::int64_t>> levels;  // the offsets, from 0 on
-  std::vector<std::vector<std::int64_t>> own;         // those of them that had to be written anew
+  std::vector<std::vector<std::int64_t>> own;         // those that had to be rewritten
   Shape row_shape;
   std::int64_t rows = 0;
   DataType type = DataType::FP32;
   bool bits = false;                  // booleans of one bit each
   const std::byte* buffer = nullptr;  // what holds the elements
-  std::int64_t first = 0;             // the first of them in it
+  std::int64_t first = 0;             // the index of the first of them there
   std::int64_t elements = 0;
 
   /// The elements, unless they are bits.
@@ -112,18 +112,18 @@ struct ArrowContents {
   }
 };
 
-/// The deepest nesting that is read: a list for each level and each dimension of a row. An ArrowSchema that is its own
-/// child has an end, too.
+/// The deepest nesting that is read: a list for each level and each dimension of a row. It also stops at an ArrowSchema
+/// that is its own child.
 inline constexpr std::size_t deepest_arrow = std::size_t{max_levels} + Shape::max_rank;
 
-/// Memory is where the buffers are: `fetch(address, bytes)` brings bytes to where the CPU can read them, and `in_place`
-/// says whether that is the place itself.
+/// Memory says where the buffers are: `fetch(address, bytes)` brings bytes to where the CPU can read them, and
+/// `in_place` says whether that is their own address.
 template <class Memory>
 class ArrowReader {
  public:
   explicit ArrowReader(Memory& memory) : memory_(memory) {}
 
-  /// Throws as `from_arrow` does. `expected`: the type that the elements are wanted as, if their storage fits it.
+  /// Throws as `from_arrow` does. `expected` is the requested element type, used if the storage fits it.
   ArrowContents read(const ArrowArray& array, const ArrowSchema& schema, std::optional<DataType> expected) {
     const std::vector<ArrowField> fields = check_schema(schema, expected);
     check_arrays(array, fields);
@@ -150,7 +150,7 @@ class ArrowReader {
     return depth + 1 < depth_ ? text({"dimension ", depth - levels_, " of the rows"}) : "the elements";
   }
 
-  /// The fields from the outside in, and the type of the elements.
+  /// Returns the fields from the outside in, and the element type.
   std::vector<ArrowField> check_schema(const ArrowSchema& schema, std::optional<DataType> expected) {
     std::vector<ArrowField> fields;
     for (const ArrowSchema* field = &schema;; field = field->children[0]) {
@@ -175,7 +175,7 @@ class ArrowReader {
     return fields;
   }
 
-  /// Looks at the structs, not yet at what their buffers hold.
+  /// Checks the structs, not yet the contents of their buffers.
   void check_arrays(const ArrowArray& array, const std::vector<ArrowField>& fields) const {
     const ArrowArray* level = &array;
     for (std::size_t depth = 0; depth < fields.size(); ++depth) {
@@ -187,7 +187,7 @@ class ArrowReader {
     }
   }
 
-  /// Throws InvalidLoD for a null sequence, std::invalid_argument for another item that is null.
+  /// Throws InvalidLoD for a null sequence, std::invalid_argument for any other null item.
   void check_valid(const ArrowPart& part, std::size_t depth) {
     if (part.array->null_count == 0 || part.count == 0) return;
     const auto* validity = static_cast<const std::byte*>(part.array->buffers[0]);
@@ -211,7 +211,7 @@ class ArrowReader {
     }
   }
 
-  /// The items of `part`'s lists, which become a level or a dimension.
+  /// The items of the lists in `part`, which become a level or a dimension.
   ArrowPart enter(const ArrowPart& part, const ArrowField& field, std::size_t depth) {
     switch (field.kind) {
       case ArrowField::LIST:
@@ -226,7 +226,7 @@ class ArrowReader {
   template <class Number>
   ArrowPart enter_list(const ArrowPart& part, std::size_t depth) {
     const ArrowArray& child = *part.array->children[0];
-    // An array without items may have no offsets at all, whatever its length in the buffer says.
+    // An array without items may have no offsets at all, whatever its offset into the buffer is.
     if (part.count == 0) {
       found_.levels.emplace_back(found_.own.emplace_back(1));
       return {&child, child.offset, 0};
@@ -255,7 +255,7 @@ class ArrowReader {
     }
     auto& own = found_.own.emplace_back(count);
     for (std::size_t i = 0; i < count; ++i) {
-      // What lies between may be anything yet; the LoD is checked when it is made.
+      // The values in between may still be anything; the LoD is checked when it is made.
       if (__builtin_sub_overflow(std::int64_t{offsets[i]}, first, &own[i])) own[i] = -1;
     }
     found_.levels.emplace_back(own);
@@ -271,7 +271,7 @@ class ArrowReader {
       throw ShapeMismatch(text({"from_arrow: ", place(depth), ": ", part.count, " lists of ", list_size,
                                 " items after ", part.begin, " others, but there are ", child.length, " items"}));
     }
-    if (depth < levels_) {  // above lists of any size, those of one size are a level like them
+    if (depth < levels_) {  // above lists of any size, fixed-size lists are a level like those
       if (part.count > 0 && list_size == 0) {
         throw std::invalid_argument(
             text({"from_arrow: ", place(depth), ": ", part.count, " lists of the fixed size 0 above other lists"}));
@@ -282,8 +282,8 @@ class ArrowReader {
     return {&child, child.offset + begin, count};
   }
 
-  /// The offsets of lists of fixed size. Last, when the lists below have shown offsets of their own for each item of
-  /// these: memory is taken for what is there, not for what a length claims.
+  /// The offsets of fixed-size lists. Written last, once the lists below have shown offsets of their own for each item:
+  /// memory is taken for what exists, not for what a length claims.
   void write_fixed() {
     for (const FixedLevel& level : unwritten_) {
       auto& own = found_.own.emplace_back(static_cast<std::size_t>(level.count) + 1);
@@ -313,7 +313,7 @@ class ArrowReader {
         text({"from_arrow: elements of the format '", std::string(format), "', for which there is no DataType"}));
   }
 
-  /// A level of lists of fixed size, which has no offsets yet.
+  /// A level of fixed-size lists, which has no offsets yet.
   struct FixedLevel {
     std::size_t depth;
     std::int64_t count;

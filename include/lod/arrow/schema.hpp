@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// What Arrow calls the types of tensors: one format string for each level, each dimension of a row, and the elements.
+/// Arrow's names for the types of tensors: a format string for each level, each dimension of a row, and the elements.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -25,8 +25,8 @@ namespace lod {
 
 namespace detail {
 
-/// How elements are stored: a format string, and the name of an extension type, where they are more than the format
-/// says. Null for what has no format.
+/// How elements are stored: a format string, and the name of an extension type if the format alone does not say it.
+/// Null if there is no format.
 struct ArrowStorage {
   const char* format = nullptr;
   const char* extension = nullptr;
@@ -68,7 +68,7 @@ constexpr ArrowStorage arrow_storage(DataType type) noexcept {
   return {};
 }
 
-/// Throws std::invalid_argument for elements that Arrow has no type for.
+/// Throws std::invalid_argument for elements for which Arrow has no type.
 inline void check_arrow_type(DataType type) {
   if (!arrow_storage(type).format) {
     throw std::invalid_argument(text({"arrow: there is no type of Arrow for elements of type ", to_string(type)}));
@@ -85,7 +85,7 @@ inline constexpr std::string_view arrow_extension_name = "ARROW:extension:name";
 inline constexpr std::string_view arrow_extension_metadata = "ARROW:extension:metadata";
 
 /// The metadata of a field of an extension type, as the C data interface lays them out: a count, then keys and values,
-/// each after its length.
+/// each preceded by its length.
 inline std::string extension_metadata(std::string_view extension) {
   std::string metadata;
   const auto append_number = [&](std::size_t number) {
@@ -104,8 +104,8 @@ inline std::string extension_metadata(std::string_view extension) {
   return metadata;
 }
 
-/// The name of the extension type of a field; empty where it is of none. That the lengths within lead to no byte beyond
-/// the metadata cannot be checked: nothing says how many there are.
+/// The name of a field's extension type; empty if it has none. Whether the lengths within lead beyond the end of the
+/// metadata cannot be checked: the interface does not give their size.
 inline std::string_view extension_name(const char* metadata) noexcept {
   if (!metadata) return {};
   const auto next_number = [&] {
@@ -128,8 +128,8 @@ inline std::string_view extension_name(const char* metadata) noexcept {
   return {};
 }
 
-/// What a struct that this library made points to: `Content`, and its only child, if it has one. Each struct of a tree
-/// has a node of its own, so that a child that has been moved out lives on when its parent is released.
+/// What a struct made by this library points to: `Content`, and its only child, if it has one. Each struct of a tree
+/// has a node of its own, so that a child that has been moved out survives the release of its parent.
 template <class Struct, class Content>
 struct ArrowNode {
   explicit ArrowNode(Content&& kept) : content(std::move(kept)) {}
@@ -146,8 +146,8 @@ struct ArrowNode {
   }
 };
 
-/// A struct on a new node, whose child is `child`, if that is any. Everything that depends on the content is the
-/// caller's to set.
+/// A struct on a new node with the child `child`, if that is not empty. The caller sets everything that depends on the
+/// content.
 template <class Struct, class Content>
 std::pair<ArrowHandle<Struct>, Content*> arrow_parent(ArrowHandle<Struct> child, Content content) {
   using Node = ArrowNode<Struct, Content>;
@@ -170,7 +170,7 @@ struct ArrowFieldText {
   std::string metadata;
 };
 
-/// A field that is not nullable, above `child`.
+/// A non-nullable field, the parent of `child`.
 inline ArrowHandle<ArrowSchema> arrow_field(ArrowHandle<ArrowSchema> child, std::string format, std::string name,
                                             const char* extension = nullptr) {
   auto [field, text] = arrow_parent(
@@ -185,15 +185,15 @@ inline ArrowHandle<ArrowSchema> arrow_field(ArrowHandle<ArrowSchema> child, std:
 
 }  // namespace detail
 
-/// The type of the arrays that `to_arrow` makes of tensors with so many levels, rows of `row_shape` and elements of
-/// `type`, under the name of a column, say. From the outside in: a large list for each level, a list of fixed size for
-/// each dimension of a row, the elements. No field is nullable; those inside are called "item". Throws
+/// The type of the arrays that `to_arrow` makes from tensors with so many levels, rows of `row_shape` and elements of
+/// `type`; `name` may be the name of a column. From the outside in: a large list for each level, a fixed-size list for
+/// each dimension of a row, the elements. No field is nullable; the inner ones are called "item". Throws
 /// std::invalid_argument for complex numbers and 8-bit floating point, for which Arrow has no types, and ShapeMismatch
-/// where a dimension of a row exceeds the 31 bits that Arrow has for it.
+/// if a dimension of a row exceeds the 31 bits that Arrow has for it.
 inline ArrowHandle<ArrowSchema> arrow_schema(DataType type, int levels, const Shape& row_shape, const char* name = "") {
   detail::check_arrow_type(type);
   const detail::ArrowStorage storage = detail::arrow_storage(type);
-  // From the inside out. The outermost field bears the name.
+  // From the inside out. The outermost field has the name.
   auto fields_left = levels + static_cast<int>(row_shape.size());
   const auto next_name = [&] { return std::string(fields_left-- > 0 ? "item" : name); };
   auto schema = detail::arrow_field({}, storage.format, next_name(), storage.extension);
@@ -207,7 +207,7 @@ inline ArrowHandle<ArrowSchema> arrow_schema(DataType type, int levels, const Sh
   for (int level = levels; level-- > 0;) schema = detail::arrow_field(std::move(schema), "+L", next_name());
   return schema;
 }
-/// That of a tensor, a view or a slice.
+/// The type of a tensor, a view or a slice.
 template <LoDTensorLike X>
 ArrowHandle<ArrowSchema> arrow_schema(const X& x, const char* name = "") {
   detail::check_arrow_type<typename X::value_type>();

@@ -21,8 +21,8 @@
 namespace lod::proto {
 namespace detail {
 
-// ---- Encoding: the sizes from the front, then the bytes from the back, so that each length is known when it is
-// written ----
+// ---- Encoding: the sizes from front to back, then the bytes from back to front, so that each length is known when it
+// is written ----
 
 /// Negative numbers take 10 bytes: they are extended to 64 bits, whatever their type.
 template <class T>
@@ -39,8 +39,8 @@ void check_enum(E value, const char* message, const char* field) {
   }
 }
 
-/// Throws std::invalid_argument unless the bytes are such as a decoder keeps in `unknown_fields`: whole fields, and
-/// none that M has a name for. A reader would refuse them else, or take them for something else.
+/// Throws std::invalid_argument unless the bytes could have been kept in `unknown_fields` by a decoder: whole fields,
+/// and none that M has a name for. Otherwise a reader would reject them, or take them for something else.
 template <Message M>
 [[gnu::cold, gnu::noinline]] void check_unknown_fields(std::string_view fields, int depth) {
   const auto refuse = [](const char* why) {
@@ -67,7 +67,7 @@ template <Message M>
 template <class T>
 std::size_t size_of_value(const T& value, const char* message, const char* field, int depth);
 
-/// Of a message that lies in so many others.
+/// The size of a message at nesting depth `depth`.
 template <Message M>
 std::size_t size_of_message(const M& message, int depth = 0) {
   if (!message.unknown_fields.empty()) check_unknown_fields<M>(message.unknown_fields, depth);
@@ -99,7 +99,7 @@ std::size_t size_of_message(const M& message, int depth = 0) {
   return total;
 }
 
-/// Of the value with its length, if it has one.
+/// The size of a value including its length, if it has one.
 template <class T>
 std::size_t size_of_value(const T& value, [[maybe_unused]] const char* message, [[maybe_unused]] const char* field,
                           [[maybe_unused]] int depth) {
@@ -119,7 +119,7 @@ std::size_t size_of_value(const T& value, [[maybe_unused]] const char* message, 
   }
 }
 
-/// Writes before `end`, and returns where what it wrote begins.
+/// Writes the number so that it ends at `end`, and returns where it begins.
 inline char* put_varint(std::uint64_t value, char* end) noexcept {
   char* const begin = end - protozero::length_of_varint(value);
   protozero::add_varint_to_buffer(begin, value);
@@ -180,8 +180,8 @@ char* put_message(const M& message, char* end) noexcept {
 
 // ---- Decoding ----
 
-/// Which fields of a message, and of the messages in its singular fields, were met. A field may come more than once,
-/// its parts being merged, so only at the very end is it known what is missing.
+/// Which fields of a message, and of the messages in its singular fields, were seen. A field may occur more than once,
+/// its parts being merged, so that only at the very end it is known what is missing.
 template <Message M>
 struct Seen;
 
@@ -208,15 +208,15 @@ template <Message M>
 struct Seen {
   static_assert(field_count<M> <= 32);
   std::uint32_t fields = 0;
-  bool is_complete = true;  // false: something required is missing, or was and came later
-  const char* end;          // of the message, where it was met last
+  bool is_complete = true;  // false: something required is missing, or was missing and came later
+  const char* end;          // of the message, where it was seen last
   typename SeenInFields<M>::type inner;
 
-  Seen() noexcept {}  // else all of it would be set to zero first
+  Seen() noexcept {}  // otherwise all of it would be set to zero first
 };
 
-/// Throws unless every required field was met, in this message and in those in its singular fields. Called where one
-/// was not, or came late.
+/// Throws unless every required field was seen, in this message and in those in its singular fields. Called if one was
+/// not, or came late.
 template <Message M>
 [[gnu::cold, gnu::noinline]] void check_required(const Seen<M>& seen, const Place& place) {
   for_each_field<M>([&](auto index) {
@@ -232,8 +232,8 @@ template <Message M>
   });
 }
 
-/// Empties a struct that is to be decoded into, and keeps its memory. Singular messages are left to `merge`, which
-/// empties them when it meets them and drops those that it does not.
+/// Clears a struct that is to be decoded into, and keeps its memory. Singular messages are left to `merge`, which
+/// clears those that occur and drops the others.
 template <Message M>
 void clear(M& message) {
   for_each_field<M>([&](auto index) {
@@ -248,14 +248,14 @@ void clear(M& message) {
   message.unknown_fields.clear();
 }
 
-/// How often bytes are read. What may throw must leave the struct as it was: where that has something to lose, a first
-/// pass looks at what is wrong, and a second one stores what by then is known to be right.
+/// How often bytes are read. If something throws, the struct must be left as it was: where there is something to lose,
+/// a first pass finds errors, and a second one stores what is then known to be correct.
 enum class Pass { FIRST, SECOND, ONLY };
 constexpr bool is_checked(Pass pass) noexcept { return pass != Pass::SECOND; }
 constexpr bool is_stored(Pass pass) noexcept { return pass != Pass::FIRST; }
 
-/// A value that is no message; the bytes of a string. Numbers that do not fit T lose their upper bits, as the format
-/// has it.
+/// A value that is not a message; for a string, its bytes. Numbers that do not fit T lose their upper bits, as the
+/// format requires.
 template <class T, bool checked>
 auto read_value(const char* at, const char* end, const Place& place, const char* field) {
   if constexpr (wire_type<T>() == WireType::LENGTH) {
@@ -274,8 +274,8 @@ auto read_value(const char* at, const char* end, const Place& place, const char*
   }
 }
 
-/// Reads one message, and merges it into `out`: a value takes the place of an earlier one, repeated ones are added,
-/// messages are merged. In the first of two passes `out` is null, and only what is wrong comes of it.
+/// Reads one message and merges it into `out`: a value replaces an earlier one, repeated ones are appended, messages
+/// are merged. In the first of two passes `out` is null, and only errors come of it.
 template <Pass pass, Message M>
 class MessageReader {
   static constexpr bool checked = is_checked(pass), stored = is_stored(pass);
@@ -283,7 +283,7 @@ class MessageReader {
  public:
   MessageReader(M* out, Seen<M>& seen, const Place& place) noexcept : out_(out), seen_(seen), place_(place) {}
 
-  /// The message fills [at, end).
+  /// The message occupies [at, end).
   void read(const char* at, const char* end) {
     read_fields(at, end, std::make_index_sequence<field_count<M>>());
     seen_.end = end;
@@ -311,7 +311,7 @@ class MessageReader {
     if constexpr (stored) (drop_unless_seen<I>(fields), ...);
   }
 
-  /// What comes after the tag of field I; returns where it ends.
+  /// Reads what follows the tag of field I; returns where it ends.
   template <std::size_t I>
   const char* field(const char* at, const char* end, [[maybe_unused]] bool is_first) {
     using F = FieldOf<M, I>;
@@ -324,7 +324,7 @@ class MessageReader {
     }
   }
 
-  /// What comes after a tag of field I that says the other way of packing.
+  /// Reads what follows a tag of field I with the other kind of packing.
   template <std::size_t I>
   const char* otherwise_packed([[maybe_unused]] std::uint32_t tag, const char* at, [[maybe_unused]] const char* end) {
     using F = FieldOf<M, I>;
@@ -337,8 +337,8 @@ class MessageReader {
     using F = FieldOf<M, I>;
     const auto [bytes, next] = read_bytes<checked>(at, end, place_, field_name<M, I>());
     if constexpr (stored && wire_type<typename F::Element>() != WireType::VARINT) {
-      // The values of a tensor, perhaps. Of a second part the number is not reserved: many small ones would each move
-      // all that came before.
+      // These may be the values of a tensor. For a second part nothing is reserved: many small parts would each move
+      // everything before them.
       auto& values = out_->*F::member;
       if (values.empty()) values.reserve(bytes.size() / sizeof(typename F::Element));
     }
@@ -352,7 +352,7 @@ class MessageReader {
     const auto [read, next] = read_value<typename F::Element, checked>(at, end, place_, field_name<M, I>());
     if constexpr (stored && F::rule == Rule::REPEATED) {
       auto& values = out_->*F::member;
-      if (values.capacity() == 0) values.reserve(4);  // a shape, most often: one allocation instead of three
+      if (values.capacity() == 0) values.reserve(4);  // most often a shape: one allocation instead of three
       values.emplace_back(read);
     } else if constexpr (stored) {
       out_->*F::member = read;
@@ -393,7 +393,7 @@ class MessageReader {
     return message ? &*message : &message.emplace();
   }
 
-  /// Forgets the message that field I held before, unless it came again.
+  /// Drops the message that field I held before, unless it occurred again.
   template <std::size_t I>
   void drop_unless_seen([[maybe_unused]] std::uint32_t fields) {
     using F = FieldOf<M, I>;
@@ -423,10 +423,10 @@ void read_message(std::string_view bytes, M* out) {
 
 namespace lod {
 
-/// Appends the bytes of a message to `out`, which is unchanged where this throws: std::invalid_argument for an enum's
-/// value that does not exist (a kind of variable as the type of a tensor's elements, say: only a cast makes one), and
-/// for `unknown_fields` that no decoder gives (bytes that are no whole fields, a field that has a name);
-/// std::length_error for more than 2 GiB. One allocation at most.
+/// Appends the bytes of a message to `out`, which is unchanged if this throws: std::invalid_argument for an enum value
+/// that does not exist (for example a kind of variable as the element type of a tensor, which only a cast can produce),
+/// and for `unknown_fields` that no decoder produces (bytes that are not whole fields, a field that has a name);
+/// std::length_error for more than 2 GiB. At most one allocation.
 template <proto::Message M>
 void encode(const M& message, std::string& out) {
   const std::size_t size = proto::detail::size_of_message(message);
@@ -438,8 +438,8 @@ void encode(const M& message, std::string& out) {
   proto::detail::put_message(message, out.data() + out.size());
 }
 
-/// The bytes of a message, the same as protoc's C++ code writes: fields by number, an optional field where it is set
-/// (also to its default), unknown fields last. Throws as above.
+/// The bytes of a message, identical to those of protoc's C++ code: fields by number, an optional field if it is set
+/// (even to its default), unknown fields last. Throws as above.
 template <proto::Message M>
 std::string encode(const M& message) {
   std::string out;
@@ -447,12 +447,12 @@ std::string encode(const M& message) {
   return out;
 }
 
-/// The message in `bytes`, as protoc's C++ code reads it. A field that has a name here, but comes with another wire
-/// type, is kept with the unknown ones and written again: its type was another for whoever wrote it. Repeated numbers
-/// may be packed or not, however they are declared.
+/// The message in `bytes`, as protoc's C++ code reads it. A field that has a name here but another wire type is kept
+/// with the unknown ones and written again: its type was another for whoever wrote it. Repeated numbers may be packed
+/// or not, however they are declared.
 ///
-/// Throws ParseError for what is no message or lacks a required field. Stricter than protoc's code in two things: an
-/// enum's value that does not exist and a tag of more than 32 bits are errors, too.
+/// Throws ParseError for anything but a message, and if a required field is missing. Stricter than protoc's code in two
+/// respects: an enum value that does not exist and a tag of more than 32 bits are errors too.
 template <proto::Message M>
 M decode(std::string_view bytes) {
   M message;
@@ -460,9 +460,9 @@ M decode(std::string_view bytes) {
   return message;
 }
 
-/// Replaces `message` by the one in `bytes`, and reuses its memory. Throws ParseError and then leaves `message` as it
-/// was; for that, the bytes are read twice, and checked the first time. They are no part of `message`, and do not
-/// change meanwhile.
+/// Replaces `message` by the one in `bytes` and reuses its memory. Throws ParseError and then leaves `message` as it
+/// was; for that, the bytes are read twice, and checked the first time. They must not be part of `message`, nor change
+/// meanwhile.
 template <proto::Message M>
 void decode(std::string_view bytes, M& message) {
   proto::detail::read_message<proto::detail::Pass::FIRST, M>(bytes, nullptr);

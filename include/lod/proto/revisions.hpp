@@ -2,20 +2,20 @@
 /// @file
 /// @ingroup descriptions
 /// The three older revisions of the descriptions: r1, r2 and r3, each as plain structs with the names of its document,
-/// and what each says in the newest (<lod/desc.hpp>).
+/// and their conversion to the newest (<lod/desc.hpp>).
 ///
-/// encode and decode of <lod/proto.hpp> take them as they take the newest:
+/// encode and decode of <lod/proto.hpp> handle them like the newest:
 ///
 ///     const auto old = lod::decode<lod::proto::r2::VarDesc>(bytes);
 ///     const lod::proto::Converted x = lod::proto::to_newest(old);
 ///     for (const std::string& sentence : x.not_kept) warn(sentence);
 ///     use(x.description);
 ///
-/// The bytes do not say of which revision they are, and some are those of a message in two of them: who reads a file
-/// must know who wrote it. The wrong revision is most often, not always, a ParseError.
+/// The bytes do not say of which revision they are, and some are valid messages in two of them: the reader of a file
+/// must know who wrote it. The wrong revision is usually, but not always, a ParseError.
 ///
-/// The schemas are proto/var_desc_r1.proto to var_desc_r3.proto; they name the slips of the documents that had to be
-/// mended. As in <lod/desc.hpp>, a field is Defaulted where its document gives it a default of zero, and each struct
+/// The schemas are proto/var_desc_r1.proto to var_desc_r3.proto; they name the mistakes in the documents that had to be
+/// corrected. As in <lod/desc.hpp>, a field is Defaulted if its document gives it a default of zero, and each struct
 /// keeps the fields that it has no name for.
 #pragma once
 
@@ -34,7 +34,7 @@
 
 namespace lod::proto {
 
-// ---- The first revision: a description holds the value too ----
+// ---- The first revision: a description also holds the value ----
 
 namespace r1 {
 
@@ -187,26 +187,26 @@ struct VarDesc {
 
 // ---- To the newest revision ----
 
-/// What a description of an older revision says, in the newest.
+/// A description of an older revision, converted to the newest.
 struct Converted {
   VarDesc description = {};
-  /// A sentence for each thing that the newest revision has no place for; empty where nothing was lost.
+  /// A sentence for each thing that the newest revision cannot express; empty if nothing was lost.
   std::vector<std::string> not_kept = {};
 };
 
-/// The same variable in the newest revision, without its value, which no description holds any more. INT, FLOAT, STRING
+/// The same variable in the newest revision, without its value, which descriptions no longer hold. INT, FLOAT, STRING
 /// and STRINGS become the kinds INT32, FP32, STRING and STRINGS; INTS and FLOATS, a tensor of rank 1.
 ///
-/// Not kept, and said: values, fields of the value, that a variable is a list and no tensor, unknown fields (their
-/// numbers mean something else in the newest revision). Throws std::invalid_argument for an enum's value that does not
-/// exist.
+/// Not kept, and reported: values, fields of the value, that a variable is a list rather than a tensor, unknown fields
+/// (their numbers mean something else in the newest revision). Throws std::invalid_argument for an enum value that does
+/// not exist.
 Converted to_newest(const r1::VarDesc& old);
 
-/// The same variable in the newest revision: of type LOD_TENSOR, as all were. Not kept, and said: unknown fields.
+/// The same variable in the newest revision: of type LOD_TENSOR, as all were. Not kept, and reported: unknown fields.
 /// Throws as above.
 Converted to_newest(const r2::VarDesc& old);
 
-/// The same variable in the newest revision. Not kept, and said: unknown fields of the variable itself. Those of a
+/// The same variable in the newest revision. Not kept, and reported: unknown fields of the variable itself. Those of a
 /// TensorDesc or a LoDTensorDesc are kept, since both have the same fields in the newest. Throws as above.
 Converted to_newest(const r3::VarDesc& old);
 
@@ -325,11 +325,11 @@ struct Schema<r3::VarDesc> {
   };
 };
 
-// ---- How each becomes the newest ----
+// ---- Conversion to the newest ----
 
 namespace detail {
 
-/// Collects what is not kept of one variable.
+/// Collects what is not kept of a variable.
 class Losses {
  public:
   Losses(const std::string& variable, std::vector<std::string>& sentences)
@@ -352,7 +352,7 @@ class Losses {
   std::vector<std::string>& sentences_;
 };
 
-// The numbers of the data types are the newest's, but for BOOL, which was 7 at first.
+// The numbers of the data types are those of the newest, except BOOL, which was 7 at first.
 inline DataType newest(r1::LoDTensorDesc::Type type) {
   check_enum(type, "LoDTensorDesc", "element_type");
   return type == r1::LoDTensorDesc::BOOL ? DataType::BOOL : static_cast<DataType>(type);
@@ -452,7 +452,7 @@ inline Converted to_newest(const r3::VarDesc& old) {
   const bool is_rows = old.type == r3::VarDesc::SELECTED_ROWS;
   Converted converted{.description =
                           VarDesc::of_type(old.name, is_rows ? VarType::SELECTED_ROWS : VarType::LOD_TENSOR)};
-  // Both, whichever the type names: the newest revision has a field for each, too.
+  // Both, whichever the type selects: the newest revision has a field for each too.
   VarType& type = converted.description.type;
   if (old.lod_desc) type.lod_tensor = detail::newest(*old.lod_desc);
   if (old.selected_rows_desc) type.selected_rows = detail::newest(*old.selected_rows_desc);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// How a struct says which fields of a message its members are: what the codec of message.hpp goes by.
+/// How a struct declares which fields of a message its members are: the input of the codec in message.hpp.
 #pragma once
 
 #include <lod/desc.hpp>
@@ -23,7 +23,7 @@ enum class Packed : bool { NO, YES };
 /// A field of a message: its number, the struct's member that holds it, and its name. The rule and the type follow from
 /// the member: T is required, std::optional<T> and Defaulted<T> are optional, std::vector<T> is repeated; T is bool,
 /// std::int32_t, std::int64_t, std::uint64_t, float, double, std::string, an enum with an EnumSchema, a struct with a
-/// Schema, or std::string_view for what is left as the bytes that it is in the input.
+/// Schema, or std::string_view for bytes that are left as they are in the input.
 template <std::uint32_t Number, auto Member, Packed packed = Packed::NO>
 struct Field {
   const char* name;
@@ -46,7 +46,7 @@ concept Message = requires {
 
 namespace detail {
 
-// What the type of a member says.
+// What the type of a member implies.
 
 enum class Rule { REQUIRED, OPTIONAL, REPEATED };
 
@@ -78,7 +78,7 @@ struct MemberValue<Value M::*> {
   using type = Value;
 };
 
-/// All that a Field says.
+/// Everything that a Field implies.
 template <class F>
 struct FieldTraits;
 template <std::uint32_t Number, auto Member, Packed packed>
@@ -122,17 +122,17 @@ template <class F>
 inline constexpr std::uint32_t tag_of = make_tag(F::number,
                                                  F::is_packed ? WireType::LENGTH : wire_type<typename F::Element>());
 
-/// Whether the values of a field may share one tag, or have one each, however it is declared: repeated numbers.
+/// Whether the values of a field may either share one tag or have one each, however it is declared: repeated numbers.
 template <class F>
 inline constexpr bool may_be_packed = F::rule == Rule::REPEATED&& wire_type<typename F::Element>() != WireType::LENGTH;
 
-/// Whether a tag is that of a field, but for the way of packing.
+/// Whether a tag is that of a field with the other kind of packing.
 template <class F>
 constexpr bool is_otherwise_packed(std::uint32_t tag) noexcept {
   constexpr WireType other = F::is_packed ? wire_type<typename F::Element>() : WireType::LENGTH;
   return may_be_packed<F> && tag == make_tag(F::number, other);
 }
-/// Whether a decoder takes what comes after a tag for the field.
+/// Whether a decoder accepts what follows a tag for the field.
 template <class F>
 constexpr bool is_of_field(std::uint32_t tag) noexcept {
   return tag == tag_of<F> || is_otherwise_packed<F>(tag);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The wire format below the messages: tags, numbers and lengths, on protozero's varints, with the place of everything
-/// that is wrong; and fields that have no name here, which are kept.
+/// The wire format below the messages: tags, numbers and lengths, on protozero's varints, with the position of every
+/// error; and fields that have no name here, which are kept.
 #pragma once
 
 #include <lod/error.hpp>
@@ -39,10 +39,10 @@ constexpr std::uint32_t make_tag(std::uint32_t number, WireType type) noexcept {
 constexpr std::uint32_t number_of(std::uint32_t tag) noexcept { return tag >> 3; }
 constexpr WireType type_of(std::uint32_t tag) noexcept { return static_cast<WireType>(tag & 7u); }
 
-/// How deep messages and groups may lie in each other, the outermost not counted. The limit of libprotobuf.
+/// How deeply messages and groups may be nested, the outermost not counted. The limit of libprotobuf.
 inline constexpr int max_depth = 100;
 
-/// The bytes of the longest message. The limit of libprotobuf.
+/// The size of the longest message in bytes. The limit of libprotobuf.
 inline constexpr std::size_t max_size = 0x7fffffff;
 
 /// A float or a double as the wire has it, little-endian, or back.
@@ -58,9 +58,9 @@ inline void append_varint(std::string& out, std::uint64_t value) {
   out.append(bytes, static_cast<std::size_t>(protozero::add_varint_to_buffer(bytes, value)));
 }
 
-/// Where in the input a message lies: the names of the fields that lead to it, innermost first. The outermost is named
-/// by its type, and knows the first byte. Lives on the stack of the reading functions, so that it costs nothing until
-/// something is wrong.
+/// Where in the input a message is: the names of the fields that lead to it, innermost first. The outermost is named by
+/// its type, and knows the first byte. Lives on the stack of the reading functions, so that it costs nothing until
+/// there is an error.
 struct Place {
   const Place* outer;
   const char* name;
@@ -70,8 +70,7 @@ struct Place {
   Place(const Place& message, const char* field) noexcept : outer(&message), name(field), begin(message.begin) {}
 };
 
-/// Throws a ParseError about the byte at `at`, the first of what is wrong; `field` is null where it belongs to no field
-/// that has a name.
+/// Throws a ParseError about the byte at `at`, the first wrong one; `field` is null if it belongs to no named field.
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail(const char* at, const Place& message, const char* field,
                                                         std::initializer_list<Piece> words) {
   std::string names = field ? field : "";
@@ -100,8 +99,8 @@ struct Place {
 }
 
 // The functions below read at `at`, before `end`. They take the position and return the next one by value: that keeps
-// it in a register, where decoding is twice as fast as with a position in memory. Without `checked` they take the bytes
-// for right: who reads them for the second time.
+// it in a register, where decoding is twice as fast as with a position in memory. Without `checked` they trust the
+// bytes, which have been read before.
 
 template <class T>
 struct ReadResult {
@@ -131,7 +130,7 @@ inline ReadResult<std::uint64_t> read_varint(const char* at, const char* end, co
   return read_long_varint(at, end, message, field);
 }
 
-/// A tag of 32 bits at most, in 5 bytes at most; its number may be 0, and its wire type one that does not exist.
+/// A tag of at most 32 bits, in at most 5 bytes; its number may be 0, and its wire type one that does not exist.
 template <bool checked = true>
 inline ReadResult<std::uint32_t> read_tag(const char* at, const char* end, const Place& message) {
   const auto [value, next] = read_varint<checked>(at, end, message, nullptr);
@@ -139,7 +138,7 @@ inline ReadResult<std::uint32_t> read_tag(const char* at, const char* end, const
   return {static_cast<std::uint32_t>(value), next};
 }
 
-/// So many bytes.
+/// `size` bytes.
 inline ReadResult<std::string_view> read_bytes(const char* at, const char* end, const Place& message, const char* field,
                                                std::size_t size) {
   const auto left = static_cast<std::size_t>(end - at);
@@ -147,7 +146,7 @@ inline ReadResult<std::string_view> read_bytes(const char* at, const char* end, 
   return {{at, size}, at + size};
 }
 
-/// A length, in 5 bytes at most, and as many bytes.
+/// A length, in at most 5 bytes, and as many bytes.
 template <bool checked = true>
 inline ReadResult<std::string_view> read_bytes(const char* at, const char* end, const Place& message,
                                                const char* field) {
@@ -167,8 +166,8 @@ ReadResult<T> read_fixed(const char* at, const char* end, const Place& message, 
   return {value, next};
 }
 
-/// The value after the tag that stands at `tag_at`, of a field that has no name here. It is appended to `kept`, tag and
-/// all, unless that is null, with numbers as short as can be: as libprotobuf does. Returns where the value ends.
+/// Reads the value after the tag at `tag_at`, of a field that has no name here. Unless `kept` is null, tag and value
+/// are appended to it, with numbers in their shortest form, as by libprotobuf. Returns where the value ends.
 inline const char* read_unknown(std::uint32_t tag, const char* tag_at, const char* at, const char* end,
                                 const Place& message, std::string* kept, int depth) {
   const auto keep = [kept](std::string_view value) {
