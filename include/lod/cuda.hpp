@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// Tensors on NVIDIA GPUs, for any compiler: the executor, and ways there and back. Needs the headers of the CUDA
-/// runtime. The kernels of operations are compiled by nvcc: either in the user's own files, which include
-/// <lod/cuda.cuh>, or in the library lodtensor::cuda, whose target defines LOD_CUDA_LIBRARY. With that, operations on
-/// GPUs may be called in files that any compiler compiles, on elements of type float, double, float16, bfloat16, int32
-/// and int64.
+/// Tensors on NVIDIA GPUs, for any compiler: the executor, and copies to and from the GPU. Needs the headers of the
+/// CUDA runtime. The kernels of operations are compiled by nvcc: either in the user's own files, which include
+/// <lod/cuda.cuh>, or in the library lodtensor::cuda, whose target defines LOD_CUDA_LIBRARY. With the library,
+/// operations on GPUs may be called from files compiled by any compiler, on elements of type float, double, float16,
+/// bfloat16, int32 and int64.
 #pragma once
 
 #include <lod/cuda/executor.hpp>
@@ -33,10 +33,10 @@
 
 namespace lod::inline LOD_TARGET {
 
-/// A copy of x, in the memory of another device, with the same LoD. To the GPU: enqueued, x may change as soon as this
-/// has returned; the LoD is copied along, if it is not there yet. From the GPU: waits for all that is enqueued. y gets
-/// the levels and the row shape of x, as the output of an operation does. Throws CudaError, ShapeMismatch for a view
-/// that is not like x, and from the GPU what `CudaExecutor::synchronize` does.
+/// A copy of x in the memory of another device, with the same LoD. To the GPU: enqueued; x may change as soon as this
+/// has returned; the LoD is copied along unless it is there already. From the GPU: waits for everything that is
+/// enqueued. y gets the levels and the row shape of x, as the output of an operation does. Throws CudaError,
+/// ShapeMismatch for a view that does not match x, and, from the GPU, what `CudaExecutor::synchronize` throws.
 template <LoDTensorLike X, class Y>
 void to_into(const CudaExecutor& executor, const X& x, Y&& y) {
   const auto view = x.view();
@@ -73,8 +73,8 @@ LoDTensor<typename X::value_type, Device> to(const CudaExecutor& executor, const
   return y;
 }
 
-/// The same for row-sparse tensors. From the GPU, the places that name a row, in their order. Throws OutOfRange too,
-/// where an id there exceeds the height; ShapeMismatch for more or fewer ids than rows of values.
+/// The same for row-sparse tensors. From the GPU, only the places that name a row are returned, in order. Also throws
+/// OutOfRange if an id exceeds the height, and ShapeMismatch if there are more or fewer ids than rows of values.
 template <class Device, class T>
   requires(std::same_as<Device, Cuda>)
 SelectedRows<T, Cuda> to(const CudaExecutor& executor, const SelectedRows<T, Cpu>& g) {

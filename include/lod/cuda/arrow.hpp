@@ -2,8 +2,8 @@
 /// @file
 /// @ingroup core
 /// Arrow's C device data interface for tensors on NVIDIA GPUs: values and offsets on the GPU, both ways (see
-/// <lod/arrow.hpp>). No stream is captured into a graph while memory goes over or comes back, and no graph outlives
-/// memory that it uses.
+/// <lod/arrow.hpp>). No stream may be captured into a graph while memory is handed over or returned, and no graph may
+/// outlive memory that it uses.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -30,8 +30,8 @@ namespace lod {
 
 namespace detail {
 
-/// Values and levels on a GPU, read in a stream of somebody else's. The orders go first: what keeps the values goes
-/// back in the stream of the tensor, the offsets in that of the executor which brought them there.
+/// Values and levels on a GPU, read in another library's stream. The orders are destroyed first: the values are
+/// returned in the tensor's stream, the offsets in that of the executor that copied them there.
 template <class T>
 struct LentToArrow {
   LoDTensor<T, Cuda> tensor;
@@ -56,7 +56,7 @@ ArrowHandle<ArrowDeviceArray> give_arrow(const CudaExecutor& executor, LoDTensor
   return arrow_on<ArrowDeviceArray>(std::move(array), ARROW_DEVICE_CUDA, executor.ordinal());
 }
 
-/// Buffers on a GPU, of which the CPU reads copies.
+/// Buffers on a GPU, which the CPU reads through copies.
 class ArrowOnCuda {
  public:
   static constexpr bool in_place = false;
@@ -95,11 +95,11 @@ class ArrowInStream {
 
 }  // namespace detail
 
-/// x as an array on its GPU, as `to_arrow` gives those of tensors in memory of the CPU. The offsets are those of the
-/// copy of the LoD that the executor keeps on the GPU, or makes there. What `consumer`, a stream of the same GPU, is
-/// given from now on happens after what was enqueued in the executor's stream, so the array brings no event; and when
-/// it has been released, the memory is used again after what was enqueued in `consumer` until then. `consumer` must
-/// outlive the array. Throws CudaError.
+/// x as an array on its GPU, as `to_arrow` makes it for tensors in CPU memory. The offsets are those of the LoD's copy
+/// that the executor keeps, or makes, on the GPU. Work enqueued in `consumer`, a stream of the same GPU, from now on
+/// happens after the work enqueued so far in the executor's stream, so the array needs no event; and once it has been
+/// released, the memory is reused only after what was enqueued in `consumer` until then. `consumer` must outlive the
+/// array. Throws CudaError.
 template <class T>
 ArrowHandle<ArrowDeviceArray> to_arrow(const CudaExecutor& executor, const LoDTensor<T, Cuda>& x,
                                        cudaStream_t consumer) {
@@ -110,13 +110,13 @@ ArrowHandle<ArrowDeviceArray> to_arrow(const CudaExecutor& executor, LoDTensor<T
   return detail::give_arrow(executor, std::move(x), consumer);
 }
 
-/// A tensor on an array that is on the GPU of the executor (or managed by CUDA), as `from_arrow` makes them of arrays
-/// that the CPU reads. Waits: the offsets are copied to the CPU, and so are validity bitmaps, and elements that are
-/// bool. What the executor enqueues from now on happens after the event that the array brings. The array is released
-/// once the work in the executor's stream is done, for which the last that shares the memory waits.
+/// A tensor on an array on the executor's GPU (or managed by CUDA), as `from_arrow` makes it from arrays that the CPU
+/// reads. Waits: the offsets are copied to the CPU, and so are validity bitmaps, and elements of type bool. What the
+/// executor enqueues from now on happens after the array's event. The array is released once the work in the executor's
+/// stream is done; the last owner of the memory waits for that.
 ///
-/// Throws CudaError too, and std::invalid_argument for memory of another GPU or of another device, for booleans that
-/// are bits, and for others that are neither 0 nor 1.
+/// Also throws CudaError, and std::invalid_argument for memory of another GPU or another device, for booleans stored as
+/// bits, and for booleans that are neither 0 nor 1.
 template <class T>
 LoDTensor<const T, Cuda> from_arrow(const CudaExecutor& executor, ArrowHandle<ArrowDeviceArray> array,
                                     const ArrowSchema& schema) {

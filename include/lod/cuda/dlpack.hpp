@@ -2,12 +2,12 @@
 /// @file
 /// @ingroup core
 /// DLPack for tensors on NVIDIA GPUs: their values, both ways, without a copy (see <lod/dlpack.hpp>). The LoD of such a
-/// tensor is in the memory of the CPU, and its offsets go as those of any other.
+/// tensor is in CPU memory, and its offsets are passed like those of any other tensor.
 ///
 /// DLPack says nothing about streams. Here each side names the stream that the other one works in, and neither waits:
-/// work is ordered on the GPU, when memory is handed over, and once more when it comes back. Work of the other library
-/// in further streams is the caller's to order. Neither stream is captured into a graph while memory goes over or comes
-/// back, and no graph outlives memory that it uses.
+/// work is ordered on the GPU when memory is handed over, and once more when it is returned. If the other library works
+/// in further streams, the caller must order these. Neither stream may be captured into a graph while memory is handed
+/// over or returned, and no graph may outlive memory that it uses.
 #pragma once
 
 #include <lod/cuda/executor.hpp>
@@ -29,7 +29,7 @@ namespace lod {
 
 namespace detail {
 
-/// Memory that goes back when nobody needs it: `order` goes first.
+/// Memory that is returned when nobody needs it any more: `order` is destroyed first.
 template <class Memory>
 struct MemoryInOrder {
   Memory memory;
@@ -50,9 +50,9 @@ DLPackHandle<Managed> give_dlpack(LoDTensor<T, Cuda> x, cudaStream_t consumer) {
 
 }  // namespace detail
 
-/// The values of x as a dense array {rows, row shape...} on its GPU, as `to_dlpack` gives those of tensors in memory of
-/// the CPU. What `consumer`, a stream of the same GPU, is given from now on happens after what was enqueued in the
-/// stream of x; and when the array's deleter has been called, the memory is used again after what was enqueued in
+/// The values of x as a dense array {rows, row shape...} on its GPU, as `to_dlpack` makes it for tensors in CPU memory.
+/// Work enqueued in `consumer`, a stream of the same GPU, from now on happens after the work enqueued so far in the
+/// stream of x; and once the array's deleter has been called, the memory is reused only after what was enqueued in
 /// `consumer` until then. `consumer` must outlive the array. It may be the default stream. Throws CudaError, and
 /// std::invalid_argument for a tensor that was made without a stream.
 template <DLPackManaged Managed = DLManagedTensor, class T>
@@ -68,11 +68,11 @@ DLPackHandle<Managed> to_dlpack(LoDTensor<T, Cuda>&& x, cudaStream_t consumer) {
   return detail::give_dlpack<Managed>(std::move(x).with_lod(LoD()), consumer);
 }
 
-/// A tensor on the array of another library, on the GPU of the executor (or managed by CUDA), as `from_dlpack` makes
-/// them of arrays that the CPU reads. What the executor enqueues from now on happens after what was enqueued in
+/// A tensor on another library's array, on the executor's GPU (or managed by CUDA), as `from_dlpack` makes it from
+/// arrays that the CPU reads. What the executor enqueues from now on happens after the work enqueued so far in
 /// `producer`, a stream of the same GPU; and what is enqueued in `producer` after the deleter was called happens after
 /// what was enqueued in the executor's stream until then. `producer` must outlive the tensor. It may be the default
-/// stream. Throws CudaError too, and std::invalid_argument for memory of another GPU or of another device.
+/// stream. Also throws CudaError, and std::invalid_argument for memory of another GPU or another device.
 template <class T, DLPackManaged Managed>
 LoDTensor<T, Cuda> from_dlpack(const CudaExecutor& executor, DLPackHandle<Managed> tensor, cudaStream_t producer,
                                LoD lod = LoD()) {

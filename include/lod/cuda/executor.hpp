@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The executor of NVIDIA GPUs: enqueues operations in a stream. Needs the headers of the CUDA runtime, and no compiler
-/// of its own; the kernels come with <lod/cuda.cuh>, or out of the compiled library.
+/// The executor for NVIDIA GPUs: enqueues operations in a stream. Needs the headers of the CUDA runtime but no
+/// particular compiler; the kernels come with <lod/cuda.cuh> or from the compiled library.
 #pragma once
 
 #include <lod/cuda/faults.hpp>
@@ -26,10 +26,10 @@ namespace lod {
 
 namespace detail {
 
-/// The stream of a GPU in which the numbers of LoDs come and go: LoDs outlive executors, and so does this.
+/// The stream of a GPU in which numbers of LoDs are copied and freed: LoDs outlive executors, and so does it.
 inline CudaStream& offsets_stream(int device) {
   static std::mutex mutex;
-  // Never destroyed: LoDs may outlive everything, and at the program's end the runtime may be gone already.
+  // Never destroyed: LoDs may outlive everything, and at the program's end the runtime may already be gone.
   static auto& streams = *new std::vector<Reference<CudaStream>>;
   const std::lock_guard lock(mutex);
   for (const auto& stream : streams) {
@@ -38,13 +38,13 @@ inline CudaStream& offsets_stream(int device) {
   return *streams.emplace_back(CudaStream::make(device, nullptr, nullptr));
 }
 
-/// Offsets of a LoD on a GPU, and marks among its rows if they count rows.
+/// Offsets of a LoD on a GPU and, if they count rows, the marks among these rows.
 struct MarkedOffsets {
   const std::int64_t* numbers;
   RowMarks marks;
 };
 
-/// The numbers of a LoD on a GPU, and after them the marks among the rows of each of its levels.
+/// The numbers of a LoD on a GPU, followed by the marks among the rows of each of its levels.
 class CudaOffsets final : public LoDBlock::DeviceCopy {
  public:
   /// Enqueues the copy. Throws CudaError.
@@ -74,7 +74,7 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
     if (error != cudaSuccess) ignore_cuda(cudaEventDestroy(event_));
     check_cuda(error, "cudaEventRecord");
   }
-  /// The memory is used again only after what the streams do with it.
+  /// The memory is reused only after everything that the streams do with it.
   ~CudaOffsets() {
     try {
       const CurrentDevice current(device());
@@ -82,7 +82,7 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
       for (const auto& [user, of_graph] : users_) {
         const std::lock_guard lock(user->mutex);
         if (!user->alive || of_graph) continue;
-        if (is_capturing(user->stream)) {  // nothing can be said about what came before the graph
+        if (is_capturing(user->stream)) {  // no order with work before the graph can be established
           user->kept.push_back(Reference<const Shared>::share(numbers_.block()));
         } else {
           ignore_cuda(cudaEventRecord(event_, user->stream));
@@ -100,7 +100,7 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
   }
 
   int device() const noexcept { return home_.device(); }
-  /// Offsets of the block, whose numbers are at `numbers` on the GPU.
+  /// The given offsets of the block, whose numbers are at `numbers` on the GPU.
   MarkedOffsets offsets(const LoDBlock& block, const std::int64_t* numbers,
                         const std::int64_t* offsets) const noexcept {
     MarkedOffsets found{numbers + block.position_of(offsets), {}};
@@ -111,7 +111,7 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
     }
     return found;
   }
-  /// The numbers, for what is enqueued in `stream` from now on. Throws CudaError.
+  /// The numbers, for work enqueued in `stream` from now on. Throws CudaError.
   const std::int64_t* numbers(const CudaStream& stream) {
     const bool capturing = stream.capturing();
     const std::lock_guard lock(mutex_);
@@ -122,7 +122,7 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
     }
     User& user = users_.emplace_back(User{stream.state(), false});
     try {
-      if (capturing) {  // a graph cannot wait for what is outside of it
+      if (capturing) {  // a graph cannot wait for anything outside it
         const BesideCapture beside;
         check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
         keep(user.of_graph, *user.stream);
@@ -156,7 +156,7 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
 
   CudaStream& home_;
   std::int64_t mark_place_;
-  std::int64_t mark_count_;  // of a level
+  std::int64_t mark_count_;  // for each level
   Buffer<std::int64_t, Cuda> numbers_;
   cudaEvent_t event_ = nullptr;  // the numbers have arrived
   std::mutex mutex_;
@@ -167,7 +167,7 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
 template <class X>
 inline constexpr char type_key = 0;
 
-/// What an executor and its copies share.
+/// The state that an executor and its copies share.
 struct CudaShared final : Shared {
   explicit CudaShared(Reference<CudaStream> of)
       : Shared([](const Shared* shared) noexcept { delete static_cast<const CudaShared*>(shared); }),
@@ -184,27 +184,27 @@ struct CudaShared final : Shared {
 
 }  // namespace detail
 
-/// Enqueues operations in a stream of a GPU, and returns without waiting for them: they have happened after
-/// `synchronize()`. Tensors that an executor makes keep its stream alive. What one executor computes is read by another
-/// one after `wait_for`. Copies share one stream and its scratch memory; moves are copies. An executor may be used by
-/// several threads at a time; what they enqueue happens in the order of their calls. On a GPU, scratch memory stands
-/// for the stream that it was lent for: graphs that were captured with an executor run in its stream.
+/// Enqueues operations in a stream of a GPU and returns without waiting for them: they have completed after
+/// `synchronize()`. Tensors that an executor makes keep its stream alive. Another executor may read its results after
+/// `wait_for`. Copies share one stream and its scratch memory; moves are copies. An executor may be used by several
+/// threads at a time; their work is enqueued in the order of their calls. On a GPU, scratch memory belongs to the
+/// stream that it was lent for: graphs captured with an executor must run in its stream.
 class CudaExecutor {
  public:
   /// The memory that its tensors are in.
   using device = Cuda;
 
-  /// A stream of its own, on the GPU that is the thread's current one; memory from `memory`, or, if that is null, from
-  /// the runtime's stream-ordered allocator. Throws CudaError, also where there is no GPU or no driver.
+  /// A stream of its own, on the thread's current GPU; memory from `memory`, or, if that is null, from the runtime's
+  /// stream-ordered allocator. Throws CudaError, also if there is no GPU or no driver.
   explicit CudaExecutor(CudaMemoryResource* memory = nullptr) : CudaExecutor(current_device(), memory) {}
   /// A stream of its own, on GPU number `ordinal`.
   explicit CudaExecutor(int ordinal, CudaMemoryResource* memory = nullptr) : CudaExecutor(ordinal, nullptr, memory) {}
-  /// A stream of the user's, which outlives the executor and its tensors. Not the default stream, whose work waits for
-  /// that of all others: throws std::invalid_argument for it.
+  /// A stream of the user's, which must outlive the executor and its tensors. Not the default stream, whose work waits
+  /// for that of all others: throws std::invalid_argument for it.
   explicit CudaExecutor(cudaStream_t stream, CudaMemoryResource* memory = nullptr)
       : CudaExecutor(current_device(), given(stream), memory) {}
 
-  // No moves: what is left of an executor works, too.
+  // No moves: a moved-from executor still works.
   CudaExecutor(const CudaExecutor&) noexcept = default;
   CudaExecutor& operator=(const CudaExecutor&) noexcept = default;
   ~CudaExecutor() = default;
@@ -213,25 +213,25 @@ class CudaExecutor {
   int ordinal() const noexcept { return shared_->stream->device(); }
   /// The stream.
   cudaStream_t stream() const noexcept { return shared_->stream->get(); }
-  /// Where results come from: what a tensor is constructed with.
+  /// The memory resource of results, with which a tensor is constructed.
   CudaStream* resource() const noexcept { return shared_->stream.get(); }
   /// Its scratch memory on the GPU.
   ScratchMemory<Cuda>& scratch() const noexcept { return shared_->scratch; }
   /// Its scratch memory on the CPU.
   Workspace& workspace() const noexcept { return shared_->workspace; }
 
-  /// Waits until all that was enqueued has happened. Throws CudaError, for errors of what was enqueued too, and
-  /// OutOfRange for ids that operations met on the GPU and that name nothing.
+  /// Waits until everything that was enqueued has completed. Throws CudaError, also for errors of enqueued work, and
+  /// OutOfRange for invalid ids that operations found on the GPU.
   void synchronize() const {
     shared_->stream->synchronize();
     rethrow_faults();
   }
-  /// Throws OutOfRange for such an id of an operation that is known to have happened. Does not wait.
+  /// Throws OutOfRange for an invalid id found by an operation that is known to have completed. Does not wait.
   void rethrow_faults() const { shared_->faults.rethrow(); }
-  /// What is enqueued here from now on happens after all that was enqueued there until now. Does not wait itself.
+  /// What is enqueued here from now on happens after everything enqueued there so far. Does not wait itself.
   void wait_for(const CudaExecutor& other) const { detail::order_streams(other.ordinal(), other.stream(), stream()); }
 
-  /// Values copied to scratch memory on the GPU, for what is enqueued while this exists.
+  /// Values copied to scratch memory on the GPU, for work enqueued while this object exists.
   class Upload {
    public:
     /// Where they are on the GPU.
@@ -245,15 +245,15 @@ class CudaExecutor {
     }
     ScratchMemory<Cuda>::Loan<std::byte> loan_;
   };
-  /// For operations, which work out offsets and addresses on the CPU: enqueues a copy of `bytes` bytes, which have been
+  /// For operations, which compute offsets and addresses on the CPU: enqueues a copy of `bytes` bytes, which have been
   /// read when this returns. Throws CudaError.
   Upload upload(const void* from, std::size_t bytes) const { return Upload(*this, from, bytes); }
 
-  /// For operations: where a kernel puts the position of an id that is not in [0, height). `what`, a literal, begins
+  /// For operations: where a kernel stores the position of an id outside [0, height). `what`, a string literal, begins
   /// the text of the error. Throws CudaError, and OutOfRange for what was found thousands of calls before.
   std::int64_t* fault(const char* what, std::int64_t height) const { return shared_->faults.place(what, height); }
-  /// For kernels: the X that goes with the executor and its copies, X::make(*this), made when it is first asked for. An
-  /// X is a detail::Shared. Throws what making it does.
+  /// For kernels: the X that belongs to the executor and its copies, created by X::make(*this) on first use. An X is a
+  /// detail::Shared. Throws what creating it throws.
   template <class X>
   X& companion() const {
     const std::lock_guard lock(shared_->mutex);

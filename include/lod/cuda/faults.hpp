@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// Ids on a GPU that name nothing: found by kernels, reported when somebody waits.
+/// Invalid ids on a GPU: found by kernels, reported when the host waits.
 #pragma once
 
 #include <lod/cuda/stream.hpp>
@@ -16,8 +16,8 @@
 
 namespace lod::detail {
 
-/// What kernels have found wrong with their arguments. A kernel that looks at ids has a place in memory that both sides
-/// see, and puts the position of a bad one there. May be used from several threads at a time.
+/// Errors that kernels have found in their arguments. A kernel that reads ids gets a place in memory that both sides
+/// see, and stores the position of an invalid one there. May be used from several threads at a time.
 class CudaFaults {
  public:
   CudaFaults() = default;
@@ -27,9 +27,9 @@ class CudaFaults {
     if (places_) ignore_cuda(cudaFreeHost(places_));
   }
 
-  /// Where a kernel is to put the position of an id that is not in [0, height). `what` begins the text of the error,
-  /// and is kept as a pointer. There is a place for each of the last thousands of calls. Throws CudaError, and what was
-  /// found in the place before.
+  /// Where a kernel should store the position of an id outside [0, height). `what` begins the text of the error, and is
+  /// kept as a pointer. There is a place for each of the last thousands of calls. Throws CudaError, and the error that
+  /// the place held before.
   std::int64_t* place(const char* what, std::int64_t height) {
     const std::lock_guard lock(mutex_);
     if (!places_) {
@@ -44,7 +44,7 @@ class CudaFaults {
     calls_[i] = {what, height};
     return places_ + i;
   }
-  /// Throws OutOfRange for something that has been found, which is then forgotten.
+  /// Throws OutOfRange for an error that has been found, which is then forgotten.
   void rethrow() {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < next_ && i < calls_.size(); ++i) rethrow(i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// Where the memory of NVIDIA GPUs comes from, in the order of streams; and how calls of the CUDA runtime are checked.
+/// Stream-ordered memory of NVIDIA GPUs, and checks of CUDA runtime calls.
 #pragma once
 
 #include <lod/error.hpp>
@@ -19,7 +19,7 @@ namespace lod {
 
 namespace detail {
 
-/// Throws CudaError with the name of the call, unless it succeeded. The runtime's own record of the error is cleared.
+/// Throws CudaError with the name of the call unless it succeeded. Clears the runtime's own record of the error.
 inline void check_cuda(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());
@@ -27,12 +27,12 @@ inline void check_cuda(cudaError_t error, const char* call) {
       text({call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ", ", static_cast<int>(error), ")"}),
       static_cast<int>(error));
 }
-/// For destructors, which have nobody to tell.
+/// For destructors, which cannot report it.
 inline void ignore_cuda(cudaError_t error) noexcept {
   if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
 }
 
-/// Makes a GPU the thread's current one, and the one before it again.
+/// Makes a GPU the thread's current one, and restores the previous one.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device) {
@@ -51,8 +51,8 @@ class CurrentDevice {
   bool changed_ = false;
 };
 
-/// Lets this thread allocate and wait although a stream is being captured into a graph, which what it does is no part
-/// of.
+/// Lets this thread allocate and wait while a stream is being captured into a graph; none of that becomes part of the
+/// graph.
 class BesideCapture {
  public:
   BesideCapture() noexcept { ignore_cuda(cudaThreadExchangeStreamCaptureMode(&mode_)); }
@@ -66,8 +66,7 @@ class BesideCapture {
 
 }  // namespace detail
 
-/// Where the memory of a GPU comes from. To be derived from, by what allocates otherwise. Calls may come from several
-/// threads at a time.
+/// A source of GPU memory. Derive from it to allocate in another way. It may be called from several threads at a time.
 class CudaMemoryResource {
  public:
   CudaMemoryResource() = default;
@@ -75,17 +74,17 @@ class CudaMemoryResource {
   CudaMemoryResource& operator=(const CudaMemoryResource&) = delete;
   virtual ~CudaMemoryResource() = default;
 
-  /// Memory for what is enqueued in `stream` from now on, at a multiple of `boundary`, which is at most 256. Throws
+  /// Memory for work enqueued in `stream` from now on, at a multiple of `boundary`, which is at most 256. Throws
   /// CudaError.
   virtual void* allocate(std::size_t bytes, std::size_t boundary, cudaStream_t stream) = 0;
-  /// Takes back memory, which what was enqueued in `stream` until now may still use.
+  /// Frees memory, which work enqueued in `stream` so far may still use.
   virtual void deallocate(void* memory, std::size_t bytes, std::size_t boundary, cudaStream_t stream) noexcept = 0;
 };
 
-/// A pool of the CUDA runtime (cudaMallocAsync) on one GPU, which keeps what it has been given back.
+/// A pool of the CUDA runtime (cudaMallocAsync) on one GPU, which keeps freed memory for reuse.
 class CudaPool final : public CudaMemoryResource {
  public:
-  /// Throws CudaError, for a GPU without memory pools too.
+  /// Throws CudaError, also for a GPU without memory pools.
   explicit CudaPool(int device) {
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
@@ -112,9 +111,9 @@ class CudaPool final : public CudaMemoryResource {
   cudaMemPool_t pool_ = nullptr;
 };
 
-/// A resource that knows no streams (`allocate(bytes, alignment)` and `deallocate(memory, bytes, alignment)`, as
-/// std::pmr resources have), whose memory GPUs can use. Memory goes back to it once all work enqueued before is done:
-/// giving back waits.
+/// A resource that is not stream-ordered (`allocate(bytes, alignment)` and `deallocate(memory, bytes, alignment)`, as
+/// in std::pmr), whose memory GPUs can use. Memory is returned to it once all work enqueued before is done:
+/// deallocation waits.
 template <class Resource>
 class CudaMemoryFrom final : public CudaMemoryResource {
  public:
@@ -132,10 +131,10 @@ class CudaMemoryFrom final : public CudaMemoryResource {
   Resource* resource_;
 };
 
-/// The default of a GPU: one pool for the program. Throws CudaError.
+/// A GPU's default: one pool for the program. Throws CudaError.
 inline CudaMemoryResource* default_cuda_resource(int device) {
   static std::mutex mutex;
-  // Never destroyed: tensors may outlive everything, and at the program's end the runtime may be gone already.
+  // Never destroyed: tensors may outlive everything, and at the program's end the runtime may already be gone.
   static auto& pools = *new std::vector<std::pair<int, std::unique_ptr<CudaPool>>>;
   const std::lock_guard lock(mutex);
   for (const auto& [of, pool] : pools) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The stream of an NVIDIA GPU that everything about a tensor is enqueued in: its memory, copies there and back. Needs
-/// the headers of the CUDA runtime, and no compiler of its own.
+/// The stream of an NVIDIA GPU in which all work for a tensor is enqueued: its memory, and copies to and from the GPU.
+/// Needs the headers of the CUDA runtime but no particular compiler.
 #pragma once
 
 #include <lod/buffer.hpp>
@@ -31,20 +31,20 @@ class CudaStream;
 
 /// The memory of an NVIDIA GPU.
 struct Cuda {
-  /// Where memory comes from: the stream of an executor, `executor.resource()`.
+  /// The source of memory: an executor's stream, `executor.resource()`.
   using memory_resource = CudaStream;
-  /// There is none: which stream a tensor's work is enqueued in must be said, by `executor.resource()`.
+  /// There is no default: the stream in which a tensor's work is enqueued must be given, by `executor.resource()`.
   static memory_resource* default_resource() = delete;
 };
 
 namespace detail {
 
-/// What others know of a stream: whether it is still there, and what must be there as long as it is.
+/// What outlives a stream: whether it still exists, and what must live as long as it does.
 struct StreamState final : Shared {
   explicit StreamState(cudaStream_t of)
       : Shared([](const Shared* shared) noexcept { delete static_cast<const StreamState*>(shared); }), stream(of) {}
   cudaStream_t stream;
-  std::mutex mutex;  // of all below
+  std::mutex mutex;  // guards everything below
   bool alive = true;
   std::vector<Reference<const Shared>> kept;
 };
@@ -56,8 +56,8 @@ inline bool is_capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-/// What is enqueued in `later` from now on happens after all that was enqueued in `earlier`, a stream of GPU `device`,
-/// until now. Does not wait itself. Throws CudaError.
+/// What is enqueued in `later` from now on happens after everything enqueued so far in `earlier`, a stream of GPU
+/// `device`. Does not wait itself. Throws CudaError.
 inline void order_streams(int device, cudaStream_t earlier, cudaStream_t later) {
   const CurrentDevice current(device);
   cudaEvent_t event = nullptr;
@@ -71,14 +71,14 @@ inline void order_streams(int device, cudaStream_t earlier, cudaStream_t later) 
 
 }  // namespace detail
 
-/// A stream of a GPU, and where memory for what is enqueued in it comes from. Executors own one; the tensors that they
-/// make keep it. All member functions may be called from several threads at a time.
+/// A stream of a GPU and the source of memory for work enqueued in it. Executors own one; the tensors that they make
+/// keep it alive. All member functions may be called from several threads at a time.
 ///
-/// While the stream is captured into a graph, memory does not come from the graph: what is allocated is there before
-/// the graph runs, and what is released is kept until the stream's end, since the graph may use it in every run.
+/// While the stream is captured into a graph, memory is not taken from the graph: what is allocated exists before the
+/// graph runs, and what is freed is kept until the stream's end, since the graph may use it in every run.
 class CudaStream final : public detail::Shared {
  public:
-  /// A new stream of `device`, or the user's `stream`, which must outlive this. Throws CudaError.
+  /// A new stream of `device`, or the user's `stream`, which must outlive this object. Throws CudaError.
   static detail::Reference<CudaStream> make(int device, cudaStream_t stream, CudaMemoryResource* memory) {
     return detail::Reference<CudaStream>::adopt(new CudaStream(device, stream, memory));
   }
@@ -87,15 +87,15 @@ class CudaStream final : public detail::Shared {
   int device() const noexcept { return device_; }
   /// The stream.
   cudaStream_t get() const noexcept { return stream_; }
-  /// Where memory comes from.
+  /// The source of memory.
   CudaMemoryResource* memory() const noexcept { return memory_; }
 
   /// Whether the stream is being captured into a graph. Throws CudaError.
   bool capturing() const { return detail::is_capturing(stream_); }
-  /// For who must know about it longer than it lives.
+  /// For those who need to know about it after its end.
   const detail::Reference<detail::StreamState>& state() const noexcept { return state_; }
 
-  /// Memory for what is enqueued from now on. Throws CudaError.
+  /// Memory for work enqueued from now on. Throws CudaError.
   void* allocate(std::size_t bytes) {
     const detail::CurrentDevice current(device_);
     if (!capturing()) return memory_->allocate(bytes, alignment, stream_);
@@ -104,7 +104,7 @@ class CudaStream final : public detail::Shared {
     detail::check_cuda(cudaStreamSynchronize(side_stream()), "cudaStreamSynchronize");
     return memory;
   }
-  /// Takes memory back that what was enqueued until now may use.
+  /// Frees memory that work enqueued so far may still use.
   void deallocate(void* memory, std::size_t bytes) noexcept {
     try {
       const detail::CurrentDevice current(device_);
@@ -114,23 +114,23 @@ class CudaStream final : public detail::Shared {
       } else {
         memory_->deallocate(memory, bytes, alignment, stream_);
       }
-    } catch (...) {  // the GPU is gone, and its memory with it; or it stays, where there is no room to note it
+    } catch (...) {  // the GPU is gone, and its memory with it; or the memory is leaked for lack of room to note it
     }
   }
 
-  /// Enqueues a copy between memories of this GPU.
+  /// Enqueues a copy within the memory of this GPU.
   void copy(void* to, const void* from, std::size_t bytes) {
     const detail::CurrentDevice current(device_);
     detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync");
   }
-  /// Enqueues the setting of bytes to zero.
+  /// Enqueues setting bytes to zero.
   void set_zero(void* to, std::size_t bytes) {
     const detail::CurrentDevice current(device_);
     detail::check_cuda(cudaMemsetAsync(to, 0, bytes, stream_), "cudaMemsetAsync");
   }
-  /// Enqueues a copy to the GPU. `from` is read before this returns, by way of pinned memory, which is used again and
-  /// again; waits only where more than 64 MiB are under way. While the stream is captured, the copy is made at once,
-  /// and is no part of the graph.
+  /// Enqueues a copy to the GPU. `from` is read before this returns, through pinned memory that is reused; waits only
+  /// if more than 64 MiB are in flight. While the stream is captured, the copy is made at once and is not part of the
+  /// graph.
   void upload(void* to, const void* from, std::size_t bytes) {
     const detail::CurrentDevice current(device_);
     const std::lock_guard lock(transfers_);
@@ -142,14 +142,13 @@ class CudaStream final : public detail::Shared {
       send(to, from, bytes, stream_, [this](std::size_t part) { return in_order(part); });
     }
   }
-  /// Copies from the GPU what is there once all that is enqueued is done, and waits for it. Not to be called while the
-  /// stream is captured.
+  /// Waits for everything that is enqueued, then copies from the GPU. Must not be called while the stream is captured.
   void download(void* to, const void* from, std::size_t bytes) {
     const detail::CurrentDevice current(device_);
     const std::lock_guard lock(transfers_);
     auto* target = static_cast<std::byte*>(to);
     const auto* source = static_cast<const std::byte*>(from);
-    // Two parts at a time: one comes while the other goes on to its place.
+    // Two parts at a time: one is transferred while the other is copied to its destination.
     std::array<std::size_t, 2> sizes{};
     std::size_t requested = 0, arrived = 0;
     for (std::size_t turn = 0; arrived < bytes; turn = 1 - turn) {
@@ -170,7 +169,7 @@ class CudaStream final : public detail::Shared {
       }
     }
   }
-  /// Waits until all that is enqueued is done. Throws CudaError, for what went wrong in it too.
+  /// Waits until everything that is enqueued is done. Throws CudaError, also for errors of that work.
   void synchronize() {
     const detail::CurrentDevice current(device_);
     detail::check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
@@ -181,7 +180,7 @@ class CudaStream final : public detail::Shared {
   static constexpr std::size_t smallest_block = std::size_t{1} << 20;
   static constexpr std::size_t under_way_at_most = std::size_t{64} << 20;
 
-  /// A block of pinned memory, and when the GPU is done with it.
+  /// A block of pinned memory, and the event after which the GPU is done with it.
   class Pinned {
    public:
     Pinned() = default;
@@ -202,7 +201,7 @@ class CudaStream final : public detail::Shared {
 
     std::byte* memory() const noexcept { return static_cast<std::byte*>(memory_); }
     std::size_t size() const noexcept { return size_; }
-    /// Room for `bytes`, which the GPU is done with.
+    /// Makes room for `bytes`; the GPU must be done with the block.
     void reserve(std::size_t bytes) {
       if (bytes <= size_) return;
       *this = Pinned();
@@ -211,7 +210,7 @@ class CudaStream final : public detail::Shared {
       detail::check_cuda(cudaHostAlloc(&memory_, size, cudaHostAllocDefault), "cudaHostAlloc");
       size_ = size;
     }
-    /// What was enqueued in `stream` until now uses it.
+    /// Records that work enqueued in `stream` so far uses it.
     void record(cudaStream_t stream) { detail::check_cuda(cudaEventRecord(done_, stream), "cudaEventRecord"); }
     void wait() { detail::check_cuda(cudaEventSynchronize(done_), "cudaEventSynchronize"); }
     bool is_done() {
@@ -241,13 +240,13 @@ class CudaStream final : public detail::Shared {
       bytes -= part;
     }
   }
-  /// Pinned memory for a copy beside a graph: the last such copy is waited for.
+  /// Pinned memory for a copy outside a graph: waits for the last such copy.
   std::byte* aside(std::size_t bytes) {
     detail::check_cuda(cudaStreamSynchronize(side_stream()), "cudaStreamSynchronize");
     aside_.reserve(bytes);
     return aside_.memory();
   }
-  /// Pinned memory for the next copy of the stream, after that for the last one. Many small copies share a block.
+  /// Pinned memory for the stream's next copy, after that for the last one. Many small copies share a block.
   std::byte* in_order(std::size_t bytes) {
     if (used_ + bytes > current_.size()) next_block(bytes);
     std::byte* const place = current_.memory() + used_;
@@ -321,11 +320,11 @@ class CudaStream final : public detail::Shared {
   bool owned_ = false;
   CudaMemoryResource* memory_;
   detail::Reference<detail::StreamState> state_;
-  std::mutex mutex_;  // of the two below
+  std::mutex mutex_;  // guards the two below
   cudaStream_t side_ = nullptr;
   std::vector<std::pair<void*, std::size_t>> of_graphs_;  // memory released while the stream was captured
-  std::mutex transfers_;                                  // of all below
-  Pinned current_;                                        // what has been copied from its first `used_` bytes
+  std::mutex transfers_;                                  // guards everything below
+  Pinned current_;                                        // its first `used_` bytes have been copied from
   std::size_t used_ = 0;
   std::vector<Pinned> under_way_;  // the oldest first
   std::size_t under_way_bytes_ = 0;
@@ -335,8 +334,8 @@ class CudaStream final : public detail::Shared {
 
 namespace detail {
 
-/// When it goes, what is enqueued in `later` happens after all that was enqueued in `earlier`. One of them is the
-/// stream of `home`, the other one is of the same GPU and still there.
+/// When destroyed, makes work enqueued in `later` from then on happen after everything enqueued in `earlier`. One of
+/// them is the stream of `home`, the other one belongs to the same GPU and must still exist.
 class OrderAtEnd {
  public:
   OrderAtEnd(Reference<CudaStream> home, cudaStream_t earlier, cudaStream_t later) noexcept
@@ -357,7 +356,7 @@ class OrderAtEnd {
   cudaStream_t later_;
 };
 
-/// Memory of a GPU that a buffer holds.
+/// GPU memory that a buffer holds.
 struct CudaBlock final : MemoryBlock {
   CudaBlock(Reference<CudaStream> from, std::size_t size)
       : MemoryBlock([](const Shared* shared) noexcept {
