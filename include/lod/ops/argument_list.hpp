@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Arguments of operations that take several forms. Lists of ids, lengths, masks and other numbers: vectors, spans,
-/// arrays, lists in braces, or tensors, whose elements count row by row. Tensors that may be left out. Several tensors
-/// as one range.
+/// arrays, lists in braces, or tensors, whose elements are taken row by row. Optional tensors. Several tensors as one
+/// range.
 ///
-/// A list in braces has no type of its own: where one may be, the parameter of the template has a default, as
+/// A list in braces has no type of its own: where one is allowed, the template parameter has a default, as in
 /// `ArgumentList Ids = std::initializer_list<std::int64_t>`.
 #pragma once
 
@@ -23,32 +23,32 @@
 
 namespace lod {
 
-/// A tensor that an operation can do without, as a member of its options: nothing, a tensor, a view, or a pointer to
-/// one, which may be null. Borrowed, not copied.
+/// An optional tensor, as a member of an operation's options: nothing, a tensor, a view, or a pointer to one, which may
+/// be null. Borrowed, not copied.
 template <class T, class Device = Cpu>
 class OptionalTensor {
  public:
-  using View = LoDTensorView<const T, Device>;  ///< of what is there
+  using View = LoDTensorView<const T, Device>;  ///< of the tensor
 
   OptionalTensor() = default;
   /// Nothing.
   OptionalTensor(std::nullptr_t) noexcept {}
-  /// A tensor or a view, which must live as long as this does.
+  /// A tensor or a view, which must live as long as this object.
   template <LoDTensorLike X>
     requires std::convertible_to<const X&, View> OptionalTensor(const X& x)
   noexcept : view_(x.view()) {}
-  /// What it points to; nothing, where that is null.
+  /// The tensor it points to; nothing if it is null.
   template <LoDTensorLike X>
     requires std::convertible_to<const X&, View> OptionalTensor(const X* x)
   noexcept {
     if (x) view_ = x->view();
   }
 
-  /// Whether something is there.
+  /// Whether there is a tensor.
   explicit operator bool() const noexcept { return view_.has_value(); }
-  /// Of what is there.
+  /// Access to the tensor, which must exist.
   const View* operator->() const noexcept { return &*view_; }
-  /// The first element; null where nothing was given.
+  /// The first element; null if nothing was given.
   const T* data() const noexcept { return view_ ? view_->data() : nullptr; }
 
  private:
@@ -61,7 +61,7 @@ namespace lod::inline LOD_TARGET {
 
 namespace operation {
 
-/// A range whose elements are numbers in places, from which a list is read without a copy.
+/// A range of numbers in memory, from which a list is read without a copy.
 template <class List>
 concept NumberRange = !LoDTensorLike<List> && requires(const List& list) {
   { std::size(list) } -> std::convertible_to<std::size_t>;
@@ -84,7 +84,7 @@ decltype(auto) elements_of(const List& list) {
   }
 }
 
-/// Ids, lengths and other numbers, which stand one after the other.
+/// Ids, lengths and other numbers, contiguous in memory.
 template <ArgumentList List>
 std::span<const std::int64_t> ids_of(const List& list) {
   const auto& ids = elements_of(list);
@@ -94,12 +94,12 @@ std::span<const std::int64_t> ids_of(const List& list) {
   return {ids.size() > 0 ? &*ids.begin() : nullptr, ids.size()};
 }
 
-/// What a range holds.
+/// The element type of a range.
 template <class Range>
 using element_t = std::remove_cvref_t<decltype(*std::declval<const Range&>().begin())>;
 
-/// Several tensors or views as one argument: a vector, a span, an array. A tensor, too, has a beginning and an end, but
-/// is one argument.
+/// Several tensors or views as one argument: a vector, a span, an array. A tensor also has a beginning and an end, but
+/// is a single argument.
 template <class Range>
 concept TensorRange = !LoDTensorLike<Range> && requires(const Range& range) {
   range.size();

@@ -14,7 +14,7 @@
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// What `Map` computes integers of type T in: 64 bits, in which each T is itself.
+/// The type in which `Map` computes integers of type T: 64 bits, which hold each T exactly.
 template <std::integral T>
 using MappedInteger =
     std::conditional_t<std::unsigned_integral<T> && sizeof(T) == sizeof(std::uint64_t), std::uint64_t, std::int64_t>;
@@ -67,14 +67,14 @@ struct Divide {
   template <class N>
   LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     if constexpr (std::signed_integral<N>) {
-      // The least number divided by -1 is beyond the greatest.
+      // The least number divided by -1 exceeds the greatest.
       return b == -1 ? Subtract()(N{}, a) : static_cast<N>(a / b);
     } else {
       return static_cast<N>(a / b);
     }
   }
 };
-/// Times a number.
+/// Multiplies by a number.
 struct Scaled {
   Scalar factor;
   template <class N>
@@ -86,14 +86,14 @@ struct Scaled {
     }
   }
 };
-/// What is left of the derivative of a quotient by the divisor.
+/// The remaining factor of a quotient's derivative with respect to the divisor.
 struct NegatedQuotient {
   template <class N>
   LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     return -(a / b);
   }
 };
-/// The second number, negated; the first does not count.
+/// The second number, negated; the first is ignored.
 struct Negate {
   template <class N>
   LOD_HOST_DEVICE N operator()(const N&, const N& b) const noexcept {

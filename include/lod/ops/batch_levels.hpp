@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The levels of a batch as an argument, for gradients: their results are cut as the forward argument was, whose values
-/// do not matter.
+/// The levels of a batch as an argument, for gradients: their results have the levels of the forward argument, whose
+/// values do not matter.
 #pragma once
 
 #include <lod/lod_index.hpp>
@@ -11,8 +11,8 @@
 
 namespace lod {
 
-/// How a batch is cut: its LoD, a part of one, or, where there is no level, its number of rows. Converts from each of
-/// them. For arguments: it borrows the LoD.
+/// The structure of a batch: its LoD, a part of one, or, if there is no level, its number of rows. Converts from each
+/// of these. For arguments: it borrows the LoD.
 class BatchLevels {
  public:
   /// @{
@@ -28,7 +28,7 @@ class BatchLevels {
   /// The levels.
   const LoDView& view() const noexcept { return view_; }
 
-  /// What ends the text of an error about the number of rows: a LoD without a level has none, whatever tensor it is of.
+  /// The end of an error's text about the number of rows: a LoD without a level has none, whatever its tensor.
   const char* hint() const noexcept {
     return is_lod_without_level_
                ? " (a LoD without a level has no rows: give their number, or lod_view() of the tensor)"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Ids as arguments: numbers of rows or columns, which must name one.
+/// Ids as arguments: numbers of rows or columns that must exist.
 #pragma once
 
 #include <lod/executor.hpp>
@@ -16,7 +16,7 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 
-/// Ids that stand for nothing: `id`, if it is not negative, and -1, if that is one.
+/// Padding ids, which stand for nothing: `id`, if it is not negative, and -1, if `minus_one`.
 struct PaddingIds {
   std::int64_t id = -1;
   bool minus_one = false;
@@ -29,9 +29,9 @@ struct PaddingIds {
   }
 };
 
-/// run(executor, ids, count, height, padding_idx, minus_one, checked, fault): checked[i] = ids[i], or -1 where that is
-/// padding, and where it is not in [0, height); *fault is then one such position. For executors whose device the CPU
-/// does not look into.
+/// run(executor, ids, count, height, padding_idx, minus_one, checked, fault): checked[i] = ids[i], or -1 if that is
+/// padding or not in [0, height); in the latter case *fault is one such position. For executors whose device the CPU
+/// does not read.
 template <class Executor>
 struct CheckIds : Missing<Executor> {};
 
@@ -40,8 +40,8 @@ struct CheckIds : Missing<Executor> {};
 namespace operation {
 
 /// `count` ids in [0, height), for kernels. On the CPU others throw OutOfRange at once, with a text that begins with
-/// `what`, a literal. On a GPU nobody waits to look: others are -1 to the kernels, which take a negative id for none,
-/// and the error is thrown by what waits for the executor next. There padding is -1 to the kernels, too; on the CPU it
+/// `what`, a literal. On a GPU the CPU does not wait to check them: kernels see others as -1, and ignore negative ids,
+/// and the error is thrown by whatever waits for the executor next. There kernels also see padding as -1; on the CPU it
 /// is left as it is. A negative height throws ShapeMismatch on both.
 template <class E>
 class CheckedIds {

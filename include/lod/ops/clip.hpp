@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// Row-sparse gradients cut to bounds, or to a norm.
+/// Clipping row-sparse gradients to bounds, or to a norm.
 #pragma once
 
 #include <lod/error.hpp>
@@ -34,20 +34,20 @@ struct clip_by_norm_grad : elements::Floating {};
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// run(executor, x, count, norm): where the length of x, the root of the sum of the squares in double, is more than
-/// `norm`, x[i] *= norm / length. Squares that leave the range of a double, or vanish in it, do not matter. Where x is
-/// null, only takes the scratch memory for it.
+/// run(executor, x, count, norm): if the length of x, the square root of the sum of the squares in double, exceeds
+/// `norm`, x[i] *= norm / length. Squares that overflow or underflow a double are handled. If x is null, only takes the
+/// scratch memory for it.
 template <class Executor>
 struct Shorten : Missing<Executor> {};
-/// run(executor, dy, x, groups, row_size, norm, d): its gradient, for x of so many rows as there are groups. The rows
-/// of dy whose groups are empty do not count. d may be dy.
+/// run(executor, dy, x, groups, row_size, norm, d): its gradient, for an x with as many rows as there are groups. The
+/// rows of dy whose groups are empty are ignored. d may be dy.
 template <class Executor>
 struct ShortenGrad : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
 
-/// Not under `least`, not over `greatest`; NaN stays.
+/// At least `least` and at most `greatest`; NaN stays.
 struct Clipped {
   Scalar least, greatest;
   template <class N>
@@ -62,7 +62,7 @@ struct Clipped {
   }
 };
 
-/// A gradient, where the number that it belongs to was not cut.
+/// A gradient, if the number that it belongs to was not clipped.
 struct ClippedGrad {
   Scalar least, greatest;
   template <class N>
@@ -77,7 +77,7 @@ struct ClippedGrad {
 struct Combined {
   double first, second;
 
-  /// dy and x make the gradient of what shortens x, of length `length`, to `norm`; `product` is x . dy.
+  /// Combines dy and x to the gradient of clipping x, of length `length`, to `norm`; `product` is x . dy.
   LOD_HOST_DEVICE static Combined shortened_grad(double length, double product, double norm) noexcept {
     const double factor = norm / length;
     return {factor, factor * (product / length / length)};
@@ -89,8 +89,7 @@ struct Combined {
   }
 };
 
-/// A bound as an integer, rounded by `round` where it lies between two, and the nearest T where it lies beyond them
-/// all.
+/// A bound as an integer, rounded by `round` if it lies between two, and clamped to T.
 template <std::integral T>
 T integer_bound(Scalar bound, double (*round)(double)) {
   constexpr T least = std::numeric_limits<T>::lowest(), greatest = std::numeric_limits<T>::max();
@@ -101,17 +100,17 @@ T integer_bound(Scalar bound, double (*round)(double)) {
   }
   const double rounded = round(bound.to<double>());
   if (rounded < static_cast<double>(least)) return least;
-  // The greatest itself may be no double, but the power of two after it is one.
+  // The greatest itself may not be a double, but the next power of two is.
   if (rounded >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return greatest;
   return static_cast<T>(rounded);
 }
-/// A bound for floating-point numbers: a finite one beyond their range becomes the greatest or least of them.
+/// A bound for floating-point numbers: a finite one beyond their range is clamped to it.
 template <class T>
 Scalar real_bound(Scalar bound) {
   using Limits = std::numeric_limits<T>;
   return bound.fits<T>() ? bound : Scalar(bound.to<double>() < 0 ? Limits::lowest() : Limits::max());
 }
-/// The bounds as they are for numbers of type T. Throws unless they are bounds.
+/// The bounds for numbers of type T. Throws unless they are valid bounds.
 template <class T>
 Clipped clipped(Scalar least, Scalar greatest, const char* what) {
   const detail::FloatingPointControl standard;
@@ -139,7 +138,8 @@ inline void check_norm(double norm, const char* what) {
   }
 }
 
-/// The gradient of a function of the merged rows of g: change(x, dy, count, d) writes that by the merged values x to d.
+/// The gradient of a function of the merged rows of g: change(x, dy, count, d) writes that for the merged values x to
+/// d.
 template <Executor E, class T, class Change>
 void merged_grad_into(const E& executor, const char* what, const SelectedRows<T, typename E::device>& dy,
                       const SelectedRows<T, typename E::device>& g, SelectedRows<T, typename E::device>& dg,
@@ -167,12 +167,11 @@ void merged_grad_into(const E& executor, const char* what, const SelectedRows<T,
 
 }  // namespace operation
 
-/// `merge_add(g)` with its values cut to [least, greatest]; NaN stays. Rows that are not listed are not there, so they
-/// stay zero, whatever the bounds. Integers are cut to the integers between the bounds, which may be infinite; to the
-/// nearest that their type has, where it has none of these; a finite bound that floating-point values cannot reach cuts
-/// infinite ones to the greatest or least of their type. Throws std::invalid_argument unless least <= greatest, and
-/// where integers are to be cut and there is none between the bounds. `out` must not be g. Semantics: PaddlePaddle's
-/// clip.
+/// `merge_add(g)` with its values clipped to [least, greatest]; NaN stays. Rows that are not listed stay zero, whatever
+/// the bounds. Integers are clipped to the integers between the bounds, which may be infinite, or to the nearest one of
+/// their type if it has none of these; a finite bound beyond the range of a floating-point type clips infinite values
+/// to its greatest or least number. Throws std::invalid_argument unless least <= greatest, and if integers are to be
+/// clipped and there is none between the bounds. `out` must not be g. Semantics: PaddlePaddle's clip.
 template <Executor E, class T>
 void clip_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
                SelectedRows<T, typename E::device>& out) {
@@ -199,8 +198,8 @@ template <class T, class Device>
   return clip(default_executor<Device>(), g, least, greatest);
 }
 
-/// The gradient of `clip`: row i is the row of dy that has the id of row i of g, 0 where the merged number was cut.
-/// Throws as `clip`, and ShapeMismatch unless dy is like the result of `clip`. `dg` must be neither dy nor g.
+/// The gradient of `clip`: row i is the row of dy with the id of row i of g, 0 where the merged number was clipped.
+/// Throws as `clip`, and ShapeMismatch unless dy matches the result of `clip`. `dg` must be neither dy nor g.
 template <Executor E, class T>
 void clip_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
                     const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
@@ -228,11 +227,11 @@ template <class T, class Device>
   return clip_grad(default_executor<Device>(), dy, g, least, greatest);
 }
 
-/// `merge_add(g)`, made shorter where it is longer than `norm`: times norm / length then, where the length is the
-/// square root of the sum of the squares of all values, in double: also where the squares leave the range of a double,
-/// or vanish. A length that is NaN changes nothing; one that is infinite, as a value is, makes finite values 0 and
-/// infinite ones NaN. Throws std::invalid_argument for a negative norm, or one that is NaN. `out` must not be g.
-/// Semantics: PaddlePaddle's clip_by_norm.
+/// `merge_add(g)`, scaled down to the length `norm` if it is longer: then multiplied by norm / length, where the length
+/// is the square root of the sum of the squares of all values, in double, even if the squares overflow or underflow. A
+/// NaN length changes nothing; an infinite one, due to an infinite value, makes finite values 0 and infinite ones NaN.
+/// Throws std::invalid_argument for a negative norm, or one that is NaN. `out` must not be g. Semantics: PaddlePaddle's
+/// clip_by_norm.
 template <Executor E, class T>
 void clip_by_norm_into(const E& executor, const SelectedRows<T, typename E::device>& g, double norm,
                        SelectedRows<T, typename E::device>& out) {
@@ -257,9 +256,9 @@ template <class T, class Device>
   return clip_by_norm(default_executor<Device>(), g, norm);
 }
 
-/// The gradient of `clip_by_norm`: as that of `merge_add` where nothing was made shorter; else, with x the merged
-/// values and l their length, that of x * norm / l, which is norm / l * (dy - x * (x . dy) / l^2). Throws as
-/// `clip_by_norm`, and ShapeMismatch unless dy is like its result. `dg` must be neither dy nor g.
+/// The gradient of `clip_by_norm`: that of `merge_add` if nothing was scaled down; otherwise, with x the merged values
+/// and l their length, that of x * norm / l, which is norm / l * (dy - x * (x . dy) / l^2). Throws as `clip_by_norm`,
+/// and ShapeMismatch unless dy matches its result. `dg` must be neither dy nor g.
 template <Executor E, class T>
 void clip_by_norm_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
                             const SelectedRows<T, typename E::device>& g, double norm,
@@ -285,8 +284,8 @@ template <class T, class Device>
   return clip_by_norm_grad(default_executor<Device>(), dy, g, norm);
 }
 
-/// What `clip` and `clip_by_norm` give, described: see <lod/infer.hpp>. The rows are described as the dense tensors
-/// that they stand for.
+/// The results of `clip` and `clip_by_norm`, described: see <lod/infer.hpp>. The rows are described as the dense
+/// tensors that they represent.
 inline TensorDesc infer_clip(const TensorDesc& g) { return operation::infer_merged<op::clip>({g}, "clip"); }
 inline TensorDesc infer_clip_by_norm(const TensorDesc& g) {
   return operation::infer_merged<op::clip_by_norm>({g}, "clip_by_norm");

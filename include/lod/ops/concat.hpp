@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup restructuring
-/// Batches joined and cut along the top level. (sequence_concat.hpp joins sequence by sequence instead; lod_batch.hpp
-/// has the same for LoDs without values.)
+/// Joining and splitting batches along the top level. (sequence_concat.hpp joins sequence by sequence instead;
+/// lod_batch.hpp does the same for LoDs without values.)
 #pragma once
 
 #include <lod/error.hpp>
@@ -61,7 +61,7 @@ void join_into(const E& executor, std::span<const View> views, Y&& y) {
     runs.add(source, 0, views[static_cast<std::size_t>(source)].size());
   }
   const std::int64_t sequences =
-      runs.sequences("concat");  // throws, before they are added up, for more than 64 bits count
+      runs.sequences("concat");  // throws if the sum exceeds 64 bits, before anything is added up
   std::int64_t size = 0;
   for (const View& view : views) size += view.size();
   NewLevels levels(executor.workspace(), views[0].levels(), sequences, size);
@@ -82,7 +82,7 @@ inline void check_part_count(std::int64_t found, std::int64_t expected, const ch
   if (found != expected) throw ShapeMismatch(detail::text({what, ": ", found, " outputs, expected ", expected}));
 }
 
-/// Parts of x, each to an output of its own.
+/// Copies parts of x, each to an output of its own.
 template <class E, class View, class Parts>
 void cut_into(const E& executor, const View& x, std::span<const std::int64_t> boundaries, Parts&& parts,
               const char* what) {
@@ -119,11 +119,11 @@ std::vector<LoDTensor<T, Device>> new_tensors(const E& executor, std::int64_t co
 
 }  // namespace operation
 
-/// The batches one after the other: the sequences of every level of the first, then those of the second, and so on;
-/// where they have no level, the rows. All have the same number of levels and the same row shape.
+/// The batches one after the other: the sequences of every level of the first, then those of the second, and so on; the
+/// rows if they have no level. All must have the same number of levels and the same row shape.
 ///
-/// The arguments come one by one, or as one range of tensors or views. `y` must overlap none of them. Throws InvalidLoD
-/// for different numbers of levels, and where nothing is given; ShapeMismatch for different row shapes.
+/// The arguments are passed one by one, or as one range of tensors or views. `y` must overlap none of them. Throws
+/// InvalidLoD for different numbers of levels, and if there are no arguments; ShapeMismatch for different row shapes.
 template <Executor E, operation::TensorRange Xs, class Y>
 void concat_into(const E& executor, const Xs& xs, Y&& y) {
   using View = operation::const_view_t<operation::element_t<Xs>>;
@@ -166,11 +166,11 @@ template <LoDTensorLike X, LoDTensorLike... More>
 }
 
 /// The gradients of `concat`, one for each of its arguments, whose levels are `x_levels`: the rows of dy that came from
-/// it. The levels of dy do not count.
+/// it. The levels of dy are ignored.
 ///
-/// `x_levels` is a range of what BatchLevels is made from, or a list of them in braces; `dxs` has one tensor or view
-/// for each. None must overlap dy. Throws ShapeMismatch unless dy has the rows of all of them together, and for another
-/// number of outputs.
+/// `x_levels` is a range of types that convert to BatchLevels, or a list of them in braces; `dxs` has one tensor or
+/// view for each. None of these may overlap dy. Throws ShapeMismatch unless dy has as many rows as all of them
+/// together, and for another number of outputs.
 template <Executor E, LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>, class DXs>
 void concat_grad_into(const E& executor, const DY& dy, const Levels& x_levels, DXs&& dxs) {
   const auto view = dy.view();
@@ -222,7 +222,7 @@ template <LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>>
 /// with the levels of x, some perhaps without sequences. Copies; `x.between(begin, end)` shows a part for nothing.
 ///
 /// `boundaries` are int64: a range, a list in braces or a tensor. `parts` has one tensor or view for each part; none
-/// must overlap x. Throws OutOfRange unless the boundaries ascend from 0 to the number of sequences, ShapeMismatch for
+/// may overlap x. Throws OutOfRange unless the boundaries ascend from 0 to the number of sequences, ShapeMismatch for
 /// another number of outputs.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer_list<std::int64_t>,
           class Parts>
@@ -266,7 +266,7 @@ template <LoDTensorLike X>
   return split(default_executor<device_t<X>>(), x, count);
 }
 
-/// The gradient of `split` and `split_at`: those of the parts, one after the other, as `concat` joins them.
+/// The gradient of `split` and `split_at`: the gradients of the parts, one after the other, as joined by `concat`.
 template <Executor E, operation::TensorRange DParts, class DX>
 void split_grad_into(const E& executor, const DParts& dparts, DX&& dx) {
   detail::with_name("split_grad", [&] { concat_into(executor, dparts, dx); });
@@ -280,7 +280,7 @@ template <operation::TensorRange DParts>
   return detail::with_name("split_grad", [&] { return concat(dparts); });
 }
 
-/// What `concat`, `split_at` and `split` give, described: see <lod/infer.hpp>.
+/// The results of `concat`, `split_at` and `split`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_concat(const std::vector<LoDTensorDesc>& xs) {
   return operation::infer_joined(xs, "concat");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup restructuring
-/// Alignment of connectionist temporal classification: the labels that a path through the frames spells.
+/// Alignment of connectionist temporal classification: the labels spelled by a path through the frames.
 #pragma once
 
 #include <lod/infer.hpp>
@@ -22,8 +22,8 @@ namespace lod {
 
 /// The options of `ctc_align`.
 struct CtcAlignOptions {
-  std::int64_t blank = 0;      ///< the label that stands for none
-  bool merge_repeated = true;  ///< a label that follows itself counts once
+  std::int64_t blank = 0;      ///< the label that stands for no label
+  bool merge_repeated = true;  ///< whether equal labels in a row count once
 };
 
 }  // namespace lod
@@ -31,18 +31,18 @@ struct CtcAlignOptions {
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// The two steps of SequenceErase, with the options in the place of the tokens.
+/// The two steps of SequenceErase, with the options in place of the tokens.
 template <class Executor>
 struct CtcAlign : Missing<Executor> {};
 }  // namespace kernel
 
-/// Of each sequence of the last level, the labels without blanks and, with `merge_repeated`, without those that are the
-/// same as the row before them: a blank between two keeps both. Row shape as x; the lengths of the last level become
-/// smaller, perhaps 0, and the levels above stay. Semantics: PaddlePaddle's ctc_align, but that an empty result is
+/// For each sequence of the last level, its labels without blanks and, with `merge_repeated`, without those equal to
+/// the row before them: a blank between two equal labels keeps both. Row shape as x; the lengths of the last level
+/// shrink, perhaps to 0, and the levels above stay. Semantics: PaddlePaddle's ctc_align, except that an empty result is
 /// empty.
 ///
-/// Rows are integers of size 1. One pass that counts and one that copies. `y` must not overlap x. Throws InvalidLoD
-/// where x has no level, ShapeMismatch for another row size.
+/// Rows are integers of size 1. One pass that counts and one that copies. `y` must not overlap x. Throws InvalidLoD if
+/// x has no level, ShapeMismatch for another row size.
 template <Executor E, LoDTensorLike X, class Y>
 void ctc_align_into(const E& executor, const X& x, const CtcAlignOptions& options, Y&& y) {
   operation::filter_rows_into<op::ctc_align, kernel::CtcAlign<E>>(executor, x.view(), options, "ctc_align", y,
@@ -86,7 +86,7 @@ template <LoDTensorLike X>
   return ctc_align_and_wait(default_executor<device_t<X>>(), x, options);
 }
 
-/// What `ctc_align` and `ctc_align_and_wait` give, described: see <lod/infer.hpp>.
+/// The results of `ctc_align` and `ctc_align_and_wait`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_ctc_align(const LoDTensorDesc& x, const CtcAlignOptions& = {}) {
   return operation::infer_filtered<op::ctc_align>(x, "ctc_align");
 }

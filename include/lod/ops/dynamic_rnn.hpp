@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup recurrent
-/// Recurrent networks with a cell of the user's own. The steps of a cell may be whole sub-sequences, which another
-/// network reads in its turn: the nested network of the design documents.
+/// Recurrent networks with a user-defined cell. The steps of a cell may be whole sub-sequences, which another network
+/// reads in turn: the nested network of the design documents.
 #pragma once
 
 #include <lod/error.hpp>
@@ -29,25 +29,25 @@ struct dynamic_rnn_grad : elements::Any {};
 
 namespace lod {
 
-/// What `dynamic_rnn` gives.
+/// The result of `dynamic_rnn`.
 template <class Output, class State, class Device = Cpu>
 struct DynamicRnn {
-  /// What the cell gave for each step, in the places of the steps. LoD: the levels of the table down to the ranked one,
-  /// then those of the cell's outputs.
+  /// The cell's output for each step, at the positions of the steps. LoD: the levels of the table down to the ranked
+  /// one, then those of the cell's outputs.
   LoDTensor<Output, Device> output;
-  /// The state after the last step of each sequence, the initial one for an empty sequence: one row each, in the order
-  /// of the batch. LoD: the levels of the table above the ranked one.
+  /// The state after the last step of each sequence, the initial state for an empty sequence: one row each, in the
+  /// order of the batch. LoD: the levels of the table above the ranked one.
   LoDTensor<State, Device> state;
 };
 
-/// What `dynamic_rnn_grad` gives.
+/// The result of `dynamic_rnn_grad`.
 template <class T, class State, class Device = Cpu>
 struct DynamicRnnGrad {
   LoDTensor<T, Device> x;                  ///< rows and levels as x
   LoDTensor<State, Device> initial_state;  ///< one row for each sequence; LoD: the levels above the ranked one
 };
 
-/// What `dynamic_rnn` gives, described.
+/// The result of `dynamic_rnn`, described.
 struct DynamicRnnDesc {
   LoDTensorDesc output;
   LoDTensorDesc state;
@@ -59,7 +59,7 @@ namespace lod::inline LOD_TARGET {
 
 namespace operation {
 
-/// What a run over the steps keeps for the next one.
+/// What one run over the steps keeps for the next.
 template <class T, class S, class Device>
 struct RnnMemory {
   explicit RnnMemory(typename Device::memory_resource* resource)
@@ -76,9 +76,9 @@ struct StepTensors {
   LoDTensor<T, Device> like;
 };
 
-/// What a function of the user's gives for each step, until all of it is there. `Given` is the type of the name that is
-/// bound to it. A tensor that the result itself holds is taken as it is, and gone at the end; of a view, a reference or
-/// a const tensor the rows are copied, into memory that is kept for the next run.
+/// The tensors that a user's function returns for each step, kept until all of them are complete. `Given` is the type
+/// of the name that is bound to a result. A tensor that the result itself holds is taken over and destroyed at the end;
+/// for a view, a reference or a const tensor the rows are copied, into memory that is kept for the next run.
 template <class E, class Given>
 class GivenSteps {
  public:
@@ -103,7 +103,7 @@ class GivenSteps {
   }
   void set_like(Given&& given) { keep(std::forward<Given>(given), kept_->like); }
   void set_like_copy(const LoDTensorView<const T, Device>& like) const { copy(like, kept_->like); }
-  /// The sequences of the table. `step` begins the texts of errors, the number of the step follows.
+  /// The sequences of the table. `step` begins the texts of errors, followed by the number of the step.
   JoinedSteps<E, T> joined(const RankTable& table, const char* what, const char* step) const {
     const std::span<const LoDTensor<T, Device>> given(kept_->tensors.data(), static_cast<std::size_t>(size_));
     return JoinedSteps<E, T>(executor_, given, kept_->like, table, what, step);
@@ -111,7 +111,7 @@ class GivenSteps {
 
  private:
   static constexpr bool takes = std::is_same_v<Given, LoDTensor<T, Device>>;
-  // Each has memory of its own: what a user's tensor was made from may be gone when the next run comes.
+  // Each has memory of its own: the source of a user's tensor may be gone by the next run.
   struct Taken : StepTensors<T, Device> {
     using StepTensors<T, Device>::StepTensors;
   };
@@ -132,8 +132,8 @@ class GivenSteps {
   std::int64_t size_;
 };
 
-/// Throws ShapeMismatch unless what there is of step t has the row shape and the levels of `expected`. `name` begins
-/// the text, the number of the step follows; `of` says whose levels are expected.
+/// Throws ShapeMismatch unless the tensor of step t has the row shape and the levels of `expected`. `name` begins the
+/// text, followed by the number of the step; `of` says whose levels are expected.
 template <class View, class Expected>
 void check_step(const View& found, const Expected& expected, const char* name, std::int64_t t, const char* of) {
   if (found.lod_view() == expected.lod_view() && found.row_shape() == expected.row_shape()) return;
@@ -141,15 +141,15 @@ void check_step(const View& found, const Expected& expected, const char* name, s
                                     " levels, expected ", to_string(expected.shape()), " and the levels of ", of}));
 }
 
-/// What the errors of a run call the things that it is given.
+/// The names of a run's arguments in errors.
 struct RnnNames {
   const char* operation;
   const char* x;
-  const char* states;       ///< the first ones, after the name of the operation
-  const char* next_states;  ///< those of a step, whose number follows
+  const char* states;       ///< the initial ones, after the name of the operation
+  const char* next_states;  ///< those of a step, followed by its number
 };
 
-/// States by rank, which are to be written in the order of the batch, under the levels above the ranked one.
+/// States by rank, to be written in the order of the batch under the levels above the ranked one.
 template <class E, class S>
 class LastStates {
  public:
@@ -199,7 +199,7 @@ class RnnRun {
   RnnRun(const RnnRun&) = delete;
   RnnRun& operator=(const RnnRun&) = delete;
 
-  /// What step t reads: a step without sequences, from the last one on.
+  /// The input of step t; from the last step on, a step without sequences.
   LoDTensorView<const T, Device> step(std::int64_t t) const {
     return t < table_.steps() ? std::as_const(kept_->steps).step(t) : none_;
   }
@@ -207,7 +207,7 @@ class RnnRun {
   LoDTensorView<const S, Device> states(std::int64_t t) const {
     return std::as_const(kept_->states).between(0, table_.active(t));
   }
-  /// Takes the states that step t gives. Throws ShapeMismatch unless they have the shape of those that it got.
+  /// Takes the states returned by step t. Throws ShapeMismatch unless they have the shape of those that it received.
   template <class State>
   void set_states(std::int64_t t, const State& state) {
     static_assert(std::is_same_v<value_type_t<State>, S>, "dynamic_rnn: the cell must return states of the same type");
@@ -216,7 +216,7 @@ class RnnRun {
       throw ShapeMismatch(detail::text({names_.next_states, t, " has shape ", to_string(next.shape()), ", expected ",
                                         to_string(states(t).shape())}));
     }
-    // A cell may give back the view that it was given.
+    // A cell may return the view that it received.
     if (next.data() != kept_->states.data()) copy_rows(executor_, next, kept_->states.data());
   }
   /// All states in the order of the batch.
@@ -241,35 +241,35 @@ auto output_type(Result& result) {
   static_cast<void>(state);
   return std::type_identity<decltype(output)>();
 }
-/// The second of two things that a function returns: the type of the name that is bound to it.
+/// The second of two results of a function: the type of the name that is bound to it.
 template <class Result>
 using second_t = typename decltype(output_type(std::declval<std::remove_cvref_t<Result>&>()))::type;
-/// What a cell returns beside the state.
+/// What a cell returns besides the state.
 template <class Cell, class S, class T, class Device>
 using cell_output_t =
     second_t<std::invoke_result_t<Cell&, LoDTensorView<const S, Device>, LoDTensorView<const T, Device>>>;
 
 }  // namespace operation
 
-/// Runs a cell over the sequences of the level that the table ranks, all of them together: step 0 of every sequence,
-/// then step 1 of those that have one, and so on. `cell(state, step)` gets two views:
+/// Runs a cell over all sequences of the level that the table ranks together: step 0 of every sequence, then step 1 of
+/// those that have one, and so on. `cell(state, step)` receives two views:
 ///
 /// - `state`: one row for each sequence that takes the step, in the order of the table;
-/// - `step`: what the sequences hold there, in the same order: a row each where the ranked level is the last, else a
-///   sub-sequence each, with the levels below.
+/// - `step`: the input of these sequences at that step, in the same order: a row each if the ranked level is the last,
+///   otherwise a sub-sequence each, with the levels below.
 ///
 /// It returns two tensors or views, as a pair or anything that two names can be bound to: the states after the step, of
-/// the same shape, and the step's output, which has a row, or a sequence of any number of levels, for each sequence.
-/// A tensor that the result itself holds is taken over; of a view or a reference, as `std::tie` of tensors that the
-/// cell keeps gives, the rows are copied. The states stay those of the sequences that are left: nothing is padded,
-/// nothing is masked.
+/// the same shape, and the step's output, which has a row, or a sequence of any number of levels, for each sequence. A
+/// tensor that the result itself holds is taken over; for a view or a reference, such as `std::tie` of tensors that the
+/// cell keeps, the rows are copied. The states of sequences that have ended are dropped: nothing is padded, nothing is
+/// masked.
 ///
-/// `initial_state` has one row for each sequence of the ranked level, in the order of the batch; its levels do not
-/// count. Where no sequence has a step, the cell is called once with no sequence, so that the output has its row shape
-/// and its levels. Semantics: PaddlePaddle's DynamicRNN, over any level. What the cell throws passes through.
+/// `initial_state` has one row for each sequence of the ranked level, in the order of the batch; its levels are
+/// ignored. If no sequence has a step, the cell is called once without sequences, so that the output has its row shape
+/// and its levels. Semantics: PaddlePaddle's DynamicRNN, over any level. What the cell throws is passed on.
 ///
-/// Keeps x in the order of steps, and the cell's outputs until they are in their places; a second call allocates
-/// nothing but what the cell does. For ready cells see `lstm` and `gru`. Throws ShapeMismatch unless x has the levels
+/// Keeps x in the order of steps, and the cell's outputs until they are in place; a second call allocates nothing
+/// except what the cell does. For ready-made cells see `lstm` and `gru`. Throws ShapeMismatch unless x has the levels
 /// of the table's LoD down to the ranked one, for another number of initial states, and for states or outputs of the
 /// cell that do not fit.
 template <Executor E, LoDTensorLike X, LoDTensorLike State, class Cell, class Output, class LastState>
@@ -317,16 +317,16 @@ template <LoDTensorLike X, LoDTensorLike State, class Cell>
   return dynamic_rnn(default_executor<device_t<X>>(), x, table, initial_state, cell);
 }
 
-/// The gradient of `dynamic_rnn` by back-propagation through time. `doutput` and `dstate` are the gradients by its two
-/// results; x, table, initial state and cell are those that it was called with. The cell is called for every step once
-/// more, and the states are kept; then, from the last step to the first, `cell_grad(state, step, dstate, doutput)` gets
-/// what the cell got, and the gradients by what it returned. It returns those by `state` and by `step`, which have
-/// their shapes and levels, in any of the forms that `dynamic_rnn` takes. Gradients by what the cell knows besides (its
-/// parameters) it adds up itself. Where no sequence has a step, neither is called.
+/// The gradient of `dynamic_rnn` by back-propagation through time. `doutput` and `dstate` are the gradients with
+/// respect to its two results; x, table, initial state and cell are those of the forward call. The cell is called once
+/// more for every step, and the states are kept; then, from the last step to the first, `cell_grad(state, step, dstate,
+/// doutput)` receives the arguments of the cell, and the gradients with respect to its results. It returns the
+/// gradients with respect to `state` and `step`, which have their shapes and levels, in any of the forms that
+/// `dynamic_rnn` accepts. It must accumulate gradients with respect to anything else (the cell's parameters) itself. If
+/// no sequence has a step, neither is called.
 ///
-/// Throws as `dynamic_rnn`, and ShapeMismatch where `doutput`, `dstate` or what `cell_grad` returns do not fit. Without
-/// a step there is nothing that the rows of `doutput` could be compared with: only its levels down to the ranked one
-/// count.
+/// Throws as `dynamic_rnn`, and ShapeMismatch if `doutput`, `dstate` or the results of `cell_grad` do not fit. Without
+/// a step there is nothing to compare the rows of `doutput` with: only its levels down to the ranked one are checked.
 template <Executor E, LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTensorLike State, class Cell,
           class CellGrad, class DX, class DInitialState>
 void dynamic_rnn_grad_into(const E& executor, const DOutput& doutput, const DState& dstate, const X& x,
@@ -400,7 +400,7 @@ template <LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTenso
   return dynamic_rnn_grad(default_executor<device_t<X>>(), doutput, dstate, x, table, initial_state, cell, cell_grad);
 }
 
-/// What `dynamic_rnn` gives, described, with a cell whose output for a step `step_output` describes: see
+/// The result of `dynamic_rnn`, described, with a cell whose output for a step is described by `step_output`: see
 /// <lod/infer.hpp>. `ranked` is a tensor with the LoD of the table, which was made with these options.
 inline DynamicRnnDesc infer_dynamic_rnn(const LoDTensorDesc& x, const LoDTensorDesc& ranked,
                                         const LoDTensorDesc& initial_state, const LoDTensorDesc& step_output,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup restructuring
-/// Edit distance: how far two sequences of ids are apart.
+/// Edit distance: the difference between two sequences of ids.
 #pragma once
 
 #include <lod/error.hpp>
@@ -35,7 +35,7 @@ namespace kernel {
 /// run(executor, a, a_sequences, b, b_sequences, normalized, y)
 template <class Executor>
 struct EditDistance : Missing<Executor> {};
-/// What `edits` to a sequence of so many rows of b become.
+/// The result for `edits` edits and a sequence of so many rows of b.
 LOD_HOST_DEVICE inline float edit_distance_of(std::int64_t edits, std::int64_t length, bool normalized) noexcept {
   if (!normalized) return static_cast<float>(edits);
   if (length == 0) return edits == 0 ? 0.F : 1.F;
@@ -44,12 +44,12 @@ LOD_HOST_DEVICE inline float edit_distance_of(std::int64_t edits, std::int64_t l
 }  // namespace kernel
 
 /// For each sequence of `level` the Levenshtein distance from a to b: how many rows must be inserted, removed or
-/// replaced to make the one from the other. Scalar rows of float; LoD: the levels of a above `level`. With `normalized`
-/// divided by the length of the sequence of b; where that is empty, 0 if both are and 1 if not. Semantics:
-/// PaddlePaddle's edit_distance, a being the hypotheses and b the references.
+/// replaced to turn one into the other. Scalar rows of float; LoD: the levels of a above `level`. With `normalized`,
+/// divided by the length of the sequence of b; if that is empty, the result is 0 if both are and 1 otherwise.
+/// Semantics: PaddlePaddle's edit_distance, with the hypotheses as a and the references as b.
 ///
-/// Rows are integers of size 1. Time: the product of the two lengths, without what both begin and end with; 64 numbers
-/// of their table are one step. The output must overlap neither argument. Throws InvalidLoD where a or b has no level,
+/// Rows are integers of size 1. Time: the product of the two lengths, without their common prefix and suffix, in steps
+/// of 64 numbers of the table. The output must overlap neither argument. Throws InvalidLoD if a or b has no level,
 /// OutOfRange for the level, ShapeMismatch for different numbers of sequences and for another row size.
 template <Executor E, LoDTensorLike A, LoDTensorLike B, class Y>
 void edit_distance_into(const E& executor, const A& a, const B& b, const EditDistanceOptions& options, Y&& y) {
@@ -91,7 +91,7 @@ template <LoDTensorLike A, LoDTensorLike B>
   return edit_distance(default_executor<device_t<A>>(), a, b, options);
 }
 
-/// What `edit_distance` gives, described: see <lod/infer.hpp>.
+/// The result of `edit_distance`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_edit_distance(const LoDTensorDesc& a, const LoDTensorDesc& b,
                                          const EditDistanceOptions& options = {}) {
   const infer::Batch from = infer::batch_for<op::edit_distance>(a, "edit_distance: a");

@@ -28,8 +28,8 @@ namespace lod {
 
 /// The options of `embedding` and `embedding_grad`.
 struct EmbeddingOptions {
-  std::int64_t padding_idx = -1;  ///< the id that stands for nothing: its row is zero and gets no gradient; -1: none
-  bool skip_minus_one = false;    ///< whether the id -1 stands for nothing, too; else it is an error
+  std::int64_t padding_idx = -1;  ///< the padding id: its row is zero and gets no gradient; -1: none
+  bool skip_minus_one = false;    ///< whether the id -1 is padding too; otherwise it is an error
 };
 
 }  // namespace lod
@@ -37,15 +37,15 @@ struct EmbeddingOptions {
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// y[i] = x[ids[i]] for i in [0, count), rows of row_size elements; zero where ids[i] is `skipped` and,
-/// on a GPU, where it is negative.
+/// y[i] = x[ids[i]] for i in [0, count), rows of row_size elements; zero if ids[i] is `skipped` and, on a GPU, if it is
+/// negative.
 template <class Executor>
 struct GatherRows : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
 
-/// The row shape of the ids, then that of the table. Throws ShapeMismatch where that is no shape.
+/// The row shape of the ids followed by that of the table. Throws ShapeMismatch if that is not a valid shape.
 inline Shape looked_up_shape(const Shape& ids, const Shape& table, const char* what) {
   try {
     return ids.followed_by(table);
@@ -59,9 +59,9 @@ inline Shape looked_up_shape(const Shape& ids, const Shape& table, const char* w
 
 /// y[i] = table[ids[i]]: the LoD of the ids, rows of the shape {ids' row shape..., table's row shape...}. The row of
 /// `padding_idx` is zero, whatever the table holds there, and so is that of an id -1 with `skip_minus_one`. Throws
-/// OutOfRange for another id outside [0, table.rows()), and changes nothing; on a GPU its row is zero, and what waits
-/// for the executor next throws. One pass. The output must not overlap the table or the ids. Semantics: PaddlePaddle's
-/// lookup_table.
+/// OutOfRange for any other id outside [0, table.rows()), with nothing changed; on a GPU its row is zero, and whatever
+/// waits for the executor next throws. One pass. The output must not overlap the table or the ids. Semantics:
+/// PaddlePaddle's lookup_table.
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_into(const E& executor, const Table& table, const Ids& ids, const EmbeddingOptions& options, Y&& y) {
   static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding: ids are int64");
@@ -71,7 +71,7 @@ void embedding_into(const E& executor, const Table& table, const Ids& ids, const
   const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), "embedding", padding);
   const std::int64_t count = list.rows() * list.row_size();
   const std::int64_t* found = checked.data();
-  // Kernels skip one id: of two, the other becomes that, too. On a GPU all are -1 already.
+  // Kernels skip one id: if there are two, the other is replaced by that one. On a GPU all are -1 already.
   const bool two = operation::on_cpu<E> && padding.minus_one && padding.id >= 0;
   const Workspace::Loan<std::int64_t> one_padding(executor.workspace(), two ? count : 0);
   const auto out = operation::prepare<value_type_t<Table>>(
@@ -102,10 +102,10 @@ template <LoDTensorLike Table, LoDTensorLike Ids>
   return embedding(default_executor<device_t<Table>>(), table, ids, options);
 }
 
-/// The gradient of `embedding` for its table of `height` rows: row dy[i] for ids[i], in the order of the ids, repeated
-/// ids not yet added up (`merge_add` does that). Ids that stand for nothing are left out; on a GPU they keep a place,
-/// which names no row. Throws ShapeMismatch unless dy has as many rows as the ids, of a shape that begins with theirs;
-/// OutOfRange for another id outside [0, height).
+/// The gradient of `embedding` for its table of `height` rows: row dy[i] for ids[i], in the order of the ids, without
+/// adding up repeated ids (`merge_add` does that). Padding ids are left out; on a GPU they keep a place, which names no
+/// row. Throws ShapeMismatch unless dy has as many rows as the ids, of a shape that begins with theirs; OutOfRange for
+/// any other id outside [0, height).
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
 void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height,
                          const EmbeddingOptions& options, SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
@@ -122,7 +122,7 @@ void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::in
   const operation::CheckedIds<E> checked(executor, list.values(), height, "embedding_grad", padding);
   if constexpr (operation::on_cpu<E>) {
     const Workspace::Loan<std::int64_t> kept(executor.workspace(), count);       // the ids
-    const Workspace::Loan<std::int64_t> positions(executor.workspace(), count);  // and where they stand
+    const Workspace::Loan<std::int64_t> positions(executor.workspace(), count);  // and their positions
     std::int64_t size = 0;
     for (std::int64_t i = 0; i < count; ++i) {
       if (padding.contains(list.data()[i])) continue;
@@ -160,7 +160,7 @@ template <LoDTensorLike X, LoDTensorLike Ids>
   return embedding_grad(default_executor<device_t<X>>(), dy, ids, height, options);
 }
 
-/// What `embedding` gives, described: see <lod/infer.hpp>.
+/// The result of `embedding`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_embedding(const LoDTensorDesc& table, const LoDTensorDesc& ids,
                                      const EmbeddingOptions& = {}) {
   const infer::Batch rows(table, "embedding: table");

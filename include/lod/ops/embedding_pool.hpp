@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// Embeddings pooled where they are looked up: the rows between the two are never written.
+/// Embeddings pooled as they are looked up: the rows in between are never written.
 #pragma once
 
 #include <lod/error.hpp>
@@ -44,16 +44,16 @@ namespace lod {
 /// How rows are looked up and pooled.
 template <class T, class Device = Cpu>
 struct EmbeddingPoolOptions {
-  /// For each id, a number that its row is multiplied by; the levels do not count. None: 1.
+  /// For each id, a factor for its row; its levels are ignored. None: 1.
   OptionalTensor<T, Device> weights = nullptr;
-  std::int64_t padding_idx = -1;         ///< the id that stands for nothing, and is left out; -1: none
-  bool skip_minus_one = false;           ///< whether the id -1 stands for nothing, too; else it is an error
-  Scalar pad_value = 0;                  ///< every element of the row of a sequence that is empty, or of padding only
+  std::int64_t padding_idx = -1;         ///< the padding id, which is left out; -1: none
+  bool skip_minus_one = false;           ///< whether the id -1 is padding too; otherwise it is an error
+  Scalar pad_value = 0;                  ///< every element of the row of a sequence that is empty, or only padding
   int level = -1;                        ///< the level of the ids whose sequences are pooled
-  RowIndex row_index = RowIndex::BATCH;  ///< what the rows of the ids that won are counted from
+  RowIndex row_index = RowIndex::BATCH;  ///< the origin of the winning row numbers of the ids
 };
 
-/// The options of `infer_embedding_pool`: the weights described; those that are left out have no dimension.
+/// The options of `infer_embedding_pool`: the weights described; without weights, no dimension.
 struct EmbeddingPoolDescOptions {
   LoDTensorDesc weights = {};
   int level = -1;
@@ -84,25 +84,25 @@ kernel::Segments check_embedding_pool(const E& executor, const Ids& ids, const E
   return segments(executor, ids, level);
 }
 
-/// The ids that stand for nothing.
+/// The padding ids.
 template <class T, class Device>
 kernel::PaddingIds padding_of(const EmbeddingPoolOptions<T, Device>& options) noexcept {
   return {options.padding_idx, options.skip_minus_one};
 }
 
-/// What is to be known of ids that are no padding, beside themselves.
+/// What is needed about the ids that are not padding, besides the ids.
 struct KeptIdsOptions {
-  bool rows = false;    ///< where they stood
-  bool places = false;  ///< where they went
+  bool rows = false;    ///< their original positions
+  bool places = false;  ///< the new position of each id
 };
-/// Sequences of ids without those that are padding: the others come together, and sequences become shorter. Where
-/// nothing is padding, they stay as they are; on a GPU nobody looks whether there is.
+/// Sequences of ids without padding: the others are moved together, and sequences become shorter. If nothing is
+/// padding, they stay as they are; on a GPU that is not checked.
 template <Executor E>
 class KeptIds {
   using Numbers = kernel::Scratch<E, std::int64_t>;
 
  public:
-  /// `ids` are as the caller has them, `values` as kernels take them; `sequences` is for kernels.
+  /// `ids` are the caller's, `values` are the ids for kernels; `sequences` is for kernels.
   KeptIds(const E& executor, const std::int64_t* ids, const std::int64_t* values, const kernel::Segments& sequences,
           const kernel::PaddingIds& padding, const KeptIdsOptions& options)
       : sequences_(sequences), values_(values) {
@@ -127,13 +127,13 @@ class KeptIds {
     values_ = kept_->data();
   }
 
-  /// Whether there may be padding, which is left out.
+  /// Whether there may be padding to leave out.
   bool leaves_out() const noexcept { return kept_.has_value(); }
-  /// Without padding. On a GPU, rows() of them may be more than the sequences have.
+  /// Without padding. On a GPU, rows() may be more than the sequences have.
   const kernel::Segments& sequences() const noexcept { return sequences_; }
   const std::int64_t* values() const noexcept { return values_; }
   /// @{
-  /// Of what is left out: where each of the others stood, and where each id went, -1 for padding.
+  /// If something is left out: the old positions of the others, and the new position of each id, -1 for padding.
   const std::int64_t* rows() const noexcept { return rows_->data(); }
   const std::int64_t* places() const noexcept { return places_->data(); }
   /// @}
@@ -144,7 +144,7 @@ class KeptIds {
   const std::int64_t* values_;
 };
 
-/// What is looked up and pooled: ids without padding, and their weights.
+/// The input of the pooled lookup: ids without padding, and their weights.
 template <Executor E, class T>
 class LookedUp {
  public:
@@ -201,7 +201,7 @@ void embedding_extreme_pool_into(const E& executor, const Table& table, const Id
   }
 }
 
-/// Gradients of what was pooled, as those of the single rows are: divided by the lengths, where the type says so.
+/// Gradients of pooled rows, as those of the single rows: divided by the lengths, if the type says so.
 template <Executor E, class T>
 class UnpooledGrad {
  public:
@@ -233,7 +233,7 @@ void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, 
   if constexpr (on_cpu<E>) detail::check_row_ids(ids.values(), height, what, padding.least());
   const KeptIds<E> kept(executor, ids.data(), ids.data(), sequences, padding, {.rows = true});
   const std::int64_t* const kept_rows = kept.leaves_out() ? kept.rows() : nullptr;
-  // The ids that have a gradient, where they stand, and in which sequence.
+  // The ids that have a gradient, their positions, and their sequences.
   const Numbers listed(executor, count), occurrences(executor, count), sequence(executor, count);
   const Numbers order(executor, count), unique(executor, count), groups(executor, count + 1);
   std::int64_t size = 0, rows = 0;
@@ -278,7 +278,7 @@ void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, 
                                  order.data(), kernel::Segments(groups.data(), rows, size, 0, size), out.data());
 }
 
-/// The row shape of the table, from those of dy and the ids. Throws where dy does not fit.
+/// The row shape of the table, from those of dy and the ids. Throws if dy does not fit.
 template <class View, class Ids>
 Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& sequences, const char* what) {
   check_row_count(dy.rows(), sequences.size, what);
@@ -317,18 +317,18 @@ void embedding_extreme_pool_grad_into(const E& executor, const X& dy, const Inde
 
 /// `sequence_pool` of `embedding`, in one pass: one row for each sequence of `level` of the ids, pooled from the rows
 /// of the table that they name, each times its weight. LoD: the levels of the ids above `level`; row shape: that of the
-/// ids, then that of the table. The bits, but for those of NaNs, are those of `sequence_pool(mul(embedding(table, ids),
+/// ids, then that of the table. The bits, except those of NaNs, are those of `sequence_pool(mul(embedding(table, ids),
 /// weights), type)`; a weighted AVERAGE is divided by the number of ids, not by the sum of the weights.
 ///
-/// Ids that stand for nothing, `padding_idx` and, with `skip_minus_one`, -1, are left out with their weights, as if
-/// they were not there: they do not count in AVERAGE and SQRT, do not win MAX and MIN, and FIRST and LAST are the first
-/// and the last of the others. A sequence that is empty, or of padding only, gives `pad_value`.
+/// Padding ids, `padding_idx` and, with `skip_minus_one`, -1, are left out with their weights, as if they were not
+/// there: they do not count in AVERAGE and SQRT, do not win MAX and MIN, and FIRST and LAST are the first and the last
+/// of the others. A sequence that is empty, or only padding, gives `pad_value`.
 ///
-/// Time: one look at each row that is named. Throws InvalidLoD where the ids have no level, OutOfRange for the level,
-/// for a number that is no PoolType, for a `pad_value` that the table's type cannot hold and for another id outside
-/// [0, table.rows()), ShapeMismatch unless there is one id a row and one weight for each id; then nothing is changed.
-/// The output must not overlap the arguments. Semantics: the
-/// framework operators fused_embedding_seq_pool (SUM) and EmbeddingBag.
+/// Time: one access to each row that is named. Throws InvalidLoD if the ids have no level, OutOfRange for the level,
+/// for a number that is not a PoolType, for a `pad_value` that the table's type cannot hold and for any other id
+/// outside [0, table.rows()), ShapeMismatch unless there is one id per row and one weight for each id; then nothing is
+/// changed. The output must not overlap the arguments. Semantics: the framework operators fused_embedding_seq_pool
+/// (SUM) and EmbeddingBag.
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, PoolType type,
                          const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& y) {
@@ -365,8 +365,8 @@ template <LoDTensorLike Table, LoDTensorLike Ids>
   return embedding_pool(default_executor<device_t<Table>>(), table, ids, type, options);
 }
 
-/// `embedding_pool` with MAX, and for each element which row of the ids won, counted from their first: of equal ones
-/// the first; -1 for a sequence that is empty, or of padding only. `row_index` says what rows are counted from.
+/// `embedding_pool` with MAX, and for each element the row of the ids that won, counted from their first: of equal ones
+/// the first; -1 for a sequence that is empty, or only padding. `row_index` says where rows are counted from.
 template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y, class Index>
 void embedding_max_pool_into(const E& executor, const Table& table, const Ids& ids,
                              const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& values,
@@ -420,10 +420,10 @@ template <LoDTensorLike Table, LoDTensorLike Ids>
   return embedding_min_pool(default_executor<device_t<Table>>(), table, ids, options);
 }
 
-/// The gradient of `embedding_pool` for its table of `height` rows: what `merge_add` makes of `embedding_grad` of
-/// `sequence_pool_grad`, each row listed once, ids ascending, without the rows between, of which there is one for each
-/// id. Ids that stand for nothing are left out; for FIRST and LAST, all ids but the first and the last of the others.
-/// Time: a radix sort of the ids, then one look at a row of dy for each of them. `dtable` must not overlap dy.
+/// The gradient of `embedding_pool` for its table of `height` rows: equal to `merge_add` of `embedding_grad` of
+/// `sequence_pool_grad`, with each row listed once and ids ascending, but without intermediate rows, one for each id.
+/// Padding ids are left out; for FIRST and LAST, so are all ids but the first or the last of the others. Time: a radix
+/// sort of the ids, then one access to a row of dy for each of them. `dtable` must not overlap dy.
 ///
 /// Throws as `embedding_pool`, ShapeMismatch unless dy has one row for each sequence, of a shape that begins with that
 /// of the ids, and std::invalid_argument for MAX and MIN, whose gradients need the index (`embedding_max_pool_grad`,
@@ -461,9 +461,9 @@ template <LoDTensorLike X, LoDTensorLike Ids>
   return embedding_pool_grad(default_executor<device_t<X>>(), dy, ids, height, type, options);
 }
 
-/// The gradient of `embedding_max_pool`: as that of `embedding_pool`, but a row gets dy only in the columns that it
-/// won. Ids that won nothing have rows of zeros. Throws ShapeMismatch where the index does not fit, too; a number of it
-/// that is no row of its sequence is that of no winner.
+/// The gradient of `embedding_max_pool`: like that of `embedding_pool`, but a row gets dy only in the columns that it
+/// won. Ids that won nothing have rows of zeros. Also throws ShapeMismatch if the index does not fit; a number in it
+/// that is not a row of its sequence means that there is no winner.
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
 void embedding_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const Ids& ids,
                                   std::int64_t height,
@@ -490,7 +490,7 @@ template <LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
   return embedding_max_pool_grad(default_executor<device_t<X>>(), dy, index, ids, height, options);
 }
 
-/// The gradient of `embedding_min_pool`: as that of `embedding_max_pool`, since only the index counts.
+/// The gradient of `embedding_min_pool`: the same as that of `embedding_max_pool`, since only the index matters.
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
 void embedding_min_pool_grad_into(const E& executor, const X& dy, const Index& index, const Ids& ids,
                                   std::int64_t height,
@@ -517,10 +517,10 @@ template <LoDTensorLike X, LoDTensorLike Index, LoDTensorLike Ids>
   return embedding_min_pool_grad(default_executor<device_t<X>>(), dy, index, ids, height, options);
 }
 
-/// The gradient of `embedding_pool`, of any type, for its weights: for each id the scalar product of its row of the
-/// table and of that row's gradient, 0 for one that stands for nothing. Rows and LoD of the ids. MAX and MIN are done
-/// once more to find which rows won. `dweights` must not overlap the arguments. Throws as `embedding_pool`, and
-/// ShapeMismatch unless dy has the rows and the row shape of its result.
+/// The gradient of `embedding_pool`, of any type, for its weights: for each id the dot product of its row of the table
+/// and of that row's gradient, 0 for padding. Rows and LoD of the ids. MAX and MIN are computed once more to find which
+/// rows won. `dweights` must not overlap the arguments. Throws as `embedding_pool`, and ShapeMismatch unless dy has the
+/// rows and the row shape of its result.
 template <Executor E, LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids, class Y>
 void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Table& table, const Ids& ids, PoolType type,
                                       const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options, Y&& dweights) {
@@ -601,7 +601,7 @@ infer::Batch infer_embedding_pool(const LoDTensorDesc& table, const LoDTensorDes
 
 }  // namespace operation
 
-/// What `embedding_pool` gives, described: see <lod/infer.hpp>, also for the following.
+/// The result of `embedding_pool`, described: see <lod/infer.hpp>, also for the following.
 inline LoDTensorDesc infer_embedding_pool(const LoDTensorDesc& table, const LoDTensorDesc& ids, PoolType type,
                                           const EmbeddingPoolDescOptions& options = {}) {
   operation::check_pool_type(type, "embedding_pool");

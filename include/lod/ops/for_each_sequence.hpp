@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup structure
-/// A function of the user's, called for every sequence by several threads.
+/// Calling a user's function for every sequence by several threads.
 #pragma once
 
 #include <lod/error.hpp>
@@ -33,15 +33,15 @@ struct map_sequences : elements::Any {};
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// run(executor, sequences, body): body(i) for each sequence, on all threads of the CPU that may be used; it throws
-/// nothing.
+/// run(executor, sequences, body): calls body(i) for each sequence, on all CPU threads that may be used; it must not
+/// throw.
 template <class Executor>
 struct ForEachSequence : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
 
-// The view through which a function may write where the argument lets it.
+// A view through which a function may write if the argument permits it.
 template <class T, class Device>
 LoDTensorView<T, Device> open_view(LoDTensor<T, Device>& x) noexcept {
   return x.view();
@@ -57,7 +57,7 @@ LoDTensorView<T, Device> open_view(const LoDTensorView<T, Device>& x) noexcept {
 template <class X>
 using open_view_t = decltype(open_view(std::declval<X&>()));
 
-/// What one of several threads threw: that for the first sequence, as if there were one thread.
+/// The exception of several threads: that of the first sequence, as if there were one thread.
 class FirstError {
  public:
   /// Calls f() for sequence i, unless an earlier one has failed.
@@ -84,7 +84,7 @@ class FirstError {
   std::exception_ptr error_;
 };
 
-/// f(sequence, i), or f(sequence) where f takes no number.
+/// f(sequence, i), or f(sequence) if f takes no number.
 template <class F, class View>
 decltype(auto) call_for_sequence(F& f, const View& sequence, std::int64_t i) {
   if constexpr (std::invocable<F&, const View&, std::int64_t>) {
@@ -95,7 +95,7 @@ decltype(auto) call_for_sequence(F& f, const View& sequence, std::int64_t i) {
   }
 }
 
-/// Calls f(view, i) for the sequences of a level of a view; for its rows where it has no level.
+/// Calls f(view, i) for the sequences of a level of a view; for its rows if it has no level.
 template <Executor E, class View, class F>
 void visit_sequences(const E& executor, const View& x, int level, const char* what, const F& f) {
   const int resolved = detail::resolve_level(level, x.levels() > 0 ? x.levels() : 1, what);
@@ -108,7 +108,7 @@ void visit_sequences(const E& executor, const View& x, int level, const char* wh
   error.rethrow();
 }
 
-/// Room for the results of a function; they are gone at the end, the room is kept.
+/// Room for the results of a function; they are destroyed at the end, the room is kept.
 template <class Result>
 class Results {
  public:
@@ -122,23 +122,23 @@ class Results {
   Workspace::Kept<std::vector<Result>> kept_;
 };
 
-/// What a function makes of a sequence.
+/// The result of a function for a sequence.
 template <class F, class View>
 using mapped_t =
     std::remove_cvref_t<decltype(call_for_sequence(std::declval<F&>(), std::declval<const View&>(), std::int64_t{}))>;
 
 }  // namespace operation
 
-/// Calls f(sequence) or f(sequence, i) for sequence i of `level` of x, each once: `sequence` is a view of what it
-/// holds, with the levels below. Where x has no level, a view of row i. Several threads call f at a time, each for
-/// sequences of its own, so that f may write to the rows of its sequence: the view lets it, where x is not const.
-/// Longer sequences count for more when the work is shared out, and any two rows are worth a second thread.
+/// Calls f(sequence) or f(sequence, i) for sequence i of `level` of x, each once: `sequence` is a view of its contents,
+/// with the levels below. If x has no level, it is a view of row i. Several threads call f at a time, each for
+/// sequences of its own, so that f may write to the rows of its sequence if x is not const. Longer sequences weigh more
+/// when the work is shared out, and any two rows are worth a second thread.
 ///
-/// Of a tensor on a GPU, the views are of memory there, and one thread of the CPU calls f for one sequence after the
-/// other: f enqueues operations, with the same executor; nothing waits unless f does.
+/// For a tensor on a GPU, the views are of memory there, and one CPU thread calls f for one sequence after the other: f
+/// enqueues operations, with the same executor; nothing waits unless f does.
 ///
-/// Where f throws, that for the first such sequence passes through, and sequences after it may have been left out.
-/// Throws OutOfRange for the level.
+/// If f throws, the exception for the first such sequence is passed on, and f may not have been called for later
+/// sequences. Throws OutOfRange for the level.
 template <Executor E, class X, class F>
   requires LoDTensorLike<std::remove_cvref_t<X>>
 void for_each_sequence(const E& executor, X&& x, int level, F&& f) {
@@ -152,15 +152,15 @@ void for_each_sequence(X&& x, int level, F&& f) {
   for_each_sequence(default_executor<device_t<std::remove_cvref_t<X>>>(), x, level, f);
 }
 
-/// y[i] = f(x[i]): what f makes of each sequence of the outermost level (of each row, where x has no level), as a
-/// batch. f gets a view and returns a tensor or a view, all with the same number of levels and the same row shape; y
-/// has that row shape and one level more. f is called as `for_each_sequence` does, as f(sequence) or f(sequence, i).
-/// Where there is no sequence, f is called once with an empty one, as sequence 0, so that y has the row shape and the
-/// levels of the results.
+/// y[i] = f(x[i]): the results of f for each sequence of the outermost level (for each row, if x has no level), as a
+/// batch. f receives a view and returns a tensor or a view, all with the same number of levels and the same row shape;
+/// y has that row shape and one more level. f is called as by `for_each_sequence`, as f(sequence) or f(sequence, i). If
+/// there is no sequence, f is called once with an empty one, as sequence 0, so that y has the row shape and the levels
+/// of the results.
 ///
-/// What f returns is kept until all of it is there, then copied; a second call allocates nothing but what f does. `y`
-/// must not overlap it. Throws what f throws, for the first sequence for which it does; InvalidLoD and ShapeMismatch
-/// for results that differ in levels or row shape.
+/// The results of f are kept until all of them are complete, then copied; a second call allocates nothing except what f
+/// does. `y` must not overlap them. Throws what f throws, for the first sequence for which it does; InvalidLoD and
+/// ShapeMismatch for results that differ in levels or row shape.
 template <Executor E, LoDTensorLike X, class F, class Y>
 void map_sequences_into(const E& executor, const X& x, F&& f, Y&& y) {
   using View = LoDTensorView<const value_type_t<X>, device_t<X>>;
@@ -218,7 +218,7 @@ template <LoDTensorLike X, class F>
   return map_sequences(default_executor<device_t<X>>(), x, f);
 }
 
-/// What `map_sequences` gives, described, where f gives what `result` describes: see <lod/infer.hpp>.
+/// The result of `map_sequences`, described, if the results of f are as `result` describes: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_map_sequences(const LoDTensorDesc& x, const LoDTensorDesc& result) {
   const infer::Batch sequences(x, "map_sequences");
   infer::Batch y(result, "map_sequences: the results");

@@ -10,10 +10,10 @@
 ///     n =    tanh(x Wn + bn + r * (h' Un + b'))     what is new
 ///     h = z * h' + (1 - z) * n
 ///
-/// The matrices of the three lie side by side, in this order, which is that of torch::nn::GRU. The differences: W and U
+/// The matrices of the three are side by side, in this order, which is that of torch::nn::GRU. The differences: W and U
 /// here are torch's weight_ih and weight_hh transposed; `bias` is torch's bias_ih with the parts r and z of bias_hh
 /// added; b', the part n of bias_hh, is `recurrent_bias`. (PaddlePaddle's dynamic_gru multiplies by r before Un, not
-/// after, and by default has z and 1 - z the other way round.)
+/// after, and by default has z and 1 - z exchanged.)
 #pragma once
 
 #include <lod/infer.hpp>
@@ -35,13 +35,13 @@ struct gru_grad : elements::Floating {};
 
 namespace lod {
 
-/// The parameters for rows of d numbers and n hidden ones; also their gradients.
+/// The parameters for rows of d numbers and n hidden units; also their gradients.
 template <class T, class Device = Cpu>
 struct GruWeights {
   LoDTensor<T, Device> input = {};           ///< {d, 3 n}: Wr Wz Wn
   LoDTensor<T, Device> recurrent = {};       ///< {n, 3 n}: Ur Uz Un
-  LoDTensor<T, Device> bias = {};            ///< 3 n numbers: br bz bn; or none
-  LoDTensor<T, Device> recurrent_bias = {};  ///< n numbers: b'; or none
+  LoDTensor<T, Device> bias = {};            ///< 3 n numbers: br bz bn; optional
+  LoDTensor<T, Device> recurrent_bias = {};  ///< n numbers: b'; optional
 };
 
 /// The options of `gru`.
@@ -53,20 +53,20 @@ struct GruOptions {
   int level = -1;        ///< the level whose sequences are read, all rows under each; by default the last
 };
 
-/// What `gru_grad` needs of `gru`. The rows are by time steps: those of step 0, longest sequences first, those of step
-/// 1, and so on. Memory is reused from call to call.
+/// What `gru_grad` needs from `gru`. The rows are ordered by time step: those of step 0, longest sequences first, those
+/// of step 1, and so on. Memory is reused from call to call.
 template <class T, class Device = Cpu>
 struct GruTrace {
-  RankTable table;  ///< the sequences, a row a step
+  RankTable table;  ///< the sequences, one row per step
   int level = 0;    ///< their level
   bool reverse = false;
   LoDTensor<T, Device> gates;           ///< r z n
   LoDTensor<T, Device> memory;          ///< h' Un + b'
   LoDTensor<T, Device> hidden;          ///< h
-  LoDTensor<T, Device> initial_hidden;  ///< by rank; no rows where none were given
+  LoDTensor<T, Device> initial_hidden;  ///< by rank; no rows if none were given
 };
 
-/// What `gru` gives.
+/// The result of `gru`.
 template <class T, class Device = Cpu>
 struct Gru {
   LoDTensor<T, Device> hidden;       ///< h after each row; LoD as x
@@ -74,22 +74,22 @@ struct Gru {
   GruTrace<T, Device> trace;
 };
 
-/// The gradient by the final states, for `gru_grad`: one row for each sequence, in the order of the batch. No rows:
-/// zero.
+/// The gradient with respect to the final states, for `gru_grad`: one row for each sequence, in the order of the batch.
+/// No rows: zero.
 template <class T, class Device = Cpu>
 struct GruGradOptions {
   LoDTensorView<const T, Device> dlast_hidden = {};
 };
 
-/// What `gru_grad` gives: the gradients by what `gru` took.
+/// The result of `gru_grad`: the gradients with respect to the arguments of `gru`.
 template <class T, class Device = Cpu>
 struct GruGrad {
   LoDTensor<T, Device> x;
   GruWeights<T, Device> weights;
-  LoDTensor<T, Device> initial_hidden;  ///< one row for each sequence, also where none were given
+  LoDTensor<T, Device> initial_hidden;  ///< one row for each sequence, even if none were given
 };
 
-/// The weights of `gru`, described. A bias that is left out has no dimension, or no row.
+/// The weights of `gru`, described. An omitted bias has no dimension, or no row.
 struct GruWeightsDesc {
   LoDTensorDesc input;
   LoDTensorDesc recurrent;
@@ -97,19 +97,19 @@ struct GruWeightsDesc {
   LoDTensorDesc recurrent_bias = {};
 };
 
-/// The options of `infer_gru`: an initial state described; one that is left out has no dimension, or no row.
+/// The options of `infer_gru`: an initial state described; an omitted one has no dimension, or no row.
 struct GruDescOptions {
   LoDTensorDesc initial_hidden = {};
   int level = -1;
 };
 
-/// What `gru` gives, described, but for the trace, which is for `gru_grad` alone.
+/// The result of `gru`, described, except the trace, which is for `gru_grad` alone.
 struct GruDesc {
   LoDTensorDesc hidden;
   LoDTensorDesc last_hidden;
 };
 
-/// What `gru_grad` gives, described.
+/// The result of `gru_grad`, described.
 struct GruGradDesc {
   LoDTensorDesc x;
   GruWeightsDesc weights;
@@ -121,13 +121,14 @@ struct GruGradDesc {
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// run(executor, rows, size, products, recurrent_bias, hidden_before, gates, memory, hidden): one step. `gates` has the
-/// parts of x in r z n, and then r z n themselves; `products` those of h'. What is null stands for zeros.
+/// run(executor, rows, size, products, recurrent_bias, hidden_before, gates, memory, hidden): one step. `gates` holds
+/// the contribution of x to r z n, on return r z n; `products` that of h'. Null pointers stand for zeros.
 template <class Executor>
 struct GruStep : Missing<Executor> {};
 /// run(executor, rows, size, gates, memory, hidden_before, dhidden, dstate, dgates, dproducts): the step backwards. The
-/// gradient by h is the sum of `dhidden`, which may be null, and `dstate`, which then has that part of the gradient by
-/// h' that does not go through the products. `dgates` and `dproducts` are those by the parts of x and of h' in r z n.
+/// gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`, which on return holds the part
+/// of the gradient with respect to h' that does not go through the products. `dgates` and `dproducts` are the gradients
+/// with respect to the contributions of x and of h' to r z n.
 template <class Executor>
 struct GruStepGrad : Missing<Executor> {};
 }  // namespace kernel
@@ -146,14 +147,14 @@ void check_gru_weights(const X& x, const GruWeights<T, Device>& weights, const c
 
 }  // namespace operation
 
-/// Reads each sequence of `level` row by row; x may have rows of any shape. `hidden` has a row of n numbers for each
-/// row of x, and its LoD; `last_hidden` has one for each sequence, and the levels of x above `level`: the initial one
-/// for an empty sequence. All sequences take their steps together: the products with the rows of x are one matrix
-/// product over all of them, those with the states one a step, over the sequences that take it.
+/// Reads each sequence of `level` row by row; the rows of x may have any shape. `hidden` has a row of n numbers for
+/// each row of x, and its LoD; `last_hidden` has one for each sequence, and the levels of x above `level`: the initial
+/// one for an empty sequence. All sequences take their steps together: the products with the rows of x are one matrix
+/// product over all of them, those with the states one per step, over the sequences that take it.
 ///
 /// The bits depend neither on threads nor on the rest of the batch. float16 and bfloat16 are rounded after each product
-/// and in each state. The outputs must not overlap the arguments. Where memory runs out, what the trace holds is lost,
-/// and no gradient takes it. Throws InvalidLoD where x has no level, OutOfRange for the level, ShapeMismatch for
+/// and in each state. The outputs must not overlap the arguments. If memory runs out, the contents of the trace are
+/// lost, and gradients reject it. Throws InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch for
 /// weights or initial states that do not fit.
 template <Executor E, LoDTensorLike X, class Hidden, class LastHidden>
 void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
@@ -236,14 +237,14 @@ template <LoDTensorLike X>
   return gru(default_executor<device_t<X>>(), x, weights, options);
 }
 
-/// The gradients of `gru` by x, by the weights and by the initial states, by back-propagation through time. `dhidden`
-/// is the gradient by `hidden`; one without rows stands for zeros, as does that of the final states. x and weights are
-/// what `gru` was called with, `trace` is what it left.
+/// The gradients of `gru` with respect to x, the weights and the initial states, by back-propagation through time.
+/// `dhidden` is the gradient with respect to `hidden`; one without rows stands for zeros, as does that of the final
+/// states. x and weights are the arguments of `gru`, `trace` is the one that it wrote.
 ///
-/// Gradients by the weights are overwritten, in the shapes of the weights. The sum over all time steps that each of
-/// them is, is one matrix product. The bits do not depend on threads. The outputs must not overlap the arguments.
-/// Where memory runs out, what they hold is lost.
-/// Throws ShapeMismatch where x, the weights or the gradients do not fit the trace.
+/// Gradients with respect to the weights are overwritten, in the shapes of the weights. Each of them, a sum over all
+/// time steps, is computed as one matrix product. The bits do not depend on threads. The outputs must not overlap the
+/// arguments. If memory runs out, the contents of the outputs are lost. Throws ShapeMismatch if x, the weights or the
+/// gradients do not fit the trace.
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden>
 void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
                    const GruWeights<value_type_t<X>, device_t<X>>& weights,
@@ -296,10 +297,10 @@ void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
   const kernel::Scratch<E, T> dgates(executor, rows * 3 * size);
   const kernel::Scratch<E, T> dproducts(executor, rows * 3 * size);
   const kernel::Scratch<E, T> dsteps(executor, rows * size);
-  // By rank, of the sequences that the steps so far have not reached: by their last states; of the others: by the
-  // states before the step.
+  // By rank: for sequences that the steps so far have not reached, with respect to their last states; for the others,
+  // with respect to the states before the step.
   const kernel::Scratch<E, T> dstate(executor, sequences * size);
-  // Turned over once, so that a product with few rows, of which there is one a step, can read it as it lies.
+  // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
   const kernel::Scratch<E, T> recurrent(executor, 3 * size * size);
   kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 3 * size, recurrent.data());
   if (operation::given(gradient)) order.to_steps(gradient.data(), size, dsteps.data());
@@ -351,7 +352,7 @@ template <LoDTensorLike DHidden, LoDTensorLike X>
   return gru_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
 }
 
-/// What `gru` and `gru_grad` give, described: see <lod/infer.hpp>.
+/// The results of `gru` and `gru_grad`, described: see <lod/infer.hpp>.
 inline GruDesc infer_gru(const LoDTensorDesc& x, const GruWeightsDesc& weights, const GruDescOptions& options = {}) {
   infer::Batch hidden = infer::batch_for<op::gru>(x, "gru");
   infer::Batch last = hidden.pooled(options.level, "gru");

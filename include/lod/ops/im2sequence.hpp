@@ -33,10 +33,10 @@ struct Im2SequenceOptions {
   std::array<std::int64_t, 2> kernels = {1, 1};         ///< height and width of a patch
   std::array<std::int64_t, 2> strides = {1, 1};         ///< from one patch to the next, down and to the right
   std::array<std::int64_t, 4> paddings = {0, 0, 0, 0};  ///< zeros around an image: above, left, below, right
-  /// Height and width of what each image shows, before it was made smaller by `out_strides` and filled up to the common
-  /// size. None given: all images are full.
+  /// Height and width of the original contents of each image, before it was scaled down by `out_strides` and padded to
+  /// the common size. Empty: all images are full.
   std::span<const std::int64_t> real_sizes = {};
-  std::array<std::int64_t, 2> out_strides = {1, 1};  ///< what real sizes are divided by, rounded up
+  std::array<std::int64_t, 2> out_strides = {1, 1};  ///< the divisors of real sizes, rounded up
 };
 
 }  // namespace lod
@@ -57,7 +57,7 @@ struct ImagePatches {
   LOD_HOST_DEVICE std::int64_t patch_size() const noexcept { return channels * kernel_height * kernel_width; }
 };
 
-/// run(executor, images, patches, sequences, y): sequence i are the patches of image i.
+/// run(executor, images, patches, sequences, y): sequence i consists of the patches of image i.
 template <class Executor>
 struct Im2Sequence : Missing<Executor> {};
 /// run(executor, dy, patches, sequences, dx)
@@ -68,16 +68,16 @@ struct Im2SequenceGrad : Missing<Executor> {};
 
 namespace operation {
 
-/// How many patches stand side by side, or below each other.
+/// The number of patches side by side, or below each other.
 inline std::int64_t count_patches(std::int64_t size, std::int64_t padding, std::int64_t kernel,
                                   std::int64_t stride) noexcept {
   const std::int64_t room = size + padding - kernel;
   return room < 0 ? 0 : room / stride + 1;
 }
 
-/// Throws OutOfRange for sizes that are none, of an image or among the options.
+/// Throws OutOfRange for invalid sizes, of an image or among the options.
 inline void check_geometry(std::span<const std::int64_t> image, const Im2SequenceOptions& options, const char* what) {
-  // So that no sum of them leaves the range of 64 bits.
+  // So that no sum of them exceeds 64 bits.
   constexpr std::int64_t most = std::int64_t{1} << 48;
   const auto check = [&](std::span<const std::int64_t> numbers, std::int64_t least, const char* name) {
     for (const std::int64_t number : numbers) {
@@ -103,8 +103,8 @@ inline void check_real_sizes(std::span<const std::int64_t> real_sizes, std::int6
       {found, 2 * static_cast<std::uint64_t>(images), ", a height and a width for each of ", images, " images"}));
 }
 
-/// The patches of a batch of images, checked. The levels of the result are those of the images, and one below them with
-/// a sequence for each image.
+/// The patches of a batch of images, checked. The levels of the result are those of the images, followed by one with a
+/// sequence for each image.
 template <Executor E>
 class PatchLevels {
  public:
@@ -178,14 +178,14 @@ class PatchLevels {
 
 }  // namespace operation
 
-/// The patches of each image, from left to right and from top to bottom, as a sequence: rows of
-/// channels x kernel height x kernel width elements, channel by channel, line by line. Images are
-/// {images, channels, height, width}; where they have levels, as frames of films have, the result has one more.
+/// The patches of each image, from left to right and from top to bottom, as a sequence: rows of channels x kernel
+/// height x kernel width elements, channel by channel, line by line. Images are {images, channels, height, width}; if
+/// they have levels, for example as frames of films, the result has one more.
 ///
-/// There are (height + above + below - kernel height) / stride + 1 patches below each other, rounded down, none where
-/// the patch is larger than that; side by side likewise. With `real_sizes`, an image has those patches only that begin
-/// in what it shows; they may reach into the rest. Semantics: PaddlePaddle's im2sequence, but that real sizes count for
-/// a single image too.
+/// There are (height + above + below - kernel height) / stride + 1 patches below each other, rounded down, none if the
+/// patch is larger than the padded image; side by side likewise. With `real_sizes`, an image has only those patches
+/// that begin within its original contents; they may extend beyond. Semantics: PaddlePaddle's im2sequence, except that
+/// real sizes also apply to a single image.
 ///
 /// One pass. `y` must not overlap the images. Throws ShapeMismatch unless an image has three dimensions, and for
 /// another number of real sizes; OutOfRange for kernels or strides under 1, negative paddings, and real sizes beyond
@@ -215,9 +215,9 @@ template <LoDTensorLike Images>
   return im2sequence(default_executor<device_t<Images>>(), images, options);
 }
 
-/// The gradient of `im2sequence` with the same options, as the images: a pixel has the sum of dy over the patches that
-/// it is in, rounded once. Of the images only shape and levels count, of dy not the levels. `dx` must not overlap dy.
-/// Throws as `im2sequence`, and ShapeMismatch unless dy has the rows of its result.
+/// The gradient of `im2sequence` with the same options, as images: a pixel has the sum of dy over the patches that
+/// contain it, rounded once. Only the shape and the levels of the images are used; the levels of dy are ignored. `dx`
+/// must not overlap dy. Throws as `im2sequence`, and ShapeMismatch unless dy has the rows of its result.
 template <Executor E, LoDTensorLike DY, LoDTensorLike Images, class DX>
 void im2sequence_grad_into(const E& executor, const DY& dy, const Images& images, const Im2SequenceOptions& options,
                            DX&& dx) {
@@ -249,7 +249,7 @@ template <LoDTensorLike DY, LoDTensorLike Images>
   return im2sequence_grad(default_executor<device_t<DY>>(), dy, images, options);
 }
 
-/// What `im2sequence` gives, described: see <lod/infer.hpp>.
+/// The result of `im2sequence`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_im2sequence(const LoDTensorDesc& images, const Im2SequenceOptions& options = {}) {
   infer::Batch y(images, "im2sequence");
   if (y.row_shape.size() != 3) {

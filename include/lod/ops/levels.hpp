@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup structure
-/// Levels taken away, put in, joined and exchanged.
+/// Removing, inserting, flattening and exchanging levels.
 #pragma once
 
 #include <lod/error.hpp>
@@ -45,8 +45,8 @@ namespace lod::inline LOD_TARGET {
 
 namespace operation {
 
-/// Which level the new one is of a tensor that has `levels` without it; negative ones count from the last that there
-/// will be. Throws OutOfRange.
+/// The index of the new level in a tensor that has `levels` without it; negative ones count from the last of the
+/// result. Throws OutOfRange.
 inline int resolve_new_level(int level, int levels) {
   const int resolved = level < 0 ? level + levels + 1 : level;
   if (resolved < 0 || resolved > levels) {
@@ -56,7 +56,7 @@ inline int resolve_new_level(int level, int levels) {
   return resolved;
 }
 
-/// Throws InvalidLoD unless so many levels can say what the new level `inserted` is.
+/// Throws InvalidLoD unless so many levels can determine the new level `inserted`.
 inline void check_inserted_levels(int levels, int inserted) {
   if (levels != 1 && !(levels == 2 && inserted > 0)) {
     throw InvalidLoD(detail::text(
@@ -64,8 +64,8 @@ inline void check_inserted_levels(int levels, int inserted) {
   }
 }
 
-/// Where the sequences of the level above begin among the new ones of `inserted`, whose children they have so far:
-/// sequence i, or the end of all, at child children[i].
+/// Where the sequences of the level above begin among the new ones of `inserted`, given the children that they have so
+/// far: sequence i, or the end of all, begins at child children[i].
 inline void write_new_parents(std::span<const std::int64_t> children, const LoD& inserted,
                               std::span<std::int64_t> parents) {
   const auto wrong = [&](std::size_t i) {
@@ -99,8 +99,8 @@ inline void write_new_parents(std::span<const std::int64_t> children, const LoD&
   }
 }
 
-/// Where each child of the outermost level goes when the two outermost levels are exchanged: the first children of all
-/// sequences, the second ones, and so on.
+/// The order of the children of the outermost level after the two outermost levels are exchanged: the first children of
+/// all sequences, the second ones, and so on.
 class TransposedOrder {
  public:
   TransposedOrder(Workspace& workspace, const LoDView& x)
@@ -109,7 +109,7 @@ class TransposedOrder {
         starts_(workspace, longest_ + 1),
         places_(workspace, lengths_.back() - lengths_.front()) {
     for (std::int64_t& start : starts_.span()) start = 0;
-    // How many are longer than t, which is where t + 1 begins but for the steps before.
+    // How many are longer than t, which is where t + 1 begins, not counting the steps before.
     each([&](std::int64_t, std::int64_t t) { ++starts_[t + 1]; });
     for (std::int64_t t = 0; t < longest_; ++t) starts_[t + 1] += starts_[t];
     const Workspace::Loan<std::int64_t> next(workspace, longest_);
@@ -120,7 +120,7 @@ class TransposedOrder {
   /// The offsets of the new outermost level.
   std::span<const std::int64_t> starts() const noexcept { return starts_.span(); }
   std::int64_t children() const noexcept { return static_cast<std::int64_t>(places_.span().size()); }
-  /// The place of a child among those of the result.
+  /// The position of a child in the result.
   std::int64_t place(std::int64_t child) const noexcept { return places_[child]; }
 
  private:
@@ -146,7 +146,7 @@ class TransposedOrder {
   Workspace::Loan<std::int64_t> places_;
 };
 
-/// The children of the outermost level of x, in another order, under other outermost offsets.
+/// Copies the children of the outermost level of x, in another order, under other outermost offsets.
 template <Executor E, class View, class Element, class Y>
 void regroup_into(const E& executor, const OutputName& name, const View& x, const char* argument,
                   std::span<const std::int64_t> outermost, const Element& element, Y&& y) {
@@ -165,9 +165,9 @@ void regroup_into(const E& executor, const OutputName& name, const View& x, cons
 
 }  // namespace operation
 
-/// x with one level fewer: what the sequences of `level` hold belongs to the sequences above them, or, for level 0, to
-/// nothing. The values are those of x. `y` may be x's own tensor, but overlap in no other way. Throws OutOfRange for
-/// the level, InvalidLoD where x has none.
+/// x with one level fewer: the contents of the sequences of `level` now belong to the sequences above them, or, for
+/// level 0, to no sequence. The values are those of x. `y` may be x's own tensor, but must not overlap x otherwise.
+/// Throws OutOfRange for the level, InvalidLoD if x has none.
 template <Executor E, LoDTensorLike X, class Y>
 void remove_level_into(const E& executor, const X& x, int level, Y&& y) {
   const auto view = x.view();
@@ -202,16 +202,15 @@ template <LoDTensorLike X>
   return remove_level(default_executor<device_t<X>>(), x, level);
 }
 
-/// x with one level more, which is then level `level`; -1 is the new last one. Sequence i of it holds what sequence i
-/// of `lod` says: so many of the sequences that are of `level` now, or rows, where there are none. The values are those
-/// of x.
+/// x with one more level, which becomes level `level`; -1 makes it the last one. `lod` says how many items its sequence
+/// i holds: sequences of the present level `level`, or rows if there are none. The values are those of x.
 ///
-/// Where there is a level above, each of its sequences must begin and end with a new one. Where empty new sequences
-/// stand at such a boundary, they belong to the sequence that begins there, at the end of all to the last one; to say
-/// otherwise `lod` has two levels, of which the outer one has the new sequences of each sequence above.
+/// If there is a level above, each of its sequences must begin and end with a new one. Empty new sequences at such a
+/// boundary belong to the sequence that begins there, and at the very end to the last one; to choose otherwise, give
+/// `lod` two levels, whose outer one holds the new sequences of each sequence above.
 ///
-/// `y` may be x's own tensor, but overlap in no other way. Throws OutOfRange for the level; InvalidLoD unless `lod` has
-/// one level, or two below another level, and fits the sequences below and above.
+/// `y` may be x's own tensor, but must not overlap x otherwise. Throws OutOfRange for the level; InvalidLoD unless
+/// `lod` has one level, or two below another level, and fits the sequences below and above.
 template <Executor E, LoDTensorLike X, class Y>
 void insert_level_into(const E& executor, const X& x, int level, const LoD& lod, Y&& y) {
   const auto view = x.view();
@@ -250,9 +249,9 @@ template <LoDTensorLike X>
   return insert_level(default_executor<device_t<X>>(), x, level, lod);
 }
 
-/// x without the levels below `level`: its sequences hold rows, all that were under them. What has no level stays as it
-/// is. The values are those of x. `y` may be x's own tensor, but overlap in no other way. Throws OutOfRange for the
-/// level.
+/// x without the levels below `level`: its sequences hold all the rows that were under them. A tensor without levels
+/// stays as it is. The values are those of x. `y` may be x's own tensor, but must not overlap x otherwise. Throws
+/// OutOfRange for the level.
 template <Executor E, LoDTensorLike X, class Y>
 void flatten_into(const E& executor, const X& x, const FlattenOptions& options, Y&& y) {
   const auto view = x.view();
@@ -282,9 +281,9 @@ template <LoDTensorLike X>
   return flatten(default_executor<device_t<X>>(), x, options);
 }
 
-/// The gradients of `remove_level`, `insert_level` and `flatten`: dy under the levels of x, which `x_levels` are. The
-/// levels of dy do not count. `dx` may be dy's own tensor, but overlap in no other way. Throws ShapeMismatch unless dy
-/// has the rows of x.
+/// The gradients of `remove_level`, `insert_level` and `flatten`: dy under `x_levels`, the levels of x. The levels of
+/// dy are ignored. `dx` may be dy's own tensor, but must not overlap dy otherwise. Throws ShapeMismatch unless dy has
+/// the rows of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void remove_level_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   operation::restore_levels_into(executor, dy, x_levels, "remove_level_grad", dx);
@@ -300,7 +299,7 @@ template <LoDTensorLike DY>
 [[nodiscard]] auto remove_level_grad(const DY& dy, const BatchLevels& x_levels) {
   return remove_level_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
-/// The gradient of `insert_level`: the rows of dy under the levels of x, which are `x_levels`.
+/// The gradient of `insert_level`: the rows of dy under `x_levels`, the levels of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void insert_level_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   operation::restore_levels_into(executor, dy, x_levels, "insert_level_grad", dx);
@@ -316,7 +315,7 @@ template <LoDTensorLike DY>
 [[nodiscard]] auto insert_level_grad(const DY& dy, const BatchLevels& x_levels) {
   return insert_level_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
-/// The gradient of `flatten`: the rows of dy under the levels of x, which are `x_levels`.
+/// The gradient of `flatten`: the rows of dy under `x_levels`, the levels of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void flatten_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   operation::restore_levels_into(executor, dy, x_levels, "flatten_grad", dx);
@@ -334,12 +333,12 @@ template <LoDTensorLike DY>
 }
 
 /// The two outermost levels exchanged: sequence t of the result holds child t of every sequence of x that has one, in
-/// the order of these. Children are what the outermost level of x holds: rows where it is the only one. As many levels
-/// as x, and as many outermost sequences as its longest has children. (`to_time_major` has the longest sequences
-/// first.)
+/// the order of these sequences. Children are the contents of the outermost level of x: rows if it is the only one. As
+/// many levels as x, and as many outermost sequences as the longest one of x has children. (`to_time_major` has the
+/// longest sequences first.)
 ///
 /// Empty sequences leave no trace, so this is not its own inverse in general: the gradient needs the levels of x. `y`
-/// must not overlap x. Throws InvalidLoD where x has no level.
+/// must not overlap x. Throws InvalidLoD if x has no level.
 template <Executor E, LoDTensorLike X, class Y>
 void transpose_levels_into(const E& executor, const X& x, Y&& y) {
   const auto view = x.view();
@@ -362,7 +361,7 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `transpose_levels`: the children of dy back in the sequences of x, whose levels are `x_levels`; only
-/// the outermost counts. dy has the levels of the result. `dx` must not overlap dy. Throws InvalidLoD where there is no
+/// the outermost matters. dy has the levels of the result. `dx` must not overlap dy. Throws InvalidLoD if there is no
 /// level, ShapeMismatch unless the outermost level of dy is that of the result.
 template <Executor E, LoDTensorLike DY, class DX>
 void transpose_levels_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
@@ -391,8 +390,8 @@ template <LoDTensorLike DY>
   return transpose_levels_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
 
-/// What `remove_level`, `insert_level`, `flatten` and `transpose_levels` give, described: see <lod/infer.hpp>. `lod`
-/// describes a tensor that has the level, or the two, to be put in.
+/// The results of `remove_level`, `insert_level`, `flatten` and `transpose_levels`, described: see <lod/infer.hpp>.
+/// `lod` describes a tensor that has the level, or the two, to be inserted.
 inline LoDTensorDesc infer_remove_level(const LoDTensorDesc& x, int level) {
   infer::Batch y(x, "remove_level");
   y.level(level, "remove_level");

@@ -31,8 +31,8 @@ namespace lod::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws InvalidLoD where the new level of `lod_append`, below `level` others, is none, or does not fit the `rows`
-/// that there are.
+/// Throws InvalidLoD if the new level of `lod_append`, below `level` others, is invalid, or does not fit the `rows`
+/// rows.
 inline void check_cuts(std::span<const std::int64_t> cuts, std::size_t level, std::int64_t rows) {
   try {
     detail::check_offsets(cuts, level);
@@ -47,7 +47,7 @@ inline void check_cuts(std::span<const std::int64_t> cuts, std::size_t level, st
 /// A copy of x under another LoD; one without a level gives a plain tensor. (`x.with_lod(lod)` is the same without the
 /// copy.) Semantics: PaddlePaddle's lod_reset.
 ///
-/// `y` may be x's own tensor, but overlap in no other way. Throws ShapeMismatch unless `lod` is for the rows of x.
+/// `y` may be x's own tensor, but must not overlap x otherwise. Throws ShapeMismatch unless `lod` is for the rows of x.
 template <Executor E, LoDTensorLike X, class Y>
 void lod_reset_into(const E& executor, const X& x, const LoD& lod, Y&& y) {
   if (lod.levels() > 0 && lod.rows() != x.view().rows()) {
@@ -68,14 +68,14 @@ template <LoDTensorLike X>
   return lod_reset(default_executor<device_t<X>>(), x, lod);
 }
 
-/// A copy of x with one level more, below those that it has: `offsets` cut the rows. They are offsets, not lengths: the
-/// first is 0, the last the number of rows. What the last level of x counted as rows are now the sequences of the new
-/// level, so there is one for each row of x; a tensor without a level may be cut into any number. Semantics:
+/// A copy of x with one more level, below the existing ones: `offsets` cut the rows. They are offsets, not lengths: the
+/// first is 0, the last the number of rows. The former rows, as counted by the last level of x, become the sequences of
+/// the new level, so there is one for each row of x; a tensor without levels may be cut into any number. Semantics:
 /// PaddlePaddle's lod_append.
 ///
-/// `offsets` are int64: a range, a list in braces or a tensor. `y` may be x's own tensor, but overlap in no other way.
-/// Throws InvalidLoD for offsets that are none, or for another number of sequences than x has rows; ShapeMismatch where
-/// they end at another number of rows.
+/// `offsets` are int64: a range, a list in braces or a tensor. `y` may be x's own tensor, but must not overlap x
+/// otherwise. Throws InvalidLoD for invalid offsets, or for another number of sequences than x has rows; ShapeMismatch
+/// if they end at another number of rows.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Offsets = std::initializer_list<std::int64_t>, class Y>
 void lod_append_into(const E& executor, const X& x, const Offsets& offsets, Y&& y) {
   const auto view = x.view();
@@ -103,8 +103,8 @@ template <LoDTensorLike X, operation::ArgumentList Offsets = std::initializer_li
   return lod_append(default_executor<device_t<X>>(), x, offsets);
 }
 
-/// The gradients of `lod_reset` and `lod_append`: dy under the levels of x, which `x_levels` are. `dx` may be dy's
-/// own tensor, but overlap in no other way. Throws ShapeMismatch unless dy has the rows of x.
+/// The gradients of `lod_reset` and `lod_append`: dy under `x_levels`, the levels of x. `dx` may be dy's own tensor,
+/// but must not overlap dy otherwise. Throws ShapeMismatch unless dy has the rows of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void lod_reset_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   operation::restore_levels_into(executor, dy, x_levels, "lod_reset_grad", dx);
@@ -120,7 +120,7 @@ template <LoDTensorLike DY>
 [[nodiscard]] auto lod_reset_grad(const DY& dy, const BatchLevels& x_levels) {
   return lod_reset_grad(default_executor<device_t<DY>>(), dy, x_levels);
 }
-/// The gradient of `lod_append`: the rows of dy under the levels of x, which are `x_levels`.
+/// The gradient of `lod_append`: the rows of dy under `x_levels`, the levels of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void lod_append_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   operation::restore_levels_into(executor, dy, x_levels, "lod_append_grad", dx);
@@ -134,7 +134,7 @@ template <LoDTensorLike DY>
   return detail::with_name("lod_append_grad", [&] { return lod_reset_grad(dy, x_levels); });
 }
 
-/// What `lod_reset` and `lod_append` give, described: see <lod/infer.hpp>. `lod` describes a tensor that has the LoD.
+/// The results of `lod_reset` and `lod_append`, described: see <lod/infer.hpp>. `lod` describes a tensor with the LoD.
 inline LoDTensorDesc infer_lod_reset(const LoDTensorDesc& x, const LoDTensorDesc& lod) {
   infer::Batch y(x, "lod_reset");
   const infer::Batch given(lod, "lod_reset: lod");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Rows of a table that are pooled where they are looked up, and the kernels that do it.
+/// Rows of a table that are pooled as they are looked up, and the kernels that do so.
 #pragma once
 
 #include <lod/kernel.hpp>
@@ -12,8 +12,8 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 
-/// Rows looked up: row k is weights[k] * table[ids[k]], where `weights` is not null; zero in place of the table's row
-/// where the id is negative, as it may be on a GPU.
+/// Looked-up rows: row k is weights[k] * table[ids[k]], without the factor if `weights` is null; zero in place of the
+/// table's row if the id is negative, as it may be on a GPU.
 template <class T>
 struct LookUp {
   const T* table;
@@ -23,9 +23,9 @@ struct LookUp {
   std::int64_t height;  ///< rows of the table
 };
 
-/// The gradients of rows that were looked up. Number j is that of row k = occurrences[j], which is in sequence[j]:
-/// weights[k] * dy[sequence[j]], where `weights` is not null; where `winners` is not null, it is 0 in the columns c
-/// with winners[sequence[j]][c] != k.
+/// The gradients of looked-up rows. Number j is that of row k = occurrences[j], which is in sequence[j]: weights[k] *
+/// dy[sequence[j]], without the factor if `weights` is null; if `winners` is not null, it is 0 in the columns c with
+/// winners[sequence[j]][c] != k.
 template <class T>
 struct LookUpGrad {
   const T* dy;
@@ -42,30 +42,30 @@ struct EmbeddingPool : Missing<Executor> {};
 /// run(executor, rows, sequences, minimum, pad_value, y, index)
 template <class Executor>
 struct EmbeddingMaxPool : Missing<Executor> {};
-/// Ids that are no padding come together, in two steps: `scratch`, with room for kept_scratch(rows) numbers, has from
-/// the first to the second where they go.
+/// Moves the ids that are not padding together, in two steps: `scratch`, with room for kept_scratch(rows) numbers,
+/// passes from the first to the second where they go.
 ///
-/// run(executor, ids, sequences, padding_idx, minus_one, scratch, offsets): offsets[i] becomes the number of ids before
-/// sequence i that are no padding, for i in [0, sequences.size].
+/// run(executor, ids, sequences, padding_idx, minus_one, scratch, offsets): sets offsets[i] to the number of ids before
+/// sequence i that are not padding, for i in [0, sequences.size].
 template <class Executor>
 struct CountKept : Missing<Executor> {};
-/// run(executor, ids, sequences, scratch, kept, rows, places): kept[j] is the j-th id that is no padding and rows[j]
+/// run(executor, ids, sequences, scratch, kept, rows, places): kept[j] is the j-th id that is not padding and rows[j]
 /// its position among all; on a GPU -1 for each j for which there is none. places[k] = j for id k, -1 if it is padding.
 /// rows and places may be null.
 template <class Executor>
 struct KeepIds : Missing<Executor> {};
 constexpr std::int64_t kept_scratch(std::int64_t rows) noexcept { return rows + 4; }
 /// On a GPU. run(executor, ids, rows, sequences, type, height, listed, order, occurrences, sequence, fault): for each
-/// id k, listed[k] is itself where it has a gradient, else `height`; order[k] = k, occurrences[k] = rows[k], or k where
-/// `rows` is null, sequence[k] is its sequence. An id of a sequence that is not in [0, height) has none: *fault is then
-/// the position of one. Nor has an id of no sequence.
+/// id k, listed[k] is the id itself if it has a gradient, otherwise `height`; order[k] = k, occurrences[k] = rows[k],
+/// or k if `rows` is null, sequence[k] is its sequence. An id of a sequence that is not in [0, height) has no gradient:
+/// *fault is then the position of one. Nor does an id outside all sequences.
 template <class Executor>
 struct ListLookUps : Missing<Executor> {};
 /// run(executor, rows, order, groups, y): y[g] = the sum of the gradients number order[i], i in group g.
 template <class Executor>
 struct SumLookUpGrads : Missing<Executor> {};
-/// run(executor, rows, dy, winners, sequences, type, dweights): dweights[k] = the scalar product of table[ids[k]] and
-/// the gradient of row k.
+/// run(executor, rows, dy, winners, sequences, type, dweights): dweights[k] = the dot product of table[ids[k]] and the
+/// gradient of row k.
 template <class Executor>
 struct LookUpWeightsGrad : Missing<Executor> {};
 

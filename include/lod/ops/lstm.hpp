@@ -12,7 +12,7 @@
 ///     c = f * c' + i * g
 ///     h = o * tanh(c)
 ///
-/// The matrices of the four gates lie side by side, in this order, which is that of torch::nn::LSTM. The differences: W
+/// The matrices of the four gates are side by side, in this order, which is that of torch::nn::LSTM. The differences: W
 /// and U here are torch's weight_ih and weight_hh transposed, and there is one bias, the sum of torch's two.
 /// (PaddlePaddle's dynamic_lstm has the order g, i, f, o.)
 #pragma once
@@ -36,39 +36,39 @@ struct lstm_grad : elements::Floating {};
 
 namespace lod {
 
-/// The parameters for rows of d numbers and n hidden ones; also their gradients.
+/// The parameters for rows of d numbers and n hidden units; also their gradients.
 template <class T, class Device = Cpu>
 struct LstmWeights {
   LoDTensor<T, Device> input = {};      ///< {d, 4 n}: Wi Wf Wg Wo
   LoDTensor<T, Device> recurrent = {};  ///< {n, 4 n}: Ui Uf Ug Uo
-  LoDTensor<T, Device> bias = {};       ///< 4 n numbers: bi bf bg bo; or none
+  LoDTensor<T, Device> bias = {};       ///< 4 n numbers: bi bf bg bo; optional
 };
 
 /// The options of `lstm`.
 template <class T, class Device = Cpu>
 struct LstmOptions {
-  /// h' and c' at the first step: one row for each sequence, in the order of the batch. No rows: zero.
+  /// h' and c' at the first step: a row for each sequence, in batch order. No rows: zero.
   LoDTensorView<const T, Device> initial_hidden = {};
   LoDTensorView<const T, Device> initial_cell = {};
   bool reverse = false;  ///< from the last row of each sequence to the first
   int level = -1;        ///< the level whose sequences are read, all rows under each; by default the last
 };
 
-/// What `lstm_grad` needs of `lstm`. The rows are by time steps: those of step 0, longest sequences first, those of
-/// step 1, and so on. Memory is reused from call to call.
+/// What `lstm_grad` needs from `lstm`. The rows are ordered by time step: those of step 0, longest sequences first,
+/// those of step 1, and so on. Memory is reused from call to call.
 template <class T, class Device = Cpu>
 struct LstmTrace {
-  RankTable table;  ///< the sequences, a row a step
+  RankTable table;  ///< the sequences, one row per step
   int level = 0;    ///< their level
   bool reverse = false;
   LoDTensor<T, Device> gates;           ///< i f g o
   LoDTensor<T, Device> cell;            ///< c
   LoDTensor<T, Device> hidden;          ///< h
-  LoDTensor<T, Device> initial_hidden;  ///< by rank; no rows where none were given
+  LoDTensor<T, Device> initial_hidden;  ///< by rank; no rows if none were given
   LoDTensor<T, Device> initial_cell;
 };
 
-/// What `lstm` gives.
+/// The result of `lstm`.
 template <class T, class Device = Cpu>
 struct Lstm {
   LoDTensor<T, Device> hidden;       ///< h after each row; LoD as x
@@ -77,44 +77,45 @@ struct Lstm {
   LstmTrace<T, Device> trace;
 };
 
-/// Gradients by the final states, for `lstm_grad`: one row for each sequence, in the order of the batch. No rows: zero.
+/// Gradients with respect to the final states, for `lstm_grad`: one row for each sequence, in the order of the batch.
+/// No rows: zero.
 template <class T, class Device = Cpu>
 struct LstmGradOptions {
   LoDTensorView<const T, Device> dlast_hidden = {};
   LoDTensorView<const T, Device> dlast_cell = {};
 };
 
-/// What `lstm_grad` gives: the gradients by what `lstm` took.
+/// The result of `lstm_grad`: the gradients with respect to the arguments of `lstm`.
 template <class T, class Device = Cpu>
 struct LstmGrad {
   LoDTensor<T, Device> x;
   LstmWeights<T, Device> weights;
-  LoDTensor<T, Device> initial_hidden;  ///< one row for each sequence, also where none were given
+  LoDTensor<T, Device> initial_hidden;  ///< one row for each sequence, even if none were given
   LoDTensor<T, Device> initial_cell;
 };
 
-/// The weights of `lstm`, described. A bias that is left out has no dimension, or no row.
+/// The weights of `lstm`, described. An omitted bias has no dimension, or no row.
 struct LstmWeightsDesc {
   LoDTensorDesc input;
   LoDTensorDesc recurrent;
   LoDTensorDesc bias = {};
 };
 
-/// The options of `infer_lstm`: initial states described; those that are left out have no dimension, or no row.
+/// The options of `infer_lstm`: initial states described; omitted ones have no dimension, or no row.
 struct LstmDescOptions {
   LoDTensorDesc initial_hidden = {};
   LoDTensorDesc initial_cell = {};
   int level = -1;
 };
 
-/// What `lstm` gives, described, but for the trace, which is for `lstm_grad` alone.
+/// The result of `lstm`, described, except the trace, which is for `lstm_grad` alone.
 struct LstmDesc {
   LoDTensorDesc hidden;
   LoDTensorDesc last_hidden;
   LoDTensorDesc last_cell;
 };
 
-/// What `lstm_grad` gives, described.
+/// The result of `lstm_grad`, described.
 struct LstmGradDesc {
   LoDTensorDesc x;
   LstmWeightsDesc weights;
@@ -127,13 +128,13 @@ struct LstmGradDesc {
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// run(executor, rows, size, cell_before, gates, cell, hidden): one step. `gates` has i f g o before their functions,
-/// and then after. `cell_before` may be null: zeros.
+/// run(executor, rows, size, cell_before, gates, cell, hidden): one step. `gates` holds i f g o, on entry before their
+/// activation functions, on return after. A null `cell_before` stands for zeros.
 template <class Executor>
 struct LstmStep : Missing<Executor> {};
 /// run(executor, rows, size, gates, cell_before, cell, dhidden, dstate, dcell, dgates): the step backwards. The
-/// gradient by h is the sum of `dhidden`, which may be null, and `dstate`. `dcell` is the gradient by c, and then by
-/// c'; `dgates` those by the gates before their functions.
+/// gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`. `dcell` is the gradient with
+/// respect to c, on return that with respect to c'; `dgates` those for the gates before activation.
 template <class Executor>
 struct LstmStepGrad : Missing<Executor> {};
 }  // namespace kernel
@@ -151,14 +152,14 @@ void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const
 
 }  // namespace operation
 
-/// Reads each sequence of `level` row by row; x may have rows of any shape. `hidden` has a row of n numbers for each
-/// row of x, and its LoD; `last_hidden` and `last_cell` have one for each sequence, and the levels of x above `level`:
-/// the initial ones for an empty sequence. All sequences take their steps together: the products with the rows of x are
-/// one matrix product over all of them, those with the states one a step, over the sequences that take it.
+/// Reads each sequence of `level` row by row; the rows of x may have any shape. `hidden` has a row of n numbers for
+/// each row of x, and its LoD; `last_hidden` and `last_cell` have one for each sequence, and the levels of x above
+/// `level`: the initial ones for an empty sequence. All sequences take their steps together: the products with the rows
+/// of x are one matrix product over all of them, those with the states one per step, over the sequences that take it.
 ///
 /// The bits depend neither on threads nor on the rest of the batch. float16 and bfloat16 are rounded after each product
-/// and in each state. The outputs must not overlap the arguments. Where memory runs out, what the trace holds is lost,
-/// and no gradient takes it. Throws InvalidLoD where x has no level, OutOfRange for the level, ShapeMismatch for
+/// and in each state. The outputs must not overlap the arguments. If memory runs out, the contents of the trace are
+/// lost, and gradients reject it. Throws InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch for
 /// weights or initial states that do not fit.
 template <Executor E, LoDTensorLike X, class Hidden, class LastHidden, class LastCell>
 void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
@@ -251,14 +252,14 @@ template <LoDTensorLike X>
   return lstm(default_executor<device_t<X>>(), x, weights, options);
 }
 
-/// The gradients of `lstm` by x, by the weights and by the initial states, by back-propagation through time. `dhidden`
-/// is the gradient by `hidden`; one without rows stands for zeros, as do those of the final states. x and weights are
-/// what `lstm` was called with, `trace` is what it left.
+/// The gradients of `lstm` with respect to x, the weights and the initial states, by back-propagation through time.
+/// `dhidden` is the gradient with respect to `hidden`; one without rows stands for zeros, as do those of the final
+/// states. x and weights are the arguments of `lstm`, `trace` is the one that it wrote.
 ///
-/// Gradients by the weights are overwritten, in the shapes of the weights. The sum over all time steps that each of
-/// them is, is one matrix product. The bits do not depend on threads. The outputs must not overlap the arguments.
-/// Where memory runs out, what they hold is lost.
-/// Throws ShapeMismatch where x, the weights or the gradients do not fit the trace.
+/// Gradients with respect to the weights are overwritten, in the shapes of the weights. Each of them, a sum over all
+/// time steps, is computed as one matrix product. The bits do not depend on threads. The outputs must not overlap the
+/// arguments. If memory runs out, the contents of the outputs are lost. Throws ShapeMismatch if x, the weights or the
+/// gradients do not fit the trace.
 template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden, class DInitialCell>
 void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
                     const LstmWeights<value_type_t<X>, device_t<X>>& weights,
@@ -314,11 +315,11 @@ void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
   const T* const initial_cell = operation::given(trace.initial_cell);
   const kernel::Scratch<E, T> dgates(executor, rows * 4 * size);
   const kernel::Scratch<E, T> dsteps(executor, rows * size);
-  // By rank, of the sequences that the steps so far have not reached: by their last states; of the others: by the
-  // states before the step.
+  // By rank: for sequences that the steps so far have not reached, with respect to their last states; for the others,
+  // with respect to the states before the step.
   const kernel::Scratch<E, T> dstate(executor, sequences * size);
   const kernel::Scratch<E, T> dcell(executor, sequences * size);
-  // Turned over once, so that a product with few rows, of which there is one a step, can read it as it lies.
+  // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
   const kernel::Scratch<E, T> recurrent(executor, 4 * size * size);
   kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 4 * size, recurrent.data());
   if (operation::given(gradient)) order.to_steps(gradient.data(), size, dsteps.data());
@@ -368,7 +369,7 @@ template <LoDTensorLike DHidden, LoDTensorLike X>
   return lstm_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
 }
 
-/// What `lstm` and `lstm_grad` give, described: see <lod/infer.hpp>.
+/// The results of `lstm` and `lstm_grad`, described: see <lod/infer.hpp>.
 inline LstmDesc infer_lstm(const LoDTensorDesc& x, const LstmWeightsDesc& weights,
                            const LstmDescOptions& options = {}) {
   infer::Batch hidden = infer::batch_for<op::lstm>(x, "lstm");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Products of dense matrices, for the operations that are made of them.
+/// Products of dense matrices, for the operations that are built on them.
 #pragma once
 
 #include <lod/executor.hpp>
@@ -13,8 +13,8 @@
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// run(executor, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc): what
-/// `operation::matrix_product` says. A back end that has a BLAS calls it here.
+/// run(executor, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc): see
+/// `operation::matrix_product`. A back end with a BLAS calls it here.
 template <class Executor>
 struct MatrixProduct : Missing<Executor> {};
 }  // namespace kernel
@@ -22,11 +22,11 @@ struct MatrixProduct : Missing<Executor> {};
 namespace operation {
 
 /// c = alpha * op(a) * op(b) + beta * c, row-major: op(a) has m rows of k numbers, op(b) k rows of n, c m rows of n. a
-/// itself is that, or with `transpose_a` k rows of m; b likewise. Rows are lda, ldb, ldc numbers apart. With beta = 0
-/// what c holds is not read; c overlaps neither a nor b.
+/// itself is op(a), or, with `transpose_a`, has k rows of m; b likewise. Rows are lda, ldb, ldc numbers apart. With
+/// beta = 0 the contents of c are not read; c must overlap neither a nor b.
 ///
 /// float16 and bfloat16 are multiplied and summed as float, and rounded once. On the CPU the bits of a row of c depend
-/// on its row of op(a) and on op(b) alone: neither on threads nor on the other rows; and the error does not grow with k
+/// only on its row of op(a) and on op(b), neither on threads nor on the other rows; and the error does not grow with k
 /// beyond that of 256 terms.
 template <Executor E, class T>
 void matrix_product(const E& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// Row-sparse tensors made tidy: repeated rows added up or averaged; made dense, and from dense tensors.
+/// Row-sparse tensors in canonical form: repeated rows added up or averaged; conversion to and from dense tensors.
 #pragma once
 
 #include <lod/error.hpp>
@@ -65,7 +65,7 @@ void with_sources_and_output(const F& f, const Sparse& g, More&... more) {
   (std::make_index_sequence<count - 1>{});
 }
 
-/// Throws std::invalid_argument where the output overlaps one of several row-sparse tensors.
+/// Throws std::invalid_argument if the output overlaps one of several row-sparse tensors.
 template <class T, class Device>
 void check_apart_from_rows(const char* what, const SelectedRows<T, Device>& out,
                            std::span<const SelectedRows<T, Device>* const> sources) {
@@ -77,8 +77,8 @@ void check_apart_from_rows(const char* what, const SelectedRows<T, Device>& out,
   }
 }
 
-/// The rows of the sources, pooled by id; then change(values, count) may change them in place. On the CPU it is called
-/// with null before anything is written, to take the memory that it needs.
+/// Pools the rows of the sources by id; then change(values, count) may change them in place. On the CPU it is called
+/// with null before anything is written, to allocate the memory that it needs.
 template <Executor E, class T, class Change>
 void merge_into(const E& executor, PoolType type, const char* what,
                 std::span<const SelectedRows<T, typename E::device>* const> sources,
@@ -115,7 +115,7 @@ void merge_into(const E& executor, PoolType type, const char* what,
   merge_into<E, T>(executor, type, what, sources, out, [](T*, std::int64_t) {});
 }
 
-/// Throws ShapeMismatch unless the ids of dy are those given, as a merge has them.
+/// Throws ShapeMismatch unless the ids of dy are those of a merge of the given ids.
 template <class T, class Device>
 void check_merged_ids(const SelectedRows<T, Device>& dy, std::span<const std::int64_t> ids, const char* what) {
   if (!std::equal(dy.rows().begin(), dy.rows().end(), ids.begin(), ids.end())) {
@@ -124,7 +124,7 @@ void check_merged_ids(const SelectedRows<T, Device>& dy, std::span<const std::in
   }
 }
 
-/// An output with the ids of g, which it may be itself where `others` let it.
+/// An output with the ids of g, which may be g itself if `others` permit it.
 template <Executor E, class T>
 RowsOutput<E, T> prepare_like_rows(const E& executor, const OutputName& name,
                                    const SelectedRows<T, typename E::device>& g,
@@ -137,7 +137,7 @@ RowsOutput<E, T> prepare_like_rows(const E& executor, const OutputName& name,
     return RowsOutput<E, T>(executor, name, out, g.value().rows(), g.height(), g.row_shape(), others);
   }
 }
-/// What is left to do for it on a GPU.
+/// Copies the ids for it, which remains to be done on a GPU.
 template <Executor E, class T>
 void copy_ids(const E& executor, const SelectedRows<T, typename E::device>& g, const RowsOutput<E, T>& out) {
   if constexpr (!on_cpu<E>) {
@@ -146,7 +146,7 @@ void copy_ids(const E& executor, const SelectedRows<T, typename E::device>& g, c
   }
 }
 
-/// Each row of groups gets the row of `values` that is its group's; zeros, where it is in none.
+/// Writes to each row in a group its group's row of `values`, and zeros to rows in no group.
 template <Executor E, class T>
 void spread_groups(const E& executor, const T* values, const std::int64_t* order, const kernel::Segments& groups,
                    std::int64_t row_size, T* y) {
@@ -163,7 +163,7 @@ void spread_groups(const E& executor, const T* values, const std::int64_t* order
                              std::int64_t{-1}, y);
 }
 
-/// The gradient of `merge_into`: each of the rows gets that of its merged row, divided as it was.
+/// The gradient of `merge_into`: each of the rows gets that of its merged row, divided as the row was.
 template <Executor E, class T>
 void merge_grad_into(const E& executor, PoolType type, const char* what, const SelectedRows<T, typename E::device>& dy,
                      std::span<const std::int64_t> rows, SelectedRows<T, typename E::device>& dg) {
@@ -202,15 +202,15 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
 }  // namespace operation
 
 /// The sum of row-sparse tensors with each row listed once, ids ascending, whatever order they came in. Rows that occur
-/// once keep their values. Without any row the result has none. Throws ShapeMismatch unless all have the same height
-/// and row shape, and where none is given. Time: a radix sort over the bits of the height, then one pass over the
-/// values; repeated rows add up as the rows of a sequence do, in the order in which they are listed. Sums have the type
-/// of the rows: integers wrap around, bool is whether any is true; for wider sums, merge rows of a wider type. On a
-/// GPU, where nobody waits for how many ids there are, the result has as many places as the sources have rows: those
-/// after the ids name no row, and are zero. Semantics: PaddlePaddle's merge_selected_rows, but always sorted.
+/// once keep their values. Without rows the result has none. Throws ShapeMismatch unless all have the same height and
+/// row shape, and for no tensors. Time: a radix sort over the bits of the height, then one pass over the values;
+/// repeated rows add up as the rows of a sequence do, in the order in which they are listed. Sums have the type of the
+/// rows: integers wrap around, for bool the sum is whether any is true; for wider sums, merge rows of a wider type. On
+/// a GPU, where the CPU does not wait for the number of ids, the result has as many places as the sources have rows:
+/// those after the ids name no row, and are zero. Semantics: PaddlePaddle's merge_selected_rows, but always sorted.
 ///
-/// The sources come one by one, or as one range of row-sparse tensors; with an output, also as a span of pointers to
-/// them. `out` must not be one of them.
+/// The sources are passed one by one, or as one range of row-sparse tensors; with an output, also as a span of pointers
+/// to them. `out` must not be one of them.
 template <Executor E, class T>
 void merge_add_into(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
                     SelectedRows<T, typename E::device>& out) {
@@ -251,9 +251,9 @@ template <class T, class Device, std::same_as<SelectedRows<T, Device>>... More>
   return merge_add(default_executor<Device>(), g, more...);
 }
 
-/// The same with the average of each row's occurrences in place of their sum: in all sources together, divided by how
-/// many there are. Averages of integers are those of the exact sum, truncated; those of finite numbers are finite.
-/// Semantics: PaddlePaddle's MergeAverage, which however divides by the number of sources.
+/// The same with the average of each row's occurrences in place of their sum: over all sources together, divided by the
+/// number of occurrences. Averages of integers are those of the exact sum, truncated; those of finite numbers are
+/// finite. Semantics: PaddlePaddle's MergeAverage, which however divides by the number of sources.
 template <Executor E, class T>
 void merge_average_into(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
                         SelectedRows<T, typename E::device>& out) {
@@ -294,10 +294,10 @@ template <class T, class Device, std::same_as<SelectedRows<T, Device>>... More>
   return merge_average(default_executor<Device>(), g, more...);
 }
 
-/// The gradient of `merge_add` for sources that list `rows`, those of several one after the other: row i is the row of
-/// dy that has the id rows[i]. Throws OutOfRange for an id outside [0, dy.height()), ShapeMismatch unless the ids of dy
-/// are those of the rows, ascending and each of them once, as `merge_add` gives them; on a GPU, where nobody waits to
-/// look at them, unless it has as many places as there are rows, as that of `merge_add`. `dg` must not be dy.
+/// The gradient of `merge_add` for sources that list `rows`, those of several sources one after the other: row i is the
+/// row of dy with the id rows[i]. Throws OutOfRange for an id outside [0, dy.height()), ShapeMismatch unless the ids of
+/// dy are those of the rows, ascending and each of them once, as `merge_add` returns them; on a GPU, where they are not
+/// checked, unless it has as many places as there are rows, as the result of `merge_add`. `dg` must not be dy.
 template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 void merge_add_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
                          SelectedRows<T, typename E::device>& dg) {
@@ -337,8 +337,8 @@ template <class T, class Device, operation::ArgumentList Rows = std::initializer
   return merge_average_grad(default_executor<Device>(), dy, rows);
 }
 
-/// The dense tensor that g stands for: no level, {height, row shape...}, zero where no row is listed, repeated rows
-/// added up as `merge_add` does. `y` must not overlap g.
+/// The dense tensor that g represents: no level, {height, row shape...}, zero where no row is listed, repeated rows
+/// added up as by `merge_add`. `y` must not overlap g.
 template <Executor E, class T, class Y>
 void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>& g, Y&& y) {
   detail::check_elements<op::to_dense, T>();
@@ -347,7 +347,7 @@ void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>&
   const auto out = operation::prepare<T>(executor, "to_dense", y, operation::PlainRows{g.height()}, g.row_shape(),
                                          {{"g", g.value()}});
   const std::int64_t count = g.height() * g.row_size();
-  // On a GPU what lists the rows sets zeros on the way.
+  // On a GPU the kernel that lists the rows also sets the zeros.
   const operation::RowGroups<E, T> groups(executor, sources, nullptr,
                                           std::span<T>(out.data(), static_cast<std::size_t>(count)));
   const auto sum = [&](const kernel::Segments& of) {
@@ -355,7 +355,7 @@ void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>&
                               out.data());
   };
   if constexpr (std::same_as<E, CpuExecutor>)
-    sum(groups.groups().none());  // scratch memory, before anything is written
+    sum(groups.groups().none());  // allocates scratch memory before anything is written
   if constexpr (operation::on_cpu<E>) kernel::SetZero<E>::run(executor, out.data(), count);
   sum(groups.groups());
 }
@@ -371,9 +371,9 @@ template <class T, class Device>
   return to_dense(default_executor<Device>(), g);
 }
 
-/// The rows of x that `rows` lists, as a row-sparse tensor of the height x.rows(). A row that is listed twice is there
-/// twice, and counts so: `to_dense` of the result has it doubled. `rows` are int64: a range, a list in braces or a
-/// tensor. The gradient is `to_dense`. Throws OutOfRange for an id that is no row of x.
+/// The rows of x that `rows` lists, as a row-sparse tensor of height x.rows(). A row that is listed twice occurs twice,
+/// and counts twice: `to_dense` of the result has it doubled. `rows` are int64: a range, a list in braces or a tensor.
+/// The gradient is `to_dense`. Throws OutOfRange for an id that is not a row of x.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
 void from_dense_into(const E& executor, const X& x, const Rows& rows, SelectedRows<value_type_t<X>, device_t<X>>& g) {
   using T = value_type_t<X>;
@@ -442,8 +442,8 @@ TensorDesc infer_merged(const std::vector<TensorDesc>& sources, const char* what
 
 }  // namespace operation
 
-/// What `merge_add` gives, described: see <lod/infer.hpp>, also for the following. Row-sparse tensors are described as
-/// the dense ones that they stand for.
+/// The result of `merge_add`, described: see <lod/infer.hpp>, also for the following. Row-sparse tensors are described
+/// as the dense ones that they represent.
 inline TensorDesc infer_merge_add(const std::vector<TensorDesc>& sources) {
   return operation::infer_merged<op::merge_add>(sources, "merge_add");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A level that an operation makes: its offsets, worked out from lengths on the CPU, by several threads where there are
-/// millions of sequences. Where rows are short, that takes as long as their copies.
+/// A level made by an operation: its offsets, computed from lengths on the CPU, by several threads if there are
+/// millions of sequences. With short rows, that takes as long as copying them.
 #pragma once
 
 #include <lod/error.hpp>
@@ -21,9 +21,9 @@
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// What the CPU works out about sequences, whatever device the values are on. run(executor, count, body): body(part,
-/// begin, end) for parts [begin, end) that cover [0, count), parts(executor, count) of them. Here by the calling
-/// thread; by all of a `CpuExecutor` where that is specialised.
+/// What the CPU computes about sequences, whatever device the values are on. run(executor, count, body): calls
+/// body(part, begin, end) for parts [begin, end) that cover [0, count), parts(executor, count) of them. Here by the
+/// calling thread; by all threads of a `CpuExecutor` where that is specialised.
 template <class Executor>
 struct ForEachRange {
   static std::int64_t parts(const Executor&, std::int64_t) noexcept { return 1; }
@@ -36,7 +36,7 @@ struct ForEachRange {
 
 namespace operation {
 
-/// Whether holds(i) is true for each i in [0, count). All are asked, by any thread.
+/// Whether holds(i) is true for each i in [0, count). It is called for all, by any thread.
 template <Executor E, class Holds>
 bool all_hold(const E& executor, std::int64_t count, const Holds& holds) {
   std::atomic<bool> all = true;
@@ -48,20 +48,20 @@ bool all_hold(const E& executor, std::int64_t count, const Holds& holds) {
   return all.load(std::memory_order_relaxed);
 }
 
-/// The offsets of `count` sequences, of which sequence i is length(i) >= 0 long.
+/// The offsets of `count` sequences, where sequence i has the length length(i) >= 0.
 template <Executor E>
 class NewOffsets {
   using Ranges = kernel::ForEachRange<E>;
 
  public:
-  /// length(i) is called once for each i, by any thread. Throws ShapeMismatch where the sum exceeds 64 bits, with a
-  /// text that begins with `what`.
+  /// length(i) is called once for each i, by any thread. Throws ShapeMismatch if the sum exceeds 64 bits, with a text
+  /// that begins with `what`.
   template <class Length>
   NewOffsets(const E& executor, const char* what, std::int64_t count, const Length& length)
       : count_(count), offsets_(executor, count + 1) {
     const Workspace::Loan<Sum> sums(executor.workspace(), Ranges::parts(executor, count));
     offsets_[0] = 0;
-    // Each part from 0 on, and then from where those before it end.
+    // Each part starting from 0, then shifted to where the parts before it end.
     Ranges::run(executor, count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
       std::int64_t* const offsets = offsets_.data();
       Sum sum;
@@ -93,7 +93,7 @@ class NewOffsets {
 
   std::int64_t rows() const noexcept { return offsets_[count_]; }
   std::span<const std::int64_t> span() const noexcept { return offsets_.span(); }
-  /// For kernels that are enqueued as long as this exists.
+  /// For kernels that are enqueued while this object exists.
   kernel::Segments segments() const { return operation::segments(offsets_, count_, longest_); }
 
  private:
@@ -125,8 +125,8 @@ struct OneLevel {
   LoD make() const { return LoD::from_offsets({&offsets, 1}); }
 };
 
-/// The same of sequences of so many rows, none negative. Where an output has that level already, offsets are not worked
-/// out.
+/// The same for sequences of so many rows, none negative. If an output already has that level, the offsets are not
+/// computed.
 template <Executor E>
 struct LevelOfLengths {
   const E& executor;

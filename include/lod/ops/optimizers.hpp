@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// Optimizers: parameters moved along dense or row-sparse gradients.
+/// Optimizers: updates of parameters by dense or row-sparse gradients.
 ///
-/// An optimizer is a rule, the formula for one number of a parameter, of its states and of its gradient; each rule
-/// stands below once. The loops over dense tensors and over listed rows are the same for all of them.
+/// An optimizer is a rule, the formula for one number of a parameter, of its states and of its gradient; each rule is
+/// written once below. The loops over dense tensors and over listed rows are shared by all of them.
 ///
 /// What holds for every optimizer: parameter and states are tensors or views of the same shape and are changed in
 /// place; the gradient has that shape too, or is row-sparse with that height and row shape, its rows in any order.
-/// Repeated rows are added up first, as `merge_add` does, but no merged copy is made; a gradient and its `merge_add`
-/// give the same bits. 16-bit parameters are computed as float, and their states may be float tensors, which hold small
-/// squares that 16 bits do not. One pass over what is touched. Parameter, states and gradient must not overlap.
-/// ShapeMismatch is thrown where the shapes do not agree, std::invalid_argument for an option that is NaN, infinite or
-/// out of its range (`epsilon`, `l1` and `l2` are 0 or more, `rho` and the betas from 0 to 1), OutOfRange for a number
-/// that is no Sparse; all before anything is changed.
+/// Repeated rows are added up first, as by `merge_add`, but without a merged copy; a gradient and its `merge_add` give
+/// the same bits. 16-bit parameters are computed as float, and their states may be float tensors, which hold small
+/// squares that 16 bits do not. One pass over the data involved. Parameter, states and gradient must not overlap.
+/// Throws ShapeMismatch if the shapes do not agree, std::invalid_argument for an option that is NaN, infinite or out of
+/// its range (`epsilon`, `l1` and `l2` are 0 or more, `rho` and the betas from 0 to 1), OutOfRange for a number that is
+/// not a Sparse; all before anything is changed.
 ///
-/// A finite parameter with finite states stays finite under finite gradients. Where a step of the formula leaves the
-/// range of what it is computed in, or a square vanishes and leaves 0 to divide by, that number is computed again with
-/// the significant bits of a double and exponents without end. What then is beyond its tensor's type becomes the
-/// greatest or least number of that. Anything divided by 0, as where there has been no gradient and `epsilon` is 0, is
-/// no movement. Infinite and NaN numbers stay what the formula makes of them.
+/// A finite parameter with finite states stays finite under finite gradients. If a step of the formula overflows, or a
+/// square underflows and leaves 0 to divide by, that number is recomputed with the significant bits of a double and
+/// unbounded exponents. A result beyond its tensor's type becomes the greatest or least number of that type. A quotient
+/// with divisor 0, as when there has been no gradient and `epsilon` is 0, moves nothing. Infinite and NaN numbers are
+/// handled as the formula implies.
 #pragma once
 
 #include <lod/error.hpp>
@@ -61,10 +61,10 @@ namespace lod {
 
 /// What a row-sparse gradient does to the rows that it does not list.
 enum class Sparse {
-  LAZY,  ///< nothing: neither the parameter nor the states of these rows are read. Time: the rows listed
-  EXACT  ///< what a gradient of zeros does: the result is that of the dense gradient, bit for bit, for finite states
-         ///< and finite learning rates of 0 or more. Time: all rows, but for the optimizers that leave alone what has
-         ///< no gradient
+  LAZY,  ///< nothing: neither the parameter nor the states of these rows are read. Time: the listed rows
+  EXACT  ///< the same as a gradient of zeros: the result is that of the dense gradient, bit for bit, for finite states
+         ///< and finite learning rates of 0 or more. Time: all rows, except for optimizers that leave rows without a
+         ///< gradient alone
 };
 
 /// The options of `sgd`.
@@ -78,7 +78,7 @@ struct MomentumOptions {
   double learning_rate = 0.001;
   double momentum = 0.9;
   bool nesterov = false;
-  double l2_decay = 0;  ///< so many times the parameter is added to the gradient
+  double l2_decay = 0;  ///< this times the parameter is added to the gradient
   Sparse mode = Sparse::EXACT;
 };
 
@@ -92,7 +92,7 @@ struct AdagradOptions {
 /// The options of `rmsprop`.
 struct RmspropOptions {
   double learning_rate = 0.001;
-  double rho = 0.95;  ///< how much of the mean of squares stays
+  double rho = 0.95;  ///< the fraction of the mean of squares that is kept
   double epsilon = 1e-6;
   double momentum = 0;
   Sparse mode = Sparse::EXACT;
@@ -104,7 +104,7 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  std::int64_t step = 0;  ///< which update this is, from 1 on; must be given
+  std::int64_t step = 0;  ///< the number of this update, from 1 on; must be given
   Sparse mode = Sparse::EXACT;
 };
 
@@ -134,15 +134,15 @@ struct UpdateRows : Missing<Executor> {};
 namespace operation {
 
 // A rule is called with vectors of numbers: of the parameter and of each state, which it changes, and of the gradient.
-// What it calls on them (sqrt, select, ...) is found in the namespace of the vectors.
+// The functions that it calls on them (sqrt, select, ...) are found in the namespace of the vectors.
 
 template <class Vector>
 LOD_HOST_DEVICE Vector number(double x) noexcept {
   return Vector(static_cast<typename Vector::value_type>(x));
 }
 
-/// a / b. Where a step of an update left the range of what it is computed in, it is computed again in numbers without
-/// bounds: of those, `of_zero` where b is 0.
+/// a / b. If a step of an update overflowed or underflowed, it is recomputed in unbounded numbers: with those, the
+/// result is `of_zero` if b is 0.
 template <class V>
 LOD_HOST_DEVICE V divided(const V& a, const V& b, [[maybe_unused]] const V& of_zero) noexcept {
   if constexpr (requires { quotient(a, b, of_zero); }) {
@@ -152,7 +152,7 @@ LOD_HOST_DEVICE V divided(const V& a, const V& b, [[maybe_unused]] const V& of_z
   }
 }
 
-/// An option of an optimizer, and what it may be.
+/// An option of an optimizer, and its valid range.
 struct OptimizerOption {
   const char* name;
   double value;
@@ -164,13 +164,13 @@ inline OptimizerOption zero_or_more(const char* name, double value) {
 }
 inline OptimizerOption zero_to_one(const char* name, double value) { return {name, value, 0, 1}; }
 
-/// Throws std::invalid_argument for an option out of its range, OutOfRange for a number that is no Sparse.
+/// Throws std::invalid_argument for an option out of its range, OutOfRange for a number that is not a Sparse.
 inline void check_options(const char* what, Sparse mode, std::initializer_list<OptimizerOption> options) {
   if (mode != Sparse::LAZY && mode != Sparse::EXACT) {
     throw OutOfRange(detail::text({what, ": Sparse ", static_cast<int>(mode), ", expected LAZY or EXACT"}));
   }
   for (const OptimizerOption& option : options) {
-    // By their bits: with -ffast-math, comparisons take every number for a finite one.
+    // By their bits: with -ffast-math, comparisons assume that every number is finite.
     const bool finite = !detail::is_nan(option.value) && !detail::is_infinite(option.value);
     if (finite && option.value >= option.least && option.value <= option.greatest) continue;
     throw std::invalid_argument(detail::text({what, ": ", option.name, " ", to_string(Scalar(option.value)),
@@ -255,7 +255,7 @@ struct CenteredRmspropRule : RmspropRule {
   LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& velocity, V& mean, const V& gradient) const noexcept {
     squares = number<V>(rho) * squares + number<V>(1 - rho) * gradient * gradient;
     mean = number<V>(rho) * mean + number<V>(1 - rho) * gradient;
-    // Rounding takes the difference of nearly equal numbers below 0, by more than epsilon where they are large.
+    // Rounding makes the difference of nearly equal numbers negative, by more than epsilon if they are large.
     const V difference = squares - mean * mean;
     const V variance = select(difference < number<V>(0), number<V>(0), difference);
     move(parameter, velocity, gradient, variance);
@@ -265,7 +265,7 @@ struct CenteredRmspropRule : RmspropRule {
 struct AdamRule {
   using Tag = op::adam;
 
-  double rate, beta1, beta2, epsilon;  // rate and epsilon with the corrections of the step
+  double rate, beta1, beta2, epsilon;  // rate and epsilon including the corrections of the step
 
   // Not inlined: compilers move arithmetic on local variables past a change of the control word.
   [[gnu::noinline]] explicit AdamRule(const AdamOptions& options) : beta1(options.beta1), beta2(options.beta2) {
@@ -386,7 +386,7 @@ void update(const E& executor, const Rule& rule, Sparse mode,
 
 }  // namespace operation
 
-/// parameter -= learning_rate * gradient. LAZY and EXACT are the same: what has no gradient stays.
+/// parameter -= learning_rate * gradient. LAZY and EXACT are the same: rows without a gradient stay.
 template <Executor E, MutableTensorLike P, operation::Gradient G>
 void sgd(const E& executor, P&& parameter, const G& gradient, const SgdOptions& options = {}) {
   operation::check_options("sgd", options.mode, {{"learning_rate", options.learning_rate}});
@@ -407,9 +407,9 @@ void sgd(P&& parameter, const G& gradient, double learning_rate) {
 }
 
 /// velocity = momentum * velocity + gradient; parameter -= learning_rate * velocity. With `nesterov`, parameter -=
-/// learning_rate * (gradient + momentum * velocity), the new velocity. EXACT: velocities decay, and move the
-/// parameter, in all rows. Semantics: PaddlePaddle's momentum operator, but for unsorted rows, of which that one loses
-/// some.
+/// learning_rate * (gradient + momentum * velocity), with the new velocity. EXACT: velocities decay, and move the
+/// parameter, in all rows. Semantics: PaddlePaddle's momentum operator, except for unsorted rows, some of which that
+/// operator loses.
 template <Executor E, MutableTensorLike P, MutableTensorLike S, operation::Gradient G>
 void momentum(const E& executor, P&& parameter, S&& velocity, const G& gradient, const MomentumOptions& options = {}) {
   operation::check_options(
@@ -425,8 +425,8 @@ void momentum(P&& parameter, S&& velocity, const G& gradient, const MomentumOpti
 }
 
 /// squares += gradient^2; parameter -= learning_rate * gradient / (sqrt(squares) + epsilon). LAZY and EXACT are the
-/// same: what has no gradient stays. Source:
-/// Duchi, Hazan, Singer, JMLR 12 (2011); semantics: PaddlePaddle's adagrad operator.
+/// same: rows without a gradient stay. Source: Duchi, Hazan, Singer, JMLR 12 (2011); semantics: PaddlePaddle's adagrad
+/// operator.
 template <Executor E, MutableTensorLike P, MutableTensorLike S, operation::Gradient G>
 void adagrad(const E& executor, P&& parameter, S&& squares, const G& gradient, const AdagradOptions& options = {}) {
   operation::check_options(
@@ -443,7 +443,7 @@ void adagrad(P&& parameter, S&& squares, const G& gradient, const AdagradOptions
 
 /// squares = rho * squares + (1 - rho) * gradient^2; velocity = momentum * velocity + learning_rate * gradient /
 /// sqrt(squares + epsilon); parameter -= velocity. EXACT: squares and velocities decay, and move the parameter, in all
-/// rows. Semantics: PaddlePaddle's rmsprop operator, but for unsorted rows, of which that one loses some.
+/// rows. Semantics: PaddlePaddle's rmsprop operator, except for unsorted rows, some of which that operator loses.
 template <Executor E, MutableTensorLike P, MutableTensorLike S, MutableTensorLike V, operation::Gradient G>
 void rmsprop(const E& executor, P&& parameter, S&& squares, V&& velocity, const G& gradient,
              const RmspropOptions& options = {}) {
@@ -457,7 +457,7 @@ void rmsprop(P&& parameter, S&& squares, V&& velocity, const G& gradient, const 
   rmsprop(default_executor<operation::device_t_of<P>>(), parameter, squares, velocity, gradient, options);
 }
 /// The centered form, with one more state: mean = rho * mean + (1 - rho) * gradient, and squares - mean^2 in place of
-/// squares under the root, 0 where rounding makes that negative.
+/// squares under the root, or 0 if rounding makes that negative.
 template <Executor E, MutableTensorLike P, MutableTensorLike S, MutableTensorLike V, MutableTensorLike M,
           operation::Gradient G>
 void rmsprop(const E& executor, P&& parameter, S&& squares, V&& velocity, M&& mean, const G& gradient,
@@ -475,11 +475,11 @@ void rmsprop(P&& parameter, S&& squares, V&& velocity, M&& mean, const G& gradie
 }
 
 /// mean = beta1 * mean + (1 - beta1) * gradient; squares = beta2 * squares + (1 - beta2) * gradient^2; parameter -=
-/// rate * mean / (sqrt(squares) + epsilon * c), where c = sqrt(1 - beta2^step) and rate = learning_rate * c /
-/// (1 - beta1^step). EXACT: means and squares decay, and move the parameter, in all rows; LAZY is what other systems
-/// call lazy or sparse Adam. A beta1 of 1, which takes nothing of the gradient, moves nothing. Throws OutOfRange for a
-/// step below 1. Source: Kingma, Ba, ICLR 2015; semantics:
-/// PaddlePaddle's adam operator, with the same epsilon in the rows that are not listed.
+/// rate * mean / (sqrt(squares) + epsilon * c), where c = sqrt(1 - beta2^step) and rate = learning_rate * c / (1 -
+/// beta1^step). EXACT: means and squares decay, and move the parameter, in all rows; LAZY is what other systems call
+/// lazy or sparse Adam. A beta1 of 1, which ignores the gradient, moves nothing. Throws OutOfRange for a step below 1.
+/// Source: Kingma, Ba, ICLR 2015; semantics: PaddlePaddle's adam operator, with the same epsilon in the rows that are
+/// not listed.
 template <Executor E, MutableTensorLike P, MutableTensorLike M, MutableTensorLike S, operation::Gradient G>
 void adam(const E& executor, P&& parameter, M&& mean, S&& squares, const G& gradient, const AdamOptions& options) {
   if (options.step < 1) {
@@ -499,10 +499,10 @@ void adam(P&& parameter, M&& mean, S&& squares, const G& gradient, const AdamOpt
 }
 
 /// Follow the regularised leader, proximal: with r(n) = n^-learning_rate_power and n the sum of squares, linear +=
-/// gradient - (r(new n) - r(old n)) / learning_rate * parameter; the parameter is 0 where |linear| <= l1, else
+/// gradient - (r(new n) - r(old n)) / learning_rate * parameter; the parameter is 0 if |linear| <= l1, otherwise
 /// (sign(linear) * l1 - linear) / (r(new n) / learning_rate + 2 * l2). It follows from the states alone: an update in
-/// EXACT mode sets rows without any gradient so far to 0, whatever they began with. Source: McMahan et al., KDD 2013;
-/// semantics: PaddlePaddle's ftrl operator.
+/// EXACT mode sets rows that have had no gradient so far to 0, whatever their initial values. Source: McMahan et al.,
+/// KDD 2013; semantics: PaddlePaddle's ftrl operator.
 template <Executor E, MutableTensorLike P, MutableTensorLike S, MutableTensorLike L, operation::Gradient G>
 void ftrl(const E& executor, P&& parameter, S&& squares, L&& linear, const G& gradient,
           const FtrlOptions& options = {}) {

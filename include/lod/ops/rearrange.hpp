@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Sequences of one batch copied as they are, or in another order: what operations that only move sequences come to.
+/// Copying the sequences of one batch as they are, or in another order: for operations that only move sequences.
 #pragma once
 
 #include <lod/error.hpp>
@@ -18,7 +18,7 @@
 namespace lod::inline LOD_TARGET {
 namespace operation {
 
-/// The sequences of the outermost level for a kernel; where there is no level, each row as a sequence.
+/// The sequences of the outermost level for a kernel; each row as a sequence if there is no level.
 template <Executor E>
 class OutermostSegments {
  public:
@@ -38,14 +38,14 @@ class OutermostSegments {
   kernel::Segments segments_;
 };
 
-/// Copies the rows of x to `to`, which is where they are, or does not overlap them.
+/// Copies the rows of x to `to`, which must be their own address, or not overlap them.
 template <Executor E, class T, class Device>
 void copy_rows(const E& executor, const LoDTensorView<const T, Device>& x, T* to) {
   if (to != x.data()) kernel::CopyValues<E>::run(executor, x.data(), x.rows() * x.row_size(), to);
 }
 
-/// The rows of x, which the texts of errors call `argument`, under the levels of `structure`, which is for as many.
-/// In place: y may be x.
+/// Copies the rows of x, which error texts call `argument`, under the levels of `structure`, which must be for as many
+/// rows. In place: y may be x.
 template <Executor E, class T, class Device, class Structure, class Y>
 void copy_into(const E& executor, const OutputName& name, const LoDTensorView<const T, Device>& x, const char* argument,
                const Structure& structure, Y&& y) {
@@ -53,8 +53,8 @@ void copy_into(const E& executor, const OutputName& name, const LoDTensorView<co
   copy_rows(executor, x, out.data());
 }
 
-/// The gradient of what only changes levels: dy under the levels of the argument. Throws ShapeMismatch, with a text
-/// that begins with `what`, for another number of rows.
+/// The gradient of operations that only change levels: dy under the levels of the argument. Throws ShapeMismatch, with
+/// a text that begins with `what`, for another number of rows.
 template <Executor E, LoDTensorLike DY, class DX>
 void restore_levels_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const char* what, DX&& dx) {
   const auto view = dy.view();
@@ -64,11 +64,11 @@ void restore_levels_into(const E& executor, const DY& dy, const BatchLevels& x_l
   copy_into(executor, what, view, "dy", SameLevels{x_levels.view()}, dx);
 }
 
-/// The sequences (rows) of x in another order. What the result is like is known before anything is written.
+/// The sequences (rows) of x in another order. The structure of the result is known before anything is written.
 template <Executor E, class View>
 class Rearrangement {
  public:
-  /// element(i) says which sequence is the i-th of the `count` of the result. They may repeat, and some may be left
+  /// element(i) returns which sequence is the i-th of the `count` of the result. They may repeat, and some may be left
   /// out.
   template <class Element>
   Rearrangement(const E& executor, const char* what, const View& x, std::int64_t count, const Element& element)
@@ -82,7 +82,7 @@ class Rearrangement {
   Rearrangement& operator=(const Rearrangement&) = delete;
 
   const NewLevels& levels() const noexcept { return levels_; }
-  /// Where the rows of the result come from.
+  /// The sources of the result's rows.
   RunSources<E, value_type_t<View>> rows() const {
     return RunSources<E, value_type_t<View>>(executor_, runs_, source(), x_.row_size());
   }
@@ -101,7 +101,7 @@ class Rearrangement {
   NewLevels levels_;
 };
 
-/// `others` are what y must not overlap: x, and where the numbers of elements are.
+/// `others` are what y must not overlap: x, and the memory that holds the numbers of the elements.
 template <Executor E, class View, class Element, class Y>
 void rearrange_into(const E& executor, const OutputName& name, const View& x, std::int64_t count,
                     const Element& element, Y&& y, std::initializer_list<OtherMemory> others) {

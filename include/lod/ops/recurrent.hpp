@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What the ready recurrent networks (lstm.hpp, gru.hpp) have in common: the rows of a ragged batch by time steps, and
+/// Common parts of the ready-made recurrent networks (lstm.hpp, gru.hpp): the rows of a ragged batch by time steps, and
 /// the states of its sequences by rank.
 ///
-/// All sequences take a step together, the longest first. So step t is a block with a row for each sequence that is
-/// longer than t, the steps lie one after the other, and what belongs to the sequences that go on is always the upper
-/// part of a block: nothing is padded, nothing is masked, and no product is larger than it must be.
+/// All sequences take a step together, the longest first. So step t is a block with a row for each sequence longer than
+/// t, the steps are contiguous, and the sequences that go on are always the upper part of a block: nothing is padded,
+/// nothing is masked, and no product is larger than necessary.
 #pragma once
 
 #include <lod/error.hpp>
@@ -52,7 +52,7 @@ inline bool ranks_rows(const RankTable& table, const LoDView& x, int level) {
   return true;
 }
 
-/// Another table in place of `table`, which then ranks the sequences of `level` by their rows; none where it does so
+/// A new table in place of `table`, which ranks the sequences of `level` by their rows; none if `table` does so
 /// already.
 inline std::optional<RankTable> next_table(const RankTable& table, const LoDView& x, int level) {
   if (ranks_rows(table, x, level)) return std::nullopt;
@@ -62,19 +62,19 @@ inline std::optional<RankTable> next_table(const RankTable& table, const LoDView
   return RankTable(LoD::from_offsets({std::move(offsets)}));
 }
 
-/// Where the numbers of an optional tensor are; null where it has no rows.
+/// The address of an optional tensor's numbers; null if it has no rows.
 template <class X>
 auto* given(const X& x) {
   return x.rows() > 0 ? x.data() : nullptr;
 }
 
-/// Every row becomes `row`.
+/// Writes `row` to every row.
 template <Executor E, class T>
 void repeat_row(const E& executor, const T* row, std::int64_t row_size, std::int64_t rows, T* to) {
   const WholeBatch<E> batch(executor, rows);
   kernel::SequencePoolGrad<E>::run(executor, row, batch.segments(), row_size, PoolType::SUM, to);
 }
-/// The sums of the columns, as those of a sequence.
+/// The sums of the columns, computed as those of a sequence.
 template <Executor E, class T>
 void sum_columns(const E& executor, const T* x, std::int64_t rows, std::int64_t row_size, T* sums) {
   const WholeBatch<E> batch(executor, rows);
@@ -116,10 +116,10 @@ class StepOrder {
   std::int64_t start(std::int64_t t) const noexcept { return starts_[t]; }
   std::int64_t active(std::int64_t t) const noexcept { return starts_[t + 1] - starts_[t]; }
 
-  /// The rows of the largest step.
+  /// The number of rows of the largest step.
   std::int64_t widest() const noexcept { return steps() > 0 ? active(0) : 0; }
 
-  /// The rows of a batch by steps, and back.
+  /// Reorders the rows of a batch by steps, and back.
   template <class T>
   void to_steps(const T* x, std::int64_t row_size, T* by_steps) const {
     gather(x, rows_, rows(), row_size, by_steps);
@@ -128,7 +128,7 @@ class StepOrder {
   void from_steps(const T* by_steps, std::int64_t row_size, T* x) const {
     gather(by_steps, places_, rows(), row_size, x);
   }
-  /// One row for each sequence by rank, and back in the order of the batch. Null stands for zeros.
+  /// Reorders one row for each sequence by rank, and back into the order of the batch. Null stands for zeros.
   template <class T>
   void to_ranks(const T* x, std::int64_t row_size, T* by_rank) const {
     if (x) {
@@ -142,7 +142,7 @@ class StepOrder {
     gather(by_rank, ranks_, sequences(), row_size, x);
   }
 
-  /// Initial states by rank in `kept`, which has as many rows; returns where they are, null where none are given.
+  /// Copies initial states by rank to `kept`, which has as many rows; returns their address, null if none are given.
   template <class View, class T, class Device>
   const T* keep_states(const View& states, std::int64_t size, const Output<T, Device>& kept) const {
     if (states.rows() == 0) return nullptr;
@@ -150,8 +150,8 @@ class StepOrder {
     return kept.data();
   }
 
-  /// The state after the last step of each sequence, in the order of the batch; that in `initial`, which is by rank,
-  /// for an empty one. Null stands for zeros.
+  /// The state after the last step of each sequence, in the order of the batch; for an empty sequence, the one in
+  /// `initial`, which is by rank. Null stands for zeros.
   template <class T>
   void last_states(const T* by_steps, const T* initial, std::int64_t row_size, T* last) const {
     const Array<E, const T*> sources(executor_, sequences());
@@ -169,7 +169,7 @@ class StepOrder {
     kernel::RunCopy<E>::run(executor_, sources.on_device(), segments(offsets, sequences(), 1), row_size, last);
   }
 
-  /// gates = x W + bias, by steps; x has rows of d numbers, W d rows of `columns`. A bias may be null.
+  /// gates = x W + bias, by steps; x has rows of d numbers, W d rows of `columns`. The bias may be null.
   template <class T>
   void project(const T* x, std::int64_t d, const T* weights, const T* bias, std::int64_t columns, T* gates) const {
     const kernel::Scratch<E, T> by_steps(executor_, rows() * d);
@@ -178,8 +178,8 @@ class StepOrder {
     matrix_product<E, T>(executor_, false, false, rows(), columns, d, 1, by_steps.data(), d, weights, columns,
                          bias ? 1 : 0, gates, columns);
   }
-  /// Its gradients: by x in the order of the batch, by W and by the bias, which may be null. `dgates` are those by the
-  /// gates, by steps.
+  /// Its gradients: with respect to x in the order of the batch, to W and to the bias, which may be null. `dgates` are
+  /// those with respect to the gates, by steps.
   template <class T>
   void project_grad(const T* x, std::int64_t d, const T* weights, const T* dgates, std::int64_t columns, T* dx,
                     T* dweights, T* dbias) const {
@@ -192,13 +192,13 @@ class StepOrder {
     from_steps(by_steps.data(), d, dx);
     if (dbias) sum_columns(executor_, dgates, rows(), columns, dbias);
   }
-  /// The gradient by U where the states before each step, of `size` numbers, are multiplied by it. `after` are those
-  /// after each step, `initial` those before step 0, by rank; null stands for zeros. `dproducts` are the gradients by
-  /// the products, by steps.
+  /// The gradient with respect to U, by which the states before each step, of `size` numbers, are multiplied. `after`
+  /// are the states after each step, `initial` those before step 0, by rank; null stands for zeros. `dproducts` are the
+  /// gradients with respect to the products, by steps.
   template <class T>
   void recur_grad(const T* after, const T* initial, std::int64_t size, std::int64_t columns, const T* dproducts,
                   T* dweights) const {
-    // What is before a step is the upper part of what is after the one before it: a copy makes all of them one matrix.
+    // The states before a step are the upper part of those after the one before: a copy makes them all one matrix.
     const std::int64_t first = initial ? 0 : 1, count = std::max<std::int64_t>(steps() - first, 0);
     const std::int64_t skipped = count > 0 ? starts_[first] : rows();
     const kernel::Scratch<E, T> before(executor_, (rows() - skipped) * size);
@@ -224,13 +224,13 @@ class StepOrder {
   const E& executor_;
   const RankTable& table_;
   Array<E, std::int64_t> starts_;     // of the steps
-  Array<E, std::int64_t> rows_;       // for each place among the steps, the row of the batch
-  Array<E, std::int64_t> places_;     // and the other way round
+  Array<E, std::int64_t> rows_;       // for each position among the steps, the row of the batch
+  Array<E, std::int64_t> places_;     // and the inverse
   Array<E, std::int64_t> sequences_;  // for each rank, the sequence
-  Array<E, std::int64_t> ranks_;      // and the other way round
+  Array<E, std::int64_t> ranks_;      // and the inverse
 };
 
-/// What a run writes into its trace as it goes is of no use where it fails: then no gradient takes it.
+/// Whatever a failed run has written into its trace is invalid: gradients then reject the trace.
 template <class Trace>
 class NoTraceOnError {
  public:
@@ -247,7 +247,7 @@ class NoTraceOnError {
   int exceptions_;
 };
 
-/// Throws ShapeMismatch unless a matrix of weights, whose rows are those of the tensor, has the size that it must have.
+/// Throws ShapeMismatch unless a matrix of weights, whose rows are those of the tensor, has the required size.
 template <class T, class Device>
 void check_weights(const LoDTensor<T, Device>& found, std::int64_t rows, std::int64_t columns, const char* what,
                    const char* which) {
@@ -256,7 +256,7 @@ void check_weights(const LoDTensor<T, Device>& found, std::int64_t rows, std::in
         {what, ": ", which, " of shape ", to_string(found.shape()), ", expected ", to_string(Shape{rows, columns})}));
   }
 }
-/// The same for a vector, which may be left out.
+/// The same for a vector, which is optional.
 template <class T, class Device>
 void check_bias(const LoDTensor<T, Device>& found, std::int64_t size, const char* what, const char* which) {
   const std::int64_t numbers = found.rows() * found.row_size();
@@ -264,7 +264,7 @@ void check_bias(const LoDTensor<T, Device>& found, std::int64_t size, const char
     throw ShapeMismatch(detail::text({what, ": ", which, " of ", numbers, " numbers, expected ", size, " or none"}));
   }
 }
-/// A gradient by weights.
+/// Prepares a gradient with respect to weights.
 template <Executor E, class T, class Device>
 Output<T, Device> prepare_like(const E& executor, const OutputName& name, LoDTensor<T, Device>& dweights,
                                const LoDTensor<T, Device>& weights) {
@@ -287,7 +287,7 @@ void check_trace(const Trace& trace, const View& x, std::int64_t size, const cha
   }
 }
 
-/// How many numbers a hidden state has, by the weights. Throws ShapeMismatch for weights that do not fit.
+/// The size of a hidden state, from the weights. Throws ShapeMismatch for weights that do not fit.
 inline std::int64_t infer_hidden_size(const infer::Batch& x, const LoDTensorDesc& input, const LoDTensorDesc& recurrent,
                                       std::int64_t gates, const char* what) {
   const std::string names[] = {detail::text({what, ": weights.recurrent"}), detail::text({what, ": weights.input"})};
@@ -306,7 +306,7 @@ inline std::int64_t infer_hidden_size(const infer::Batch& x, const LoDTensorDesc
   infer::check_row_count(weights[1].rows, x.row_size(what), names[1].c_str());
   return size;
 }
-/// Throws ShapeMismatch unless a vector may have `size` numbers, or is left out.
+/// Throws ShapeMismatch unless a vector may have `size` numbers, or is omitted.
 inline void infer_vector(const LoDTensorDesc& vector, DataType type, std::int64_t size, const char* what) {
   if (vector.tensor.dims.empty()) return;
   const infer::Batch given(vector, what);
@@ -316,7 +316,7 @@ inline void infer_vector(const LoDTensorDesc& vector, DataType type, std::int64_
     throw ShapeMismatch(detail::text({what, " of ", numbers, " numbers, expected ", size, " or none"}));
   }
 }
-/// Throws ShapeMismatch unless initial states may be like the last ones, or are left out.
+/// Throws ShapeMismatch unless initial states may be like the last ones, or are omitted.
 inline void infer_initial(const LoDTensorDesc& states, const infer::Batch& last, const char* what) {
   if (states.tensor.dims.empty() || states.tensor.dims.front() == 0) return;
   const infer::Batch given(states, what);

@@ -26,7 +26,7 @@ struct RowConvOptions {
   int level = -1;  ///< the level whose sequences it does not look beyond; by default the last
 };
 
-/// What `row_conv_grad` gives.
+/// The result of `row_conv_grad`.
 template <class T, class Device>
 struct RowConvGrad {
   LoDTensor<T, Device> dx;
@@ -61,13 +61,13 @@ void check_row_conv(const View& x, const Filter& filter, const char* what) {
 
 }  // namespace operation
 
-/// For each row the sum of it and of those that follow, weighted by the rows of `filter`: y[t] = x[t] * filter[0] +
-/// x[t + 1] * filter[1] + ..., column by column, as far as the sequence of `level` goes. The filter has rows like those
-/// of x, as many as are looked at; row shape and LoD as x. Semantics: PaddlePaddle's row_conv, with any level.
+/// For each row the sum of it and of those that follow, weighted by the rows of `filter`: y[t] = x[t] * filter[0] + x[t
+/// + 1] * filter[1] + ..., column by column, up to the end of the sequence of `level`. The filter has rows of the shape
+/// of x's, one for each row of the look-ahead; row shape and LoD as x. Semantics: PaddlePaddle's row_conv, with any
+/// level.
 ///
 /// The terms are added in this order, in float for float16 and bfloat16. `y` must not overlap the arguments. Throws
-/// InvalidLoD where x has no level, OutOfRange for the level, ShapeMismatch where the row shape of the filter is
-/// another.
+/// InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch if the row shape of the filter differs.
 template <Executor E, LoDTensorLike X, LoDTensorLike Filter, class Y>
 void row_conv_into(const E& executor, const X& x, const Filter& filter, const RowConvOptions& options, Y&& y) {
   const auto view = x.view();
@@ -96,11 +96,10 @@ template <LoDTensorLike X, LoDTensorLike Filter>
   return row_conv(default_executor<device_t<X>>(), x, filter, options);
 }
 
-/// The gradients of `row_conv`: dx with the levels and the row shape of x, dfilter as the filter. The levels of dy do
-/// not count. The sums for the filter follow one tree: the bits do not depend on threads, and the error does not grow
-/// with the number of rows. The outputs must not overlap the arguments. Where memory runs out, what they hold is lost.
-/// Throws as `row_conv`, and ShapeMismatch unless
-/// dy has the shape of x.
+/// The gradients of `row_conv`: dx with the levels and the row shape of x, dfilter as the filter. The levels of dy are
+/// ignored. The sums for the filter follow one tree: the bits do not depend on threads, and the error does not grow
+/// with the number of rows. The outputs must not overlap the arguments. If memory runs out, their contents are lost.
+/// Throws as `row_conv`, and ShapeMismatch unless dy has the shape of x.
 template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter, class DX, class DFilter>
 void row_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filter& filter,
                         const RowConvOptions& options, DX&& dx, DFilter&& dfilter) {
@@ -144,7 +143,7 @@ template <LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
   return row_conv_grad(default_executor<device_t<X>>(), dy, x, filter, options);
 }
 
-/// What `row_conv` gives, described: see <lod/infer.hpp>.
+/// The result of `row_conv`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_row_conv(const LoDTensorDesc& x, const LoDTensorDesc& filter,
                                     const RowConvOptions& options = {}) {
   infer::Batch y = infer::batch_for<op::row_conv>(x, "row_conv");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What the row-sparse operations begin with: rows sorted into groups of equal ids.
+/// The first step of row-sparse operations: rows sorted into groups of equal ids.
 #pragma once
 
 #include <lod/error.hpp>
@@ -21,38 +21,38 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// Sorts ids[0 .. count), which are in [0, height): `order` are their positions by ascending id, equal ids in the order
-/// of their positions; unique[g] is the g-th id that occurs, at order[groups[g] .. groups[g+1]). Returns how many. On a
-/// GPU, whose count nobody waits for, it returns `count`, and there are empty groups of the id `no_row` after those
+/// of their positions; unique[g] is the g-th id that occurs, at order[groups[g] .. groups[g+1]). Returns their number.
+/// On a GPU, where the CPU does not wait for that, it returns `count`, and empty groups of the id `no_row` follow those
 /// that occur.
 template <class Executor>
 struct GroupRows : Missing<Executor> {};
-/// Greater than all ids.
+/// A sentinel greater than all ids.
 inline constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
-/// On a GPU. run(executor, listed, count, height, order, unique, groups, names): the same of ids that have been listed,
-/// for which `order` is 0, 1, ... before; those that are `height` are in no group. The list does not stay. names[g] =
-/// unique[g], -1 for `no_row`; there may be none.
+/// On a GPU. run(executor, listed, count, height, order, unique, groups, names): the same for ids that have already
+/// been listed, with `order` set to 0, 1, ...; ids equal to `height` are in no group. The list is overwritten. names[g]
+/// = unique[g], -1 for `no_row`; `names` may be null.
 template <class Executor>
 struct GroupListed : Missing<Executor> {};
 /// On a GPU. run(executor, ids, values, count, row_size, height, first, listed, order, rows, zeros, zero_count):
-/// listed[first + i] = ids[i], `height` where that is no row; order[first + i] = first + i, and rows[first + i] the
-/// address of row i of the values. On the way zeros[0 .. zero_count) become 0.
+/// listed[first + i] = ids[i], or `height` if that is not a row; order[first + i] = first + i, and rows[first + i] is
+/// the address of row i of the values. Also sets zeros[0 .. zero_count) to 0.
 template <class Executor>
 struct ListRows : Missing<Executor> {};
-/// On a GPU. run(executor, order, groups, of): of[order[k]] = the group of k, -1 where it is in none.
+/// On a GPU. run(executor, order, groups, of): of[order[k]] = the group of k, -1 if it is in none.
 template <class Executor>
 struct GroupOfRows : Missing<Executor> {};
-/// The rows of row-sparse tensors, numbered through: rows that lie one after the other from `first` on, whose
-/// addresses are computed, or those whose addresses are in `list`.
+/// The rows of row-sparse tensors, numbered consecutively: contiguous rows from `first` on, whose addresses are
+/// computed, or those whose addresses are in `list`.
 template <class T>
 struct NumberedRows {
   const T* const* list = nullptr;
-  const T* first = nullptr;  ///< where there is no list
+  const T* first = nullptr;  ///< if there is no list
   std::int64_t row_size = 0;
 
   LOD_HOST_DEVICE const T* operator[](std::int64_t i) const noexcept { return list ? list[i] : first + i * row_size; }
 };
-/// run(executor, type, rows, order, groups, row_size, to, y), `rows` being `NumberedRows`: y[to[g]] = the rows
-/// rows[order[k]], k in group g, pooled as SUM, AVERAGE or SQRT; y[g] where `to` is null. Each sum follows the tree of
+/// run(executor, type, rows, order, groups, row_size, to, y), with `rows` as `NumberedRows`: y[to[g]], or y[g] if `to`
+/// is null, = the rows rows[order[k]], k in group g, pooled as SUM, AVERAGE or SQRT. Each sum follows the tree of
 /// sequence sums, over the rows in the order of their positions.
 template <class Executor>
 struct SumGroups : Missing<Executor> {};
@@ -83,7 +83,7 @@ concept RowSparseRange = requires(const Range& range) {
   requires is_row_sparse<element_t<Range>>;
 };
 
-/// Throws ShapeMismatch unless there is the height and the row shape of `expected`.
+/// Throws ShapeMismatch unless height and row shape are those of `expected`.
 template <class T, class Device>
 void check_same_rows(std::int64_t height, const Shape& row_shape, const SelectedRows<T, Device>& expected,
                      const char* what) {
@@ -100,11 +100,11 @@ class RowGroups {
  public:
   using Sparse = SelectedRows<T, typename E::device>;
 
-  /// On a GPU the ids that occur are written to `names` too, -1 after them, if there are any, and `zeros` become 0.
+  /// On a GPU the ids that occur, then -1, are also written to `names`, unless it is null, and `zeros` are set to 0.
   RowGroups(const E& executor, std::span<const Sparse* const> sources, std::int64_t* names = nullptr,
             std::span<T> zeros = {})
       : count_(count_rows<T>(sources)),
-        // The rows of one tensor need no list; on a GPU its ids are listed all the same.
+        // The rows of one tensor need no list; on a GPU its ids are listed nevertheless.
         listed_(!on_cpu<E> || sources.size() > 1 ? count_ : 0),
         rows_(executor, listed_),
         order_(executor, count_),
@@ -151,7 +151,7 @@ class RowGroups {
   kernel::Segments groups() const noexcept { return {offsets_.data(), groups_, count_, 0, count_}; }
 
  private:
-  /// Their ids, and where their rows are.
+  /// Lists their ids, and the addresses of their rows.
   void list(std::span<const Sparse* const> sources, std::int64_t* ids) {
     const T** rows = rows_.data();
     for (const Sparse* source : sources) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup reductions
-/// Row numbers as results, and as arguments of gradients: of the rows that won, that were sorted, that are greatest.
+/// Row numbers as results, and as arguments of gradients: of winning rows, sorted rows, the greatest rows.
 #pragma once
 
 #include <lod/error.hpp>
@@ -18,10 +18,10 @@
 
 namespace lod {
 
-/// What the row numbers in an index are counted from.
+/// Where the row numbers in an index are counted from.
 enum class RowIndex {
   BATCH,    ///< the first row of the whole batch; the index has no level
-  SEQUENCE  ///< the first row of the sequence; the index has the levels of the values that it goes with
+  SEQUENCE  ///< the first row of the sequence; the index has the levels of the values that it belongs to
 };
 
 }  // namespace lod
@@ -30,17 +30,17 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 
-/// Which sequence each number of an index is about: number k is about sequence i, k in part i of `parts`; where these
-/// have no offsets, there are `row_size` numbers for each sequence.
+/// The sequence that each number of an index refers to: number k refers to sequence i if k is in part i of `parts`; if
+/// these have no offsets, there are `row_size` numbers for each sequence.
 struct IndexedRows {
   Segments parts;
   std::int64_t row_size = 1;
 };
-/// What row numbers become: counted from the first row of their sequence, or of the batch.
+/// How row numbers are converted: counted from the first row of their sequence, or of the batch.
 enum class Renumbering : int { TO_SEQUENCE, TO_BATCH, KEEP };
 
-/// The new number of row `row`, counted as before, of sequence i; -1 for what is no row of a sequence. `places`, if not
-/// null, says for numbers of a batch which rows of another batch they are: these are renumbered.
+/// The new number of row `row`, counted as before, of sequence i; -1 if it is not a row of a sequence. `places`, if not
+/// null, says which rows of another batch the rows of a batch are: these are renumbered.
 LOD_HOST_DEVICE inline std::int64_t renumbered(std::int64_t row, std::int64_t i, const Segments& sequences,
                                                const std::int64_t* places, Renumbering renumbering) noexcept {
   if (row < 0) return -1;
@@ -50,7 +50,7 @@ LOD_HOST_DEVICE inline std::int64_t renumbered(std::int64_t row, std::int64_t i,
 }
 
 /// On a GPU. run(executor, index, parts, row_size, sequences, places, renumbering, to): for each number of an index
-/// over IndexedRows{parts, row_size} what `renumbered` gives; `to` may be the index.
+/// over IndexedRows{parts, row_size} the result of `renumbered`; `to` may be the index.
 template <class Executor>
 struct RenumberRows : Missing<Executor> {};
 
@@ -58,8 +58,8 @@ struct RenumberRows : Missing<Executor> {};
 
 namespace operation {
 
-/// `to` becomes what `renumbered` makes of an index, and may be the index itself. `parts` and `sequences` are for
-/// kernels.
+/// Writes the result of `renumbered` for an index to `to`, which may be the index itself. `parts` and `sequences` are
+/// for kernels.
 template <Executor E>
 void renumber(const E& executor, const std::int64_t* index, const kernel::IndexedRows& rows,
               const kernel::Segments& sequences, const std::int64_t* places, kernel::Renumbering renumbering,
@@ -81,7 +81,7 @@ void renumber(const E& executor, const std::int64_t* index, const kernel::Indexe
   }
 }
 
-/// Numbers the rows of an index as it is to be, whose rows are counted from the first of the batch; those of part i are
+/// Converts an index whose rows are counted from the first of the batch to the requested origin; those of part i are
 /// rows of sequence i.
 template <Executor E>
 void count_by(const E& executor, RowIndex counted, const kernel::Segments& parts, const kernel::Segments& sequences,
@@ -90,11 +90,11 @@ void count_by(const E& executor, RowIndex counted, const kernel::Segments& parts
   renumber(executor, index, {parts}, sequences, nullptr, kernel::Renumbering::TO_SEQUENCE, index);
 }
 
-/// An index as kernels take it, whose rows are counted from the first of the batch.
+/// An index for kernels, whose rows are counted from the first of the batch.
 template <Executor E>
 class RowsOfBatch {
  public:
-  /// Of `count` numbers.
+  /// For `count` numbers.
   RowsOfBatch(const E& executor, const std::int64_t* index, std::int64_t count, RowIndex counted,
               const kernel::IndexedRows& rows, const kernel::Segments& sequences)
       : numbers_(executor, counted == RowIndex::SEQUENCE ? count : 0), index_(index) {
@@ -109,14 +109,14 @@ class RowsOfBatch {
   const std::int64_t* index_;
 };
 
-/// Throws OutOfRange for a number that is no RowIndex.
+/// Throws OutOfRange for a number that is not a RowIndex.
 inline void check_row_index(RowIndex counted, const char* what) {
   if (counted != RowIndex::BATCH && counted != RowIndex::SEQUENCE) {
     throw OutOfRange(detail::text({what, ": RowIndex ", static_cast<int>(counted), ", expected BATCH or SEQUENCE"}));
   }
 }
 
-/// The structure of an index: the levels of the values that it goes with, or none. See <lod/output.hpp>.
+/// The structure of an index: the levels of the values that it belongs to, or none. See <lod/output.hpp>.
 template <class Levels>
 struct IndexLevels {
   const Levels& levels;
@@ -129,13 +129,13 @@ struct IndexLevels {
   LoD make() const { return counted == RowIndex::SEQUENCE ? levels.make() : LoD(); }
 };
 
-/// The description of an index that goes with values.
+/// The description of an index that belongs to values.
 inline infer::Batch infer_index(const infer::Batch& values, RowIndex counted, const char* what) {
   check_row_index(counted, what);
   return {DataType::INT64, values.rows, values.row_shape, counted == RowIndex::SEQUENCE ? values.levels : 0};
 }
 
-/// What numbers of an index of a sequence of these rows may be: those from first on, `length` of them.
+/// The valid numbers of an index for a sequence of these rows: `length` numbers from first on.
 struct IndexRange {
   std::int64_t first, length;
   IndexRange(RowIndex counted, std::int64_t begin, std::int64_t rows) noexcept

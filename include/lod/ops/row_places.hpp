@@ -22,13 +22,13 @@ namespace lod::inline LOD_TARGET {
 namespace operation {
 
 /// A row-sparse tensor that an operation writes, as `Output` is for a tensor: it takes over its ids, its height and new
-/// memory when this ends, and is as it was where an exception ends it.
+/// memory at the destruction of this object, and is unchanged if an exception ends the operation.
 template <Executor E, class T>
 class RowsOutput {
  public:
   using Sparse = SelectedRows<T, typename E::device>;
 
-  /// Places for `count` rows, whose ids are to be written where `ids()` points: -1 for a place that names no row.
+  /// Places for `count` rows, whose ids must be written to `ids()`: -1 for a place that names no row.
   RowsOutput(const E& executor, const OutputName& name, Sparse& out, std::int64_t count, std::int64_t height,
              const Shape& row_shape, std::initializer_list<OtherMemory> others)
       : out_(&out), count_(count), height_(height), row_shape_(row_shape), exceptions_(std::uncaught_exceptions()) {
@@ -69,7 +69,7 @@ template <Executor E, class T>
   requires(on_cpu<E>)
 class RowsOutput<E, T> {
  public:
-  /// Rows of these ids, which are borrowed until the end of this; they may be those that `out` has so far.
+  /// Rows of these ids, which are borrowed until the end of this object; they may be the present ids of `out`.
   RowsOutput(const E&, const OutputName& name, SelectedRows<T>& out, std::span<const std::int64_t> ids,
              std::int64_t height, const Shape& row_shape, std::initializer_list<OtherMemory> others)
       : resized_(resized(name, out, ids, height, row_shape, others)), exceptions_(std::uncaught_exceptions()) {}

@@ -43,7 +43,7 @@ enum class ScatterOp {
   DIVBY    ///< y = g / y
 };
 
-/// What `scatter_grad` gives.
+/// The result of `scatter_grad`.
 template <class T, class Device = Cpu>
 struct ScatterGrad {
   LoDTensor<T, Device> dense;  ///< by the dense tensor as it was before; rows and levels as dy
@@ -61,16 +61,16 @@ struct ScatterSums : Missing<Executor> {};
 /// The same with the rows of group g one after the other: y[to[g]] = f(y[to[g]], rows[order[k]]) for each k in it.
 template <class Executor>
 struct ScatterRows : Missing<Executor> {};
-/// run(executor, f, rows, order, groups, row_size, to, x, d, dg): the gradient of `ScatterRows`, where x is what y was
-/// before. On return d[to[g]], which is the gradient by y, is that by x, and dg[order[k]] that by rows[order[k]].
-/// f.by_dense(a, b, c) and f.by_listed(a, b, c) are the derivatives of c = f(a, b).
+/// run(executor, f, rows, order, groups, row_size, to, x, d, dg): the gradient of `ScatterRows`, where x is the former
+/// y. On entry d[to[g]] is the gradient with respect to y, on return that with respect to x, and dg[order[k]] that with
+/// respect to rows[order[k]]. f.by_dense(a, b, c) and f.by_listed(a, b, c) are the derivatives of c = f(a, b).
 template <class Executor>
 struct ScatterRowsGrad : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
 
-/// What `scatter` makes of a number and a listed one, and its derivatives.
+/// The result of `scatter` for a number and a listed one, and its derivatives.
 template <ScatterOp op>
 struct Scattered {
   template <class N>
@@ -101,7 +101,7 @@ struct Scattered {
     if constexpr (op == ScatterOp::DIVBY) return 1 / dense;
   }
 };
-/// Throws OutOfRange for a number that is no ScatterOp.
+/// Throws OutOfRange for a number that is not a ScatterOp.
 inline void check_scatter_op(ScatterOp op, const char* what) {
   if (op < ScatterOp::ASSIGN || op > ScatterOp::DIVBY) {
     throw OutOfRange(detail::text({what, ": ScatterOp ", static_cast<int>(op), ", expected ASSIGN to DIVBY"}));
@@ -128,7 +128,7 @@ void with_scattered(ScatterOp op, const F& f) {
   }
 }
 
-/// Throws OutOfRange where an integer would be divided by 0.
+/// Throws OutOfRange if an integer would be divided by 0.
 template <class T, class Groups>
 void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row_size, const T* dense) {
   const kernel::Segments& ids = groups.groups();
@@ -154,8 +154,8 @@ void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row
 /// for each, in the order in which they are listed. Integers wrap around. One pass over the rows listed. `dense`, a
 /// tensor or a view with the height and the row shape of g, must not overlap it; its levels do not count.
 ///
-/// The gradients are `scatter_grad`. Throws ShapeMismatch where height or row shape differ, OutOfRange where an integer
-/// would be divided by 0 and for a number that is no ScatterOp. Semantics: PaddlePaddle's UpdateToTensor.
+/// The gradients are `scatter_grad`. Throws ShapeMismatch if height or row shape differ, OutOfRange if an integer would
+/// be divided by 0 and for a number that is not a ScatterOp. Semantics: PaddlePaddle's UpdateToTensor.
 template <Executor E, class T, MutableTensorLike Dense>
 void scatter(const E& executor, const SelectedRows<T, typename E::device>& g, ScatterOp op, Dense&& dense) {
   static_assert(std::same_as<value_type_t<std::remove_cvref_t<Dense>>, T>,
@@ -187,8 +187,8 @@ void scatter(const SelectedRows<T, Device>& g, ScatterOp op, Dense&& dense) {
 
 /// The gradients of `scatter`, from that by its result: `dense` is the tensor as it was before. Rows that g does not
 /// list keep their dy. Of a row that is listed repeatedly, each time gets its own gradient; of ASSIGN, which takes the
-/// last, the others get 0. `ddense` may be dy's own tensor, but overlap in no other
-/// way; nor must `dg`. Throws ShapeMismatch where heights or row shapes differ.
+/// last, the others get 0. `ddense` may be dy's own tensor, but overlap in no other way; nor must `dg`. Throws
+/// ShapeMismatch if heights or row shapes differ.
 template <Executor E, LoDTensorLike DY, class T, LoDTensorLike Dense, class DDense>
 void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, typename E::device>& g, ScatterOp op,
                        const Dense& dense, DDense&& ddense, SelectedRows<T, typename E::device>& dg) {
@@ -270,8 +270,8 @@ template <class T, class Device>
 }
 
 /// The sum of a row-sparse and a dense tensor, which is dense: y = x + g, rows and levels as x. The gradients by x and
-/// g are dy and `from_dense(dy, g.rows())`. `y` may be x's own tensor, but overlap in no other way.
-/// Throws as `scatter`.
+/// g are dy and `from_dense(dy, g.rows())`. `y` may be x's own tensor, but must not overlap x otherwise. Throws as
+/// `scatter`.
 template <Executor E, class T, LoDTensorLike X, class Y>
 void add_into(const E& executor, const SelectedRows<T, typename E::device>& g, const X& x, Y&& y) {
   static_assert(std::same_as<value_type_t<X>, T>, "add: the dense tensor is of the type of the rows");
@@ -301,7 +301,7 @@ template <class T, class Device, LoDTensorLike X>
 
 /// The values times a number, the rows as they are. 16-bit values are rounded once; products of integers wrap around.
 /// Throws OutOfRange for a number that T cannot hold: integers take no fraction. The gradient is `scale` of that of the
-/// result. `out` may be g, but overlap in no other way.
+/// result. `out` may be g, but must not overlap it otherwise.
 template <Executor E, class T>
 void scale_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar factor,
                 SelectedRows<T, typename E::device>& out) {

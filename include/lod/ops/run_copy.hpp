@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Runs: neighbouring sequences that stay together. An operation that repeats, reorders, picks or joins sequences names
-/// the runs of its result, in order; their levels and the copies of their rows follow from that here, for all of them.
+/// Runs: consecutive sequences that stay together. An operation that repeats, reorders, selects or joins sequences
+/// names the runs of its result, in order; their levels and the copies of their rows follow from that here.
 #pragma once
 
 #include <lod/error.hpp>
@@ -18,8 +18,7 @@
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// run(executor, sources, destination, row_size, y): the rows of sequence i of `destination` become those from
-/// sources[i] on.
+/// run(executor, sources, destination, row_size, y): copies the rows of sequence i of `destination` from sources[i] on.
 template <class Executor>
 struct RunCopy : Missing<Executor> {};
 /// run(executor, x, count, y): y[i] = x[i].
@@ -32,10 +31,10 @@ namespace operation {
 template <class E, class T>
 class RunSources;
 
-/// Runs of sequences out of several views with the same number of levels, one after the other.
+/// Runs of sequences from several views with the same number of levels, one after the other.
 class Runs {
  public:
-  /// At most `capacity` runs of sequences of `level`; of rows, where the views have so many levels. The views are
+  /// At most `capacity` runs of sequences of `level`; of rows if `level` is the views' number of levels. The views are
   /// borrowed.
   template <class View>
   Runs(Workspace& workspace, std::span<const View> views, int level, std::int64_t capacity)
@@ -53,13 +52,13 @@ class Runs {
     }
   }
 
-  /// Sequences [begin, end) of views[source].
+  /// Adds sequences [begin, end) of views[source].
   void add(std::int64_t source, std::int64_t begin, std::int64_t end) noexcept {
     runs_[size_++] = {source, begin, end};
   }
 
   /// The number of sequences, at all levels from that of the runs on. Throws ShapeMismatch, with a text that begins
-  /// with `what`, where these or the rows exceed 64 bits.
+  /// with `what`, if these or the rows exceed 64 bits.
   std::int64_t sequences(const char* what) const {
     std::int64_t total = 0, rows = 0;
     for (std::int64_t i = 0; i < size_; ++i) {
@@ -89,8 +88,8 @@ class Runs {
     }
   }
 
-  /// The rows of the runs, which have been descended to, one after the other to y. Takes all memory that it needs
-  /// before it writes.
+  /// Copies the rows of the runs, after `descend`, one after the other to y. Allocates all memory that it needs before
+  /// it writes.
   template <class E, class View, class T>
   void copy(const E& executor, std::span<const View> views, std::int64_t row_size, T* y) const {
     RunSources<E, T>(executor, *this, views, row_size).copy(y);
@@ -121,7 +120,7 @@ class Runs {
   }
 
   Workspace::Loan<Run> runs_;
-  int level_;        // of the runs as they stand
+  int level_;        // of the runs in their present form
   int first_level_;  // of the runs as they were added
   int levels_;
   std::int64_t sources_;
@@ -129,7 +128,7 @@ class Runs {
   Workspace::Loan<const std::int64_t*> offsets_;
 };
 
-/// Where the rows of runs are, which have been descended to: what is left is to copy them.
+/// The addresses of the rows of runs, after `descend`: only the copies remain to be done.
 template <class E, class T>
 class RunSources {
  public:
@@ -153,7 +152,7 @@ class RunSources {
     }
   }
 
-  /// One after the other to y.
+  /// Copies them one after the other to y.
   void copy(T* y) const {
     kernel::RunCopy<E>::run(executor_, sources_.on_device(copies_), segments(offsets_, copies_, max_rows_), row_size_,
                             y);
@@ -168,8 +167,8 @@ class RunSources {
   std::int64_t max_rows_ = 0;
 };
 
-/// Runs of rows, each from `first` on: what the runs of sequences of batches with one level are from the start. They
-/// are not kept beside their offsets and addresses, and threads share the work.
+/// Runs of rows, each from `first` on: the form that runs of sequences have from the start for batches with one level.
+/// Only their offsets and addresses are kept, and threads share the work.
 template <class T>
 struct RowRun {
   const T* first;
@@ -178,8 +177,8 @@ struct RowRun {
 template <Executor E, class T>
 class RowRuns {
  public:
-  /// run_of(i) says which the i-th of `count` runs is; it is called once for each, by any thread. Throws ShapeMismatch
-  /// where the rows exceed 64 bits.
+  /// run_of(i) returns the i-th of `count` runs; it is called once for each, by any thread. Throws ShapeMismatch if the
+  /// rows exceed 64 bits.
   template <class RunOf>
   RowRuns(const E& executor, const char* what, std::int64_t count, const RunOf& run_of)
       : executor_(executor), sources_(executor, count), offsets_(executor, what, count, [&](std::int64_t i) {
@@ -190,7 +189,7 @@ class RowRuns {
 
   /// Where each run begins in the result.
   std::span<const std::int64_t> offsets() const noexcept { return offsets_.span(); }
-  /// The rows of the runs one after the other to y.
+  /// Copies the rows of the runs one after the other to y.
   void copy(std::int64_t row_size, T* y) const {
     kernel::RunCopy<E>::run(executor_, sources_.on_device(), offsets_.segments(), row_size, y);
   }
@@ -201,7 +200,7 @@ class RowRuns {
   NewOffsets<E> offsets_;
 };
 
-/// The same as a batch, whose sequences the runs are.
+/// The same as a batch whose sequences are the runs.
 template <Executor E, class View, class RunOf, class Y>
 void copy_row_runs_into(const E& executor, const OutputName& name, const View& x, std::int64_t count,
                         const RunOf& run_of, Y&& y, std::initializer_list<OtherMemory> others) {

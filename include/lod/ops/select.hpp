@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup restructuring
-/// Sequences gathered, kept and dropped, whole, with the levels rebuilt around them.
+/// Selecting, keeping and dropping whole sequences, with the levels rebuilt around them.
 #pragma once
 
 #include <lod/error.hpp>
@@ -79,8 +79,8 @@ class MaskedIds {
   std::int64_t size_ = 0;
 };
 
-/// The rows before sequence i of the outermost level (before row i, where there is no level), counted from the first of
-/// the part.
+/// The number of rows before sequence i of the outermost level (before row i if there is no level), counted from the
+/// first row of the part.
 inline std::int64_t rows_before(const LoDView& levels, std::int64_t i) {
   if (levels.levels() == 0) return i;
   const auto rows = levels.absolute_offsets(0);
@@ -89,11 +89,11 @@ inline std::int64_t rows_before(const LoDView& levels, std::int64_t i) {
 
 }  // namespace operation
 
-/// Sequence ids[i] of the outermost level of x for each i, with all below it; row ids[i] where x has no level. Ids may
-/// repeat and come in any order. As many levels as x, row shape as x.
+/// Sequence ids[i] of the outermost level of x for each i, with everything below it; row ids[i] if x has no level. Ids
+/// may repeat and come in any order. As many levels as x, row shape as x.
 ///
 /// `ids` are int64: a range, a list in braces or a tensor. `y` must not overlap x. Throws OutOfRange for an id that is
-/// no sequence of x, and changes nothing.
+/// not a sequence of x, with nothing changed.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Ids = std::initializer_list<std::int64_t>, class Y>
 void select_into(const E& executor, const X& x, const Ids& ids, Y&& y) {
   const auto view = x.view();
@@ -115,10 +115,9 @@ template <LoDTensorLike X, operation::ArgumentList Ids = std::initializer_list<s
 }
 
 /// The gradient of `select`: in dx, the rows of a sequence are the sum of those of its copies in dy, in the order in
-/// which they were selected; 0 where it was not. dx has the levels of x, which `x_levels` are. Sums as in
-/// `sequence_pool`.
+/// which they were selected; 0 if it was not selected. dx has `x_levels`, the levels of x. Sums as in `sequence_pool`.
 ///
-/// The levels of dy do not count. `dx` must not overlap dy. Throws OutOfRange for an id that is no sequence of x,
+/// The levels of dy are ignored. `dx` must not overlap dy. Throws OutOfRange for an id that is not a sequence of x,
 /// ShapeMismatch unless dy has the rows of the selection.
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>, class DX>
 void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const Ids& ids, DX&& dx) {
@@ -144,13 +143,13 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
     }
   }
   operation::check_row_count(view.rows(), rows, "select_grad: dy");
-  if (view.row_size() == 0) {  // of such rows there may be more than could be listed
+  if (view.row_size() == 0) {  // there may be more such rows than could be listed
     static_cast<void>(operation::prepare<T>(executor, {"select_grad", "dx"}, dx, operation::SameLevels{levels},
                                             view.row_shape(), {{"dy", view}}));
     return;
   }
 
-  // The copies of each sequence: at first where they begin, then, when all are in their places, where they end.
+  // The copies of each sequence: first where they begin; once all are in place, where they end.
   const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
   const Workspace::Loan<std::int64_t> ends(executor.workspace(), levels.size() + 1);
   std::fill_n(ends.data(), levels.size() + 1, 0);
@@ -180,7 +179,7 @@ void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_leve
                               copies.on_device(), groups, view.row_size(), to.on_device(), out.data());
   };
   const kernel::Segments groups = operation::segments(row_groups, row_count, longest);
-  if constexpr (std::same_as<E, CpuExecutor>) sum(groups.none());  // scratch memory is there before anything is written
+  if constexpr (std::same_as<E, CpuExecutor>) sum(groups.none());  // takes scratch memory before anything is written
   kernel::SetZero<E>::run(executor, out.data(), out.rows() * view.row_size());
   sum(groups);
 }
@@ -196,9 +195,9 @@ template <LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<
   return select_grad(default_executor<device_t<DY>>(), dy, x_levels, ids);
 }
 
-/// The sequences of the outermost level of x, or its rows where it has no level, whose element of the mask is true, in
-/// their order. As many levels as x, row shape as x. The mask is a range, a list in braces or a tensor, of bool or of
-/// numbers, which are true where they are not 0.
+/// The sequences of the outermost level of x, or its rows if it has no level, whose element of the mask is true, in
+/// order. As many levels as x, row shape as x. The mask is a range, a list in braces or a tensor, of bool or of
+/// numbers, which are true unless they are 0.
 ///
 /// `y` must not overlap x. Throws ShapeMismatch unless the mask has one element for each sequence.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>, class Y>
@@ -220,16 +219,16 @@ template <LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<
   return filter(default_executor<device_t<X>>(), x, mask);
 }
 
-/// The gradient of `filter`: the rows of dy in the places of the sequences that were kept, 0 in the others. dx has the
-/// levels of x, which `x_levels` are. The levels of dy do not count. `dx` must not overlap dy. Throws ShapeMismatch
-/// unless the mask has one element for each sequence, and dy the rows of those that were kept.
+/// The gradient of `filter`: the rows of dy at the positions of the sequences that were kept, 0 at the others. dx has
+/// `x_levels`, the levels of x. The levels of dy are ignored. `dx` must not overlap dy. Throws ShapeMismatch unless the
+/// mask has one element for each sequence, and dy the rows of those that were kept.
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>, class DX>
 void filter_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const Mask& mask, DX&& dx) {
   const auto view = dy.view();
   const LoDView& levels = x_levels.view();
   operation::check_mask(mask, levels.size(), "filter_grad", x_levels.hint());
   const operation::MaskedIds kept(executor.workspace(), mask, true);
-  const bool has_elements = view.row_size() > 0;  // else there may be more rows than could be listed
+  const bool has_elements = view.row_size() > 0;  // otherwise there may be more rows than could be listed
   const operation::Array<E, std::int64_t> rows(executor, has_elements ? levels.rows() : 0);  // of dy, for each of dx
   for (std::int64_t& row : rows.span()) row = -1;
   std::int64_t count = 0;
@@ -258,11 +257,11 @@ template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list
   return filter_grad(default_executor<device_t<DY>>(), dy, x_levels, mask);
 }
 
-/// x without the empty sequences of `level`: those that hold nothing of the next level. A sequence that holds empty
-/// ones only is not empty. The levels above hold as much less; the levels below and the rows are those of x. (To drop
-/// what has no rows at all, go through the levels from the last to the first.)
+/// x without the empty sequences of `level`, those that hold nothing of the next level. A sequence that holds only
+/// empty ones is not empty. The levels above shrink accordingly; the levels below and the rows are those of x. (To drop
+/// everything without rows, go through the levels from the last to the first.)
 ///
-/// `y` may be x's own tensor, but overlap in no other way. Throws InvalidLoD where x has no level, OutOfRange for the
+/// `y` may be x's own tensor, but must not overlap x otherwise. Throws InvalidLoD if x has no level, OutOfRange for the
 /// level.
 template <Executor E, LoDTensorLike X, class Y>
 void remove_empty_into(const E& executor, const X& x, const RemoveEmptyOptions& options, Y&& y) {
@@ -271,7 +270,7 @@ void remove_empty_into(const E& executor, const X& x, const RemoveEmptyOptions& 
   const LoDView levels = view.lod_view();
   const int level = detail::resolve_level(options.level, levels.levels(), "remove_empty");
   const auto offsets = levels.offsets(level);
-  // For each sequence, and after the last one, how many are left before it.
+  // For each sequence, and after the last one, how many are kept before it.
   const Workspace::Loan<std::int64_t> left(executor.workspace(), static_cast<std::int64_t>(offsets.size()));
   left[0] = 0;
   for (std::size_t i = 1; i < offsets.size(); ++i) {
@@ -314,9 +313,8 @@ template <LoDTensorLike X>
   return remove_empty(default_executor<device_t<X>>(), x, options);
 }
 
-/// The gradient of `remove_empty`: the rows of dy, since empty sequences have none, under the levels of x, which
-/// `x_levels` are. `dx` may be dy's own tensor, but overlap in no other way. Throws ShapeMismatch unless dy has the
-/// rows of x.
+/// The gradient of `remove_empty`: the rows of dy, since empty sequences have none, under `x_levels`, the levels of x.
+/// `dx` may be dy's own tensor, but must not overlap dy otherwise. Throws ShapeMismatch unless dy has the rows of x.
 template <Executor E, LoDTensorLike DY, class DX>
 void remove_empty_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
   operation::restore_levels_into(executor, dy, x_levels, "remove_empty_grad", dx);
@@ -348,7 +346,7 @@ inline void infer_mask(const infer::Batch& x, const LoDTensorDesc& mask, const c
 
 }  // namespace operation
 
-/// What `select`, `filter` and `remove_empty` give, described: see <lod/infer.hpp>.
+/// The results of `select`, `filter` and `remove_empty`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_select(const LoDTensorDesc& x, const LoDTensorDesc& ids) {
   infer::Batch y(x, "select");
   const std::int64_t count = infer::count_of_ids(ids, "select: ids");

@@ -37,8 +37,8 @@ namespace operation {
 template <class X>
 using const_view_t = LoDTensorView<const value_type_t<X>, device_t<X>>;
 
-/// Throws InvalidLoD unless the levels, those of what `name` and `i` call it, are as many as the first has, and at
-/// least one; ShapeMismatch unless they have as many sequences.
+/// Throws InvalidLoD unless there are as many levels as the first argument has, and at least one; ShapeMismatch unless
+/// they have as many sequences. `name` and `i` identify the argument in the text.
 inline void check_levels_as_first(const LoDView& levels, const LoDView& first, const char* name, std::size_t i) {
   if (first.levels() == 0) {
     throw InvalidLoD(detail::text({name, i, " has ", levels.levels(), " levels, expected at least one"}));
@@ -52,7 +52,7 @@ inline void check_levels_as_first(const LoDView& levels, const LoDView& first, c
         detail::text({name, i, " has ", levels.size(), " sequences, expected ", first.size(), " as the first has"}));
   }
 }
-/// Throws ShapeMismatch unless the rows have the shape that those of the first have.
+/// Throws ShapeMismatch unless the rows have the same shape as those of the first argument.
 template <class View>
 void check_rows_as_first(const View& view, const View& first, const char* name, std::size_t i) {
   if (view.row_shape() != first.row_shape()) {
@@ -71,7 +71,7 @@ void check_concat(std::span<const View> views) {
   }
 }
 
-/// For views with one level, whose offsets `children` are.
+/// For views with one level, whose offsets are `children`.
 template <class E, class View, class Y>
 void concat_rows_into(const E& executor, std::span<const View> views, std::span<const std::int64_t* const> children,
                       Y&& y) {
@@ -102,7 +102,7 @@ void concat_into(const E& executor, std::span<const View> views, Y&& y) {
     children[source] = views[static_cast<std::size_t>(source)].lod_view().offsets(0).data();
   }
   if (views[0].levels() == 1) return concat_rows_into(executor, views, children.span(), y);
-  // What sequence i of the result holds is a run of each argument, one level below.
+  // Sequence i of the result consists of a run of each argument, one level below.
   Runs runs(executor.workspace(), views, 1, size * sources);
   for (std::int64_t i = 0; i < size; ++i) {
     for (std::int64_t source = 0; source < sources; ++source) {
@@ -123,14 +123,14 @@ void concat_into(const E& executor, std::span<const View> views, Y&& y) {
 
 }  // namespace operation
 
-/// Sequence i of the outermost level: what sequence i of the first argument holds, then what that of the second holds,
-/// and so on. Each sequence below stays as it is. All arguments have the same number of levels, at least one, of
-/// outermost sequences, and the same row shape. Semantics: PaddlePaddle's sequence_concat, with any number of levels.
-/// (`concat` joins batches instead.)
+/// Sequence i of the outermost level: the contents of sequence i of the first argument, then of the second, and so on.
+/// Each sequence below stays as it is. All arguments must have the same number of levels, at least one, the same number
+/// of outermost sequences, and the same row shape. Semantics: PaddlePaddle's sequence_concat, with any number of
+/// levels. (`concat` joins batches instead.)
 ///
-/// The arguments come one by one, or as one range of tensors or views. `y` must overlap none of them. Throws InvalidLoD
-/// for different numbers of levels, and where there is no level or no argument; ShapeMismatch for different numbers of
-/// sequences or row shapes.
+/// The arguments are passed one by one, or as one range of tensors or views. `y` must overlap none of them. Throws
+/// InvalidLoD for different numbers of levels, and if there is no level or no argument; ShapeMismatch for different
+/// numbers of sequences or row shapes.
 template <Executor E, operation::TensorRange Xs, class Y>
 void sequence_concat_into(const E& executor, const Xs& xs, Y&& y) {
   using View = operation::const_view_t<operation::element_t<Xs>>;
@@ -174,12 +174,12 @@ template <LoDTensorLike X, LoDTensorLike... More>
 }
 
 /// The gradients of `sequence_concat`, one for each of its arguments, whose LoDs are `lods`: the rows of dy that came
-/// from it, with its levels. The levels of dy do not count.
+/// from it, with its levels. The levels of dy are ignored.
 ///
-/// `lods` is a range of LoDs that stand one after the other, or a list of them in braces; `dxs` has one tensor or view
-/// for each of them, of which none must overlap dy. Throws InvalidLoD for different numbers of levels,
-/// and where there is no level or no LoD; ShapeMismatch for different numbers of sequences, unless dy has the rows of
-/// all `lods` together, and for another number of outputs.
+/// `lods` is a contiguous range of LoDs, or a list of them in braces; `dxs` has one tensor or view for each of them,
+/// none of which may overlap dy. Throws InvalidLoD for different numbers of levels, and if there is no level or no LoD;
+/// ShapeMismatch for different numbers of sequences, unless dy has the rows of all `lods` together, and for another
+/// number of outputs.
 template <Executor E, LoDTensorLike DY, class LoDs = std::initializer_list<LoD>, class DXs>
 void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods, DXs&& dxs) {
   using T = value_type_t<DY>;
@@ -199,7 +199,7 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods
     throw ShapeMismatch(
         detail::text({"sequence_concat_grad: ", dxs.size(), " outputs, expected ", all.size(), ", one for each LoD"}));
   }
-  // Where the next part of sequence i begins in dy: at first, after all that the LoDs have before it.
+  // Where the next part of sequence i begins in dy: initially after everything that the LoDs have before it.
   const std::int64_t size = all[0].size(0);
   const Workspace::Loan<std::int64_t> next(executor.workspace(), size);
   for (std::int64_t i = 0; i < size; ++i) next[i] = 0;
@@ -247,7 +247,7 @@ template <LoDTensorLike DY, class LoDs = std::initializer_list<LoD>>
 
 namespace operation {
 
-/// What joins batches gives all their rows, in the row shape and under as many levels as they have in common.
+/// The description of joined batches: all their rows, with their common row shape and number of levels.
 inline infer::Batch infer_joined(const std::vector<LoDTensorDesc>& xs, const char* what) {
   if (xs.empty()) throw InvalidLoD(detail::text({what, ": nothing given, expected at least one tensor"}));
   infer::Batch y(xs[0], what);
@@ -266,7 +266,7 @@ inline infer::Batch infer_joined(const std::vector<LoDTensorDesc>& xs, const cha
 
 }  // namespace operation
 
-/// What `sequence_concat` gives, described: see <lod/infer.hpp>.
+/// The result of `sequence_concat`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_concat(const std::vector<LoDTensorDesc>& xs) {
   const infer::Batch y = operation::infer_joined(xs, "sequence_concat");
   y.check_has_level("sequence_concat");

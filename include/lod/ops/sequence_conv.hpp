@@ -31,19 +31,19 @@ namespace lod {
 template <class T, class Device = Cpu>
 struct ConvOptions {
   std::int64_t context_length = 3;  ///< rows of a window
-  std::int64_t context_start = -1;  ///< its first row, counted from the row that it belongs to
-  /// The rows before and after every sequence: max(0, -context_start) that come before its first row, then
-  /// max(0, context_start + context_length - 1) that follow its last. None given: zeros.
+  std::int64_t context_start = -1;  ///< its first row, relative to the row that it belongs to
+  /// The rows before and after every sequence: max(0, -context_start) that precede its first row, then max(0,
+  /// context_start + context_length - 1) that follow its last. None: zeros.
   OptionalTensor<T, Device> padding = nullptr;
   int level = -1;  ///< the level whose sequences the windows do not leave; by default the last
 };
 
-/// What `sequence_conv_grad` gives.
+/// The result of `sequence_conv_grad`.
 template <class T, class Device>
 struct ConvGrad {
   LoDTensor<T, Device> dx;
   LoDTensor<T, Device> dfilter;
-  LoDTensor<T, Device> dpadding;  ///< no rows where no padding was given
+  LoDTensor<T, Device> dpadding;  ///< no rows if no padding was given
 };
 
 /// The options of `infer_sequence_conv`: those of `sequence_conv`, with the padding described.
@@ -60,11 +60,11 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 
-/// The window of row t are rows [t + start, t + start + length).
+/// The window of row t consists of rows [t + start, t + start + length).
 struct ContextWindow {
   std::int64_t length;
   std::int64_t start;
-  /// How far windows reach beyond the two ends of a sequence.
+  /// How far windows extend beyond the two ends of a sequence.
   std::int64_t rows_before() const noexcept { return std::max<std::int64_t>(0, -start); }
   std::int64_t rows_behind() const noexcept { return std::max<std::int64_t>(0, start + length - 1); }
 };
@@ -86,11 +86,11 @@ struct SequenceConvPaddingGrad : Missing<Executor> {};
 
 namespace operation {
 
-/// The window that the options describe. Throws OutOfRange unless it is one.
+/// The window that the options describe. Throws OutOfRange if it is invalid.
 template <class Options>
 kernel::ContextWindow context_window(const Options& options, const char* what) {
   const kernel::ContextWindow window{options.context_length, options.context_start};
-  // So that no position of a window leaves the range of 64 bits.
+  // So that no position of a window exceeds 64 bits.
   constexpr std::int64_t farthest = std::int64_t{1} << 48;
   if (window.length < 1 || window.length > farthest || window.start < -farthest || window.start > farthest) {
     throw OutOfRange(detail::text({what, ": context_length ", window.length, ", context_start ", window.start,
@@ -99,7 +99,7 @@ kernel::ContextWindow context_window(const Options& options, const char* what) {
   return window;
 }
 
-/// The same. Throws also unless the filter and the padding fit it.
+/// The same. Also throws unless the filter and the padding fit it.
 template <class View, class Filter, class Options>
 kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Options& options, const char* what) {
   using T = value_type_t<View>;
@@ -121,14 +121,14 @@ kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Opti
 
 }  // namespace operation
 
-/// The window of each row, its rows one after the other, times `filter`: y[t] = {x[t + start], x[t + start + 1], ...}
-/// * filter, for windows of context_length rows. The filter is {context_length * row size, row shape of y...}; LoD as
-/// x. Where a window leaves the sequence of `level`, it has zeros or the rows of `padding`. Semantics: PaddlePaddle's
+/// The window of each row, its rows one after the other, times `filter`: y[t] = {x[t + start], x[t + start + 1], ...} *
+/// filter, for windows of context_length rows. The filter is {context_length * row size, row shape of y...}; LoD as x.
+/// Beyond the sequence of `level`, a window has zeros or the rows of `padding`. Semantics: PaddlePaddle's
 /// sequence_conv, with any level.
 ///
 /// One matrix product; the windows are never stored. The bits of a row of y depend on its window alone. `y` must not
-/// overlap the arguments. Throws InvalidLoD where x has no level, OutOfRange for the level and for a window that is
-/// none, ShapeMismatch where filter or padding do not fit.
+/// overlap the arguments. Throws InvalidLoD if x has no level, OutOfRange for the level and for an invalid window,
+/// ShapeMismatch if filter or padding do not fit.
 template <Executor E, LoDTensorLike X, LoDTensorLike Filter, class Y>
 void sequence_conv_into(const E& executor, const X& x, const Filter& filter,
                         const ConvOptions<value_type_t<X>, device_t<X>>& options, Y&& y) {
@@ -199,13 +199,12 @@ void conv_grad_into(const E& executor, const View& dy, const View& x, const Filt
 }  // namespace operation
 
 /// The gradients of `sequence_conv` with the same options: dx with the levels and the row shape of x, dfilter as the
-/// filter, and where an output for it is given, dpadding as the padding, whether one is given or the zeros were meant.
-/// The levels of dy do not count.
+/// filter, and, if an output for it is given, dpadding as the padding, whether a padding was given or zeros were used.
+/// The levels of dy are ignored.
 ///
 /// Sums over rows are made of fixed parts: the bits do not depend on threads, and the error does not grow with the
-/// number of rows. The outputs must not overlap the arguments. Where memory runs out, what they hold is lost. Throws as
-/// `sequence_conv`, and ShapeMismatch unless dy
-/// has the shape of its result.
+/// number of rows. The outputs must not overlap the arguments. If memory runs out, their contents are lost. Throws as
+/// `sequence_conv`, and ShapeMismatch unless dy has the shape of its result.
 template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter, class DX, class DFilter, class DPadding>
 void sequence_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filter& filter,
                              const ConvOptions<value_type_t<X>, device_t<X>>& options, DX&& dx, DFilter&& dfilter,
@@ -246,7 +245,7 @@ template <LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
   return sequence_conv_grad(default_executor<device_t<X>>(), dy, x, filter, options);
 }
 
-/// What `sequence_conv` gives, described: see <lod/infer.hpp>.
+/// The result of `sequence_conv`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_conv(const LoDTensorDesc& x, const LoDTensorDesc& filter,
                                          const ConvDescOptions& options = {}) {
   infer::Batch y = infer::batch_for<op::sequence_conv>(x, "sequence_conv");

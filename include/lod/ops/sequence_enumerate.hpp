@@ -47,12 +47,12 @@ inline void check_enumerate_window(std::int64_t window) {
 
 }  // namespace operation
 
-/// At each row the ids of `window` rows, from this one on: y[row] = {x[row], x[row + 1], ...}, and `pad_value` where
-/// its sequence of `level` has ended. Row shape {window}, LoD as x. Rows of x are of size 1. Semantics: PaddlePaddle's
+/// At each row the ids of `window` rows, from this one on: y[row] = {x[row], x[row + 1], ...}, and `pad_value` after
+/// the end of its sequence of `level`. Row shape {window}, LoD as x. Rows of x are of size 1. Semantics: PaddlePaddle's
 /// sequence_enumerate, with any level.
 ///
-/// One pass. `y` must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level, for a window
-/// under 1 and for a `pad_value` that the type of the ids cannot hold, ShapeMismatch for another row size.
+/// One pass. `y` must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the level, for a window under
+/// 1 and for a `pad_value` that the type of the ids cannot hold, ShapeMismatch for another row size.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window, const EnumerateOptions& options,
                              Y&& y) {
@@ -89,7 +89,7 @@ template <LoDTensorLike X>
   return sequence_enumerate(default_executor<device_t<X>>(), x, window, options);
 }
 
-/// What `sequence_enumerate` gives, described: see <lod/infer.hpp>.
+/// The result of `sequence_enumerate`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_enumerate(const LoDTensorDesc& x, std::int64_t window,
                                               const EnumerateOptions& options = {}) {
   infer::Batch y = infer::batch_for<op::sequence_enumerate>(x, "sequence_enumerate");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup restructuring
-/// Erasing: ids that are taken out of their sequences.
+/// Erasing: removing ids from their sequences.
 #pragma once
 
 #include <lod/error.hpp>
@@ -29,19 +29,19 @@ struct sequence_erase_and_wait : elements::Id {};
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// Two steps, as the result has as many rows as are left. `tokens` ascend. The first step leaves in `scratch`, which is
-/// for scratch(rows) numbers, what the second one needs.
+/// Two steps, since the number of rows of the result depends on the first. `tokens` ascend. The first step writes to
+/// `scratch`, which has room for scratch(rows) numbers, what the second one needs.
 ///
-/// count(executor, x, sequences, tokens, scratch, kept): kept[i] becomes the number of rows before sequence i that are
-/// left, for i in [0, sequences.size].
-/// run(executor, x, sequences, tokens, scratch, y): the rows that are left.
+/// count(executor, x, sequences, tokens, scratch, kept): sets kept[i] to the number of rows before sequence i that are
+/// kept, for i in [0, sequences.size].
+/// run(executor, x, sequences, tokens, scratch, y): copies the rows that are kept.
 template <class Executor>
 struct SequenceErase : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
 
-/// The numbers of a list that are a T, in ascending order.
+/// The numbers of a list that fit a T, in ascending order.
 template <class T>
 class SortedTokens {
  public:
@@ -67,8 +67,8 @@ class SortedTokens {
   std::int64_t size_ = 0;
 };
 
-/// The rows of x that a rule leaves: the lengths of the last level become smaller, the levels above stay. `Kernel` has
-/// the two steps of kernel::SequenceErase, with the rule in the place of the tokens.
+/// The rows of x that a rule keeps: the lengths of the last level shrink, the levels above stay. `Kernel` has the two
+/// steps of kernel::SequenceErase, with the rule in place of the tokens.
 template <class Op, class Kernel, Executor E, class View, class Rule, class Y>
 void filter_rows_into(const E& executor, const View& x, const Rule& rule, const char* what, Y&& y,
                       std::initializer_list<OtherMemory> others) {
@@ -111,13 +111,12 @@ void erase_into(const E& executor, const View& x, const Tokens& tokens, const ch
 
 }  // namespace operation
 
-/// x without the rows that are one of `tokens`. Row shape as x; the lengths of the last level become smaller, perhaps
-/// 0, and the levels above stay. Semantics: PaddlePaddle's sequence_erase.
+/// x without the rows that equal one of `tokens`. Row shape as x; the lengths of the last level shrink, perhaps to 0,
+/// and the levels above stay. Semantics: PaddlePaddle's sequence_erase.
 ///
 /// Rows are of size 1. The tokens are integers of any type: a range, a list in braces or a tensor; in any order, and
-/// they may repeat.
-/// One pass that counts and one that copies. `y` must not overlap x. Throws InvalidLoD where x has no level,
-/// ShapeMismatch for another row size.
+/// they may repeat. One pass that counts and one that copies. `y` must not overlap x. Throws InvalidLoD if x has no
+/// level, ShapeMismatch for another row size.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>, class Y>
 void sequence_erase_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
   operation::erase_into<op::sequence_erase>(executor, x.view(), tokens, "sequence_erase", y);
@@ -155,7 +154,7 @@ template <LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_lis
 
 namespace operation {
 
-/// What is left of a batch of ids.
+/// The description of a batch of ids after some have been removed.
 template <class Op>
 LoDTensorDesc infer_filtered(const LoDTensorDesc& x, const char* what) {
   infer::Batch y = infer::batch_for<Op>(x, what);
@@ -167,7 +166,7 @@ LoDTensorDesc infer_filtered(const LoDTensorDesc& x, const char* what) {
 
 }  // namespace operation
 
-/// What `sequence_erase` and `sequence_erase_and_wait` give, described: see <lod/infer.hpp>.
+/// The results of `sequence_erase` and `sequence_erase_and_wait`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_erase(const LoDTensorDesc& x) {
   return operation::infer_filtered<op::sequence_erase>(x, "sequence_erase");
 }

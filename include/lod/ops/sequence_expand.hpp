@@ -38,7 +38,7 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, dy, blocks, sequences, row_size, dx): in dx, the rows of sequence i are the sum of those of its
-/// copies, which lie one after the other in sequence i of `blocks` in dy.
+/// copies, which are contiguous in sequence i of `blocks` in dy.
 template <class Executor>
 struct SequenceExpandGrad : Missing<Executor> {};
 }  // namespace kernel
@@ -60,9 +60,9 @@ inline void check_repeats(std::int64_t elements, const LoD& y_lod, int level, co
 
 }  // namespace operation
 
-/// Sequence i of the outermost level of x, as a block with all that is below it, n_i times; where x has no level, row
-/// i. n_i is the length of sequence i of level `ref_level` of `y_lod`; n_i = 0 drops the sequence. As many levels as x,
-/// row shape as x. Semantics: PaddlePaddle's sequence_expand, with any number of levels.
+/// Sequence i of the outermost level of x, as a block with everything below it, n_i times; row i if x has no level. n_i
+/// is the length of sequence i of level `ref_level` of `y_lod`; n_i = 0 drops the sequence. As many levels as x, row
+/// shape as x. Semantics: PaddlePaddle's sequence_expand, with any number of levels.
 ///
 /// `y` must not overlap x. Throws ShapeMismatch unless x has one sequence (row) for each of `ref_level`, OutOfRange for
 /// the level.
@@ -108,10 +108,10 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `sequence_expand`: in dx, the rows of a sequence (the row) are the sum of those of its copies in dy;
-/// 0 where it was dropped. dx has the levels of `x_lod`, which is that of x: one without a level stands for rows. Sums
-/// as in `sequence_pool`: the bits depend neither on threads nor on the rest of the batch.
+/// 0 if it was dropped. dx has the levels of `x_lod`, which is that of x: one without a level stands for rows. Sums as
+/// in `sequence_pool`: the bits depend neither on threads nor on the rest of the batch.
 ///
-/// The levels of dy do not count. `dx` must not overlap dy. Throws ShapeMismatch unless x_lod and y_lod fit each other
+/// The levels of dy are ignored. `dx` must not overlap dy. Throws ShapeMismatch unless x_lod and y_lod fit each other
 /// as in `sequence_expand` and dy has the rows of its result; OutOfRange for the level.
 template <Executor E, LoDTensorLike DY, class DX>
 void sequence_expand_grad_into(const E& executor, const DY& dy, const LoD& x_lod, const LoD& y_lod,
@@ -168,9 +168,9 @@ template <LoDTensorLike DY>
 }
 
 /// Row i of x for each row of sequence i of the last level of `y_lod`; an empty sequence drops its row. Row shape as x;
-/// LoD: y_lod, the levels of x do not count. Semantics: PaddlePaddle's sequence_expand_as, with any number of levels.
+/// LoD: y_lod; the levels of x are ignored. Semantics: PaddlePaddle's sequence_expand_as, with any number of levels.
 ///
-/// `y` must not overlap x. Throws InvalidLoD where y_lod has no level, ShapeMismatch unless x has one row for each
+/// `y` must not overlap x. Throws InvalidLoD if y_lod has no level, ShapeMismatch unless x has one row for each
 /// sequence of its last one.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_expand_as_into(const E& executor, const X& x, const LoD& y_lod, Y&& y) {
@@ -197,8 +197,8 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `sequence_expand_as`: row i of dx is the sum of the rows of sequence i in dy, 0 for an empty one, as
-/// `sequence_pool` with SUM gives it. LoD: the levels of `y_lod` above the last. The levels of dy do not count. `dx`
-/// must not overlap dy. Throws InvalidLoD where y_lod has no level, ShapeMismatch unless dy has its rows.
+/// `sequence_pool` with SUM computes it. LoD: the levels of `y_lod` above the last. The levels of dy are ignored. `dx`
+/// must not overlap dy. Throws InvalidLoD if y_lod has no level, ShapeMismatch unless dy has its rows.
 template <Executor E, LoDTensorLike DY, class DX>
 void sequence_expand_as_grad_into(const E& executor, const DY& dy, const LoD& y_lod, DX&& dx) {
   detail::check_elements<op::sequence_expand_as_grad, value_type_t<DY>>();
@@ -224,8 +224,8 @@ template <LoDTensorLike DY>
   return sequence_expand_as_grad(default_executor<device_t<DY>>(), dy, y_lod);
 }
 
-/// What `sequence_expand` and `sequence_expand_as` give, described: see <lod/infer.hpp>. `y_lod` describes a tensor
-/// that has the LoD.
+/// The results of `sequence_expand` and `sequence_expand_as`, described: see <lod/infer.hpp>. `y_lod` describes a
+/// tensor that has the LoD.
 inline LoDTensorDesc infer_sequence_expand(const LoDTensorDesc& x, const LoDTensorDesc& y_lod,
                                            const ExpandOptions& options = {}) {
   infer::Batch y = infer::batch_for<op::sequence_expand>(x, "sequence_expand");

@@ -31,9 +31,9 @@ struct sequence_unpad_grad : elements::Any {};
 
 namespace lod {
 
-/// The side on which a sequence that is too short is filled up, and one that is too long is cut off.
+/// The side on which a sequence that is too short is padded, and one that is too long is cut off.
 enum class Side {
-  LEFT,  ///< in front of its rows
+  LEFT,  ///< before its rows
   RIGHT  ///< after them
 };
 
@@ -51,14 +51,14 @@ struct UnpadOptions {
   Side side = Side::RIGHT;  ///< where the padding is
 };
 
-/// What `sequence_pad` gives.
+/// The result of `sequence_pad`.
 template <class T, class Device>
 struct Padded {
   LoDTensor<T, Device> dense;               ///< {sequences, padded length, row shape...}, no level
-  LoDTensor<std::int64_t, Device> lengths;  ///< {sequences}: of how many rows each consists that are no padding
+  LoDTensor<std::int64_t, Device> lengths;  ///< {sequences}: how many rows of each are not padding
 };
 
-/// What `sequence_pad` gives, described.
+/// The result of `sequence_pad`, described.
 struct PaddedDesc {
   LoDTensorDesc dense;
   LoDTensorDesc lengths;
@@ -72,15 +72,15 @@ namespace kernel {
 /// run(executor, x, sequences, row_size, padded_length, side, pad_value, dense, lengths)
 template <class Executor>
 struct SequencePad : Missing<Executor> {};
-/// run(executor, dense, padded_length, side, sequences, row_size, x): a sequence that is longer than padded_length has
-/// zeros where rows were cut off.
+/// run(executor, dense, padded_length, side, sequences, row_size, x): a sequence longer than padded_length has zeros
+/// where rows were cut off.
 template <class Executor>
 struct SequenceUnpad : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
 
-/// Throws OutOfRange for a number that is no Side.
+/// Throws OutOfRange for a number that is not a Side.
 inline void check_side(Side side, const char* what) {
   if (side != Side::RIGHT && side != Side::LEFT) {
     throw OutOfRange(detail::text({what, ": Side ", static_cast<int>(side), ", expected RIGHT or LEFT"}));
@@ -111,7 +111,7 @@ inline std::int64_t padded_length(const kernel::Segments& sequences, const PadOp
   return options.padded_length >= 0 ? options.padded_length : longest;
 }
 
-/// {length, row shape...}. Throws ShapeMismatch where that is no shape.
+/// {length, row shape...}. Throws ShapeMismatch if that is not a valid shape.
 inline Shape padded_shape(std::int64_t length, const Shape& row_shape, const char* what) {
   try {
     return Shape(length, row_shape);
@@ -146,17 +146,17 @@ void check_lengths(const E& executor, std::span<const std::int64_t> lengths, std
 
 }  // namespace operation
 
-/// Every sequence of `level`, all rows under it, as one row of a dense block: {sequences, padded length, row shape...}.
-/// What a sequence lacks is `pad_value`, after its rows (Side::RIGHT) or in front of them (Side::LEFT). `lengths` has
-/// the number of rows of each sequence. No level remains. Semantics: PaddlePaddle's sequence_pad, with any level.
+/// Every sequence of `level`, with all its rows, as one row of a dense block: {sequences, padded length, row shape...}.
+/// Missing rows are `pad_value`, after the sequence's rows (Side::RIGHT) or before them (Side::LEFT). `lengths` has the
+/// number of rows of each sequence. No level remains. Semantics: PaddlePaddle's sequence_pad, with any level.
 ///
 /// The padded length is that of the longest sequence, or `padded_length`. A sequence that is longer throws; with
-/// `truncate` it loses rows on `side`, and `lengths` counts those that it keeps. An empty sequence is all padding;
-/// where all are empty the padded length is 0.
+/// `truncate` it loses rows on `side`, and `lengths` counts those that it keeps. An empty sequence is all padding; if
+/// all are empty the padded length is 0.
 ///
-/// The outputs must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level, a padded length
-/// under -1, a number that is no Side and a `pad_value` that the elements cannot hold, ShapeMismatch where a sequence
-/// is too long.
+/// The outputs must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the level, a padded length under
+/// -1, a number that is not a Side and a `pad_value` that the elements cannot hold, ShapeMismatch if a sequence is too
+/// long.
 template <Executor E, LoDTensorLike X, class Dense, class Lengths>
 void sequence_pad_into(const E& executor, const X& x, const PadOptions& options, Dense&& dense, Lengths&& lengths) {
   detail::check_elements<op::sequence_pad, value_type_t<X>>();
@@ -193,9 +193,9 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `sequence_pad` with the same options, for the sequences of `lod`, which is that of x: dx has the
-/// rows and levels of `lod`. A row of x has the gradient of its place in the block, one that was cut off has 0; the
-/// padding gives its gradient to nobody. `dx` must not overlap dy. Throws as `sequence_pad`, and ShapeMismatch unless
-/// dy has the shape of its result.
+/// rows and levels of `lod`. A row of x has the gradient of its position in the block, one that was cut off has 0; the
+/// gradient of the padding is dropped. `dx` must not overlap dy. Throws as `sequence_pad`, and ShapeMismatch unless dy
+/// has the shape of its result.
 template <Executor E, LoDTensorLike DY, class DX>
 void sequence_pad_grad_into(const E& executor, const DY& dy, const LoD& lod, const PadOptions& options, DX&& dx) {
   const auto view = dy.view();
@@ -230,13 +230,13 @@ template <LoDTensorLike DY>
   return sequence_pad_grad(default_executor<device_t<DY>>(), dy, lod, options);
 }
 
-/// The way back: of row i of `dense`, {sequences, padded length, row shape...}, the `lengths[i]` rows that are no
-/// padding become sequence i. One level; the levels of `dense`, if any, do not count. Semantics: PaddlePaddle's
+/// The inverse: for row i of `dense`, {sequences, padded length, row shape...}, the `lengths[i]` rows that are not
+/// padding become sequence i. One level; the levels of `dense`, if any, are ignored. Semantics: PaddlePaddle's
 /// sequence_unpad.
 ///
-/// `lengths` are int64: a range, a list in braces or a tensor. `y` must not overlap dense. Throws ShapeMismatch
-/// for scalar rows and for another number of lengths than there are rows, OutOfRange for a length that is negative or
-/// exceeds the padded one, and for a number that is no Side.
+/// `lengths` are int64: a range, a list in braces or a tensor. `y` must not overlap dense. Throws ShapeMismatch for
+/// scalar rows and for another number of lengths than there are rows, OutOfRange for a length that is negative or
+/// exceeds the padded one, and for a number that is not a Side.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class Y>
 void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengths, const UnpadOptions& options,
                          Y&& y) {
@@ -270,8 +270,8 @@ template <LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_li
   return sequence_unpad(default_executor<device_t<X>>(), dense, lengths, options);
 }
 
-/// The gradient of `sequence_unpad`: {sequences, padded_length, row shape...} as `dense` was, with the rows of dy in
-/// their places and 0 in those of the padding. The levels of dy do not count. The output must not overlap dy. Throws
+/// The gradient of `sequence_unpad`: {sequences, padded_length, row shape...} like `dense`, with the rows of dy at
+/// their positions and 0 at those of the padding. The levels of dy are ignored. The output must not overlap dy. Throws
 /// ShapeMismatch unless dy has as many rows as the lengths say, OutOfRange for a length that is not from 0 to
 /// `padded_length`.
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class DX>
@@ -315,7 +315,7 @@ template <LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_l
   return sequence_unpad_grad(default_executor<device_t<DY>>(), dy, lengths, padded_length, options);
 }
 
-/// What `sequence_pad` and `sequence_unpad` give, described: see <lod/infer.hpp>.
+/// The results of `sequence_pad` and `sequence_unpad`, described: see <lod/infer.hpp>.
 inline PaddedDesc infer_sequence_pad(const LoDTensorDesc& x, const PadOptions& options = {}) {
   infer::Batch y = infer::batch_for<op::sequence_pad>(x, "sequence_pad").pooled(options.level, "sequence_pad");
   operation::check_padding(options, "sequence_pad");

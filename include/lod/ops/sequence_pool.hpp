@@ -31,34 +31,34 @@ struct sequence_min_pool_grad : elements::Arithmetic {};
 
 namespace lod {
 
-/// How the n rows of a sequence become one, for each column on its own. Semantics: PaddlePaddle's sequence_pool.
+/// How the n rows of a sequence become one, column by column. Semantics: PaddlePaddle's sequence_pool.
 enum class PoolType {
   SUM,      ///< the sum
   AVERAGE,  ///< the sum / n
   SQRT,     ///< the sum / sqrt(n)
-  MAX,      ///< the greatest; NaN where there is one
-  MIN,      ///< the least; NaN where there is one
+  MAX,      ///< the greatest; NaN if there is one
+  MIN,      ///< the least; NaN if there is one
   FIRST,    ///< the first row
   LAST      ///< the last row
 };
 
-/// The options of `sequence_pool` and of what pools by one rule, and of their gradients.
+/// The options of `sequence_pool` and of operations that pool by one rule, and of their gradients.
 struct PoolOptions {
   Scalar pad_value = 0;                  ///< every element of the row of an empty sequence
   int level = -1;                        ///< the level whose sequences are pooled; by default the last
   RowIndex row_index = RowIndex::BATCH;  ///< what the rows that won are counted from, where an index names them
 };
 
-/// What `sequence_max_pool` and `sequence_min_pool` give.
+/// The result of `sequence_max_pool` and `sequence_min_pool`.
 template <class T, class Device>
 struct MaxPool {
   LoDTensor<T, Device> values;
-  /// For each element of `values`, the row of x that won, counted from the first of x; -1 for an empty sequence. No
-  /// level. With RowIndex::SEQUENCE counted from the first of its sequence, with the levels of the values.
+  /// For each element of `values`, the row of x that won, counted from the first row of x; -1 for an empty sequence. No
+  /// level. With RowIndex::SEQUENCE counted from the first row of its sequence, with the levels of the values.
   LoDTensor<std::int64_t, Device> index;
 };
 
-/// What `sequence_max_pool` and `sequence_min_pool` give, described.
+/// The results of `sequence_max_pool` and `sequence_min_pool`, described.
 struct MaxPoolDesc {
   LoDTensorDesc values;
   LoDTensorDesc index;
@@ -72,7 +72,7 @@ namespace kernel {
 template <class Executor>
 struct SequencePool : Missing<Executor> {};
 /// SequencePool with SUM, AVERAGE or SQRT of type `Accumulator<T>`: run(executor, x, sequences, row_size, type,
-/// pad_value, y), pad_value and y of that.
+/// pad_value, y), with pad_value and y of that type.
 template <class Executor>
 struct SequenceSums : Missing<Executor> {};
 template <class Executor>
@@ -81,7 +81,7 @@ template <class Executor>
 struct SequencePoolGrad : Missing<Executor> {};
 template <class Executor>
 struct SequenceMaxPoolGrad : Missing<Executor> {};
-/// run(executor, dy, sequences, row_size, type, y): y[i] = dy[i] divided as the sum of sequence i was, if it is not
+/// run(executor, dy, sequences, row_size, type, y): y[i] = dy[i] divided as the sum of sequence i was, unless that is
 /// empty.
 template <class Executor>
 struct DividePooled : Missing<Executor> {};
@@ -89,14 +89,14 @@ struct DividePooled : Missing<Executor> {};
 
 namespace operation {
 
-/// Throws OutOfRange for a number that is none of the types.
+/// Throws OutOfRange for a number that is not a PoolType.
 inline void check_pool_type(PoolType type, const char* what) {
   if (type < PoolType::SUM || type > PoolType::LAST) {
     throw OutOfRange(detail::text({what, ": PoolType ", static_cast<int>(type), ", expected SUM to LAST"}));
   }
 }
 
-/// The same for gradients. Throws also std::invalid_argument for MAX and MIN, those of which `others` give.
+/// The same for gradients. Also throws std::invalid_argument for MAX and MIN, whose gradients `others` compute.
 inline void check_sums_or_steps(PoolType type, const char* what, const char* others) {
   check_pool_type(type, what);
   if (type == PoolType::MAX || type == PoolType::MIN) {
@@ -104,7 +104,7 @@ inline void check_sums_or_steps(PoolType type, const char* what, const char* oth
   }
 }
 
-/// Throws std::invalid_argument for what is a row of x, and so of its type.
+/// Throws std::invalid_argument for types whose result is a row of x, and so of its type.
 inline void check_wide_pool_type(PoolType type) {
   if (type > PoolType::SQRT) {
     throw std::invalid_argument(
@@ -113,7 +113,7 @@ inline void check_wide_pool_type(PoolType type) {
   }
 }
 
-/// Sums and what is made of them, of the type that they are computed in.
+/// Sums and what is computed from them, in the type of the computation.
 template <Executor E, LoDTensorLike X, class Y>
 void pool_sums_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, Y&& y) {
   using T = value_type_t<X>;
@@ -152,13 +152,12 @@ void pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& 
 ///
 /// Sums of floating-point numbers follow one tree for each sequence, counted from its start, with compensation over
 /// long ones: the bits depend neither on threads nor on the rest of the batch, and the error does not grow with the
-/// length. float16 and bfloat16 are summed as float, integers as int64. A sum of numbers whose true sum is finite is
-/// finite, and a mean of finite numbers always; a sum of negative zeros is a negative zero. SUM of integers wraps
-/// around in their type, and of bool is whether any is true: for counts and wider sums see below. AVERAGE and SQRT of
-/// integers are those of the exact sum, truncated; where T does not reach that far, SQRT is the greatest or least T. An
-/// empty sequence gives `pad_value`. One pass over x, no synchronisation. The output must not overlap x. Throws
-/// InvalidLoD where x has no level, OutOfRange for the level, for a `pad_value` that a T cannot hold and for a number
-/// that is no PoolType.
+/// length. float16 and bfloat16 are summed as float, integers as int64. A sum of numbers is finite if their true sum
+/// is, and a mean of finite numbers is always finite; a sum of negative zeros is a negative zero. SUM of integers wraps
+/// around in their type, and for bool is whether any is true: for counts and wider sums see below. AVERAGE and SQRT of
+/// integers are those of the exact sum, truncated; SQRT is clamped to T. An empty sequence gives `pad_value`. One pass
+/// over x, no synchronisation. The output must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the
+/// level, for a `pad_value` that a T cannot hold and for a number that is not a PoolType.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, Y&& y) {
   if constexpr (kernel::has_wide_sums<value_type_t<X>, value_type_t<std::remove_cvref_t<Y>>>) {
@@ -183,11 +182,11 @@ template <LoDTensorLike X>
   return sequence_pool(default_executor<device_t<X>>(), x, type, options);
 }
 
-/// SUM, AVERAGE and SQRT of type U, the one that they are computed in: `sequence_pool<std::int64_t>` of bool and of
-/// integers of up to 32 bits, `sequence_pool<float>` of float16 and bfloat16. So the SUM of bool counts, and no sum
-/// wraps around. `sequence_pool_into` gives the same to a y of that type; `pad_value` is a U. The gradient is
-/// `sequence_pool_grad` of dy, which has elements of type U. Throws as above, and std::invalid_argument for other
-/// kinds.
+/// SUM, AVERAGE and SQRT in the type U, in which they are computed: `sequence_pool<std::int64_t>` for bool and for
+/// integers of up to 32 bits, `sequence_pool<float>` for float16 and bfloat16. So the SUM of bool counts, and no sum
+/// wraps around. `sequence_pool_into` gives the same for a y of that type; `pad_value` is a U. The gradient is
+/// `sequence_pool_grad` of dy, which has elements of type U. Throws as above, and std::invalid_argument for other pool
+/// types.
 template <class U, Executor E, LoDTensorLike X>
 [[nodiscard]] LoDTensor<U, device_t<X>> sequence_pool(const E& executor, const X& x, PoolType type,
                                                       const PoolOptions& options = {}) {
@@ -268,8 +267,8 @@ void extreme_pool_into(const E& executor, const X& x, const PoolOptions& options
 }
 }  // namespace operation
 
-/// `sequence_pool` with MAX, and which row won: of equal ones the first, of several NaNs the first NaN. Throws
-/// OutOfRange also for a number that is no RowIndex.
+/// `sequence_pool` with MAX, and which row won: of equal ones the first, of several NaNs the first NaN. Also throws
+/// OutOfRange for a number that is not a RowIndex.
 template <Executor E, LoDTensorLike X, class Y, class Index>
 void sequence_max_pool_into(const E& executor, const X& x, const PoolOptions& options, Y&& values, Index&& index) {
   operation::extreme_pool_into<false>(executor, x, options, values, index);
@@ -314,10 +313,10 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `sequence_pool` for the sequences of `lod`, which is that of its x: dx has the rows and levels of
-/// `lod`. SUM gives every row of a sequence its dy, AVERAGE and SQRT divide as they did, FIRST and LAST give it to one
-/// row and 0 to the others. The rows of an empty sequence do not exist, so its dy goes nowhere. `dx` must not overlap
-/// dy. Throws InvalidLoD where `lod` has no level, OutOfRange as `sequence_pool`, ShapeMismatch unless dy has one row
-/// for each sequence of `level`; std::invalid_argument for MAX and MIN, whose gradients need the index
+/// `lod`. SUM gives every row of a sequence its dy, AVERAGE and SQRT divide it as they did, FIRST and LAST give it to
+/// one row and 0 to the others. An empty sequence has no rows, so its dy is dropped. `dx` must not overlap dy. Throws
+/// InvalidLoD if `lod` has no level, OutOfRange as `sequence_pool`, ShapeMismatch unless dy has one row for each
+/// sequence of `level`; std::invalid_argument for MAX and MIN, whose gradients need the index
 /// (`sequence_max_pool_grad`, `sequence_min_pool_grad`).
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_pool_grad_into(const E& executor, const X& dy, const LoD& lod, PoolType type, const PoolOptions& options,
@@ -391,9 +390,9 @@ void extreme_pool_grad_into(const E& executor, const X& dy, const Index& index, 
 }  // namespace operation
 
 /// The gradient of `sequence_max_pool`: dx, with the rows and levels of `lod`, has dy at the rows that won, for each
-/// column, and 0 elsewhere. Throws InvalidLoD where `lod` has no level, ShapeMismatch where dy or index do not fit,
-/// OutOfRange for the level and for an index that is neither -1 nor a row of its sequence; on a GPU, where nobody waits
-/// to look, such an index counts as -1.
+/// column, and 0 elsewhere. Throws InvalidLoD if `lod` has no level, ShapeMismatch if dy or index do not fit,
+/// OutOfRange for the level and for an index that is neither -1 nor a row of its sequence; on a GPU, where this is not
+/// checked, such an index counts as -1.
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
 void sequence_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod,
                                  const PoolOptions& options, Y&& dx) {
@@ -417,7 +416,7 @@ template <LoDTensorLike X, LoDTensorLike Index>
   return sequence_max_pool_grad(default_executor<device_t<X>>(), dy, index, lod, options);
 }
 
-/// The gradient of `sequence_min_pool`: as that of `sequence_max_pool`, since only the index counts.
+/// The gradient of `sequence_min_pool`: the same as that of `sequence_max_pool`, since only the index matters.
 template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
 void sequence_min_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod,
                                  const PoolOptions& options, Y&& dx) {
@@ -441,12 +440,12 @@ template <LoDTensorLike X, LoDTensorLike Index>
   return sequence_min_pool_grad(default_executor<device_t<X>>(), dy, index, lod, options);
 }
 
-/// What `sequence_pool` gives, described: see <lod/infer.hpp>, also for all that follows it here.
+/// The result of `sequence_pool`, described: see <lod/infer.hpp>, also for everything that follows here.
 inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType type, const PoolOptions& options = {}) {
   operation::check_pool_type(type, "sequence_pool");
   return infer::batch_for<op::sequence_pool>(x, "sequence_pool").pooled(options.level, "sequence_pool");
 }
-/// The same of `sequence_pool<U>`, `sums` being the DataType of U. Throws where x has no such sums.
+/// The same for `sequence_pool<U>`, with the DataType of U as `sums`. Throws if x has no such sums.
 inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType type, DataType sums,
                                          const PoolOptions& options = {}) {
   operation::check_wide_pool_type(type);

@@ -30,8 +30,8 @@ namespace lod::inline LOD_TARGET {
 /// {new_row_size}, as many levels as x, those above the last unchanged. Semantics: PaddlePaddle's sequence_reshape,
 /// with any number of levels.
 ///
-/// `y` may be x's own tensor, but overlap in no other way. Throws InvalidLoD where x has no level, OutOfRange for a row
-/// size under 1, ShapeMismatch where the values of a sequence are no whole number of rows.
+/// `y` may be x's own tensor, but must not overlap x otherwise. Throws InvalidLoD if x has no level, OutOfRange for a
+/// row size under 1, ShapeMismatch if the values of a sequence are not a whole number of rows.
 template <Executor E, LoDTensorLike X, class Y>
 void sequence_reshape_into(const E& executor, const X& x, std::int64_t new_row_size, Y&& y) {
   const auto view = x.view();
@@ -72,8 +72,8 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `sequence_reshape` for an x with the levels of `lod` and rows of `row_shape`: the values of dy, with
-/// these. The levels of dy do not count. `dx` may be dy's own tensor, but overlap in no other way. Throws ShapeMismatch
-/// unless dy has as many values as x.
+/// these levels and this shape. The levels of dy are ignored. `dx` may be dy's own tensor, but must not overlap dy
+/// otherwise. Throws ShapeMismatch unless dy has as many values as x.
 template <Executor E, LoDTensorLike DY, class DX>
 void sequence_reshape_grad_into(const E& executor, const DY& dy, const LoD& lod, const Shape& row_shape, DX&& dx) {
   const auto view = dy.view();
@@ -103,7 +103,7 @@ template <LoDTensorLike DY>
   return sequence_reshape_grad(default_executor<device_t<DY>>(), dy, lod, row_shape);
 }
 
-/// What `sequence_reshape` gives, described: see <lod/infer.hpp>.
+/// The result of `sequence_reshape`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_reshape(const LoDTensorDesc& x, std::int64_t new_row_size) {
   infer::Batch y(x, "sequence_reshape");
   y.check_has_level("sequence_reshape");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup restructuring
-/// Scattering: numbers added to places of a row, of which each sequence has a list.
+/// Scattering: adding numbers to elements of a row, listed by a sequence.
 #pragma once
 
 #include <lod/error.hpp>
@@ -29,7 +29,7 @@ struct SequenceScatterOptions {
   int level = -1;  ///< the level of the ids whose sequences belong to the rows of x; by default the last
 };
 
-/// What `sequence_scatter_grad` gives.
+/// The result of `sequence_scatter_grad`.
 template <class T, class Device>
 struct SequenceScatterGrad {
   LoDTensor<T, Device> dx;
@@ -51,7 +51,7 @@ struct SequenceScatterUpdatesGrad : Missing<Executor> {};
 
 namespace operation {
 
-/// The sequences of the ids, one for each row of x. Throws unless they are, and each id is a column of x.
+/// The sequences of the ids, one for each row of x. Throws unless they fit, and each id is a column of x.
 template <Executor E, class View, class Ids>
 kernel::Segments check_scatter(const E& executor, const View& x, const Ids& ids, const SequenceScatterOptions& options,
                                const char* what) {
@@ -72,14 +72,14 @@ kernel::Segments check_scatter(const E& executor, const View& x, const Ids& ids,
 
 }  // namespace operation
 
-/// x with updates[k] added to element ids[k] of row i, for each k of sequence i of the ids. Row i has an element for
-/// each id from 0 to the row size - 1; there is one row for each sequence of `level` of the ids, and one update for
-/// each id. Repeated ids add up, in their order; in float for float16 and bfloat16, rounded once. Row shape and LoD as
-/// x; the levels of the updates do not count. Semantics: PaddlePaddle's sequence_scatter.
+/// x with updates[k] added to element ids[k] of row i, for each k of sequence i of the ids. Ids are elements of a row,
+/// from 0 to the row size - 1; there is one row for each sequence of `level` of the ids, and one update for each id.
+/// Repeated ids add up, in order; in float for float16 and bfloat16, rounded once. Row shape and LoD as x; the levels
+/// of the updates are ignored. Semantics: PaddlePaddle's sequence_scatter.
 ///
-/// `y` may be x's own tensor, but overlap in no other way. Throws InvalidLoD where the ids have no level, OutOfRange
-/// for the level and for an id that is no element of a row (on a GPU its update is left out, and what waits for the
-/// executor next throws), ShapeMismatch for other numbers of rows or updates.
+/// `y` may be x's own tensor, but must not overlap x otherwise. Throws InvalidLoD if the ids have no level, OutOfRange
+/// for the level and for an id that is not an element of a row (on a GPU its update is ignored, and whatever waits for
+/// the executor next throws), ShapeMismatch for other numbers of rows or updates.
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates, class Y>
 void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const Updates& updates,
                            const SequenceScatterOptions& options, Y&& y) {
@@ -99,7 +99,7 @@ void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const 
       executor, "sequence_scatter", y, operation::SameLevels{view.lod_view()}, view.row_shape(),
       {operation::in_place("x", view), {"ids", list}, {"updates", numbers}});
   if constexpr (std::same_as<E, CpuExecutor>) {
-    // Scratch memory is there before anything is written.
+    // Allocates scratch memory before anything is written.
     kernel::SequenceScatter<E>::run(executor, checked.data(), numbers.data(), sequences.none(), view.row_size(),
                                     out.data());
   }
@@ -125,8 +125,8 @@ template <LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates>
 }
 
 /// The gradients of `sequence_scatter` with the same ids and options: dx is dy, dupdates[k] is element ids[k] of the
-/// row of dy that belongs to its sequence, with the LoD and the row shape of the ids. `dx` may be dy's own tensor; else
-/// the outputs must overlap nothing. Throws as `sequence_scatter`.
+/// row of dy that belongs to its sequence, with the LoD and the row shape of the ids. `dx` may be dy's own tensor;
+/// otherwise the outputs must overlap nothing. Throws as `sequence_scatter`.
 template <Executor E, LoDTensorLike DY, LoDTensorLike Ids, class DX, class DUpdates>
 void sequence_scatter_grad_into(const E& executor, const DY& dy, const Ids& ids, const SequenceScatterOptions& options,
                                 DX&& dx, DUpdates&& dupdates) {
@@ -163,7 +163,7 @@ template <LoDTensorLike DY, LoDTensorLike Ids>
   return sequence_scatter_grad(default_executor<device_t<DY>>(), dy, ids, options);
 }
 
-/// What `sequence_scatter` gives, described: see <lod/infer.hpp>.
+/// The result of `sequence_scatter`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_scatter(const LoDTensorDesc& x, const LoDTensorDesc& ids,
                                             const LoDTensorDesc& updates, const SequenceScatterOptions& options = {}) {
   const infer::Batch y = infer::batch_for<op::sequence_scatter>(x, "sequence_scatter");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup restructuring
-/// Slicing inside sequences: of each one a part of what it holds.
+/// Slicing inside sequences: a part of each one's contents.
 #pragma once
 
 #include <lod/error.hpp>
@@ -28,15 +28,15 @@ struct sequence_slice_grad : elements::Any {};
 namespace lod::inline LOD_TARGET {
 
 namespace kernel {
-/// run(executor, dy, parts, first_rows, sequences, row_size, dx): the rows of part i in dy become those of sequence i
-/// in dx from first_rows[i] on, counted from its start; its other rows become zero.
+/// run(executor, dy, parts, first_rows, sequences, row_size, dx): copies the rows of part i in dy to sequence i in dx
+/// from first_rows[i] on, counted from its start; its other rows become zero.
 template <class Executor>
 struct SequenceSliceGrad : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
 
-/// Throws unless there is an offset and a length for each sequence of the outermost level, which holds that part.
+/// Throws unless there is an offset and a length for each sequence of the outermost level, which contains that part.
 template <Executor E>
 void check_slices(const E& executor, const LoDView& lod, std::span<const std::int64_t> offset,
                   std::span<const std::int64_t> length, const char* what) {
@@ -62,13 +62,13 @@ void check_slices(const E& executor, const LoDView& lod, std::span<const std::in
 
 }  // namespace operation
 
-/// Of sequence i of the outermost level, what it holds from `offset[i]` on, `length[i]` of it: sequences of the next
-/// level, each kept whole, or rows where there is one level. As many levels as x, row shape as x. A length of 0 leaves
-/// an empty sequence. Semantics: PaddlePaddle's sequence_slice, with any number of levels.
+/// For sequence i of the outermost level, `length[i]` items of its contents from `offset[i]` on: sequences of the next
+/// level, each kept whole, or rows if there is one level. As many levels as x, row shape as x. A length of 0 leaves an
+/// empty sequence. Semantics: PaddlePaddle's sequence_slice, with any number of levels.
 ///
-/// Offsets and lengths are int64: a range, a list in braces or a tensor. `y` must not overlap x. Throws
-/// InvalidLoD where x has no level, ShapeMismatch for another number of offsets or lengths than there are sequences,
-/// OutOfRange for a part that its sequence does not have.
+/// Offsets and lengths are int64: a range, a list in braces or a tensor. `y` must not overlap x. Throws InvalidLoD if x
+/// has no level, ShapeMismatch for another number of offsets or lengths than there are sequences, OutOfRange for a part
+/// outside its sequence.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
           operation::ArgumentList Length = std::initializer_list<std::int64_t>, class Y>
 void sequence_slice_into(const E& executor, const X& x, const Offset& offset, const Length& length, Y&& y) {
@@ -115,7 +115,7 @@ template <LoDTensorLike X, operation::ArgumentList Offset = std::initializer_lis
 }
 
 /// The gradient of `sequence_slice` with the same offsets and lengths, for an x with the levels of `lod`: the rows that
-/// were kept have those of dy, the others 0. The levels of dy do not count. `dx` must not overlap dy. Throws as
+/// were kept have those of dy, the others 0. The levels of dy are ignored. `dx` must not overlap dy. Throws as
 /// `sequence_slice`, and ShapeMismatch unless dy has the rows of its result.
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
           operation::ArgumentList Length = std::initializer_list<std::int64_t>, class DX>
@@ -126,7 +126,7 @@ void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, c
   const LoDView levels = lod.view();
   const auto first = operation::ids_of(offset), counts = operation::ids_of(length);
   operation::check_slices(executor, levels, first, counts, "sequence_slice_grad");
-  // What is kept of a sequence are rows one after the other, at any number of levels.
+  // The kept part of a sequence is contiguous rows, at any number of levels.
   const auto children = levels.offsets(0), rows = levels.absolute_offsets(0);
   const auto row_of = [&](std::int64_t child) {
     return levels.levels() == 1 ? child : levels.absolute_offsets(1)[static_cast<std::size_t>(child)];
@@ -164,7 +164,7 @@ template <LoDTensorLike DY, operation::ArgumentList Offset = std::initializer_li
   return sequence_slice_grad(default_executor<device_t<DY>>(), dy, lod, offset, length);
 }
 
-/// What `sequence_slice` gives, described: see <lod/infer.hpp>.
+/// The result of `sequence_slice`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_slice(const LoDTensorDesc& x) {
   infer::Batch y(x, "sequence_slice");
   y.check_has_level("sequence_slice");

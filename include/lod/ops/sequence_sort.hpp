@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_preserving
-/// Sequences in order: sorted, the rows that sorting gives, the greatest rows.
+/// Sorting sequences: sorted rows, the permutation that sorts, the greatest rows.
 #pragma once
 
 #include <lod/error.hpp>
@@ -43,16 +43,16 @@ struct TopKOptions {
   RowIndex row_index = RowIndex::BATCH;  ///< what the rows in the index are counted from
 };
 
-/// What `sequence_topk` gives.
+/// The result of `sequence_topk`.
 template <class T, class Device>
 struct TopK {
   LoDTensor<T, Device> values;
-  /// For each row of `values`, the row of x that it was, counted from the first of x. No level. With RowIndex::SEQUENCE
-  /// counted from the first of its sequence, with the levels of the values.
+  /// For each row of `values`, its row in x, counted from the first row of x. No level. With RowIndex::SEQUENCE counted
+  /// from the first row of its sequence, with the levels of the values.
   LoDTensor<std::int64_t, Device> index;
 };
 
-/// What `sequence_topk` gives, described.
+/// The result of `sequence_topk`, described.
 struct TopKDesc {
   LoDTensorDesc values;
   LoDTensorDesc index;
@@ -66,12 +66,12 @@ namespace kernel {
 /// run(executor, x, sequences, descending, y, index): y and index may be null.
 template <class Executor>
 struct SequenceSort : Missing<Executor> {};
-/// run(executor, x, sequences, parts, y, index): the rows of sequence i that sorted, the greatest first, are the first
-/// ones become part i.
+/// run(executor, x, sequences, parts, y, index): part i becomes the first rows of sequence i sorted in descending
+/// order.
 template <class Executor>
 struct SequenceTopK : Missing<Executor> {};
-/// run(executor, dy, index, parts, sequences, dx): sequence i of dx has row k of part i of dy where index[k] says, and
-/// zeros elsewhere.
+/// run(executor, dy, index, parts, sequences, dx): row k of part i of dy goes to the row of sequence i of dx that
+/// index[k] names; the other rows become zeros.
 template <class Executor>
 struct SequenceSortGrad : Missing<Executor> {};
 }  // namespace kernel
@@ -87,7 +87,7 @@ void check_scalar_rows(const View& x, const char* what) {
   }
 }
 
-/// `parts` are the sequences of dy, for the CPU, and `part_offsets` where a kernel has their offsets.
+/// `parts` are the sequences of dy, for the CPU, and `part_offsets` their offsets for a kernel.
 template <Executor E, class View, class Index, class DX>
 void sort_grad_into(const E& executor, const View& dy, const Index& index, const kernel::Segments& parts,
                     const std::int64_t* part_offsets, const LoDView& lod, int level, RowIndex counted, const char* what,
@@ -122,13 +122,13 @@ void sort_grad_into(const E& executor, const View& dy, const Index& index, const
 
 }  // namespace operation
 
-/// The rows of each sequence of `level` in ascending order, with `descending` the greatest first. Equal rows stay in
+/// The rows of each sequence of `level` in ascending order, or in descending order with `descending`. Equal rows keep
 /// their order, NaN comes last either way. LoD and row shape as x; sequences below `level` keep their lengths. Rows are
-/// of size 1. Where `index` is given, it becomes what `sequence_argsort` gives.
+/// of size 1. If `index` is given, it becomes the result of `sequence_argsort`.
 ///
-/// The outputs must not overlap x. Time: a radix sort for long sequences, which several threads share; those of up to
-/// 256 rows are sorted many at a time. Throws InvalidLoD where x has no level, OutOfRange for the level, ShapeMismatch
-/// for another row size.
+/// The outputs must not overlap x. Time: a radix sort for long sequences, shared by several threads; those of up to 256
+/// rows are sorted many at a time. Throws InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch for
+/// another row size.
 template <Executor E, LoDTensorLike X, class Y, class Index>
 void sequence_sort_into(const E& executor, const X& x, const SortOptions& options, Y&& y, Index&& index) {
   detail::check_elements<op::sequence_sort, value_type_t<X>>();
@@ -180,9 +180,9 @@ template <LoDTensorLike X>
   return sequence_sort(default_executor<device_t<X>>(), x, options);
 }
 
-/// For each row of `sequence_sort` with the same options, the row of x that it was, counted from the first of x. No
-/// level, row shape as x. With RowIndex::SEQUENCE counted from the first of its sequence, with the levels of x.
-/// Otherwise as `sequence_sort`.
+/// For each row of `sequence_sort` with the same options, its row in x, counted from the first row of x. No level, row
+/// shape as x. With RowIndex::SEQUENCE counted from the first row of its sequence, with the levels of x. Otherwise as
+/// `sequence_sort`.
 template <Executor E, LoDTensorLike X, class Index>
 void sequence_argsort_into(const E& executor, const X& x, const SortOptions& options, Index&& index) {
   detail::check_elements<op::sequence_argsort, value_type_t<X>>();
@@ -216,11 +216,11 @@ template <LoDTensorLike X>
   return sequence_argsort(default_executor<device_t<X>>(), x, options);
 }
 
-/// The gradient of `sequence_sort`: dx[index[k]] = dy[k], with the index that `sequence_argsort` gives and the levels
-/// of dy, which are those of the result. The level and the `row_index` of the options count. `dx` must not overlap dy
-/// or index. Throws InvalidLoD where dy has no level, OutOfRange for the level and for an index that is no row of its
-/// sequence (on a GPU nobody waits to look: one that is no row at all counts for nothing), ShapeMismatch where dy or
-/// index are no column of as many numbers.
+/// The gradient of `sequence_sort`: dx[index[k]] = dy[k], with the index that `sequence_argsort` returns and the levels
+/// of dy, which are those of the result. Of the options, the level and `row_index` are used. `dx` must not overlap dy
+/// or index. Throws InvalidLoD if dy has no level, OutOfRange for the level and for an index that is not a row of its
+/// sequence (on a GPU this is not checked: one that is not a row at all is ignored), ShapeMismatch unless dy and index
+/// are columns of as many numbers.
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
 void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index, const SortOptions& options, DX&& dx) {
   const auto view = dy.view();
@@ -250,7 +250,7 @@ template <LoDTensorLike DY, LoDTensorLike Index>
 
 namespace operation {
 
-/// The levels of a result with the first `k` rows, at most, of each sequence of `level`; returns the last of them.
+/// The levels of a result with at most the first `k` rows of each sequence of `level`; returns the last of them.
 inline kernel::Segments add_top_levels(NewLevels& levels, const LoDView& lod, int level, std::int64_t k) {
   for (int above = 0; above < level; ++above) add_level(levels, lod.offsets(above));
   const kernel::Segments sequences = segments(lod, level);
@@ -269,13 +269,13 @@ inline std::int64_t top_sequences(const LoDView& lod, int level) {
 
 }  // namespace operation
 
-/// The `k` greatest rows of each sequence of `level`, the greatest first, and where they stood; all of a sequence with
-/// fewer. They are the first rows that `sequence_sort` with `descending` gives: of equal ones those that stand first,
-/// NaN only where nothing else is left. The values have the levels of x down to `level`, the index has none, or, with
-/// RowIndex::SEQUENCE, the same; row shape as x. Rows are of size 1.
+/// The `k` greatest rows of each sequence of `level`, in descending order, and their row numbers; all rows of a
+/// sequence with fewer. They are the first rows of `sequence_sort` with `descending`: of equal ones those that come
+/// first, NaN only if nothing else is left. The values have the levels of x down to `level`, the index has none, or,
+/// with RowIndex::SEQUENCE, the same; row shape as x. Rows are of size 1.
 ///
-/// One pass over x. The outputs must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level
-/// and for a negative k, ShapeMismatch for another row size.
+/// One pass over x. The outputs must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the level and
+/// for a negative k, ShapeMismatch for another row size.
 template <Executor E, LoDTensorLike X, class Values, class Index>
 void sequence_topk_into(const E& executor, const X& x, std::int64_t k, const TopKOptions& options, Values&& values,
                         Index&& index) {
@@ -317,9 +317,9 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `sequence_topk` with the same k and options: dx, with the rows and the levels of `lod`, has dy at
-/// the rows that the index names, and 0 elsewhere. The levels of dy do not count. `dx` must not overlap dy or index.
-/// Throws as `sequence_topk`, ShapeMismatch where dy or index do not have the rows of its result, OutOfRange for an
-/// index that is no row of its sequence; on a GPU as `sequence_sort_grad`.
+/// the rows that the index names, and 0 elsewhere. The levels of dy are ignored. `dx` must not overlap dy or index.
+/// Throws as `sequence_topk`, ShapeMismatch if dy or index do not have the rows of its result, OutOfRange for an index
+/// that is not a row of its sequence; on a GPU as `sequence_sort_grad`.
 template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
 void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
                              const TopKOptions& options, DX&& dx) {
@@ -356,7 +356,7 @@ template <LoDTensorLike DY, LoDTensorLike Index>
   return sequence_topk_grad(default_executor<device_t<DY>>(), dy, index, lod, k, options);
 }
 
-/// What `sequence_sort`, `sequence_argsort` and `sequence_topk` give, described: see <lod/infer.hpp>.
+/// The results of `sequence_sort`, `sequence_argsort` and `sequence_topk`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_sort(const LoDTensorDesc& x, const SortOptions& options = {}) {
   const infer::Batch y = infer::batch_for<op::sequence_sort>(x, "sequence_sort");
   y.level(options.level, "sequence_sort");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup reductions
-/// Pooling of matrices whose size is that of two sequences: of each row the mean of its greatest numbers.
+/// Pooling of matrices whose size is that of two sequences: the means of each row's greatest numbers.
 #pragma once
 
 #include <lod/error.hpp>
@@ -31,7 +31,7 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 
-/// Sequence i is `channels` matrices of rows.length(i) x columns.length(i) numbers, one after the other.
+/// Sequence i consists of `channels` matrices of rows.length(i) x columns.length(i) numbers, one after the other.
 struct ChannelMatrices {
   Segments rows;
   Segments columns;
@@ -39,7 +39,7 @@ struct ChannelMatrices {
 };
 
 /// run(executor, x, matrices, starts, topks, y): sequence i begins with number starts[i] of x. y[row][channel][k] is
-/// the mean of the greatest topks[k] numbers. `topks` is for the CPU to read.
+/// the mean of the greatest topks[k] numbers. `topks` is in CPU memory.
 template <class Executor>
 struct SequenceTopKAvgPooling : Missing<Executor> {};
 /// run(executor, dy, x, matrices, starts, topks, dx)
@@ -59,7 +59,7 @@ inline void check_topk_avg_options(std::span<const std::int64_t> topks, std::int
   }
 }
 
-/// The elements of a row of the result. Throws ShapeMismatch where 64 bits do not count them.
+/// The elements of a row of the result. Throws ShapeMismatch if they exceed 64 bits.
 inline std::int64_t mean_count(std::span<const std::int64_t> topks, std::int64_t channel_num, const char* what) {
   std::int64_t means = 0;
   if (__builtin_mul_overflow(channel_num, static_cast<std::int64_t>(topks.size()), &means)) {
@@ -101,16 +101,15 @@ kernel::ChannelMatrices check_topk_avg_pooling(const E& executor, const View& x,
 
 }  // namespace operation
 
-/// x is a batch of matrices that compare two sequences: sequence i of its last level has channel_num of them, one
-/// after the other, of as many rows as sequence i of `row_lod` is long and as many columns as that of `column_lod`
-/// (their last levels). The result has, for each row of `row_lod`, the mean of the greatest topks[k] numbers of that
-/// row of each channel: rows of channel_num * topks.size() elements, LoD: row_lod. Semantics: PaddlePaddle's
+/// x is a batch of matrices that compare two sequences: sequence i of its last level has channel_num of them, one after
+/// the other, with as many rows as sequence i of `row_lod` is long and as many columns as that of `column_lod` (their
+/// last levels). The result has, for each row of `row_lod`, the mean of the greatest topks[k] numbers of that row of
+/// each channel: rows of channel_num * topks.size() elements, LoD: row_lod. Semantics: PaddlePaddle's
 /// sequence_topk_avg_pooling, with any number of levels.
 ///
-/// Where there are fewer columns than topks[k], the sum of all is still divided by topks[k]; without a column the
-/// result is 0. The greatest numbers are those of `sequence_topk`. The output must not overlap x. Throws InvalidLoD
-/// where x or a LoD has no level, OutOfRange for a number in `topks` or a channel_num under 1, ShapeMismatch where the
-/// sizes do not fit.
+/// If there are fewer columns than topks[k], the sum of all is still divided by topks[k]; without columns the result is
+/// 0. The greatest numbers are those of `sequence_topk`. The output must not overlap x. Throws InvalidLoD if x or a LoD
+/// has no level, OutOfRange for a number in `topks` or a channel_num under 1, ShapeMismatch if the sizes do not fit.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>, class Y>
 void sequence_topk_avg_pooling_into(const E& executor, const X& x, const LoD& row_lod, const LoD& column_lod,
                                     const Topks& topks, std::int64_t channel_num, Y&& y) {
@@ -141,9 +140,9 @@ template <LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list
   return sequence_topk_avg_pooling(default_executor<device_t<X>>(), x, row_lod, column_lod, topks, channel_num);
 }
 
-/// The gradient of `sequence_topk_avg_pooling` with the same arguments: a number that counts for the mean of topks[k]
-/// gets dy / topks[k] of it. LoD and row shape as x; the levels of dy do not count. `dx` must overlap neither dy nor x.
-/// Throws as `sequence_topk_avg_pooling`, and ShapeMismatch unless dy has the rows of its result.
+/// The gradient of `sequence_topk_avg_pooling` with the same arguments: a number that is part of the mean of topks[k]
+/// gets dy / topks[k] from it. LoD and row shape as x; the levels of dy are ignored. `dx` must overlap neither dy nor
+/// x. Throws as `sequence_topk_avg_pooling`, and ShapeMismatch unless dy has the rows of its result.
 template <Executor E, LoDTensorLike DY, LoDTensorLike X,
           operation::ArgumentList Topks = std::initializer_list<std::int64_t>, class DX>
 void sequence_topk_avg_pooling_grad_into(const E& executor, const DY& dy, const X& x, const LoD& row_lod,
@@ -183,7 +182,7 @@ template <LoDTensorLike DY, LoDTensorLike X, operation::ArgumentList Topks = std
                                         channel_num);
 }
 
-/// What `sequence_topk_avg_pooling` gives, described: see <lod/infer.hpp>.
+/// The result of `sequence_topk_avg_pooling`, described: see <lod/infer.hpp>.
 template <operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
 LoDTensorDesc infer_sequence_topk_avg_pooling(const LoDTensorDesc& x, const LoDTensorDesc& row_lod,
                                               const LoDTensorDesc& column_lod, const Topks& topks,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup restructuring
-/// Two branches: each sequence goes into one of them, and afterwards all come back in their order.
+/// Two branches: each sequence goes into one of them, and afterwards all are merged in their original order.
 #pragma once
 
 #include <lod/error.hpp>
@@ -42,14 +42,14 @@ struct MergeBranchOptions {
   LoD lod = {};   ///< its levels above `level` come above the sequences; does not count for level 0
 };
 
-/// What `split_lod_tensor` gives.
+/// The result of `split_lod_tensor`.
 template <class T, class Device = Cpu>
 struct Branches {
   LoDTensor<T, Device> in_true;
   LoDTensor<T, Device> in_false;
 };
 
-/// What `split_lod_tensor` gives, described.
+/// The result of `split_lod_tensor`, described.
 struct BranchesDesc {
   LoDTensorDesc in_true;
   LoDTensorDesc in_false;
@@ -59,10 +59,10 @@ struct BranchesDesc {
 
 namespace lod::inline LOD_TARGET {
 
-/// The sequences of `level` of x, or its rows where it has no level, in two batches: those whose element of the mask is
-/// true, and the others, each in their order. Both have `level` as their outermost level, with all below it; the levels
-/// above are dropped. The mask is a range, a list in braces or a tensor, of bool or of numbers, which are true where
-/// they are not 0. Semantics: PaddlePaddle's split_lod_tensor.
+/// The sequences of `level` of x, or its rows if it has no level, in two batches: those whose element of the mask is
+/// true, and the others, each in order. Both have `level` as their outermost level, with everything below it; the
+/// levels above are dropped. The mask is a range, a list in braces or a tensor, of bool or of numbers, which are true
+/// unless they are 0. Semantics: PaddlePaddle's split_lod_tensor.
 ///
 /// The outputs must not overlap x. Throws OutOfRange for the level, ShapeMismatch unless the mask has one element for
 /// each sequence.
@@ -72,7 +72,7 @@ void split_lod_tensor_into(const E& executor, const X& x, const Mask& mask, cons
                            True&& in_true, False&& in_false) {
   using View = LoDTensorView<const value_type_t<X>, device_t<X>>;
   const View view = x.view();
-  // Rows are the only sequences of what has no level.
+  // Without levels the rows count as the only level.
   const int level = detail::resolve_level(options.level, view.levels() > 0 ? view.levels() : 1, "split_lod_tensor");
   const LoDView levels = operation::levels_below(view.lod_view(), level - 1);
   const View sequences(view.data(), levels, &view.row_shape(), view.row_size());
@@ -111,11 +111,11 @@ template <LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<
 
 namespace operation {
 
-/// The level that the sequences had, counted from the outermost, for branches of so many levels. Throws OutOfRange for
+/// The level of the merged sequences, counted from the outermost, for branches of so many levels. Throws OutOfRange for
 /// one that `options.lod` does not have.
 inline int merged_level(const MergeBranchOptions& options, int branch_levels) {
   const int levels = options.lod.levels();
-  // Rows are the only sequences of what had no level.
+  // Without levels the rows count as the only level.
   const int counted = levels > 0 || branch_levels > 0 ? levels : 1;
   const int level = options.level < 0 ? options.level + counted : options.level;
   if (level < 0 || level > levels) {
@@ -127,11 +127,11 @@ inline int merged_level(const MergeBranchOptions& options, int branch_levels) {
 
 }  // namespace operation
 
-/// The inverse: for each element of the mask the next sequence of `in_true` where it is true, of `in_false` where it is
-/// not; rows where the branches have no level. What the sequences hold may have changed in between; both branches have
-/// the same number of levels and the same row shape. At a level below the outermost, the levels above come from
-/// `options.lod`. Semantics: PaddlePaddle's merge_lod_tensor; empty sequences are sequences like others, and levels
-/// above stay in their order.
+/// The inverse: for each element of the mask the next sequence of `in_true` if it is true, of `in_false` otherwise;
+/// rows if the branches have no level. The contents of the sequences may have changed in between; both branches must
+/// have the same number of levels and the same row shape. At a level below the outermost, the levels above come from
+/// `options.lod`. Semantics: PaddlePaddle's merge_lod_tensor; empty sequences are sequences like others, and the levels
+/// above keep their order.
 ///
 /// `y` must not overlap the branches. Throws InvalidLoD for branches with different numbers of levels; ShapeMismatch
 /// for different row shapes, unless each branch has as many sequences as the mask says, and unless `options.lod` has as
@@ -202,7 +202,7 @@ template <LoDTensorLike InTrue, LoDTensorLike InFalse, operation::ArgumentList M
   return merge_lod_tensor(default_executor<device_t<InTrue>>(), in_true, in_false, mask, options);
 }
 
-/// The gradients: each is the other's. That of `split_lod_tensor` takes the LoD of its x among the options, where
+/// The gradients: each is that of the other. That of `split_lod_tensor` takes the LoD of its x in the options, if
 /// `level` is not the outermost.
 template <Executor E, LoDTensorLike DTrue, LoDTensorLike DFalse,
           operation::ArgumentList Mask = std::initializer_list<bool>, class DX>
@@ -229,7 +229,7 @@ template <LoDTensorLike DTrue, LoDTensorLike DFalse, operation::ArgumentList Mas
                                          const MergeBranchOptions& options = {}) {
   return split_lod_tensor_grad(default_executor<device_t<DTrue>>(), dtrue, dfalse, mask, options);
 }
-/// The gradients of `merge_lod_tensor`: dy, split as `split_lod_tensor` does.
+/// The gradients of `merge_lod_tensor`: dy, split as by `split_lod_tensor`.
 template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>, class DTrue,
           class DFalse>
 void merge_lod_tensor_grad_into(const E& executor, const DY& dy, const Mask& mask, const SplitBranchOptions& options,
@@ -252,7 +252,7 @@ template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list
   return merge_lod_tensor_grad(default_executor<device_t<DY>>(), dy, mask, options);
 }
 
-/// What `split_lod_tensor` and `merge_lod_tensor` give, described: see <lod/infer.hpp>.
+/// The results of `split_lod_tensor` and `merge_lod_tensor`, described: see <lod/infer.hpp>.
 inline BranchesDesc infer_split_lod_tensor(const LoDTensorDesc& x, const LoDTensorDesc& mask,
                                            const SplitBranchOptions& options = {}) {
   infer::Batch y(x, "split_lod_tensor");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// A row-sparse tensor cut into sections of its height, as for several servers.
+/// A row-sparse tensor cut into sections of its height, for example for several servers.
 #pragma once
 
 #include <lod/desc.hpp>
@@ -43,7 +43,7 @@ struct ShiftRows : Missing<Executor> {};
 
 namespace operation {
 
-/// starts[s] = the first row of section s, after the last the height. Throws what split_selected_rows throws.
+/// starts[s] = the first row of section s; after the last one, the height. Throws what split_selected_rows throws.
 inline void find_sections(std::span<const std::int64_t> heights, std::int64_t height, std::int64_t* starts) {
   starts[0] = 0;
   for (std::size_t s = 0; s < heights.size(); ++s) {
@@ -61,8 +61,8 @@ inline void find_sections(std::span<const std::int64_t> heights, std::int64_t he
   }
 }
 
-/// As many parts as there are sections: new ones are made, and go where an exception ends the operation; those that are
-/// too many go where it does not.
+/// As many parts as there are sections: new ones are created, and removed again if an exception ends the operation;
+/// surplus ones are removed if it succeeds.
 template <class Sparse>
 class Parts {
  public:
@@ -128,10 +128,11 @@ void split_by_section(const E& executor, const SelectedRows<T>& g, std::span<con
 }  // namespace operation
 
 /// The tensor cut into sections of so many rows of its height: part s lists the rows of section s, in the order of g,
-/// repeated ones too, their ids counted from the start of the section. Sections may be empty. Throws ShapeMismatch for
-/// a negative section, unless the sections add up to the height, and where a part stands on memory of the user's that
-/// is too small; no part is changed then. No part may be g. On a GPU, where nobody waits to count, each part has as
-/// many places as g, of which those of its section name a row. Semantics: PaddlePaddle's split_selected_rows.
+/// including repeated ones, their ids counted from the start of the section. Sections may be empty. Throws
+/// ShapeMismatch for a negative section, unless the sections add up to the height, and if a part's memory is the user's
+/// and too small; no part is changed then. No part may be g. On a GPU, where the CPU does not wait for the counts, each
+/// part has as many places as g, of which those of its section name a row. Semantics: PaddlePaddle's
+/// split_selected_rows.
 template <Executor E, class T, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
 void split_selected_rows_into(const E& executor, const SelectedRows<T, typename E::device>& g,
                               const Sections& height_sections,
@@ -172,9 +173,9 @@ template <class T, class Device, operation::ArgumentList Sections = std::initial
   return split_selected_rows(default_executor<Device>(), g, height_sections);
 }
 
-/// The gradient of `split_selected_rows`: the tensor whose sections the parts are, their heights added up. The rows of
-/// the first part come first, whatever order they had. Throws ShapeMismatch where row shapes differ, where the heights
-/// exceed 64 bits, and for no part. `dparts` is a range of row-sparse tensors, and `dg` must not be one of them.
+/// The gradient of `split_selected_rows`: the tensor whose sections are the parts, heights added up. The rows of the
+/// first part come first, whatever order they had. Throws ShapeMismatch if row shapes differ, if the heights exceed 64
+/// bits, and if there are no parts. `dparts` is a range of row-sparse tensors, and `dg` must not be one of them.
 template <Executor E, operation::RowSparseRange DParts>
 void split_selected_rows_grad_into(const E& executor, const DParts& dparts, operation::element_t<DParts>& dg) {
   using T = typename operation::element_t<DParts>::value_type;
@@ -238,7 +239,7 @@ template <operation::RowSparseRange DParts>
   return split_selected_rows_grad(default_executor<typename operation::element_t<DParts>::device>(), dparts);
 }
 
-/// What `split_selected_rows` gives, described: see <lod/infer.hpp>.
+/// The result of `split_selected_rows`, described: see <lod/infer.hpp>.
 inline std::vector<TensorDesc> infer_split_selected_rows(const TensorDesc& g,
                                                          std::span<const std::int64_t> height_sections) {
   constexpr const char* what = "split_selected_rows";

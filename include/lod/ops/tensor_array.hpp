@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup recurrent
-/// Tensor arrays: the steps of a ragged batch as tensors of their own. What a recurrent network reads that is written
-/// step by step, with whole sub-sequences as steps if need be. (A network whose steps are rows runs faster on the one
-/// block of time_major.hpp.)
+/// Tensor arrays: the steps of a ragged batch as separate tensors, read by recurrent networks that are written step by
+/// step; the steps may be whole sub-sequences. (A network whose steps are rows runs faster on the single block of
+/// time_major.hpp.)
 #pragma once
 
 #include <lod/error.hpp>
@@ -44,7 +44,7 @@ struct reorder_lod_tensor_by_rank_grad : elements::Any {};
 
 namespace lod {
 
-/// Tensors by number. They need not have the same number of rows; operations on the whole array expect the same row
+/// Tensors by index. They need not have the same number of rows; operations on the whole array expect the same row
 /// shape and number of levels.
 template <class T, class Device = Cpu>
 class TensorArray {
@@ -64,12 +64,12 @@ class TensorArray {
   TensorArray(TensorArray&&) noexcept = default;
   /// A move to itself changes nothing.
   TensorArray& operator=(TensorArray&& other) noexcept {
-    if (this == &other) return *this;  // a vector that is moved to itself may lose all
+    if (this == &other) return *this;  // a vector that is moved to itself may lose everything
     elements_ = std::move(other.elements_);
     like_ = std::move(other.like_);
     return *this;
   }
-  /// Elements that are there already keep their memory resources. What throws leaves this as it was.
+  /// Existing elements keep their memory resources. If it throws, this is unchanged.
   TensorArray& operator=(const TensorArray& other) {
     std::vector<Tensor> elements;
     elements.reserve(other.elements_.size());
@@ -92,15 +92,15 @@ class TensorArray {
   Tensor& operator[](std::int64_t t) LOD_LIFETIMEBOUND { return elements_[checked(t)]; }
   const Tensor& operator[](std::int64_t t) const LOD_LIFETIMEBOUND { return elements_[checked(t)]; }
   /// @{
-  /// Walks the elements.
+  /// Iterates over the elements.
   auto begin() noexcept { return elements_.begin(); }
   auto end() noexcept { return elements_.end(); }
   auto begin() const noexcept { return elements_.begin(); }
   auto end() const noexcept { return elements_.end(); }
   /// @}
 
-  /// Makes `tensor` element t. An array that is too short grows, by tensors without rows. Throws OutOfRange for a
-  /// negative t, ShapeMismatch or std::bad_alloc where so many are more than memory can hold; the array is as before.
+  /// Makes `tensor` element t. An array that is too short is extended by tensors without rows. Throws OutOfRange for a
+  /// negative t, ShapeMismatch or std::bad_alloc if so many are more than memory can hold; the array is then unchanged.
   void write(std::int64_t t, Tensor tensor) {
     if (t < 0) throw OutOfRange(detail::text({"TensorArray: element ", t, ", expected 0 or more"}));
     if (t >= size()) elements_.resize(detail::checked_count<Tensor>(t, "TensorArray") + 1);
@@ -111,14 +111,14 @@ class TensorArray {
   void resize(std::int64_t size, typename Device::memory_resource* resource = Device::default_resource()) {
     if (size < 0) throw OutOfRange(detail::text({"TensorArray: ", size, " elements, expected 0 or more"}));
     if (size < this->size()) elements_.erase(elements_.begin() + static_cast<std::ptrdiff_t>(size), elements_.end());
-    // At least twice as many as before, so that an array that grows step by step is not copied at each of them.
+    // At least twice as many as before, so that an array that grows step by step is not copied each time.
     const std::size_t needed = detail::checked_count<Tensor>(size, "TensorArray");
     if (needed > elements_.capacity()) elements_.reserve(std::max(needed, 2 * elements_.capacity()));
     while (this->size() < size) elements_.emplace_back(resource);
   }
 
-  /// A tensor with no sequences (no rows) that has the row shape and the levels of the elements. It says what they
-  /// would be like where there are none: the steps of a batch whose sequences are all empty.
+  /// A tensor with no sequences (no rows) that has the row shape and the levels of the elements. It determines these if
+  /// there are no elements: for the steps of a batch whose sequences are all empty.
   Tensor& like() noexcept { return like_; }
   const Tensor& like() const noexcept LOD_LIFETIMEBOUND { return like_; }
 
@@ -150,12 +150,12 @@ inline void check_table_size(std::int64_t found, const RankTable& table, const c
 
 }  // namespace operation
 
-/// The steps of x: element t holds step t of every sequence that is longer than t, in the order of the table. A step is
-/// what the ranked level holds: a row where that level is the last one, else a whole sub-sequence; the levels below the
-/// ranked one stay with the steps, those above are dropped (the table keeps them for the way back). As many elements as
-/// the longest sequence has steps; empty sequences take part in none. Semantics: PaddlePaddle's lod_tensor_to_array.
+/// The steps of x: element t holds step t of every sequence longer than t, in the order of the table. A step is an item
+/// of the ranked level: a row if that is the last level, otherwise a whole sub-sequence; the levels below the ranked
+/// one stay with the steps, those above are dropped (the table keeps them for the inverse). As many elements as the
+/// longest sequence has steps; empty sequences take part in none. Semantics: PaddlePaddle's lod_tensor_to_array.
 ///
-/// No element must overlap x. Where memory runs out, the elements written before keep what they were given. Throws
+/// No element may overlap x. If memory runs out, the elements written before keep their new contents. Throws
 /// ShapeMismatch unless x has the levels of the table's LoD down to the ranked one. One copy of the values.
 template <Executor E, LoDTensorLike X>
 void lod_tensor_to_array_into(const E& executor, const X& x, const RankTable& table,
@@ -192,18 +192,18 @@ template <LoDTensorLike X>
 
 namespace operation {
 
-/// The sequences of a table from their steps, a tensor or a view for each, which are borrowed.
+/// The sequences of a table from their steps, a borrowed tensor or view for each.
 template <Executor E, class T>
 class JoinedSteps {
  public:
   using View = LoDTensorView<const T, typename E::device>;
 
-  /// `like` says what the steps would be like where there are none. `step` begins the texts of errors, the number of
-  /// the step follows.
+  /// `like` tells the structure of the steps if there are none. `step` begins the texts of errors, followed by the
+  /// number of the step.
   template <class Step>
   JoinedSteps(const E& executor, std::span<const Step> elements, const LoDTensor<T, typename E::device>& like,
               const RankTable& table, const char* what, const char* step)
-      // There is one source at least, so that there is something to take row shape and levels from.
+      // There is at least one source, so that there is something to take row shape and levels from.
       : views_(executor.workspace(), elements.empty() ? 1 : static_cast<std::int64_t>(elements.size())),
         runs_((list(elements, like, table, step), executor.workspace()), views(), 0,
               table.lod().view().offsets(table.level()).back()),
@@ -246,7 +246,7 @@ class JoinedSteps {
       }
     }
   }
-  /// Returns how many sequences the result has at all levels.
+  /// Returns the number of sequences of the result at all levels.
   std::int64_t add_runs(const E& executor, const RankTable& table, const char* what) {
     const Workspace::Loan<std::int64_t> ranks(executor.workspace(), table.size());
     for (std::int64_t rank = 0; rank < table.size(); ++rank) ranks[table[rank].index] = rank;
@@ -267,12 +267,12 @@ class JoinedSteps {
 
 }  // namespace operation
 
-/// The inverse: the sequences back in their own order, step by step. LoD: the levels of the table down to the ranked
-/// one, then those of the elements, which need not be those that x had. Row shape as the elements; where there are
-/// none, as `array.like()`. Semantics: PaddlePaddle's array_to_lod_tensor.
+/// The inverse: the sequences in their original order, step by step. LoD: the levels of the table down to the ranked
+/// one, then those of the elements, which need not be those of x. Row shape as the elements; if there are none, as
+/// `array.like()`. Semantics: PaddlePaddle's array_to_lod_tensor.
 ///
-/// Throws ShapeMismatch unless element t has one sequence (row, where it has no level) for each sequence that is longer
-/// than t, for every step of the table, and all have the same row shape; InvalidLoD for different numbers of levels.
+/// Throws ShapeMismatch unless element t has one sequence (row, if it has no level) for each sequence longer than t,
+/// for every step of the table, and all have the same row shape; InvalidLoD for different numbers of levels.
 template <Executor E, class T, class Y>
 void array_to_lod_tensor_into(const E& executor, const TensorArray<T, typename E::device>& array,
                               const RankTable& table, Y&& y) {
@@ -300,7 +300,7 @@ template <class T, class Device>
   return array_to_lod_tensor(default_executor<Device>(), array, table);
 }
 
-/// The gradients: each is the other's permutation.
+/// The gradients: each is the inverse permutation of the other.
 template <Executor E, class T, class DX>
 void lod_tensor_to_array_grad_into(const E& executor, const TensorArray<T, typename E::device>& darray,
                                    const RankTable& table, DX&& dx) {
@@ -315,7 +315,7 @@ template <class T, class Device>
 [[nodiscard]] auto lod_tensor_to_array_grad(const TensorArray<T, Device>& darray, const RankTable& table) {
   return detail::with_name("lod_tensor_to_array_grad", [&] { return array_to_lod_tensor(darray, table); });
 }
-/// The gradient of `array_to_lod_tensor`: dy by steps, as `lod_tensor_to_array` has them.
+/// The gradient of `array_to_lod_tensor`: dy by steps, as by `lod_tensor_to_array`.
 template <Executor E, LoDTensorLike DY>
 void array_to_lod_tensor_grad_into(const E& executor, const DY& dy, const RankTable& table,
                                    TensorArray<value_type_t<DY>, device_t<DY>>& darray) {
@@ -330,12 +330,12 @@ template <LoDTensorLike DY>
   return detail::with_name("array_to_lod_tensor_grad", [&] { return lod_tensor_to_array(dy, table); });
 }
 
-/// The states of the sequences that take step t: the first table.active(t) sequences of x, or its rows where it has no
+/// The states of the sequences that take step t: the first table.active(t) sequences of x, or its rows if it has no
 /// level. x is in the order of the table, as the states of a recurrent network are. Levels as x. A copy; what need not
 /// be kept is `x.between(0, table.active(t))`, which costs nothing. Semantics: PaddlePaddle's shrink_rnn_memory, also
 /// for no active sequence.
 ///
-/// `y` may be x's own tensor, but overlap in no other way. Throws OutOfRange for a negative t, ShapeMismatch where x
+/// `y` may be x's own tensor, but must not overlap x otherwise. Throws OutOfRange for a negative t, ShapeMismatch if x
 /// has fewer sequences.
 template <Executor E, LoDTensorLike X, class Y>
 void shrink_rnn_memory_into(const E& executor, const X& x, const RankTable& table, std::int64_t t, Y&& y) {
@@ -361,10 +361,10 @@ template <LoDTensorLike X>
   return shrink_rnn_memory(default_executor<device_t<X>>(), x, table, t);
 }
 
-/// The gradient of `shrink_rnn_memory`: dy, then zero rows for the sequences that were left out. dx has the levels of
-/// x, which `x_levels` are. The levels of dy do not count. `dx` may be dy's own tensor, but overlap in no
-/// other way. Throws ShapeMismatch unless dy has the rows of the first
-/// table.active(t) sequences of x, OutOfRange for a negative t.
+/// The gradient of `shrink_rnn_memory`: dy, followed by zero rows for the sequences that were left out. dx has
+/// `x_levels`, the levels of x. The levels of dy are ignored. `dx` may be dy's own tensor, but must not overlap dy
+/// otherwise. Throws ShapeMismatch unless dy has the rows of the first table.active(t) sequences of x, OutOfRange for a
+/// negative t.
 template <Executor E, LoDTensorLike DY, class DX>
 void shrink_rnn_memory_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const RankTable& table,
                                  std::int64_t t, DX&& dx) {
@@ -398,8 +398,8 @@ template <LoDTensorLike DY>
   return shrink_rnn_memory_grad(default_executor<device_t<DY>>(), dy, x_levels, table, t);
 }
 
-/// The sequences of the outermost level of x, or its rows where it has no level, in the order of the table: sequence r
-/// of the result is sequence table[r].index of x, with all below it. The table may rank another tensor of as many
+/// The sequences of the outermost level of x, or its rows if it has no level, in the order of the table: sequence r of
+/// the result is sequence table[r].index of x, with everything below it. The table may rank another tensor of as many
 /// sequences. Semantics: PaddlePaddle's reorder_lod_tensor_by_rank, with any number of levels.
 ///
 /// `y` must not overlap x. Throws ShapeMismatch unless x has as many sequences as the table.
@@ -422,8 +422,8 @@ template <LoDTensorLike X>
   return reorder_lod_tensor_by_rank(default_executor<device_t<X>>(), x, table);
 }
 
-/// The gradient of `reorder_lod_tensor_by_rank`: the sequences of dy, which has the levels of the result, back in the
-/// order of x. Otherwise as `reorder_lod_tensor_by_rank`.
+/// The gradient of `reorder_lod_tensor_by_rank`: the sequences of dy, which has the levels of the result, in the order
+/// of x. Otherwise as `reorder_lod_tensor_by_rank`.
 template <Executor E, LoDTensorLike DY, class DX>
 void reorder_lod_tensor_by_rank_grad_into(const E& executor, const DY& dy, const RankTable& table, DX&& dx) {
   const auto view = dy.view();
@@ -445,7 +445,7 @@ template <LoDTensorLike DY>
   return reorder_lod_tensor_by_rank_grad(default_executor<device_t<DY>>(), dy, table);
 }
 
-/// What `lod_tensor_to_array`, `array_to_lod_tensor`, `shrink_rnn_memory` and `reorder_lod_tensor_by_rank` give,
+/// The results of `lod_tensor_to_array`, `array_to_lod_tensor`, `shrink_rnn_memory` and `reorder_lod_tensor_by_rank`,
 /// described: see <lod/infer.hpp>. `ranked` is a tensor with the LoD of the table, which was made with these options.
 inline LoDTensorArrayDesc infer_lod_tensor_to_array(const LoDTensorDesc& x, const LoDTensorDesc& ranked,
                                                     const RankOptions& options = {}) {

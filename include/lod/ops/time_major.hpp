@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup recurrent
-/// Time-major blocks: step 0 of every sequence, then step 1 of all that have one, and so on. What a fast recurrent
-/// network loops over: each step is contiguous, and the active sequences are always the first ones.
+/// Time-major blocks: step 0 of every sequence, then step 1 of all that have one, and so on. A fast recurrent network
+/// loops over these: each step is contiguous, and the active sequences are always the first ones.
 #pragma once
 
 #include <lod/error.hpp>
@@ -44,8 +44,8 @@ inline void write_step_offsets(const RankTable& table, std::span<std::int64_t> o
 }  // namespace detail
 
 /// The rows of a ragged batch in time-major order. `values()` has the level of the steps, whose elements are the active
-/// sequences, and the levels below the ranked one: `step(t)` shows the step's element of each active sequence, in rank
-/// order. Where the ranked level is the last one, that is one row each: [active(t), row shape...].
+/// sequences, and the levels below the ranked one: `step(t)` is a view of the step's element of each active sequence,
+/// in rank order. If the ranked level is the last one, that is one row each: [active(t), row shape...].
 template <class T, class Device = Cpu>
 class TimeMajor {
  public:
@@ -56,15 +56,15 @@ class TimeMajor {
     detail::write_step_offsets(table, {offsets.data(), offsets.size()});
     values_ = LoDTensor<T, Device>(LoD::from_offsets({std::move(offsets)}), row_shape);
   }
-  /// Takes values whose level 0 are the steps.
+  /// Takes values whose level 0 is the steps.
   explicit TimeMajor(LoDTensor<T, Device> values) noexcept : values_(std::move(values)) {}
 
   /// The number of steps.
   std::int64_t steps() const noexcept { return values_.levels() > 0 ? values_.size() : 0; }
-  /// What step t has, as a view. Throws OutOfRange.
+  /// Step t as a view. Throws OutOfRange.
   LoDTensorView<T, Device> step(std::int64_t t) LOD_LIFETIMEBOUND { return values_[t]; }
   LoDTensorView<const T, Device> step(std::int64_t t) const LOD_LIFETIMEBOUND { return values_[t]; }
-  /// The rows of all steps; level 0 are the steps.
+  /// The rows of all steps; level 0 is the steps.
   LoDTensor<T, Device>& values() noexcept LOD_LIFETIMEBOUND { return values_; }
   const LoDTensor<T, Device>& values() const noexcept LOD_LIFETIMEBOUND { return values_; }
 
@@ -78,7 +78,7 @@ namespace lod::inline LOD_TARGET {
 
 namespace operation {
 
-/// A reordering of the elements (sequences, or rows where there is no level) of `from`, each with all below it.
+/// A reordering of the elements (sequences, or rows if there is no level) of `from`, each with everything below it.
 template <Executor E>
 class ElementOrder {
  public:
@@ -87,7 +87,7 @@ class ElementOrder {
         elements_(executor.workspace(), from.levels() > 0 ? from.size() : 0),
         rows_(executor, from.rows()) {}
 
-  /// Which element is the i-th of the result: to be written for all of them.
+  /// Which element is the i-th of the result: must be written for all of them.
   std::int64_t& operator[](std::int64_t i) const noexcept { return from_.levels() > 0 ? elements_[i] : rows_[i]; }
 
   /// Adds the reordered levels to `levels`, and returns the reordered rows, counted from the first of `from`.
@@ -136,7 +136,7 @@ class ElementOrder {
 };
 
 /// Throws ShapeMismatch unless x, which the text calls `name`, has the levels of the table's LoD down to the ranked
-/// one; those below do not count.
+/// one; those below are ignored.
 inline void check_ranked(const LoDView& x, const RankTable& table, const char* what, const char* name = "x") {
   const int levels = table.level() + 1;
   const LoDView ranked = table.lod().view();
@@ -152,7 +152,7 @@ inline void check_ranked(const LoDView& x, const RankTable& table, const char* w
   }
 }
 
-/// The part of a LoD under the sequences of `level`: what the elements of those sequences are.
+/// The part of a LoD under the sequences of `level`: the contents of their elements.
 inline LoDView levels_below(const LoDView& whole, int level) {
   LoDView below = whole;
   // One level down at a time: all sequences of the level, as the elements of one.
@@ -163,9 +163,9 @@ inline LoDView levels_below(const LoDView& whole, int level) {
 }  // namespace operation
 
 /// x in time-major order, by the rank table of one of its levels. Levels above the ranked one are dropped (the table
-/// keeps them for the way back), levels below stay with their step. Empty sequences take part in no step. Throws
+/// keeps them for the inverse), levels below stay with their step. Empty sequences take part in no step. Throws
 /// ShapeMismatch unless x has the levels of the table's LoD down to the ranked one. One pass over the values, and a
-/// list of row numbers in scratch.
+/// list of row numbers in scratch memory.
 template <Executor E, LoDTensorLike X>
 void to_time_major_into(const E& executor, const X& x, const RankTable& table,
                         TimeMajor<value_type_t<X>, device_t<X>>& z) {
@@ -206,9 +206,9 @@ template <LoDTensorLike X>
   return to_time_major(default_executor<device_t<X>>(), x, table);
 }
 
-/// The inverse: the sequences back in their own order. LoD: the levels of the table down to the ranked one, then those
-/// that z has below its steps, which need not be those that x had. Throws ShapeMismatch unless the steps of z have as
-/// many elements as the table says.
+/// The inverse: the sequences in their original order. LoD: the levels of the table down to the ranked one, then those
+/// of z below its steps, which need not be those of x. Throws ShapeMismatch unless the steps of z have as many elements
+/// as the table says.
 template <Executor E, class T, class Y>
 void from_time_major_into(const E& executor, const TimeMajor<T, typename E::device>& z, const RankTable& table, Y&& y) {
   const auto view = z.values().view();
@@ -256,7 +256,7 @@ template <class T, class Device>
   return from_time_major(default_executor<Device>(), z, table);
 }
 
-/// The gradients: each is the other's permutation of rows.
+/// The gradients: each is the inverse permutation of the other.
 template <Executor E, class T, class DX>
 void to_time_major_grad_into(const E& executor, const TimeMajor<T, typename E::device>& dz, const RankTable& table,
                              DX&& dx) {
@@ -302,8 +302,8 @@ inline int infer_ranked_levels(const infer::Batch& x, const LoDTensorDesc& ranke
 
 }  // namespace operation
 
-/// What `to_time_major` and `from_time_major` give, described: see <lod/infer.hpp>. A time-major block is described as
-/// its `values()`; `ranked` is a tensor with the LoD of the table, which was made with these options.
+/// The results of `to_time_major` and `from_time_major`, described: see <lod/infer.hpp>. A time-major block is
+/// described by its `values()`; `ranked` is a tensor with the LoD of the table, which was made with these options.
 inline LoDTensorDesc infer_to_time_major(const LoDTensorDesc& x, const LoDTensorDesc& ranked,
                                          const RankOptions& options = {}) {
   infer::Batch z(x, "to_time_major");

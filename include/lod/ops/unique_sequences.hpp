@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup structure
-/// The different sequences of a batch.
+/// The distinct sequences of a batch.
 #pragma once
 
 #include <lod/infer.hpp>
@@ -25,15 +25,15 @@ struct unique_sequences_and_wait : elements::Any {};
 
 namespace lod {
 
-/// What `unique_sequences` gives.
+/// The result of `unique_sequences`.
 template <class T, class Device = Cpu>
 struct UniqueSequences {
-  LoDTensor<T, Device> values;             ///< each sequence that occurs once, in the order of their first occurrences
-  LoDTensor<std::int64_t, Device> index;   ///< for each sequence of x, which of `values` it is; no level
+  LoDTensor<T, Device> values;             ///< each distinct sequence once, in the order of first occurrence
+  LoDTensor<std::int64_t, Device> index;   ///< for each sequence of x, its index in `values`; no level
   LoDTensor<std::int64_t, Device> counts;  ///< for each of `values`, how often it occurs; no level
 };
 
-/// What `unique_sequences` gives, described.
+/// The result of `unique_sequences`, described.
 struct UniqueSequencesDesc {
   LoDTensorDesc values;
   LoDTensorDesc index;
@@ -46,25 +46,25 @@ namespace lod::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, splits, key, row_size, same_levels, first, index): first[u] = the first occurrence of
-/// the u-th different sequence, index[i] = which one sequence i is, both for the CPU; returns how many there are.
-/// Sequences are the same where same_levels(i, j) says so and their rows have the same bits. splits[i] is a number made
-/// of the levels below sequence i, for the CPU. `key` is that of the hashes.
+/// the u-th distinct sequence, index[i] = which one sequence i is, both for the CPU; returns how many there are.
+/// Sequences are the same if same_levels(i, j) says so and their rows have the same bits. splits[i] is a hash of the
+/// levels below sequence i, for the CPU. `key` is that of the hashes.
 template <class Executor>
 struct UniqueSequences : Missing<Executor> {};
-/// run(executor, x, sequences, splits, start, factor, row_size, numbers, left): numbers[i] = a number made of the bits
-/// of sequence i, its length and splits[i], by a key of this start and factor; left[i] = i.
+/// run(executor, x, sequences, splits, start, factor, row_size, numbers, left): numbers[i] = a hash of the bits of
+/// sequence i, its length and splits[i], with a key of this start and factor; left[i] = i.
 template <class Executor>
 struct NumberSequences : Missing<Executor> {};
 /// run(executor, x, sequences, row_size, numbers, count, left, twins): twins[i] = the first of the `count` sequences in
-/// `left` that has the number of sequence i, for each i in `left`. Then `left` becomes the sequences whose twin has
-/// other rows, in order, and twins[sequences.size] how many these are: none, but for accidents.
+/// `left` that has the hash of sequence i, for each i in `left`. Then `left` becomes the sequences whose twin has other
+/// rows, in order, and twins[sequences.size] their number: none, except for hash collisions.
 template <class Executor>
 struct FindTwins : Missing<Executor> {};
 }  // namespace kernel
 
 namespace operation {
 
-/// For each sequence of the outermost level, a number made of the lengths at all levels below.
+/// For each sequence of the outermost level, a hash of the lengths at all levels below.
 template <Executor E>
 class LevelNumbers {
  public:
@@ -97,7 +97,7 @@ class LevelNumbers {
   Array<E, std::int64_t> numbers_;
 };
 
-/// What kernel::UniqueSequences does, where kernels find sequences with the same rows; levels are compared here.
+/// Does the work of kernel::UniqueSequences, where kernels find sequences with the same rows; levels are compared here.
 template <Executor E, class T, class SameLevels>
 std::int64_t unique_by_twins(const E& executor, const T* x, const kernel::Segments& sequences,
                              const Array<E, std::int64_t>& splits, const detail::HashKey& key, std::int64_t row_size,
@@ -119,7 +119,7 @@ std::int64_t unique_by_twins(const E& executor, const T* x, const kernel::Segmen
       executor.rethrow_faults();
     }
   }
-  // Of those with the same rows but different levels, which have the same number by accident, each leads to the next.
+  // Sequences with the same rows but different levels, whose hashes collide, are chained: each leads to the next.
   std::int64_t different = 0;
   for (std::int64_t i = 0; i < size; ++i) {
     next[i] = -1;
@@ -181,11 +181,11 @@ auto no_unique_sequences(const E& executor) {
 
 }  // namespace operation
 
-/// The sequences of the outermost level of x, or its rows where it has no level, without repetitions. Two are the same
-/// where they have the same lengths at every level below and the same values, bit by bit: 0.0 and -0.0 are different,
-/// two NaNs of the same bits are the same. `values` has the levels of x. Time: one pass over the levels and the values
-/// to number the sequences, and one over those that look alike; sequences that were chosen to look alike do not, as the
-/// numbers depend on a key that is another one in each call.
+/// The sequences of the outermost level of x, or its rows if it has no level, without repetitions. Two are the same if
+/// they have the same lengths at every level below and the same values, bit by bit: 0.0 and -0.0 differ, two NaNs of
+/// the same bits are the same. `values` has the levels of x. Time: one pass over the levels and the values to hash the
+/// sequences, and one over those with equal hashes; sequences cannot be chosen to collide, since the hashes use a key
+/// that is different in each call.
 ///
 /// The outputs must not overlap x. x is `select(values, index)`.
 template <Executor E, LoDTensorLike X, class Values, class Index, class Counts>
@@ -221,7 +221,7 @@ template <LoDTensorLike X>
   return unique_sequences_and_wait(default_executor<device_t<X>>(), x);
 }
 
-/// What `unique_sequences` and `unique_sequences_and_wait` give, described: see <lod/infer.hpp>.
+/// The results of `unique_sequences` and `unique_sequences_and_wait`, described: see <lod/infer.hpp>.
 inline UniqueSequencesDesc infer_unique_sequences(const LoDTensorDesc& x) {
   infer::Batch values(x, "unique_sequences");
   const std::int64_t size = values.size();
