@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// Tensors whose element type is known only when the program runs: what a file, a variable or another library holds.
+/// Tensors whose element type is known only at run time: the contents of a file, a variable or another library.
 ///
 /// Operations take typed tensors; `view<T>()`, `as<T>()`, `take<T>()` and `visit` lead to them without a copy.
 #pragma once
@@ -37,8 +37,8 @@ struct ElementType {
   using type = T;
 };
 
-/// Calls f(ElementType<T>{}) for the T that elements of `type` have in C++. Throws std::invalid_argument for the types
-/// of 8-bit floating point, which have none here, and for a value that names no DataType.
+/// Calls f(ElementType<T>{}) with the C++ type T of elements of `type`. Throws std::invalid_argument for the 8-bit
+/// floating-point types, for which C++ has none, and for a value that names no DataType.
 template <class F>
 decltype(auto) with_element_type(DataType type, F&& f) {
   switch (type) {
@@ -93,15 +93,15 @@ void check_element_type(DataType type, const char* what) {
 
 }  // namespace detail
 
-/// Rows of any element type under a LoD, in the memory of the CPU. Everything but the element type is as with a
-/// LoDTensor. The values are shared by copies, as a Buffer's are: a copy costs no more than a few counters. They are
-/// read-only where the memory is (a mapped file, a tensor of const elements).
+/// Rows of any element type under a LoD, in CPU memory. Apart from the element type everything is as with a LoDTensor.
+/// Copies share the values, as with a Buffer: a copy costs no more than a few counters. The values are read-only if the
+/// memory is (a mapped file, a tensor of const elements).
 class AnyLoDTensor {
  public:
-  /// No rows and no level, of FP32.
+  /// No rows and no levels, of type FP32.
   AnyLoDTensor() noexcept = default;
 
-  /// Takes a tensor over: its memory moves, nothing is copied.
+  /// Takes over a tensor: its memory moves, nothing is copied.
   template <class T>
   AnyLoDTensor(LoDTensor<T, Cpu> tensor) noexcept : data_type_(data_type_v<T>), read_only_(std::is_const_v<T>) {
     lod_ = std::move(tensor.lod_);
@@ -111,18 +111,17 @@ class AnyLoDTensor {
     bytes_ = std::move(tensor.values_).template as<std::byte>();
   }
 
-  /// One row of `row_shape` for each row of `lod`, or `rows` of them where it has no level. The values are those that
-  /// the memory has. Throws ShapeMismatch where their bytes exceed the address space, std::invalid_argument for a value
-  /// that names no DataType, and what the memory resource throws.
+  /// One row of `row_shape` for each row of `lod`, or `rows` of them if it has no level. The values are uninitialised.
+  /// Throws ShapeMismatch if their bytes exceed the address space, std::invalid_argument for a value that names no
+  /// DataType, and what the memory resource throws.
   AnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, uninitialized_t, std::int64_t rows = 0,
                std::pmr::memory_resource* resource = Cpu::default_resource())
       : AnyLoDTensor(type, std::move(lod), row_shape, rows) {
     bytes_ = Buffer<std::byte>(byte_count(), resource);
   }
 
-  /// Stands on memory of the user's, which it reads only and keeps alive by keeping `owner`. Throws ShapeMismatch
-  /// unless the bytes are those of the rows, std::invalid_argument where the memory does not begin at a multiple of an
-  /// element's alignment.
+  /// Uses the user's memory, which it only reads and keeps alive by keeping `owner`. Throws ShapeMismatch unless there
+  /// are as many bytes as the rows have, std::invalid_argument if the memory is not aligned for an element.
   template <class Owner>
   static AnyLoDTensor wrap(DataType type, std::span<const std::byte> bytes, LoD lod, const Shape& row_shape,
                            Owner owner, std::int64_t rows = 0) {
@@ -136,7 +135,7 @@ class AnyLoDTensor {
       throw std::invalid_argument(detail::text({"AnyLoDTensor: memory at no multiple of the ", alignment_of(type),
                                                 " bytes that ", to_string(type), " needs"}));
     }
-    // Read-only from here on: nothing leads from this tensor to the bytes but const references.
+    // Read-only from here on: the tensor gives access to the bytes through const references only.
     const std::span<std::byte> writable{const_cast<std::byte*>(bytes.data()), bytes.size()};
     tensor.bytes_ = Buffer<std::byte>::wrap(writable, std::move(owner));
     tensor.read_only_ = true;
@@ -151,7 +150,7 @@ class AnyLoDTensor {
     return detail::is_element_type<T>(data_type_);
   }
   /// @{
-  /// The index and the shape: as those of a LoDTensor.
+  /// The index and the shape, as for a LoDTensor.
   const LoD& lod() const noexcept LOD_LIFETIMEBOUND { return lod_; }
   int levels() const noexcept { return lod_.levels(); }
   std::int64_t rows() const noexcept { return rows_; }
@@ -160,19 +159,19 @@ class AnyLoDTensor {
   std::int64_t row_size() const noexcept { return row_size_; }
   /// @}
 
-  /// All values, row-major, as the memory has them.
+  /// All values, row-major, as bytes.
   std::span<const std::byte> bytes() const noexcept LOD_LIFETIMEBOUND {
     return {bytes_.data(), static_cast<std::size_t>(bytes_.size())};
   }
-  /// The same, to be written to. Throws std::logic_error where the memory is read-only.
+  /// The same, writable. Throws std::logic_error if the memory is read-only.
   std::span<std::byte> mutable_bytes() LOD_LIFETIMEBOUND {
     if (read_only_) throw std::logic_error("AnyLoDTensor: the values are read-only; copy<T>() gives some to write to");
     return {bytes_.data(), static_cast<std::size_t>(bytes_.size())};
   }
-  /// Whether the memory may only be read.
+  /// Whether the memory is read-only.
   bool read_only() const noexcept { return read_only_; }
 
-  /// The values and levels, borrowed: valid for as long as a sharer of the memory and this object are. Throws
+  /// The values and levels, borrowed: valid as long as this object and any owner of the memory exist. Throws
   /// ShapeMismatch unless the elements are of type T.
   template <class T>
   LoDTensorView<const T, Cpu> view() const LOD_LIFETIMEBOUND {
@@ -193,8 +192,8 @@ class AnyLoDTensor {
     to.values_.assign(from.data());
     return to;
   }
-  /// The memory itself, as a tensor; a copy of it where it is read-only. Where copies of this object are left they
-  /// share it, and see what is written. Throws ShapeMismatch, and stays as it was, unless the elements are of type T.
+  /// The memory itself, as a tensor; a copy of it if it is read-only. Remaining copies of this object share it, and see
+  /// what is written. Throws ShapeMismatch, and leaves this unchanged, unless the elements are of type T.
   template <class T>
   LoDTensor<T, Cpu> take() && {
     detail::check_element_type<T>(data_type_, "AnyLoDTensor");
@@ -204,8 +203,8 @@ class AnyLoDTensor {
                              std::move(taken.bytes_).as<T>());
   }
 
-  /// The same values under another LoD; they are shared. Throws ShapeMismatch unless `lod` is for as many rows; one
-  /// without a level fits any number.
+  /// The same values, shared, under another LoD. Throws ShapeMismatch unless `lod` is for as many rows; one without a
+  /// level fits any number.
   AnyLoDTensor with_lod(LoD lod) const {
     detail::check_rows(lod, rows_);
     AnyLoDTensor other = *this;
@@ -213,8 +212,8 @@ class AnyLoDTensor {
     return other;
   }
 
-  /// f(view), with the view that `view<T>()` gives for the T of the elements. Throws std::invalid_argument where C++
-  /// has no such T: FP8_E4M3FN, FP8_E5M2.
+  /// Calls f(view) with the view that `view<T>()` returns for the type T of the elements. Throws std::invalid_argument
+  /// if C++ has no such T: FP8_E4M3FN, FP8_E5M2.
   template <class F>
   decltype(auto) visit(F&& f) const {
     return detail::with_element_type(data_type_, [&](auto element) -> decltype(auto) {
@@ -224,7 +223,7 @@ class AnyLoDTensor {
 
   AnyLoDTensor(const AnyLoDTensor&) noexcept = default;
   AnyLoDTensor& operator=(const AnyLoDTensor&) noexcept = default;
-  /// The source is left with no rows and no level.
+  /// The source is left with no rows and no levels.
   AnyLoDTensor(AnyLoDTensor&& other) noexcept
       : data_type_(other.data_type_),
         read_only_(std::exchange(other.read_only_, false)),
@@ -258,7 +257,7 @@ class AnyLoDTensor {
       throw std::invalid_argument(detail::text({"AnyLoDTensor: ", static_cast<std::int32_t>(type), " is no DataType"}));
     }
     if (!row_shape.empty()) row_shape_ = RowShape::adopt(new detail::RowShape(row_shape));
-    // The number of elements fits 64 bits, or the shape throws; that of the bytes is checked here.
+    // The number of elements fits 64 bits, or the shape throws; the number of bytes is checked here.
     detail::checked_bytes(Shape(rows_, row_shape).elements(), size_of(type));
     lod_ = std::move(lod);
   }
@@ -284,11 +283,11 @@ class AnyLoDTensor {
   Buffer<std::byte> bytes_;
 };
 
-/// Row-sparse values of any element type: everything but the element type is as with SelectedRows. The values are
-/// shared by copies, as those of an AnyLoDTensor are; the ids are copied.
+/// Row-sparse values of any element type: apart from the element type everything is as with SelectedRows. Copies share
+/// the values, as with an AnyLoDTensor; the ids are copied.
 class AnySelectedRows {
  public:
-  /// No rows, of height 0.
+  /// No rows, height 0.
   AnySelectedRows() = default;
   AnySelectedRows(const AnySelectedRows&) = default;
   AnySelectedRows(AnySelectedRows&&) noexcept = default;
@@ -304,8 +303,8 @@ class AnySelectedRows {
   }
   ~AnySelectedRows() = default;
 
-  /// Takes them over: nothing is copied but the ids. Throws ShapeMismatch where their number is not that of the rows of
-  /// the value. Levels of the value are dropped.
+  /// Takes over row-sparse values: only the ids are copied. Throws ShapeMismatch if their number is not that of the
+  /// rows of the value. Levels of the value are dropped.
   template <class T>
   AnySelectedRows(SelectedRows<T, Cpu> x) {
     detail::check_value_rows(x, "AnySelectedRows");
@@ -315,7 +314,7 @@ class AnySelectedRows {
   }
 
   /// Row i of `value` belongs to id rows[i]. Throws OutOfRange for an id outside [0, height), ShapeMismatch for a
-  /// negative height and where the numbers of ids and rows differ. Levels of `value` are dropped.
+  /// negative height and if the numbers of ids and rows differ. Levels of `value` are dropped.
   AnySelectedRows(std::vector<std::int64_t> rows, std::int64_t height, AnyLoDTensor value) {
     detail::check_value_rows(static_cast<std::int64_t>(rows.size()), value.rows(), "AnySelectedRows");
     detail::check_height(height, "AnySelectedRows");
@@ -327,12 +326,12 @@ class AnySelectedRows {
 
   /// The ids, one for each row of the value.
   const std::vector<std::int64_t>& rows() const noexcept LOD_LIFETIMEBOUND { return rows_; }
-  /// The number of rows of the dense tensor that this stands for.
+  /// The number of rows of the dense tensor that this represents.
   std::int64_t height() const noexcept { return height_; }
-  /// The rows' values: a tensor with no level.
+  /// The values of the rows: a tensor without levels.
   const AnyLoDTensor& value() const noexcept LOD_LIFETIMEBOUND { return value_; }
-  /// {height, row shape...}: the shape of the dense tensor. Throws ShapeMismatch where that has more elements than 64
-  /// bits count.
+  /// {height, row shape...}: the shape of the dense tensor. Throws ShapeMismatch if that has more elements than 64 bits
+  /// can count.
   Shape dense_shape() const { return Shape(height_, value_.row_shape()); }
 
   /// SelectedRows with values of their own. Throws ShapeMismatch unless the elements are of type T.
@@ -340,8 +339,8 @@ class AnySelectedRows {
   SelectedRows<T, Cpu> copy() const {
     return SelectedRows<T, Cpu>(rows_, height_, value_.copy<T>());
   }
-  /// The memory itself, as SelectedRows; a copy of it where it is read-only. Throws ShapeMismatch, and stays as it was,
-  /// unless the elements are of type T.
+  /// The memory itself, as SelectedRows; a copy of it if it is read-only. Throws ShapeMismatch, and leaves this
+  /// unchanged, unless the elements are of type T.
   template <class T>
   SelectedRows<T, Cpu> take() && {
     auto value = std::move(value_).take<T>();
@@ -354,13 +353,13 @@ class AnySelectedRows {
   AnyLoDTensor value_;
 };
 
-/// The description of what it holds: as of a LoDTensor.
+/// The description of its contents, as for a LoDTensor.
 inline LoDTensorDesc describe(const AnyLoDTensor& x) {
   const Shape shape = x.shape();
   return {{x.data_type(), std::vector<std::int64_t>(shape.begin(), shape.end())}, x.levels()};
 }
-/// The description of what it holds: as of SelectedRows. The height may be any, also one of a dense tensor that no
-/// memory holds.
+/// The description of its contents, as for SelectedRows. The height may be arbitrary, even that of a dense tensor that
+/// no memory could hold.
 inline TensorDesc describe(const AnySelectedRows& x) {
   const Shape row_shape = x.value().row_shape();
   TensorDesc desc{x.value().data_type(), {x.height()}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The memory behind tensors: aligned, from a memory resource or the user's own, with shared ownership.
+/// The memory of tensors: aligned, from a memory resource or the user's own, with shared ownership.
 #pragma once
 
 #include <lod/device.hpp>
@@ -24,7 +24,7 @@ namespace lod {
 
 namespace detail {
 
-/// What keeps the memory of a buffer alive.
+/// Keeps the memory of a buffer alive.
 struct MemoryBlock : Shared {
   explicit MemoryBlock(Destroy as_made, bool of_resource = false) noexcept
       : Shared(as_made), of_resource_(of_resource) {}
@@ -58,8 +58,7 @@ inline void MemoryBlock::destroy(const MemoryBlock* block) noexcept {
   }
 }
 
-/// What a device does for the buffers in its memory: each device specialises it. `allocate` throws what the resource
-/// throws.
+/// The memory functions of a device, which each device specialises. `allocate` throws what the resource throws.
 template <class Device>
 struct MemoryOf;
 
@@ -70,25 +69,25 @@ struct MemoryOf<Cpu> {
     Reference<const MemoryBlock> block;
     void* values;
   };
-  /// Of buffers that are given none.
+  /// For buffers made without a resource.
   static Resource* initial_resource() noexcept { return Cpu::default_resource(); }
-  /// Of copies of values whose resource is given.
+  /// For copies of values whose source has a given resource.
   static Resource* resource_of_copies(Resource*) noexcept { return Cpu::default_resource(); }
   static Allocation allocate(std::size_t bytes, Resource* resource) {
     bytes += alignment;  // for the head of the block
     void* const memory = resource->allocate(bytes, alignment);
-    // Memory of other resources is theirs to advise on.
+    // Other resources may advise on their own memory.
     if (resource == std::pmr::new_delete_resource()) advise_huge_pages(memory, bytes);
     auto block = Reference<const MemoryBlock>::adopt(::new (memory) ResourceBlock(resource, bytes));
     return {std::move(block), static_cast<std::byte*>(memory) + alignment};
   }
-  /// Whether scratch memory may be lent again when an operation has returned.
+  /// Whether scratch memory may be lent again once an operation has returned.
   static bool reusable(Resource*) noexcept { return true; }
   static void copy(Resource*, void* to, const void* from, std::size_t bytes) noexcept { std::memcpy(to, from, bytes); }
   static void set_zero(Resource*, void* to, std::size_t bytes) noexcept { std::memset(to, 0, bytes); }
 };
 
-/// The bytes of `count` values of `size` bytes each. Throws ShapeMismatch where they exceed the address space.
+/// The bytes of `count` values of `size` bytes each. Throws ShapeMismatch if they exceed the address space.
 inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
   std::size_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(static_cast<std::size_t>(count), size, &bytes) ||
@@ -100,8 +99,8 @@ inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
 
 }  // namespace detail
 
-/// `size()` values of a trivially copyable T in one block of memory of a device. Copying a Buffer shares the block, as
-/// a copied pointer would; tensors are what copies values. The last owner frees the memory.
+/// `size()` values of a trivially copyable T in one block of a device's memory. Copying a Buffer shares the block, like
+/// copying a pointer; copying a tensor copies values. The last owner frees the memory.
 template <class T, class Device = Cpu>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>, "a tensor holds plain values: T must be trivially copyable");
@@ -111,14 +110,14 @@ class Buffer {
  public:
   /// T without const.
   using value_type = std::remove_const_t<T>;
-  /// Where memory comes from.
+  /// The source of memory.
   using Resource = typename Device::memory_resource;
 
   /// No memory yet; what is allocated later comes from `resource`.
   explicit Buffer(Resource* resource = Memory::initial_resource()) noexcept : resource_(resource) {}
 
-  /// `size` values, not initialised, from `resource`, at a multiple of `alignment`. Throws ShapeMismatch where their
-  /// bytes exceed the address space, and what the resource throws.
+  /// `size` uninitialised values from `resource`, at a multiple of `alignment`. Throws ShapeMismatch if their bytes
+  /// exceed the address space, and what the resource throws.
   Buffer(std::int64_t size, Resource* resource) : resource_(resource) {
     if (size == 0) return;
     auto allocation = Memory::allocate(detail::checked_bytes(size, sizeof(T)), resource);
@@ -127,7 +126,7 @@ class Buffer {
     size_ = capacity_ = size;
   }
 
-  /// Stands on memory that the user owns and keeps for as long as this buffer and what shares it are used.
+  /// Uses memory that the user owns and keeps as long as this buffer and all that share it are in use.
   static Buffer wrap(std::span<T> values, Resource* resource = Memory::initial_resource()) noexcept {
     Buffer buffer(resource);
     buffer.data_ = const_cast<value_type*>(values.data());
@@ -135,7 +134,7 @@ class Buffer {
     buffer.wrapped_ = true;
     return buffer;
   }
-  /// The same, and keeps `owner` (a shared pointer, a mapped file, ...) until the last sharer is gone.
+  /// The same, and keeps `owner` (a shared pointer, a mapped file, ...) until the last sharer of the memory is gone.
   template <class Owner>
     requires(!std::convertible_to<Owner, Resource*>)
   static Buffer wrap(std::span<T> values, Owner owner, Resource* resource = Memory::initial_resource()) {
@@ -172,20 +171,20 @@ class Buffer {
   T* data() const noexcept { return data_; }
   /// The number of values.
   std::int64_t size() const noexcept { return size_; }
-  /// The number of values that there is memory for.
+  /// The number of values for which there is memory.
   std::int64_t capacity() const noexcept { return capacity_; }
-  /// Where memory comes from that it needs later.
+  /// The source of memory that it needs later.
   Resource* resource() const noexcept { return resource_; }
-  /// What keeps the memory alive; null where nothing does.
+  /// What keeps the memory alive; null if nothing does.
   const detail::MemoryBlock* block() const noexcept { return block_.get(); }
-  /// True for memory of the user's.
+  /// True for the user's memory.
   bool wrapped() const noexcept { return wrapped_; }
 
   /// The same memory seen as read-only values.
   Buffer<const value_type, Device> as_const() const noexcept { return Buffer(*this).template as<const value_type>(); }
 
-  /// The same memory seen as values of another type; this is left empty. The memory holds a whole number of them, at a
-  /// multiple of their alignment.
+  /// The same memory seen as values of another type; this buffer is left empty. The memory must hold a whole number of
+  /// them, at a multiple of their alignment.
   template <class U>
   Buffer<U, Device> as() && noexcept {
     LOD_ASSERT(bytes() % sizeof(U) == 0 && reinterpret_cast<std::uintptr_t>(data_) % alignof(U) == 0);
@@ -209,11 +208,11 @@ class Buffer {
   }
   /// @}
 
-  /// Makes room for `size` values, whose contents are unspecified. Reuses the memory where it suffices and nobody
-  /// shares it; else allocates from `resource()`, first, so that a failure changes nothing. A wrapped buffer never
-  /// leaves the user's memory: where that is too small, ShapeMismatch.
+  /// Makes room for `size` values, whose contents are unspecified. Reuses the memory if it suffices and is not shared;
+  /// otherwise allocates from `resource()`, before anything is changed, so that a failure changes nothing. A wrapped
+  /// buffer never leaves the user's memory: if that is too small, throws ShapeMismatch.
   void resize(std::int64_t size) { *this = resized(size, resource_); }
-  /// What `resize` makes of this, which stays as it is: on the same memory, or on new memory from `resource`.
+  /// What `resize` would make of this buffer, which stays unchanged: in the same memory, or in new one from `resource`.
   Buffer resized(std::int64_t size, Resource* resource) const {
     if (size <= capacity_ && (wrapped_ || block_.unique())) {
       Buffer same = *this;

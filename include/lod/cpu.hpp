@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The CPU back end: the kernels of every operation for CpuExecutor. xsimd enters here and nowhere else; threads come
-/// with OpenMP, where the including file is compiled with it.
+/// The CPU back end: the kernels of every operation for CpuExecutor. xsimd is included here and nowhere else; threads
+/// are used if the including file is compiled with OpenMP.
 ///
-/// Or out of the library lodtensor::cpu, whose target defines LOD_CPU_LIBRARY: kernels for elements of type float,
-/// double, float16, bfloat16, int32 and int64 are then called, not compiled, threads and all, and run by the widest
+/// Or from the library lodtensor::cpu, whose target defines LOD_CPU_LIBRARY: kernels for elements of type float,
+/// double, float16, bfloat16, int32 and int64 are then called, not compiled, threads included, and use the widest
 /// vectors that the processor has at run time, whatever flags the including file is compiled with: see
-/// <lod/instruction_set.hpp>. Those for other elements, and what calls functions of the caller's, come from the headers
-/// still.
+/// <lod/instruction_set.hpp>. Kernels for other elements, and those that call functions of the caller's, still come
+/// from the headers.
 #pragma once
 
 #include <lod/include_folders.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// What the operators of a program read and write, those of their inner blocks included: what orders them, wherever and
-/// in whatever memory they run.
+/// What the operators of a program read and write, including those of their inner blocks: this determines their order,
+/// wherever and in whatever memory they run.
 #pragma once
 
 #include <lod/desc.hpp>
@@ -21,12 +21,12 @@
 
 namespace lod {
 
-/// The name that stands for no variable, in the arguments of operators. The empty name stands for none either.
+/// The name that stands for no variable, in the arguments of operators. The empty name does so too.
 inline constexpr std::string_view empty_variable_name = "@EMPTY@";
 
 namespace detail {
 
-/// Lists through which values come from outside, and leave: no values that operators pass on.
+/// Lists through which values enter and leave a program: not values that operators pass on.
 constexpr bool is_door(VarType::Type type) noexcept {
   return type == VarType::FEED_MINIBATCH || type == VarType::FETCH_LIST || type == VarType::FEED_LIST;
 }
@@ -34,7 +34,7 @@ constexpr bool is_door(VarType::Type type) noexcept {
 }  // namespace detail
 
 /// Calls f(number) for each block that an operator names in its attributes: those that it owns, such as the body of a
-/// loop. With an operator that is not const, f gets the number to change.
+/// loop. If the operator is not const, f receives a reference to the number.
 template <class Op, class F>
 void for_each_block(Op& op, const F& f) {
   for (auto& attr : op.attrs) {
@@ -46,26 +46,27 @@ void for_each_block(Op& op, const F& f) {
 }
 
 /// The names of the variables that an operator reads and writes: as its arguments, as attributes of type VAR and VARS,
-/// or in the blocks that it owns, where those variables do not belong to these blocks. Each name comes once in a list,
-/// in the order of its first use. Valid for as long as the program stays unchanged.
+/// or in the blocks that it owns, unless the variables belong to these blocks. Each name occurs once in a list, in the
+/// order of first use. Valid as long as the program stays unchanged.
 struct Access {
-  std::vector<std::string_view> reads;   ///< of what is written first in an inner block: nothing
+  std::vector<std::string_view> reads;   ///< not those that are first written in an inner block
   std::vector<std::string_view> writes;  ///< all that it may write
-  /// Of both, what comes from outside or goes there: what an operator uses, perhaps one of an inner block, that is
-  /// `feed` or `fetch`, is marked `is_target`, or uses a FEED_MINIBATCH, FETCH_LIST or FEED_LIST too.
+  /// Those of both that enter or leave the program: used by an operator, perhaps in an inner block, that is `feed` or
+  /// `fetch`, is marked `is_target`, or also uses a FEED_MINIBATCH, FETCH_LIST or FEED_LIST.
   std::vector<std::string_view> fed_or_fetched;
-  /// Whether it may leave what it writes as it was: an operator that owns blocks may run them not at all.
+  /// Whether it may leave its outputs as they were: an operator that owns blocks may not run them at all.
   bool may_skip_writes = false;
 };
 
-/// Follows the names through the blocks of a program, which must outlive it unchanged, and be valid.
+/// Follows the names through the blocks of a program, which must be valid and must outlive this object unchanged.
 ///
-/// A name stands for the variable that ProgramDesc::find_var finds. To a block belong the variables that it describes,
-/// but for the persistable ones: these are created in the outermost scope, so that one of several blocks is the same in
-/// all of them. What the block of a gradient uses of the block whose gradient it computes is not of the blocks around.
+/// A name stands for the variable that ProgramDesc::find_var finds. The variables that a block describes belong to it,
+/// except persistable ones: these are created in the outermost scope, so that the same name in several blocks is one
+/// variable. What the block of a gradient uses from the block whose gradient it computes is not of the enclosing
+/// blocks.
 class DataFlow {
  public:
-  /// How deep blocks may lie in each other.
+  /// How deeply blocks may be nested.
   static constexpr int max_depth = 100;
 
   /// Throws InvalidProgram as `validate` does.
@@ -78,14 +79,14 @@ class DataFlow {
     }
   }
 
-  /// What an operator of block `block` reads and writes. Throws InvalidProgram where a block lies in itself, or more
-  /// than `max_depth` lie in each other. O(names in it), beyond blocks that were looked at before.
+  /// What an operator of block `block` reads and writes. Throws InvalidProgram if a block contains itself, or if more
+  /// than `max_depth` are nested. O(names in it), apart from blocks that were examined before.
   Access of(const OpDesc& op, std::int32_t block = 0) { return of_operator(op, block, 0); }
   /// The same for a block: what its operators read and write of variables that do not belong to it.
   const Access& of(const BlockDesc& block) { return of_block(block.idx, 0).access; }
 
  private:
-  /// Names without doubles.
+  /// Names without duplicates.
   class Names {
    public:
     explicit Names(std::vector<std::string_view>& list) : list_(list) {}
@@ -101,11 +102,11 @@ class DataFlow {
 
   struct BlockAccess {
     Access access;
-    /// The variables of the block whose gradient this one computes: its operators find these, those around it do not.
+    /// The variables of the block whose gradient this one computes: its operators see these, enclosing blocks do not.
     detail::NameSet of_forward;
   };
 
-  /// Whether an operator brings values from outside, or takes them there.
+  /// Whether an operator brings values from outside or takes them there.
   bool is_gate(const OpDesc& op, const Access& access, std::int32_t block) const {
     const auto is_list = [&](std::string_view name) {
       if (!doors_.contains(name)) return false;
@@ -192,7 +193,7 @@ class DataFlow {
     }
     return names;
   }
-  /// None where the block whose gradient `block` computes is around it: then those are variables around it as well.
+  /// Empty if the block whose gradient `block` computes encloses it: its variables are then seen anyway.
   detail::NameSet of_forward(const BlockDesc& block) const {
     if (block.forward_block_idx == -1) return {};
     for (std::int32_t idx = block.idx; idx != -1; idx = program_->blocks[static_cast<std::size_t>(idx)].parent_idx) {
@@ -203,7 +204,7 @@ class DataFlow {
 
   const ProgramDesc* program_;
   std::vector<std::optional<BlockAccess>> blocks_;
-  detail::NameSet doors_;  // the names of lists through which values come from outside, and leave
+  detail::NameSet doors_;  // the names of lists through which values enter and leave
 };
 
 }  // namespace lod

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The element types of a tensor: their names on the wire (DataType), and the C++ types behind them.
+/// The element types of a tensor: their names on the wire (DataType), and the corresponding C++ types.
 ///
 /// This header is included by everything, so it stays clear of `<complex>`.
 #pragma once
@@ -14,8 +14,8 @@
 
 namespace lod {
 
-/// The types of the elements of a tensor, with the numbers that PaddlePaddle's framework.proto gives them. The gaps are
-/// kinds of variables (VarType in <lod/desc.hpp>): a DataType is always plain old data.
+/// The element types of tensors, with the numbers that PaddlePaddle's framework.proto gives them. The gaps are kinds of
+/// variables (VarType in <lod/desc.hpp>): a DataType is always plain old data.
 enum class DataType : std::int32_t {
   BOOL = 0,
   INT16 = 1,
@@ -36,7 +36,7 @@ enum class DataType : std::int32_t {
   UINT64 = 38,
 };
 
-/// The bytes of one element; 0 for a value that a cast made and that names no DataType.
+/// The bytes of one element; 0 for a value that is not a DataType, which only a cast can produce.
 constexpr std::size_t size_of(DataType type) noexcept {
   switch (type) {
     case DataType::BOOL:
@@ -65,7 +65,7 @@ constexpr std::size_t size_of(DataType type) noexcept {
   return 0;
 }
 
-/// The name of the enumerator, "FP32"; "?" for a value that a cast made and that names no DataType.
+/// The name of the enumerator, "FP32"; "?" for a value that is not a DataType, which only a cast can produce.
 constexpr const char* to_string(DataType type) noexcept {
   switch (type) {
     case DataType::BOOL:
@@ -106,12 +106,12 @@ constexpr const char* to_string(DataType type) noexcept {
   return "?";
 }
 
-/// Whether a number names a DataType. False for the numbers between, which name kinds of variables such as LOD_TENSOR.
+/// Whether a number names a DataType. False for the gaps, which name kinds of variables such as LOD_TENSOR.
 constexpr bool is_pod(std::int32_t number) noexcept { return size_of(static_cast<DataType>(number)) != 0; }
 constexpr bool is_pod(DataType type) noexcept { return size_of(type) != 0; }
 
-/// Says which DataType the elements of type T have, in a member `value`; has no such member where there is none.
-/// Specialise it for a type of your own that has the layout of one of them.
+/// The DataType of elements of type T, in a member `value`, which is missing if there is none. Specialise it for a type
+/// of your own that has the layout of one of them.
 template <class T>
 struct DataTypeOf {};
 
@@ -121,14 +121,14 @@ struct DataTypeConstant {
   static constexpr DataType value = Type;
 };
 
-/// The integers that have a DataType: by signedness and size, so that long and long long both count. Not the character
-/// types, and no unsigned 16 bits: the wire has no name for those.
+/// The integers that have a DataType: by signedness and size, so that both long and long long count. Not the character
+/// types, nor unsigned 16-bit integers: the wire format has no name for those.
 template <class T>
 concept TensorInteger = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> &&
                         !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char8_t> && !std::is_same_v<T, char16_t> &&
                         !std::is_same_v<T, char32_t> && !std::is_const_v<T> && !std::is_volatile_v<T>;
 
-/// std::complex, and whatever else has its layout and accessors (thrust::complex), without including any of them.
+/// std::complex, and anything else with its layout and accessors (thrust::complex), without including any of them.
 template <class T, class Part>
 concept TensorComplex = requires(const T& number) {
   requires std::is_same_v<typename T::value_type, Part>;
@@ -195,8 +195,7 @@ constexpr DataType checked_data_type() noexcept {
 }
 }  // namespace detail
 
-/// The DataType of the elements of type T, const or not. A type that has none is a compile error which lists those that
-/// have one.
+/// The DataType of elements of type T, const or not. A type that has none is a compile error that lists those that do.
 template <class T>
 inline constexpr DataType data_type_v = detail::checked_data_type<T>();
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Descriptions: what is known of a variable without its values. Plain structs with the fields, and the names, of
+/// Descriptions: what is known of a variable without its values. Plain structs with the fields and names of
 /// PaddlePaddle's framework.proto; <lod/proto.hpp> turns them into bytes and back.
 ///
-/// Each struct ends with `unknown_fields`: whole fields, as bytes of the wire format, that a decoder met and that this
-/// revision has no name for, or another wire type. They are written again after the others, so a file from a newer
-/// writer survives a round trip.
+/// Each struct ends with `unknown_fields`: whole fields, in the wire format, that a decoder found and that this
+/// revision has no name for, or that have another wire type. They are written again after the others, so that a file
+/// from a newer writer survives a round trip.
 #pragma once
 
 #include <lod/data_type.hpp>
@@ -22,19 +22,19 @@
 
 namespace lod {
 
-/// An optional field with a default, zero unless it is given: reads and compares as a plain T (`if (v.persistable)`),
+/// An optional field with a default, zero unless one is given: reads and compares as a plain T (`if (v.persistable)`),
 /// and remembers whether it was set, because an explicit default is written to the wire and an absent one is not.
 template <class T, T otherwise = T{}>
 class Defaulted {
  public:
   /// Absent: reads as the default.
   constexpr Defaulted() = default;
-  /// Set, also where `value` is the default.
+  /// Set, even if `value` is the default.
   constexpr Defaulted(T value) noexcept : value_(value), has_value_(true) {}
-  /// The default where absent.
+  /// The default if absent.
   constexpr operator T() const noexcept { return value_; }
 
-  /// The default where absent.
+  /// The default if absent.
   constexpr T value() const noexcept { return value_; }
   /// Whether it was set.
   constexpr bool has_value() const noexcept { return has_value_; }
@@ -46,13 +46,13 @@ class Defaulted {
   bool has_value_ = false;
 };
 
-// In the structs below, == compares what they say: an absent field with a default equals one that is set to it.
+// In the structs below, == compares the meaning: an absent field with a default equals one that is set to it.
 
-/// The element type and the dimensions of a tensor; -1 stands for a dimension that is not known.
+/// The element type and the dimensions of a tensor; -1 stands for an unknown dimension.
 ///
 /// Without dimensions it is a scalar, which is one row here: the same as {1} for `matches`, `check` and
-/// `Variable::create`. But programs also describe so what PaddlePaddle has no rule of shapes for, and the one cannot be
-/// told from the other: `plan_memory` takes the size for unknown, and the functions `infer_...` refuse it.
+/// `Variable::create`. But programs also use this form where PaddlePaddle has no rule for the shape, and the two cannot
+/// be told apart: `plan_memory` treats the size as unknown, and the functions `infer_...` reject it.
 struct TensorDesc {
   DataType data_type = DataType::FP32;
   std::vector<std::int64_t> dims = {};
@@ -129,14 +129,14 @@ struct VarType {
     UINT64 = 38,
   };
 
-  /// The kinds of the elements of a tuple. (No initialisers here: clang takes a class for not constructible inside the
-  /// class around it if it has any.)
+  /// The kinds of the elements of a tuple. (No initialisers here: with any, clang does not consider the class
+  /// constructible inside the enclosing class.)
   struct Tuple {
     std::vector<Type> element_type;
     std::string unknown_fields;
 
     Tuple() = default;
-    /// Of these elements.
+    /// A tuple of these elements.
     Tuple(std::vector<Type> types) : element_type(std::move(types)) {}
     bool operator==(const Tuple&) const = default;
   };
@@ -157,7 +157,7 @@ struct VarType {
   bool operator==(const VarType&) const = default;
 };
 
-/// The name of the enumerator, "LOD_TENSOR"; "?" for a value that a cast made and that is none.
+/// The name of the enumerator, "LOD_TENSOR"; "?" for a value that only a cast can produce.
 constexpr const char* to_string(VarType::Type type) noexcept {
   if (is_pod(type)) return to_string(static_cast<DataType>(type));
   switch (type) {
@@ -226,7 +226,7 @@ enum class AttrType : std::int32_t {
   SCALARS = 17,
 };
 
-/// The name of the enumerator, "INTS"; "?" for a value that a cast made and that is none.
+/// The name of the enumerator, "INTS"; "?" for a value that only a cast can produce.
 constexpr const char* to_string(AttrType type) noexcept {
   switch (type) {
     case AttrType::INT:
@@ -356,7 +356,7 @@ template <detail::DescribableTensor X>
 LoDTensorDesc describe(const X& x) {
   return {detail::describe_values(x), static_cast<std::int32_t>(x.levels())};
 }
-/// The description of row-sparse values: as of the dense tensor that they stand for, whose dim 0 is the height.
+/// The description of row-sparse values: that of the dense tensor that they represent, whose dim 0 is the height.
 template <detail::DescribableRows X>
 TensorDesc describe(const X& x) {
   TensorDesc desc = detail::describe_values(x.value());
@@ -377,7 +377,7 @@ VarDesc describe(std::string name, const X& x) {
 
 namespace detail {
 
-/// The first difference, in words; empty where there is none.
+/// The first difference, in words; empty if there is none.
 inline std::string mismatch(const TensorDesc& found, const TensorDesc& expected) {
   if (found.data_type != expected.data_type) {
     return text({"data type: expected ", to_string(expected.data_type), ", found ", to_string(found.data_type)});
@@ -423,14 +423,14 @@ std::string mismatch(const Found& found, const VarDesc& expected) {
 
 }  // namespace detail
 
-/// Whether x is as described; -1 in the description matches anything, no dimensions one row of scalars. A TensorDesc
-/// says nothing of levels, and a VarDesc whose type has no details describes all variables of its type.
+/// Whether x is as described; -1 in the description matches anything, no dimensions match one row of scalars. A
+/// TensorDesc says nothing about levels, and a VarDesc whose type has no details describes all variables of its type.
 template <class X, class Desc>
   requires requires(const X& x, const Desc& desc) { detail::mismatch(describe(x), desc); }
 bool matches(const X& x, const Desc& expected) { return detail::mismatch(describe(x), expected).empty(); }
 
-/// Throws ShapeMismatch unless x is as described (see `matches`). The text names the first that differs of type, data
-/// type, rank, dim and lod_level, what was expected and what was found.
+/// Throws ShapeMismatch unless x is as described (see `matches`). The text names the first difference in type, data
+/// type, rank, dim or lod_level, and what was expected and found.
 template <class X, class Desc>
   requires requires(const X& x, const Desc& desc) { detail::mismatch(describe(x), desc); }
 void check(const X& x, const Desc& expected) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// Devices name a memory. Who works on that memory is an executor's business (executor.hpp).
+/// A device names a memory. Who works on that memory is up to an executor (executor.hpp).
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@ namespace lod {
 
 /// The memory of the CPU.
 struct Cpu {
-  /// Where memory comes from.
+  /// The source of memory.
   using memory_resource = std::pmr::memory_resource;
   /// The standard library's default, at the time of the call.
   static memory_resource* default_resource() noexcept { return std::pmr::get_default_resource(); }
 };
 
-/// The memory of an NVIDIA GPU. A name only, here: what allocates and copies comes with the CUDA headers.
+/// The memory of an NVIDIA GPU. Only a name here: allocation and copies come with the CUDA headers.
 struct Cuda;
 
-/// Tag: leave the values of a new tensor as the memory has them, instead of zero.
+/// Tag: leave the values of a new tensor uninitialised instead of zero.
 struct uninitialized_t {
   explicit uninitialized_t() = default;
 };

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The doorway to DLPack, by which array libraries hand each other memory without copying it: the values of a tensor
-/// and the offsets of its levels, both ways. Here for memory of the CPU; <lod/cuda/dlpack.hpp> has that of GPUs.
+/// The doorway to DLPack, by which array libraries exchange memory without copying it: the values of a tensor and the
+/// offsets of its levels, both ways. This header is for CPU memory, <lod/cuda/dlpack.hpp> for GPU memory.
 ///
-/// One struct of DLPack describes one dense array, so a LoD tensor goes as several of them:
+/// A struct of DLPack describes one dense array, so a LoD tensor is exported as several of them:
 ///
 ///     auto values = lod::to_dlpack(x);             // {15, row shape...}
 ///     auto offsets = lod::to_dlpack(x.lod(), 1);   // {7}: 0 3 5 9 10 12 15
 ///     other_library(values.release(), offsets.release());
 ///
-/// and comes back as several of them:
+/// and imported from several of them:
 ///
 ///     lod::DLPackHandle<> values(from_other_library());
 ///     auto x = lod::from_dlpack<float>(std::move(values), lod::lod_from_dlpack(std::move(offsets)));
 ///
-/// Both structs of the protocol are taken: DLManagedTensor, and DLManagedTensorVersioned, which headers of DLPack 1.0
-/// and later have (`to_dlpack<DLManagedTensorVersioned>(x)`). Only the second can say that memory is read-only. Where
-/// the first one is given memory that is (values of const T, and offsets always), the consumer has to know.
+/// Both structs of the protocol are supported: DLManagedTensor, and DLManagedTensorVersioned, which headers of DLPack
+/// 1.0 and later have (`to_dlpack<DLManagedTensorVersioned>(x)`). Only the second can mark memory as read-only. If
+/// read-only memory (values of const T, and offsets always) is exported with the first, the consumer has to know.
 ///
 /// What cannot be checked is trusted: that the pointers of a struct lead to as much memory as its shape says, that its
 /// deleter keeps to the protocol, and that the bytes of a bool are 0 or 1.
@@ -49,7 +49,7 @@
 
 namespace lod {
 
-/// A struct of the protocol that brings a deleter for its memory: DLManagedTensor or DLManagedTensorVersioned.
+/// A struct of the protocol with a deleter for its memory: DLManagedTensor or DLManagedTensorVersioned.
 template <class X>
 concept DLPackManaged = requires(X& tensor) {
   { tensor.dl_tensor } -> std::same_as<DLTensor&>;
@@ -57,9 +57,9 @@ concept DLPackManaged = requires(X& tensor) {
   tensor.deleter(&tensor);
 };
 
-/// Deletes structs of the protocol, as std::unique_ptr asks for it.
+/// Deletes structs of the protocol, as std::unique_ptr requires.
 struct DLPackDeleter {
-  /// Calls the deleter that the struct brings; some bring none.
+  /// Calls the struct's deleter; some have none.
   template <DLPackManaged Managed>
   void operator()(Managed* tensor) const noexcept {
     if (tensor->deleter) tensor->deleter(tensor);
@@ -67,7 +67,7 @@ struct DLPackDeleter {
 };
 
 /// Owns a struct of the protocol: its deleter is called once, unless `release()` has given the struct away. From a bare
-/// pointer that a library gave: `DLPackHandle<>(pointer)`.
+/// pointer of another library: `DLPackHandle<>(pointer)`.
 template <DLPackManaged Managed = DLManagedTensor>
 using DLPackHandle = std::unique_ptr<Managed, DLPackDeleter>;
 
@@ -120,8 +120,8 @@ constexpr DLDataType dlpack_type(DataType type) noexcept {
   return {static_cast<std::uint8_t>(dlpack_code(type)), static_cast<std::uint8_t>(8 * size_of(type)), 1};
 }
 
-/// Throws std::invalid_argument for elements that have no DataType. `what`, here and in what follows, begins the texts
-/// of errors: the public function that was called.
+/// Throws std::invalid_argument for elements that have no DataType. `what`, here and below, begins the text of errors:
+/// the public function that was called.
 inline DataType data_type_of(const DLDataType& type, const char* what) {
   using enum DataType;
   for (const DataType known : {BOOL, INT8, INT16, INT32, INT64, UINT8, UINT32, UINT64, FP16, BF16, FP32, FP64,
@@ -138,12 +138,12 @@ inline constexpr bool has_dlpack_version = requires(Managed& tensor) {
   tensor.version.major;
   tensor.flags;
 };
-/// The version whose rules are kept here, and the flag of read-only memory.
+/// The version of the protocol implemented here, and the flag of read-only memory.
 inline constexpr std::uint32_t dlpack_major = 1;
 inline constexpr std::uint32_t dlpack_minor = 1;
 inline constexpr std::uint64_t dlpack_read_only = 1;
 
-/// A struct that is given away, with all that it points to and what keeps its memory alive.
+/// An exported struct, with everything it points to and the owner of its memory.
 template <class Managed, class Owner>
 struct DLPackBlock {
   explicit DLPackBlock(Owner&& kept) : owner(std::move(kept)) {}
@@ -153,7 +153,7 @@ struct DLPackBlock {
   std::int64_t strides[Shape::max_rank];
 };
 
-/// A dense array of `shape`, of rank 1 at least, at `data`, where `owner` keeps it.
+/// A dense array of `shape`, of rank 1 at least, at `data`, which `owner` keeps alive.
 template <DLPackManaged Managed, class Owner>
 DLPackHandle<Managed> give_dlpack(const void* data, const Shape& shape, DataType type, DLDevice device, bool read_only,
                                   Owner owner) {
@@ -185,7 +185,7 @@ DLPackHandle<Managed> give_dlpack(const void* data, const Shape& shape, DataType
 
 inline constexpr DLDevice dlpack_cpu{kDLCPU, 0};
 
-/// All rows of x, which shares its memory with whom it is to be kept for.
+/// All rows of x, which keeps their memory alive.
 template <DLPackManaged Managed, class T>
 DLPackHandle<Managed> give_dlpack(LoDTensor<T> x) {
   const void* const data = x.data();
@@ -193,22 +193,22 @@ DLPackHandle<Managed> give_dlpack(LoDTensor<T> x) {
   return give_dlpack<Managed>(data, shape, data_type_v<T>, dlpack_cpu, std::is_const_v<T>, std::move(x));
 }
 
-/// A dense row-major array that somebody else describes.
+/// A dense row-major array described by another library.
 struct DLPackArray {
   DataType type;
   Shape shape;
-  void* data;  // null where there are no elements
+  void* data;  // null if there are no elements
 
-  /// A number alone is one scalar row, as for LoDTensor.
+  /// A number without dimensions is one scalar row, as for LoDTensor.
   std::int64_t rows() const noexcept { return shape.empty() ? 1 : shape.front(); }
 };
 
-/// Throws ShapeMismatch where rows and columns are not one after the other.
+/// Throws ShapeMismatch unless the elements are contiguous and row-major.
 inline void check_strides(const DLTensor& tensor, const Shape& shape, const char* what) {
   if (!tensor.strides || shape.elements() == 0) return;
   std::int64_t expected = 1;
   for (std::size_t dim = shape.size(); dim-- > 0;) {
-    // Nobody steps along a dimension of one, and libraries write there what they like.
+    // The stride of a dimension of size 1 is never used, and libraries write what they like there.
     if (shape[dim] != 1 && tensor.strides[dim] != expected) {
       throw ShapeMismatch(
           text({what, ": the stride of dimension ", dim, " is ", tensor.strides[dim], ", expected ", expected,
@@ -218,7 +218,7 @@ inline void check_strides(const DLTensor& tensor, const Shape& shape, const char
   }
 }
 
-/// What the struct describes, but for its strides. Throws as `from_dlpack` does; the device is the caller's to check.
+/// The contents of the struct, except its strides. Throws as `from_dlpack` does; the caller must check the device.
 inline DLPackArray read_dlpack_with_any_strides(const DLTensor& tensor, const char* what) {
   if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape)) {
     throw std::invalid_argument(
@@ -235,30 +235,30 @@ inline DLPackArray read_dlpack_with_any_strides(const DLTensor& tensor, const ch
   if (!tensor.data) {
     throw std::invalid_argument(text({what, ": no data for an array of shape ", to_string(array.shape)}));
   }
-  // As a number: nothing may be added to a pointer that would lead out of its array.
+  // As a number: pointer arithmetic must not leave its array.
   array.data = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset);
   return array;
 }
-/// The same of a compact row-major array; throws ShapeMismatch for others.
+/// The same for a compact row-major array; throws ShapeMismatch for others.
 inline DLPackArray read_dlpack(const DLTensor& tensor, const char* what) {
   const DLPackArray array = read_dlpack_with_any_strides(tensor, what);
   check_strides(tensor, array.shape, what);
   return array;
 }
 
-/// A dimension along which elements are copied: so many, so many bytes from one another.
+/// A dimension along which elements are copied: their number, and the distance between them in bytes.
 struct DLPackSteps {
   std::int64_t count;
   std::int64_t bytes;
 };
 
-/// The dimensions along which the elements of an array are met in row-major order, as few as can be: without those of
-/// size 1, and one for several that are stepped through alike. Throws ShapeMismatch where an element would lie outside
-/// of all memory.
+/// The dimensions along which the elements of an array are visited in row-major order, as few as possible: without
+/// those of size 1, and merging those that are stepped through alike. Throws ShapeMismatch if an element would lie
+/// outside the address space.
 inline std::vector<DLPackSteps> dlpack_steps(const DLTensor& tensor, const DLPackArray& array) {
   std::vector<DLPackSteps> steps;
   const auto element = static_cast<std::int64_t>(size_of(array.type));
-  std::int64_t compact = 1;  // stride, were it a compact array
+  std::int64_t compact = 1;  // the stride of a compact array
   std::int64_t below = 0, above = element;
   const auto fail = [&](std::size_t dim) {
     throw ShapeMismatch(text({"copy_dlpack: the stride of dimension ", dim, " is ", tensor.strides[dim],
@@ -286,8 +286,8 @@ inline std::vector<DLPackSteps> dlpack_steps(const DLTensor& tensor, const DLPac
   return {steps.rbegin(), steps.rend()};
 }
 
-/// Copies elements of `Size` bytes along these dimensions, the last one fastest, to memory without gaps. Returns where
-/// that ends.
+/// Copies elements of `Size` bytes along these dimensions, the last one fastest, to contiguous memory. Returns the end
+/// of what it wrote.
 template <std::size_t Size>
 std::byte* copy_steps(const std::byte* from, std::byte* to, std::span<const DLPackSteps> steps) noexcept {
   if (steps.empty()) {
@@ -301,7 +301,7 @@ std::byte* copy_steps(const std::byte* from, std::byte* to, std::span<const DLPa
   }
   const auto begin = reinterpret_cast<std::uintptr_t>(from);
   for (std::int64_t i = 0; i < outer.count; ++i) {
-    // As a number: a step before the first element or after the last is taken nowhere, but would be computed.
+    // As a number: a step before the first element or after the last is computed, though never used.
     const auto* const at = reinterpret_cast<const std::byte*>(begin + static_cast<std::uintptr_t>(i * outer.bytes));
     if (steps.size() == 1) {
       std::memcpy(to, at, Size);
@@ -331,8 +331,8 @@ inline void copy_steps(std::size_t size, const std::byte* from, std::byte* to, s
   }
 }
 
-/// Throws std::invalid_argument for no struct, and for one of another major version, of which nothing but the deleter
-/// may be touched.
+/// Throws std::invalid_argument for a null pointer, and for a struct of another major version, of which only the
+/// deleter may be touched.
 template <class Managed>
 void check_given(const Managed* tensor, const char* what) {
   if (!tensor) throw std::invalid_argument(text({what, ": no tensor"}));
@@ -352,12 +352,12 @@ bool is_read_only(const Managed& tensor) noexcept {
   }
 }
 
-/// The array of a tensor in memory that the CPU can read, as read(its DLTensor) gives it. Throws as `from_dlpack` does.
+/// The array of a tensor in CPU-readable memory, as returned by read(its DLTensor). Throws as `from_dlpack` does.
 template <class Managed, class Read>
 DLPackArray read_on_cpu(const Managed* tensor, const char* what, const Read& read) {
   check_given(tensor, what);
   const DLDevice device = tensor->dl_tensor.device;
-  // Memory of the CPU, the same pinned for CUDA or for ROCm, and what CUDA moves to whom it is read by.
+  // CPU memory, CPU memory pinned for CUDA or for ROCm, and memory that CUDA migrates to its reader.
   if (device.device_type != kDLCPU && device.device_type != kDLCUDAHost && device.device_type != kDLROCMHost &&
       device.device_type != kDLCUDAManaged) {
     throw std::invalid_argument(
@@ -366,7 +366,7 @@ DLPackArray read_on_cpu(const Managed* tensor, const char* what, const Read& rea
   return read(tensor->dl_tensor, what);
 }
 
-/// Throws unless T is the type of the elements, and const where they are read-only.
+/// Throws unless T is the type of the elements, and const if they are read-only.
 template <class T, class Managed>
 void check_elements(const DLPackArray& array, const Managed& tensor, const char* what) {
   check_element_type<T>(array.type, what);
@@ -375,7 +375,7 @@ void check_elements(const DLPackArray& array, const Managed& tensor, const char*
   }
 }
 
-/// A tensor on the array, in memory of the device of `resource`. Throws where `lod` or the address does not fit.
+/// A tensor on the array, in memory of the device of `resource`. Throws if `lod` or the address does not fit.
 template <class T, class Device, class Owner>
 LoDTensor<T, Device> take_dlpack(const DLPackArray& array, LoD lod, Owner owner,
                                  typename Device::memory_resource* resource, const char* what) {
@@ -384,7 +384,7 @@ LoDTensor<T, Device> take_dlpack(const DLPackArray& array, LoD lod, Owner owner,
                                 std::move(owner), resource);
   });
 }
-/// The same of an array in memory that the CPU can read.
+/// The same for an array in memory that the CPU can read.
 template <class T, class Managed>
 LoDTensor<T> take_dlpack_on_cpu(DLPackHandle<Managed> tensor, LoD lod, const char* what) {
   const DLPackArray array = read_on_cpu(tensor.get(), what, read_dlpack);
@@ -394,11 +394,11 @@ LoDTensor<T> take_dlpack_on_cpu(DLPackHandle<Managed> tensor, LoD lod, const cha
 
 }  // namespace detail
 
-/// The values of x as a dense array {rows, row shape...}, without a copy. The array shares the memory of x, or, from a
-/// temporary, takes it; it keeps that memory alive, unless it is memory that the user wrapped without an owner. What is
-/// written to one is seen in the other; from a const tensor, or one of const T, the array is read-only (see above how
-/// far that is said). Its strides are written out; its data pointer is null where there are no elements. Levels are
-/// not part of it: `to_dlpack(x.lod(), level)`. O(1), one allocation.
+/// The values of x as a dense array {rows, row shape...}, without a copy. The array shares the memory of x, or takes it
+/// over from a temporary; it keeps that memory alive, unless it is memory that the user wrapped without an owner.
+/// Writes to one are seen in the other; from a const tensor, or one of const T, the array is read-only (see above for
+/// how far that can be expressed). Its strides are given explicitly; its data pointer is null if there are no elements.
+/// Levels are not part of it: `to_dlpack(x.lod(), level)`. O(1), one allocation.
 template <DLPackManaged Managed = DLManagedTensor, class T>
 DLPackHandle<Managed> to_dlpack(LoDTensor<T>& x) {
   return detail::give_dlpack<Managed>(x.with_lod(LoD()));
@@ -411,23 +411,23 @@ template <DLPackManaged Managed = DLManagedTensor, class T>
 DLPackHandle<Managed> to_dlpack(LoDTensor<T>&& x) {
   return detail::give_dlpack<Managed>(std::move(x).with_lod(LoD()));
 }
-/// The same of a view or a slice: the array begins at the first row of it. `owner` (a tensor, a shared pointer, ...)
-/// keeps the rows alive, and is destroyed with the array.
+/// The same for a view or a slice: the array begins at its first row. `owner` (a tensor, a shared pointer, ...) keeps
+/// the rows alive, and is destroyed with the array.
 template <DLPackManaged Managed = DLManagedTensor, class T, class Owner>
 DLPackHandle<Managed> to_dlpack(const LoDTensorView<T>& x, Owner owner) {
   return detail::give_dlpack<Managed>(x.data(), x.shape(), data_type_v<T>, detail::dlpack_cpu, std::is_const_v<T>,
                                       std::move(owner));
 }
-/// The same of a tensor whose element type is known when the program runs: the array shares its memory, read-only where
-/// that is. SIZE_T goes as the 64-bit unsigned integers that it is.
+/// The same for a tensor whose element type is known at run time: the array shares its memory, and is read-only if that
+/// is. SIZE_T becomes 64-bit unsigned integers.
 template <DLPackManaged Managed = DLManagedTensor>
 DLPackHandle<Managed> to_dlpack(const AnyLoDTensor& x) {
   return detail::give_dlpack<Managed>(x.bytes().data(), x.shape(), x.data_type(), detail::dlpack_cpu, x.read_only(), x);
 }
 
-/// The offsets of a level as an array of size(level) + 1 INT64, without a copy. It keeps the LoD, and is read-only: a
-/// LoD never changes, and whoever writes to the array breaks all tensors that share the LoD. Throws OutOfRange for a
-/// level that there is not. O(1), one allocation.
+/// The offsets of a level as an array of size(level) + 1 INT64, without a copy. It keeps the LoD alive, and is
+/// read-only: a LoD never changes, and writing to the array would break all tensors that share the LoD. Throws
+/// OutOfRange for a level that does not exist. O(1), one allocation.
 template <DLPackManaged Managed = DLManagedTensor>
 DLPackHandle<Managed> to_dlpack(const LoD& lod, int level) {
   const auto offsets = lod.offsets(level);
@@ -435,25 +435,25 @@ DLPackHandle<Managed> to_dlpack(const LoD& lod, int level) {
                                       detail::dlpack_cpu, true, lod);
 }
 
-/// A tensor on the array of another library, without a copy: dimension 0 are the rows of `lod`, the others the row
-/// shape; without a level, the array is a plain tensor, and one of rank 0 a scalar row. The tensor owns the array: the
-/// deleter is called when the last that shares the memory is gone, at once where there are no elements, and also where
-/// this throws: always once. For T without const, what is written to the tensor is seen by the other library.
+/// A tensor on another library's array, without a copy: dimension 0 is the rows of `lod`, the others are the row shape;
+/// without a level, the array is a plain tensor, and one of rank 0 a scalar row. The tensor owns the array: the deleter
+/// is called exactly once, when the last owner of the memory is gone, at once if there are no elements, or if this
+/// throws. For T without const, the other library sees what is written to the tensor.
 ///
-/// The array is in memory that the CPU reads: its own, pinned, or managed by CUDA, whose work on it the caller has
-/// waited for. It is compact and row-major: its strides are null, or those of its shape (those of dimensions of size 1,
-/// and all of an array without elements, do not count); `copy_dlpack` takes others.
+/// The array must be in memory that the CPU reads: its own, pinned, or managed by CUDA, in which case the caller has
+/// waited for CUDA's work on it. It must be compact and row-major: its strides are null, or those of its shape (those
+/// of dimensions of size 1, and of an array without elements, are ignored); `copy_dlpack` accepts others.
 ///
 /// Throws ShapeMismatch for elements of another type than T, for strides that leave gaps, for more than
-/// `Shape::max_rank` dimensions, and where `lod` is for another number of rows; std::invalid_argument for memory of
+/// `Shape::max_rank` dimensions, and if `lod` is for another number of rows; std::invalid_argument for memory of
 /// another device, without an address, not aligned for its elements, or read-only although T is not const, for elements
 /// that have no DataType, and for another major version of DLPack. O(1).
 template <class T, DLPackManaged Managed>
 LoDTensor<T> from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
   return detail::take_dlpack_on_cpu<T>(std::move(tensor), std::move(lod), "from_dlpack");
 }
-/// The same where the element type is known when the program runs; read-only where the memory is said to be, and for
-/// the 8-bit floating-point types, which no type of C++ stands for.
+/// The same with the element type determined at run time; read-only if the memory is marked so, and for the 8-bit
+/// floating-point types, which have no C++ type.
 template <DLPackManaged Managed>
 AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
   const detail::DLPackArray array = detail::read_on_cpu(tensor.get(), "from_dlpack", detail::read_dlpack);
@@ -475,15 +475,15 @@ AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
   });
 }
 
-/// A tensor with values of its own, copied from the array of another library, which may have any strides: columns of a
-/// matrix, its transpose, every other row, rows backwards (negative strides), one row many times (a stride of 0),
-/// memory that is not aligned or that is read-only. Dimensions are as for `from_dlpack`. The deleter is called once,
-/// before this returns or throws. What cannot be checked is trusted likewise: that there is memory wherever strides
+/// A tensor with values of its own, copied from another library's array, which may have any strides: columns of a
+/// matrix, its transpose, every other row, rows in reverse order (negative strides), one row many times (a stride of
+/// 0), or memory that is misaligned or read-only. Dimensions are as for `from_dlpack`. The deleter is called once,
+/// before this returns or throws. What cannot be checked is trusted here too: that there is memory wherever strides
 /// lead.
 ///
-/// Throws as `from_dlpack` does, but for strides, alignment and read-only memory; ShapeMismatch for strides that lead
-/// out of all memory. One pass over the elements: as fast as memory is where those of the last dimension lie side by
-/// side.
+/// Throws as `from_dlpack` does, except for strides, alignment and read-only memory; ShapeMismatch for strides that
+/// lead out of the address space. One pass over the elements, at memory speed if those of the last dimension are
+/// contiguous.
 template <DLPackManaged Managed>
 AnyLoDTensor copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
   const detail::DLPackArray array =
@@ -509,8 +509,8 @@ LoDTensor<T> copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
 }
 
 /// A LoD on arrays of another library, outermost level first: each has one dimension and elements of type INT64, the
-/// offsets of a level. They are not copied; their deleters are called when the last that shares the LoD is gone, and
-/// where this throws. The other library must not write to them any more. Throws InvalidLoD as `LoD::from_offsets` does,
+/// offsets of a level. They are not copied; their deleters are called when the last owner of the LoD is gone, and if
+/// this throws. The other library must not write to them any more. Throws InvalidLoD as `LoD::from_offsets` does,
 /// ShapeMismatch and std::invalid_argument as `from_dlpack` does, and ShapeMismatch for another rank. O(sequences).
 template <DLPackManaged Managed>
 LoD lod_from_dlpack(std::vector<DLPackHandle<Managed>> offsets) {

@@ -4,8 +4,8 @@
 /// The exceptions of the library, and the assertion that guards its hot code.
 ///
 /// Data from outside (lengths, offsets, shapes, branches, ids, bytes) is always checked, before anything is changed: a
-/// function that throws one of these leaves its arguments as they were. The text says what was wrong, where, and what
-/// was expected, in little more than 2000 bytes at most. Every type derives from the standard exception of its kind, so
+/// function that throws one of these leaves its arguments unchanged. The text says what was wrong, where, and what was
+/// expected, in little more than 2000 bytes at most. Every type derives from the standard exception of its kind, so
 /// callers may catch coarsely or finely.
 #pragma once
 
@@ -17,8 +17,8 @@
 #include <string>
 #include <string_view>
 
-/// A precondition of hot code: what the caller must hold and the library does not check in release builds. Define it
-/// before the first include to make it throw, log or trap; the tests make it throw.
+/// A precondition of hot code: the caller must ensure it, and the library does not check it in release builds. Define
+/// the macro before the first include to make it throw, log or trap; the tests make it throw.
 #ifndef LOD_ASSERT
 #  include <cassert>
 #  define LOD_ASSERT(condition) assert(condition)
@@ -28,45 +28,45 @@ namespace lod {
 
 namespace detail {
 
-/// The text of an error, which is no longer than people read: what is beyond, as a name or a list from outside may be,
-/// is left out of its middle, and how long it was is said there.
+/// The text of an error, no longer than people read: a longer text, such as a name or a list from outside, loses its
+/// middle, which is replaced by the text's length.
 inline std::string readable(std::string what) {
   constexpr std::size_t most = 2000, edge = 900;
   if (what.size() <= most) return what;
   const auto is_inside_letter = [&](std::size_t at) { return (static_cast<unsigned>(what[at]) & 0xC0u) == 0x80u; };
   std::size_t head = edge, tail = what.size() - edge;
-  while (head > edge - 4 && is_inside_letter(head)) --head;  // letters of UTF-8 stay whole
+  while (head > edge - 4 && is_inside_letter(head)) --head;  // do not split UTF-8 characters
   while (tail < what.size() - edge + 4 && is_inside_letter(tail)) ++tail;
   return what.substr(0, head) + " ... (" + std::to_string(what.size()) + " bytes) ... " + what.substr(tail);
 }
 
 }  // namespace detail
 
-/// A LoD that is none: offsets that descend or do not begin at 0, a negative length, levels that do not add up, a sum
+/// An invalid LoD: offsets that descend or do not begin at 0, a negative length, levels that do not add up, a sum
 /// beyond 64 bits. The text names the level and the position.
 class InvalidLoD : public std::invalid_argument {
  public:
-  /// What is wrong, in words, of which a very long text loses its middle.
+  /// What is wrong, in words; a very long text loses its middle.
   explicit InvalidLoD(const std::string& what) : std::invalid_argument(detail::readable(what)) {}
 };
 
-/// Things that must agree and do not: a LoD and the number of rows, the shapes of two arguments, an output and what is
-/// to be written into it; or a shape that is none (negative, or more elements than 64 bits count).
+/// Things that must agree but do not: a LoD and the number of rows, the shapes of two arguments, an output and what is
+/// to be written into it; or an invalid shape (negative, or more elements than 64 bits can count).
 class ShapeMismatch : public std::invalid_argument {
  public:
-  /// What is wrong, in words, of which a very long text loses its middle.
+  /// What is wrong, in words; a very long text loses its middle.
   explicit ShapeMismatch(const std::string& what) : std::invalid_argument(detail::readable(what)) {}
 };
 
 /// An index outside its range: a level, a sequence, a branch, a row, an id.
 class OutOfRange : public std::out_of_range {
  public:
-  /// What is wrong, in words, of which a very long text loses its middle.
+  /// What is wrong, in words; a very long text loses its middle.
   explicit OutOfRange(const std::string& what) : std::out_of_range(detail::readable(what)) {}
 };
 
-/// Bytes that are not what they should be. `position()` is the byte, counted from the start of the outermost input, at
-/// which the reader stopped; the text repeats it.
+/// Malformed bytes. `position()` is the byte, counted from the start of the outermost input, at which the reader
+/// stopped; the text repeats it.
 class ParseError : public std::runtime_error {
  public:
   /// `position` is appended to the text.
@@ -74,8 +74,8 @@ class ParseError : public std::runtime_error {
   /// The byte at which the reader stopped.
   std::size_t position() const noexcept { return position_; }
 
-  /// The same error for the readers of a greater input, in which these bytes begin at byte `begin`: `where` and a colon
-  /// come before the text.
+  /// The same error for readers of a larger input, in which these bytes begin at byte `begin`: `where` and a colon are
+  /// put before the text.
   ParseError inside(const std::string& where, std::size_t begin = 0) const {
     return ParseError(where + ": " + std::string(what(), length_), begin + position_);
   }
@@ -105,7 +105,7 @@ class CudaError : public std::runtime_error {
 namespace detail {
 
 /// A piece of an error's text. Joining pieces costs a user's compiler far less than chains of string operators do, and
-/// every header of this library says in words what it refuses.
+/// every header of this library describes in words what it rejects.
 class Piece {
  public:
   Piece(const char* words) : words_(words) {}
@@ -123,7 +123,7 @@ class Piece {
   }
 
  private:
-  /// What an exception says ends at a zero byte: one in a name is written as "\0".
+  /// The text of an exception ends at a zero byte: one in a name is written as "\0".
   void append_words(std::string& text) const {
     std::string_view rest = words_;
     for (std::size_t end = rest.find('\0'); end != std::string_view::npos; end = rest.find('\0')) {
@@ -133,7 +133,7 @@ class Piece {
     text += rest;
   }
 
-  std::string_view words_ = {};  // none of a number
+  std::string_view words_ = {};  // empty for a number
   std::uint64_t magnitude_ = 0;
   bool negative_ = false;
 };
@@ -144,8 +144,8 @@ inline std::string text(std::initializer_list<Piece> pieces) {
   return all;
 }
 
-/// call(), and errors of its arguments begin with `what` and a colon as well: for a public function that is another one
-/// under its own name, as many gradients are.
+/// Returns call(); errors in its arguments begin with `what` and a colon as well: for public functions that are another
+/// one under their own name, as many gradients are.
 template <class Call>
 decltype(auto) with_name(const char* what, const Call& call) {
   try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// Executors say who works: how many threads, with which scratch memory. Devices (device.hpp) say where the values are.
+/// Executors say who works, with how many threads and scratch memory. Devices (device.hpp) say where the values are.
 #pragma once
 
 #include <lod/buffer.hpp>
@@ -26,12 +26,12 @@ namespace lod {
 class LoDView;
 
 /// Scratch memory of a device, kept for the next operation: once warm, operations allocate none. Blocks are lent and
-/// come back by themselves. May be used from several threads at a time. On a device with streams all loans are for work
-/// in the stream of the resource: what was lent before is lent again at once, since work in a stream runs in order.
+/// returned automatically. May be used from several threads at a time. On a device with streams all loans are for work
+/// in the stream of the resource: returned memory is lent again at once, since work in a stream runs in order.
 template <class Device>
 class ScratchMemory {
  public:
-  /// Where memory comes from.
+  /// The source of memory.
   using Resource = typename Device::memory_resource;
 
   /// Empty; blocks come from `resource`.
@@ -39,18 +39,18 @@ class ScratchMemory {
   ScratchMemory(const ScratchMemory&) = delete;
   ScratchMemory& operator=(const ScratchMemory&) = delete;
 
-  /// Gives back to the resource all that is kept and not lent: what one large operation needed is otherwise held until
-  /// the last copy of the executor goes.
+  /// Returns to the resource everything that is kept and not lent: otherwise what one large operation needed is held
+  /// until the last copy of the executor is gone.
   void release() noexcept {
     std::vector<Buffer<std::byte, Device>> blocks;
     if (const auto held = lock()) free_.swap(blocks);
   }
 
-  /// `count` values of T, not initialised, until the loan ends. A loan must not outlive the memory that it is from.
+  /// `count` uninitialised values of T, until the loan ends. A loan must not outlive the memory that it comes from.
   template <class T>
   class Loan {
    public:
-    /// Throws ShapeMismatch where the bytes exceed the address space, and what the memory resource throws.
+    /// Throws ShapeMismatch if the bytes exceed the address space, and what the memory resource throws.
     Loan(ScratchMemory& memory, std::int64_t count)
         : memory_(memory),
           count_(count),
@@ -60,7 +60,7 @@ class ScratchMemory {
     ~Loan() { memory_.give_back(std::move(block_)); }
 
     /// @{
-    /// The values lent.
+    /// The lent values.
     T* data() const noexcept { return reinterpret_cast<T*>(block_.data()); }
     T& operator[](std::int64_t i) const noexcept { return data()[i]; }
     std::span<T> span() const noexcept { return {data(), static_cast<std::size_t>(count_)}; }
@@ -75,8 +75,8 @@ class ScratchMemory {
  private:
   using Memory = detail::MemoryOf<Device>;
 
-  /// The smallest free block that is large enough; else the largest one, made larger; else a new one. None for nothing:
-  /// a block held for no use would be missed by the next loan.
+  /// The smallest free block that is large enough; otherwise the largest one, enlarged; otherwise a new one. No block
+  /// for 0 bytes: the next loan would miss a block held for nothing.
   Buffer<std::byte, Device> take(std::int64_t bytes) {
     Buffer<std::byte, Device> block(resource_);
     if (bytes > 0 && Memory::reusable(resource_)) take_kept(bytes, block);
@@ -98,7 +98,7 @@ class ScratchMemory {
         block = std::move(free_[best]);
         free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
       } else if (free_.capacity() <= lent_) {
-        // For when the new one comes back: what has been lent can be lent again.
+        // For when the new one is returned: what has been lent can be lent again.
         free_.reserve(2 * lent_ + 8);
       }
     }
@@ -122,12 +122,12 @@ class ScratchMemory {
 };
 
 namespace detail {
-/// Its address is that of the executable or the shared library that asks.
+/// Its address identifies the executable or shared library that uses it.
 [[gnu::visibility("hidden")]] inline char module_mark = 0;
 }  // namespace detail
 
-/// What an executor keeps in the memory of the CPU for the next operation: scratch memory, and objects of operations.
-/// May be used from several threads at a time.
+/// What an executor keeps in CPU memory for the next operation: scratch memory, and objects of operations. May be used
+/// from several threads at a time.
 class Workspace : public ScratchMemory<Cpu> {
   struct AnyObject {
     explicit AnyObject(const char* of) noexcept : key(of) {}
@@ -148,17 +148,17 @@ class Workspace : public ScratchMemory<Cpu> {
   /// Empty; blocks come from `resource`.
   explicit Workspace(Resource* resource) noexcept : ScratchMemory(resource), module_(&detail::module_mark) {}
 
-  /// As ScratchMemory::release, and the objects that are kept go, too.
+  /// As ScratchMemory::release, and also destroys the objects that are kept.
   void release() noexcept {
     ScratchMemory::release();
     std::vector<std::unique_ptr<AnyObject>> objects;
     if (const auto held = lock()) kept_.swap(objects);
   }
 
-  /// An object of an operation's own, which is kept for the next loan of the same type: tensors in it keep their
-  /// memory. It comes as the last loan left it; where none is free, it is made by T(arguments...). A loan must not
-  /// outlive the workspace. In a shared library that works with another's executor objects are made anew and not kept:
-  /// when it is unloaded, nobody could destroy them any more.
+  /// An object of an operation's own that is kept for the next loan of the same type: tensors in it keep their memory.
+  /// It is in the state in which the last loan left it; if none is free, one is made by T(arguments...). A loan must
+  /// not outlive the workspace. In a shared library that works with another module's executor, objects are created anew
+  /// and not kept: once the library is unloaded, nobody could destroy them.
   template <class T>
   class Kept {
    public:
@@ -175,7 +175,7 @@ class Workspace : public ScratchMemory<Cpu> {
     }
 
     /// @{
-    /// The object lent.
+    /// The lent object.
     T& operator*() const noexcept { return static_cast<Object<T>&>(*object_).value; }
     T* operator->() const noexcept { return &**this; }
     /// @}
@@ -190,7 +190,7 @@ class Workspace : public ScratchMemory<Cpu> {
     std::unique_ptr<AnyObject> object;
     const auto held = lock();
     if (!held) return object;
-    // The last one first: operations that call one another then find what each of them left.
+    // The last one first: operations that call each other then find what each of them left.
     for (std::size_t i = kept_.size(); i-- > 0 && !object;) {
       if (kept_[i]->key != key) continue;
       object = std::move(kept_[i]);
@@ -201,7 +201,7 @@ class Workspace : public ScratchMemory<Cpu> {
   void give_back(std::unique_ptr<AnyObject> object) noexcept {
     try {
       if (const auto held = lock()) kept_.push_back(std::move(object));
-    } catch (...) {  // no room in the list: the object goes
+    } catch (...) {  // no room in the list: the object is destroyed
     }
   }
   std::unique_lock<std::mutex> lock() { return detail::lock_unless_lost(mutex_, forks_before_); }
@@ -228,9 +228,9 @@ struct SharedWorkspace final : Shared {
 }  // namespace detail
 
 /// What an operation runs on. `device` is the memory that its tensors must be in, `resource` makes new ones there,
-/// `scratch` lends memory there, and `workspace` lends memory of the CPU. Where the CPU does not work in that memory,
-/// `upload` enqueues a copy of the CPU's there, `offsets` gives those of a LoD there, and `fault` is where kernels
-/// write the position of an id that is not in [0, height), for what waits for the executor to throw.
+/// `scratch` lends memory there, and `workspace` lends CPU memory. If the CPU does not work in the device's memory,
+/// `upload` enqueues a copy from CPU memory to it, `offsets` returns a LoD's offsets there, and `fault` is where
+/// kernels write the position of an id outside [0, height), for whatever waits for the executor to throw.
 template <class E>
 concept Executor = requires(const E& executor) {
   typename E::device;
@@ -246,26 +246,26 @@ concept Executor = requires(const E& executor) {
      { executor.fault(what, height) } -> std::same_as<std::int64_t*>;
    });
 
-/// Works on the CPU with `threads()` threads, where the file that calls the operation is compiled with OpenMP; else
-/// with one. OMP_NUM_THREADS does not count; what may leave an operation with fewer is little work, OMP_THREAD_LIMIT,
-/// that it is called in a parallel region, or what follows. Results do not depend on the number of threads, to the last
-/// bit.
+/// Works on the CPU with `threads()` threads if the file that calls the operation is compiled with OpenMP; otherwise
+/// with one. OMP_NUM_THREADS is ignored. An operation may use fewer threads because it has little work, because of
+/// OMP_THREAD_LIMIT, because it is called in a parallel region, or for the reasons below. Results do not depend on the
+/// number of threads, to the last bit.
 ///
-/// Where the system refuses to start so many threads (limits of processes, of a control group, of memory), half as many
-/// as it has started are used, by the whole program. That is found out once for each greater number requested: OpenMP
-/// itself ends a program that meets such a limit later.
+/// If the system refuses to start so many threads (limits on processes, of a control group, of memory), the whole
+/// program uses half as many as it did start. This is determined once for each greater number requested: OpenMP itself
+/// ends a program that meets such a limit only later.
 ///
-/// A child of fork() works with threads, too: those that OpenMP keeps for the thread that calls fork end before, and
-/// parent and child start new ones. One thread works in a child that was forked in a parallel region; and on the main
-/// thread of a child that loads the library only after fork(), as nobody knows what the parent has used. Locks of
-/// an executor that other threads of the parent held are not waited for. For Thrust's executor over OpenMP the same
-/// holds, but that it never falls back to one thread; GPUs cannot be used in a child.
+/// A child of fork() also works with threads: those that OpenMP keeps for the thread that calls fork are ended before,
+/// and parent and child start new ones. A child that was forked in a parallel region works with one thread; so does the
+/// main thread of a child that loads the library only after fork(), as it is unknown what the parent has used. Locks of
+/// an executor that other threads of the parent held are not waited for. The same holds for Thrust's executor over
+/// OpenMP, except that it never falls back to one thread; GPUs cannot be used in a child.
 ///
-/// Operations round to nearest, keep subnormal numbers, and do not trap, whatever the control word of the calling
-/// thread says (MXCSR, FPCR), which is as before when they return; flags of exceptions are left as arithmetic on that
-/// thread raises them. Functions of the caller's (`for_each_sequence`, `map_sequences`) see the calling thread's word
-/// on every thread; cells of `dynamic_rnn` are called on that thread. What options alone give, such as the step of
-/// `adam`, is worked out by the caller's word, too. Other executors do not set it.
+/// Operations round to nearest, keep subnormal numbers, and do not trap, whatever the calling thread's control word
+/// says (MXCSR, FPCR), which is restored when they return; exception flags are left as arithmetic on that thread raises
+/// them. Functions of the caller's (`for_each_sequence`, `map_sequences`) see the calling thread's word on every
+/// thread; cells of `dynamic_rnn` are called on that thread. What depends on options alone, such as the step of `adam`,
+/// is also computed with the caller's word. Other executors do not set it.
 ///
 /// Copies share one workspace, whose memory is kept until the last of them is gone; the resource must outlive it. Moves
 /// are copies. An executor may be used by several threads at a time.
@@ -275,8 +275,8 @@ class CpuExecutor {
   using device = Cpu;
 
   /// As many threads as there are processors that the process may use: those that the calling thread is bound to (by
-  /// taskset, a cpuset, a cluster's scheduler; not by OMP_PROC_BIND), and no more than the whole ones among the quota
-  /// of its control group (version 2), which containers are limited by. The quota is read once.
+  /// taskset, a cpuset, a cluster's scheduler; not by OMP_PROC_BIND), and at most the quota of its control group
+  /// (version 2) in whole processors, by which containers are limited. The quota is read once.
   CpuExecutor() : CpuExecutor(detail::usable_processors()) {}
   /// Throws OutOfRange for fewer than one thread. Results and scratch memory come from `resource`.
   explicit CpuExecutor(int threads, std::pmr::memory_resource* resource = Cpu::default_resource())
@@ -285,18 +285,18 @@ class CpuExecutor {
     shared_ = detail::SharedWorkspace::make(resource);
   }
 
-  // No moves: what is left of an executor works, too.
+  // No moves: a moved-from executor still works.
   CpuExecutor(const CpuExecutor&) noexcept = default;
   CpuExecutor& operator=(const CpuExecutor&) noexcept = default;
   ~CpuExecutor() = default;
 
-  /// How many threads an operation uses at most.
+  /// The greatest number of threads an operation uses.
   int threads() const noexcept { return threads_; }
-  /// Where results and scratch memory come from.
+  /// The source of memory for results and scratch memory.
   std::pmr::memory_resource* resource() const noexcept { return resource_; }
   /// Its scratch memory, which copies of the executor share.
   Workspace& workspace() const noexcept { return shared_->workspace; }
-  /// The same: its tensors are in the memory of the CPU.
+  /// The same: its tensors are in CPU memory.
   ScratchMemory<Cpu>& scratch() const noexcept { return shared_->workspace; }
 
  private:
@@ -306,13 +306,13 @@ class CpuExecutor {
 };
 
 /// The executor of operations that are called without one, shared by the program: as many threads as `CpuExecutor()`
-/// has, memory from the resource that is the default one when it is first asked for, which must outlive all later
-/// calls. There is none for GPUs, which always take one with a stream. It is never destroyed: destructors of static
-/// objects may call operations, and so may threads that still run when `main` has returned.
+/// has, memory from the resource that is the default at its first use, which must outlive all later calls. There is
+/// none for GPUs, which always need one with a stream. It is never destroyed: destructors of static objects may call
+/// operations, and so may threads that still run when `main` has returned.
 template <class Device>
 const auto& default_executor() {
   static_assert(std::same_as<Device, Cpu>, "tensors on this device always take an executor as the first argument");
-  // No static object with a guard, which a child of fork() might wait for.
+  // Not a static object with a guard, which a child of fork() might wait for.
   static const CpuExecutor* executor = nullptr;
   const CpuExecutor* made = __atomic_load_n(&executor, __ATOMIC_ACQUIRE);
   if (!made) {

@@ -3,9 +3,9 @@
 /// @ingroup core
 /// The two 16-bit floating-point types that C++20 lacks.
 ///
-/// This header is included by everything, so it stays clear of `<string>` and `<functional>`; `<typeindex>` is here
-/// because it is the cheapest standard header that declares std::hash. The types work in CUDA kernels as they are:
-/// hence LOD_HOST_DEVICE, and the compiler's own bit cast in place of std::bit_cast, which is for the host only.
+/// Everything includes this header, so it avoids `<string>` and `<functional>`; `<typeindex>` is here because it is the
+/// cheapest standard header that declares std::hash. The types work in CUDA kernels as they are: hence LOD_HOST_DEVICE,
+/// and the compiler's own bit cast in place of std::bit_cast, which is for the host only.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <typeindex>
 
-/// What kernels call too: nothing, unless nvcc compiles.
+/// Marks functions that kernels also call: empty unless nvcc compiles.
 #ifndef LOD_HOST_DEVICE
 #  ifdef __CUDACC__
 #    define LOD_HOST_DEVICE __host__ __device__
@@ -22,7 +22,7 @@
 #    define LOD_HOST_DEVICE
 #  endif
 #endif
-/// For what kernels hardly ever call: it takes none of their registers.
+/// For functions that kernels hardly ever call: they take none of the kernels' registers.
 #ifndef LOD_NOINLINE
 #  ifdef __CUDACC__
 #    define LOD_NOINLINE __noinline__
@@ -40,7 +40,7 @@ LOD_HOST_DEVICE constexpr std::uint32_t bits_of(float value) noexcept {
 }
 LOD_HOST_DEVICE constexpr float float_of(std::uint32_t bits) noexcept { return __builtin_bit_cast(float, bits); }
 
-/// Whether a number is none, or infinite: by its bits, since files that are compiled with -ffast-math share this code.
+/// Whether a number is NaN, or infinite: by its bits, since files that are compiled with -ffast-math share this code.
 LOD_HOST_DEVICE constexpr bool is_nan(float value) noexcept { return (bits_of(value) & 0x7fffffffu) > 0x7f800000u; }
 LOD_HOST_DEVICE constexpr bool is_nan(double value) noexcept {
   return (__builtin_bit_cast(std::uint64_t, value) & ~(std::uint64_t{1} << 63)) > std::uint64_t{0x7ff} << 52;
@@ -52,16 +52,16 @@ LOD_HOST_DEVICE constexpr bool is_infinite(double value) noexcept {
   return (__builtin_bit_cast(std::uint64_t, value) & ~(std::uint64_t{1} << 63)) == std::uint64_t{0x7ff} << 52;
 }
 
-/// A double as a float that still knows on which side of every coarser value the double was: where the double lies
-/// between two floats, the one whose last bit is odd. Rounding the result to nearest gives what rounding the double
-/// itself gives, for any format with at least two bits less than float. By integers: the same whatever the mode of
-/// rounding, and whether the compiler believes in NaN.
+/// A double as a float that still tells on which side of every coarser value the double was: if the double lies between
+/// two floats, the one whose last bit is odd. Rounding the result to nearest gives the same as rounding the double
+/// itself, for any format with at least two bits fewer than float. In integer arithmetic: the same in every rounding
+/// mode, and whether or not the compiler assumes that there are no NaNs.
 LOD_HOST_DEVICE constexpr float round_to_odd(double value) noexcept {
   const auto bits = __builtin_bit_cast(std::uint64_t, value);
   const auto sign = static_cast<std::uint32_t>(bits >> 32) & 0x80000000u;
   const std::uint64_t magnitude = bits & ~(std::uint64_t{1} << 63);
   const auto exponent = static_cast<int>(magnitude >> 52) - 1023;
-  if (exponent > 127) {  // NaN stays NaN, quiet; what is finite, but beyond all floats, is next to infinity
+  if (exponent > 127) {  // NaN stays NaN, quiet; a finite number beyond all floats becomes the one before infinity
     const auto rest = static_cast<std::uint32_t>(magnitude >> 29) & 0x7fffffu;
     if (exponent < 1024) return float_of(sign | 0x7f7fffffu);
     return float_of(sign | 0x7f800000u | (is_nan(value) ? 0x400000u | rest : 0));
@@ -80,7 +80,7 @@ LOD_HOST_DEVICE constexpr float round_to_odd(double value) noexcept {
 template <class T>
 concept Integer = std::is_integral_v<T>;
 
-/// The same for an integer. What lies beyond the 53 bits of a double goes into its last bit first.
+/// The same for an integer. Bits beyond the 53 of a double go into its last bit first.
 template <Integer I>
 LOD_HOST_DEVICE constexpr float round_to_odd(I value) noexcept {
   if constexpr (sizeof(I) == 8) {
@@ -93,13 +93,13 @@ LOD_HOST_DEVICE constexpr float round_to_odd(I value) noexcept {
   return round_to_odd(static_cast<double>(value));
 }
 
-#if defined(__F16C__) && !defined(__CUDACC__)  // nvcc does not know how vectors are initialised
+#if defined(__F16C__) && !defined(__CUDACC__)  // nvcc does not know this initialisation of vectors
 #  define LOD_DETAIL_F16C
 using Floats4 = float __attribute__((vector_size(16)));
 using Shorts8 = short __attribute__((vector_size(16)));
 #endif
 
-// GPUs convert by an instruction, too: to nearest, ties to even. What they make of a NaN is always the same one.
+// GPUs have a conversion instruction too: to nearest, ties to even. Its result for a NaN is always the same one.
 #ifdef __CUDA_ARCH__
 inline __device__ std::uint16_t float_to_binary16_on_gpu(float value) noexcept {
   std::uint16_t bits;
@@ -157,14 +157,14 @@ LOD_HOST_DEVICE constexpr float binary16_to_float(std::uint16_t bits) noexcept {
   if (!std::is_constant_evaluated()) {
 #  if __has_builtin(__builtin_ia32_vcvtph2ps)
     return Floats4(__builtin_ia32_vcvtph2ps(Shorts8{static_cast<short>(bits)}))[0];
-#  else  // clang 22 has no such name any more, and knows the type, which clang 14 does not
+#  else  // clang 22 no longer has such a name, and knows the type, which clang 14 does not
     return static_cast<float>(__builtin_bit_cast(_Float16, bits));
 #  endif
   }
 #endif
   const std::uint32_t sign = (bits & 0x8000u) << 16;
   std::uint32_t magnitude = bits & 0x7fffu;
-  if (magnitude > 0x7c00u) {  // NaN: quiet, as the processors' conversion
+  if (magnitude > 0x7c00u) {  // NaN: quiet, as in the processors' conversion
     magnitude = 0x7fc00000u | (magnitude << 13);
   } else if (magnitude == 0x7c00u) {
     magnitude = 0x7f800000u;
@@ -199,15 +199,15 @@ LOD_HOST_DEVICE constexpr float bfloat16_to_float(std::uint16_t bits) noexcept {
 /// as a float is; float16{} is 0.
 ///
 /// Converts to float implicitly and exactly; from float, double and integers implicitly, rounding once, to nearest,
-/// ties to even, with subnormals, infinities and NaN. Arithmetic follows std::float16_t of C++23: with its own kind or
-/// with an integer the result is a float16, each operation correctly rounded; with a float or a double it is that type.
-/// Comparisons and the functions of `<cmath>` work through the conversion to float. As both conversions are implicit,
-/// the two arms of ?: must be of one type.
+/// ties to even, with subnormals, infinities and NaN. Arithmetic follows std::float16_t of C++23: with its own type or
+/// with an integer the result is a float16, each operation correctly rounded; with a float or a double it has that
+/// type. Comparisons and the functions of `<cmath>` work through the conversion to float. As both conversions are
+/// implicit, the two arms of ?: must have the same type.
 class float16 {
  public:
   float16() = default;
   /// @{
-  /// The nearest float16; of two equally near ones the even one.
+  /// The nearest float16; ties to even.
   LOD_HOST_DEVICE constexpr float16(float value) noexcept : bits_(detail::float_to_binary16(value)) {}
   LOD_HOST_DEVICE constexpr float16(double value) noexcept : float16(detail::round_to_odd(value)) {}
   template <detail::Integer I>
@@ -234,7 +234,7 @@ class bfloat16 {
  public:
   bfloat16() = default;
   /// @{
-  /// The nearest bfloat16; of two equally near ones the even one.
+  /// The nearest bfloat16; ties to even.
   LOD_HOST_DEVICE constexpr bfloat16(float value) noexcept : bits_(detail::float_to_bfloat16(value)) {}
   LOD_HOST_DEVICE constexpr bfloat16(double value) noexcept : bfloat16(detail::round_to_odd(value)) {}
   template <detail::Integer I>
@@ -264,7 +264,7 @@ namespace detail {
 template <class T>
 concept Half = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-/// The 16-bit type that an operation gives: for two operands of that type, or one and an integer. Every other mixture
+/// The 16-bit type of an operation's result: for two operands of that type, or one and an integer. Every other mixture
 /// goes through the conversion to float and the built-in operators.
 template <class A, class B>
   requires((Half<A> && (std::is_same_v<A, B> || Integer<B>)) || (Integer<A> && Half<B>))
@@ -272,9 +272,9 @@ using HalfResult = std::conditional_t<Half<A>, A, B>;
 
 }  // namespace detail
 
-// A float has twice the significant bits of a 16-bit type and two more, so rounding its sum, difference, product or
+// A float has twice the significant bits of a 16-bit type plus two more, so rounding its sum, difference, product or
 // quotient once again gives the correctly rounded result.
-/// a + b, correctly rounded. Here and below b, or a, may be an integer, which is rounded first.
+/// a + b, correctly rounded. Here and below either operand may be an integer, which is rounded first.
 template <class A, class B>
 LOD_HOST_DEVICE constexpr detail::HalfResult<A, B> operator+(A a, B b) noexcept {
   using Result = detail::HalfResult<A, B>;
@@ -304,14 +304,14 @@ template <detail::Half T>
 LOD_HOST_DEVICE constexpr T operator+(T a) noexcept {
   return a;
 }
-/// Flips the sign, of a NaN too.
+/// Flips the sign, also of a NaN.
 template <detail::Half T>
 LOD_HOST_DEVICE constexpr T operator-(T a) noexcept {
   return T::from_bits(static_cast<std::uint16_t>(a.bits() ^ 0x8000u));
 }
 
 /// @{
-/// b may be anything that a op b is defined for: the operation is done in its type, and rounded once.
+/// b may be anything for which a op b is defined: the operation is done in that type, and rounded once.
 template <detail::Half T, class B>
 LOD_HOST_DEVICE constexpr T& operator+=(T& a, B b) noexcept {
   return a = T(a + b);
@@ -370,7 +370,7 @@ class std::numeric_limits<lod::float16> {
   LOD_HOST_DEVICE static constexpr lod::float16 denorm_min() noexcept { return lod::float16::from_bits(0x0001); }
 };
 
-/// As above. Not an interchange format of IEEE 754, hence is_iec559 is false, though it keeps to its rules.
+/// As above. Not an interchange format of IEEE 754, hence is_iec559 is false, though it follows its rules.
 template <>
 class std::numeric_limits<lod::bfloat16> : public std::numeric_limits<lod::float16> {
  public:
@@ -393,7 +393,7 @@ class std::numeric_limits<lod::bfloat16> : public std::numeric_limits<lod::float
   LOD_HOST_DEVICE static constexpr lod::bfloat16 denorm_min() noexcept { return lod::bfloat16::from_bits(0x0001); }
 };
 
-/// Equal values have equal hashes: 0 and -0 too.
+/// Equal values have equal hashes, including 0 and -0.
 template <>
 struct std::hash<lod::float16> {
   std::size_t operator()(lod::float16 value) const noexcept { return value.bits() == 0x8000 ? 0 : value.bits(); }

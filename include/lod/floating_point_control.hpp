@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The control word of a thread's floating-point unit: how results are rounded, whether subnormal numbers count as
-/// zeros, which exceptions trap. Every thread has one of its own, and a program may have set that of the calling thread
-/// only; so operations set one and the same while they compute.
+/// The control word of a thread's floating-point unit: how results are rounded, whether subnormal numbers are flushed
+/// to zero, which exceptions trap. Every thread has its own, and a program may have set that of the calling thread
+/// only; so operations set the same word on all threads while they compute.
 #pragma once
 
 #include <lod/target.hpp>
@@ -11,12 +11,12 @@
 
 namespace lod::detail::inline LOD_TARGET {
 
-/// The control word of the calling thread. Where the architecture has none that is known here, nothing is set.
+/// The control word of the calling thread. On an unknown architecture nothing is set.
 class FloatingPointControl {
  public:
 #if defined(__SSE2_MATH__)
   using Word = std::uint32_t;
-  /// Zero subnormal arguments and results, masks of exceptions, the mode of rounding. The other bits are flags.
+  /// Flushing of subnormal arguments and results, exception masks, the rounding mode. The other bits are flags.
   static constexpr Word controls = 0xffc0;
   /// To nearest, with subnormal numbers and without traps.
   static constexpr Word standard = 0x1f80;
@@ -43,8 +43,8 @@ class FloatingPointControl {
   static void write(Word) noexcept {}
 #endif
 
-  /// Sets the controls of `word` until the end of the scope, then those of before. Flags that are raised stay. Where
-  /// they are set already, it costs a read.
+  /// Sets the controls of `word` until the end of the scope, then restores the previous ones. Raised flags stay. If the
+  /// controls are already set, it costs a read.
   explicit FloatingPointControl(Word word = standard) noexcept : before_(read()), set_((before_ ^ word) & controls) {
     if (set_) write(before_ ^ set_);
   }

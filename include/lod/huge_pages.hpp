@@ -13,11 +13,11 @@
 
 namespace lod::detail {
 
-/// Blocks of at least so many bytes are worth it.
+/// For blocks of at least so many bytes it is worth it.
 inline constexpr std::size_t huge_page_bytes = std::size_t{4} << 20;
 
-/// Asks the system for huge pages for a large block, before it is touched: the addresses of a large tensor's values are
-/// then found quicker, and its first touch takes fewer faults. Whatever the system answers, the memory is the same.
+/// Requests huge pages for a large block before it is touched: address translation is then faster, and the first touch
+/// takes fewer page faults. Whatever the system answers, the memory is the same.
 inline void advise_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) noexcept {
 #ifdef MADV_HUGEPAGE
   if (bytes < huge_page_bytes) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Whether descriptions are the same to the last byte that is written of them. == compares what they say: for it a NaN
-/// is not even itself, -0 is 0, and an absent field is one that is set to its default.
+/// Whether descriptions are encoded as the same bytes. == compares their meaning: with it a NaN is not even equal to
+/// itself, -0 is 0, and an absent field equals one that is set to its default.
 #pragma once
 
 #include <lod/desc.hpp>
@@ -16,8 +16,8 @@
 
 namespace lod::detail {
 
-/// Takes out of a description what == compares otherwise than by its bytes: the bits of floating-point numbers, which
-/// are 0 then, and which fields with a default were set.
+/// Removes from a description what == does not compare by its bytes: the bits of floating-point numbers, which become
+/// 0, and which fields with a default were set.
 class Distinctions {
  public:
   template <class Desc>

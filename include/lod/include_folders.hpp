@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Included first by the headers that bring kernels, which are in a folder of their own until they are installed: says
-/// so where a compiler was told of the other folder alone.
+/// Included first by the headers that include kernels, which are in a folder of their own until they are installed:
+/// says so if the compiler was given only the other folder.
 #pragma once
 
 #if !__has_include(<lod/kernels/sum_tree.hpp>)

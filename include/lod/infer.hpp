@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Inference of shapes: what operations give, from descriptions of what they take.
+/// Shape inference: the results of operations, described from descriptions of their arguments.
 ///
-/// Each operation `f` that gives a tensor has a twin `infer_f` at the end of its header, which takes descriptions in
-/// the place of tensors and returns that of the result, or an aggregate of them with the names that the results of `f`
-/// have. These rules hold for all of them:
+/// Each operation `f` that returns a tensor has a twin `infer_f` at the end of its header, which takes descriptions in
+/// place of tensors and returns the description of the result, or an aggregate of descriptions with the names of the
+/// results of `f`. These rules hold for all of them:
 ///
-/// - A dimension that is -1 is unknown, matches whatever it has to agree with, and takes the number of what it agrees
-///   with. What depends on values (on LoDs, ids, masks) is -1 in results. Element types and `lod_level` never are.
+/// - A dimension of -1 is unknown, matches whatever it has to agree with, and takes that number. What depends on values
+///   (on LoDs, ids, masks) is -1 in results. Element types and `lod_level` never are.
 /// - Where `f` takes a LoD (or a rank table, which is made from one), `infer_f` takes the description of a tensor that
-///   has it, of which the number of rows and of levels count. Where it takes a list of numbers, `infer_f` takes the
-///   description of the list as a tensor, of which the number of elements counts; lists of which nothing follows are
-///   left out.
-/// - `infer_f` throws what `f` throws, where the descriptions are enough to see it; ShapeMismatch also for an element
-///   type that `f` does not take, and for what describes no tensor: no dimension, one under -1, a lod_level that is
+///   has it, of which only the numbers of rows and levels matter. Where it takes a list of numbers, `infer_f` takes the
+///   description of the list as a tensor, of which only the number of elements matters; lists that do not affect the
+///   result are left out.
+/// - `infer_f` throws what `f` throws if the descriptions are enough to detect it; also ShapeMismatch for an element
+///   type that `f` does not take, and for descriptions of no tensor: no dimension, one under -1, a lod_level that is
 ///   negative or beyond `max_levels`.
-/// - The gradient by an argument is described as the argument, without what does not count for `f` (the levels of what
-///   is taken as a list). So `f_grad` has a twin only where it gives gradients by what need not have been given:
+/// - The gradient with respect to an argument is described like the argument, without what does not matter for `f` (the
+///   levels of an argument used as a list). So `f_grad` has a twin only if it returns gradients for optional arguments:
 ///   `infer_lstm_grad`, `infer_gru_grad`.
 #pragma once
 
@@ -33,7 +33,7 @@
 
 namespace lod::infer {
 
-/// A number of rows, or a dimension, that is not known.
+/// An unknown number of rows, or an unknown dimension.
 inline constexpr std::int64_t unknown = -1;
 
 /// The dimensions of a tensor, or of one row.
@@ -51,7 +51,7 @@ inline std::string to_string(const Dims& dims) {
 
 /// Whether two numbers may be the same.
 inline bool agree(std::int64_t a, std::int64_t b) noexcept { return a == b || a == unknown || b == unknown; }
-/// The one that is known, of two that agree.
+/// The known one of two numbers that agree.
 inline std::int64_t known(std::int64_t a, std::int64_t b) noexcept { return a != unknown ? a : b; }
 
 /// Whether all dimensions may be the same.
@@ -67,7 +67,7 @@ inline Dims known(const Dims& a, const Dims& b) {
   return dims;
 }
 
-/// Unknown where one of the numbers is. Throws ShapeMismatch beyond 64 bits.
+/// Unknown if one of the numbers is. Throws ShapeMismatch beyond 64 bits.
 inline std::int64_t sum(std::int64_t a, std::int64_t b, const char* what) {
   std::int64_t result = unknown;
   if (a != unknown && b != unknown && __builtin_add_overflow(a, b, &result)) {
@@ -75,7 +75,7 @@ inline std::int64_t sum(std::int64_t a, std::int64_t b, const char* what) {
   }
   return result;
 }
-/// 0 where one of the factors is, even if another is unknown. Throws ShapeMismatch beyond 64 bits.
+/// 0 if one of the factors is, even if another is unknown. Throws ShapeMismatch beyond 64 bits.
 inline std::int64_t product(const Dims& factors, const char* what) {
   bool is_known = true;
   for (const std::int64_t factor : factors) {
@@ -102,7 +102,7 @@ inline void check_dims(const Dims& dims, const char* what) {
   }
 }
 
-/// Throws ShapeMismatch unless the element type is the one that is expected.
+/// Throws ShapeMismatch unless the element type is the expected one.
 inline void check_type(DataType found, DataType expected, const char* what) {
   if (found != expected) {
     throw ShapeMismatch(
@@ -123,7 +123,7 @@ inline void check_row_count(std::int64_t found, std::int64_t expected, const cha
     throw ShapeMismatch(detail::text({what, ": ", found, " rows, expected ", expected}));
   }
 }
-/// Throws ShapeMismatch unless both row shapes may be the same; returns what is known of it.
+/// Throws ShapeMismatch unless both row shapes may be the same; returns what is known of them.
 inline Dims common_row_shape(const Dims& found, const Dims& expected, const char* what) {
   if (!agree(found, expected)) {
     throw ShapeMismatch(detail::text({what, ": rows of shape ", to_string(found), ", expected ", to_string(expected)}));
@@ -131,14 +131,14 @@ inline Dims common_row_shape(const Dims& found, const Dims& expected, const char
   return known(expected, found);
 }
 
-/// A description in the parts that operations think in.
+/// A description split into the parts that operations work with.
 struct Batch {
   DataType type;
   std::int64_t rows;
   Dims row_shape;
   int levels;
 
-  /// Throws ShapeMismatch for what describes no tensor. `what` begins the text.
+  /// Throws ShapeMismatch for a description of no tensor. `what` begins the text.
   Batch(const LoDTensorDesc& x, const char* what) : type(x.tensor.data_type), levels(x.lod_level) {
     check_dims(x.tensor.dims, what);
     if (levels < 0 || levels > max_levels) {
@@ -150,7 +150,7 @@ struct Batch {
   Batch(DataType element_type, std::int64_t row_count, Dims shape_of_row, int level_count)
       : type(element_type), rows(row_count), row_shape(std::move(shape_of_row)), levels(level_count) {}
 
-  /// The description itself. Throws InvalidLoD for more levels than a LoD has.
+  /// The description itself. Throws InvalidLoD for more levels than a LoD can have.
   operator LoDTensorDesc() const {
     detail::check_level_count(static_cast<std::size_t>(levels), "the result");
     TensorDesc tensor{type, {rows}};
@@ -162,14 +162,14 @@ struct Batch {
   std::int64_t row_size(const char* what) const { return product(row_shape, what); }
   /// Elements in all rows.
   std::int64_t elements(const char* what) const { return product({rows, row_size(what)}, what); }
-  /// The sequences of the outermost level, which are the rows where there is none.
+  /// The number of sequences of the outermost level; of rows if there is none.
   std::int64_t size() const noexcept { return levels == 0 ? rows : unknown; }
 
-  /// Throws InvalidLoD where there is no level.
+  /// Throws InvalidLoD if there is no level.
   void check_has_level(const char* what) const {
     if (levels == 0) throw InvalidLoD(detail::text({what, ": the tensor has no level, expected at least one"}));
   }
-  /// A level, counted from the outermost; negative ones count from the last. Throws InvalidLoD where there is none,
+  /// A level, counted from the outermost; negative ones count from the last. Throws InvalidLoD if there is no level,
   /// OutOfRange.
   int level(int counted, const char* what) const {
     check_has_level(what);
@@ -190,7 +190,7 @@ struct Batch {
   }
 };
 
-/// The batch that an operation computes with. Throws also where it does not take the elements.
+/// The batch that an operation computes with. Also throws if the operation does not take the elements.
 template <class Op>
 Batch batch_for(const LoDTensorDesc& x, const char* what) {
   Batch batch(x, what);
@@ -205,8 +205,8 @@ inline std::int64_t count_of_ids(const LoDTensorDesc& ids, const char* what) {
   return list.elements(what);
 }
 
-/// `y`, of sums of type T, with those of type `sums` in their place. Throws std::invalid_argument where T has no such
-/// sums; the text begins with `what`.
+/// `y` with the type `sums` in place of T, the type of its elements, which are sums. Throws std::invalid_argument if T
+/// has no such sums; the text begins with `what`.
 inline LoDTensorDesc with_wide_sums(LoDTensorDesc y, DataType sums, const char* what) {
   const DataType found = y.tensor.data_type;
   const bool half = found == DataType::FP16 || found == DataType::BF16;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Where operations and kernels meet: what a kernel is, and how it is told about sequences.
+/// Where operations and kernels meet: what a kernel is, and how it receives sequences.
 ///
 /// A kernel is a class template over executors with static functions that take raw pointers and sizes. Its primary
-/// template stands beside the operation that calls it; each back end specialises it for its executor.
+/// template is next to the operation that calls it; each back end specialises it for its executor.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -25,8 +25,8 @@ namespace kernel {
 /// The kernels of the headers, for elements that the library lodtensor::cpu does not have.
 struct InlineCpu;
 #else
-/// The kernels of the headers are those of CpuExecutor. Files that have its kernels from the library lodtensor::cpu
-/// keep the two apart.
+/// The kernels of the headers are those of CpuExecutor. Files that use its kernels from the library lodtensor::cpu keep
+/// the two apart.
 using InlineCpu = CpuExecutor;
 #endif
 
@@ -38,16 +38,16 @@ template <>
 struct AccumulatorOf<double> {
   using type = double;
 };
-/// What numbers of type T are computed in: double for itself, float for the other floating-point types, int64 for
-/// integers and bool.
+/// The type in which numbers of type T are computed: double for itself, float for the other floating-point types, int64
+/// for integers and bool.
 template <class T>
 using Accumulator = typename AccumulatorOf<T>::type;
 
-/// Whether sums of numbers of type T may be had of type U, which holds more.
+/// Whether sums of numbers of type T may be requested in the type U, which holds more.
 template <class T, class U>
 inline constexpr bool has_wide_sums =
     !std::same_as<T, U> && std::same_as<Accumulator<T>, U> && (!std::integral<T> || sizeof(T) < sizeof(U));
-/// A compile error where they may not.
+/// A compile error if they may not.
 template <class T, class U>
 constexpr void check_wide_sums() noexcept {
   static_assert(has_wide_sums<T, U>,
@@ -55,9 +55,9 @@ constexpr void check_wide_sums() noexcept {
                 "integers of up to 32 bits, float of float16 and bfloat16");
 }
 
-/// Sequences as kernels see them: sequence i has the rows [offsets[i] - first, offsets[i+1] - first) of the values that
-/// come along, `first` being offsets[0]. So the offsets of a slice serve as they are. The numbers beside the offsets
-/// are for those who cannot read these: on the CPU about sequences on a GPU.
+/// Sequences as kernels see them: sequence i has the rows [offsets[i] - first, offsets[i+1] - first) of the
+/// accompanying values, where `first` is offsets[0]. So the offsets of a slice can be used as they are. The numbers
+/// besides the offsets are for code that cannot read these: the CPU, for sequences on a GPU.
 struct Segments {
   const std::int64_t* offsets = nullptr;
   std::int64_t size = 0;
@@ -67,7 +67,7 @@ struct Segments {
   detail::RowMarks marks = {};  ///< on a GPU, if they are the sequences of a LoD's level
 
   Segments() = default;
-  /// `sequences` of them, whose offsets the caller can read.
+  /// `sequences` sequences, whose offsets the caller can read.
   Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest) noexcept
       : Segments(from, sequences, longest, from[0], from[sequences] - from[0]) {}
   Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest, std::int64_t begin,
@@ -81,8 +81,8 @@ struct Segments {
     return copy;
   }
 
-  /// None of them: a kernel of a CpuExecutor that is run with it writes nothing, but takes the scratch memory that it
-  /// needs for all, which then is there when it is run with all.
+  /// No sequences: a kernel of a CpuExecutor that is run with these writes nothing, but allocates the scratch memory
+  /// that it needs for all, which is then available when it is run with all.
   Segments none() const noexcept {
     Segments copy = *this;
     copy.size = 0;
@@ -94,7 +94,7 @@ struct Segments {
   LOD_HOST_DEVICE std::int64_t length(std::int64_t i) const noexcept { return offsets[i + 1] - offsets[i]; }
 };
 
-/// The primary templates derive from this: what a missing specialisation says.
+/// The base of the primary templates: the error for a missing specialisation.
 template <class Executor>
 struct Missing {
   template <class... Arguments>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Hashes that depend on secret numbers. Ids, values and names come from outside: whoever knows how they are hashed can
-/// choose thousands that all go to one place of a table, and each look-up then goes through all of them. With a key
-/// that the system draws, nobody can choose them beforehand. No result depends on the key.
+/// choose thousands that all collide in a table, so that each lookup goes through all of them. With a key drawn by the
+/// system, nobody can choose them in advance. No result depends on the key.
 #pragma once
 
 #include <lod/float16.hpp>
@@ -21,8 +21,8 @@
 
 namespace lod::detail {
 
-/// The upper and the lower half of the product of two numbers, one XOR the other. With a secret factor, no difference
-/// between two numbers says how their results differ: of a product of 64 bits, the difference of the top bits does.
+/// The upper half of the product of two numbers XOR the lower half. With a secret factor, the difference between two
+/// numbers does not tell how their results differ, as it would for the top bits of a 64-bit product.
 [[gnu::always_inline]] LOD_HOST_DEVICE inline std::uint64_t folded_product(std::uint64_t a, std::uint64_t b) noexcept {
 #ifdef __CUDA_ARCH__
   return __umul64hi(a, b) ^ (a * b);
@@ -35,11 +35,11 @@ namespace lod::detail {
 
 /// The secret numbers of a hash.
 struct HashKey {
-  std::uint64_t start = 0;   ///< what a hash begins with
+  std::uint64_t start = 0;   ///< the initial value of a hash
   std::uint64_t factor = 1;  ///< odd
   std::uint64_t spread = 1;  ///< odd
 
-  /// A new key: another one in each process, and for each call.
+  /// A new key: a different one in each process, and for each call.
   static HashKey draw() noexcept {
     static const std::pair<std::uint64_t, std::uint64_t> secret = draw_secret();
     static std::uint64_t count = 0;
@@ -50,13 +50,13 @@ struct HashKey {
     return {number(0), number(1) | 1, number(2) | 1};
   }
 
-  /// `known`, the hash of what came before, and one more number.
+  /// Combines `known`, the hash of everything before, with one more number.
   [[gnu::always_inline]] LOD_HOST_DEVICE std::uint64_t mix(std::uint64_t known, std::uint64_t number) const noexcept {
     return folded_product(known ^ number, factor);
   }
-  /// The hash of one number, whose top bits are the best.
+  /// The hash of one number; its top bits are the best.
   [[gnu::always_inline]] std::uint64_t of(std::uint64_t number) const noexcept { return mix(start, number) * spread; }
-  /// The hash of `count` bytes, `known` being that of what came before.
+  /// The hash of `count` bytes, where `known` is the hash of everything before.
   std::uint64_t of(const void* bytes, std::size_t count, std::uint64_t known) const noexcept {
     const auto* const from = static_cast<const std::byte*>(bytes);
     std::size_t at = 0;
@@ -77,7 +77,7 @@ struct HashKey {
   static std::pair<std::uint64_t, std::uint64_t> draw_secret() noexcept {
     std::uint64_t drawn[2];
     if (::getentropy(drawn, sizeof(drawn)) != 0) {
-      // A system without it: the time, and where it has put us.
+      // A system without it: the time, and the address where we were loaded.
       std::timespec now = {};
       static_cast<void>(std::timespec_get(&now, TIME_UTC));
       drawn[0] = static_cast<std::uint64_t>(now.tv_sec) << 32 ^ static_cast<std::uint64_t>(now.tv_nsec);

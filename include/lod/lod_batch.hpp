@@ -16,9 +16,9 @@
 
 namespace lod {
 
-/// The batches one after the other: the sequences of every level of the first, then those of the second, and so on.
-/// All have the same number of levels. Throws InvalidLoD where they do not, or where nothing is given. What has no
-/// level gives no level.
+/// The batches one after the other: the sequences of every level of the first, then those of the second, and so on. All
+/// must have the same number of levels. Throws InvalidLoD if they do not, or if there are none. LoDs without levels
+/// give one without levels.
 [[nodiscard]] inline LoD concat(std::span<const LoD> lods) {
   if (lods.empty()) throw InvalidLoD("concat: no LoD given, expected at least one");
   std::vector<std::vector<std::int64_t>> lengths(static_cast<std::size_t>(lods[0].levels()));
@@ -40,9 +40,9 @@ template <class... More>
   return concat(std::span<const LoD>{all, 1 + sizeof...(More)});
 }
 
-/// The batch `lod` followed by one sequence more for each length of level 0 of `lengths`, with the lengths of its
-/// parts below. A LoD without a level takes the levels of `lengths`. Throws InvalidLoD where the numbers of levels
-/// differ, and as `LoD::from_lengths` does.
+/// The batch `lod` followed by one more sequence for each length of level 0 of `lengths`, with the lengths of its parts
+/// below. A LoD without a level takes the levels of `lengths`. Throws InvalidLoD if the numbers of levels differ, and
+/// as `LoD::from_lengths` does.
 [[nodiscard]] inline LoD append(const LoD& lod, const std::vector<std::vector<std::int64_t>>& lengths) {
   const LoD more = LoD::from_lengths(lengths);
   return lod.levels() == 0 ? more : concat(lod, more);
@@ -65,8 +65,8 @@ template <class... More>
 
 namespace detail {
 
-/// Calls cut(i) for the `count` - 1 boundaries of sequences that cut `size` of them into parts as even in rows as they
-/// allow: each is the boundary nearest to its even share, the earlier one of two. rows_before(i) are the rows before
+/// Calls cut(i) for the `count` - 1 boundaries that cut `size` sequences into parts as even in rows as possible: each
+/// is the boundary nearest to its even share, the earlier one of two. rows_before(i) is the number of rows before
 /// sequence i. Throws OutOfRange for a count under 1.
 template <class RowsBefore, class Cut>
 void even_cuts(std::int64_t size, std::int64_t count, const RowsBefore& rows_before, const Cut& cut) {
@@ -74,12 +74,12 @@ void even_cuts(std::int64_t size, std::int64_t count, const RowsBefore& rows_bef
   const std::int64_t rows = rows_before(size);
   std::int64_t position = 0;
   for (std::int64_t part = 1; part < count; ++part) {
-    // The share is `whole` rows and `part_of_row` / `count` of one.
+    // The share is `whole` rows plus `part_of_row` / `count` of a row.
     const UnsignedInt128 left = static_cast<UnsignedInt128>(rows % count) * static_cast<UnsignedInt128>(part);
     const auto divisor = static_cast<UnsignedInt128>(count);
     const std::int64_t whole = rows / count * part + static_cast<std::int64_t>(left / divisor);
     const auto part_of_row = static_cast<std::int64_t>(left % divisor);
-    // By steps that double, then halve: where rows are the sequences, there may be many times more than parts.
+    // By steps that double, then halve: if the sequences are rows, there may be far more of them than parts.
     std::int64_t step = 1;
     while (step <= size - position && rows_before(position + step) <= whole) {
       position += step;
@@ -99,8 +99,8 @@ void even_cuts(std::int64_t size, std::int64_t count, const RowsBefore& rows_bef
 }  // namespace detail
 
 /// The batch cut along its top level into `count` parts, always that many, as even in *rows* as whole sequences allow:
-/// each cut is at the boundary nearest to its even share, the earlier one of two. Throws OutOfRange for a count under
-/// 1 and for a LoD without a level.
+/// each cut is at the boundary nearest to its even share, the earlier one of two. Throws OutOfRange for a count under 1
+/// and for a LoD without a level.
 [[nodiscard]] inline std::vector<LoD> split(const LoD& lod, std::int64_t count) {
   const auto rows = lod.view().absolute_offsets(0);
   std::vector<std::int64_t> boundaries;

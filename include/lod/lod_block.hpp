@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The memory of a LoD: its levels and their numbers, in one allocation that its copies share.
+/// The memory of a LoD: its levels and their numbers, in one allocation shared by its copies.
 #pragma once
 
 #include <lod/huge_pages.hpp>
@@ -14,7 +14,7 @@
 
 namespace lod::detail {
 
-/// One level of a LoD. Pointers go into the block that holds the level.
+/// One level of a LoD. Pointers lead into the block that holds the level.
 struct Level {
   std::int64_t* offsets = nullptr;   ///< size + 1 numbers, in sequences of the next level (rows for the last)
   std::int64_t* absolute = nullptr;  ///< size + 1 numbers, in rows; the offsets themselves for the last level
@@ -22,8 +22,8 @@ struct Level {
   std::int64_t max_rows = 0;         ///< rows of the longest sequence
 };
 
-/// What copies of a LoD share: head, levels and numbers in one allocation, but for offsets in memory of the
-/// user's. Never changes once it is built, but for the copies that devices make.
+/// What copies of a LoD share: head, levels and numbers in one allocation, except offsets in the user's memory. It
+/// never changes once built, apart from the copies that devices make.
 struct LoDBlock final : Shared {
   /// The numbers in the memory of another device, made by its executors when they first meet the LoD. Goes with it.
   /// `kind` is an address that stands for the class which derives from this: copies of several back ends may be here.
@@ -53,8 +53,8 @@ struct LoDBlock final : Shared {
   const Level& operator[](int level) const noexcept { return reinterpret_cast<const Level*>(this + 1)[level]; }
   Level& operator[](int level) noexcept { return reinterpret_cast<Level*>(this + 1)[level]; }
 
-  /// A block for `count` levels, size(level) sequences each, its numbers not yet written. With an `owner`, the offsets
-  /// stand on memory that it keeps alive, and the caller sets their addresses.
+  /// A block for `count` levels, size(level) sequences each, whose numbers are not yet written. With an `owner`, the
+  /// offsets are in memory that it keeps alive, and the caller sets their addresses.
   template <class Size>
   static Reference<LoDBlock> allocate(int count, const Size& size, Reference<const Shared> owner = {}) {
     const bool own_offsets = !owner;
@@ -86,7 +86,7 @@ struct LoDBlock final : Shared {
     return Reference<LoDBlock>::adopt(block);
   }
 
-  /// Fills in what follows from the offsets, which are valid.
+  /// Fills in what follows from the offsets, which must be valid.
   void derive() noexcept {
     for (int level = levels - 1; level >= 0; --level) {
       Level& entry = (*this)[level];
@@ -102,8 +102,8 @@ struct LoDBlock final : Shared {
     }
   }
 
-  /// Calls f(numbers) for the offsets of level 0, its absolute offsets, those of level 1, and so on; the last level's
-  /// are one and the same. What lies in memory one after the other comes as one.
+  /// Calls f(numbers) for the offsets of level 0, its absolute offsets, those of level 1, and so on; for the last level
+  /// the two are the same. What is contiguous in memory is passed as one piece.
   template <class F>
   void for_each_piece(const F& f) const {
     const std::int64_t* begin = (*this)[0].offsets;
@@ -122,13 +122,13 @@ struct LoDBlock final : Shared {
     }
     f(std::span<const std::int64_t>{begin, end});
   }
-  /// How many numbers that are.
+  /// How many numbers that is.
   std::size_t number_count() const noexcept {
     std::size_t count = 0;
     for_each_piece([&](std::span<const std::int64_t> numbers) { count += numbers.size(); });
     return count;
   }
-  /// The place among them of one of them.
+  /// The index of one of these numbers among them.
   std::ptrdiff_t position_of(const std::int64_t* number) const noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(number);
     std::ptrdiff_t position = 0, before = 0;
@@ -139,9 +139,9 @@ struct LoDBlock final : Shared {
     });
     return position;
   }
-  /// The copies, newest first; null where there is none.
+  /// The copies, newest first; null if there are none.
   DeviceCopy* copies() const noexcept { return __atomic_load_n(&copies_, __ATOMIC_ACQUIRE); }
-  /// Takes over a copy. Of two that are added for the same device at the same time, both stay.
+  /// Takes over a copy. If two are added for the same device at the same time, both stay.
   void add(DeviceCopy* copy) const noexcept {
     copy->next = copies();
     while (!__atomic_compare_exchange_n(&copies_, &copy->next, copy, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {

@@ -3,15 +3,15 @@
 /// @ingroup core
 /// The LoD: nested offsets that cut rows into sequences, sequences into longer ones, and so on.
 ///
-/// Words, on three articles of 3, 1 and 2 sentences, which have 3 2 4, 1, and 2 3 words; a row is one word:
+/// Terms, using three articles of 3, 1 and 2 sentences, which have 3 2 4, 1, and 2 3 words; a row is one word:
 ///
 ///     lengths   3           1  2          offsets of level 0   0 3 4 6              (index sentences)
 ///               3   2  4    1  2  3       offsets of level 1   0 3 5 9 10 12 15     (index rows)
 ///     rows      ||| || ||||  |  || |||    absolute offsets of level 0   0 9 10 15   (rows)
 ///
 /// Level 0 is the outermost; a negative level counts from the last, which is -1. The offsets of a level are n+1 numbers
-/// for n sequences. An empty sequence is a repeated offset, zero sequences are the single offset {0}: both are ordinary
-/// at every level. A LoD has `max_levels` levels at most.
+/// for n sequences. An empty sequence is a repeated offset, zero sequences are the single offset {0}: both are valid at
+/// every level. A LoD has at most `max_levels` levels.
 #pragma once
 
 #include <lod/error.hpp>
@@ -36,14 +36,15 @@ namespace lod {
 
 class LoD;
 
-/// The most levels that a LoD has. What goes from level to level, as drawings and readers do, may recurse; and a level
-/// costs bytes that hardly any input need have, so that without a limit a small input would cost all memory or time.
+/// The greatest number of levels of a LoD. Code that goes from level to level, such as drawings and readers, may
+/// recurse; and a level costs more bytes than an input needs to request it, so that a small input could take all memory
+/// or time.
 inline constexpr int max_levels = 64;
 
 namespace detail {
 
-/// Says what is wrong with a branch: step `depth` left the `found` sequences that are there, or, at the branch's own
-/// length, it has too many steps.
+/// Describes an error in a branch: step `depth` is outside the `found` sequences there, or, if `depth` is the length of
+/// the branch, it has too many steps.
 inline std::string wrong_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found,
                                 int levels);
 
@@ -60,10 +61,10 @@ inline int resolve_level(int level, int levels, const char* what = "") {
 
 }  // namespace detail
 
-/// A part of a LoD, or of a plain tensor's rows: neighbouring sequences of one level, with all that lies below them.
-/// Borrowed: it is valid for as long as a copy of the LoD (or the tensor) is. Costs nothing to copy, never allocates.
+/// A part of a LoD, or of a plain tensor's rows: consecutive sequences of one level, with everything below them.
+/// Borrowed: valid as long as a copy of the LoD (or the tensor) exists. Costs nothing to copy, never allocates.
 ///
-/// Offsets are the whole LoD's own: those of a part need not begin at 0.
+/// Offsets are those of the whole LoD: those of a part need not begin at 0.
 class LoDView {
  public:
   /// No level and no rows.
@@ -73,8 +74,8 @@ class LoDView {
 
   /// The number of levels.
   int levels() const noexcept { return block_ ? block_->levels - first_level_ : 0; }
-  /// The number of sequences of the outermost level; the number of rows where there is no level, since each row then
-  /// is an element of the batch.
+  /// The number of sequences of the outermost level; the number of rows if there is no level, since each row is then an
+  /// element of the batch.
   std::int64_t size() const noexcept { return end_ - begin_; }
   /// The number of sequences of `level`. Throws OutOfRange.
   std::int64_t size(int level) const {
@@ -89,7 +90,7 @@ class LoDView {
   std::int64_t last_row() const noexcept { return row_at(end_); }
 
   /// size(level) + 1 numbers, which index the sequences of the next level of the whole LoD, or its rows. They begin at
-  /// 0 only where the part does. Throws OutOfRange.
+  /// 0 only if the part does. Throws OutOfRange.
   std::span<const std::int64_t> offsets(int level) const {
     const int resolved = detail::resolve_level(level, levels());
     const Range range = range_of(resolved);
@@ -101,7 +102,7 @@ class LoDView {
     const Range range = range_of(resolved);
     return {entry(resolved).absolute + range.begin, static_cast<std::size_t>(range.end - range.begin + 1)};
   }
-  /// An upper bound for the rows of the longest sequence of `level`, and exact where this is the whole LoD: O(1).
+  /// An upper bound for the rows of the longest sequence of `level`, exact if this is the whole LoD: O(1).
   std::int64_t max_rows(int level) const {
     const int resolved = detail::resolve_level(level, levels());
     const std::int64_t bound = entry(resolved).max_rows;
@@ -122,8 +123,8 @@ class LoDView {
   /// branch is the whole. Throws OutOfRange for a branch that is longer than there are levels, or leaves them. Time:
   /// a few loads for each step of the branch.
   [[gnu::always_inline]] LoDView slice(std::span<const std::int64_t> branch) const {
-    // Inlined into the callers, whose branches have a known length, and on plain numbers: this is what keeps a slice at
-    // the cost of its loads. One comparison checks both ends of the range.
+    // Inlined into the callers, whose branches have a known length, and on plain numbers: so a slice costs no more than
+    // its loads. One comparison checks both ends of the range.
     if (branch.empty()) return *this;
     if (branch.size() > static_cast<std::size_t>(levels())) throw_branch(branch, branch.size(), 0);
     int level = first_level_ - 1;
@@ -142,7 +143,7 @@ class LoDView {
     }
     return LoDView(block_, level, begin, end);
   }
-  /// Sequence i of the outermost level as an element: what it holds, one level fewer. Where there is no level, row i.
+  /// Sequence i of the outermost level as an element: its contents, with one level fewer. If there is no level, row i.
   /// Throws OutOfRange unless 0 <= i < size().
   LoDView operator[](std::int64_t i) const {
     if (i < 0 || i >= size()) throw_element(i);
@@ -154,7 +155,8 @@ class LoDView {
     return levels() == 0 ? part : part.children();
   }
 
-  /// What all sequences of the outermost level hold together, as one part with one level fewer. There is a level.
+  /// The contents of all sequences of the outermost level together, as a part with one level fewer. There must be a
+  /// level.
   LoDView all_children() const noexcept {
     LOD_ASSERT(levels() > 0);
     return children();
@@ -169,18 +171,18 @@ class LoDView {
     }
     return all;
   }
-  /// The LoD of the part, its offsets counted from the part's own start. The whole LoD is shared, a true part copied.
+  /// The LoD of the part, its offsets counted from its own start. The whole LoD is shared, a true part is copied.
   LoD lod() const;
 
-  /// What the views of a LoD share; null without a level. For executors, which keep copies of its numbers.
+  /// The block that the views of a LoD share; null without levels. For executors, which keep copies of its numbers.
   const detail::LoDBlock* block() const noexcept { return block_; }
 
-  /// True where both have the same lengths at every level.
+  /// True if both have the same lengths at every level.
   friend bool operator==(const LoDView& a, const LoDView& b) noexcept {
     if (a.levels() != b.levels() || a.rows() != b.rows()) return false;
     return equal_levels(a, b, a.levels());
   }
-  /// True where `a` and `b` agree in the lengths of the first `count` levels, which both must have.
+  /// True if `a` and `b` agree in the lengths of the first `count` levels, which both must have.
   static bool equal_levels(const LoDView& a, const LoDView& b, int count) noexcept {
     if (count > 0 && a.size() != b.size()) return false;
     if (a.block_ == b.block_ && a.first_level_ == b.first_level_ && a.begin_ == b.begin_) return true;
@@ -242,7 +244,7 @@ class LoDView {
 
 namespace detail {
 
-/// The numbers of every level in 64 bits. Throws InvalidLoD for what has none, naming level and position.
+/// The numbers of every level in 64 bits. Throws InvalidLoD for one that does not fit, naming level and position.
 template <std::integral I>
 std::vector<std::vector<std::int64_t>> wide_numbers(const std::vector<std::vector<I>>& levels) {
   std::vector<std::vector<std::int64_t>> wide;
@@ -262,66 +264,65 @@ std::vector<std::vector<std::int64_t>> wide_numbers(const std::vector<std::vecto
 
 }  // namespace detail
 
-/// The index: validated once, then immutable; copies share it and cost one counter. A LoD without a level belongs to a
-/// plain tensor. Equal to another one with the same offsets. Whatever would make one of more than `max_levels` levels
-/// throws InvalidLoD.
+/// The index: validated once, then immutable; copies share it and cost one counter. A LoD without levels belongs to a
+/// plain tensor. LoDs with the same offsets are equal. Anything that would create more than `max_levels` levels throws
+/// InvalidLoD.
 class LoD {
  public:
-  /// No level.
+  /// No levels.
   LoD() = default;
 
   /// From the lengths of every level, outermost first. Throws InvalidLoD for more than `max_levels` levels, and, naming
-  /// level and position, for a negative length, for sums beyond 64 bits, and where the lengths of a level do not add up
-  /// to the number of sequences of the next. O(sequences), one allocation.
+  /// level and position, for a negative length, for sums beyond 64 bits, and if the lengths of a level do not add up to
+  /// the number of sequences of the next. O(sequences), one allocation.
   static LoD from_lengths(const std::vector<std::vector<std::int64_t>>& lengths);
-  /// The same, of integers of any type.
+  /// The same from integers of any type.
   template <std::integral I>
     requires(!std::same_as<I, std::int64_t>)
   static LoD from_lengths(const std::vector<std::vector<I>>& lengths) {
     return from_lengths(detail::wide_numbers(lengths));
   }
   /// From the offsets of every level. Throws InvalidLoD for more than `max_levels` levels, and, naming level and
-  /// position, where a level has no offset, does not begin at 0, descends, or does not end at the number of sequences
-  /// of the next.
+  /// position, if a level has no offset, does not begin at 0, descends, or does not end at the number of sequences of
+  /// the next.
   static LoD from_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
   /// The same, from spans, and from a list in braces.
   static LoD from_offsets(std::span<const std::span<const std::int64_t>> offsets);
   static LoD from_offsets(std::initializer_list<std::vector<std::int64_t>> offsets);
-  /// The same, of integers of any type.
+  /// The same from integers of any type.
   template <std::integral I>
     requires(!std::same_as<I, std::int64_t>)
   static LoD from_offsets(const std::vector<std::vector<I>>& offsets) {
     return from_offsets(detail::wide_numbers(offsets));
   }
-  /// The same, but the LoD stands on the offsets given, without a copy of them, and keeps them alive by keeping `owner`
-  /// (a shared pointer, a mapped file, ...). They must not change. Takes memory for the row numbers of all levels but
-  /// the last.
+  /// The same, but the LoD uses the given offsets in place, and keeps them alive by keeping `owner` (a shared pointer,
+  /// a mapped file, ...). They must not change. Allocates memory for the row numbers of all levels except the last.
   template <class Owner>
   static LoD wrap(std::span<const std::span<const std::int64_t>> offsets, Owner owner) {
     return wrap_checked(offsets, detail::Reference<const detail::Shared>::adopt(
                                      new detail::OwnerBlock<std::remove_const_t<Owner>>(std::move(owner))));
   }
-  /// From row numbers at every level, as `absolute_offsets` and `LoDView::absolute_lod` give them. All levels begin
-  /// with the same number, which becomes row 0, and end with the same one. An upper boundary at which several lower
-  /// ones coincide (empty sequences) is taken as the first of them; the last boundary as the last. Throws InvalidLoD as
-  /// above, also where an upper boundary is none of the level below.
+  /// From row numbers at every level, as returned by `absolute_offsets` and `LoDView::absolute_lod`. All levels begin
+  /// with the same number, which becomes row 0, and end with the same one. If several lower boundaries coincide at an
+  /// upper one (empty sequences), it is taken as the first of them; the last boundary as the last. Throws InvalidLoD as
+  /// above, also if an upper boundary is not one of the level below.
   static LoD from_absolute_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
 
-  /// The way back from `row_ids`: for each row the number of its sequence, of `size` sequences, or as many as the last
-  /// number says where that is -1. Numbers never descend; sequences that none names are empty. Throws InvalidLoD,
-  /// naming the position, for numbers that descend or are outside [0, size), and for a size below -1.
+  /// The inverse of `row_ids`: for each row the number of its sequence, out of `size` sequences, or, if `size` is -1,
+  /// as many as the last number implies. Numbers never descend; sequences that no row names are empty. Throws
+  /// InvalidLoD, naming the position, for numbers that descend or are outside [0, size), and for a size below -1.
   static LoD from_row_ids(std::span<const std::int64_t> ids, std::int64_t size = -1);
   static LoD from_row_ids(std::initializer_list<std::int64_t> ids, std::int64_t size = -1);
   /// The same for several levels, outermost first: ids[level] says for each sequence of the next level, or each row,
   /// which sequence of `level` it is in; sizes[level] is -1 or the number of its sequences, and without sizes all are
-  /// -1. Of a LoD, these are `levels_above(level + 1).row_ids(level)`. Throws InvalidLoD also where the levels do not
-  /// fit each other, and where there are not as many sizes as levels.
+  /// -1. For a given LoD, these are `levels_above(level + 1).row_ids(level)`. Throws InvalidLoD also if the levels do
+  /// not fit each other, and if there are not as many sizes as levels.
   static LoD from_nested_row_ids(const std::vector<std::vector<std::int64_t>>& ids,
                                  std::span<const std::int64_t> sizes = {});
 
   /// The number of levels.
   int levels() const noexcept { return block_ ? block_->levels : 0; }
-  /// The rows that the last level indexes; 0 without a level, where the LoD says nothing about rows.
+  /// The number of rows that the last level indexes; 0 without levels, since the LoD then says nothing about rows.
   std::int64_t rows() const noexcept {
     if (!block_) return 0;
     const detail::Level& last = (*block_)[block_->levels - 1];
@@ -355,10 +356,10 @@ class LoD {
     }
     return longest;
   }
-  /// For each row, the number of its sequence of `level`. `from_row_ids` is the way back. Throws OutOfRange, and
-  /// ShapeMismatch where the rows, which need have no elements, are more than a list in memory can have.
+  /// For each row, the number of its sequence of `level`. `from_row_ids` is the inverse. Throws OutOfRange, and
+  /// ShapeMismatch if there are more rows, which may be without elements, than a list in memory can have.
   std::vector<std::int64_t> row_ids(int level) const;
-  /// The lengths of every level: what `from_lengths` takes.
+  /// The lengths of every level: the argument of `from_lengths`.
   std::vector<std::vector<std::int64_t>> lengths() const;
 
   /// The whole, as a view.
@@ -375,16 +376,16 @@ class LoD {
                                                                                  int level = 0) const {
     return between(begin, end, level);
   }
-  /// Levels [first, last), the last kept one turned to index rows: what remains of the cut when the finer levels are
-  /// forgotten and the rows stay. No level where first == last. Throws OutOfRange, also for a negative number: here
-  /// none counts from the last.
+  /// Levels [first, last), the last kept one converted to index rows: what remains when the finer levels are dropped
+  /// and the rows stay. No levels if first == last. Throws OutOfRange, also for a negative number: here none counts
+  /// from the last.
   [[nodiscard]] LoD slice_levels(int first, int last) const;
-  /// Levels [0, level), unchanged: they index the sequences of `level`, so this is the LoD of one row for each of
-  /// them. All, for level == levels(). Throws OutOfRange.
+  /// Levels [0, level), unchanged: they index the sequences of `level`, so this is the LoD of a tensor with one row for
+  /// each of those. All levels for level == levels(). Throws OutOfRange.
   [[nodiscard]] LoD levels_above(int level) const;
-  /// One more level, below the last: `offsets` cut what were rows into shorter sequences. The rows so far become the
-  /// sequences of the new level. Throws InvalidLoD where the offsets are none or are not for `rows()` sequences, and
-  /// where there are `max_levels` levels already.
+  /// One more level, below the last: `offsets` cut the former rows into shorter sequences. The former rows become the
+  /// sequences of the new level. Throws InvalidLoD if the offsets are invalid or not for `rows()` sequences, and if
+  /// there are `max_levels` levels already.
   [[nodiscard]] LoD append_level(std::span<const std::int64_t> offsets) const;
   [[nodiscard]] LoD append_level(std::initializer_list<std::int64_t> offsets) const;
 
@@ -408,12 +409,12 @@ class LoD {
     block->derive();
     return LoD(Block::share(block.get()));
   }
-  /// A LoD of `count` levels whose offsets are offsets(level), which are checked.
+  /// A LoD of `count` levels with the offsets offsets(level), which are checked.
   template <class Offsets>
   static LoD build_checked(std::size_t count, const Offsets& offsets);
   static LoD wrap_checked(std::span<const std::span<const std::int64_t>> offsets,
                           detail::Reference<const detail::Shared> owner);
-  /// The offsets of `count` sequences, of which sequence ids[i] holds item i.
+  /// Computes the offsets of `count` sequences, where item i is in sequence ids[i].
   static void fill_offsets(std::span<const std::int64_t> ids, std::int64_t count, std::int64_t* offsets) noexcept;
 
   Block block_;

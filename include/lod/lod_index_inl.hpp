@@ -10,7 +10,7 @@ namespace lod {
 
 namespace detail {
 
-/// Throws InvalidLoD for more levels than a LoD has. `what` begins the text.
+/// Throws InvalidLoD for more levels than a LoD can have. `what` begins the text.
 inline void check_level_count(std::size_t levels, const char* what = "LoD") {
   if (levels > std::size_t{max_levels}) {
     throw InvalidLoD(text({what, ": ", levels, " levels, expected ", max_levels, " at most"}));
@@ -91,7 +91,7 @@ inline LoD LoD::from_lengths(const std::vector<std::vector<std::int64_t>>& lengt
 
 namespace detail {
 
-/// Throws InvalidLoD unless the offsets(level) of `levels` levels are a LoD.
+/// Throws InvalidLoD unless offsets(level) are the offsets of a valid LoD of so many levels.
 template <class Offsets>
 void check_all_offsets(std::size_t count, const Offsets& offsets) {
   check_level_count(count);
@@ -191,10 +191,10 @@ inline LoD LoD::from_absolute_offsets(const std::vector<std::vector<std::int64_t
 
 namespace detail {
 
-/// How many sequences there are of a level whose items are in the sequences `ids`, `size` of them unless that is -1.
-/// Throws InvalidLoD unless they are a level.
+/// The number of sequences of a level whose items are in the sequences `ids`: `size`, unless that is -1. Throws
+/// InvalidLoD unless they describe a level.
 inline std::int64_t check_item_ids(std::span<const std::int64_t> ids, std::int64_t size, std::size_t level) {
-  // What the memory can hold, and the sum of a size and one.
+  // What memory can hold, and small enough to add 1 to a size.
   constexpr std::int64_t most = (std::int64_t{1} << 59) - 1;
   if (size < -1 || size > most) {
     throw InvalidLoD(text({"LoD: level ", level, ": size ", size, ", expected -1 or 0 to ", most}));

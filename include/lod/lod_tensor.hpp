@@ -31,14 +31,14 @@ class AnyLoDTensor;
 
 namespace detail {
 
-/// A row shape that views point to, wherever the tensor object moves.
+/// A row shape that views point to, wherever the tensor object is moved.
 struct RowShape final : Shared {
   explicit RowShape(const Shape& dims) : Shared(&RowShape::destroy), shape(dims) {}
   static void destroy(const Shared* shared) noexcept { delete static_cast<const RowShape*>(shared); }
   Shape shape;
 };
 
-/// What a list of nothing may hold: there is no way to make one.
+/// The element type of a list that must be empty: it cannot be constructed.
 struct NoDimension {
   NoDimension(const NoDimension&) = delete;
 };
@@ -75,7 +75,7 @@ inline constexpr bool is_array = false;
 template <class Element, std::size_t N>
 inline constexpr bool is_array<std::array<Element, N>> = true;
 
-/// Levels of nesting in a type: 1 for a flat sequence of rows.
+/// The levels of nesting in a type: 1 for a flat sequence of rows.
 template <class X>
 constexpr int nesting() {
   if constexpr (NestedSequence<X> && !is_array<X>) {
@@ -115,26 +115,26 @@ void collect_rows(const X& nested, std::int64_t stride, T*& out) {
 
 }  // namespace detail
 
-/// `rows()` rows of a common row shape, and a LoD of any number of levels over them. A tensor with no level is a plain
+/// `rows()` rows of a common row shape, and a LoD of any number of levels over them. A tensor without levels is a plain
 /// tensor: a model parameter, a batch of images.
 ///
 /// Copied and moved as a value: a copy has its own elements, from the default memory resource (from the target's own,
-/// in an assignment); a move never copies, and brings its memory resource along. Constness is deep: a const tensor
-/// gives views of const values. The values of a new tensor are zero. T is any trivially copyable type; a tensor of
-/// const T is read-only for good (a mapped file, say).
+/// in an assignment); a move never copies, and takes its memory resource along. Constness is deep: a const tensor gives
+/// views of const values. The values of a new tensor are zero. T is any trivially copyable type; a tensor of const T is
+/// always read-only (for example on a mapped file).
 ///
-/// Errors: whatever throws leaves the tensor as it was.
+/// Errors: whatever throws leaves the tensor unchanged.
 ///
 /// On a device with streams, all of this is enqueued in the stream of the tensor's memory resource, that of an
-/// executor: such a tensor is given `executor.resource()` when it is made, and copies take that of their source.
-/// `data()`, `values()` and `row()` are addresses in the device's memory.
+/// executor: such a tensor is constructed with `executor.resource()`, and copies use that of their source. `data()`,
+/// `values()` and `row()` are addresses in the device's memory.
 template <class T, class Device = Cpu>
 class LoDTensor {
   using Memory = detail::MemoryOf<Device>;
 
  public:
   /// @{
-  /// The types that belong to it.
+  /// The element, value and device types, and those derived from them.
   using element_type = T;
   using value_type = std::remove_const_t<T>;
   using device = Device;
@@ -145,20 +145,20 @@ class LoDTensor {
   using const_iterator = SequenceIterator<const value_type, Device>;
   /// @}
 
-  /// No rows, no level, scalar rows.
+  /// No rows, no levels, scalar rows.
   LoDTensor() noexcept : LoDTensor(Memory::initial_resource()) {}
-  /// The same; memory that it needs later comes from `resource`. A template, as that below, so that neither the {0} of
-  /// an empty tensor's shape nor that of a row shape is taken for a null pointer.
+  /// The same; memory that it needs later comes from `resource`. A template, like the one below, so that neither the
+  /// {0} of an empty tensor's shape nor that of a row shape is taken for a null pointer.
   template <std::derived_from<Resource> Given>
   explicit LoDTensor(Given* resource) noexcept : values_(resource) {}
 
-  /// One row of `row_shape` for each row of `lod`, all zero. For a LoD without a level there are no rows. Throws
-  /// ShapeMismatch where the elements exceed 64 bits or the address space, and what the memory resource throws.
+  /// One row of `row_shape` for each row of `lod`, all zero; no rows if the LoD has no levels. Throws ShapeMismatch if
+  /// the elements exceed 64 bits or the address space, and what the memory resource throws.
   LoDTensor(LoD lod, const Shape& row_shape, Resource* resource = Device::default_resource())
       : LoDTensor(std::move(lod), row_shape, uninitialized, resource) {
     values_.set_zero();
   }
-  /// The same, the values left as the memory has them.
+  /// The same with uninitialised values.
   LoDTensor(LoD lod, const Shape& row_shape, uninitialized_t, Resource* resource = Device::default_resource())
       : LoDTensor(lod, lod.rows(), row_shape, resource) {}
 
@@ -170,11 +170,11 @@ class LoDTensor {
   }
   LoDTensor(const Shape& shape, uninitialized_t, Resource* resource = Device::default_resource())
       : LoDTensor(LoD(), shape.empty() ? 1 : shape.front(), shape.without_first(), resource) {}
-  /// The same of the shape {}, which else might as well be a tensor to copy.
+  /// The same for the shape {}, which could otherwise mean a tensor to copy.
   explicit LoDTensor(std::initializer_list<detail::NoDimension>) : LoDTensor(Shape()) {}
 
-  /// The values given, row by row. Throws ShapeMismatch unless there are lod.rows() rows of them (a whole number of
-  /// rows, for a LoD without a level).
+  /// The given values, row by row. Throws ShapeMismatch unless there are lod.rows() rows of them (a whole number of
+  /// rows, for a LoD without levels).
   static LoDTensor from_values(LoD lod, const Shape& row_shape,
                                std::span<const value_type> values) requires(std::same_as<Device, Cpu>) {
     const std::int64_t rows = rows_of(lod, row_shape, static_cast<std::int64_t>(values.size()));
@@ -187,8 +187,8 @@ class LoDTensor {
     return from_values(std::move(lod), row_shape, std::span<const value_type>(values.begin(), values.size()));
   }
 
-  /// From nested sequences as C++ has them (vectors of vectors, say): n-fold nesting gives n-1 levels; the innermost
-  /// elements are scalar rows, or rows of the shape {N} where they are std::array of N.
+  /// From nested C++ sequences (for example vectors of vectors): n-fold nesting gives n-1 levels; the innermost
+  /// elements are scalar rows, or rows of the shape {N} if they are std::array of N.
   template <class Nested>
   static LoDTensor from_nested(const Nested& nested) requires(detail::nesting<Nested>() > 0 &&
                                                               std::same_as<Device, Cpu>) {
@@ -208,8 +208,8 @@ class LoDTensor {
     return tensor;
   }
 
-  /// Stands on memory of the user's, row-major, without a copy: what is written to one is seen in the other. The memory
-  /// must outlive the tensor and its views; with an `owner` (a shared pointer, a mapping) the tensor keeps that alive
+  /// Uses the user's memory, row-major, without a copy: what is written to one is seen in the other. The memory must
+  /// outlive the tensor and its views; with an `owner` (a shared pointer, a mapping) the tensor keeps that alive
   /// instead. Throws ShapeMismatch as `from_values` does.
   static LoDTensor wrap(std::span<T> values, LoD lod, const Shape& row_shape,
                         Resource* resource = Device::default_resource()) {
@@ -233,7 +233,7 @@ class LoDTensor {
     if (this != &other) *this = copy_of(other.view(), resource() ? resource() : other.resource());
     return *this;
   }
-  /// The source is left with no rows and no level.
+  /// The source is left with no rows and no levels.
   LoDTensor(LoDTensor&& other) noexcept
       : lod_(std::exchange(other.lod_, LoD())),
         row_shape_(std::move(other.row_shape_)),
@@ -252,7 +252,7 @@ class LoDTensor {
   }
   ~LoDTensor() = default;
 
-  /// A copy, with its own memory, of what a view shows: the way to keep a slice.
+  /// A copy, with its own memory, of a view's contents: the way to keep a slice.
   explicit LoDTensor(const ConstView& from) requires(std::same_as<Device, Cpu> && !std::is_const_v<T>)
       : LoDTensor(copy_of(from)) {}
   /// The same, from a memory resource.
@@ -263,7 +263,7 @@ class LoDTensor {
   }
 
   /// @{
-  /// The index and the shape: as those of a LoDTensorView.
+  /// The index and the shape, as for a LoDTensorView.
   const LoD& lod() const noexcept LOD_LIFETIMEBOUND { return lod_; }
   int levels() const noexcept { return lod_.levels(); }
   std::vector<std::vector<std::int64_t>> absolute_lod() const { return view().absolute_lod(); }
@@ -275,7 +275,7 @@ class LoDTensor {
   /// @}
 
   /// @{
-  /// The values: as those of a LoDTensorView.
+  /// The values, as for a LoDTensorView.
   T* data() noexcept LOD_LIFETIMEBOUND { return values_.data(); }
   const T* data() const noexcept LOD_LIFETIMEBOUND { return values_.data(); }
   std::span<T> values() noexcept LOD_LIFETIMEBOUND { return view().values(); }
@@ -284,17 +284,17 @@ class LoDTensor {
   std::span<const T> row(std::int64_t i) const LOD_LIFETIMEBOUND { return view().row(i); }
   /// @}
   /// @{
-  /// All values at a time: as those of a LoDTensorView.
+  /// All values at a time, as for a LoDTensorView.
   void fill(const value_type& value) requires(std::same_as<Device, Cpu> && !std::is_const_v<T>) { view().fill(value); }
   void copy_into(const LoDTensorView<value_type, Device>& to) const requires(std::same_as<Device, Cpu>) {
     view().copy_into(to);
   }
   /// @}
-  /// Where memory comes from that it needs later.
+  /// The source of memory that it needs later.
   Resource* resource() const noexcept { return values_.resource(); }
 
   /// @{
-  /// The sequences, as views: as those of a LoDTensorView.
+  /// The sequences, as views, as for a LoDTensorView.
   std::int64_t size() const noexcept { return levels() > 0 ? view().size() : rows_; }
   std::int64_t size(int level) const { return lod_.size(level); }
   View view() noexcept LOD_LIFETIMEBOUND { return {data(), lod_view(), &row_shape(), row_size_}; }
@@ -330,9 +330,9 @@ class LoDTensor {
   operator ConstView() const noexcept LOD_LIFETIMEBOUND { return view(); }
   /// @}
 
-  /// The same values under another LoD. They are not copied: both tensors stand on the same memory and keep it alive,
-  /// and what is written through one is seen in the other; from a const tensor the result is read-only. A temporary
-  /// gives its memory away. Throws ShapeMismatch unless `lod` is for as many rows; one without a level fits any number.
+  /// The same values under another LoD. They are not copied: both tensors share the memory and keep it alive, and what
+  /// is written through one is seen in the other; from a const tensor the result is read-only. A temporary gives its
+  /// memory away. Throws ShapeMismatch unless `lod` is for as many rows; one without levels fits any number.
   [[nodiscard]] LoDTensor with_lod(LoD lod) & {
     return LoDTensor(checked(std::move(lod)), rows_, row_shape_, row_size_, values_);
   }
@@ -345,22 +345,22 @@ class LoDTensor {
     return std::move(*this);
   }
 
-  /// Takes another LoD and row shape; the values are unspecified afterwards. Memory is reused where it suffices and
-  /// nothing shares it: a tensor that goes through batches of similar size soon allocates no more. `rows` counts only
-  /// for a LoD without a level. Throws ShapeMismatch where wrapped memory is too small, or sizes overflow.
+  /// Changes the LoD and the row shape; the values are unspecified afterwards. Memory is reused if it suffices and is
+  /// not shared: a tensor that is used for batches of similar size soon stops allocating. `rows` is used only for a LoD
+  /// without levels. Throws ShapeMismatch if wrapped memory is too small, or sizes overflow.
   void resize(LoD lod, const Shape& row_shape, std::int64_t rows = 0) {
     *this = resized(std::move(lod), row_shape, rows, resource());
   }
-  /// The tensor that `resize` makes of this one, which stays as it is until the other is assigned to it: what has to
-  /// be there before anything is changed. Stands on the same memory where `resize` reuses that; new memory is from
-  /// `resource`.
+  /// The tensor that `resize` would make of this one, which stays unchanged until the result is assigned to it: so
+  /// everything exists before anything is changed. Uses the same memory if `resize` would reuse it; new memory comes
+  /// from `resource`.
   [[nodiscard]] LoDTensor resized(LoD lod, const Shape& row_shape, std::int64_t rows, Resource* resource) const {
     if (lod.levels() > 0) rows = lod.rows();
     const std::int64_t elements = Shape(rows, row_shape).elements();
     RowShape shape = row_shape == this->row_shape() ? row_shape_ : share(row_shape);
     return LoDTensor(std::move(lod), rows, std::move(shape), row_shape.elements(), values_.resized(elements, resource));
   }
-  /// The number of elements that there is memory for.
+  /// The number of elements for which there is memory.
   std::int64_t capacity() const noexcept { return values_.capacity(); }
 
  private:
@@ -410,9 +410,9 @@ class LoDTensor {
 
 namespace detail {
 
-/// So many rows on the memory at `data`, which `owner` keeps, and which nothing keeps where there are no elements.
-/// Unlike `wrap`, knows the number of rows where rows have no elements. Throws ShapeMismatch where `lod` is for another
-/// number, std::invalid_argument where the memory does not begin at a multiple of an element's alignment.
+/// So many rows in the memory at `data`, which `owner` keeps alive (it is not kept if there are no elements). Unlike
+/// `wrap`, it knows the number of rows even if rows have no elements. Throws ShapeMismatch if `lod` is for another
+/// number, std::invalid_argument if the memory is not aligned for an element.
 template <class T, class Device, class Owner>
 LoDTensor<T, Device> wrap_rows(T* data, std::int64_t rows, LoD lod, const Shape& row_shape, Owner owner,
                                typename Device::memory_resource* resource) {

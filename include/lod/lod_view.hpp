@@ -27,37 +27,37 @@ namespace lod {
 template <class T, class Device>
 class LoDTensorView;
 
-/// Walks the sequences of the outermost level (the rows, where there is no level). A random access iterator whose
-/// elements are views, made when they are asked for.
+/// Iterates over the sequences of the outermost level (the rows if there is no level). A random access iterator whose
+/// elements are views, created on access.
 template <class T, class Device>
 class SequenceIterator {
  public:
   /// @{
-  /// As of any iterator.
+  /// As for any iterator.
   using iterator_concept = std::random_access_iterator_tag;
   using iterator_category = std::input_iterator_tag;
   using value_type = LoDTensorView<T, Device>;
   using reference = value_type;
   using difference_type = std::ptrdiff_t;
   /// @}
-  /// What `->` goes through: an element, which no memory holds.
+  /// The result of `->`: holds an element, which is not in memory otherwise.
   struct Pointer {
     value_type element;                                                 ///< the element
     const value_type* operator->() const noexcept { return &element; }  ///< its members
   };
-  using pointer = Pointer;  ///< as of any iterator
+  using pointer = Pointer;  ///< as for any iterator
 
   SequenceIterator() = default;
-  /// Stands on `sequences.element(position)`.
+  /// Points to `sequences.element(position)`.
   SequenceIterator(const value_type& sequences, difference_type position) noexcept
       : sequences_(sequences), position_(position) {}
-  /// An iterator through which one may write becomes one through which one may not.
+  /// An iterator to mutable values converts to one to const values.
   template <std::same_as<std::remove_const_t<T>> U>
   SequenceIterator(const SequenceIterator<U, Device>& other) noexcept
       : sequences_(other.sequences_), position_(other.position_) {}
 
   /// @{
-  /// As of any random access iterator.
+  /// As for any random access iterator.
   reference operator*() const { return sequences_.element(position_); }
   Pointer operator->() const { return {**this}; }
   reference operator[](difference_type distance) const { return sequences_.element(position_ + distance); }
@@ -101,31 +101,31 @@ class SequenceIterator {
   difference_type position_ = 0;
 };
 
-/// Rows and the levels above them, borrowed from a tensor: valid for as long as the tensor's memory is, also when the
-/// tensor object has been moved. Trivially copyable; constness is that of T, as with a span.
+/// Rows and the levels above them, borrowed from a tensor: valid as long as the tensor's memory is, even if the tensor
+/// object has been moved. Trivially copyable; constness is that of T, as with a span.
 template <class T, class Device = Cpu>
 class LoDTensorView {
  public:
   /// @{
-  /// The types that belong to it.
+  /// The element, value and device types.
   using element_type = T;
   using value_type = std::remove_const_t<T>;
   using device = Device;
   using iterator = SequenceIterator<T, Device>;
   /// @}
 
-  /// No rows, no level.
+  /// No rows, no levels.
   LoDTensorView() = default;
-  /// `first_element` is row lod.first_row(); `row_shape` outlives the view.
+  /// `first_element` is row lod.first_row(); `row_shape` must outlive the view.
   LoDTensorView(T* first_element, const LoDView& lod, const Shape* row_shape, std::int64_t row_size) noexcept
       : data_(first_element), lod_(lod), row_shape_(row_shape), row_size_(row_size) {}
-  /// A view that may write becomes one that may not.
+  /// A view of mutable values converts to one of const values.
   template <std::same_as<value_type> U>
   LoDTensorView(const LoDTensorView<U, Device>& view) noexcept
       : LoDTensorView(view.data(), view.lod_view(), &view.row_shape(), view.row_size()) {}
   /// @{
-  /// A variable shows something else from now on; no values are copied. What is no variable, as x[1] = x[0], is
-  /// refused: `copy_into` copies values.
+  /// A variable refers to something else from now on; no values are copied. Assigning to something that is not a
+  /// variable, as in x[1] = x[0], does not compile: `copy_into` copies values.
   LoDTensorView(const LoDTensorView&) = default;
   LoDTensorView& operator=(const LoDTensorView&) & = default;
   void operator=(const LoDTensorView&) && = delete;
@@ -136,7 +136,7 @@ class LoDTensorView {
   int levels() const noexcept { return lod_.levels(); }
   /// The levels as a part of the whole tensor's.
   const LoDView& lod_view() const noexcept { return lod_; }
-  /// The LoD, rebased to begin at 0. Shared where the view is a whole tensor, else copied: O(sequences).
+  /// The LoD, rebased to begin at 0. Shared if the view is a whole tensor, otherwise copied: O(sequences).
   LoD lod() const { return lod_.lod(); }
   /// Row numbers of the whole tensor at every level, as slices are drawn on paper.
   std::vector<std::vector<std::int64_t>> absolute_lod() const { return lod_.absolute_lod(); }
@@ -177,11 +177,11 @@ class LoDTensorView {
     if (!values().empty()) std::memmove(to.data(), data_, values().size_bytes());
   }
 
-  /// The sequences of the outermost level; rows where there is no level, since each row then is an element.
+  /// The number of sequences of the outermost level; of rows if there is no level, since each row is then an element.
   std::int64_t size() const noexcept { return lod_.size(); }
-  /// The sequences of a level; a negative one counts from the innermost. Throws OutOfRange.
+  /// The number of sequences of a level; a negative one counts from the innermost. Throws OutOfRange.
   std::int64_t size(int level) const { return lod_.size(level); }
-  /// The slice of branch <i, j, ...>: one sequence, which stays as the outermost level. Throws OutOfRange. A few
+  /// The slice of branch <i, j, ...>: a single sequence, kept as the outermost level. Throws OutOfRange. A few
   /// nanoseconds.
   [[gnu::always_inline]] LoDTensorView slice(std::initializer_list<std::int64_t> branch) const {
     return part(lod_.slice(std::span<const std::int64_t>{branch.begin(), branch.size()}));
@@ -203,16 +203,16 @@ class LoDTensorView {
     return part(lod_.element(i));
   }
   /// @{
-  /// Walks the sequences of the outermost level, each as `operator[]` gives it.
+  /// Iterates over the sequences of the outermost level, each as returned by `operator[]`.
   iterator begin() const noexcept { return iterator(*this, 0); }
   iterator end() const noexcept { return iterator(*this, static_cast<std::ptrdiff_t>(size())); }
   /// @}
 
   /// The same rows under other levels, which `levels` must keep alive. Throws ShapeMismatch unless it is for as many
-  /// rows; a LoD without a level fits any number.
+  /// rows; a LoD without levels fits any number.
   [[nodiscard]] LoDTensorView with_lod(const LoD& levels LOD_LIFETIMEBOUND) const;
 
-  /// Itself, read-only: what the operations take.
+  /// Itself, read-only: the form in which operations take it.
   LoDTensorView<const value_type, Device> view() const noexcept { return *this; }
 
  private:
@@ -230,7 +230,7 @@ class LoDTensorView {
 
 namespace detail {
 
-/// Throws ShapeMismatch unless `lod` is for `rows` rows; one without a level fits any number.
+/// Throws ShapeMismatch unless `lod` is for `rows` rows; one without levels fits any number.
 inline void check_rows(const LoD& lod, std::int64_t rows) {
   if (lod.levels() > 0 && lod.rows() != rows) {
     throw ShapeMismatch(detail::text({"the LoD is for ", lod.rows(), " rows, but there are ", rows}));
@@ -248,8 +248,8 @@ LoDTensorView<T, Device> LoDTensorView<T, Device>::with_lod(const LoD& levels LO
 }  // namespace lod
 
 /// @cond
-// Iterators of a view stand on the tensor, so they outlive the view: algorithms on `x[i]` return iterators, and the
-// view adaptors take it as it is.
+// Iterators of a view refer to the tensor, so they outlive the view: algorithms on `x[i]` return iterators, and the
+// view adaptors accept it as it is.
 template <class T, class Device>
 inline constexpr bool std::ranges::enable_borrowed_range<lod::LoDTensorView<T, Device>> = true;
 template <class T, class Device>

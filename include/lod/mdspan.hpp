@@ -3,11 +3,11 @@
 /// @ingroup core
 /// The doorway to mdspan: the rows of tensors and slices as a multidimensional span.
 ///
-/// Which mdspan it is, is decided by what the compiler has, in this order: `std::mdspan` (C++23), that of the Kokkos
-/// project's header-only library where its headers are found (`<mdspan/mdspan.hpp>`, or `<experimental/mdspan>` of its
-/// older versions), and a class of this library's own that reads the same. What works with each of the three is
-/// `extent`, `rank`, `size`, `empty`, `stride`, `data_handle`, and an element by `a[std::array{i, j}]`. By `a(i, j)` it
-/// is found where it is not `std::mdspan`, by `a[i, j]` where the compiler knows C++23.
+/// Which mdspan is used depends on what the compiler has, in this order: `std::mdspan` (C++23), that of the Kokkos
+/// project's header-only library if its headers are found (`<mdspan/mdspan.hpp>`, or `<experimental/mdspan>` of its
+/// older versions), and a class of this library with the same interface. With each of the three you can use `extent`,
+/// `rank`, `size`, `empty`, `stride`, `data_handle`, and access an element by `a[std::array{i, j}]`. `a(i, j)` works
+/// except with `std::mdspan`, `a[i, j]` if the compiler supports C++23.
 #pragma once
 
 #include <lod/device.hpp>
@@ -39,20 +39,20 @@ namespace lod {
 
 #ifdef LOD_DETAIL_MDSPAN_NAMESPACE
 
-/// What `as_mdspan` returns: `Rank` extents that are known when the program runs, row-major.
+/// The result of `as_mdspan`: `Rank` run-time extents, row-major.
 template <class T, std::size_t Rank>
 using Mdspan = LOD_DETAIL_MDSPAN_NAMESPACE::mdspan<T, LOD_DETAIL_MDSPAN_NAMESPACE::dextents<std::int64_t, Rank>>;
 #  undef LOD_DETAIL_MDSPAN_NAMESPACE
 
 #else
 
-/// What `as_mdspan` returns where there is no other mdspan: `Rank` extents that are known when the program runs,
-/// row-major. Borrowed and cheap to copy; constness is that of T. The names are those of std::mdspan.
+/// The result of `as_mdspan` if there is no other mdspan: `Rank` run-time extents, row-major. Borrowed and cheap to
+/// copy; constness is that of T. The names are those of std::mdspan.
 template <class T, std::size_t Rank>
 class Mdspan {
  public:
   /// @{
-  /// The types that belong to it.
+  /// The element, value and index types.
   using element_type = T;
   using value_type = std::remove_cv_t<T>;
   using index_type = std::int64_t;
@@ -62,11 +62,11 @@ class Mdspan {
   using reference = T&;
   /// @}
 
-  /// No element.
+  /// No elements.
   constexpr Mdspan() noexcept = default;
-  /// Stands on the memory at `data`, which has as many elements as the product of the extents.
+  /// Refers to the memory at `data`, which has as many elements as the product of the extents.
   constexpr Mdspan(T* data, const std::array<std::int64_t, Rank>& extents) noexcept : data_(data), extents_(extents) {}
-  /// One that may write becomes one that may not.
+  /// One of mutable elements converts to one of const elements.
   template <std::same_as<value_type> U>
     requires(!std::same_as<U, T>)
   constexpr Mdspan(const Mdspan<U, Rank>& other) noexcept : data_(other.data_handle()) {
@@ -77,7 +77,7 @@ class Mdspan {
   static constexpr rank_type rank() noexcept { return Rank; }
   /// The size of a dimension. `dim` < Rank.
   constexpr index_type extent(rank_type dim) const noexcept { return extents_[dim]; }
-  /// How many elements further the next index of a dimension is. `dim` < Rank.
+  /// The distance in elements to the next index of a dimension. `dim` < Rank.
   constexpr index_type stride(rank_type dim) const noexcept {
     index_type product = 1;
     for (std::size_t inner = dim + 1; inner < Rank; ++inner) product *= extents_[inner];
@@ -89,7 +89,7 @@ class Mdspan {
     for (const index_type extent : extents_) product *= static_cast<size_type>(extent);
     return product;
   }
-  /// Whether there is no element.
+  /// Whether there are no elements.
   constexpr bool empty() const noexcept { return size() == 0; }
   /// The first element.
   constexpr data_handle_type data_handle() const noexcept { return data_; }
@@ -127,10 +127,10 @@ class Mdspan {
 
 #endif
 
-/// The rows of x as a multidimensional span {rows, row shape...}: it stands on the values of x, row-major, without a
-/// copy. It writes to them, unless they are const, and is valid for as long as a view of them is. `Rank` is the number
-/// of dimensions, or 2 for any row shape: then {rows, row_size}, the matrix that products take. Throws ShapeMismatch
-/// for another rank. Tensors without rows give spans without elements.
+/// The rows of x as a multidimensional span {rows, row shape...}: it refers to the values of x, row-major, without a
+/// copy. It can write to them, unless they are const, and is valid as long as a view of them is. `Rank` is the number
+/// of dimensions, or 2 for any row shape: then {rows, row_size}, the matrix for products. Throws ShapeMismatch for
+/// another rank. Tensors without rows give spans without elements.
 template <std::size_t Rank, class T>
 Mdspan<T, Rank> as_mdspan(const LoDTensorView<T, Cpu>& x) {
   const std::size_t rank = 1 + x.row_shape().size();
@@ -150,7 +150,7 @@ template <std::size_t Rank, class T>
 Mdspan<const T, Rank> as_mdspan(const LoDTensor<T, Cpu>& x) {
   return as_mdspan<Rank>(x.view());
 }
-/// Not of a temporary tensor, whose values are gone when the span is used.
+/// Not for a temporary tensor, whose values are gone when the span is used.
 template <std::size_t Rank, class T>
 Mdspan<const T, Rank> as_mdspan(const LoDTensor<T, Cpu>&& x) = delete;
 

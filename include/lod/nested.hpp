@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// Tensors and slices as nested containers of the standard library: the way back from LoDTensor::from_nested.
+/// Tensors and slices as nested containers of the standard library: the inverse of LoDTensor::from_nested.
 #pragma once
 
 #include <lod/device.hpp>
@@ -54,14 +54,14 @@ Nested nest(const LoDTensorView<const T, Cpu>& x) {
 
 }  // namespace detail
 
-/// The values of a tensor, a view or a slice in containers that nest as its levels do, say
+/// The values of a tensor, a view or a slice in containers nested like its levels, for example
 ///
 ///     lod::to_nested<std::vector<std::vector<std::vector<int>>>>(x)   // two levels, scalar rows
 ///     lod::to_nested<std::vector<std::array<float, 8>>>(x[2][0])      // no level, rows of the shape {8}
 ///
-/// `Nested` is what LoDTensor::from_nested takes: n containers with push_back around each other for n-1 levels, and
+/// `Nested` is the argument type of LoDTensor::from_nested: n nested containers with push_back for n-1 levels, and
 /// innermost a number for scalar rows, or a std::array (of std::arrays) for rows of its shape. Numbers are converted by
-/// static_cast, as from_nested does it. An empty sequence is an empty container; so is a batch of no sequences.
+/// static_cast, as in from_nested. An empty sequence is an empty container; so is a batch without sequences.
 ///
 /// Throws ShapeMismatch unless the levels and the row shape are those of `Nested`. One allocation for each sequence of
 /// each level.

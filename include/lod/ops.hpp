@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// All operations, without a back end: what they mean, not how they are done. <lod/lod.hpp> has them with the CPU's.
+/// All operations, without a back end: their meaning, not their implementation. <lod/lod.hpp> has them with the CPU's.
 ///
-/// Outputs: an operation throws std::invalid_argument where an output overlaps what it must not overlap, an argument or
-/// another output; a tensor counts with all the memory that it has. Where an output may be an argument's own tensor,
-/// the two begin at the same element. Levels may be those of the output itself: they count as they are before the call.
+/// Outputs: an operation throws std::invalid_argument if an output overlaps something that it must not overlap, an
+/// argument or another output; a tensor counts with all of its memory. If an output may be an argument's own tensor,
+/// the two begin at the same element. Levels may be those of the output itself: they are used as they are before the
+/// call.
 ///
-/// Errors: whatever throws leaves the outputs as they were, also where memory runs out; what an operation cannot keep
-/// then, its comment says. Of results on a GPU the contents may be lost, as of those of the Thrust back end.
+/// Errors: whatever throws leaves the outputs unchanged, even if memory runs out; exceptions to this are documented
+/// with the operation. On a GPU, as with the Thrust back end, the contents of results may be lost.
 #pragma once
 
 #include <lod/ops/batch_levels.hpp>

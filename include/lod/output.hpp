@@ -47,7 +47,7 @@ concept MutableTensorLike = LoDTensorLike<std::remove_cvref_t<X>> &&
 
 namespace operation {
 
-// Structures of results. Each can tell, without allocating, whether an output has it already, and can make it.
+// Structures of results. Each can tell, without allocating, whether an output has it already, and can create it.
 
 /// The levels of an argument.
 struct SameLevels {
@@ -76,7 +76,7 @@ struct LevelsAbove {
   }
 };
 
-/// No level.
+/// No levels.
 struct PlainRows {
   std::int64_t count;
   std::int64_t rows() const noexcept { return count; }
@@ -87,12 +87,12 @@ struct PlainRows {
 /// New levels, written one after the other, outermost first, into scratch memory.
 class NewLevels {
  public:
-  /// Room for `levels` levels with `sequences` sequences in all. Where there is no level, `rows` rows. Throws
-  /// InvalidLoD for more levels than a LoD has.
+  /// Room for `levels` levels with `sequences` sequences in all. Without levels, `rows` rows. Throws InvalidLoD for
+  /// more levels than a LoD can have.
   NewLevels(Workspace& workspace, int levels, std::int64_t sequences, std::int64_t rows = 0)
       : numbers_(workspace, room(levels, sequences)), sizes_(workspace, levels), rows_(rows) {}
 
-  /// Adds a level of `size` sequences; its offsets are to be written into the span, which begins with 0.
+  /// Adds a level of `size` sequences; the caller must write its offsets into the span, which begins with 0.
   std::span<std::int64_t> add(std::int64_t size) {
     std::int64_t* offsets = numbers_.data() + used_;
     offsets[0] = 0;
@@ -139,7 +139,7 @@ class NewLevels {
   int levels_ = 0;
 };
 
-/// What the texts of errors call an output: "sequence_pad: dense", or "add: the output", of which there is only one.
+/// The name of an output in error texts: "sequence_pad: dense", or "add: the output", if there is only one.
 struct OutputName {
   OutputName(const char* of, const char* which = "the output") noexcept : operation(of), output(which) {}
   std::string text() const { return detail::text({operation, ": ", output}); }
@@ -148,8 +148,8 @@ struct OutputName {
   const char* output;
 };
 
-/// Memory that an operation reads, or another output that it writes, and what the texts of errors call that: an output
-/// must not overlap it. A tensor counts with all that it has memory for: what once were its values may be viewed still.
+/// Memory that an operation reads, or another output that it writes, and its name in error texts: an output must not
+/// overlap it. A tensor counts with all of its memory: former values may still be viewed.
 class OtherMemory {
  public:
   template <class T, class Device>
@@ -163,13 +163,13 @@ class OtherMemory {
   template <class T>
   OtherMemory(const char* name, std::span<T> values) noexcept
       : OtherMemory(name, values.data(), static_cast<std::int64_t>(values.size()), sizeof(T)) {}
-  /// A tensor that may be left out.
+  /// An optional tensor.
   template <class Optional>
     requires requires(const Optional& x) { x->row_size(); }
   OtherMemory(const char* name, const Optional& x) noexcept
       : OtherMemory(name, x.data(), x ? x->rows() * x->row_size() : 0, sizeof(*x.data())) {}
 
-  /// The same, where the operation can be done in place of it: the output may begin where this does.
+  /// The same, if the operation can be done in place of it: the output may begin where this does.
   OtherMemory in_place(bool allowed) const noexcept {
     OtherMemory same = *this;
     same.in_place_ = allowed;
@@ -179,7 +179,7 @@ class OtherMemory {
   const char* name() const noexcept { return name_; }
   std::uintptr_t begin() const noexcept { return begin_; }
   bool empty() const noexcept { return begin_ == end_; }
-  /// Whether something that is not nothing is in both, or will be: one tensor cannot become two results.
+  /// Whether both contain, or will contain, the same memory: one tensor cannot become two results.
   bool overlaps(const OtherMemory& other) const noexcept {
     if (in_place_ && begin_ == other.begin_) return false;
     if (tensor_ && tensor_ == other.tensor_) return true;
@@ -206,7 +206,7 @@ OtherMemory in_place(const char* name, const X& x, bool allowed = true) noexcept
   return OtherMemory(name, x).in_place(allowed);
 }
 
-/// Throws std::invalid_argument where an output, which is a tensor or a view, overlaps one of the others.
+/// Throws std::invalid_argument if an output, which is a tensor or a view, overlaps one of the others.
 template <class Y>
 void check_apart(const OutputName& name, const Y& y, std::initializer_list<OtherMemory> others) {
   const OtherMemory written(name.output, y);
@@ -218,7 +218,7 @@ void check_apart(const OutputName& name, const Y& y, std::initializer_list<Other
   }
 }
 
-/// The same of any number of arguments; `one` and its number is what the text calls one of them.
+/// The same for any number of arguments; the text names one of them by `one` and its number.
 template <class View, class Y>
 void check_apart_from_all(const OutputName& name, const Y& y, std::span<const View> arguments,
                           const char* one = "tensor ") {
@@ -228,7 +228,7 @@ void check_apart_from_all(const OutputName& name, const Y& y, std::span<const Vi
     }
   }
 }
-/// The same for several outputs, which must not overlap one another either.
+/// The same for several outputs, which must not overlap each other either.
 inline void check_apart(const char* what, std::span<const OtherMemory> outputs,
                         std::span<const OtherMemory> arguments) {
   const auto check = [&](const OtherMemory& output, std::span<const OtherMemory> others) {
@@ -245,13 +245,13 @@ inline void check_apart(const char* what, std::span<const OtherMemory> outputs,
   }
 }
 
-/// Where an operation writes. A tensor takes over its new structure, and new memory where its own does not suffice,
-/// when the operation ends, which is when this does: where an exception ends it, the tensor is as it was. (Its memory
-/// may be written to before: an operation takes all memory that it needs before that.)
+/// Where an operation writes. A tensor takes over its new structure, and new memory if its own does not suffice, when
+/// the operation ends, at the destruction of this object: if an exception ends it, the tensor is unchanged. (Its memory
+/// may have been written to: an operation allocates all memory before that.)
 template <class T, class Device>
 class [[nodiscard]] Output : public LoDTensorView<T, Device> {
  public:
-  /// What has its structure already.
+  /// An output that already has its structure.
   explicit Output(const LoDTensorView<T, Device>& view) noexcept : LoDTensorView<T, Device>(view) {}
   /// `next` becomes y.
   Output(LoDTensor<T, Device>& y, LoDTensor<T, Device> next) noexcept
@@ -275,7 +275,7 @@ class [[nodiscard]] Output : public LoDTensorView<T, Device> {
   int exceptions_ = 0;
 };
 
-/// So many rows. Throws ShapeMismatch where they have more elements than 64 bits count.
+/// The shape for so many rows. Throws ShapeMismatch if they have more elements than 64 bits can count.
 inline Shape result_shape(const OutputName& name, std::int64_t rows, const Shape& row_shape) {
   try {
     return Shape(rows, row_shape);
@@ -284,10 +284,10 @@ inline Shape result_shape(const OutputName& name, std::int64_t rows, const Shape
   }
 }
 
-/// Where to write what has the structure and the row shape. An output that has them already is written where it is, so
-/// that a second call allocates nothing. What memory a tensor needs comes from its own resource, from `resource` where
-/// it has none. Throws ShapeMismatch for a view that does not have them, for a tensor on memory of the user's that is
-/// too small, and where sizes overflow.
+/// Where to write a result of this structure and row shape. An output that already has them is written in place, so
+/// that a second call allocates nothing. Memory for a tensor comes from its own resource, or from `resource` if it has
+/// none. Throws ShapeMismatch for a view that does not have them, for a tensor on user's memory that is too small, and
+/// if sizes overflow.
 template <class T, class Device, class Structure>
 Output<T, Device> fit(const OutputName& name, LoDTensor<T, Device>& y, const Structure& structure,
                       const Shape& row_shape, typename Device::memory_resource* resource) {
@@ -309,9 +309,9 @@ Output<T, Device> fit(const OutputName& name, const LoDTensorView<T, Device>& y,
   }
   return Output<T, Device>(y);
 }
-/// The same for the output of an operation, whose elements are of type T; void where the operation writes those of any.
-/// `others` are the arguments that it reads, and the outputs prepared before. Throws std::invalid_argument where the
-/// output overlaps one of them. An operation prepares all its outputs, and takes all memory, before it writes to one.
+/// The same for the output of an operation whose elements are of type T; void if the operation writes any type.
+/// `others` are the arguments that it reads, and the outputs prepared before. Throws std::invalid_argument if the
+/// output overlaps one of them. An operation prepares all outputs, and allocates all memory, before it writes.
 template <class T = void, Executor E, class Y, class Structure>
 auto prepare(const E& executor, const OutputName& name, Y&& y, const Structure& structure, const Shape& row_shape,
              std::initializer_list<OtherMemory> others) {
@@ -326,8 +326,8 @@ auto prepare(const E& executor, const OutputName& name, Y&& y, const Structure& 
   return fit(name, y, structure, row_shape, executor.resource());
 }
 
-/// The outputs of an operation that has any number of them, each an `Output` or another type that ends as that does:
-/// all are prepared before the first is written.
+/// The outputs of an operation that has any number of them, each an `Output` or another type with the same destructor
+/// semantics: all are prepared before the first is written.
 template <class One>
 class Outputs {
  public:
@@ -339,12 +339,12 @@ class Outputs {
   Outputs& operator=(const Outputs&) = delete;
   ~Outputs() { kept_->clear(); }
 
-  /// Adds one, which writes to `written`.
+  /// Adds an output that writes to `written`.
   void add(One one, const OtherMemory& written) {
     kept_->push_back(std::move(one));
     ::new (static_cast<void*>(&memory_[size_++])) OtherMemory(written);
   }
-  /// Throws std::invalid_argument where two of them overlap.
+  /// Throws std::invalid_argument if two of them overlap.
   void check_apart(const char* what) const {
     OtherMemory* const first = memory_.data();
     std::sort(first, first + size_, [](const OtherMemory& a, const OtherMemory& b) { return a.begin() < b.begin(); });
@@ -375,7 +375,7 @@ void check_has_level(const View& x, const char* what, const char* argument = "")
   }
 }
 
-/// For the texts of errors: where the offsets of a level, counted from the first, are not those expected.
+/// For error texts: where the offsets of a level, counted from the first, are not those expected.
 inline std::string difference(std::span<const std::int64_t> found, std::span<const std::int64_t> expected) {
   if (found.size() != expected.size()) {
     return detail::text({found.size() - 1, " sequences, expected ", expected.size() - 1});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// A plan for the memory of a block: which variables may stand in the same bytes, since they are never needed at the
-/// same time.
+/// A plan for the memory of a block: which variables may use the same bytes, since they are never needed at the same
+/// time.
 ///
 ///     const lod::MemoryPlan plan = lod::plan_memory(program, {.rows = 32});
 ///     plan.bytes;         // what the buffers take,
@@ -31,36 +31,36 @@
 
 namespace lod {
 
-/// What a plan is made for.
+/// The options of a plan.
 struct MemoryPlanOptions {
   std::int32_t block = 0;  ///< the block whose variables are planned
-  /// The rows of variables that are described with -1 of them: of no run may there be more. -1: not known.
+  /// The number of rows of variables that are described with -1 rows: no run may have more. -1: unknown.
   std::int64_t rows = infer::unknown;
-  /// The same for single variables, by name; goes before `rows`. Sequences of different levels have different rows.
+  /// The same for single variables, by name; overrides `rows`. Sequences of different levels have different rows.
   std::map<std::string, std::int64_t, std::less<>> rows_of = {};
   /// Variables that keep memory of their own.
   std::vector<std::string> keep = {};
 };
 
-/// A variable of a plan: from its first to its last operator the bytes [offset, offset + bytes) of its buffer are its.
+/// A variable of a plan: from its first to its last operator it has the bytes [offset, offset + bytes) of its buffer.
 struct PlannedVariable {
   std::string name = {};
   std::int64_t first_op = 0;  ///< the operator of the block that writes it first
   std::int64_t last_op = 0;   ///< the last one that reads or writes it
   std::int64_t bytes = 0;     ///< a multiple of `alignment`; 0 for a variable without elements
-  std::size_t buffer = 0;     ///< in which of the plan's buffers it stands
-  std::int64_t offset = 0;    ///< where in it, a multiple of `alignment`
+  std::size_t buffer = 0;     ///< the index of its buffer in the plan
+  std::int64_t offset = 0;    ///< its position in the buffer, a multiple of `alignment`
 
   bool operator==(const PlannedVariable&) const = default;
 };
 
-/// Where the variables of a block stand. All sizes are multiples of `alignment`, at which each buffer must begin.
+/// Where the variables of a block are. All sizes are multiples of `alignment`, at which each buffer must begin.
 struct MemoryPlan {
   std::vector<std::int64_t> buffers = {};       ///< the bytes of each; none is 0
   std::vector<PlannedVariable> variables = {};  ///< in the order of the block
-  std::vector<std::string> unknown = {};        ///< could share memory, if their sizes were known; in that order
+  std::vector<std::string> unknown = {};        ///< those of unknown size that could share memory; in that order
   std::int64_t bytes = 0;                       ///< of all buffers
-  std::int64_t bytes_alone = 0;                 ///< of all variables of the plan, if none shared memory
+  std::int64_t bytes_alone = 0;                 ///< of all variables of the plan if none shared memory
   std::int64_t bytes_at_once = 0;               ///< of those needed at once, at the worst operator: no plan takes less
 
   bool operator==(const MemoryPlan&) const = default;
@@ -74,12 +74,12 @@ inline std::int64_t add_bytes(std::int64_t a, std::int64_t b) {
   return a;
 }
 
-/// The bytes of a described tensor, rounded up to `alignment`; nothing where they are not known. Throws ShapeMismatch
-/// for what describes no tensor, and beyond 64 bits.
+/// The bytes of a described tensor, rounded up to `alignment`; nothing if they are unknown. Throws ShapeMismatch for a
+/// description of no tensor, and beyond 64 bits.
 inline std::optional<std::int64_t> planned_bytes(const VarDesc& var, const MemoryPlanOptions& options) {
   const TensorDesc& tensor = var.type.lod_tensor->tensor;
   const auto size = static_cast<std::int64_t>(size_of(tensor.data_type));
-  // Without dimensions it may be a scalar, or of a shape that the program does not say: too few bytes would be taken.
+  // Without dimensions it may be a scalar, or have a shape that the program does not give: that may need more bytes.
   if (tensor.dims.empty() || size == 0) return std::nullopt;
   const std::string what = text({"plan_memory: variable '", var.name, "'"});
   infer::check_dims(tensor.dims, what.c_str());
@@ -95,8 +95,8 @@ inline std::optional<std::int64_t> planned_bytes(const VarDesc& var, const Memor
   return add_bytes(bytes, step - 1) / step * step;
 }
 
-/// The variables of a block that may share memory, and from which operator to which they are needed. Those whose size
-/// is not known have no bytes.
+/// The variables of a block that may share memory, and from which operator to which they are needed. Those of unknown
+/// size have no bytes.
 class Lifetimes {
  public:
   struct Entry {
@@ -121,7 +121,7 @@ class Lifetimes {
     for (std::size_t op = 0; op < block.ops.size(); ++op) {
       add(flow.of(block.ops[op], options.block), static_cast<std::int64_t>(op));
     }
-    // What the block of a gradient uses lives on after this one.
+    // What the block of a gradient uses outlives this one.
     for (const BlockDesc& other : program.blocks) {
       if (other.forward_block_idx == options.block) keep(flow.of(other));
     }
@@ -144,7 +144,7 @@ class Lifetimes {
     std::int64_t last;
     bool may_skip_first;  // the first operator may leave the variable as an earlier run left it
 
-    /// Whether an operator may find the value of an earlier run.
+    /// Whether an operator may read the value of an earlier run.
     bool may_be_old() const noexcept { return may_skip_first && last > first; }
   };
 
@@ -156,9 +156,9 @@ class Lifetimes {
     kept_.insert(access.reads.begin(), access.reads.end());
     kept_.insert(access.writes.begin(), access.writes.end());
   }
-  /// Keeps the variables of a block that an operator which owns it names: it uses them between the runs of the block.
-  /// `recurrent` copies its `outputs` out of each step, and links its `states` to the `ex_states` of the next;
-  /// `recurrent_grad` and `while_grad` do so with the gradients, whose names they make from those that they are given.
+  /// Keeps the variables of a block that are named by an operator which owns the block: it uses them between runs of
+  /// the block. `recurrent` copies its `outputs` out of each step, and links its `states` to the `ex_states` of the
+  /// next; `recurrent_grad` and `while_grad` do so with the gradients, whose names they derive from the given ones.
   void keep_for_owners(const ProgramDesc& program, std::int32_t idx) {
     NameSet named;
     for (const BlockDesc& block : program.blocks) {
@@ -175,7 +175,7 @@ class Lifetimes {
       if (named.contains(name)) kept_.insert(var.name);
     }
   }
-  /// Adds the names of variables that an operator is given, those in its texts included.
+  /// Adds the names of variables that an operator is given, including those in its string attributes.
   static void add_names(const OpDesc& op, NameSet& names) {
     for (const OpDesc::Var& input : op.inputs) names.insert(input.arguments.begin(), input.arguments.end());
     for (const OpDesc::Var& output : op.outputs) names.insert(output.arguments.begin(), output.arguments.end());
@@ -208,8 +208,8 @@ inline bool overlap_in_time(const PlannedVariable& a, const PlannedVariable& b) 
   return a.first_op <= b.last_op && b.first_op <= a.last_op;
 }
 
-/// Gives each variable an offset in one buffer: the largest first, each into the smallest gap that suffices between
-/// those that are placed and needed at the same time; where there is none, after them.
+/// Gives each variable an offset in one buffer: the largest first, each into the smallest sufficient gap between those
+/// that are already placed and needed at the same time; if there is none, after them.
 inline void place_by_size(std::vector<PlannedVariable>& variables) {
   std::vector<PlannedVariable*> by_size;
   for (PlannedVariable& variable : variables) by_size.push_back(&variable);
@@ -238,7 +238,7 @@ inline void place_by_size(std::vector<PlannedVariable>& variables) {
   }
 }
 
-/// Cuts the one buffer at each byte that no variable stands across: buffers of less need not be found in one piece.
+/// Cuts the one buffer at each byte that no variable spans: smaller buffers need not be found in one piece.
 inline std::vector<std::int64_t> cut_into_buffers(std::vector<PlannedVariable>& variables) {
   std::vector<PlannedVariable*> by_offset;
   for (PlannedVariable& variable : variables) {
@@ -268,7 +268,7 @@ inline std::vector<std::int64_t> cut_into_buffers(std::vector<PlannedVariable>& 
   throw ShapeMismatch(text({"memory plan: ", text(words)}));
 }
 
-/// The most bytes that are needed at one operator.
+/// The most bytes that any operator needs.
 inline std::int64_t most_at_once(const std::vector<PlannedVariable>& variables) {
   std::map<std::int64_t, std::int64_t> changes;
   for (const PlannedVariable& variable : variables) {
@@ -285,26 +285,26 @@ inline std::int64_t most_at_once(const std::vector<PlannedVariable>& variables) 
 
 }  // namespace detail
 
-/// Where the variables of a block can stand, so that those that are needed at the same time never share a byte.
+/// Places the variables of a block so that those needed at the same time never share a byte.
 ///
 /// A variable is needed from the operator that writes it first to the last one that uses it, both included: so the
 /// inputs and outputs of an operator share nothing, unless they have the same name. What the blocks of an operator use
-/// counts as used by it. In the plan are variables of type LOD_TENSOR that operators of the block use, and which it
-/// describes, but never those that are persistable or a parameter, that are fed or fetched (by operators `feed` and
-/// `fetch`, by those that use a FEED_MINIBATCH, FETCH_LIST or FEED_LIST, those of inner blocks included, and what is
-/// described as `need_check_feed`), that an operator marked `is_target` uses, that are read before they are written or
-/// may be (another one uses what an operator wrote first that owns blocks, which need not run), that the block of a
-/// gradient uses, that an operator which owns the block names in its arguments or in a text (as `recurrent` does with
-/// what it takes from one step to the next), nor the gradients of these ("x@GRAD" of "x"), and those of
-/// `options.keep`. What would be in the plan if its bytes were known is in `unknown`, also what is described without
-/// dimensions (see TensorDesc).
+/// counts as used by it. The plan contains the variables of type LOD_TENSOR that operators of the block use and that
+/// the block describes, but never those that are persistable or a parameter; that are fed or fetched (by operators
+/// `feed` and `fetch`, by those that use a FEED_MINIBATCH, FETCH_LIST or FEED_LIST, including those of inner blocks,
+/// and those described as `need_check_feed`); that an operator marked `is_target` uses; that are read before they are
+/// written, or may be (if they are first written by an operator that owns blocks, which need not run, and then used by
+/// another one); that the block of a gradient uses; that an operator which owns the block names in its arguments or in
+/// a string attribute (as `recurrent` does with what it carries from one step to the next); nor the gradients of these
+/// ("x@GRAD" of "x"), and those of `options.keep`. Variables that would be in the plan if their bytes were known are in
+/// `unknown`, also those described without dimensions (see TensorDesc).
 ///
 /// Placed by size, best fit (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020): the
-/// result may take more than `bytes_at_once`, and more than needed. The same for the same arguments everywhere.
-/// O(names + variables^2).
+/// result may take more than `bytes_at_once`, and more than necessary. The result is the same for the same arguments
+/// everywhere. O(names + variables^2).
 ///
 /// Throws OutOfRange for a block that does not exist, InvalidProgram as DataFlow does, ShapeMismatch for rows under -1,
-/// for what describes no tensor, and for more bytes than 64 bits count.
+/// for a description of no tensor, and for more bytes than 64 bits can count.
 inline MemoryPlan plan_memory(const ProgramDesc& program, const MemoryPlanOptions& options = {}) {
   const detail::Lifetimes lifetimes(program, options);
   MemoryPlan plan;
@@ -322,9 +322,9 @@ inline MemoryPlan plan_memory(const ProgramDesc& program, const MemoryPlanOption
   plan.bytes_at_once = detail::most_at_once(plan.variables);
   return plan;
 }
-/// The same of a block alone: one whose operators own no blocks, which no operator owns, and of which no other block
-/// computes the gradient. Of the last two nothing is known here: for the body of a loop, and for training, give the
-/// program, or name in `options.keep` what they use. Throws InvalidProgram where an operator owns a block.
+/// The same for a block alone: its operators must own no blocks, no operator may own it, and no other block may compute
+/// its gradient. The last two cannot be checked here: for the body of a loop, and for training, pass the program, or
+/// name in `options.keep` what they use. Throws InvalidProgram if an operator owns a block.
 inline MemoryPlan plan_memory(const BlockDesc& block, MemoryPlanOptions options = {}) {
   for (const OpDesc& op : block.ops) {
     for_each_block(op, [&](std::int32_t idx) {
@@ -342,9 +342,9 @@ inline MemoryPlan plan_memory(const BlockDesc& block, MemoryPlanOptions options 
 }
 
 /// Throws ShapeMismatch unless the variables of a plan may share memory as it says: all of them are in the plan that
-/// `plan_memory` would make (variables may be missing), with their operators and at least their bytes; each stands
-/// inside a buffer, at a multiple of `alignment`; no two that are needed at the same time have a byte in common. Throws
-/// as `plan_memory` does. O(names + variables^2).
+/// `plan_memory` would make (variables may be missing), with their operators and at least their bytes; each is inside a
+/// buffer, at a multiple of `alignment`; no two that are needed at the same time have a byte in common. Throws as
+/// `plan_memory` does. O(names + variables^2).
 inline void check(const MemoryPlan& plan, const ProgramDesc& program, const MemoryPlanOptions& options = {}) {
   const detail::Lifetimes lifetimes(program, options);
   detail::NameMap<const detail::Lifetimes::Entry*> entries;

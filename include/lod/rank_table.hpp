@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup recurrent
-/// The rank table: the sequences of a level, longest first. Time-major blocks and recurrent networks run by it.
+/// The rank table: the sequences of a level, longest first. Time-major blocks and recurrent networks follow it.
 #pragma once
 
 #include <lod/error.hpp>
@@ -23,36 +23,36 @@ struct RankOptions {
   int level = 0;  ///< the level whose sequences are ranked; by default the first
 };
 
-/// The sequences of one level sorted by descending length, equal lengths in their own order. A sequence's length is
-/// what it holds of the next level: at the last level rows, else sub-sequences.
+/// The sequences of one level sorted by descending length, equal lengths in their original order. A sequence's length
+/// is the number of its parts in the next level: of rows at the last level, otherwise of sub-sequences.
 class RankTable {
  public:
   /// A sequence.
   struct Item {
-    std::int64_t index;   ///< which sequence of the level
-    std::int64_t length;  ///< how many steps it has
+    std::int64_t index;   ///< its index in the level
+    std::int64_t length;  ///< its number of steps
     friend bool operator==(const Item&, const Item&) = default;
   };
 
-  /// Of a batch with one level and no sequences.
+  /// The table of a batch with one level and no sequences.
   RankTable() = default;
   RankTable(const RankTable&) = default;
   RankTable(RankTable&&) noexcept = default;
   /// A move to itself changes nothing.
   RankTable& operator=(RankTable&& other) noexcept {
-    if (this == &other) return *this;  // a vector that is moved to itself may lose all
+    if (this == &other) return *this;  // a vector that is moved to itself may lose everything
     lod_ = std::move(other.lod_);
     level_ = other.level_;
     items_ = std::move(other.items_);
     active_ = std::move(other.active_);
     return *this;
   }
-  /// What throws leaves this as it was.
+  /// If it throws, this is unchanged.
   RankTable& operator=(const RankTable& other) { return *this = RankTable(other); }
   ~RankTable() = default;
 
-  /// Throws OutOfRange for the level; ShapeMismatch where a list with a number for each step, of which rows without
-  /// elements may be any number, is more than memory can hold. O(sequences + longest length).
+  /// Throws OutOfRange for the level; ShapeMismatch if a list with a number for each step, of which there may be any
+  /// number if rows have no elements, is more than memory can hold. O(sequences + longest length).
   explicit RankTable(const LoD& lod, const RankOptions& options = {})
       : lod_(lod), level_(detail::resolve_level(options.level, lod.levels(), "RankTable")) {
     const auto offsets = lod_.offsets(level_);
@@ -82,7 +82,7 @@ class RankTable {
   std::span<const Item> items() const noexcept LOD_LIFETIMEBOUND { return {items_.data(), items_.size()}; }
   /// The number of sequences.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(items_.size()); }
-  /// The sequence of this rank, which there is.
+  /// The sequence of this rank, which must exist.
   const Item& operator[](std::int64_t rank) const noexcept { return items_[static_cast<std::size_t>(rank)]; }
   /// The longest length; 0 for no sequences.
   std::int64_t steps() const noexcept { return static_cast<std::int64_t>(active_.size()); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Shared ownership with the count inside the block. The standard's shared pointer would do, at the price of a second
-/// allocation for each tensor and of a third of the time that it takes to include this library's core. For the sake of
-/// that time the count is no std::atomic either, but a number with the compiler's atomic operations.
+/// Shared ownership with the count inside the block. The standard's shared pointer would cost a second allocation for
+/// each tensor and a third of the time that it takes to include this library's core. To save that time the count is not
+/// a std::atomic either, but a number with the compiler's atomic operations.
 #pragma once
 
 #include <concepts>
@@ -11,12 +11,13 @@
 
 namespace lod::detail {
 
-/// A block that several `Reference`s own. The last one calls `destroy`, which frees the block by the means it was made:
-/// that of the block's type where the reference knows it, else that which the block was made with.
+/// A block that several `Reference`s own. The last one calls `destroy`, which frees the block the way it was made: by
+/// the function for the block's type if the reference knows the type, otherwise by the one that the block was made
+/// with.
 ///
-/// The difference counts where a shared library is unloaded: the function that a block was made with is the library's
-/// that made it, that of a type is the caller's. So what a plugin has made of the library's own types outlives it;
-/// owners of users' types (OwnerBlock), and what is handed out as an Arrow array, do not.
+/// The difference matters when a shared library is unloaded: the function that a block was made with belongs to the
+/// library that made it, the one for a type to the caller. So objects of this library's types that a plugin has made
+/// outlive the plugin; owners of users' types (OwnerBlock), and exported Arrow arrays, do not.
 struct Shared {
   using Destroy = void (*)(const Shared*) noexcept;
   explicit Shared(Destroy destroy) noexcept : destroy_(destroy) {}
@@ -24,11 +25,11 @@ struct Shared {
   Shared& operator=(const Shared&) = delete;
 
   void acquire() const noexcept { __atomic_fetch_add(&references_, 1, __ATOMIC_RELAXED); }
-  /// Gives up a count. Returns whether it was the last one: then the block is to be destroyed.
+  /// Drops a count. Returns whether it was the last one: then the block must be destroyed.
   bool give_up() const noexcept { return __atomic_sub_fetch(&references_, 1, __ATOMIC_ACQ_REL) == 0; }
   /// Frees the block by the function that it was made with.
   void destroy_as_made() const noexcept { destroy_(this); }
-  /// True where nobody else holds a count.
+  /// True if nobody else holds a count.
   bool unique() const noexcept { return __atomic_load_n(&references_, __ATOMIC_ACQUIRE) == 1; }
 
  protected:
@@ -39,7 +40,7 @@ struct Shared {
   Destroy destroy_;
 };
 
-/// Keeps an object of the user's alive: a shared pointer, a mapped file, ...
+/// Keeps a user's object alive: a shared pointer, a mapped file, ...
 template <class Owner, std::derived_from<Shared> Base = Shared>
 struct OwnerBlock final : Base {
   explicit OwnerBlock(Owner&& kept)
@@ -82,7 +83,7 @@ class Reference {
   Block* operator->() const noexcept { return block_; }
   Block& operator*() const noexcept { return *block_; }
   explicit operator bool() const noexcept { return block_ != nullptr; }
-  /// True where no other Reference owns the block.
+  /// True if no other Reference owns the block.
   bool unique() const noexcept { return block_ && block_->unique(); }
 
  private:

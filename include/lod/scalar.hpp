@@ -19,7 +19,7 @@ namespace lod {
 
 namespace detail {
 
-/// The ends of the range of an integral type: nvcc calls no function of the standard library on a GPU.
+/// The least value of an integral type: nvcc cannot call functions of the standard library on a GPU.
 template <std::integral T>
 inline constexpr T least_integer = std::numeric_limits<T>::min();
 template <std::integral T>
@@ -27,8 +27,8 @@ inline constexpr T greatest_integer = std::numeric_limits<T>::max();
 
 }  // namespace detail
 
-/// An integer or a floating-point number, kept exactly until it is known which T it becomes: an option such as a
-/// padding value need not be a template for the sake of 64-bit ids. (A `long double` is rounded to double.)
+/// An integer or a floating-point number, kept exactly until the type T that it becomes is known: so an option such as
+/// a padding value need not be a template for the sake of 64-bit ids. (A `long double` is rounded to double.)
 class Scalar {
  public:
   constexpr Scalar() = default;
@@ -45,16 +45,16 @@ class Scalar {
 
   /// Whether it was an integer.
   LOD_HOST_DEVICE constexpr bool is_integer() const noexcept { return kind_ != Kind::REAL; }
-  /// The number as a T: rounded once where T is a coarser floating-point type. As an integer it wraps around where T
-  /// has fewer bits; a real number loses what is after the point, and one beyond the range of T becomes the end of
-  /// that range, NaN 0. As a bool it is whether it differs from 0.
+  /// The number as a T: rounded once if T is a coarser floating-point type. An integer wraps around if T has fewer
+  /// bits; a real number is truncated to an integer, one beyond the range of T is clamped to it, and NaN becomes 0. As
+  /// a bool it is whether it differs from 0.
   template <class T>
   LOD_HOST_DEVICE constexpr T to() const noexcept {
     if (kind_ == Kind::INTEGER) return static_cast<T>(static_cast<std::int64_t>(integer_));
     if (kind_ == Kind::UNSIGNED) return static_cast<T>(integer_);
     if constexpr (std::integral<T> && !std::same_as<T, bool>) {
       constexpr T least = detail::least_integer<T>, greatest = detail::greatest_integer<T>;
-      // As doubles they are exact, but for the greatest of 64 bits, which becomes the power of two after it.
+      // As doubles they are exact, except the greatest of 64 bits, which becomes the next power of two.
       if (detail::is_nan(real_)) return 0;
       if (real_ <= static_cast<double>(least)) return least;
       if (real_ >= static_cast<double>(greatest)) return greatest;
@@ -62,8 +62,8 @@ class Scalar {
     return static_cast<T>(real_);
   }
 
-  /// Whether a T can hold the number: an integral T each integer of its range and nothing else, bool 0 and 1 alone, a
-  /// floating-point one all but finite numbers that would become infinite; those within its range may be rounded.
+  /// Whether a T can hold the number: an integral T holds the integers of its range, bool 0 and 1, a floating-point
+  /// type everything but finite numbers that would become infinite; those within its range may be rounded.
   template <class T>
   constexpr bool fits() const noexcept {
     if constexpr (std::same_as<T, bool>) {
@@ -76,7 +76,7 @@ class Scalar {
         if (number < 0) return std::signed_integral<T> && number >= static_cast<std::int64_t>(least);
         return integer_ <= static_cast<std::uint64_t>(greatest);
       }
-      // The greatest of 64 bits is no double: it becomes the power of two after it, which is no T.
+      // The greatest of 64 bits is not a double: it becomes the next power of two, which is not a T.
       constexpr double end = 2 * static_cast<double>(static_cast<T>(greatest / 2 + 1));
       if (detail::is_nan(real_) || real_ < static_cast<double>(least) || real_ >= end) return false;
       return static_cast<double>(static_cast<T>(real_)) == real_;
@@ -92,7 +92,7 @@ class Scalar {
   Kind kind_ = Kind::INTEGER;
 };
 
-/// For the texts of errors: an integer with all its digits, a real number with as few as give the same one back.
+/// For error texts: an integer with all its digits, a real number with the fewest digits that give the same one back.
 inline std::string to_string(Scalar number) {
   if (number.is_integer()) {
     // Only a signed one can be less than 0 as a double.
@@ -105,7 +105,7 @@ inline std::string to_string(Scalar number) {
 
 namespace detail {
 
-/// For the texts of errors: "int8 [-128, 127]".
+/// For error texts: "int8 [-128, 127]".
 template <class T>
 std::string name_with_range() {
   using Limits = std::numeric_limits<T>;
@@ -123,7 +123,7 @@ std::string name_with_range() {
   }
 }
 
-/// An option of an operation on elements of type T as a T. Throws OutOfRange where a T cannot hold it.
+/// The value of an option as a T, for an operation on elements of type T. Throws OutOfRange if a T cannot hold it.
 template <class T>
 T checked(Scalar option, const char* operation, const char* name) {
   const FloatingPointControl standard;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// The scope: the variables of a block by their names, when a program runs. Scopes lie in each other as blocks do, so
-/// that each step of a loop has variables of its own, and all steps find those around them.
+/// The scope: the variables of a block by name, while a program runs. Scopes are nested as blocks are, so that each
+/// step of a loop has variables of its own, and all steps find those of the enclosing scopes.
 ///
 ///     lod::Scope scope;
 ///     lod::create_variables(scope, program.block(0));
@@ -26,16 +26,16 @@
 
 namespace lod {
 
-/// Variables by their names, a scope around it, and scopes inside it. Looks for a name in itself, then outwards;
-/// creates only in itself, where a new variable hides those of its name further out.
+/// Variables by name, an enclosing scope, and inner scopes. Looks for a name in itself, then outwards; creates only in
+/// itself, where a new variable hides those of the same name further out.
 ///
-/// A variable stays where it is, at one address, until it is erased or its scope ends. A scope owns those inside it:
-/// they end when it does (before its own variables), or when it drops them. It is neither copied nor moved.
+/// A variable stays at one address until it is erased or its scope is destroyed. A scope owns its inner scopes: they
+/// are destroyed when it is (before its own variables), or when it drops them. It is neither copied nor moved.
 ///
-/// Threads: there is no lock. Any number of threads may call members that do not change anything (`find`, `at`,
-/// `names`, `parent`, ...) at a time, and use different variables. While a thread changes a scope (`var` with a new
-/// name, `erase`, `new_scope`, `drop`, `drop_all`, `create_variables`), no other may use that scope or one inside it;
-/// those beside it are not concerned. So make the scopes of parallel steps first; then each thread may fill its own.
+/// Threads: there is no lock. Any number of threads may call members that change nothing (`find`, `at`, `names`,
+/// `parent`, ...) at a time, and use different variables. While a thread changes a scope (`var` with a new name,
+/// `erase`, `new_scope`, `drop`, `drop_all`, `create_variables`), no other may use that scope or one inside it; sibling
+/// scopes are not affected. So create the scopes of parallel steps first; then each thread may fill its own.
 ///
 /// Semantics: PaddlePaddle's Scope.
 class Scope {
@@ -47,12 +47,12 @@ class Scope {
   ~Scope() = default;
 
   /// @{
-  /// The scope around this one; null for an outermost one.
+  /// The enclosing scope; null for an outermost one.
   Scope* parent() noexcept { return parent_; }
   const Scope* parent() const noexcept { return parent_; }
   /// @}
   /// @{
-  /// The outermost scope around this one; itself, if nothing is around it. O(depth).
+  /// The outermost enclosing scope; itself if it has no parent. O(depth).
   Scope& root() noexcept { return const_cast<Scope&>(std::as_const(*this).root()); }
   const Scope& root() const noexcept {
     const Scope* scope = this;
@@ -61,7 +61,7 @@ class Scope {
   }
   /// @}
 
-  /// The variable of that name of this scope itself. Where there is none it appears, as an empty LOD_TENSOR, even if
+  /// The variable of that name in this scope itself. If there is none it is created, as an empty LOD_TENSOR, even if
   /// there is one further out. O(log variables).
   Variable& var(std::string_view name) {
     if (Variable* found = find_local(name)) return *found;
@@ -70,8 +70,8 @@ class Scope {
     return variables_.emplace(std::move(owned), std::move(variable)).first->second;
   }
   /// @{
-  /// The variable of that name, of this scope or of the nearest around it that has one; null where none has.
-  /// O(depth log variables).
+  /// The variable of that name in this scope or the nearest enclosing one that has it; null if none has. O(depth log
+  /// variables).
   Variable* find(std::string_view name) noexcept { return const_cast<Variable*>(std::as_const(*this).find(name)); }
   const Variable* find(std::string_view name) const noexcept {
     for (const Scope* scope = this; scope; scope = scope->parent_) {
@@ -81,7 +81,7 @@ class Scope {
   }
   /// @}
   /// @{
-  /// The variable of that name of this scope itself; null where it has none.
+  /// The variable of that name in this scope itself; null if it has none.
   Variable* find_local(std::string_view name) noexcept {
     return const_cast<Variable*>(std::as_const(*this).find_local(name));
   }
@@ -91,7 +91,7 @@ class Scope {
   }
   /// @}
   /// @{
-  /// As `find`, but throws OutOfRange where no scope has the variable.
+  /// As `find`, but throws OutOfRange if no scope has the variable.
   Variable& at(std::string_view name) { return const_cast<Variable&>(std::as_const(*this).at(name)); }
   const Variable& at(std::string_view name) const {
     if (const Variable* found = find(name)) return *found;
@@ -109,7 +109,7 @@ class Scope {
     for (const auto& entry : variables_) names.push_back(entry.first);
     return names;
   }
-  /// Ends the variable of that name of this scope itself. Returns whether there was one.
+  /// Destroys the variable of that name in this scope itself. Returns whether there was one.
   bool erase(std::string_view name) {
     const auto found = variables_.find(name);
     if (found == variables_.end()) return false;
@@ -123,13 +123,13 @@ class Scope {
     child.parent_ = this;
     return child;
   }
-  /// The scopes inside this one, in the order in which they were made: what a STEP_SCOPES holds.
+  /// The inner scopes, in the order of creation: the contents of a STEP_SCOPES.
   std::vector<Scope*> children() {
     std::vector<Scope*> all;
     for (Scope& child : children_) all.push_back(&child);
     return all;
   }
-  /// Ends a scope inside this one, with all that it holds. Throws OutOfRange for a scope that is no child of this one.
+  /// Destroys an inner scope with all its contents. Throws OutOfRange for a scope that is not a child of this one.
   /// O(children).
   void drop(Scope& child) {
     for (auto found = children_.begin(); found != children_.end(); ++found) {
@@ -140,7 +140,7 @@ class Scope {
     }
     throw OutOfRange("Scope: the scope to drop is not inside this one, or not directly");
   }
-  /// Ends all scopes inside this one.
+  /// Destroys all inner scopes.
   void drop_all() noexcept { children_.clear(); }
 
  private:
@@ -152,12 +152,12 @@ class Scope {
   std::list<Scope> children_;
 };
 
-/// Creates the variables of a block, each as `Variable::create` does: those that are persistable in the outermost
-/// scope, where they outlive the run, the others in `scope` itself. Those that are there already keep their values: so
-/// the parameters of an earlier run, or of a file, stay.
+/// Creates the variables of a block, each as `Variable::create` does: persistable ones in the outermost scope, where
+/// they outlive the run, the others in `scope` itself. Existing ones keep their values: so the parameters of an earlier
+/// run, or of a file, are kept.
 ///
-/// Throws ShapeMismatch for a variable that is there already with another type, and what `Variable::create` throws;
-/// then no variable was created. Memory of tensors is from `resource`. Semantics: PaddlePaddle's
+/// Throws ShapeMismatch for a variable that already exists with another type, and what `Variable::create` throws; then
+/// no variable has been created. Memory of tensors comes from `resource`. Semantics: PaddlePaddle's
 /// Executor::CreateVariables.
 inline void create_variables(Scope& scope, const BlockDesc& block,
                              std::pmr::memory_resource* resource = Cpu::default_resource()) {

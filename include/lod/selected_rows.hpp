@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// Row-sparse tensors: the few rows of a tall matrix that are not zero, as gradients of embeddings are.
+/// Row-sparse tensors: the few nonzero rows of a tall matrix, such as gradients of embeddings.
 #pragma once
 
 #include <lod/device.hpp>
@@ -24,10 +24,10 @@ namespace lod {
 
 namespace detail {
 
-/// Throws OutOfRange unless every id is in [least, height), `least` being 0 or -1. `what` begins the text.
+/// Throws OutOfRange unless every id is in [least, height); `least` is 0 or -1. `what` begins the text.
 inline void check_row_ids(std::span<const std::int64_t> rows, std::int64_t height, const char* what,
                           std::int64_t least = 0) {
-  // All of them at once, by vectors: the top bit is set where an id is negative or beyond the last.
+  // All of them at once, vectorized: the top bit is set if an id is negative or beyond the last.
   const auto last = static_cast<std::uint64_t>(height) - 1;
   std::uint64_t wrong = 0;
   for (const std::int64_t row : rows) {
@@ -52,7 +52,7 @@ inline void check_height(std::int64_t height, const char* what) {
 inline void check_value_rows(std::int64_t ids, std::int64_t rows, const char* what) {
   if (ids != rows) throw ShapeMismatch(text({what, ": ", ids, " ids, but ", rows, " rows of values"}));
 }
-/// The same of row-sparse tensors, whose values can be replaced.
+/// The same for row-sparse tensors, whose values can be replaced.
 template <class Sparse>
 void check_value_rows(const Sparse& g, const char* what) {
   if constexpr (std::same_as<typename Sparse::device, Cpu>) {
@@ -64,34 +64,34 @@ void check_value_rows(const Sparse& g, const char* what) {
 
 }  // namespace detail
 
-/// Stands for a dense tensor of `height()` rows in which all rows are zero but those listed. Row `rows()[i]` of it has
+/// Represents a dense tensor of `height()` rows in which all rows are zero except those listed. Its row `rows()[i]` has
 /// the values of row i of `value()`. Ids may repeat, in any order: repeated ones add up. Copied and moved as a value;
 /// constness is deep.
 template <class T, class Device = Cpu>
 class SelectedRows;
 
-/// Rows in the memory of the CPU.
+/// Rows in CPU memory.
 template <class T>
 class SelectedRows<T, Cpu> {
  public:
   /// @{
-  /// The types that belong to it.
+  /// The element and device types.
   using value_type = T;
   using device = Cpu;
   /// @}
 
-  /// No rows, of height 0. Memory for values that come later is from `resource`.
+  /// No rows, height 0. Memory for later values comes from `resource`.
   explicit SelectedRows(std::pmr::memory_resource* resource) noexcept : value_(resource) {}
   SelectedRows() noexcept : SelectedRows(Cpu::default_resource()) {}
 
-  /// Zero values for the rows listed. Throws OutOfRange for an id outside [0, height), ShapeMismatch for a negative
-  /// height and where sizes overflow.
+  /// Zero values for the listed rows. Throws OutOfRange for an id outside [0, height), ShapeMismatch for a negative
+  /// height and if sizes overflow.
   SelectedRows(std::vector<std::int64_t> rows, std::int64_t height, const Shape& row_shape,
                std::pmr::memory_resource* resource = Cpu::default_resource())
       : SelectedRows(std::move(rows), height, row_shape, uninitialized, resource) {
     std::fill_n(value_.data(), value_.values().size(), T{});
   }
-  /// The same, the values left as the memory has them.
+  /// The same with uninitialised values.
   SelectedRows(std::vector<std::int64_t> rows, std::int64_t height, const Shape& row_shape, uninitialized_t,
                std::pmr::memory_resource* resource = Cpu::default_resource())
       : value_(Shape(static_cast<std::int64_t>(rows.size()), row_shape), uninitialized, resource) {
@@ -99,7 +99,7 @@ class SelectedRows<T, Cpu> {
     rows_ = std::move(rows);
     height_ = height;
   }
-  /// Takes the values as they are: row i belongs to rows[i]. Throws ShapeMismatch where their numbers differ, and as
+  /// Takes the values as they are: row i belongs to rows[i]. Throws ShapeMismatch if their numbers differ, and as
   /// above.
   template <std::same_as<LoDTensor<T, Cpu>> Value>
   SelectedRows(std::vector<std::int64_t> rows, std::int64_t height, Value value) {
@@ -121,7 +121,7 @@ class SelectedRows<T, Cpu> {
     }
     return *this;
   }
-  /// Keeps its own memory resource. What throws leaves this as it was.
+  /// Keeps its own memory resource. If it throws, this is unchanged.
   SelectedRows& operator=(const SelectedRows& other) {
     std::vector<std::int64_t> rows = other.rows_;
     value_ = other.value_;
@@ -133,18 +133,18 @@ class SelectedRows<T, Cpu> {
 
   /// The ids, one for each row of the value.
   const std::vector<std::int64_t>& rows() const noexcept LOD_LIFETIMEBOUND { return rows_; }
-  /// The number of rows of the dense tensor that this stands for.
+  /// The number of rows of the dense tensor that this represents.
   std::int64_t height() const noexcept { return height_; }
-  /// The rows' values: a tensor with no level, {rows().size(), row shape...}. Another may be assigned if it has a row
-  /// for each id, too: whatever takes the rows throws ShapeMismatch else.
+  /// The values of the rows: a tensor without levels, {rows().size(), row shape...}. Another may be assigned if it has
+  /// a row for each id as well: otherwise functions that take the rows throw ShapeMismatch.
   LoDTensor<T, Cpu>& value() noexcept LOD_LIFETIMEBOUND { return value_; }
   const LoDTensor<T, Cpu>& value() const noexcept LOD_LIFETIMEBOUND { return value_; }
   /// The dimensions of a row.
   const Shape& row_shape() const noexcept LOD_LIFETIMEBOUND { return value_.row_shape(); }
-  /// Elements in a row: the product of the row shape.
+  /// The number of elements in a row: the product of the row shape.
   std::int64_t row_size() const noexcept { return value_.row_size(); }
-  /// {height, row shape...}: the shape of the dense tensor. Throws ShapeMismatch where that has more elements than 64
-  /// bits count.
+  /// {height, row shape...}: the shape of the dense tensor. Throws ShapeMismatch if that has more elements than 64 bits
+  /// can count.
   Shape dense_shape() const { return Shape(height_, value_.row_shape()); }
 
   /// The first position of id `row` in `rows()`, or -1. O(rows).
@@ -156,23 +156,23 @@ class SelectedRows<T, Cpu> {
   }
   /// Whether id `row` is listed. O(rows).
   bool contains(std::int64_t row) const noexcept { return find(row) >= 0; }
-  /// As `find`, but throws OutOfRange where the id is not listed.
+  /// As `find`, but throws OutOfRange if the id is not listed.
   std::int64_t index_of(std::int64_t row) const {
     const std::int64_t position = find(row);
     if (position < 0) throw OutOfRange(detail::text({"SelectedRows: id ", row, " is not among the rows listed"}));
     return position;
   }
 
-  /// Takes other ids, which are copied, another height and row shape; the values are unspecified afterwards. Reuses
+  /// Changes the ids, which are copied, the height and the row shape; the values are unspecified afterwards. Reuses
   /// memory as LoDTensor::resize does. Throws as the constructors do.
   void resize(std::span<const std::int64_t> rows, std::int64_t height, const Shape& row_shape) {
     Resized(*this, rows, height, row_shape).commit();
   }
-  /// `resize` in two steps: what may throw is done when this is made, the rest by `commit`, until when the row-sparse
-  /// tensor is as it was. The ids, which may be its own, are borrowed until then.
+  /// `resize` in two steps: everything that may throw is done on construction, the rest by `commit`, until which the
+  /// row-sparse tensor is unchanged. The ids, which may be its own, are borrowed until then.
   class Resized {
    public:
-    /// Throws as `resize` does; then the row-sparse tensor is as it was.
+    /// Throws as `resize` does; then the row-sparse tensor is unchanged.
     Resized(SelectedRows& of, std::span<const std::int64_t> rows, std::int64_t height, const Shape& row_shape)
         : of_(&of),
           rows_(checked(rows, height)),
@@ -189,9 +189,9 @@ class SelectedRows<T, Cpu> {
           more_(std::move(other.more_)) {}
     Resized& operator=(Resized&&) = delete;
 
-    /// The values as they will be: to be written before or after `commit`.
+    /// The future values: may be written before or after `commit`.
     LoDTensor<T, Cpu>& value() noexcept LOD_LIFETIMEBOUND { return value_; }
-    /// Makes the row-sparse tensor what was requested. Once.
+    /// Changes the row-sparse tensor as requested. To be called once.
     void commit() noexcept {
       if (!of_) return;  // moved from
       std::vector<std::int64_t>& rows = of_->rows_;

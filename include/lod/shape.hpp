@@ -22,14 +22,14 @@ class Shape {
   static constexpr std::size_t max_rank = 8;
 
   constexpr Shape() = default;
-  /// Throws ShapeMismatch on a negative dimension, on more than `max_rank` of them, and where the product of the
-  /// dimensions that are not 0 exceeds 64 bits.
+  /// Throws ShapeMismatch for a negative dimension, for more than `max_rank` of them, and if the product of the nonzero
+  /// dimensions exceeds 64 bits.
   Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span<const std::int64_t>{dims.begin(), dims.size()}) {}
   Shape(const std::vector<std::int64_t>& dims) : Shape(std::span<const std::int64_t>{dims.data(), dims.size()}) {}
   Shape(std::span<const std::int64_t> dims) {
     for (std::int64_t dim : dims) push_back(dim);
   }
-  /// `first` before the dimensions of `rest`: the shape of so many rows.
+  /// `first` followed by the dimensions of `rest`: the shape of so many rows.
   Shape(std::int64_t first, const Shape& rest) : Shape() {
     push_back(first);
     for (std::int64_t dim : rest) push_back(dim);
@@ -38,7 +38,7 @@ class Shape {
   /// The rank: how many dimensions there are.
   constexpr std::size_t size() const noexcept { return rank_; }
   /// @{
-  /// The dimensions, as a standard container has its elements.
+  /// The dimensions, with the interface of a standard container.
   constexpr bool empty() const noexcept { return rank_ == 0; }
   constexpr std::int64_t operator[](std::size_t dim) const noexcept { return dims_[dim]; }
   constexpr const std::int64_t* begin() const& noexcept LOD_LIFETIMEBOUND { return dims_; }
@@ -48,7 +48,7 @@ class Shape {
   constexpr std::int64_t back() const noexcept { return dims_[rank_ - 1]; }
   /// @}
   /// @{
-  /// A tensor makes its shape when it is asked for it: `x.shape().begin()` and `x.shape().end()` would be of two.
+  /// A tensor creates its shape on request: `x.shape().begin()` and `x.shape().end()` would belong to two objects.
   constexpr const std::int64_t* begin() const&& = delete;
   constexpr const std::int64_t* end() const&& = delete;
   /// @}
@@ -59,7 +59,7 @@ class Shape {
     for (std::size_t dim = 0; dim < rank_; ++dim) product *= dims_[dim];
     return product;
   }
-  /// All dimensions but the first `count`.
+  /// All dimensions except the first `count`.
   Shape without_first(std::size_t count = 1) const {
     const std::size_t dropped = count < size() ? count : size();
     return Shape(std::span<const std::int64_t>{begin() + dropped, size() - dropped});
@@ -73,7 +73,7 @@ class Shape {
   }
 
   friend constexpr bool operator==(const Shape& a, const Shape& b) noexcept { return a.equals(b.begin(), b.size()); }
-  // Not by way of a Shape: numbers that are none compare unequal, and throw nothing.
+  // Not through a Shape: invalid dimensions compare unequal and throw nothing.
   friend constexpr bool operator==(const Shape& a, std::initializer_list<std::int64_t> dims) noexcept {
     return a.equals(dims.begin(), dims.size());
   }

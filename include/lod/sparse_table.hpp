@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// A table whose rows appear when they are first asked for: for ids of which nobody knows beforehand which there are.
+/// A table whose rows appear when they are first requested: for ids that are not known in advance.
 #pragma once
 
 #include <lod/device.hpp>
@@ -29,24 +29,24 @@ namespace detail {
 
 /// Finds the position of an id: a hash table with open addressing, at most half full.
 ///
-/// Ids come from outside. Those of one's own, which mostly follow each other, are hashed in a way that spreads them
-/// evenly; ids that were chosen to meet in one place would make each look-up go through all of them. So where an id has
-/// come so far from its place as ids drawn by chance do not, the table turns to a hash with a secret key.
+/// Ids come from outside. A program's own ids, which are mostly consecutive, are hashed in a way that spreads them
+/// evenly; ids chosen to collide would make each lookup go through all of them. So when an id lands farther from its
+/// place than random ids do, the table switches to a hash with a secret key.
 class IdIndex {
  public:
-  /// How many slots `find` looks at, at most, as long as no key is used. Ids drawn by chance do not come that far: the
-  /// farthest of a hundred million looks at some 95.
+  /// The greatest number of slots that `find` examines as long as no key is used. Random ids do not get that far: the
+  /// farthest of a hundred million examines some 95.
   static constexpr std::int64_t most_probes = 128;
 
-  /// -1 where the id is not there.
+  /// -1 if the id is not there.
   std::int64_t find(std::int64_t id) const noexcept { return slots_.empty() ? -1 : slots_[slot_of(id)].position; }
-  /// How many slots that looks at: what it costs.
+  /// How many slots that examines: its cost.
   std::int64_t probes(std::int64_t id) const noexcept { return slots_.empty() ? 0 : probes_to(id, slot_of(id)); }
-  /// Asks for the memory that `find` will read. Always inline: see `prefetch` of kernels/cpu/vector.hpp.
+  /// Prefetches the memory that `find` will read. Always inlined: see `prefetch` of kernels/cpu/vector.hpp.
   [[gnu::always_inline]] void prefetch(std::int64_t id) const noexcept {
     if (!slots_.empty()) __builtin_prefetch(&slots_[start_of(id)]);
   }
-  /// Room for `count` ids, of which there are `ids`, by position. Where it throws, nothing is changed.
+  /// Makes room for `count` ids; `ids` are the existing ones, by position. If it throws, nothing is changed.
   void reserve(std::int64_t count, std::span<const std::int64_t> ids) {
     const bool fits = count <= static_cast<std::int64_t>(slots_.size() / 2);
     if (fits && !crowded_) return;
@@ -56,17 +56,17 @@ class IdIndex {
     next.keyed_ = keyed_ || crowded_;
     if (next.keyed_) next.key_ = HashKey::draw();
     next.slots_.resize(std::size_t{1} << next.bits_);
-    // In the order in which they came, so that `remove` leaves no hole before an older one.
+    // In the order of insertion, so that `remove` leaves no hole before an older one.
     for (std::size_t i = 0; i < ids.size(); ++i) next.insert(ids[i], static_cast<std::int64_t>(i));
     *this = std::move(next);
   }
-  /// The id is not there, but there is room for it.
+  /// The id must not be there, and there must be room for it.
   void insert(std::int64_t id, std::int64_t position) noexcept {
     const std::size_t slot = slot_of(id);
     slots_[slot] = {id, position};
     if (!keyed_ && probes_to(id, slot) >= most_probes) crowded_ = true;
   }
-  /// The id is the last one that came: no other was placed after it.
+  /// The id must be the last one inserted: no other was placed after it.
   void remove(std::int64_t id) noexcept { slots_[slot_of(id)].position = -1; }
 
  private:
@@ -79,14 +79,14 @@ class IdIndex {
     const auto number = static_cast<std::uint64_t>(id);
     if (keyed_) [[unlikely]]
       return keyed_start_of(number);
-    // The high bits of a product with 2^64 / golden ratio: neighbouring ids go far apart.
+    // The high bits of a product with 2^64 / golden ratio: neighbouring ids end up far apart.
     return static_cast<std::size_t>((number * 0x9E3779B97F4A7C15U) >> (64 - bits_));
   }
-  /// Never inline: the loops that call it are of a few instructions.
+  /// Never inlined: the loops that call it have only a few instructions.
   [[gnu::noinline, gnu::cold]] std::size_t keyed_start_of(std::uint64_t number) const noexcept {
     return static_cast<std::size_t>(key_.of(number) >> (64 - bits_));
   }
-  /// Where the id is, or the free slot where it would be.
+  /// The slot of the id, or the free slot where it would be inserted.
   std::size_t slot_of(std::int64_t id) const noexcept {
     std::size_t slot = start_of(id);
     while (slots_[slot].position >= 0 && slots_[slot].id != id) slot = (slot + 1) & (slots_.size() - 1);
@@ -105,9 +105,9 @@ class IdIndex {
 
 }  // namespace detail
 
-/// What a table does with ids that it does not have.
+/// How a table treats ids that it does not have.
 struct SparseTableOptions {
-  bool grow = true;  ///< whether ids that are not there appear
+  bool grow = true;  ///< whether missing ids are added
 };
 
 /// New rows stay zero.
@@ -117,30 +117,30 @@ struct ZeroRow {
   void operator()(std::int64_t, std::span<T>) const noexcept {}
 };
 
-/// Rows of one shape for ids that may be any numbers of 64 bits. A row appears, after those that are there, when its
-/// id is first asked for; initialize(id, row), which gets it as zeros, writes its first values. To train such a table,
-/// take the `positions` of a batch: with these, `embedding`, `embedding_pool` and the optimizers work on `value()` as
-/// on any other table.
+/// Rows of one shape for arbitrary 64-bit ids. A row appears, after the existing ones, when its id is first requested;
+/// initialize(id, row), which receives it as zeros, writes its initial values. To train such a table, take the
+/// `positions` of a batch: with these, `embedding`, `embedding_pool` and the optimizers work on `value()` as on any
+/// other table.
 ///
-/// There is room for `capacity()` rows, and no more: what would make another one throws OutOfRange, so that ids from
-/// outside cannot use up the memory, and rows never move. `reserve` makes more room. The memory of all rows is taken at
+/// There is room for `capacity()` rows, and no more: adding another one throws OutOfRange, so that ids from outside
+/// cannot use up the memory, and rows never move. `reserve` makes more room. The memory of all rows is allocated at
 /// once, and written to as they appear.
 ///
-/// Errors: whatever throws, `initialize` among it, leaves the table as it was: no id has appeared. Copies and moves as
-/// LoDTensor; a table that was moved from is empty, without room. Members that are const may be called by several
-/// threads at a time. Ids are int64, in a tensor, a view, a span or braces. Semantics: PaddlePaddle's SelectedRows with
-/// an id map (AutoGrownIndex, Get), whose rows grow in place.
+/// Errors: whatever throws, including `initialize`, leaves the table unchanged: no id has appeared. Copies and moves as
+/// LoDTensor; a moved-from table is empty, without room. Const members may be called by several threads at a time. Ids
+/// are int64, in a tensor, a view, a span or braces. Semantics: PaddlePaddle's SelectedRows with an id map
+/// (AutoGrownIndex, Get), except that rows grow in place.
 template <class T, class Device = Cpu, class Initialize = ZeroRow>
 class SparseTable;
 
-/// A table in the memory of the CPU.
+/// A table in CPU memory.
 template <class T, class Initialize>
 class SparseTable<T, Cpu, Initialize> {
  public:
   using value_type = T;  ///< of an element
-  using device = Cpu;    ///< whose memory it is in
+  using device = Cpu;    ///< in whose memory it is
 
-  /// No rows, and room for `capacity`. Throws ShapeMismatch for a negative capacity, and where sizes overflow.
+  /// No rows, and room for `capacity`. Throws ShapeMismatch for a negative capacity, and if sizes overflow.
   SparseTable(const Shape& row_shape, std::int64_t capacity, Initialize initialize = Initialize(),
               std::pmr::memory_resource* resource = Cpu::default_resource())
       : rows_(Shape(checked(capacity), row_shape), uninitialized, resource), initialize_(std::move(initialize)) {}
@@ -150,15 +150,14 @@ class SparseTable<T, Cpu, Initialize> {
   /// A move to itself changes nothing.
   SparseTable& operator=(SparseTable&& other) noexcept(std::is_nothrow_move_assignable_v<Initialize>) requires(
       std::is_move_assignable_v<Initialize>) {
-    if (this == &other) return *this;  // a vector that is moved to itself may lose all
+    if (this == &other) return *this;  // a vector that is moved to itself may lose everything
     initialize_ = std::move(other.initialize_);
     rows_ = std::move(other.rows_);
     ids_ = std::move(other.ids_);
     index_ = std::move(other.index_);
     return *this;
   }
-  /// Keeps its own memory resource. What throws leaves this as it was, but where `Initialize` does as it is assigned
-  /// to.
+  /// Keeps its own memory resource. If it throws, this is unchanged, unless the assignment of `Initialize` threw.
   SparseTable& operator=(const SparseTable& other) requires(std::is_copy_assignable_v<Initialize>) {
     LoDTensor<T, Cpu> rows(rows_.resource());
     rows = other.rows_;
@@ -172,13 +171,13 @@ class SparseTable<T, Cpu, Initialize> {
   }
   ~SparseTable() = default;
 
-  /// How many rows are there.
+  /// The number of rows.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(ids_.size()); }
-  /// How many rows there is room for.
+  /// The number of rows for which there is room.
   std::int64_t capacity() const noexcept { return rows_.rows(); }
   /// The shape of a row.
   const Shape& row_shape() const noexcept { return rows_.row_shape(); }
-  /// How many elements a row has.
+  /// The number of elements in a row.
   std::int64_t row_size() const noexcept { return rows_.row_size(); }
   /// The ids in the order in which they appeared: ids()[i] has row i of `value()`.
   const std::vector<std::int64_t>& ids() const noexcept LOD_LIFETIMEBOUND { return ids_; }
@@ -192,7 +191,7 @@ class SparseTable<T, Cpu, Initialize> {
   /// Whether the id has a row.
   bool contains(std::int64_t id) const noexcept { return find(id) >= 0; }
 
-  /// Room for at least so many rows. They move, and views of them end.
+  /// Makes room for at least so many rows. They move, and views of them become invalid.
   void reserve(std::int64_t capacity) {
     if (capacity <= this->capacity()) return;
     LoDTensor<T, Cpu> rows(Shape(capacity, row_shape()), uninitialized, rows_.resource());
@@ -200,8 +199,8 @@ class SparseTable<T, Cpu, Initialize> {
     rows_ = std::move(rows);
   }
 
-  /// For each id its row, with the LoD and the row shape of the ids; -1 for one that is not there and is not to appear.
-  /// Throws std::invalid_argument where `y` overlaps the ids.
+  /// For each id its row, with the LoD and the row shape of the ids; -1 for an id that is missing and is not to be
+  /// added. Throws std::invalid_argument if `y` overlaps the ids.
   template <LoDTensorLike Ids>
   void positions_into(const Ids& ids, const SparseTableOptions& options, LoDTensor<std::int64_t, Cpu>& y) {
     const auto list = ids.view();
@@ -225,9 +224,9 @@ class SparseTable<T, Cpu, Initialize> {
     return positions(plain(ids), options);
   }
 
-  /// The rows of the ids, as `embedding` gives them: the LoD of the ids, rows of the shape {ids' row shape..., row
-  /// shape...}; zeros for an id that is not there and is not to appear. Works on one thread; `embedding(table.value(),
-  /// table.positions(ids))` copies with all. Throws std::invalid_argument where `y` overlaps the ids or the table.
+  /// The rows of the ids, as `embedding` returns them: the LoD of the ids, rows of the shape {ids' row shape..., row
+  /// shape...}; zeros for an id that is missing and is not to be added. Works on one thread; `embedding(table.value(),
+  /// table.positions(ids))` copies with all. Throws std::invalid_argument if `y` overlaps the ids or the table.
   template <LoDTensorLike Ids>
   void get_into(const Ids& ids, const SparseTableOptions& options, LoDTensor<T, Cpu>& y) {
     const auto list = ids.view();
@@ -249,7 +248,7 @@ class SparseTable<T, Cpu, Initialize> {
   LoDTensor<T, Cpu> get(std::initializer_list<std::int64_t> ids, const SparseTableOptions& options = {}) {
     return get(plain(ids), options);
   }
-  /// In a table that is const, nothing appears.
+  /// Nothing is added to a const table.
   template <LoDTensorLike Ids>
   LoDTensor<T, Cpu> get(const Ids& ids) const {
     LoDTensor<T, Cpu> y;
@@ -260,9 +259,9 @@ class SparseTable<T, Cpu, Initialize> {
   LoDTensor<T, Cpu> get(std::span<const std::int64_t> ids) const { return get(plain(ids)); }
   LoDTensor<T, Cpu> get(std::initializer_list<std::int64_t> ids) const { return get(plain(ids)); }
 
-  /// Overwrites the rows of the ids, which appear, and are initialized, where they are not there; of an id that is
-  /// listed repeatedly, the last row stays. `rows` has one for each id, of the shape that `get` gives, and must not
-  /// overlap the table; its levels do not count. Throws ShapeMismatch for other numbers and shapes of rows.
+  /// Overwrites the rows of the ids; missing ones are added and initialized; of an id that is listed repeatedly, the
+  /// last row wins. `rows` has one row for each id, of the shape that `get` returns, and must not overlap the table;
+  /// its levels are ignored. Throws ShapeMismatch for other numbers and shapes of rows.
   template <LoDTensorLike Ids, LoDTensorLike Rows>
   void set(const Ids& ids, const Rows& rows) {
     const auto list = ids.view();
@@ -302,7 +301,7 @@ class SparseTable<T, Cpu, Initialize> {
     return plain(std::span<const std::int64_t>{ids.begin(), ids.size()});
   }
 
-  /// Lets ids appear, which go again, the last first, unless they are to be kept.
+  /// Adds ids, which are removed again, the last first, unless they are to be kept.
   class Growth {
    public:
     Growth(SparseTable& table, std::span<const std::int64_t> ids, const SparseTableOptions& options)
@@ -349,7 +348,7 @@ class SparseTable<T, Cpu, Initialize> {
     initialize_(id, std::span<T>{row, static_cast<std::size_t>(row_size())});
   }
 
-  /// Calls body(i, position of ids[i]) in order. What will be read soon is prefetched.
+  /// Calls body(i, position of ids[i]) in order. Prefetches what will be read soon.
   template <class Body>
   void for_each_position(std::span<const std::int64_t> ids, const Body& body) const {
     constexpr std::size_t distance = 16;

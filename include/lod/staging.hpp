@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// From the memory of the CPU to that of an executor's device. Operations work out offsets, ids and addresses on the
-/// CPU; kernels read them where the values are. On a CPU that is the same memory, and nothing here copies.
+/// From CPU memory to that of an executor's device. Operations compute offsets, ids and addresses on the CPU; kernels
+/// read them where the values are. On a CPU that is the same memory, and nothing here copies.
 #pragma once
 
 #include <lod/executor.hpp>
@@ -24,7 +24,7 @@ class Scratch {
  public:
   /// Throws as a loan of scratch memory does.
   Scratch(const E& executor, std::int64_t count) : loan_(executor.scratch(), count) {}
-  /// The values, where kernels are; the CPU need not be able to read them.
+  /// The values, for kernels; the CPU may not be able to read them.
   T* data() const noexcept { return loan_.data(); }
 
  private:
@@ -35,17 +35,17 @@ class Scratch {
 
 namespace operation {
 
-/// True where the CPU works in the memory of the executor's device.
+/// True if the CPU works in the memory of the executor's device.
 template <class E>
 inline constexpr bool on_cpu = std::same_as<typename E::device, Cpu>;
 
-/// Values of T for kernels to read, from memory of the CPU.
+/// Values of T from CPU memory, for kernels to read.
 template <class E, class T>
 class OnDevice {
  public:
   /// Enqueues a copy. `values` may change as soon as this has returned.
   OnDevice(const E& executor, std::span<const T> values) : copy_(executor.upload(values.data(), values.size_bytes())) {}
-  /// The copy, for what is enqueued as long as this exists.
+  /// The copy, for work enqueued while this object exists.
   const T* data() const noexcept { return static_cast<const T*>(copy_.data()); }
 
  private:
@@ -62,11 +62,11 @@ class OnDevice<E, T> {
   const T* values_;
 };
 
-/// Scratch memory in which an operation works out values of T on the CPU, for kernels to read.
+/// Scratch memory in which an operation computes values of T on the CPU, for kernels to read.
 template <class E, class T>
 class Array {
  public:
-  /// `count` values, not initialised.
+  /// `count` uninitialised values.
   Array(const E& executor, std::int64_t count) : executor_(executor), values_(executor.workspace(), count) {}
 
   /// @{
@@ -75,7 +75,7 @@ class Array {
   T& operator[](std::int64_t i) const noexcept { return values_[i]; }
   std::span<T> span() const noexcept { return values_.span(); }
   /// @}
-  /// The first `count` values, or all, for kernels that are enqueued as long as this exists. They are copied once:
+  /// The first `count` values, or all, for kernels that are enqueued while this object exists. They are copied once:
   /// after the first call they must not change.
   const T* on_device() const { return on_device(static_cast<std::int64_t>(span().size())); }
   const T* on_device(std::int64_t count) const {
@@ -100,7 +100,7 @@ kernel::Segments on_device(const E& executor, const LoDView& lod, const kernel::
     return sequences.at(found.numbers, found.marks);
   }
 }
-/// The sequences of `level` of x, for the CPU: operations look at them before they enqueue anything.
+/// The sequences of `level` of x, for the CPU: operations examine them before they enqueue anything.
 inline kernel::Segments segments(const LoDView& x, int level) {
   const auto offsets = x.absolute_offsets(level);
   return {offsets.data(), static_cast<std::int64_t>(offsets.size()) - 1, x.max_rows(level)};
@@ -116,7 +116,7 @@ kernel::Segments segments(const E& executor, const View& x, int level) {
                 "the tensors of an operation are in the memory of its executor's device: lod::to brings them there");
   return segments(executor, x.lod_view(), level);
 }
-/// `size` sequences whose offsets an operation has worked out.
+/// `size` sequences whose offsets an operation has computed.
 template <class E>
 kernel::Segments segments(const Array<E, std::int64_t>& offsets, std::int64_t size, std::int64_t max_rows) {
   return kernel::Segments(offsets.data(), size, max_rows).at(offsets.on_device(size + 1));

@@ -3,8 +3,8 @@
 /// Which operation takes which elements on which device: a table at compile time.
 ///
 /// Each operation `lod::f` has a tag `lod::op::f`, declared in its header. The tag derives from the kind of elements
-/// that the operation has a meaning for; the back ends say which devices have its kernels. `supports` joins the two,
-/// and a call with another element type does not compile: the error says what there is.
+/// for which the operation is defined; the back ends say which devices have its kernels. `supports` combines the two,
+/// and a call with another element type does not compile: the error says what is supported.
 #pragma once
 
 #include <lod/data_type.hpp>
@@ -20,7 +20,7 @@ namespace elements {
 
 /// For operations that only move elements.
 struct Any {
-  static constexpr const char* words = "elements of any type";  ///< what there is
+  static constexpr const char* words = "elements of any type";  ///< what is supported
   /// Whether T is of this kind.
   template <class T>
   static constexpr bool includes = std::is_trivially_copyable_v<T>;
@@ -28,9 +28,9 @@ struct Any {
   static constexpr bool has(DataType) noexcept { return true; }
 };
 
-/// bool, integers and floating-point numbers: for operations that compute in the same way with all of them.
+/// bool, integers and floating-point numbers: for operations that compute the same way with all of them.
 struct Arithmetic {
-  static constexpr const char* words = "bool, integers, float16, bfloat16, float, double";  ///< what there is
+  static constexpr const char* words = "bool, integers, float16, bfloat16, float, double";  ///< what is supported
   /// Whether T is of this kind.
   template <class T>
   static constexpr bool includes =
@@ -40,7 +40,7 @@ struct Arithmetic {
     return type != DataType::COMPLEX64 && type != DataType::COMPLEX128 && type != DataType::FP8_E4M3FN &&
            type != DataType::FP8_E5M2;
   }
-  /// A compile error where T is not of this kind. Compilers name the operation beside it.
+  /// A compile error if T is not of this kind. Compilers also name the operation.
   template <class Op, class T>
   static constexpr void check() noexcept {
     static_assert(includes<T>,
@@ -50,13 +50,13 @@ struct Arithmetic {
 
 /// Those without bool.
 struct Number {
-  static constexpr const char* words = "integers, float16, bfloat16, float, double";  ///< what there is
+  static constexpr const char* words = "integers, float16, bfloat16, float, double";  ///< what is supported
   /// Whether T is of this kind.
   template <class T>
   static constexpr bool includes = Arithmetic::includes<T> && !std::same_as<T, bool>;
   /// Whether elements of the type are of this kind.
   static constexpr bool has(DataType type) noexcept { return Arithmetic::has(type) && type != DataType::BOOL; }
-  /// A compile error where T is not of this kind. Compilers name the operation beside it.
+  /// A compile error if T is not of this kind. Compilers also name the operation.
   template <class Op, class T>
   static constexpr void check() noexcept {
     static_assert(includes<T>,
@@ -66,7 +66,7 @@ struct Number {
 
 /// Ids: integers, and bool.
 struct Id {
-  static constexpr const char* words = "bool, integers";  ///< what there is
+  static constexpr const char* words = "bool, integers";  ///< what is supported
   /// Whether T is of this kind.
   template <class T>
   static constexpr bool includes = std::integral<T>;
@@ -75,7 +75,7 @@ struct Id {
     return Arithmetic::has(type) && type != DataType::FP16 && type != DataType::BF16 && type != DataType::FP32 &&
            type != DataType::FP64;
   }
-  /// A compile error where T is not of this kind. Compilers name the operation beside it.
+  /// A compile error if T is not of this kind. Compilers also name the operation.
   template <class Op, class T>
   static constexpr void check() noexcept {
     static_assert(includes<T>, "this operation takes ids as elements only: integers or bool");
@@ -84,7 +84,7 @@ struct Id {
 
 /// Floating-point numbers.
 struct Floating {
-  static constexpr const char* words = "float16, bfloat16, float, double";  ///< what there is
+  static constexpr const char* words = "float16, bfloat16, float, double";  ///< what is supported
   /// Whether T is of this kind.
   template <class T>
   static constexpr bool includes = std::same_as<T, float> || std::same_as<T, double> || detail::Half<T>;
@@ -92,7 +92,7 @@ struct Floating {
   static constexpr bool has(DataType type) noexcept {
     return type == DataType::FP16 || type == DataType::BF16 || type == DataType::FP32 || type == DataType::FP64;
   }
-  /// A compile error where T is not of this kind. Compilers name the operation beside it.
+  /// A compile error if T is not of this kind. Compilers also name the operation.
   template <class Op, class T>
   static constexpr void check() noexcept {
     static_assert(includes<T>, "this operation takes floating-point elements only: float16, bfloat16, float, double");
@@ -123,13 +123,13 @@ template <class Op, class Device>
 inline constexpr bool has_kernels = std::same_as<Device, Cpu>;
 
 /// Whether an operation takes tensors of elements of type T on a device: `supports<op::sequence_softmax, float>`. T is
-/// the type of its first tensor; for `embedding` of the table, for `sequence_mask` of the result.
+/// the type of its first tensor; for `embedding` that of the table, for `sequence_mask` that of the result.
 template <class Op, class T, class Device = Cpu>
 inline constexpr bool supports = (has_kernels<Op, Device> && Op::template includes<T>);
 
 namespace detail {
 
-/// A compile error, where the operation is called, unless it takes elements of type T.
+/// A compile error at the call of an operation unless it takes elements of type T.
 template <class Op, class T>
 constexpr void check_elements() noexcept {
   Op::template check<Op, T>();

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What the compiler's flags let CPU code use, as a part of names.
+/// What the compiler's flags allow CPU code to use, as a part of names.
 #pragma once
 
 // Operations and CPU kernels are templates whose code depends on the flags of the file that includes them: on the
-// instructions that the compiler may use, on how exact its arithmetic is, on OpenMP, and on whether kernels come out of
+// instructions that the compiler may use, on how exact its arithmetic is, on OpenMP, and on whether kernels come from
 // the library lodtensor::cpu. Files with different flags may be linked into one program, where the linker keeps one
 // body for each name; so the flags are in the name. LOD_TARGET is an inline namespace: nobody writes it.
 //
-// What functions of users take and return (tensors, executors, options, results) is outside of it, so that they can be
-// called from files with other flags. Of what has a meaning in floating-point numbers there, no result depends on
-// flags. Its instructions do: a linker may keep the body of the file with the most of them, as it may of what the
-// standard library has in headers. A program for processors that differ has its files compiled for the least of them,
-// and takes the wider kernels from lodtensor::cpu, or from shared libraries that export no such names.
+// What users' functions take and return (tensors, executors, options, results) is outside it, so that they can be
+// called from files with other flags. Where that involves floating-point numbers, no result depends on flags. The
+// instructions do: a linker may keep the body from the file with the most of them, as with anything the standard
+// library has in headers. For a program that runs on different processors, compile its files for the least of them, and
+// take the wider kernels from lodtensor::cpu, or from shared libraries that export no such names.
 //
 // Some flags define no macro: -ffp-contract; -ffinite-math-only and the like switched off again after -ffast-math, and
-// the parts of -funsafe-math-optimizations, by clang; --use_fast_math, by nvcc; -march on architectures other than x86
-// and ARM. Files of a program that differ in those are told apart by -DLOD_FLAGS=name, which becomes a part of names.
+// the parts of -funsafe-math-optimizations, with clang; --use_fast_math, with nvcc; -march on architectures other than
+// x86 and ARM. Files of a program that differ in those are distinguished by -DLOD_FLAGS=name, which becomes a part of
+// names.
 
-// LOD_TARGET_WORD(macro, word) is the word where the compiler defines the macro as 1, else nothing.
+// LOD_TARGET_WORD(macro, word) is the word if the compiler defines the macro as 1, otherwise nothing.
 #define LOD_TARGET_IF_1 ,
 #define LOD_TARGET_THIRD(first, second, third, ...) third
 #define LOD_TARGET_PICK(...) LOD_TARGET_THIRD(__VA_ARGS__, , )
@@ -28,8 +29,8 @@
 #define LOD_TARGET_JOINED(a, b, c, d, e, f, g, h) a##b##c##d##e##f##g##h
 #define LOD_TARGET_JOIN(a, b, c, d, e, f, g, h) LOD_TARGET_JOINED(a, b, c, d, e, f, g, h)
 
-// The instruction set: the highest level of x86-64 that is there in whole, by its ABI's numbers; then what there is of
-// the levels above, and beside them, as far as compilers make use of it by themselves, or kernels do.
+// The instruction set: the highest level of x86-64 that is fully supported, by the numbers of its ABI; then those of
+// the levels above, and others, that compilers use by themselves or that kernels use.
 #if defined(__SSE2_MATH__)
 #  if defined(__SSE3__) && defined(__SSSE3__) && defined(__SSE4_1__) && defined(__SSE4_2__) && defined(__POPCNT__)
 #    define LOD_TARGET_HAS_V2
@@ -91,7 +92,7 @@
 #else
 #  define LOD_TARGET_RARE
 #endif
-// What processors from Ice Lake and Zen 4 on have has one name together.
+// The features that processors from Ice Lake and Zen 4 on have are combined in one name.
 #if defined(__AVX512IFMA__) && defined(__AVX512VBMI__) && defined(__AVX512VBMI2__) && defined(__AVX512VNNI__) && \
     defined(__AVX512BITALG__) && defined(__AVX512VPOPCNTDQ__) && defined(__GFNI__)
 #  define LOD_TARGET_ICE_LAKE _icelake
@@ -132,7 +133,7 @@
 #  define LOD_TARGET_ARM
 #endif
 
-// Arithmetic that takes numbers for others than they are.
+// Flags that make arithmetic treat numbers as others than they are.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||             \
     defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__) || \
     defined(__ROUNDING_MATH__)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The Thrust back end: the kernels of every operation for ThrustExecutor. The headers of Thrust (of the CUDA toolkit,
-/// or Debian's) must be found, and without nvcc THRUST_DEVICE_SYSTEM be set: lodtensor::thrust does both. The policies
-/// are in <thrust/system/cpp/execution_policy.h> and its neighbours.
+/// The Thrust back end: the kernels of every operation for ThrustExecutor. The headers of Thrust (from the CUDA
+/// toolkit, or Debian's) must be found, and without nvcc THRUST_DEVICE_SYSTEM must be set: lodtensor::thrust does both.
+/// The policies are in <thrust/system/cpp/execution_policy.h> and its neighbours.
 #pragma once
 
 #include <lod/include_folders.hpp>

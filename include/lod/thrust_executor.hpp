@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The executor of the Thrust back end, without its kernels. On the CPU it is what runs the bodies of GPU
-/// kernels where there is no GPU; for speed, there is the executor of <lod/cpu.hpp>.
+/// The executor of the Thrust back end, without its kernels. On the CPU it runs the bodies of GPU kernels where there
+/// is no GPU; for speed, use the executor of <lod/cpu.hpp>.
 #pragma once
 
 #include <lod/device.hpp>
@@ -27,18 +27,18 @@ class ThrustExecutor {
                           std::pmr::memory_resource* resource = Cpu::default_resource())
       : policy_(policy), resource_(resource), shared_(detail::SharedWorkspace::make(resource)) {}
 
-  // No moves: what is left of an executor works, too.
+  // No moves: a moved-from executor still works.
   ThrustExecutor(const ThrustExecutor&) = default;
   ThrustExecutor& operator=(const ThrustExecutor&) = default;
   ~ThrustExecutor() = default;
 
   /// The policy.
   const Policy& policy() const noexcept { return policy_; }
-  /// Where results and scratch memory come from.
+  /// The source of memory for results and scratch memory.
   std::pmr::memory_resource* resource() const noexcept { return resource_; }
   /// Its scratch memory, which copies of the executor share.
   Workspace& workspace() const noexcept { return shared_->workspace; }
-  /// The same: its tensors are in the memory of the CPU.
+  /// The same: its tensors are in CPU memory.
   ScratchMemory<Cpu>& scratch() const noexcept { return shared_->workspace; }
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// The variable: what a VarDesc describes, when a program runs. It has a name, and holds a tensor, row-sparse values, a
-/// list of tensors, ...: one value of the kind that its type says.
+/// The variable: what a VarDesc describes, at run time. It has a name, and holds a tensor, row-sparse values, a list of
+/// tensors, ...: one value of the kind that its type says.
 #pragma once
 
 #include <lod/any_tensor.hpp>
@@ -37,18 +37,18 @@ namespace lod {
 class Scope;
 class Variable;
 
-/// A place where operators work: what a PLACE_LIST lists.
+/// A place where operators work: an element of a PLACE_LIST.
 struct Place {
   /// The memory that belongs to it.
   enum Type : std::int32_t { CPU = 0, CUDA = 1 };
   Type type = CPU;
-  std::int32_t device = 0;  ///< which one of the machine's; 0 for CPU
+  std::int32_t device = 0;  ///< its index in the machine; 0 for CPU
 
   bool operator==(const Place&) const = default;
 };
 
-/// Delivers the tensors of one step after the other: what a READER holds, by a shared pointer, since a reader stands at
-/// one place of its data whoever reads. Derive from it to read from somewhere.
+/// Delivers the tensors of one step after the other: the contents of a READER, held by a shared pointer, since a reader
+/// has one position in its data whoever reads. Derive from it to read from somewhere.
 class Reader {
  public:
   Reader() = default;
@@ -64,7 +64,7 @@ class Reader {
   virtual void restart() = 0;
 };
 
-/// A reader without steps: what a READER holds before it is given another.
+/// A reader without steps: the contents of a READER before it is given another.
 class EmptyReader final : public Reader {
  public:
   /// Would deliver what is described.
@@ -77,12 +77,12 @@ class EmptyReader final : public Reader {
   ReaderDesc desc_;
 };
 
-/// The numbers of words: what a VOCAB holds.
+/// Numbers for words: the contents of a VOCAB.
 using Vocabulary = std::unordered_map<std::string, std::int32_t>;
 
 namespace detail {
 
-/// What X is called in errors, and the type that a variable has which is given an X; neither for an X that none holds.
+/// The name of X in errors, and the type of a variable that is made from an X; neither for an X that no variable holds.
 template <class X>
 struct ContentsOf {};
 template <VarType::Type Type>
@@ -138,7 +138,7 @@ struct ContentsOf<std::any> : ContentsOfType<VarType::RAW> {
   static constexpr const char* name = "std::any";
 };
 
-/// A number, by the type of the elements that it could be one of.
+/// A number, by its type as an element.
 template <class X>
 struct ContentsOfNumber : ContentsOfType<static_cast<VarType::Type>(data_type_v<X>)> {
   static constexpr const char* name = to_string(data_type_v<X>);
@@ -168,7 +168,7 @@ struct ContentsOf<float> : ContentsOfNumber<float> {};
 template <>
 struct ContentsOf<double> : ContentsOfNumber<double> {};
 
-/// As a description with levels says nothing of where sequences end, so many levels without sequences.
+/// A description with levels does not say where sequences end: so many levels without sequences.
 inline LoD levels_without_sequences(int levels, const char* what) {
   if (levels < 0 || levels > max_levels) {
     throw ShapeMismatch(detail::text({what, ": lod_level ", levels, ", expected 0 to ", max_levels}));
@@ -176,7 +176,7 @@ inline LoD levels_without_sequences(int levels, const char* what) {
   return LoD::from_offsets(std::vector<std::vector<std::int64_t>>(static_cast<std::size_t>(levels), {0}));
 }
 
-/// Zeros of the described shape. What is not known is taken as 0, so that nothing is there.
+/// Zeros of the described shape. Unknown dimensions are taken as 0, so that there are no elements.
 inline AnyLoDTensor tensor_as_described(LoDTensorDesc desc, const char* what, std::pmr::memory_resource* resource) {
   if (desc.tensor.dims.empty()) desc.tensor.dims = {1};  // a scalar is one row
   infer::Batch batch(desc, what);
@@ -202,7 +202,7 @@ inline AnyLoDTensor tensor_as_described(LoDTensorDesc desc, const char* what, st
 
 }  // namespace detail
 
-/// What a variable may hold:
+/// The possible contents of a variable:
 ///
 /// | X | types of variables |
 /// |---|---|
@@ -227,28 +227,28 @@ concept VariableContents = requires {
 /// A name, a type, and one value of the kind that the type says (see VariableContents).
 ///
 /// Copies share the memory of tensors, as AnyLoDTensor does. An assignment takes over type and value, and keeps the
-/// name: that belongs to the variable, and a scope finds it by it. Semantics: PaddlePaddle's Variable; there one has no
-/// type until it is first asked for a value of some type.
+/// name, which belongs to the variable: a scope finds it by its name. Semantics: PaddlePaddle's Variable, except that
+/// that one has no type until a value of some type is first requested.
 class Variable {
  public:
   /// A LOD_TENSOR without a name and without rows.
   Variable() : Variable(VarType::LOD_TENSOR) {}
-  /// Of this type, with nothing in it: tensors without rows, empty lists, the number 0. Throws std::invalid_argument
-  /// for a value that a cast made and that is no type.
+  /// A variable of this type, empty: tensors without rows, empty lists, the number 0. Throws std::invalid_argument for
+  /// a value that is not a type, which only a cast can produce.
   explicit Variable(VarType::Type type, std::string name = {})
       : name_(std::move(name)), type_(type), contents_(nothing(type, name_)) {}
-  /// Holds `contents`; the type is the first one for them in the table of VariableContents.
+  /// Holds `contents`; its type is the first one for them in the table of VariableContents.
   template <VariableContents X>
   Variable(X contents, std::string name = {})
       : Variable(detail::ContentsOf<X>::type, std::move(contents), std::move(name)) {}
-  /// Holds a tensor or row-sparse values whose element type is known.
+  /// Holds a tensor or row-sparse values of known element type.
   template <class T>
   Variable(LoDTensor<T, Cpu> tensor, std::string name = {})
       : Variable(AnyLoDTensor(std::move(tensor)), std::move(name)) {}
   template <class T>
   Variable(SelectedRows<T, Cpu> rows, std::string name = {})
       : Variable(AnySelectedRows(std::move(rows)), std::move(name)) {}
-  /// Holds `contents`, with another type. Throws ShapeMismatch where that type does not hold an X.
+  /// Holds `contents`, with another type. Throws ShapeMismatch if that type does not hold an X.
   template <VariableContents X>
   Variable(VarType::Type type, X contents, std::string name = {}) : Variable(type, std::move(name)) {
     get<X>() = std::move(contents);
@@ -267,15 +267,15 @@ class Variable {
   }
   ~Variable() = default;
 
-  /// An empty variable, with the name and the type described.
+  /// An empty variable with the described name and type.
   ///
-  /// A tensor has the described data type and row shape. A shape without -1, of no level, is there in full, as zeros (a
-  /// scalar, without dimensions, as one row); else there are no rows, with a 0 in the row shape for each -1, and of
-  /// each level no sequences. Row-sparse values have the described height, and no rows. A reader has no steps, but the
-  /// tensors described; a tuple has variables of the types described.
+  /// A tensor has the described data type and row shape. A shape without -1 and without levels is created in full, as
+  /// zeros (a scalar, without dimensions, as one row); otherwise there are no rows, with a 0 in the row shape for each
+  /// -1, and no sequences at any level. Row-sparse values have the described height, and no rows. A reader has no
+  /// steps, but the described tensors; a tuple has variables of the described types.
   ///
-  /// Memory of tensors is from `resource`: for descriptions from strangers, give one that has a limit. Throws what it
-  /// throws; ShapeMismatch for what describes no tensor (a dimension or a lod_level below what there is, more
+  /// Memory of tensors comes from `resource`: for descriptions from strangers, pass one with a limit. Throws what that
+  /// throws; ShapeMismatch for a description of no tensor (a dimension or a lod_level below the minimum, more
   /// dimensions than a Shape has, more than `max_levels` levels, more values than memory can hold);
   /// std::invalid_argument as the constructor.
   static Variable create(const VarDesc& desc, std::pmr::memory_resource* resource = Cpu::default_resource());
@@ -291,8 +291,8 @@ class Variable {
     return std::holds_alternative<X>(contents_);
   }
   /// @{
-  /// What it holds. Throws ShapeMismatch where that is no X: the text names the variable, what was expected and what is
-  /// there.
+  /// Its contents. Throws ShapeMismatch if they are not an X: the text names the variable, what was expected and what
+  /// was found.
   template <VariableContents X>
   X& get() {
     return const_cast<X&>(std::as_const(*this).get<X>());
@@ -400,7 +400,7 @@ inline Variable Variable::create(const VarDesc& desc, std::pmr::memory_resource*
     TensorDesc value{dense.data_type, dense.dims};
     std::int64_t height = 0;
     if (dense.dims.empty()) {
-      value.dims = {0};  // of no height: row-sparse values are no scalar
+      value.dims = {0};  // of no height: row-sparse values are not a scalar
     } else {
       infer::check_dims(dense.dims, what.c_str());
       if (dense.dims.front() != infer::unknown) height = dense.dims.front();
@@ -421,7 +421,7 @@ inline Variable Variable::create(const VarDesc& desc, std::pmr::memory_resource*
 
 namespace detail {
 
-/// What is common to the tensors of an array; nothing where there is none, or where they differ in data type or rank.
+/// What the tensors of an array have in common; nothing if there are none, or if they differ in data type or rank.
 inline std::optional<LoDTensorArrayDesc> describe_elements(const std::vector<AnyLoDTensor>& array) {
   if (array.empty()) return std::nullopt;
   const LoDTensorDesc first = describe(array.front());
@@ -441,9 +441,9 @@ inline std::optional<LoDTensorArrayDesc> describe_elements(const std::vector<Any
 
 }  // namespace detail
 
-/// The type of a variable, and what is known of the value that it holds now: of tensors as `describe` tells for them;
-/// of the tensors of an array what they have in common, with -1 where they differ (no details of an array without
-/// tensors, nor of one whose tensors differ in data type or rank). The other lists have no details.
+/// The type of a variable, and what is known of its present value: for tensors what `describe` returns for them; for
+/// the tensors of an array what they have in common, with -1 where they differ (no details for an array without
+/// tensors, nor for one whose tensors differ in data type or rank). The other lists have no details.
 inline VarType describe(const Variable& variable) {
   VarType type{.type = variable.type()};
   if (variable.type() == VarType::LOD_TENSOR) {
@@ -462,7 +462,7 @@ inline VarType describe(const Variable& variable) {
   }
   return type;
 }
-/// The same as a variable of that name. Whether it is persistable, a parameter, ... is known to its description alone.
+/// The same as a variable of that name. Whether it is persistable, a parameter, ... is known only to its description.
 inline VarDesc describe(std::string name, const Variable& variable) {
   return {.name = std::move(name), .type = describe(variable)};
 }

@@ -18,7 +18,7 @@
 
 namespace lod {
 
-/// Major, minor and patch number joined by points.
+/// Major, minor and patch number joined by dots.
 inline constexpr char version[] = LOD_VERSION_TEXT(LOD_VERSION_MAJOR, LOD_VERSION_MINOR, LOD_VERSION_PATCH);
 
 }  // namespace lod

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The doorway to xtensor: its expressions over the rows of tensors and slices, and tensors from its expressions.
+/// The doorway to xtensor: its expressions over the rows of tensors and slices, and tensors made from its expressions.
 #pragma once
 
 #include <lod/device.hpp>
@@ -32,7 +32,7 @@ namespace lod {
 
 namespace detail {
 
-/// A new tensor of `shape`, whose dimension 0 are the rows of `lod`, with the values of the expression.
+/// A new tensor of `shape`, whose dimension 0 is the rows of `lod`, with the values of the expression.
 template <class T, class E>
 LoDTensor<T> evaluate(LoD lod, const E& expression, const Shape& shape) {
   LoDTensor<T> tensor;
@@ -57,9 +57,9 @@ Shape shape_of(const E& expression) {
 
 }  // namespace detail
 
-/// The rows of x as an xtensor expression {rows, row shape...}: a container that stands on the values of x, row-major,
-/// without a copy. It writes to them, unless they are const, and is valid for as long as a view of them is. `Rank` is
-/// the number of dimensions, or 2 for any row shape: then {rows, row_size}, the matrix that products take. Throws
+/// The rows of x as an xtensor expression {rows, row shape...}: a container that refers to the values of x, row-major,
+/// without a copy. It can write to them, unless they are const, and is valid as long as a view of them is. `Rank` is
+/// the number of dimensions, or 2 for any row shape: then {rows, row_size}, the matrix for products. Throws
 /// ShapeMismatch for another rank. Tensors without rows give expressions without elements.
 template <std::size_t Rank, class T>
 auto as_xtensor(const LoDTensorView<T, Cpu>& x) {
@@ -82,13 +82,13 @@ template <std::size_t Rank, class T>
 auto as_xtensor(const LoDTensor<T, Cpu>& x) {
   return as_xtensor<Rank>(x.view());
 }
-/// Not of a temporary tensor, whose values are gone when the expression is used.
+/// Not for a temporary tensor, whose values are gone when the expression is used.
 template <std::size_t Rank, class T>
 auto as_xtensor(const LoDTensor<T, Cpu>&& x) = delete;
 
-/// A tensor with the values of an xtensor expression of any rank, converted to T: dimension 0 are the rows of `lod`,
-/// the others the row shape. Throws ShapeMismatch unless there are as many rows; where `lod` has no level, any number
-/// is right.
+/// A tensor with the values of an xtensor expression of any rank, converted to T: dimension 0 is the rows of `lod`, the
+/// others are the row shape. Throws ShapeMismatch unless there are as many rows; if `lod` has no levels, any number
+/// will do.
 template <class T, class E>
 LoDTensor<T> from_xtensor(LoD lod, const xt::xexpression<E>& expression) {
   const Shape shape = detail::shape_of(expression.derived_cast());
