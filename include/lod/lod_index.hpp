@@ -115,6 +115,7 @@ class LoDView {
     if (begin < 0 || end < begin || end > size()) throw_range(begin, end);
     return LoDView(block_, first_level_, begin_ + begin, begin_ + end);
   }
+  /// `between` by its former name.
   [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] LoDView slice(
       std::int64_t begin, std::int64_t end) const {
     return between(begin, end);
@@ -372,6 +373,7 @@ class LoD {
     const int resolved = detail::resolve_level(level, levels());
     return LoDView(block_.get(), resolved, 0, (*block_)[resolved].size).between(begin, end).lod();
   }
+  /// `between` by its former name.
   [[deprecated("a range of sequences is between(begin, end, level)")]] LoD slice(std::int64_t begin, std::int64_t end,
                                                                                  int level = 0) const {
     return between(begin, end, level);

@@ -191,6 +191,7 @@ class LoDTensorView {
   }
   /// Sequences [begin, end) of the outermost level, with the same levels. Throws OutOfRange.
   LoDTensorView between(std::int64_t begin, std::int64_t end) const { return part(lod_.between(begin, end)); }
+  /// `between` by its former name.
   [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] LoDTensorView slice(
       std::int64_t begin, std::int64_t end) const {
     return between(begin, end);
