@@ -19,6 +19,7 @@
 #include <lod/ops/edit_distance.hpp>
 #include <lod/ops/elementwise.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/ops/embedding_max_pool.hpp>
 #include <lod/ops/embedding_pool.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 #include <lod/ops/gru.hpp>
