@@ -77,6 +77,7 @@ struct FtrlOptions {
 }  // namespace lod
 
 namespace lod::inline LOD_TARGET {
+
 namespace operation {
 
 /// An option of an optimizer, and its valid range.
@@ -116,4 +117,5 @@ inline void check_options(const RmspropOptions& options) {
 }
 
 }  // namespace operation
+
 }  // namespace lod::inline LOD_TARGET
