@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/kernel.hpp>
+#include <lod/kernels/partition_point.hpp>
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/kernels/unbounded.hpp>
 #include <lod/ops/sequence_pool.hpp>
@@ -124,19 +125,13 @@ class WideInteger {
     const double least = std::floor(quotient - error), most = std::floor(quotient + error);
     if (least >= 0x1p64) return beyond;
     if (least == most) return static_cast<std::uint64_t>(least);
-    std::uint64_t low = static_cast<std::uint64_t>(least),
-                  high = most >= 0x1p64 ? beyond : static_cast<std::uint64_t>(most);
     const Product square = Product(*this).times(*this);
-    while (low < high) {
-      const std::uint64_t middle = high - (high - low) / 2;
-      const WideInteger candidate(middle, 0);
-      if (square.is_less_than(Product(candidate).times(candidate).times(WideInteger(n, 0)))) {
-        high = middle - 1;
-      } else {
-        low = middle;
-      }
-    }
-    return low;
+    // The last candidate that is not too large.
+    return partition_point(static_cast<std::uint64_t>(least),
+                           most >= 0x1p64 ? beyond : static_cast<std::uint64_t>(most), [&](std::uint64_t candidate) {
+                             const WideInteger next(candidate + 1, 0);
+                             return !square.is_less_than(Product(next).times(next).times(WideInteger(n, 0)));
+                           });
   }
 
   /// A number of 256 bits, lowest word first.

@@ -8,6 +8,7 @@
 #include <lod/kernel.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/team.hpp>
+#include <lod/kernels/partition_point.hpp>
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/sizes.hpp>
 #include <lod/target.hpp>
@@ -135,19 +136,12 @@ class MergePath {
     const auto all = before(sequences_.size), number = static_cast<std::uint64_t>(part),
                count = static_cast<std::uint64_t>(parts);
     const std::uint64_t target = all / count * number + all % count * number / count;
-    std::int64_t low = 0, high = sequences_.size;  // the first sequence that begins after the target
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (before(middle) <= target) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    if (low == 0) return {0, 0};
-    if (row_bytes_ == 0) return {low - 1, 0};
-    const std::uint64_t rows = (target - before(low - 1)) / row_bytes_;
-    return {low - 1, std::min(static_cast<std::int64_t>(rows), sequences_.length(low - 1))};
+    const std::int64_t later =  // the first sequence that begins after the target
+        partition_point<std::int64_t>(0, sequences_.size, [&](std::int64_t i) { return before(i) <= target; });
+    if (later == 0) return {0, 0};
+    if (row_bytes_ == 0) return {later - 1, 0};
+    const std::uint64_t rows = (target - before(later - 1)) / row_bytes_;
+    return {later - 1, std::min(static_cast<std::int64_t>(rows), sequences_.length(later - 1))};
   }
 
  private:

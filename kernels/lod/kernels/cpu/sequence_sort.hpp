@@ -15,6 +15,7 @@
 #include <lod/kernels/cpu/short_sort.hpp>
 #include <lod/kernels/cpu/sort_entry.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/partition_point.hpp>
 #include <lod/ops/sequence_sort.hpp>
 
 #include <algorithm>
@@ -143,16 +144,8 @@ Entry* sort_entries(Entry* entries, Entry* scratch, std::int64_t count) noexcept
 template <class Entry>
 std::int64_t merge_split(const Entry* a, std::int64_t a_size, const Entry* b, std::int64_t b_size,
                          std::int64_t count) noexcept {
-  std::int64_t low = std::max<std::int64_t>(count - b_size, 0), high = std::min(count, a_size);
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (a[middle] < b[count - 1 - middle]) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  return partition_point(std::max<std::int64_t>(count - b_size, 0), std::min(count, a_size),
+                         [&](std::int64_t i) { return a[i] < b[count - 1 - i]; });
 }
 
 /// As `sort_entries`, but by all threads.

@@ -3,6 +3,7 @@
 /// Rows sorted by id and pooled, over Thrust.
 #pragma once
 
+#include <lod/kernels/partition_point.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
@@ -71,17 +72,10 @@ void finish_groups(const E& executor, const std::int64_t* sorted, const std::int
     if (names != nullptr) names[group] = is_head ? sorted[i] : -1;
     if (is_last && size != nullptr) *size = heads;
     if (is_head && !is_last) return;
-    std::int64_t low = 0, high = count;  // the first id that is left out
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (sorted[middle] != height) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    if (!is_head) groups[group] = low;
-    if (is_last) groups[count] = low;
+    const std::int64_t kept =  // the ids before the first that is left out
+        partition_point<std::int64_t>(0, count, [=](std::int64_t k) { return sorted[k] != height; });
+    if (!is_head) groups[group] = kept;
+    if (is_last) groups[count] = kept;
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/kernels/careful_update.hpp>
+#include <lod/kernels/partition_point.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/few.hpp>
 #include <lod/kernels/thrust/lane.hpp>
@@ -117,16 +118,9 @@ struct UpdateRows {
 
     for_each(executor, height * row_size, [=] LOD_HOST_DEVICE(std::int64_t at) {
       const std::int64_t row = at / row_size;
-      std::int64_t low = 0, high = groups.size;  // the first listed row that is not before this one
-      while (low < high) {
-        const std::int64_t middle = low + (high - low) / 2;
-        if (to[middle] < row) {
-          low = middle + 1;
-        } else {
-          high = middle;
-        }
-      }
-      if (low < groups.size && to[low] == row) return;
+      const std::int64_t listed =  // the first listed row that is not before this one
+          partition_point<std::int64_t>(0, groups.size, [=](std::int64_t k) { return to[k] < row; });
+      if (listed < groups.size && to[listed] == row) return;
       update(rule, parameter, all, Few<T, 1>{}, at, std::make_index_sequence<n>());
     });
   }

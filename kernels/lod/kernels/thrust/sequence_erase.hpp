@@ -3,6 +3,7 @@
 /// Erasing ids over Thrust.
 #pragma once
 
+#include <lod/kernels/partition_point.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/row_filter.hpp>
 #include <lod/ops/sequence_erase.hpp>
@@ -25,16 +26,9 @@ struct NoToken {
 
   LOD_HOST_DEVICE bool operator()(std::int64_t row) const {
     const T id = x[row];
-    std::int64_t low = 0, high = count;  // the first token that is not less than the id
-    while (low < high) {
-      const std::int64_t middle = low + (high - low) / 2;
-      if (tokens[middle] < id) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low == count || tokens[low] != id;
+    const std::int64_t found =  // the first token that is not less than the id
+        partition_point<std::int64_t>(0, count, [&](std::int64_t i) { return tokens[i] < id; });
+    return found == count || tokens[found] != id;
   }
 };
 

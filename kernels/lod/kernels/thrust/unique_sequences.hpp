@@ -3,6 +3,7 @@
 /// The distinct sequences of a batch over Thrust: a hash of each one's bits, and a sort of the hashes.
 #pragma once
 
+#include <lod/kernels/partition_point.hpp>
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/kernels/thrust/row_sum.hpp>
 #include <lod/keyed_hash.hpp>
@@ -83,16 +84,8 @@ struct FindTwins {
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) { keys[k] = numbers[left[k]]; });
     System<E>(executor).sort_by_key(keys, count, left);
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) {
-      std::int64_t low = 0, high = k;  // the first with this hash
-      while (low < high) {
-        const std::int64_t middle = low + (high - low) / 2;
-        if (keys[middle] < keys[k]) {
-          low = middle + 1;
-        } else {
-          high = middle;
-        }
-      }
-      twins[left[k]] = left[low];
+      const std::int64_t key = keys[k];
+      twins[left[k]] = left[partition_point<std::int64_t>(0, k, [=](std::int64_t i) { return keys[i] < key; })];
     });
     const auto finish = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t, std::int64_t differences) {
       unlike[i] = differences > 0 || sequences.length(twins[i]) != sequences.length(i) ? 1 : 0;
