@@ -72,7 +72,8 @@ struct SequenceLogsumexp<InlineCpu> {
     const bool any_long = long_ones.longest() > 0;
     const Workspace::Loan<A> partial(executor.workspace(),
                                      any_long ? cpu::shared_sum_scratch(long_ones.longest(), row_size) : 0);
-    const Workspace::Loan<A> chunk_maxima(executor.workspace(), (long_ones.longest() + step - 1) / step * row_size);
+    const Workspace::Loan<A> chunk_maxima(executor.workspace(),
+                                          cpu::shared_maxima_scratch(long_ones.longest(), row_size));
     const auto terms = [row_size](const T* first, std::int64_t readable, const cpu::ColumnNumbers<A>& shift, A* block) {
       const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
         const T* const from = first + row * row_size;
@@ -116,12 +117,7 @@ struct SequenceLogsumexp<InlineCpu> {
     long_ones.for_each([&](std::int64_t i) {
       const std::int64_t rows = sequences.length(i);
       const T* const from = x + sequences.begin(i) * row_size;
-      const std::int64_t chunks = (rows + step - 1) / step;
-      cpu::parallel_for(executor, chunks, rows * row_bytes, [&](std::int64_t chunk) {
-        cpu::column_maxima(from + chunk * step * row_size, std::min(step, rows - chunk * step), row_size,
-                           chunk_maxima.data() + chunk * row_size);
-      });
-      set_shift(shift, cpu::column_maxima(chunk_maxima.data(), chunks, row_size, sums(0)));
+      set_shift(shift, cpu::column_maxima(executor, from, rows, row_size, rows * row_bytes, chunk_maxima, sums(0)));
       cpu::sum_rows<A>(
           executor, [&](int thread) { return terms(from, rows * row_size, shift, blocks(thread)); }, rows, row_size,
           rows * row_bytes, partial, sums(0));

@@ -143,7 +143,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
   const bool any_long = long_ones.longest() > 0;
   const Workspace::Loan<A> partial(executor.workspace(),
                                    any_long ? shared_sum_scratch(long_ones.longest(), row_size) : 0);
-  const Workspace::Loan<A> of_chunks(executor.workspace(), (long_ones.longest() + step - 1) / step * row_size);
+  const Workspace::Loan<A> chunk_maxima(executor.workspace(), shared_maxima_scratch(long_ones.longest(), row_size));
   const auto terms = [row_size](const Softmax<logarithm, T>& softmax, const T* first, std::int64_t room, A* block) {
     const auto compute = [=](std::int64_t row, std::int64_t count, A* to) {
       softmax.exponentials(first + row * row_size, count, room - row * row_size, to);
@@ -206,12 +206,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
       return sums(0);
     };
     const auto maxima = [&] {
-      const std::int64_t chunks = (rows + step - 1) / step;
-      parallel_for(executor, chunks, rows * row_bytes, [&](std::int64_t chunk) {
-        column_maxima(from + chunk * step * row_size, std::min(step, rows - chunk * step), row_size,
-                      of_chunks.data() + chunk * row_size);
-      });
-      return column_maxima(of_chunks.data(), chunks, row_size, sums(0));
+      return column_maxima(executor, from, rows, row_size, rows * row_bytes, chunk_maxima, sums(0));
     };
     softmax.settle(sum_exponentials, maxima);
     parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {

@@ -6,7 +6,9 @@
 
 #include <lod/kernels/cpu/column_numbers.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
+#include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/sum_tree.hpp>
 #include <lod/target.hpp>
 
 #include <algorithm>
@@ -78,6 +80,23 @@ const Accumulator<T>* column_maxima(const T* x, std::int64_t rows, std::int64_t 
   }
   add_rows(x + row * row_size, rows - row);
   return maxima;
+}
+/// Scratch memory for the following: so many numbers for up to `count` rows.
+inline std::int64_t shared_maxima_scratch(std::int64_t count, std::int64_t row_size) noexcept {
+  const std::int64_t step = chunk_rows(row_size);
+  return (count + step - 1) / step * row_size;
+}
+/// The same for one long sequence, by all threads of the executor; reading it touches `bytes` of memory.
+template <class T>
+const Accumulator<T>* column_maxima(const CpuExecutor& executor, const T* x, std::int64_t rows, std::int64_t row_size,
+                                    std::int64_t bytes, const Workspace::Loan<Accumulator<T>>& of_chunks,
+                                    Accumulator<T>* maxima) {
+  const std::int64_t step = chunk_rows(row_size), chunks = (rows + step - 1) / step;
+  parallel_for(executor, chunks, bytes, [&](std::int64_t chunk) {
+    column_maxima(x + chunk * step * row_size, std::min(step, rows - chunk * step), row_size,
+                  of_chunks.data() + chunk * row_size);
+  });
+  return column_maxima(of_chunks.data(), chunks, row_size, maxima);
 }
 
 /// What is subtracted from a column: its maximum; 0 for a column of -inf, so that its exponentials are 0.
