@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # What Doxygen reads in place of a header. The headers are written for people who read them; Doxygen needs more words:
-#   - LOD_TARGET, an inline namespace that nobody writes, is gone.
+#   - LOD_TARGET, an inline namespace that nobody writes, is gone, and so is LOD_TAGGED.
 #   - Functions that follow a documented one without an empty line between share its comment: overloads of one name say
 #     so, and f after f_into gets the comment once more. Functions of other names get nothing, so that Doxygen
 #     complains.
@@ -73,7 +73,10 @@ function follow(i, c) {
   if (statement != "") statement = statement " "
 }
 
-{ lines[NR] = $0 }
+{
+  gsub(/LOD_TAGGED(_COPIES\([A-Za-z]+\);)? ?/, "")
+  lines[NR] = $0
+}
 
 END {
   scope[0] = "namespace"

@@ -15,6 +15,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <complex>
 #include <concepts>
@@ -40,7 +41,7 @@ struct ElementType {
 /// Calls f(ElementType<T>{}) with the C++ type T of elements of `type`. Throws std::invalid_argument for the 8-bit
 /// floating-point types, for which C++ has none, and for a value that names no DataType.
 template <class F>
-decltype(auto) with_element_type(DataType type, F&& f) {
+LOD_TAGGED decltype(auto) with_element_type(DataType type, F&& f) {
   switch (type) {
     case DataType::BOOL:
       return f(ElementType<bool>{});
@@ -80,13 +81,13 @@ decltype(auto) with_element_type(DataType type, F&& f) {
 
 /// Whether elements of type T are elements of `type`. SIZE_T is the 64-bit unsigned integer under another name.
 template <class T>
-constexpr bool is_element_type(DataType type) noexcept {
+LOD_TAGGED constexpr bool is_element_type(DataType type) noexcept {
   constexpr DataType mine = data_type_v<T>;
   return type == mine || (mine == DataType::UINT64 && type == DataType::SIZE_T);
 }
 
 template <class T>
-void check_element_type(DataType type, const char* what) {
+LOD_TAGGED void check_element_type(DataType type, const char* what) {
   if (is_element_type<T>(type)) return;
   throw ShapeMismatch(text({what, ": data type: expected ", to_string(data_type_v<T>), ", found ", to_string(type)}));
 }
@@ -99,11 +100,12 @@ void check_element_type(DataType type, const char* what) {
 class AnyLoDTensor {
  public:
   /// No rows and no levels, of type FP32.
-  AnyLoDTensor() noexcept = default;
+  LOD_TAGGED AnyLoDTensor() noexcept = default;
 
   /// Takes over a tensor: its memory moves, nothing is copied.
   template <class T>
-  AnyLoDTensor(LoDTensor<T, Cpu> tensor) noexcept : data_type_(data_type_v<T>), read_only_(std::is_const_v<T>) {
+  LOD_TAGGED AnyLoDTensor(LoDTensor<T, Cpu> tensor) noexcept
+      : data_type_(data_type_v<T>), read_only_(std::is_const_v<T>) {
     lod_ = std::move(tensor.lod_);
     row_shape_ = std::move(tensor.row_shape_);
     rows_ = std::exchange(tensor.rows_, 0);
@@ -114,8 +116,8 @@ class AnyLoDTensor {
   /// One row of `row_shape` for each row of `lod`, or `rows` of them if it has no level. The values are uninitialised.
   /// Throws ShapeMismatch if their bytes exceed the address space, std::invalid_argument for a value that names no
   /// DataType, and what the memory resource throws.
-  AnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, uninitialized_t, std::int64_t rows = 0,
-               std::pmr::memory_resource* resource = Cpu::default_resource())
+  LOD_TAGGED AnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, uninitialized_t, std::int64_t rows = 0,
+                          std::pmr::memory_resource* resource = Cpu::default_resource())
       : AnyLoDTensor(type, std::move(lod), row_shape, rows) {
     bytes_ = Buffer<std::byte>(byte_count(), resource);
   }
@@ -123,8 +125,8 @@ class AnyLoDTensor {
   /// Uses the user's memory, which it only reads and keeps alive by keeping `owner`. Throws ShapeMismatch unless there
   /// are as many bytes as the rows have, std::invalid_argument if the memory is not aligned for an element.
   template <class Owner>
-  static AnyLoDTensor wrap(DataType type, std::span<const std::byte> bytes, LoD lod, const Shape& row_shape,
-                           Owner owner, std::int64_t rows = 0) {
+  LOD_TAGGED static AnyLoDTensor wrap(DataType type, std::span<const std::byte> bytes, LoD lod, const Shape& row_shape,
+                                      Owner owner, std::int64_t rows = 0) {
     AnyLoDTensor tensor(type, std::move(lod), row_shape, rows);
     if (static_cast<std::int64_t>(bytes.size()) != tensor.byte_count()) {
       throw ShapeMismatch(
@@ -143,50 +145,52 @@ class AnyLoDTensor {
   }
 
   /// The type of the elements.
-  DataType data_type() const noexcept { return data_type_; }
+  LOD_TAGGED DataType data_type() const noexcept { return data_type_; }
   /// Whether the elements are of type T. Both UINT64 and SIZE_T are std::uint64_t.
   template <class T>
-  bool holds() const noexcept {
+  LOD_TAGGED bool holds() const noexcept {
     return detail::is_element_type<T>(data_type_);
   }
   /// @{
   /// The index and the shape, as for a LoDTensor.
-  const LoD& lod() const noexcept LOD_LIFETIMEBOUND { return lod_; }
-  int levels() const noexcept { return lod_.levels(); }
-  std::int64_t rows() const noexcept { return rows_; }
-  Shape shape() const { return Shape(rows_, row_shape()); }
-  const Shape& row_shape() const noexcept LOD_LIFETIMEBOUND { return row_shape_ ? row_shape_->shape : scalar_row; }
-  std::int64_t row_size() const noexcept { return row_size_; }
+  LOD_TAGGED const LoD& lod() const noexcept LOD_LIFETIMEBOUND { return lod_; }
+  LOD_TAGGED int levels() const noexcept { return lod_.levels(); }
+  LOD_TAGGED std::int64_t rows() const noexcept { return rows_; }
+  LOD_TAGGED Shape shape() const { return Shape(rows_, row_shape()); }
+  LOD_TAGGED const Shape& row_shape() const noexcept LOD_LIFETIMEBOUND {
+    return row_shape_ ? row_shape_->shape : scalar_row;
+  }
+  LOD_TAGGED std::int64_t row_size() const noexcept { return row_size_; }
   /// @}
 
   /// All values, row-major, as bytes.
-  std::span<const std::byte> bytes() const noexcept LOD_LIFETIMEBOUND {
+  LOD_TAGGED std::span<const std::byte> bytes() const noexcept LOD_LIFETIMEBOUND {
     return {bytes_.data(), static_cast<std::size_t>(bytes_.size())};
   }
   /// The same, writable. Throws std::logic_error if the memory is read-only.
-  std::span<std::byte> mutable_bytes() LOD_LIFETIMEBOUND {
+  LOD_TAGGED std::span<std::byte> mutable_bytes() LOD_LIFETIMEBOUND {
     if (read_only_) throw std::logic_error("AnyLoDTensor: the values are read-only; copy<T>() gives some to write to");
     return {bytes_.data(), static_cast<std::size_t>(bytes_.size())};
   }
   /// Whether the memory is read-only.
-  bool read_only() const noexcept { return read_only_; }
+  LOD_TAGGED bool read_only() const noexcept { return read_only_; }
 
   /// The values and levels, borrowed: valid as long as this object and any owner of the memory exist. Throws
   /// ShapeMismatch unless the elements are of type T.
   template <class T>
-  LoDTensorView<const T, Cpu> view() const LOD_LIFETIMEBOUND {
+  LOD_TAGGED LoDTensorView<const T, Cpu> view() const LOD_LIFETIMEBOUND {
     detail::check_element_type<T>(data_type_, "AnyLoDTensor");
     return unchecked_view<T>();
   }
   /// A tensor on the same memory, which it keeps alive. Throws ShapeMismatch unless the elements are of type T.
   template <class T>
-  LoDTensor<const T, Cpu> as() const {
+  LOD_TAGGED LoDTensor<const T, Cpu> as() const {
     detail::check_element_type<T>(data_type_, "AnyLoDTensor");
     return LoDTensor<const T, Cpu>(lod_, rows_, row_shape_, row_size_, Buffer<std::byte>(bytes_).as<const T>());
   }
   /// A tensor with values of its own. Throws ShapeMismatch unless the elements are of type T.
   template <class T>
-  LoDTensor<T, Cpu> copy() const {
+  LOD_TAGGED LoDTensor<T, Cpu> copy() const {
     const auto from = view<T>();
     LoDTensor<T, Cpu> to(lod_, rows_, row_shape_, row_size_, Buffer<T>(rows_ * row_size_, Cpu::default_resource()));
     to.values_.assign(from.data());
@@ -195,7 +199,7 @@ class AnyLoDTensor {
   /// The memory itself, as a tensor; a copy of it if it is read-only. Remaining copies of this object share it, and see
   /// what is written. Throws ShapeMismatch, and leaves this unchanged, unless the elements are of type T.
   template <class T>
-  LoDTensor<T, Cpu> take() && {
+  LOD_TAGGED LoDTensor<T, Cpu> take() && {
     detail::check_element_type<T>(data_type_, "AnyLoDTensor");
     if (read_only_) return copy<T>();
     AnyLoDTensor taken(std::move(*this));
@@ -205,7 +209,7 @@ class AnyLoDTensor {
 
   /// The same values, shared, under another LoD. Throws ShapeMismatch unless `lod` is for as many rows; one without a
   /// level fits any number.
-  AnyLoDTensor with_lod(LoD lod) const {
+  LOD_TAGGED AnyLoDTensor with_lod(LoD lod) const {
     detail::check_rows(lod, rows_);
     AnyLoDTensor other = *this;
     other.lod_ = std::move(lod);
@@ -215,16 +219,16 @@ class AnyLoDTensor {
   /// Calls f(view) with the view that `view<T>()` returns for the type T of the elements. Throws std::invalid_argument
   /// if C++ has no such T: FP8_E4M3FN, FP8_E5M2.
   template <class F>
-  decltype(auto) visit(F&& f) const {
+  LOD_TAGGED decltype(auto) visit(F&& f) const {
     return detail::with_element_type(data_type_, [&](auto element) -> decltype(auto) {
       return f(unchecked_view<typename decltype(element)::type>());
     });
   }
 
-  AnyLoDTensor(const AnyLoDTensor&) noexcept = default;
-  AnyLoDTensor& operator=(const AnyLoDTensor&) noexcept = default;
+  LOD_TAGGED AnyLoDTensor(const AnyLoDTensor&) noexcept = default;
+  LOD_TAGGED AnyLoDTensor& operator=(const AnyLoDTensor&) noexcept = default;
   /// The source is left with no rows and no levels.
-  AnyLoDTensor(AnyLoDTensor&& other) noexcept
+  LOD_TAGGED AnyLoDTensor(AnyLoDTensor&& other) noexcept
       : data_type_(other.data_type_),
         read_only_(std::exchange(other.read_only_, false)),
         lod_(std::exchange(other.lod_, LoD())),
@@ -233,7 +237,7 @@ class AnyLoDTensor {
         row_size_(std::exchange(other.row_size_, 1)),
         bytes_(std::move(other.bytes_)) {}
   /// Likewise.
-  AnyLoDTensor& operator=(AnyLoDTensor&& other) noexcept {
+  LOD_TAGGED AnyLoDTensor& operator=(AnyLoDTensor&& other) noexcept {
     AnyLoDTensor taken(std::move(other));
     std::swap(data_type_, taken.data_type_);
     std::swap(read_only_, taken.read_only_);
@@ -244,14 +248,14 @@ class AnyLoDTensor {
     std::swap(bytes_, taken.bytes_);
     return *this;
   }
-  ~AnyLoDTensor() = default;
+  LOD_TAGGED ~AnyLoDTensor() = default;
 
  private:
   using RowShape = detail::Reference<const detail::RowShape>;
   static constexpr Shape scalar_row{};
 
   /// Everything but the values.
-  AnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, std::int64_t rows)
+  LOD_TAGGED AnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, std::int64_t rows)
       : data_type_(type), rows_(lod.levels() > 0 ? lod.rows() : rows), row_size_(row_shape.elements()) {
     if (!is_pod(type)) {
       throw std::invalid_argument(detail::text({"AnyLoDTensor: ", static_cast<std::int32_t>(type), " is no DataType"}));
@@ -261,15 +265,15 @@ class AnyLoDTensor {
     detail::checked_bytes(Shape(rows_, row_shape).elements(), size_of(type));
     lod_ = std::move(lod);
   }
-  std::int64_t byte_count() const noexcept {
+  LOD_TAGGED std::int64_t byte_count() const noexcept {
     return rows_ * row_size_ * static_cast<std::int64_t>(size_of(data_type_));
   }
-  static std::size_t alignment_of(DataType type) noexcept {
+  LOD_TAGGED static std::size_t alignment_of(DataType type) noexcept {
     const bool is_complex = type == DataType::COMPLEX64 || type == DataType::COMPLEX128;
     return is_complex ? size_of(type) / 2 : size_of(type);
   }
   template <class T>
-  LoDTensorView<const T, Cpu> unchecked_view() const noexcept {
+  LOD_TAGGED LoDTensorView<const T, Cpu> unchecked_view() const noexcept {
     return {reinterpret_cast<const T*>(bytes_.data()), levels() > 0 ? lod_.view() : LoDView::plain(0, rows_),
             &row_shape(), row_size_};
   }
@@ -288,12 +292,12 @@ class AnyLoDTensor {
 class AnySelectedRows {
  public:
   /// No rows, height 0.
-  AnySelectedRows() = default;
-  AnySelectedRows(const AnySelectedRows&) = default;
-  AnySelectedRows(AnySelectedRows&&) noexcept = default;
-  AnySelectedRows& operator=(const AnySelectedRows&) = default;
+  LOD_TAGGED AnySelectedRows() = default;
+  LOD_TAGGED AnySelectedRows(const AnySelectedRows&) = default;
+  LOD_TAGGED AnySelectedRows(AnySelectedRows&&) noexcept = default;
+  LOD_TAGGED AnySelectedRows& operator=(const AnySelectedRows&) = default;
   /// A move to itself changes nothing.
-  AnySelectedRows& operator=(AnySelectedRows&& other) noexcept {
+  LOD_TAGGED AnySelectedRows& operator=(AnySelectedRows&& other) noexcept {
     if (this != &other) {  // a vector that is moved to itself is empty afterwards
       rows_ = std::move(other.rows_);
       height_ = other.height_;
@@ -301,12 +305,12 @@ class AnySelectedRows {
     }
     return *this;
   }
-  ~AnySelectedRows() = default;
+  LOD_TAGGED ~AnySelectedRows() = default;
 
   /// Takes over row-sparse values: only the ids are copied. Throws ShapeMismatch if their number is not that of the
   /// rows of the value. Levels of the value are dropped.
   template <class T>
-  AnySelectedRows(SelectedRows<T, Cpu> x) {
+  LOD_TAGGED AnySelectedRows(SelectedRows<T, Cpu> x) {
     detail::check_value_rows(x, "AnySelectedRows");
     rows_ = x.rows();
     height_ = x.height();
@@ -315,7 +319,7 @@ class AnySelectedRows {
 
   /// Row i of `value` belongs to id rows[i]. Throws OutOfRange for an id outside [0, height), ShapeMismatch for a
   /// negative height and if the numbers of ids and rows differ. Levels of `value` are dropped.
-  AnySelectedRows(std::vector<std::int64_t> rows, std::int64_t height, AnyLoDTensor value) {
+  LOD_TAGGED AnySelectedRows(std::vector<std::int64_t> rows, std::int64_t height, AnyLoDTensor value) {
     detail::check_value_rows(static_cast<std::int64_t>(rows.size()), value.rows(), "AnySelectedRows");
     detail::check_height(height, "AnySelectedRows");
     detail::check_row_ids(rows, height, "AnySelectedRows");
@@ -325,24 +329,24 @@ class AnySelectedRows {
   }
 
   /// The ids, one for each row of the value.
-  const std::vector<std::int64_t>& rows() const noexcept LOD_LIFETIMEBOUND { return rows_; }
+  LOD_TAGGED const std::vector<std::int64_t>& rows() const noexcept LOD_LIFETIMEBOUND { return rows_; }
   /// The number of rows of the dense tensor that this represents.
-  std::int64_t height() const noexcept { return height_; }
+  LOD_TAGGED std::int64_t height() const noexcept { return height_; }
   /// The values of the rows: a tensor without levels.
-  const AnyLoDTensor& value() const noexcept LOD_LIFETIMEBOUND { return value_; }
+  LOD_TAGGED const AnyLoDTensor& value() const noexcept LOD_LIFETIMEBOUND { return value_; }
   /// {height, row shape...}: the shape of the dense tensor. Throws ShapeMismatch if that has more elements than 64 bits
   /// can count.
-  Shape dense_shape() const { return Shape(height_, value_.row_shape()); }
+  LOD_TAGGED Shape dense_shape() const { return Shape(height_, value_.row_shape()); }
 
   /// SelectedRows with values of their own. Throws ShapeMismatch unless the elements are of type T.
   template <class T>
-  SelectedRows<T, Cpu> copy() const {
+  LOD_TAGGED SelectedRows<T, Cpu> copy() const {
     return SelectedRows<T, Cpu>(rows_, height_, value_.copy<T>());
   }
   /// The memory itself, as SelectedRows; a copy of it if it is read-only. Throws ShapeMismatch, and leaves this
   /// unchanged, unless the elements are of type T.
   template <class T>
-  SelectedRows<T, Cpu> take() && {
+  LOD_TAGGED SelectedRows<T, Cpu> take() && {
     auto value = std::move(value_).take<T>();
     return SelectedRows<T, Cpu>(std::exchange(rows_, {}), std::exchange(height_, 0), std::move(value));
   }
@@ -354,25 +358,25 @@ class AnySelectedRows {
 };
 
 /// The description of its contents, as for a LoDTensor.
-inline LoDTensorDesc describe(const AnyLoDTensor& x) {
+LOD_TAGGED inline LoDTensorDesc describe(const AnyLoDTensor& x) {
   const Shape shape = x.shape();
   return {{x.data_type(), std::vector<std::int64_t>(shape.begin(), shape.end())}, x.levels()};
 }
 /// The description of its contents, as for SelectedRows. The height may be arbitrary, even that of a dense tensor that
 /// no memory could hold.
-inline TensorDesc describe(const AnySelectedRows& x) {
+LOD_TAGGED inline TensorDesc describe(const AnySelectedRows& x) {
   const Shape row_shape = x.value().row_shape();
   TensorDesc desc{x.value().data_type(), {x.height()}};
   desc.dims.insert(desc.dims.end(), row_shape.begin(), row_shape.end());
   return desc;
 }
 /// The same as a variable of type LOD_TENSOR.
-inline VarDesc describe(std::string name, const AnyLoDTensor& x) {
+LOD_TAGGED inline VarDesc describe(std::string name, const AnyLoDTensor& x) {
   LoDTensorDesc desc = describe(x);
   return VarDesc::lod_tensor(std::move(name), std::move(desc.tensor), desc.lod_level);
 }
 /// The same as a variable of type SELECTED_ROWS.
-inline VarDesc describe(std::string name, const AnySelectedRows& x) {
+LOD_TAGGED inline VarDesc describe(std::string name, const AnySelectedRows& x) {
   return VarDesc::selected_rows(std::move(name), describe(x));
 }
 

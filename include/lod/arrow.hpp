@@ -32,6 +32,7 @@
 #include <lod/error.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -44,7 +45,7 @@
 
 namespace lod {
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// Buffers that the CPU reads in place.
 struct ArrowOnCpu {
@@ -102,7 +103,7 @@ AnyLoDTensor take_arrow(ArrowHandle<Array> array, const ArrowSchema& schema,
   return AnyLoDTensor::wrap(found.type, bytes, std::move(lod), found.row_shape, owner, found.rows);
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// A tensor on an array of another library, without a copy except where stated below. The array's lists are levels; the
 /// fixed-size ones below the last other list are the dimensions of a row; without lists, an item is a scalar row. The
@@ -125,7 +126,7 @@ AnyLoDTensor take_arrow(ArrowHandle<Array> array, const ArrowSchema& schema,
 /// memory that the CPU cannot read or that is misaligned, and for structs that are released or malformed. O(sequences);
 /// O(elements) if there are bitmaps or the elements are bool.
 template <class T, ArrowArrayStruct Array>
-LoDTensor<const T> from_arrow(ArrowHandle<Array> array, const ArrowSchema& schema) {
+LOD_TAGGED LoDTensor<const T> from_arrow(ArrowHandle<Array> array, const ArrowSchema& schema) {
   detail::check_arrow_type<T>();
   const AnyLoDTensor tensor = detail::take_arrow(std::move(array), schema, data_type_v<T>);
   detail::check_element_type<T>(tensor.data_type(), "from_arrow");
@@ -133,7 +134,7 @@ LoDTensor<const T> from_arrow(ArrowHandle<Array> array, const ArrowSchema& schem
 }
 /// The same with the element type determined at run time.
 template <ArrowArrayStruct Array>
-AnyLoDTensor from_arrow(ArrowHandle<Array> array, const ArrowSchema& schema) {
+LOD_TAGGED AnyLoDTensor from_arrow(ArrowHandle<Array> array, const ArrowSchema& schema) {
   return detail::take_arrow(std::move(array), schema);
 }
 

@@ -8,6 +8,7 @@
 #include <lod/error.hpp>
 #include <lod/huge_pages.hpp>
 #include <lod/reference.hpp>
+#include <lod/target.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -26,9 +27,9 @@ namespace detail {
 
 /// Keeps the memory of a buffer alive.
 struct MemoryBlock : Shared {
-  explicit MemoryBlock(Destroy as_made, bool of_resource = false) noexcept
+  LOD_TAGGED explicit MemoryBlock(Destroy as_made, bool of_resource = false) noexcept
       : Shared(as_made), of_resource_(of_resource) {}
-  static void destroy(const MemoryBlock* block) noexcept;
+  LOD_TAGGED static void destroy(const MemoryBlock* block) noexcept;
 
  private:
   bool of_resource_;
@@ -36,9 +37,9 @@ struct MemoryBlock : Shared {
 
 /// The head of a block from a memory resource; the values follow it at the next multiple of `alignment`.
 struct ResourceBlock final : MemoryBlock {
-  ResourceBlock(std::pmr::memory_resource* from, std::size_t bytes)
+  LOD_TAGGED ResourceBlock(std::pmr::memory_resource* from, std::size_t bytes)
       : MemoryBlock(&ResourceBlock::destroy, true), resource(from), size(bytes) {}
-  static void destroy(const Shared* shared) noexcept {
+  LOD_TAGGED static void destroy(const Shared* shared) noexcept {
     const auto* block = static_cast<const ResourceBlock*>(shared);
     std::pmr::memory_resource* owner = block->resource;
     const std::size_t total = block->size;
@@ -68,12 +69,13 @@ struct MemoryOf<Cpu> {
   struct Allocation {
     Reference<const MemoryBlock> block;
     void* values;
+    LOD_TAGGED ~Allocation() = default;
   };
   /// For buffers made without a resource.
-  static Resource* initial_resource() noexcept { return Cpu::default_resource(); }
+  LOD_TAGGED static Resource* initial_resource() noexcept { return Cpu::default_resource(); }
   /// For copies of values whose source has a given resource.
-  static Resource* resource_of_copies(Resource*) noexcept { return Cpu::default_resource(); }
-  static Allocation allocate(std::size_t bytes, Resource* resource) {
+  LOD_TAGGED static Resource* resource_of_copies(Resource*) noexcept { return Cpu::default_resource(); }
+  LOD_TAGGED static Allocation allocate(std::size_t bytes, Resource* resource) {
     bytes += alignment;  // for the head of the block
     void* const memory = resource->allocate(bytes, alignment);
     // Other resources may advise on their own memory.
@@ -82,13 +84,15 @@ struct MemoryOf<Cpu> {
     return {std::move(block), static_cast<std::byte*>(memory) + alignment};
   }
   /// Whether scratch memory may be lent again once an operation has returned.
-  static bool reusable(Resource*) noexcept { return true; }
-  static void copy(Resource*, void* to, const void* from, std::size_t bytes) noexcept { std::memcpy(to, from, bytes); }
-  static void set_zero(Resource*, void* to, std::size_t bytes) noexcept { std::memset(to, 0, bytes); }
+  LOD_TAGGED static bool reusable(Resource*) noexcept { return true; }
+  LOD_TAGGED static void copy(Resource*, void* to, const void* from, std::size_t bytes) noexcept {
+    std::memcpy(to, from, bytes);
+  }
+  LOD_TAGGED static void set_zero(Resource*, void* to, std::size_t bytes) noexcept { std::memset(to, 0, bytes); }
 };
 
 /// The bytes of `count` values of `size` bytes each. Throws ShapeMismatch if they exceed the address space.
-inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
+LOD_TAGGED inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
   std::size_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(static_cast<std::size_t>(count), size, &bytes) ||
       bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) - 2 * alignment) {
@@ -114,11 +118,11 @@ class Buffer {
   using Resource = typename Device::memory_resource;
 
   /// No memory yet; what is allocated later comes from `resource`.
-  explicit Buffer(Resource* resource = Memory::initial_resource()) noexcept : resource_(resource) {}
+  LOD_TAGGED explicit Buffer(Resource* resource = Memory::initial_resource()) noexcept : resource_(resource) {}
 
   /// `size` uninitialised values from `resource`, at a multiple of `alignment`. Throws ShapeMismatch if their bytes
   /// exceed the address space, and what the resource throws.
-  Buffer(std::int64_t size, Resource* resource) : resource_(resource) {
+  LOD_TAGGED Buffer(std::int64_t size, Resource* resource) : resource_(resource) {
     if (size == 0) return;
     auto allocation = Memory::allocate(detail::checked_bytes(size, sizeof(T)), resource);
     block_ = std::move(allocation.block);
@@ -127,7 +131,7 @@ class Buffer {
   }
 
   /// Uses memory that the user owns and keeps as long as this buffer and all that share it are in use.
-  static Buffer wrap(std::span<T> values, Resource* resource = Memory::initial_resource()) noexcept {
+  LOD_TAGGED static Buffer wrap(std::span<T> values, Resource* resource = Memory::initial_resource()) noexcept {
     Buffer buffer(resource);
     buffer.data_ = const_cast<value_type*>(values.data());
     buffer.size_ = buffer.capacity_ = static_cast<std::int64_t>(values.size());
@@ -137,17 +141,17 @@ class Buffer {
   /// The same, and keeps `owner` (a shared pointer, a mapped file, ...) until the last sharer of the memory is gone.
   template <class Owner>
     requires(!std::convertible_to<Owner, Resource*>)
-  static Buffer wrap(std::span<T> values, Owner owner, Resource* resource = Memory::initial_resource()) {
+  LOD_TAGGED static Buffer wrap(std::span<T> values, Owner owner, Resource* resource = Memory::initial_resource()) {
     Buffer buffer = wrap(values, resource);
     buffer.block_ = detail::Reference<const detail::MemoryBlock>::adopt(
         new detail::OwnerBlock<std::remove_const_t<Owner>, detail::MemoryBlock>(std::move(owner)));
     return buffer;
   }
 
-  Buffer(const Buffer&) noexcept = default;
-  Buffer& operator=(const Buffer&) noexcept = default;
+  LOD_TAGGED Buffer(const Buffer&) noexcept = default;
+  LOD_TAGGED Buffer& operator=(const Buffer&) noexcept = default;
   /// The source is left empty.
-  Buffer(Buffer&& other) noexcept
+  LOD_TAGGED Buffer(Buffer&& other) noexcept
       : block_(std::move(other.block_)),
         resource_(other.resource_),
         data_(std::exchange(other.data_, nullptr)),
@@ -155,7 +159,7 @@ class Buffer {
         capacity_(std::exchange(other.capacity_, 0)),
         wrapped_(std::exchange(other.wrapped_, false)) {}
   /// The source is left empty; this takes over its resource too.
-  Buffer& operator=(Buffer&& other) noexcept {
+  LOD_TAGGED Buffer& operator=(Buffer&& other) noexcept {
     Buffer taken(std::move(other));
     std::swap(block_, taken.block_);
     std::swap(resource_, taken.resource_);
@@ -165,28 +169,30 @@ class Buffer {
     std::swap(wrapped_, taken.wrapped_);
     return *this;
   }
-  ~Buffer() = default;
+  LOD_TAGGED ~Buffer() = default;
 
   /// The first value.
-  T* data() const noexcept { return data_; }
+  LOD_TAGGED T* data() const noexcept { return data_; }
   /// The number of values.
-  std::int64_t size() const noexcept { return size_; }
+  LOD_TAGGED std::int64_t size() const noexcept { return size_; }
   /// The number of values for which there is memory.
-  std::int64_t capacity() const noexcept { return capacity_; }
+  LOD_TAGGED std::int64_t capacity() const noexcept { return capacity_; }
   /// The source of memory that it needs later.
-  Resource* resource() const noexcept { return resource_; }
+  LOD_TAGGED Resource* resource() const noexcept { return resource_; }
   /// What keeps the memory alive; null if nothing does.
-  const detail::MemoryBlock* block() const noexcept { return block_.get(); }
+  LOD_TAGGED const detail::MemoryBlock* block() const noexcept { return block_.get(); }
   /// True for the user's memory.
-  bool wrapped() const noexcept { return wrapped_; }
+  LOD_TAGGED bool wrapped() const noexcept { return wrapped_; }
 
   /// The same memory seen as read-only values.
-  Buffer<const value_type, Device> as_const() const noexcept { return Buffer(*this).template as<const value_type>(); }
+  LOD_TAGGED Buffer<const value_type, Device> as_const() const noexcept {
+    return Buffer(*this).template as<const value_type>();
+  }
 
   /// The same memory seen as values of another type; this buffer is left empty. The memory must hold a whole number of
   /// them, at a multiple of their alignment.
   template <class U>
-  Buffer<U, Device> as() && noexcept {
+  LOD_TAGGED Buffer<U, Device> as() && noexcept {
     LOD_ASSERT(bytes() % sizeof(U) == 0 && reinterpret_cast<std::uintptr_t>(data_) % alignof(U) == 0);
     Buffer<U, Device> buffer(resource_);
     buffer.block_ = std::move(block_);
@@ -200,10 +206,10 @@ class Buffer {
 
   /// @{
   /// Sets all values: to zero, or to the `size()` values at `from`, in memory of the same device.
-  void set_zero() noexcept(std::same_as<Device, Cpu>) {
+  LOD_TAGGED void set_zero() noexcept(std::same_as<Device, Cpu>) {
     if (size_ > 0) Memory::set_zero(resource_, data_, bytes());
   }
-  void assign(const value_type* from) noexcept(std::same_as<Device, Cpu>) {
+  LOD_TAGGED void assign(const value_type* from) noexcept(std::same_as<Device, Cpu>) {
     if (size_ > 0) Memory::copy(resource_, data_, from, bytes());
   }
   /// @}
@@ -211,9 +217,9 @@ class Buffer {
   /// Makes room for `size` values, whose contents are unspecified. Reuses the memory if it suffices and is not shared;
   /// otherwise allocates from `resource()`, before anything is changed, so that a failure changes nothing. A wrapped
   /// buffer never leaves the user's memory: if that is too small, throws ShapeMismatch.
-  void resize(std::int64_t size) { *this = resized(size, resource_); }
+  LOD_TAGGED void resize(std::int64_t size) { *this = resized(size, resource_); }
   /// What `resize` would make of this buffer, which stays unchanged: in the same memory, or in new one from `resource`.
-  Buffer resized(std::int64_t size, Resource* resource) const {
+  LOD_TAGGED Buffer resized(std::int64_t size, Resource* resource) const {
     if (size <= capacity_ && (wrapped_ || block_.unique())) {
       Buffer same = *this;
       same.size_ = size;
@@ -229,7 +235,7 @@ class Buffer {
   template <class, class>
   friend class Buffer;
 
-  std::size_t bytes() const noexcept { return static_cast<std::size_t>(size_) * sizeof(T); }
+  LOD_TAGGED std::size_t bytes() const noexcept { return static_cast<std::size_t>(size_) * sizeof(T); }
 
   detail::Reference<const detail::MemoryBlock> block_;
   Resource* resource_ = nullptr;

@@ -9,6 +9,7 @@
 #include <lod/error.hpp>
 #include <lod/name_hash.hpp>
 #include <lod/program.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -24,19 +25,19 @@ namespace lod {
 /// The name that stands for no variable, in the arguments of operators. The empty name does so too.
 inline constexpr std::string_view empty_variable_name = "@EMPTY@";
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// Lists through which values enter and leave a program: not values that operators pass on.
 constexpr bool is_door(VarType::Type type) noexcept {
   return type == VarType::FEED_MINIBATCH || type == VarType::FETCH_LIST || type == VarType::FEED_LIST;
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// Calls f(number) for each block that an operator names in its attributes: those that it owns, such as the body of a
 /// loop. If the operator is not const, f receives a reference to the number.
 template <class Op, class F>
-void for_each_block(Op& op, const F& f) {
+LOD_TAGGED void for_each_block(Op& op, const F& f) {
   for (auto& attr : op.attrs) {
     if (attr.type == AttrType::BLOCK && attr.block_idx) f(*attr.block_idx);
     if (attr.type == AttrType::BLOCKS) {
@@ -70,7 +71,7 @@ class DataFlow {
   static constexpr int max_depth = 100;
 
   /// Throws InvalidProgram as `validate` does.
-  explicit DataFlow(const ProgramDesc& program) : program_(&program), blocks_(program.blocks.size()) {
+  LOD_TAGGED explicit DataFlow(const ProgramDesc& program) : program_(&program), blocks_(program.blocks.size()) {
     validate(program);
     for (const BlockDesc& block : program.blocks) {
       for (const VarDesc& var : block.vars) {
@@ -81,16 +82,16 @@ class DataFlow {
 
   /// What an operator of block `block` reads and writes. Throws InvalidProgram if a block contains itself, or if more
   /// than `max_depth` are nested. O(names in it), apart from blocks that were examined before.
-  Access of(const OpDesc& op, std::int32_t block = 0) { return of_operator(op, block, 0); }
+  LOD_TAGGED Access of(const OpDesc& op, std::int32_t block = 0) { return of_operator(op, block, 0); }
   /// The same for a block: what its operators read and write of variables that do not belong to it.
-  const Access& of(const BlockDesc& block) { return of_block(block.idx, 0).access; }
+  LOD_TAGGED const Access& of(const BlockDesc& block) { return of_block(block.idx, 0).access; }
 
  private:
   /// Names without duplicates.
   class Names {
    public:
-    explicit Names(std::vector<std::string_view>& list) : list_(list) {}
-    void add(std::string_view name) {
+    LOD_TAGGED explicit Names(std::vector<std::string_view>& list) : list_(list) {}
+    LOD_TAGGED void add(std::string_view name) {
       if (name.empty() || name == empty_variable_name) return;
       if (known_.insert(name).second) list_.push_back(name);
     }
@@ -107,7 +108,7 @@ class DataFlow {
   };
 
   /// Whether an operator brings values from outside or takes them there.
-  bool is_gate(const OpDesc& op, const Access& access, std::int32_t block) const {
+  LOD_TAGGED bool is_gate(const OpDesc& op, const Access& access, std::int32_t block) const {
     const auto is_list = [&](std::string_view name) {
       if (!doors_.contains(name)) return false;
       const VarDesc* const var = program_->find_var(name, block);
@@ -118,7 +119,7 @@ class DataFlow {
            std::any_of(access.writes.begin(), access.writes.end(), is_list);
   }
 
-  Access of_operator(const OpDesc& op, std::int32_t block, int depth) {
+  LOD_TAGGED Access of_operator(const OpDesc& op, std::int32_t block, int depth) {
     Access access;
     Names reads(access.reads), writes(access.writes), fed_or_fetched(access.fed_or_fetched);
     for (const OpDesc::Var& input : op.inputs) {
@@ -153,7 +154,7 @@ class DataFlow {
     return access;
   }
 
-  const BlockAccess& of_block(std::int32_t idx, int depth) {
+  LOD_TAGGED const BlockAccess& of_block(std::int32_t idx, int depth) {
     auto& known = blocks_[static_cast<std::size_t>(idx)];
     if (known) return *known;
     if (depth > max_depth) {
@@ -164,7 +165,7 @@ class DataFlow {
     return known.emplace(BlockAccess{of_operators(block, depth), of_forward(block)});
   }
 
-  Access of_operators(const BlockDesc& block, int depth) {
+  LOD_TAGGED Access of_operators(const BlockDesc& block, int depth) {
     const detail::NameSet own = own_names(block);
     detail::NameSet written;
     Access access;
@@ -186,7 +187,7 @@ class DataFlow {
     return access;
   }
 
-  static detail::NameSet own_names(const BlockDesc& block) {
+  LOD_TAGGED static detail::NameSet own_names(const BlockDesc& block) {
     detail::NameSet names;
     for (const VarDesc& var : block.vars) {
       if (!var.persistable) names.insert(var.name);
@@ -194,7 +195,7 @@ class DataFlow {
     return names;
   }
   /// Empty if the block whose gradient `block` computes encloses it: its variables are then seen anyway.
-  detail::NameSet of_forward(const BlockDesc& block) const {
+  LOD_TAGGED detail::NameSet of_forward(const BlockDesc& block) const {
     if (block.forward_block_idx == -1) return {};
     for (std::int32_t idx = block.idx; idx != -1; idx = program_->blocks[static_cast<std::size_t>(idx)].parent_idx) {
       if (idx == block.forward_block_idx) return {};

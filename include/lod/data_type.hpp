@@ -7,6 +7,7 @@
 #pragma once
 
 #include <lod/float16.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +38,7 @@ enum class DataType : std::int32_t {
 };
 
 /// The bytes of one element; 0 for a value that is not a DataType, which only a cast can produce.
-constexpr std::size_t size_of(DataType type) noexcept {
+LOD_TAGGED constexpr std::size_t size_of(DataType type) noexcept {
   switch (type) {
     case DataType::BOOL:
     case DataType::UINT8:
@@ -66,7 +67,7 @@ constexpr std::size_t size_of(DataType type) noexcept {
 }
 
 /// The name of the enumerator, "FP32"; "?" for a value that is not a DataType, which only a cast can produce.
-constexpr const char* to_string(DataType type) noexcept {
+LOD_TAGGED constexpr const char* to_string(DataType type) noexcept {
   switch (type) {
     case DataType::BOOL:
       return "BOOL";
@@ -107,8 +108,8 @@ constexpr const char* to_string(DataType type) noexcept {
 }
 
 /// Whether a number names a DataType. False for the gaps, which name kinds of variables such as LOD_TENSOR.
-constexpr bool is_pod(std::int32_t number) noexcept { return size_of(static_cast<DataType>(number)) != 0; }
-constexpr bool is_pod(DataType type) noexcept { return size_of(type) != 0; }
+LOD_TAGGED constexpr bool is_pod(std::int32_t number) noexcept { return size_of(static_cast<DataType>(number)) != 0; }
+LOD_TAGGED constexpr bool is_pod(DataType type) noexcept { return size_of(type) != 0; }
 
 /// The DataType of elements of type T, in a member `value`, which is missing if there is none. Specialise it for a type
 /// of your own that has the layout of one of them.
@@ -186,7 +187,7 @@ inline constexpr bool has_data_type_v = requires {
 
 namespace detail {
 template <class T>
-constexpr DataType checked_data_type() noexcept {
+LOD_TAGGED constexpr DataType checked_data_type() noexcept {
   static_assert(has_data_type_v<T>,
                 "lod::data_type_v: this type has no DataType; there are bool, the signed integers of 8 to 64 bits, the "
                 "unsigned integers of 8, 32 and 64 bits, lod::float16, lod::bfloat16, float, double, "

@@ -11,6 +11,7 @@
 
 #include <lod/data_type.hpp>
 #include <lod/error.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,18 +29,18 @@ template <class T, T otherwise = T{}>
 class Defaulted {
  public:
   /// Absent: reads as the default.
-  constexpr Defaulted() = default;
+  LOD_TAGGED constexpr Defaulted() = default;
   /// Set, even if `value` is the default.
-  constexpr Defaulted(T value) noexcept : value_(value), has_value_(true) {}
+  LOD_TAGGED constexpr Defaulted(T value) noexcept : value_(value), has_value_(true) {}
   /// The default if absent.
-  constexpr operator T() const noexcept { return value_; }
+  LOD_TAGGED constexpr operator T() const noexcept { return value_; }
 
   /// The default if absent.
-  constexpr T value() const noexcept { return value_; }
+  LOD_TAGGED constexpr T value() const noexcept { return value_; }
   /// Whether it was set.
-  constexpr bool has_value() const noexcept { return has_value_; }
+  LOD_TAGGED constexpr bool has_value() const noexcept { return has_value_; }
   /// Makes it absent.
-  constexpr void reset() noexcept { *this = Defaulted(); }
+  LOD_TAGGED constexpr void reset() noexcept { *this = Defaulted(); }
 
  private:
   T value_ = otherwise;
@@ -58,7 +59,7 @@ struct TensorDesc {
   std::vector<std::int64_t> dims = {};
   std::string unknown_fields = {};
 
-  bool operator==(const TensorDesc&) const = default;
+  LOD_TAGGED bool operator==(const TensorDesc&) const = default;
 };
 
 /// A tensor and the number of its levels.
@@ -67,7 +68,7 @@ struct LoDTensorDesc {
   Defaulted<std::int32_t> lod_level = {};
   std::string unknown_fields = {};
 
-  bool operator==(const LoDTensorDesc&) const = default;
+  LOD_TAGGED bool operator==(const LoDTensorDesc&) const = default;
 };
 
 /// What the tensors of an array have in common.
@@ -76,7 +77,7 @@ struct LoDTensorArrayDesc {
   Defaulted<std::int32_t> lod_level = {};
   std::string unknown_fields = {};
 
-  bool operator==(const LoDTensorArrayDesc&) const = default;
+  LOD_TAGGED bool operator==(const LoDTensorArrayDesc&) const = default;
 };
 
 /// The tensors that a reader delivers at each step.
@@ -84,7 +85,7 @@ struct ReaderDesc {
   std::vector<LoDTensorDesc> lod_tensor = {};
   std::string unknown_fields = {};
 
-  bool operator==(const ReaderDesc&) const = default;
+  LOD_TAGGED bool operator==(const ReaderDesc&) const = default;
 };
 
 /// The kind of a variable and, in the field of that kind, what is known of its contents.
@@ -135,10 +136,10 @@ struct VarType {
     std::vector<Type> element_type;
     std::string unknown_fields;
 
-    Tuple() = default;
+    LOD_TAGGED Tuple() = default;
     /// A tuple of these elements.
-    Tuple(std::vector<Type> types) : element_type(std::move(types)) {}
-    bool operator==(const Tuple&) const = default;
+    LOD_TAGGED Tuple(std::vector<Type> types) : element_type(std::move(types)) {}
+    LOD_TAGGED bool operator==(const Tuple&) const = default;
   };
 
   Type type = LOD_TENSOR;
@@ -154,11 +155,11 @@ struct VarType {
   std::optional<TensorDesc> sparse_csr = {};
   std::string unknown_fields = {};
 
-  bool operator==(const VarType&) const = default;
+  LOD_TAGGED bool operator==(const VarType&) const = default;
 };
 
 /// The name of the enumerator, "LOD_TENSOR"; "?" for a value that only a cast can produce.
-constexpr const char* to_string(VarType::Type type) noexcept {
+LOD_TAGGED constexpr const char* to_string(VarType::Type type) noexcept {
   if (is_pod(type)) return to_string(static_cast<DataType>(type));
   switch (type) {
     case VarType::LOD_TENSOR:
@@ -227,7 +228,7 @@ enum class AttrType : std::int32_t {
 };
 
 /// The name of the enumerator, "INTS"; "?" for a value that only a cast can produce.
-constexpr const char* to_string(AttrType type) noexcept {
+LOD_TAGGED constexpr const char* to_string(AttrType type) noexcept {
   switch (type) {
     case AttrType::INT:
       return "INT";
@@ -280,7 +281,7 @@ struct VarDesc {
     std::vector<std::int32_t> ints = {};
     std::string unknown_fields = {};
 
-    bool operator==(const Attr&) const = default;
+    LOD_TAGGED bool operator==(const Attr&) const = default;
   };
 
   std::string name = {};
@@ -293,30 +294,31 @@ struct VarDesc {
   std::string unknown_fields = {};
 
   /// A variable of type LOD_TENSOR. Without `lod_level` that field is absent, which reads as 0.
-  static VarDesc lod_tensor(std::string name, TensorDesc tensor, Defaulted<std::int32_t> lod_level = {}) {
+  LOD_TAGGED static VarDesc lod_tensor(std::string name, TensorDesc tensor, Defaulted<std::int32_t> lod_level = {}) {
     return {.name = std::move(name),
             .type = {.type = VarType::LOD_TENSOR, .lod_tensor = LoDTensorDesc{std::move(tensor), lod_level}}};
   }
   /// A variable of type SELECTED_ROWS; dim 0 of `tensor` is the height.
-  static VarDesc selected_rows(std::string name, TensorDesc tensor) {
+  LOD_TAGGED static VarDesc selected_rows(std::string name, TensorDesc tensor) {
     return {.name = std::move(name), .type = {.type = VarType::SELECTED_ROWS, .selected_rows = std::move(tensor)}};
   }
   /// A variable of type LOD_TENSOR_ARRAY.
-  static VarDesc lod_tensor_array(std::string name, TensorDesc tensor, Defaulted<std::int32_t> lod_level = {}) {
+  LOD_TAGGED static VarDesc lod_tensor_array(std::string name, TensorDesc tensor,
+                                             Defaulted<std::int32_t> lod_level = {}) {
     return {
         .name = std::move(name),
         .type = {.type = VarType::LOD_TENSOR_ARRAY, .tensor_array = LoDTensorArrayDesc{std::move(tensor), lod_level}}};
   }
   /// A variable of type READER.
-  static VarDesc reader(std::string name, std::vector<LoDTensorDesc> tensors) {
+  LOD_TAGGED static VarDesc reader(std::string name, std::vector<LoDTensorDesc> tensors) {
     return {.name = std::move(name), .type = {.type = VarType::READER, .reader = ReaderDesc{std::move(tensors)}}};
   }
   /// A variable of a type that has no description of its own: FEED_MINIBATCH, FETCH_LIST, RAW, ...
-  static VarDesc of_type(std::string name, VarType::Type type) {
+  LOD_TAGGED static VarDesc of_type(std::string name, VarType::Type type) {
     return {.name = std::move(name), .type = {.type = type}};
   }
 
-  bool operator==(const VarDesc&) const = default;
+  LOD_TAGGED bool operator==(const VarDesc&) const = default;
 };
 
 namespace detail {
@@ -340,7 +342,7 @@ concept DescribableTensor = !DescribableRows<X> && requires(const X& x) {
 };
 
 template <class X>
-TensorDesc describe_values(const X& x) {
+LOD_TAGGED TensorDesc describe_values(const X& x) {
   const auto& shape = x.shape();
   TensorDesc desc{data_type_v<typename X::value_type>};
   desc.dims.reserve(shape.size());
@@ -353,32 +355,32 @@ TensorDesc describe_values(const X& x) {
 /// The description of a live tensor: its element type, its shape, and its number of levels (0 for a plain tensor). An
 /// element type that has no DataType is a compile error.
 template <detail::DescribableTensor X>
-LoDTensorDesc describe(const X& x) {
+LOD_TAGGED LoDTensorDesc describe(const X& x) {
   return {detail::describe_values(x), static_cast<std::int32_t>(x.levels())};
 }
 /// The description of row-sparse values: that of the dense tensor that they represent, whose dim 0 is the height.
 template <detail::DescribableRows X>
-TensorDesc describe(const X& x) {
+LOD_TAGGED TensorDesc describe(const X& x) {
   TensorDesc desc = detail::describe_values(x.value());
   desc.dims.at(0) = static_cast<std::int64_t>(x.height());
   return desc;
 }
 /// The same as a variable of type LOD_TENSOR.
 template <detail::DescribableTensor X>
-VarDesc describe(std::string name, const X& x) {
+LOD_TAGGED VarDesc describe(std::string name, const X& x) {
   LoDTensorDesc desc = describe(x);
   return VarDesc::lod_tensor(std::move(name), std::move(desc.tensor), desc.lod_level);
 }
 /// The same as a variable of type SELECTED_ROWS.
 template <detail::DescribableRows X>
-VarDesc describe(std::string name, const X& x) {
+LOD_TAGGED VarDesc describe(std::string name, const X& x) {
   return VarDesc::selected_rows(std::move(name), describe(x));
 }
 
 namespace detail {
 
 /// The first difference, in words; empty if there is none.
-inline std::string mismatch(const TensorDesc& found, const TensorDesc& expected) {
+LOD_TAGGED inline std::string mismatch(const TensorDesc& found, const TensorDesc& expected) {
   if (found.data_type != expected.data_type) {
     return text({"data type: expected ", to_string(expected.data_type), ", found ", to_string(found.data_type)});
   }
@@ -394,7 +396,7 @@ inline std::string mismatch(const TensorDesc& found, const TensorDesc& expected)
   return {};
 }
 
-inline std::string mismatch(const LoDTensorDesc& found, const LoDTensorDesc& expected) {
+LOD_TAGGED inline std::string mismatch(const LoDTensorDesc& found, const LoDTensorDesc& expected) {
   std::string difference = mismatch(found.tensor, expected.tensor);
   if (difference.empty() && expected.lod_level != -1 && expected.lod_level != found.lod_level) {
     difference = text({"lod_level: expected ", expected.lod_level.value(), ", found ", found.lod_level.value()});
@@ -402,12 +404,12 @@ inline std::string mismatch(const LoDTensorDesc& found, const LoDTensorDesc& exp
   return difference;
 }
 
-inline std::string mismatch(const LoDTensorDesc& found, const TensorDesc& expected) {
+LOD_TAGGED inline std::string mismatch(const LoDTensorDesc& found, const TensorDesc& expected) {
   return mismatch(found.tensor, expected);
 }
 
 template <class Found>
-std::string mismatch(const Found& found, const VarDesc& expected) {
+LOD_TAGGED std::string mismatch(const Found& found, const VarDesc& expected) {
   constexpr bool is_rows = std::is_same_v<Found, TensorDesc>;
   constexpr VarType::Type type = is_rows ? VarType::SELECTED_ROWS : VarType::LOD_TENSOR;
   std::string difference;
@@ -427,13 +429,13 @@ std::string mismatch(const Found& found, const VarDesc& expected) {
 /// TensorDesc says nothing about levels, and a VarDesc whose type has no details describes all variables of its type.
 template <class X, class Desc>
   requires requires(const X& x, const Desc& desc) { detail::mismatch(describe(x), desc); }
-bool matches(const X& x, const Desc& expected) { return detail::mismatch(describe(x), expected).empty(); }
+LOD_TAGGED bool matches(const X& x, const Desc& expected) { return detail::mismatch(describe(x), expected).empty(); }
 
 /// Throws ShapeMismatch unless x is as described (see `matches`). The text names the first difference in type, data
 /// type, rank, dim or lod_level, and what was expected and found.
 template <class X, class Desc>
   requires requires(const X& x, const Desc& desc) { detail::mismatch(describe(x), desc); }
-void check(const X& x, const Desc& expected) {
+LOD_TAGGED void check(const X& x, const Desc& expected) {
   const std::string difference = detail::mismatch(describe(x), expected);
   if (!difference.empty()) throw ShapeMismatch(difference);
 }

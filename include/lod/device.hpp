@@ -4,6 +4,8 @@
 /// A device names a memory. Who works on that memory is up to an executor (executor.hpp).
 #pragma once
 
+#include <lod/target.hpp>
+
 #include <cstddef>
 #include <memory_resource>
 
@@ -14,7 +16,7 @@ struct Cpu {
   /// The source of memory.
   using memory_resource = std::pmr::memory_resource;
   /// The standard library's default, at the time of the call.
-  static memory_resource* default_resource() noexcept { return std::pmr::get_default_resource(); }
+  LOD_TAGGED static memory_resource* default_resource() noexcept { return std::pmr::get_default_resource(); }
 };
 
 /// The memory of an NVIDIA GPU. Only a name here: allocation and copies come with the CUDA headers.
@@ -22,7 +24,7 @@ struct Cuda;
 
 /// Tag: leave the values of a new tensor uninitialised instead of zero.
 struct uninitialized_t {
-  explicit uninitialized_t() = default;
+  LOD_TAGGED explicit uninitialized_t() = default;
 };
 /// The tag.
 inline constexpr uninitialized_t uninitialized{};

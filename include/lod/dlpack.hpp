@@ -32,6 +32,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <dlpack/dlpack.h>
 
@@ -60,7 +61,7 @@ concept DLPackManaged = requires(X& tensor) {
 struct DLPackDeleter {
   /// Calls the struct's deleter; some have none.
   template <DLPackManaged Managed>
-  void operator()(Managed* tensor) const noexcept {
+  LOD_TAGGED void operator()(Managed* tensor) const noexcept {
     if (tensor->deleter) tensor->deleter(tensor);
   }
 };
@@ -70,7 +71,7 @@ struct DLPackDeleter {
 template <DLPackManaged Managed = DLManagedTensor>
 using DLPackHandle = std::unique_ptr<Managed, DLPackDeleter>;
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 template <class Managed>
 inline constexpr bool has_dlpack_version = requires(Managed& tensor) {
@@ -193,7 +194,7 @@ LoDTensor<T> take_dlpack_on_cpu(DLPackHandle<Managed> tensor, LoD lod, const cha
   return take_dlpack<T, Cpu>(array, std::move(lod), std::move(tensor), Cpu::default_resource(), what);
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// The values of x as a dense array {rows, row shape...}, without a copy. The array shares the memory of x, or takes it
 /// over from a temporary; it keeps that memory alive, unless it is memory that the user wrapped without an owner.
@@ -201,28 +202,28 @@ LoDTensor<T> take_dlpack_on_cpu(DLPackHandle<Managed> tensor, LoD lod, const cha
 /// how far that can be expressed). Its strides are given explicitly; its data pointer is null if there are no elements.
 /// Levels are not part of it: `to_dlpack(x.lod(), level)`. O(1), one allocation.
 template <DLPackManaged Managed = DLManagedTensor, class T>
-DLPackHandle<Managed> to_dlpack(LoDTensor<T>& x) {
+LOD_TAGGED DLPackHandle<Managed> to_dlpack(LoDTensor<T>& x) {
   return detail::give_dlpack<Managed>(x.with_lod(LoD()));
 }
 template <DLPackManaged Managed = DLManagedTensor, class T>
-DLPackHandle<Managed> to_dlpack(const LoDTensor<T>& x) {
+LOD_TAGGED DLPackHandle<Managed> to_dlpack(const LoDTensor<T>& x) {
   return detail::give_dlpack<Managed>(x.with_lod(LoD()));
 }
 template <DLPackManaged Managed = DLManagedTensor, class T>
-DLPackHandle<Managed> to_dlpack(LoDTensor<T>&& x) {
+LOD_TAGGED DLPackHandle<Managed> to_dlpack(LoDTensor<T>&& x) {
   return detail::give_dlpack<Managed>(std::move(x).with_lod(LoD()));
 }
 /// The same for a view or a slice: the array begins at its first row. `owner` (a tensor, a shared pointer, ...) keeps
 /// the rows alive, and is destroyed with the array.
 template <DLPackManaged Managed = DLManagedTensor, class T, class Owner>
-DLPackHandle<Managed> to_dlpack(const LoDTensorView<T>& x, Owner owner) {
+LOD_TAGGED DLPackHandle<Managed> to_dlpack(const LoDTensorView<T>& x, Owner owner) {
   return detail::give_dlpack<Managed>(x.data(), x.shape(), data_type_v<T>, detail::dlpack_cpu, std::is_const_v<T>,
                                       std::move(owner));
 }
 /// The same for a tensor whose element type is known at run time: the array shares its memory, and is read-only if that
 /// is. SIZE_T becomes 64-bit unsigned integers.
 template <DLPackManaged Managed = DLManagedTensor>
-DLPackHandle<Managed> to_dlpack(const AnyLoDTensor& x) {
+LOD_TAGGED DLPackHandle<Managed> to_dlpack(const AnyLoDTensor& x) {
   return detail::give_dlpack<Managed>(x.bytes().data(), x.shape(), x.data_type(), detail::dlpack_cpu, x.read_only(), x);
 }
 
@@ -230,7 +231,7 @@ DLPackHandle<Managed> to_dlpack(const AnyLoDTensor& x) {
 /// read-only: a LoD never changes, and writing to the array would break all tensors that share the LoD. Throws
 /// OutOfRange for a level that does not exist. O(1), one allocation.
 template <DLPackManaged Managed = DLManagedTensor>
-DLPackHandle<Managed> to_dlpack(const LoD& lod, int level) {
+LOD_TAGGED DLPackHandle<Managed> to_dlpack(const LoD& lod, int level) {
   const auto offsets = lod.offsets(level);
   return detail::give_dlpack<Managed>(offsets.data(), Shape{static_cast<std::int64_t>(offsets.size())}, DataType::INT64,
                                       detail::dlpack_cpu, true, lod);
@@ -250,13 +251,13 @@ DLPackHandle<Managed> to_dlpack(const LoD& lod, int level) {
 /// another device, without an address, not aligned for its elements, or read-only although T is not const, for elements
 /// that have no DataType, and for another major version of DLPack. O(1).
 template <class T, DLPackManaged Managed>
-LoDTensor<T> from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
+LOD_TAGGED LoDTensor<T> from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
   return detail::take_dlpack_on_cpu<T>(std::move(tensor), std::move(lod), "from_dlpack");
 }
 /// The same with the element type determined at run time; read-only if the memory is marked so, and for the 8-bit
 /// floating-point types, which have no C++ type.
 template <DLPackManaged Managed>
-AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
+LOD_TAGGED AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
   const detail::DLPackArray array = detail::read_on_cpu(tensor.get(), "from_dlpack", detail::read_dlpack);
   if (array.type == DataType::FP8_E4M3FN || array.type == DataType::FP8_E5M2) {
     detail::with_name("from_dlpack", [&] { detail::check_rows(lod, array.rows()); });
@@ -286,7 +287,7 @@ AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
 /// lead out of the address space. One pass over the elements, at memory speed if those of the last dimension are
 /// contiguous.
 template <DLPackManaged Managed>
-AnyLoDTensor copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
+LOD_TAGGED AnyLoDTensor copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
   const detail::DLPackArray array =
       detail::read_on_cpu(tensor.get(), "copy_dlpack", detail::read_dlpack_with_any_strides);
   detail::with_name("copy_dlpack", [&] { detail::check_rows(lod, array.rows()); });
@@ -301,7 +302,7 @@ AnyLoDTensor copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
 }
 /// The same. Throws ShapeMismatch for elements of another type than T.
 template <class T, DLPackManaged Managed>
-LoDTensor<T> copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
+LOD_TAGGED LoDTensor<T> copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
   static_assert(!std::is_const_v<T>, "a copy has values of its own, which can be written to");
   const detail::DLPackArray array =
       detail::read_on_cpu(tensor.get(), "copy_dlpack", detail::read_dlpack_with_any_strides);
@@ -314,7 +315,7 @@ LoDTensor<T> copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD()) {
 /// this throws. The other library must not write to them any more. Throws InvalidLoD as `LoD::from_offsets` does,
 /// ShapeMismatch and std::invalid_argument as `from_dlpack` does, and ShapeMismatch for another rank. O(sequences).
 template <DLPackManaged Managed>
-LoD lod_from_dlpack(std::vector<DLPackHandle<Managed>> offsets) {
+LOD_TAGGED LoD lod_from_dlpack(std::vector<DLPackHandle<Managed>> offsets) {
   std::vector<LoDTensor<const std::int64_t>> arrays;
   std::vector<std::span<const std::int64_t>> levels;
   arrays.reserve(offsets.size());

@@ -9,6 +9,8 @@
 /// callers may catch coarsely or finely.
 #pragma once
 
+#include <lod/target.hpp>
+
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +32,7 @@ namespace detail {
 
 /// The text of an error, no longer than people read: a longer text, such as a name or a list from outside, loses its
 /// middle, which is replaced by the text's length.
-inline std::string readable(std::string what) {
+LOD_TAGGED inline std::string readable(std::string what) {
   constexpr std::size_t most = 2000, edge = 900;
   if (what.size() <= most) return what;
   const auto is_inside_letter = [&](std::size_t at) { return (static_cast<unsigned>(what[at]) & 0xC0u) == 0x80u; };
@@ -47,7 +49,7 @@ inline std::string readable(std::string what) {
 class InvalidLoD : public std::invalid_argument {
  public:
   /// What is wrong, in words; a very long text loses its middle.
-  explicit InvalidLoD(const std::string& what) : std::invalid_argument(detail::readable(what)) {}
+  LOD_TAGGED explicit InvalidLoD(const std::string& what) : std::invalid_argument(detail::readable(what)) {}
 };
 
 /// Things that must agree but do not: a LoD and the number of rows, the shapes of two arguments, an output and what is
@@ -55,14 +57,14 @@ class InvalidLoD : public std::invalid_argument {
 class ShapeMismatch : public std::invalid_argument {
  public:
   /// What is wrong, in words; a very long text loses its middle.
-  explicit ShapeMismatch(const std::string& what) : std::invalid_argument(detail::readable(what)) {}
+  LOD_TAGGED explicit ShapeMismatch(const std::string& what) : std::invalid_argument(detail::readable(what)) {}
 };
 
 /// An index outside its range: a level, a sequence, a branch, a row, an id.
 class OutOfRange : public std::out_of_range {
  public:
   /// What is wrong, in words; a very long text loses its middle.
-  explicit OutOfRange(const std::string& what) : std::out_of_range(detail::readable(what)) {}
+  LOD_TAGGED explicit OutOfRange(const std::string& what) : std::out_of_range(detail::readable(what)) {}
 };
 
 /// Malformed bytes. `position()` is the byte, counted from the start of the outermost input, at which the reader
@@ -70,18 +72,18 @@ class OutOfRange : public std::out_of_range {
 class ParseError : public std::runtime_error {
  public:
   /// `position` is appended to the text.
-  ParseError(const std::string& what, std::size_t position) : ParseError(position, detail::readable(what)) {}
+  LOD_TAGGED ParseError(const std::string& what, std::size_t position) : ParseError(position, detail::readable(what)) {}
   /// The byte at which the reader stopped.
-  std::size_t position() const noexcept { return position_; }
+  LOD_TAGGED std::size_t position() const noexcept { return position_; }
 
   /// The same error for readers of a larger input, in which these bytes begin at byte `begin`: `where` and a colon are
   /// put before the text.
-  ParseError inside(const std::string& where, std::size_t begin = 0) const {
+  LOD_TAGGED ParseError inside(const std::string& where, std::size_t begin = 0) const {
     return ParseError(where + ": " + std::string(what(), length_), begin + position_);
   }
 
  private:
-  ParseError(std::size_t position, const std::string& readable)
+  LOD_TAGGED ParseError(std::size_t position, const std::string& readable)
       : std::runtime_error(readable + " (at byte " + std::to_string(position) + ")"),
         position_(position),
         length_(readable.size()) {}
@@ -94,9 +96,9 @@ class ParseError : public std::runtime_error {
 class CudaError : public std::runtime_error {
  public:
   /// A text, and the number of a cudaError_t.
-  CudaError(const std::string& what, int code) : std::runtime_error(what), code_(code) {}
+  LOD_TAGGED CudaError(const std::string& what, int code) : std::runtime_error(what), code_(code) {}
   /// The runtime's own number (cudaError_t).
-  int code() const noexcept { return code_; }
+  LOD_TAGGED int code() const noexcept { return code_; }
 
  private:
   int code_;
@@ -108,12 +110,13 @@ namespace detail {
 /// every header of this library describes in words what it rejects.
 class Piece {
  public:
-  Piece(const char* words) : words_(words) {}
-  Piece(const std::string& words) : words_(words) {}
-  Piece(std::unsigned_integral auto number) : magnitude_(number) {}
-  Piece(std::signed_integral auto number) : magnitude_(static_cast<std::uint64_t>(number)), negative_(number < 0) {}
+  LOD_TAGGED Piece(const char* words) : words_(words) {}
+  LOD_TAGGED Piece(const std::string& words) : words_(words) {}
+  LOD_TAGGED Piece(std::unsigned_integral auto number) : magnitude_(number) {}
+  LOD_TAGGED Piece(std::signed_integral auto number)
+      : magnitude_(static_cast<std::uint64_t>(number)), negative_(number < 0) {}
 
-  void append_to(std::string& text) const {
+  LOD_TAGGED void append_to(std::string& text) const {
     if (words_.data()) {
       append_words(text);
       return;
@@ -124,7 +127,7 @@ class Piece {
 
  private:
   /// The text of an exception ends at a zero byte: one in a name is written as "\0".
-  void append_words(std::string& text) const {
+  LOD_TAGGED void append_words(std::string& text) const {
     std::string_view rest = words_;
     for (std::size_t end = rest.find('\0'); end != std::string_view::npos; end = rest.find('\0')) {
       text.append(rest.substr(0, end)).append("\\0");
@@ -138,7 +141,7 @@ class Piece {
   bool negative_ = false;
 };
 
-inline std::string text(std::initializer_list<Piece> pieces) {
+LOD_TAGGED inline std::string text(std::initializer_list<Piece> pieces) {
   std::string all;
   for (const Piece& piece : pieces) piece.append_to(all);
   return all;
@@ -147,7 +150,7 @@ inline std::string text(std::initializer_list<Piece> pieces) {
 /// Returns call(); errors in its arguments begin with `what` and a colon as well: for public functions that are another
 /// one under their own name, as many gradients are.
 template <class Call>
-decltype(auto) with_name(const char* what, const Call& call) {
+LOD_TAGGED decltype(auto) with_name(const char* what, const Call& call) {
   try {
     return call();
   } catch (const InvalidLoD& error) {

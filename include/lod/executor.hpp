@@ -10,6 +10,7 @@
 #include <lod/forks.hpp>
 #include <lod/processors.hpp>
 #include <lod/reference.hpp>
+#include <lod/target.hpp>
 
 #include <atomic>
 #include <concepts>
@@ -35,13 +36,14 @@ class ScratchMemory {
   using Resource = typename Device::memory_resource;
 
   /// Empty; blocks come from `resource`.
-  explicit ScratchMemory(Resource* resource) noexcept : resource_(resource) {}
+  LOD_TAGGED explicit ScratchMemory(Resource* resource) noexcept : resource_(resource) {}
   ScratchMemory(const ScratchMemory&) = delete;
   ScratchMemory& operator=(const ScratchMemory&) = delete;
+  LOD_TAGGED ~ScratchMemory() = default;
 
   /// Returns to the resource everything that is kept and not lent: otherwise what one large operation needed is held
   /// until the last copy of the executor is gone.
-  void release() noexcept {
+  LOD_TAGGED void release() noexcept {
     std::vector<Buffer<std::byte, Device>> blocks;
     if (const auto held = lock()) free_.swap(blocks);
   }
@@ -51,19 +53,19 @@ class ScratchMemory {
   class Loan {
    public:
     /// Throws ShapeMismatch if the bytes exceed the address space, and what the memory resource throws.
-    Loan(ScratchMemory& memory, std::int64_t count)
+    LOD_TAGGED Loan(ScratchMemory& memory, std::int64_t count)
         : memory_(memory),
           count_(count),
           block_(memory.take(static_cast<std::int64_t>(detail::checked_bytes(count, sizeof(T))))) {}
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
-    ~Loan() { memory_.give_back(std::move(block_)); }
+    LOD_TAGGED ~Loan() { memory_.give_back(std::move(block_)); }
 
     /// @{
     /// The lent values.
-    T* data() const noexcept { return reinterpret_cast<T*>(block_.data()); }
-    T& operator[](std::int64_t i) const noexcept { return data()[i]; }
-    std::span<T> span() const noexcept { return {data(), static_cast<std::size_t>(count_)}; }
+    LOD_TAGGED T* data() const noexcept { return reinterpret_cast<T*>(block_.data()); }
+    LOD_TAGGED T& operator[](std::int64_t i) const noexcept { return data()[i]; }
+    LOD_TAGGED std::span<T> span() const noexcept { return {data(), static_cast<std::size_t>(count_)}; }
     /// @}
 
    private:
@@ -77,14 +79,14 @@ class ScratchMemory {
 
   /// The smallest free block that is large enough; otherwise the largest one, enlarged; otherwise a new one. No block
   /// for 0 bytes: the next loan would miss a block held for nothing.
-  Buffer<std::byte, Device> take(std::int64_t bytes) {
+  LOD_TAGGED Buffer<std::byte, Device> take(std::int64_t bytes) {
     Buffer<std::byte, Device> block(resource_);
     if (bytes > 0 && Memory::reusable(resource_)) take_kept(bytes, block);
     if (block.size() < bytes) block = Buffer<std::byte, Device>(bytes, resource_);
     if (block.size() > 0) ++lent_;
     return block;
   }
-  void take_kept(std::int64_t bytes, Buffer<std::byte, Device>& block) {
+  LOD_TAGGED void take_kept(std::int64_t bytes, Buffer<std::byte, Device>& block) {
     if (const auto held = lock()) {
       std::size_t best = free_.size();
       for (std::size_t i = 0; i < free_.size(); ++i) {
@@ -103,7 +105,7 @@ class ScratchMemory {
       }
     }
   }
-  void give_back(Buffer<std::byte, Device> block) noexcept {
+  LOD_TAGGED void give_back(Buffer<std::byte, Device> block) noexcept {
     if (block.size() == 0) return;
     --lent_;
     if (!Memory::reusable(resource_)) return;
@@ -112,7 +114,7 @@ class ScratchMemory {
     } catch (...) {  // no room in the list: the block is freed instead of kept
     }
   }
-  std::unique_lock<std::mutex> lock() { return detail::lock_unless_lost(mutex_, forks_before_); }
+  LOD_TAGGED std::unique_lock<std::mutex> lock() { return detail::lock_unless_lost(mutex_, forks_before_); }
 
   Resource* resource_;
   int forks_before_ = detail::forks.seen;
@@ -130,26 +132,28 @@ namespace detail {
 /// from several threads at a time.
 class Workspace : public ScratchMemory<Cpu> {
   struct AnyObject {
-    explicit AnyObject(const char* of) noexcept : key(of) {}
+    LOD_TAGGED explicit AnyObject(const char* of) noexcept : key(of) {}
     AnyObject(const AnyObject&) = delete;
     AnyObject& operator=(const AnyObject&) = delete;
-    virtual ~AnyObject() = default;
+    LOD_TAGGED virtual ~AnyObject() = default;
     const char* key;
   };
-  template <class T>
+  /// `Flags` gives the table of its virtual functions a name for each set of flags.
+  template <class T, class Flags>
   struct Object final : AnyObject {
     template <class... Arguments>
-    explicit Object(const Arguments&... arguments) : AnyObject(&type), value(arguments...) {}
+    LOD_TAGGED explicit Object(const Arguments&... arguments) : AnyObject(&type), value(arguments...) {}
     T value;
     static inline char type = 0;  // its address stands for T; not const, or a linker might fold those of two types
   };
 
  public:
   /// Empty; blocks come from `resource`.
-  explicit Workspace(Resource* resource) noexcept : ScratchMemory(resource), module_(&detail::module_mark) {}
+  LOD_TAGGED explicit Workspace(Resource* resource) noexcept : ScratchMemory(resource), module_(&detail::module_mark) {}
+  LOD_TAGGED ~Workspace() = default;
 
   /// As ScratchMemory::release, and also destroys the objects that are kept.
-  void release() noexcept {
+  LOD_TAGGED void release() noexcept {
     ScratchMemory::release();
     std::vector<std::unique_ptr<AnyObject>> objects;
     if (const auto held = lock()) kept_.swap(objects);
@@ -164,20 +168,20 @@ class Workspace : public ScratchMemory<Cpu> {
    public:
     /// Throws what the constructor of T throws.
     template <class... Arguments>
-    explicit Kept(Workspace& workspace, const Arguments&... arguments) : workspace_(workspace) {
-      if (workspace.module_ == &detail::module_mark) object_ = workspace.take_object(&Object<T>::type);
-      if (!object_) object_ = std::make_unique<Object<T>>(arguments...);
+    LOD_TAGGED explicit Kept(Workspace& workspace, const Arguments&... arguments) : workspace_(workspace) {
+      if (workspace.module_ == &detail::module_mark) object_ = workspace.take_object(&Object<T, detail::Flags>::type);
+      if (!object_) object_ = std::make_unique<Object<T, detail::Flags>>(arguments...);
     }
     Kept(const Kept&) = delete;
     Kept& operator=(const Kept&) = delete;
-    ~Kept() {
+    LOD_TAGGED ~Kept() {
       if (workspace_.module_ == &detail::module_mark) workspace_.give_back(std::move(object_));
     }
 
     /// @{
     /// The lent object.
-    T& operator*() const noexcept { return static_cast<Object<T>&>(*object_).value; }
-    T* operator->() const noexcept { return &**this; }
+    LOD_TAGGED T& operator*() const noexcept { return static_cast<Object<T, detail::Flags>&>(*object_).value; }
+    LOD_TAGGED T* operator->() const noexcept { return &**this; }
     /// @}
 
    private:
@@ -186,7 +190,7 @@ class Workspace : public ScratchMemory<Cpu> {
   };
 
  private:
-  std::unique_ptr<AnyObject> take_object(const char* key) noexcept {
+  LOD_TAGGED std::unique_ptr<AnyObject> take_object(const char* key) noexcept {
     std::unique_ptr<AnyObject> object;
     const auto held = lock();
     if (!held) return object;
@@ -198,13 +202,13 @@ class Workspace : public ScratchMemory<Cpu> {
     }
     return object;
   }
-  void give_back(std::unique_ptr<AnyObject> object) noexcept {
+  LOD_TAGGED void give_back(std::unique_ptr<AnyObject> object) noexcept {
     try {
       if (const auto held = lock()) kept_.push_back(std::move(object));
     } catch (...) {  // no room in the list: the object is destroyed
     }
   }
-  std::unique_lock<std::mutex> lock() { return detail::lock_unless_lost(mutex_, forks_before_); }
+  LOD_TAGGED std::unique_lock<std::mutex> lock() { return detail::lock_unless_lost(mutex_, forks_before_); }
 
   const char* module_;  // that made this
   int forks_before_ = detail::forks.seen;
@@ -216,10 +220,11 @@ namespace detail {
 
 /// The workspace of an executor and its copies.
 struct SharedWorkspace final : Shared {
-  explicit SharedWorkspace(std::pmr::memory_resource* resource)
+  LOD_TAGGED explicit SharedWorkspace(std::pmr::memory_resource* resource)
       : Shared(&SharedWorkspace::destroy), workspace(resource) {}
-  static void destroy(const Shared* shared) noexcept { delete static_cast<const SharedWorkspace*>(shared); }
-  static Reference<SharedWorkspace> make(std::pmr::memory_resource* resource) {
+  LOD_TAGGED ~SharedWorkspace() = default;
+  LOD_TAGGED static void destroy(const Shared* shared) noexcept { delete static_cast<const SharedWorkspace*>(shared); }
+  LOD_TAGGED static Reference<SharedWorkspace> make(std::pmr::memory_resource* resource) {
     return Reference<SharedWorkspace>::adopt(new SharedWorkspace(resource));
   }
   mutable Workspace workspace;
@@ -277,27 +282,27 @@ class CpuExecutor {
   /// As many threads as there are processors that the process may use: those that the calling thread is bound to (by
   /// taskset, a cpuset, a cluster's scheduler; not by OMP_PROC_BIND), and at most the quota of its control group
   /// (version 2) in whole processors, by which containers are limited. The quota is read once.
-  CpuExecutor() : CpuExecutor(detail::usable_processors()) {}
+  LOD_TAGGED CpuExecutor() : CpuExecutor(detail::usable_processors()) {}
   /// Throws OutOfRange for fewer than one thread. Results and scratch memory come from `resource`.
-  explicit CpuExecutor(int threads, std::pmr::memory_resource* resource = Cpu::default_resource())
+  LOD_TAGGED explicit CpuExecutor(int threads, std::pmr::memory_resource* resource = Cpu::default_resource())
       : threads_(threads), resource_(resource) {
     if (threads < 1) throw OutOfRange(detail::text({"CpuExecutor: ", threads, " threads, expected 1 or more"}));
     shared_ = detail::SharedWorkspace::make(resource);
   }
 
   // No moves: a moved-from executor still works.
-  CpuExecutor(const CpuExecutor&) noexcept = default;
-  CpuExecutor& operator=(const CpuExecutor&) noexcept = default;
-  ~CpuExecutor() = default;
+  LOD_TAGGED CpuExecutor(const CpuExecutor&) noexcept = default;
+  LOD_TAGGED CpuExecutor& operator=(const CpuExecutor&) noexcept = default;
+  LOD_TAGGED ~CpuExecutor() = default;
 
   /// The greatest number of threads an operation uses.
-  int threads() const noexcept { return threads_; }
+  LOD_TAGGED int threads() const noexcept { return threads_; }
   /// The source of memory for results and scratch memory.
-  std::pmr::memory_resource* resource() const noexcept { return resource_; }
+  LOD_TAGGED std::pmr::memory_resource* resource() const noexcept { return resource_; }
   /// Its scratch memory, which copies of the executor share.
-  Workspace& workspace() const noexcept { return shared_->workspace; }
+  LOD_TAGGED Workspace& workspace() const noexcept { return shared_->workspace; }
   /// The same: its tensors are in CPU memory.
-  ScratchMemory<Cpu>& scratch() const noexcept { return shared_->workspace; }
+  LOD_TAGGED ScratchMemory<Cpu>& scratch() const noexcept { return shared_->workspace; }
 
  private:
   int threads_;
@@ -305,19 +310,27 @@ class CpuExecutor {
   detail::Reference<detail::SharedWorkspace> shared_;
 };
 
+namespace detail {
+
+/// Not in a function, of which each set of flags has its own; and without a guard, which a child of fork() might wait
+/// for.
+inline const CpuExecutor* shared_executor = nullptr;
+
+}  // namespace detail
+
 /// The executor of operations that are called without one, shared by the program: as many threads as `CpuExecutor()`
 /// has, memory from the resource that is the default at its first use, which must outlive all later calls. There is
 /// none for GPUs, which always need one with a stream. It is never destroyed: destructors of static objects may call
 /// operations, and so may threads that still run when `main` has returned.
 template <class Device>
-const auto& default_executor() {
+LOD_TAGGED const auto& default_executor() {
   static_assert(std::same_as<Device, Cpu>, "tensors on this device always take an executor as the first argument");
-  // Not a static object with a guard, which a child of fork() might wait for.
-  static const CpuExecutor* executor = nullptr;
-  const CpuExecutor* made = __atomic_load_n(&executor, __ATOMIC_ACQUIRE);
+  const CpuExecutor* made = __atomic_load_n(&detail::shared_executor, __ATOMIC_ACQUIRE);
   if (!made) {
     const CpuExecutor* const mine = new CpuExecutor;
-    if (__atomic_compare_exchange_n(&executor, &made, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return *mine;
+    if (__atomic_compare_exchange_n(&detail::shared_executor, &made, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      return *mine;
+    }
     delete mine;
   }
   return *made;

@@ -8,6 +8,8 @@
 /// and the compiler's own bit cast in place of std::bit_cast, which is for the host only.
 #pragma once
 
+#include <lod/target.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -35,20 +37,24 @@ namespace lod {
 
 namespace detail {
 
-LOD_HOST_DEVICE constexpr std::uint32_t bits_of(float value) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr std::uint32_t bits_of(float value) noexcept {
   return __builtin_bit_cast(std::uint32_t, value);
 }
-LOD_HOST_DEVICE constexpr float float_of(std::uint32_t bits) noexcept { return __builtin_bit_cast(float, bits); }
+LOD_TAGGED LOD_HOST_DEVICE constexpr float float_of(std::uint32_t bits) noexcept {
+  return __builtin_bit_cast(float, bits);
+}
 
 /// Whether a number is NaN, or infinite: by its bits, since files that are compiled with -ffast-math share this code.
-LOD_HOST_DEVICE constexpr bool is_nan(float value) noexcept { return (bits_of(value) & 0x7fffffffu) > 0x7f800000u; }
-LOD_HOST_DEVICE constexpr bool is_nan(double value) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr bool is_nan(float value) noexcept {
+  return (bits_of(value) & 0x7fffffffu) > 0x7f800000u;
+}
+LOD_TAGGED LOD_HOST_DEVICE constexpr bool is_nan(double value) noexcept {
   return (__builtin_bit_cast(std::uint64_t, value) & ~(std::uint64_t{1} << 63)) > std::uint64_t{0x7ff} << 52;
 }
-LOD_HOST_DEVICE constexpr bool is_infinite(float value) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr bool is_infinite(float value) noexcept {
   return (bits_of(value) & 0x7fffffffu) == 0x7f800000u;
 }
-LOD_HOST_DEVICE constexpr bool is_infinite(double value) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr bool is_infinite(double value) noexcept {
   return (__builtin_bit_cast(std::uint64_t, value) & ~(std::uint64_t{1} << 63)) == std::uint64_t{0x7ff} << 52;
 }
 
@@ -56,7 +62,7 @@ LOD_HOST_DEVICE constexpr bool is_infinite(double value) noexcept {
 /// two floats, the one whose last bit is odd. Rounding the result to nearest gives the same as rounding the double
 /// itself, for any format with at least two bits fewer than float. In integer arithmetic: the same in every rounding
 /// mode, and whether or not the compiler assumes that there are no NaNs.
-LOD_HOST_DEVICE constexpr float round_to_odd(double value) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr float round_to_odd(double value) noexcept {
   const auto bits = __builtin_bit_cast(std::uint64_t, value);
   const auto sign = static_cast<std::uint32_t>(bits >> 32) & 0x80000000u;
   const std::uint64_t magnitude = bits & ~(std::uint64_t{1} << 63);
@@ -82,7 +88,7 @@ concept Integer = std::is_integral_v<T>;
 
 /// The same for an integer. Bits beyond the 53 of a double go into its last bit first.
 template <Integer I>
-LOD_HOST_DEVICE constexpr float round_to_odd(I value) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr float round_to_odd(I value) noexcept {
   if constexpr (sizeof(I) == 8) {
     constexpr I doubles_are_exact = I{1} << 53;
     if (value > doubles_are_exact || (std::is_signed_v<I> && value < I{0} - doubles_are_exact)) {
@@ -121,7 +127,7 @@ inline __device__ std::uint16_t float_to_bfloat16_on_gpu(float value) noexcept {
 #  endif
 #endif
 
-LOD_HOST_DEVICE constexpr std::uint16_t float_to_binary16(float value) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr std::uint16_t float_to_binary16(float value) noexcept {
 #ifdef __CUDA_ARCH__
   if (!__builtin_is_constant_evaluated()) return float_to_binary16_on_gpu(value);
 #endif
@@ -149,7 +155,7 @@ LOD_HOST_DEVICE constexpr std::uint16_t float_to_binary16(float value) noexcept 
   return static_cast<std::uint16_t>(sign | magnitude);
 }
 
-LOD_HOST_DEVICE constexpr float binary16_to_float(std::uint16_t bits) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr float binary16_to_float(std::uint16_t bits) noexcept {
 #ifdef __CUDA_ARCH__
   if (!__builtin_is_constant_evaluated()) return binary16_to_float_on_gpu(bits);
 #endif
@@ -178,7 +184,7 @@ LOD_HOST_DEVICE constexpr float binary16_to_float(std::uint16_t bits) noexcept {
 
 #undef LOD_DETAIL_F16C
 
-LOD_HOST_DEVICE constexpr std::uint16_t float_to_bfloat16(float value) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr std::uint16_t float_to_bfloat16(float value) noexcept {
 #ifdef LOD_DETAIL_GPU_BFLOAT16
   if (!__builtin_is_constant_evaluated()) return float_to_bfloat16_on_gpu(value);
 #endif
@@ -189,7 +195,7 @@ LOD_HOST_DEVICE constexpr std::uint16_t float_to_bfloat16(float value) noexcept 
 
 #undef LOD_DETAIL_GPU_BFLOAT16
 
-LOD_HOST_DEVICE constexpr float bfloat16_to_float(std::uint16_t bits) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr float bfloat16_to_float(std::uint16_t bits) noexcept {
   return float_of(static_cast<std::uint32_t>(bits) << 16);
 }
 
@@ -205,25 +211,25 @@ LOD_HOST_DEVICE constexpr float bfloat16_to_float(std::uint16_t bits) noexcept {
 /// implicit, the two arms of ?: must have the same type.
 class float16 {
  public:
-  float16() = default;
+  LOD_TAGGED float16() = default;
   /// @{
   /// The nearest float16; ties to even.
-  LOD_HOST_DEVICE constexpr float16(float value) noexcept : bits_(detail::float_to_binary16(value)) {}
-  LOD_HOST_DEVICE constexpr float16(double value) noexcept : float16(detail::round_to_odd(value)) {}
+  LOD_TAGGED LOD_HOST_DEVICE constexpr float16(float value) noexcept : bits_(detail::float_to_binary16(value)) {}
+  LOD_TAGGED LOD_HOST_DEVICE constexpr float16(double value) noexcept : float16(detail::round_to_odd(value)) {}
   template <detail::Integer I>
-  LOD_HOST_DEVICE constexpr float16(I value) noexcept : float16(detail::round_to_odd(value)) {}
+  LOD_TAGGED LOD_HOST_DEVICE constexpr float16(I value) noexcept : float16(detail::round_to_odd(value)) {}
   /// @}
   /// The same number.
-  LOD_HOST_DEVICE constexpr operator float() const noexcept { return detail::binary16_to_float(bits_); }
+  LOD_TAGGED LOD_HOST_DEVICE constexpr operator float() const noexcept { return detail::binary16_to_float(bits_); }
 
   /// The float16 whose representation is `bits`: sign, 5 bits of exponent, 10 of fraction.
-  LOD_HOST_DEVICE static constexpr float16 from_bits(std::uint16_t bits) noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE static constexpr float16 from_bits(std::uint16_t bits) noexcept {
     float16 result{};
     result.bits_ = bits;
     return result;
   }
   /// The representation.
-  LOD_HOST_DEVICE constexpr std::uint16_t bits() const noexcept { return bits_; }
+  LOD_TAGGED LOD_HOST_DEVICE constexpr std::uint16_t bits() const noexcept { return bits_; }
 
  private:
   std::uint16_t bits_;
@@ -232,25 +238,25 @@ class float16 {
 /// bfloat16: the upper half of a float. 8 significant bits, the range of a float. Otherwise as float16.
 class bfloat16 {
  public:
-  bfloat16() = default;
+  LOD_TAGGED bfloat16() = default;
   /// @{
   /// The nearest bfloat16; ties to even.
-  LOD_HOST_DEVICE constexpr bfloat16(float value) noexcept : bits_(detail::float_to_bfloat16(value)) {}
-  LOD_HOST_DEVICE constexpr bfloat16(double value) noexcept : bfloat16(detail::round_to_odd(value)) {}
+  LOD_TAGGED LOD_HOST_DEVICE constexpr bfloat16(float value) noexcept : bits_(detail::float_to_bfloat16(value)) {}
+  LOD_TAGGED LOD_HOST_DEVICE constexpr bfloat16(double value) noexcept : bfloat16(detail::round_to_odd(value)) {}
   template <detail::Integer I>
-  LOD_HOST_DEVICE constexpr bfloat16(I value) noexcept : bfloat16(detail::round_to_odd(value)) {}
+  LOD_TAGGED LOD_HOST_DEVICE constexpr bfloat16(I value) noexcept : bfloat16(detail::round_to_odd(value)) {}
   /// @}
   /// The same number.
-  LOD_HOST_DEVICE constexpr operator float() const noexcept { return detail::bfloat16_to_float(bits_); }
+  LOD_TAGGED LOD_HOST_DEVICE constexpr operator float() const noexcept { return detail::bfloat16_to_float(bits_); }
 
   /// The bfloat16 whose representation is `bits`: sign, 8 bits of exponent, 7 of fraction.
-  LOD_HOST_DEVICE static constexpr bfloat16 from_bits(std::uint16_t bits) noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE static constexpr bfloat16 from_bits(std::uint16_t bits) noexcept {
     bfloat16 result{};
     result.bits_ = bits;
     return result;
   }
   /// The representation.
-  LOD_HOST_DEVICE constexpr std::uint16_t bits() const noexcept { return bits_; }
+  LOD_TAGGED LOD_HOST_DEVICE constexpr std::uint16_t bits() const noexcept { return bits_; }
 
  private:
   std::uint16_t bits_;
@@ -276,56 +282,56 @@ using HalfResult = std::conditional_t<Half<A>, A, B>;
 // quotient once again gives the correctly rounded result.
 /// a + b, correctly rounded. Here and below either operand may be an integer, which is rounded first.
 template <class A, class B>
-LOD_HOST_DEVICE constexpr detail::HalfResult<A, B> operator+(A a, B b) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr detail::HalfResult<A, B> operator+(A a, B b) noexcept {
   using Result = detail::HalfResult<A, B>;
   return Result(static_cast<float>(Result(a)) + static_cast<float>(Result(b)));
 }
 /// a - b, correctly rounded.
 template <class A, class B>
-LOD_HOST_DEVICE constexpr detail::HalfResult<A, B> operator-(A a, B b) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr detail::HalfResult<A, B> operator-(A a, B b) noexcept {
   using Result = detail::HalfResult<A, B>;
   return Result(static_cast<float>(Result(a)) - static_cast<float>(Result(b)));
 }
 /// a * b, correctly rounded.
 template <class A, class B>
-LOD_HOST_DEVICE constexpr detail::HalfResult<A, B> operator*(A a, B b) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr detail::HalfResult<A, B> operator*(A a, B b) noexcept {
   using Result = detail::HalfResult<A, B>;
   return Result(static_cast<float>(Result(a)) * static_cast<float>(Result(b)));
 }
 /// a / b, correctly rounded.
 template <class A, class B>
-LOD_HOST_DEVICE constexpr detail::HalfResult<A, B> operator/(A a, B b) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr detail::HalfResult<A, B> operator/(A a, B b) noexcept {
   using Result = detail::HalfResult<A, B>;
   return Result(static_cast<float>(Result(a)) / static_cast<float>(Result(b)));
 }
 
 /// a.
 template <detail::Half T>
-LOD_HOST_DEVICE constexpr T operator+(T a) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr T operator+(T a) noexcept {
   return a;
 }
 /// Flips the sign, also of a NaN.
 template <detail::Half T>
-LOD_HOST_DEVICE constexpr T operator-(T a) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr T operator-(T a) noexcept {
   return T::from_bits(static_cast<std::uint16_t>(a.bits() ^ 0x8000u));
 }
 
 /// @{
 /// b may be anything for which a op b is defined: the operation is done in that type, and rounded once.
 template <detail::Half T, class B>
-LOD_HOST_DEVICE constexpr T& operator+=(T& a, B b) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr T& operator+=(T& a, B b) noexcept {
   return a = T(a + b);
 }
 template <detail::Half T, class B>
-LOD_HOST_DEVICE constexpr T& operator-=(T& a, B b) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr T& operator-=(T& a, B b) noexcept {
   return a = T(a - b);
 }
 template <detail::Half T, class B>
-LOD_HOST_DEVICE constexpr T& operator*=(T& a, B b) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr T& operator*=(T& a, B b) noexcept {
   return a = T(a * b);
 }
 template <detail::Half T, class B>
-LOD_HOST_DEVICE constexpr T& operator/=(T& a, B b) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE constexpr T& operator/=(T& a, B b) noexcept {
   return a = T(a / b);
 }
 /// @}

@@ -5,6 +5,8 @@
 /// would wait for them.
 #pragma once
 
+#include <lod/target.hpp>
+
 #include <pthread.h>
 #ifdef __linux__
 #  include <unistd.h>
@@ -33,7 +35,7 @@ struct Forks {
 inline Forks forks;
 
 /// Whether the process was forked and has not called exec since: one of the flags that Linux shows for a main thread.
-inline bool forked_without_exec() noexcept {
+LOD_TAGGED inline bool forked_without_exec() noexcept {
   unsigned flags = 0;
 #ifdef __linux__
   if (std::FILE* const file = std::fopen("/proc/self/stat", "re")) {
@@ -51,7 +53,7 @@ inline bool forked_without_exec() noexcept {
 
 /// Whether OpenMP's threads of the main thread may have been lost in a fork that the library did not see, because it
 /// was loaded later, or could not prepare for. First called before the first fork that it sees.
-inline bool main_thread_lost_threads() noexcept {
+LOD_TAGGED inline bool main_thread_lost_threads() noexcept {
   Forks::Answer answer;
   __atomic_load(&forks.loses_threads, &answer, __ATOMIC_RELAXED);
   if (answer == Forks::UNKNOWN) {
@@ -61,7 +63,7 @@ inline bool main_thread_lost_threads() noexcept {
   return answer == Forks::YES;
 }
 /// The same for the calling thread.
-inline bool lost_threads() noexcept {
+LOD_TAGGED inline bool lost_threads() noexcept {
 #ifdef __linux__
   return main_thread_lost_threads() && gettid() == getpid();
 #else
@@ -71,7 +73,7 @@ inline bool lost_threads() noexcept {
 
 /// Before each fork the calling thread ends the threads that OpenMP keeps for it; parent and child start new ones when
 /// they need them.
-inline bool watch_forks() noexcept {
+LOD_TAGGED inline bool watch_forks() noexcept {
   constexpr auto prepare = [] {
     if (main_thread_lost_threads()) return;
 #ifdef __linux__
@@ -94,7 +96,8 @@ inline const bool forks_are_watched = watch_forks();
 
 /// Locks a mutex that was created when this process had seen `forks_before` forks. One from before the last fork may be
 /// held for ever by a thread of the parent's: only try-locks it.
-[[gnu::always_inline]] inline std::unique_lock<std::mutex> lock_unless_lost(std::mutex& mutex, int forks_before) {
+LOD_TAGGED [[gnu::always_inline]] inline std::unique_lock<std::mutex> lock_unless_lost(std::mutex& mutex,
+                                                                                       int forks_before) {
   if (forks_before == forks.seen) return std::unique_lock(mutex);
   return std::unique_lock(mutex, std::try_to_lock);
 }

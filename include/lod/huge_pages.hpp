@@ -4,6 +4,8 @@
 /// Large blocks of memory on large pages.
 #pragma once
 
+#include <lod/target.hpp>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -11,7 +13,7 @@
 #  include <sys/mman.h>
 #endif
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 /// For blocks of at least so many bytes it is worth it.
 inline constexpr std::size_t huge_page_bytes = std::size_t{4} << 20;
@@ -28,4 +30,4 @@ inline void advise_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] st
 #endif
 }
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

@@ -24,6 +24,7 @@
 #include <lod/error.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/supports.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +41,7 @@ inline constexpr std::int64_t unknown = -1;
 using Dims = std::vector<std::int64_t>;
 
 /// "{15, -1, 480}".
-inline std::string to_string(const Dims& dims) {
+LOD_TAGGED inline std::string to_string(const Dims& dims) {
   std::string text = "{";
   for (const std::int64_t dim : dims) {
     if (text.size() > 1) text += ", ";
@@ -50,25 +51,25 @@ inline std::string to_string(const Dims& dims) {
 }
 
 /// Whether two numbers may be the same.
-inline bool agree(std::int64_t a, std::int64_t b) noexcept { return a == b || a == unknown || b == unknown; }
+LOD_TAGGED inline bool agree(std::int64_t a, std::int64_t b) noexcept { return a == b || a == unknown || b == unknown; }
 /// The known one of two numbers that agree.
-inline std::int64_t known(std::int64_t a, std::int64_t b) noexcept { return a != unknown ? a : b; }
+LOD_TAGGED inline std::int64_t known(std::int64_t a, std::int64_t b) noexcept { return a != unknown ? a : b; }
 
 /// Whether all dimensions may be the same.
-inline bool agree(const Dims& a, const Dims& b) noexcept {
+LOD_TAGGED inline bool agree(const Dims& a, const Dims& b) noexcept {
   bool all = a.size() == b.size();
   for (std::size_t dim = 0; all && dim < a.size(); ++dim) all = agree(a[dim], b[dim]);
   return all;
 }
 /// What is known of dimensions that agree.
-inline Dims known(const Dims& a, const Dims& b) {
+LOD_TAGGED inline Dims known(const Dims& a, const Dims& b) {
   Dims dims = a;
   for (std::size_t dim = 0; dim < a.size(); ++dim) dims[dim] = known(a[dim], b[dim]);
   return dims;
 }
 
 /// Unknown if one of the numbers is. Throws ShapeMismatch beyond 64 bits.
-inline std::int64_t sum(std::int64_t a, std::int64_t b, const char* what) {
+LOD_TAGGED inline std::int64_t sum(std::int64_t a, std::int64_t b, const char* what) {
   std::int64_t result = unknown;
   if (a != unknown && b != unknown && __builtin_add_overflow(a, b, &result)) {
     throw ShapeMismatch(detail::text({what, ": ", a, " + ", b, " rows exceed 64 bits"}));
@@ -76,7 +77,7 @@ inline std::int64_t sum(std::int64_t a, std::int64_t b, const char* what) {
   return result;
 }
 /// 0 if one of the factors is, even if another is unknown. Throws ShapeMismatch beyond 64 bits.
-inline std::int64_t product(const Dims& factors, const char* what) {
+LOD_TAGGED inline std::int64_t product(const Dims& factors, const char* what) {
   bool is_known = true;
   for (const std::int64_t factor : factors) {
     if (factor == 0) return 0;
@@ -93,7 +94,7 @@ inline std::int64_t product(const Dims& factors, const char* what) {
 }
 
 /// Throws ShapeMismatch unless dims are those of a tensor.
-inline void check_dims(const Dims& dims, const char* what) {
+LOD_TAGGED inline void check_dims(const Dims& dims, const char* what) {
   if (dims.empty()) throw ShapeMismatch(detail::text({what, ": no dimension, expected at least that of the rows"}));
   for (const std::int64_t dim : dims) {
     if (dim < unknown) {
@@ -103,7 +104,7 @@ inline void check_dims(const Dims& dims, const char* what) {
 }
 
 /// Throws ShapeMismatch unless the element type is the expected one.
-inline void check_type(DataType found, DataType expected, const char* what) {
+LOD_TAGGED inline void check_type(DataType found, DataType expected, const char* what) {
   if (found != expected) {
     throw ShapeMismatch(
         detail::text({what, ": elements of ", lod::to_string(found), ", expected ", lod::to_string(expected)}));
@@ -111,20 +112,20 @@ inline void check_type(DataType found, DataType expected, const char* what) {
 }
 /// Throws ShapeMismatch unless the operation takes elements of the type.
 template <class Op>
-void check_elements(DataType found, const char* what) {
+LOD_TAGGED void check_elements(DataType found, const char* what) {
   if (!Op::has(found)) {
     throw ShapeMismatch(detail::text({what, ": elements of ", lod::to_string(found), ", expected ", Op::words}));
   }
 }
 
 /// Throws ShapeMismatch unless there may be `expected` rows.
-inline void check_row_count(std::int64_t found, std::int64_t expected, const char* what) {
+LOD_TAGGED inline void check_row_count(std::int64_t found, std::int64_t expected, const char* what) {
   if (!agree(found, expected)) {
     throw ShapeMismatch(detail::text({what, ": ", found, " rows, expected ", expected}));
   }
 }
 /// Throws ShapeMismatch unless both row shapes may be the same; returns what is known of them.
-inline Dims common_row_shape(const Dims& found, const Dims& expected, const char* what) {
+LOD_TAGGED inline Dims common_row_shape(const Dims& found, const Dims& expected, const char* what) {
   if (!agree(found, expected)) {
     throw ShapeMismatch(detail::text({what, ": rows of shape ", to_string(found), ", expected ", to_string(expected)}));
   }
@@ -138,8 +139,9 @@ struct Batch {
   Dims row_shape;
   int levels;
 
+  LOD_TAGGED_COPIES(Batch);
   /// Throws ShapeMismatch for a description of no tensor. `what` begins the text.
-  Batch(const LoDTensorDesc& x, const char* what) : type(x.tensor.data_type), levels(x.lod_level) {
+  LOD_TAGGED Batch(const LoDTensorDesc& x, const char* what) : type(x.tensor.data_type), levels(x.lod_level) {
     check_dims(x.tensor.dims, what);
     if (levels < 0 || levels > max_levels) {
       throw ShapeMismatch(detail::text({what, ": lod_level ", levels, ", expected 0 to ", max_levels}));
@@ -147,11 +149,11 @@ struct Batch {
     rows = x.tensor.dims.front();
     row_shape.assign(x.tensor.dims.begin() + 1, x.tensor.dims.end());
   }
-  Batch(DataType element_type, std::int64_t row_count, Dims shape_of_row, int level_count)
+  LOD_TAGGED Batch(DataType element_type, std::int64_t row_count, Dims shape_of_row, int level_count)
       : type(element_type), rows(row_count), row_shape(std::move(shape_of_row)), levels(level_count) {}
 
   /// The description itself. Throws InvalidLoD for more levels than a LoD can have.
-  operator LoDTensorDesc() const {
+  LOD_TAGGED operator LoDTensorDesc() const {
     detail::check_level_count(static_cast<std::size_t>(levels), "the result");
     TensorDesc tensor{type, {rows}};
     tensor.dims.insert(tensor.dims.end(), row_shape.begin(), row_shape.end());
@@ -159,31 +161,31 @@ struct Batch {
   }
 
   /// Elements in a row.
-  std::int64_t row_size(const char* what) const { return product(row_shape, what); }
+  LOD_TAGGED std::int64_t row_size(const char* what) const { return product(row_shape, what); }
   /// Elements in all rows.
-  std::int64_t elements(const char* what) const { return product({rows, row_size(what)}, what); }
+  LOD_TAGGED std::int64_t elements(const char* what) const { return product({rows, row_size(what)}, what); }
   /// The number of sequences of the outermost level; of rows if there is none.
-  std::int64_t size() const noexcept { return levels == 0 ? rows : unknown; }
+  LOD_TAGGED std::int64_t size() const noexcept { return levels == 0 ? rows : unknown; }
 
   /// Throws InvalidLoD if there is no level.
-  void check_has_level(const char* what) const {
+  LOD_TAGGED void check_has_level(const char* what) const {
     if (levels == 0) throw InvalidLoD(detail::text({what, ": the tensor has no level, expected at least one"}));
   }
   /// A level, counted from the outermost; negative ones count from the last. Throws InvalidLoD if there is no level,
   /// OutOfRange.
-  int level(int counted, const char* what) const {
+  LOD_TAGGED int level(int counted, const char* what) const {
     check_has_level(what);
     return detail::resolve_level(counted, levels, what);
   }
   /// One row for each sequence of a level, under the levels above it. Throws as `level`.
-  Batch pooled(int counted, const char* what) const {
+  LOD_TAGGED Batch pooled(int counted, const char* what) const {
     Batch y = *this;
     y.levels = level(counted, what);
     y.rows = unknown;
     return y;
   }
   /// Throws ShapeMismatch unless a row may be one element.
-  void check_scalar_rows(const char* what, const char* expected) const {
+  LOD_TAGGED void check_scalar_rows(const char* what, const char* expected) const {
     if (!agree(row_size(what), 1)) {
       throw ShapeMismatch(detail::text({what, ": rows of shape ", to_string(row_shape), ", expected ", expected}));
     }
@@ -192,14 +194,14 @@ struct Batch {
 
 /// The batch that an operation computes with. Also throws if the operation does not take the elements.
 template <class Op>
-Batch batch_for(const LoDTensorDesc& x, const char* what) {
+LOD_TAGGED Batch batch_for(const LoDTensorDesc& x, const char* what) {
   Batch batch(x, what);
   check_elements<Op>(batch.type, what);
   return batch;
 }
 
 /// The number of elements of a list. Throws ShapeMismatch unless they are int64.
-inline std::int64_t count_of_ids(const LoDTensorDesc& ids, const char* what) {
+LOD_TAGGED inline std::int64_t count_of_ids(const LoDTensorDesc& ids, const char* what) {
   const Batch list(ids, what);
   check_type(list.type, DataType::INT64, what);
   return list.elements(what);
@@ -207,7 +209,7 @@ inline std::int64_t count_of_ids(const LoDTensorDesc& ids, const char* what) {
 
 /// `y` with the type `sums` in place of T, the type of its elements, which are sums. Throws std::invalid_argument if T
 /// has no such sums; the text begins with `what`.
-inline LoDTensorDesc with_wide_sums(LoDTensorDesc y, DataType sums, const char* what) {
+LOD_TAGGED inline LoDTensorDesc with_wide_sums(LoDTensorDesc y, DataType sums, const char* what) {
   const DataType found = y.tensor.data_type;
   const bool half = found == DataType::FP16 || found == DataType::BF16;
   const bool narrow = elements::Id::has(found) && size_of(found) < sizeof(std::int64_t);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lod/float16.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,8 @@ namespace lod::detail {
 
 /// The upper half of the product of two numbers XOR the lower half. With a secret factor, the difference between two
 /// numbers does not tell how their results differ, as it would for the top bits of a 64-bit product.
-[[gnu::always_inline]] LOD_HOST_DEVICE inline std::uint64_t folded_product(std::uint64_t a, std::uint64_t b) noexcept {
+LOD_TAGGED [[gnu::always_inline]] LOD_HOST_DEVICE inline std::uint64_t folded_product(std::uint64_t a,
+                                                                                      std::uint64_t b) noexcept {
 #ifdef __CUDA_ARCH__
   return __umul64hi(a, b) ^ (a * b);
 #else
@@ -39,8 +41,13 @@ struct HashKey {
   std::uint64_t factor = 1;  ///< odd
   std::uint64_t spread = 1;  ///< odd
 
+  LOD_TAGGED constexpr HashKey() = default;
+  LOD_TAGGED LOD_HOST_DEVICE constexpr HashKey(std::uint64_t the_start, std::uint64_t the_factor,
+                                               std::uint64_t the_spread = 1) noexcept
+      : start(the_start), factor(the_factor), spread(the_spread) {}
+
   /// A new key: a different one in each process, and for each call.
-  static HashKey draw() noexcept {
+  LOD_TAGGED static HashKey draw() noexcept {
     static const std::pair<std::uint64_t, std::uint64_t> secret = draw_secret();
     static std::uint64_t count = 0;
     const std::uint64_t call = __atomic_fetch_add(&count, 3, __ATOMIC_RELAXED);
@@ -51,13 +58,16 @@ struct HashKey {
   }
 
   /// Combines `known`, the hash of everything before, with one more number.
-  [[gnu::always_inline]] LOD_HOST_DEVICE std::uint64_t mix(std::uint64_t known, std::uint64_t number) const noexcept {
+  LOD_TAGGED [[gnu::always_inline]] LOD_HOST_DEVICE std::uint64_t mix(std::uint64_t known,
+                                                                      std::uint64_t number) const noexcept {
     return folded_product(known ^ number, factor);
   }
   /// The hash of one number; its top bits are the best.
-  [[gnu::always_inline]] std::uint64_t of(std::uint64_t number) const noexcept { return mix(start, number) * spread; }
+  LOD_TAGGED [[gnu::always_inline]] std::uint64_t of(std::uint64_t number) const noexcept {
+    return mix(start, number) * spread;
+  }
   /// The hash of `count` bytes, where `known` is the hash of everything before.
-  std::uint64_t of(const void* bytes, std::size_t count, std::uint64_t known) const noexcept {
+  LOD_TAGGED std::uint64_t of(const void* bytes, std::size_t count, std::uint64_t known) const noexcept {
     const auto* const from = static_cast<const std::byte*>(bytes);
     std::size_t at = 0;
     for (; at + 8 <= count; at += 8) {
@@ -74,7 +84,7 @@ struct HashKey {
   }
 
  private:
-  static std::pair<std::uint64_t, std::uint64_t> draw_secret() noexcept {
+  LOD_TAGGED static std::pair<std::uint64_t, std::uint64_t> draw_secret() noexcept {
     std::uint64_t drawn[2];
     if (::getentropy(drawn, sizeof(drawn)) != 0) {
       // A system without it: the time, and the address where we were loaded.

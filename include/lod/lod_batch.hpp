@@ -7,6 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/sizes.hpp>
+#include <lod/target.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -19,7 +20,7 @@ namespace lod {
 /// The batches one after the other: the sequences of every level of the first, then those of the second, and so on. All
 /// must have the same number of levels. Throws InvalidLoD if they do not, or if there are none. LoDs without levels
 /// give one without levels.
-[[nodiscard]] inline LoD concat(std::span<const LoD> lods) {
+LOD_TAGGED [[nodiscard]] inline LoD concat(std::span<const LoD> lods) {
   if (lods.empty()) throw InvalidLoD("concat: no LoD given, expected at least one");
   std::vector<std::vector<std::int64_t>> lengths(static_cast<std::size_t>(lods[0].levels()));
   for (std::size_t i = 0; i < lods.size(); ++i) {
@@ -35,7 +36,7 @@ namespace lod {
   return LoD::from_lengths(lengths);
 }
 template <class... More>
-[[nodiscard]] LoD concat(const LoD& first, const More&... more) requires(std::same_as<More, LoD>&&...) {
+LOD_TAGGED [[nodiscard]] LoD concat(const LoD& first, const More&... more) requires(std::same_as<More, LoD>&&...) {
   const LoD all[] = {first, more...};
   return concat(std::span<const LoD>{all, 1 + sizeof...(More)});
 }
@@ -43,14 +44,14 @@ template <class... More>
 /// The batch `lod` followed by one more sequence for each length of level 0 of `lengths`, with the lengths of its parts
 /// below. A LoD without a level takes the levels of `lengths`. Throws InvalidLoD if the numbers of levels differ, and
 /// as `LoD::from_lengths` does.
-[[nodiscard]] inline LoD append(const LoD& lod, const std::vector<std::vector<std::int64_t>>& lengths) {
+LOD_TAGGED [[nodiscard]] inline LoD append(const LoD& lod, const std::vector<std::vector<std::int64_t>>& lengths) {
   const LoD more = LoD::from_lengths(lengths);
   return lod.levels() == 0 ? more : concat(lod, more);
 }
 
 /// The batch cut before the given top-level sequences: `boundaries.size() + 1` parts, some perhaps without sequences.
 /// Throws OutOfRange unless the boundaries ascend from 0 to the number of sequences, and for a LoD without a level.
-[[nodiscard]] inline std::vector<LoD> split_at(const LoD& lod, std::span<const std::int64_t> boundaries) {
+LOD_TAGGED [[nodiscard]] inline std::vector<LoD> split_at(const LoD& lod, std::span<const std::int64_t> boundaries) {
   const std::int64_t size = lod.size(0);
   std::vector<LoD> parts;
   parts.reserve(boundaries.size() + 1);
@@ -69,7 +70,7 @@ namespace detail {
 /// is the boundary nearest to its even share, the earlier one of two. rows_before(i) is the number of rows before
 /// sequence i. Throws OutOfRange for a count under 1.
 template <class RowsBefore, class Cut>
-void even_cuts(std::int64_t size, std::int64_t count, const RowsBefore& rows_before, const Cut& cut) {
+LOD_TAGGED void even_cuts(std::int64_t size, std::int64_t count, const RowsBefore& rows_before, const Cut& cut) {
   if (count < 1) throw OutOfRange(detail::text({"split: into ", count, " parts, expected 1 or more"}));
   const std::int64_t rows = rows_before(size);
   std::int64_t position = 0;
@@ -101,7 +102,7 @@ void even_cuts(std::int64_t size, std::int64_t count, const RowsBefore& rows_bef
 /// The batch cut along its top level into `count` parts, always that many, as even in *rows* as whole sequences allow:
 /// each cut is at the boundary nearest to its even share, the earlier one of two. Throws OutOfRange for a count under 1
 /// and for a LoD without a level.
-[[nodiscard]] inline std::vector<LoD> split(const LoD& lod, std::int64_t count) {
+LOD_TAGGED [[nodiscard]] inline std::vector<LoD> split(const LoD& lod, std::int64_t count) {
   const auto rows = lod.view().absolute_offsets(0);
   std::vector<std::int64_t> boundaries;
   if (count > 1) boundaries.reserve(detail::checked_count<LoD>(count, "split"));

@@ -5,6 +5,7 @@
 
 #include <lod/huge_pages.hpp>
 #include <lod/reference.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@ namespace lod::detail {
 
 /// One level of a LoD. Pointers lead into the block that holds the level.
 struct Level {
+  LOD_TAGGED Level() = default;
   std::int64_t* offsets = nullptr;   ///< size + 1 numbers, in sequences of the next level (rows for the last)
   std::int64_t* absolute = nullptr;  ///< size + 1 numbers, in rows; the offsets themselves for the last level
   std::int64_t size = 0;             ///< sequences
@@ -28,7 +30,7 @@ struct LoDBlock final : Shared {
   /// The numbers in the memory of another device, made by its executors when they first meet the LoD. Goes with it.
   /// `kind` is an address that stands for the class which derives from this: copies of several back ends may be here.
   struct DeviceCopy {
-    DeviceCopy(const char* the_kind, void (*destroy)(DeviceCopy*) noexcept) noexcept
+    LOD_TAGGED DeviceCopy(const char* the_kind, void (*destroy)(DeviceCopy*) noexcept) noexcept
         : kind(the_kind), destroy_(destroy) {}
     const char* const kind;
     DeviceCopy* next = nullptr;
@@ -38,25 +40,27 @@ struct LoDBlock final : Shared {
     void (*destroy_)(DeviceCopy*) noexcept;
   };
 
-  explicit LoDBlock(int count) noexcept : Shared(&LoDBlock::destroy), levels(count) {}
-  static void destroy(const Shared* shared) noexcept {
+  LOD_TAGGED explicit LoDBlock(int count) noexcept : Shared(&LoDBlock::destroy), levels(count) {}
+  LOD_TAGGED static void destroy(const Shared* shared) noexcept {
     static_cast<const LoDBlock*>(shared)->~LoDBlock();
     ::operator delete(const_cast<Shared*>(shared));
   }
-  ~LoDBlock() {
+  LOD_TAGGED ~LoDBlock() {
     while (copies_) {
       DeviceCopy* const copy = copies_;
       copies_ = copy->next;
       copy->destroy_(copy);
     }
   }
-  const Level& operator[](int level) const noexcept { return reinterpret_cast<const Level*>(this + 1)[level]; }
-  Level& operator[](int level) noexcept { return reinterpret_cast<Level*>(this + 1)[level]; }
+  LOD_TAGGED const Level& operator[](int level) const noexcept {
+    return reinterpret_cast<const Level*>(this + 1)[level];
+  }
+  LOD_TAGGED Level& operator[](int level) noexcept { return reinterpret_cast<Level*>(this + 1)[level]; }
 
   /// A block for `count` levels, size(level) sequences each, whose numbers are not yet written. With an `owner`, the
   /// offsets are in memory that it keeps alive, and the caller sets their addresses.
   template <class Size>
-  static Reference<LoDBlock> allocate(int count, const Size& size, Reference<const Shared> owner = {}) {
+  LOD_TAGGED static Reference<LoDBlock> allocate(int count, const Size& size, Reference<const Shared> owner = {}) {
     const bool own_offsets = !owner;
     std::size_t numbers = 0;
     for (int level = 0; level < count; ++level) {
@@ -87,7 +91,7 @@ struct LoDBlock final : Shared {
   }
 
   /// Fills in what follows from the offsets, which must be valid.
-  void derive() noexcept {
+  LOD_TAGGED void derive() noexcept {
     for (int level = levels - 1; level >= 0; --level) {
       Level& entry = (*this)[level];
       if (level + 1 < levels) {
@@ -105,7 +109,7 @@ struct LoDBlock final : Shared {
   /// Calls f(numbers) for the offsets of level 0, its absolute offsets, those of level 1, and so on; for the last level
   /// the two are the same. What is contiguous in memory is passed as one piece.
   template <class F>
-  void for_each_piece(const F& f) const {
+  LOD_TAGGED void for_each_piece(const F& f) const {
     const std::int64_t* begin = (*this)[0].offsets;
     const std::int64_t* end = begin;
     const auto add = [&](const std::int64_t* numbers, std::int64_t count) {
@@ -123,13 +127,13 @@ struct LoDBlock final : Shared {
     f(std::span<const std::int64_t>{begin, end});
   }
   /// How many numbers that is.
-  std::size_t number_count() const noexcept {
+  LOD_TAGGED std::size_t number_count() const noexcept {
     std::size_t count = 0;
     for_each_piece([&](std::span<const std::int64_t> numbers) { count += numbers.size(); });
     return count;
   }
   /// The index of one of these numbers among them.
-  std::ptrdiff_t position_of(const std::int64_t* number) const noexcept {
+  LOD_TAGGED std::ptrdiff_t position_of(const std::int64_t* number) const noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(number);
     std::ptrdiff_t position = 0, before = 0;
     for_each_piece([&](std::span<const std::int64_t> numbers) {
@@ -140,9 +144,9 @@ struct LoDBlock final : Shared {
     return position;
   }
   /// The copies, newest first; null if there are none.
-  DeviceCopy* copies() const noexcept { return __atomic_load_n(&copies_, __ATOMIC_ACQUIRE); }
+  LOD_TAGGED DeviceCopy* copies() const noexcept { return __atomic_load_n(&copies_, __ATOMIC_ACQUIRE); }
   /// Takes over a copy. If two are added for the same device at the same time, both stay.
-  void add(DeviceCopy* copy) const noexcept {
+  LOD_TAGGED void add(DeviceCopy* copy) const noexcept {
     copy->next = copies();
     while (!__atomic_compare_exchange_n(&copies_, &copy->next, copy, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
     }

@@ -18,6 +18,7 @@
 #include <lod/lifetime.hpp>
 #include <lod/lod_block.hpp>
 #include <lod/reference.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -45,11 +46,11 @@ namespace detail {
 
 /// Describes an error in a branch: step `depth` is outside the `found` sequences there, or, if `depth` is the length of
 /// the branch, it has too many steps.
-inline std::string wrong_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found,
-                                int levels);
+LOD_TAGGED inline std::string wrong_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found,
+                                           int levels);
 
 /// `level`, counted from the outermost; negative ones count from the last. Throws OutOfRange.
-inline int resolve_level(int level, int levels, const char* what = "") {
+LOD_TAGGED inline int resolve_level(int level, int levels, const char* what = "") {
   const int resolved = level < 0 ? level + levels : level;
   if (resolved < 0 || resolved >= levels) {
     const std::string range = levels > 0 ? detail::text({", expected ", -levels, " to ", levels - 1}) : "";
@@ -68,42 +69,44 @@ inline int resolve_level(int level, int levels, const char* what = "") {
 class LoDView {
  public:
   /// No level and no rows.
-  LoDView() = default;
+  LOD_TAGGED LoDView() = default;
   /// No level; rows [begin, end).
-  static LoDView plain(std::int64_t begin, std::int64_t end) noexcept { return LoDView(nullptr, 0, begin, end); }
+  LOD_TAGGED static LoDView plain(std::int64_t begin, std::int64_t end) noexcept {
+    return LoDView(nullptr, 0, begin, end);
+  }
 
   /// The number of levels.
-  int levels() const noexcept { return block_ ? block_->levels - first_level_ : 0; }
+  LOD_TAGGED int levels() const noexcept { return block_ ? block_->levels - first_level_ : 0; }
   /// The number of sequences of the outermost level; the number of rows if there is no level, since each row is then an
   /// element of the batch.
-  std::int64_t size() const noexcept { return end_ - begin_; }
+  LOD_TAGGED std::int64_t size() const noexcept { return end_ - begin_; }
   /// The number of sequences of `level`. Throws OutOfRange.
-  std::int64_t size(int level) const {
+  LOD_TAGGED std::int64_t size(int level) const {
     const Range range = range_of(detail::resolve_level(level, levels()));
     return range.end - range.begin;
   }
   /// The number of rows.
-  std::int64_t rows() const noexcept { return last_row() - first_row(); }
+  LOD_TAGGED std::int64_t rows() const noexcept { return last_row() - first_row(); }
   /// The number of the first row in the whole tensor.
-  std::int64_t first_row() const noexcept { return row_at(begin_); }
+  LOD_TAGGED std::int64_t first_row() const noexcept { return row_at(begin_); }
   /// One more than the number of the last row.
-  std::int64_t last_row() const noexcept { return row_at(end_); }
+  LOD_TAGGED std::int64_t last_row() const noexcept { return row_at(end_); }
 
   /// size(level) + 1 numbers, which index the sequences of the next level of the whole LoD, or its rows. They begin at
   /// 0 only if the part does. Throws OutOfRange.
-  std::span<const std::int64_t> offsets(int level) const {
+  LOD_TAGGED std::span<const std::int64_t> offsets(int level) const {
     const int resolved = detail::resolve_level(level, levels());
     const Range range = range_of(resolved);
     return {entry(resolved).offsets + range.begin, static_cast<std::size_t>(range.end - range.begin + 1)};
   }
   /// size(level) + 1 row numbers of the whole tensor; the first one is `first_row()`. Throws OutOfRange.
-  std::span<const std::int64_t> absolute_offsets(int level) const {
+  LOD_TAGGED std::span<const std::int64_t> absolute_offsets(int level) const {
     const int resolved = detail::resolve_level(level, levels());
     const Range range = range_of(resolved);
     return {entry(resolved).absolute + range.begin, static_cast<std::size_t>(range.end - range.begin + 1)};
   }
   /// An upper bound for the rows of the longest sequence of `level`, exact if this is the whole LoD: O(1).
-  std::int64_t max_rows(int level) const {
+  LOD_TAGGED std::int64_t max_rows(int level) const {
     const int resolved = detail::resolve_level(level, levels());
     const std::int64_t bound = entry(resolved).max_rows;
     return bound < rows() ? bound : rows();
@@ -111,19 +114,19 @@ class LoDView {
 
   /// Sequences [begin, end) of the outermost level (rows where there is none), with the same levels.
   /// Throws OutOfRange unless 0 <= begin <= end <= size().
-  LoDView between(std::int64_t begin, std::int64_t end) const {
+  LOD_TAGGED LoDView between(std::int64_t begin, std::int64_t end) const {
     if (begin < 0 || end < begin || end > size()) throw_range(begin, end);
     return LoDView(block_, first_level_, begin_ + begin, begin_ + end);
   }
   /// `between` by its former name.
-  [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] LoDView slice(
+  LOD_TAGGED [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] LoDView slice(
       std::int64_t begin, std::int64_t end) const {
     return between(begin, end);
   }
   /// The slice of a branch <i, j, ...>: its one sequence, which stays as the outermost level of the part. An empty
   /// branch is the whole. Throws OutOfRange for a branch that is longer than there are levels, or leaves them. Time:
   /// a few loads for each step of the branch.
-  [[gnu::always_inline]] LoDView slice(std::span<const std::int64_t> branch) const {
+  LOD_TAGGED [[gnu::always_inline]] LoDView slice(std::span<const std::int64_t> branch) const {
     // Inlined into the callers, whose branches have a known length, and on plain numbers: so a slice costs no more than
     // its loads. One comparison checks both ends of the range.
     if (branch.empty()) return *this;
@@ -146,25 +149,25 @@ class LoDView {
   }
   /// Sequence i of the outermost level as an element: its contents, with one level fewer. If there is no level, row i.
   /// Throws OutOfRange unless 0 <= i < size().
-  LoDView operator[](std::int64_t i) const {
+  LOD_TAGGED LoDView operator[](std::int64_t i) const {
     if (i < 0 || i >= size()) throw_element(i);
     return element(i);
   }
   /// operator[] without the check, for iterators.
-  LoDView element(std::int64_t i) const noexcept {
+  LOD_TAGGED LoDView element(std::int64_t i) const noexcept {
     LoDView part(block_, first_level_, begin_ + i, begin_ + i + 1);
     return levels() == 0 ? part : part.children();
   }
 
   /// The contents of all sequences of the outermost level together, as a part with one level fewer. There must be a
   /// level.
-  LoDView all_children() const noexcept {
+  LOD_TAGGED LoDView all_children() const noexcept {
     LOD_ASSERT(levels() > 0);
     return children();
   }
 
   /// The levels as absolute offsets, in rows of the whole tensor: the form in which slices are drawn on paper.
-  std::vector<std::vector<std::int64_t>> absolute_lod() const {
+  LOD_TAGGED std::vector<std::vector<std::int64_t>> absolute_lod() const {
     std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(levels()));
     for (int level = 0; level < levels(); ++level) {
       const auto offsets = absolute_offsets(level);
@@ -173,18 +176,18 @@ class LoDView {
     return all;
   }
   /// The LoD of the part, its offsets counted from its own start. The whole LoD is shared, a true part is copied.
-  LoD lod() const;
+  LOD_TAGGED LoD lod() const;
 
   /// The block that the views of a LoD share; null without levels. For executors, which keep copies of its numbers.
-  const detail::LoDBlock* block() const noexcept { return block_; }
+  LOD_TAGGED const detail::LoDBlock* block() const noexcept { return block_; }
 
   /// True if both have the same lengths at every level.
-  friend bool operator==(const LoDView& a, const LoDView& b) noexcept {
+  LOD_TAGGED friend bool operator==(const LoDView& a, const LoDView& b) noexcept {
     if (a.levels() != b.levels() || a.rows() != b.rows()) return false;
     return equal_levels(a, b, a.levels());
   }
   /// True if `a` and `b` agree in the lengths of the first `count` levels, which both must have.
-  static bool equal_levels(const LoDView& a, const LoDView& b, int count) noexcept {
+  LOD_TAGGED static bool equal_levels(const LoDView& a, const LoDView& b, int count) noexcept {
     if (count > 0 && a.size() != b.size()) return false;
     if (a.block_ == b.block_ && a.first_level_ == b.first_level_ && a.begin_ == b.begin_) return true;
     for (int level = 0; level < count; ++level) {
@@ -206,18 +209,18 @@ class LoDView {
     std::int64_t end;
   };
 
-  LoDView(const detail::LoDBlock* block, int first_level, std::int64_t begin, std::int64_t end) noexcept
+  LOD_TAGGED LoDView(const detail::LoDBlock* block, int first_level, std::int64_t begin, std::int64_t end) noexcept
       : block_(block), first_level_(first_level), begin_(begin), end_(end) {}
 
-  const detail::Level& entry(int level) const noexcept { return (*block_)[first_level_ + level]; }
-  std::int64_t row_at(std::int64_t position) const noexcept {
+  LOD_TAGGED const detail::Level& entry(int level) const noexcept { return (*block_)[first_level_ + level]; }
+  LOD_TAGGED std::int64_t row_at(std::int64_t position) const noexcept {
     return levels() == 0 ? position : entry(0).absolute[position];
   }
-  LoDView children() const noexcept {
+  LOD_TAGGED LoDView children() const noexcept {
     const std::int64_t* offsets = entry(0).offsets;
     return LoDView(block_, first_level_ + 1, offsets[begin_], offsets[end_]);
   }
-  Range range_of(int level) const noexcept {
+  LOD_TAGGED Range range_of(int level) const noexcept {
     Range range{begin_, end_};
     for (int above = 0; above < level; ++above) {
       const std::int64_t* offsets = entry(above).offsets;
@@ -225,15 +228,15 @@ class LoDView {
     }
     return range;
   }
-  const char* parts() const noexcept { return levels() > 0 ? " sequences" : " rows"; }
-  [[noreturn, gnu::cold, gnu::noinline]] void throw_range(std::int64_t begin, std::int64_t end) const {
+  LOD_TAGGED const char* parts() const noexcept { return levels() > 0 ? " sequences" : " rows"; }
+  LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void throw_range(std::int64_t begin, std::int64_t end) const {
     throw OutOfRange(detail::text({"slice [", begin, ", ", end, ") of ", size(), parts()}));
   }
-  [[noreturn, gnu::cold, gnu::noinline]] void throw_element(std::int64_t i) const {
+  LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void throw_element(std::int64_t i) const {
     throw OutOfRange(detail::text({"element ", i, " of ", size(), parts()}));
   }
-  [[noreturn, gnu::cold, gnu::noinline]] void throw_branch(std::span<const std::int64_t> branch, std::size_t depth,
-                                                           std::int64_t found) const {
+  LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void throw_branch(std::span<const std::int64_t> branch,
+                                                                      std::size_t depth, std::int64_t found) const {
     throw OutOfRange(detail::wrong_branch(branch, depth, found, levels()));
   }
 
@@ -247,7 +250,7 @@ namespace detail {
 
 /// The numbers of every level in 64 bits. Throws InvalidLoD for one that does not fit, naming level and position.
 template <std::integral I>
-std::vector<std::vector<std::int64_t>> wide_numbers(const std::vector<std::vector<I>>& levels) {
+LOD_TAGGED std::vector<std::vector<std::int64_t>> wide_numbers(const std::vector<std::vector<I>>& levels) {
   std::vector<std::vector<std::int64_t>> wide;
   wide.reserve(levels.size());
   for (const std::vector<I>& numbers : levels) {
@@ -271,35 +274,36 @@ std::vector<std::vector<std::int64_t>> wide_numbers(const std::vector<std::vecto
 class LoD {
  public:
   /// No levels.
-  LoD() = default;
+  LOD_TAGGED LoD() = default;
+  LOD_TAGGED_COPIES(LoD);
 
   /// From the lengths of every level, outermost first. Throws InvalidLoD for more than `max_levels` levels, and, naming
   /// level and position, for a negative length, for sums beyond 64 bits, and if the lengths of a level do not add up to
   /// the number of sequences of the next. O(sequences), one allocation.
-  static LoD from_lengths(const std::vector<std::vector<std::int64_t>>& lengths);
+  LOD_TAGGED static LoD from_lengths(const std::vector<std::vector<std::int64_t>>& lengths);
   /// The same from integers of any type.
   template <std::integral I>
     requires(!std::same_as<I, std::int64_t>)
-  static LoD from_lengths(const std::vector<std::vector<I>>& lengths) {
+  LOD_TAGGED static LoD from_lengths(const std::vector<std::vector<I>>& lengths) {
     return from_lengths(detail::wide_numbers(lengths));
   }
   /// From the offsets of every level. Throws InvalidLoD for more than `max_levels` levels, and, naming level and
   /// position, if a level has no offset, does not begin at 0, descends, or does not end at the number of sequences of
   /// the next.
-  static LoD from_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
+  LOD_TAGGED static LoD from_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
   /// The same, from spans, and from a list in braces.
-  static LoD from_offsets(std::span<const std::span<const std::int64_t>> offsets);
-  static LoD from_offsets(std::initializer_list<std::vector<std::int64_t>> offsets);
+  LOD_TAGGED static LoD from_offsets(std::span<const std::span<const std::int64_t>> offsets);
+  LOD_TAGGED static LoD from_offsets(std::initializer_list<std::vector<std::int64_t>> offsets);
   /// The same from integers of any type.
   template <std::integral I>
     requires(!std::same_as<I, std::int64_t>)
-  static LoD from_offsets(const std::vector<std::vector<I>>& offsets) {
+  LOD_TAGGED static LoD from_offsets(const std::vector<std::vector<I>>& offsets) {
     return from_offsets(detail::wide_numbers(offsets));
   }
   /// The same, but the LoD uses the given offsets in place, and keeps them alive by keeping `owner` (a shared pointer,
   /// a mapped file, ...). They must not change. Allocates memory for the row numbers of all levels except the last.
   template <class Owner>
-  static LoD wrap(std::span<const std::span<const std::int64_t>> offsets, Owner owner) {
+  LOD_TAGGED static LoD wrap(std::span<const std::span<const std::int64_t>> offsets, Owner owner) {
     return wrap_checked(offsets, detail::Reference<const detail::Shared>::adopt(
                                      new detail::OwnerBlock<std::remove_const_t<Owner>>(std::move(owner))));
   }
@@ -307,49 +311,49 @@ class LoD {
   /// with the same number, which becomes row 0, and end with the same one. If several lower boundaries coincide at an
   /// upper one (empty sequences), it is taken as the first of them; the last boundary as the last. Throws InvalidLoD as
   /// above, also if an upper boundary is not one of the level below.
-  static LoD from_absolute_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
+  LOD_TAGGED static LoD from_absolute_offsets(const std::vector<std::vector<std::int64_t>>& offsets);
 
   /// The inverse of `row_ids`: for each row the number of its sequence, out of `size` sequences, or, if `size` is -1,
   /// as many as the last number implies. Numbers never descend; sequences that no row names are empty. Throws
   /// InvalidLoD, naming the position, for numbers that descend or are outside [0, size), and for a size below -1.
-  static LoD from_row_ids(std::span<const std::int64_t> ids, std::int64_t size = -1);
-  static LoD from_row_ids(std::initializer_list<std::int64_t> ids, std::int64_t size = -1);
+  LOD_TAGGED static LoD from_row_ids(std::span<const std::int64_t> ids, std::int64_t size = -1);
+  LOD_TAGGED static LoD from_row_ids(std::initializer_list<std::int64_t> ids, std::int64_t size = -1);
   /// The same for several levels, outermost first: ids[level] says for each sequence of the next level, or each row,
   /// which sequence of `level` it is in; sizes[level] is -1 or the number of its sequences, and without sizes all are
   /// -1. For a given LoD, these are `levels_above(level + 1).row_ids(level)`. Throws InvalidLoD also if the levels do
   /// not fit each other, and if there are not as many sizes as levels.
-  static LoD from_nested_row_ids(const std::vector<std::vector<std::int64_t>>& ids,
-                                 std::span<const std::int64_t> sizes = {});
+  LOD_TAGGED static LoD from_nested_row_ids(const std::vector<std::vector<std::int64_t>>& ids,
+                                            std::span<const std::int64_t> sizes = {});
 
   /// The number of levels.
-  int levels() const noexcept { return block_ ? block_->levels : 0; }
+  LOD_TAGGED int levels() const noexcept { return block_ ? block_->levels : 0; }
   /// The number of rows that the last level indexes; 0 without levels, since the LoD then says nothing about rows.
-  std::int64_t rows() const noexcept {
+  LOD_TAGGED std::int64_t rows() const noexcept {
     if (!block_) return 0;
     const detail::Level& last = (*block_)[block_->levels - 1];
     return last.offsets[last.size];
   }
   /// The number of sequences of `level`. Throws OutOfRange.
-  std::int64_t size(int level) const { return entry(level).size; }
+  LOD_TAGGED std::int64_t size(int level) const { return entry(level).size; }
   /// size(level) + 1 numbers: they index the sequences of the next level, or the rows. Throws OutOfRange.
-  std::span<const std::int64_t> offsets(int level) const LOD_LIFETIMEBOUND {
+  LOD_TAGGED std::span<const std::int64_t> offsets(int level) const LOD_LIFETIMEBOUND {
     const detail::Level& found = entry(level);
     return {found.offsets, static_cast<std::size_t>(found.size + 1)};
   }
   /// The number of sequences of the next level (rows for the last) in each sequence. Throws OutOfRange.
-  std::vector<std::int64_t> lengths(int level) const {
+  LOD_TAGGED std::vector<std::int64_t> lengths(int level) const {
     const auto positions = offsets(level);
     std::vector<std::int64_t> differences(positions.size() - 1);
     for (std::size_t i = 0; i < differences.size(); ++i) differences[i] = positions[i + 1] - positions[i];
     return differences;
   }
   /// size(level) + 1 row numbers. Throws OutOfRange.
-  std::vector<std::int64_t> absolute_offsets(int level) const {
+  LOD_TAGGED std::vector<std::int64_t> absolute_offsets(int level) const {
     const detail::Level& found = entry(level);
     return {found.absolute, found.absolute + found.size + 1};
   }
   /// The greatest of `lengths(level)`; 0 for no sequences. Throws OutOfRange.
-  std::int64_t max_length(int level) const {
+  LOD_TAGGED std::int64_t max_length(int level) const {
     const auto positions = offsets(level);
     std::int64_t longest = 0;
     for (std::size_t i = 1; i < positions.size(); ++i) {
@@ -359,52 +363,53 @@ class LoD {
   }
   /// For each row, the number of its sequence of `level`. `from_row_ids` is the inverse. Throws OutOfRange, and
   /// ShapeMismatch if there are more rows, which may be without elements, than a list in memory can have.
-  std::vector<std::int64_t> row_ids(int level) const;
+  LOD_TAGGED std::vector<std::int64_t> row_ids(int level) const;
   /// The lengths of every level: the argument of `from_lengths`.
-  std::vector<std::vector<std::int64_t>> lengths() const;
+  LOD_TAGGED std::vector<std::vector<std::int64_t>> lengths() const;
 
   /// The whole, as a view.
-  LoDView view() const noexcept LOD_LIFETIMEBOUND {
+  LOD_TAGGED LoDView view() const noexcept LOD_LIFETIMEBOUND {
     return block_ ? LoDView(block_.get(), 0, 0, (*block_)[0].size) : LoDView();
   }
 
   /// Sequences [begin, end) of `level` with all below them; the levels above are dropped. Throws OutOfRange.
-  LoD between(std::int64_t begin, std::int64_t end, int level = 0) const {
+  LOD_TAGGED LoD between(std::int64_t begin, std::int64_t end, int level = 0) const {
     const int resolved = detail::resolve_level(level, levels());
     return LoDView(block_.get(), resolved, 0, (*block_)[resolved].size).between(begin, end).lod();
   }
   /// `between` by its former name.
-  [[deprecated("a range of sequences is between(begin, end, level)")]] LoD slice(std::int64_t begin, std::int64_t end,
-                                                                                 int level = 0) const {
+  LOD_TAGGED [[deprecated("a range of sequences is between(begin, end, level)")]] LoD slice(std::int64_t begin,
+                                                                                            std::int64_t end,
+                                                                                            int level = 0) const {
     return between(begin, end, level);
   }
   /// Levels [first, last), the last kept one converted to index rows: what remains when the finer levels are dropped
   /// and the rows stay. No levels if first == last. Throws OutOfRange, also for a negative number: here none counts
   /// from the last.
-  [[nodiscard]] LoD slice_levels(int first, int last) const;
+  LOD_TAGGED [[nodiscard]] LoD slice_levels(int first, int last) const;
   /// Levels [0, level), unchanged: they index the sequences of `level`, so this is the LoD of a tensor with one row for
   /// each of those. All levels for level == levels(). Throws OutOfRange.
-  [[nodiscard]] LoD levels_above(int level) const;
+  LOD_TAGGED [[nodiscard]] LoD levels_above(int level) const;
   /// One more level, below the last: `offsets` cut the former rows into shorter sequences. The former rows become the
   /// sequences of the new level. Throws InvalidLoD if the offsets are invalid or not for `rows()` sequences, and if
   /// there are `max_levels` levels already.
-  [[nodiscard]] LoD append_level(std::span<const std::int64_t> offsets) const;
-  [[nodiscard]] LoD append_level(std::initializer_list<std::int64_t> offsets) const;
+  LOD_TAGGED [[nodiscard]] LoD append_level(std::span<const std::int64_t> offsets) const;
+  LOD_TAGGED [[nodiscard]] LoD append_level(std::initializer_list<std::int64_t> offsets) const;
 
-  friend bool operator==(const LoD& a, const LoD& b) noexcept { return a.view() == b.view(); }
+  LOD_TAGGED friend bool operator==(const LoD& a, const LoD& b) noexcept { return a.view() == b.view(); }
 
  private:
   friend class LoDView;
   using Block = detail::Reference<const detail::LoDBlock>;
-  explicit LoD(Block block) noexcept : block_(std::move(block)) {}
+  LOD_TAGGED explicit LoD(Block block) noexcept : block_(std::move(block)) {}
 
-  const detail::Level& entry(int level) const {
+  LOD_TAGGED const detail::Level& entry(int level) const {
     const int resolved = detail::resolve_level(level, levels());
     return (*block_)[resolved];
   }
   /// A LoD of `levels` levels with size(level) sequences each, whose valid offsets `fill(level, offsets)` writes.
   template <class Size, class Fill>
-  static LoD build(int levels, const Size& size, const Fill& fill) {
+  LOD_TAGGED static LoD build(int levels, const Size& size, const Fill& fill) {
     if (levels <= 0) return LoD();
     auto block = detail::LoDBlock::allocate(levels, size);
     for (int level = 0; level < levels; ++level) fill(level, (*block)[level].offsets);
@@ -413,20 +418,21 @@ class LoD {
   }
   /// A LoD of `count` levels with the offsets offsets(level), which are checked.
   template <class Offsets>
-  static LoD build_checked(std::size_t count, const Offsets& offsets);
-  static LoD wrap_checked(std::span<const std::span<const std::int64_t>> offsets,
-                          detail::Reference<const detail::Shared> owner);
+  LOD_TAGGED static LoD build_checked(std::size_t count, const Offsets& offsets);
+  LOD_TAGGED static LoD wrap_checked(std::span<const std::span<const std::int64_t>> offsets,
+                                     detail::Reference<const detail::Shared> owner);
   /// Computes the offsets of `count` sequences, where item i is in sequence ids[i].
-  static void fill_offsets(std::span<const std::int64_t> ids, std::int64_t count, std::int64_t* offsets) noexcept;
+  LOD_TAGGED static void fill_offsets(std::span<const std::int64_t> ids, std::int64_t count,
+                                      std::int64_t* offsets) noexcept;
 
   Block block_;
 };
 
 /// `LoD::from_row_ids`: the LoD of one level whose row i is in sequence ids[i].
-inline LoD lod_from_row_ids(std::span<const std::int64_t> ids, std::int64_t size = -1) {
+LOD_TAGGED inline LoD lod_from_row_ids(std::span<const std::int64_t> ids, std::int64_t size = -1) {
   return detail::with_name("lod_from_row_ids", [&] { return LoD::from_row_ids(ids, size); });
 }
-inline LoD lod_from_row_ids(std::initializer_list<std::int64_t> ids, std::int64_t size = -1) {
+LOD_TAGGED inline LoD lod_from_row_ids(std::initializer_list<std::int64_t> ids, std::int64_t size = -1) {
   return detail::with_name("lod_from_row_ids", [&] { return LoD::from_row_ids(ids, size); });
 }
 

@@ -11,18 +11,18 @@ namespace lod {
 namespace detail {
 
 /// Throws InvalidLoD for more levels than a LoD can have. `what` begins the text.
-inline void check_level_count(std::size_t levels, const char* what = "LoD") {
+LOD_TAGGED inline void check_level_count(std::size_t levels, const char* what = "LoD") {
   if (levels > std::size_t{max_levels}) {
     throw InvalidLoD(text({what, ": ", levels, " levels, expected ", max_levels, " at most"}));
   }
 }
 
-inline std::string place(std::size_t level, std::size_t position) {
+LOD_TAGGED inline std::string place(std::size_t level, std::size_t position) {
   return text({"LoD: level ", level, ", position ", position, ": "});
 }
 
 /// Throws InvalidLoD unless `offsets` begin with 0 and never descend.
-inline void check_offsets(std::span<const std::int64_t> offsets, std::size_t level) {
+LOD_TAGGED inline void check_offsets(std::span<const std::int64_t> offsets, std::size_t level) {
   if (offsets.empty()) {
     throw InvalidLoD(detail::text({"LoD: level ", level, " has no offset, expected at least the {0} of no sequences"}));
   }
@@ -38,15 +38,15 @@ inline void check_offsets(std::span<const std::int64_t> offsets, std::size_t lev
 }
 
 /// Throws InvalidLoD unless level `level`, which ends at `end`, covers the `size` sequences of the next one.
-inline void check_levels(std::size_t level, std::int64_t end, std::int64_t size) {
+LOD_TAGGED inline void check_levels(std::size_t level, std::int64_t end, std::int64_t size) {
   if (end != size) {
     throw InvalidLoD(detail::text(
         {"LoD: level ", level, " covers ", end, " sequences of the next level, but level ", level + 1, " has ", size}));
   }
 }
 
-inline std::string wrong_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found,
-                                int levels) {
+LOD_TAGGED inline std::string wrong_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found,
+                                           int levels) {
   std::string all = "branch <";
   for (std::size_t i = 0; i < branch.size(); ++i) all += text({i > 0 ? ", " : "", branch[i]});
   all += ">: ";
@@ -93,7 +93,7 @@ namespace detail {
 
 /// Throws InvalidLoD unless offsets(level) are the offsets of a valid LoD of so many levels.
 template <class Offsets>
-void check_all_offsets(std::size_t count, const Offsets& offsets) {
+LOD_TAGGED void check_all_offsets(std::size_t count, const Offsets& offsets) {
   check_level_count(count);
   const int levels = static_cast<int>(count);
   for (int level = 0; level < levels; ++level) {
@@ -193,7 +193,7 @@ namespace detail {
 
 /// The number of sequences of a level whose items are in the sequences `ids`: `size`, unless that is -1. Throws
 /// InvalidLoD unless they describe a level.
-inline std::int64_t check_item_ids(std::span<const std::int64_t> ids, std::int64_t size, std::size_t level) {
+LOD_TAGGED inline std::int64_t check_item_ids(std::span<const std::int64_t> ids, std::int64_t size, std::size_t level) {
   // What memory can hold, and small enough to add 1 to a size.
   constexpr std::int64_t most = (std::int64_t{1} << 59) - 1;
   if (size < -1 || size > most) {

@@ -12,6 +12,7 @@
 #include <lod/lod_view.hpp>
 #include <lod/reference.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <array>
 #include <concepts>
@@ -33,8 +34,9 @@ namespace detail {
 
 /// A row shape that views point to, wherever the tensor object is moved.
 struct RowShape final : Shared {
-  explicit RowShape(const Shape& dims) : Shared(&RowShape::destroy), shape(dims) {}
-  static void destroy(const Shared* shared) noexcept { delete static_cast<const RowShape*>(shared); }
+  LOD_TAGGED explicit RowShape(const Shape& dims) : Shared(&RowShape::destroy), shape(dims) {}
+  LOD_TAGGED ~RowShape() = default;
+  LOD_TAGGED static void destroy(const Shared* shared) noexcept { delete static_cast<const RowShape*>(shared); }
   Shape shape;
 };
 
@@ -52,17 +54,17 @@ concept NestedSequence = requires(const Sequence& sequence) {
 
 template <class Element>
 struct NestedRow {  // scalar rows
-  static Shape shape() { return {}; }
+  LOD_TAGGED static Shape shape() { return {}; }
   template <class T>
-  static void copy(const Element& from, T* to) {
+  LOD_TAGGED static void copy(const Element& from, T* to) {
     *to = static_cast<T>(from);
   }
 };
 template <class Element, std::size_t N>
 struct NestedRow<std::array<Element, N>> {  // rows of N elements
-  static Shape shape() { return Shape(static_cast<std::int64_t>(N), NestedRow<Element>::shape()); }
+  LOD_TAGGED static Shape shape() { return Shape(static_cast<std::int64_t>(N), NestedRow<Element>::shape()); }
   template <class T>
-  static void copy(const std::array<Element, N>& from, T* to) {
+  LOD_TAGGED static void copy(const std::array<Element, N>& from, T* to) {
     const std::int64_t stride = NestedRow<Element>::shape().elements();
     for (const Element& element : from) {
       NestedRow<Element>::copy(element, to);
@@ -77,7 +79,7 @@ inline constexpr bool is_array<std::array<Element, N>> = true;
 
 /// The levels of nesting in a type: 1 for a flat sequence of rows.
 template <class X>
-constexpr int nesting() {
+LOD_TAGGED constexpr int nesting() {
   if constexpr (NestedSequence<X> && !is_array<X>) {
     return 1 + nesting<typename X::value_type>();
   } else {
@@ -93,7 +95,7 @@ template <class X>
 struct InnermostOf<X> : InnermostOf<typename X::value_type> {};
 
 template <class X, class Lengths>
-void collect_lengths(const X& nested, Lengths& lengths, std::size_t depth) {
+LOD_TAGGED void collect_lengths(const X& nested, Lengths& lengths, std::size_t depth) {
   if constexpr (nesting<X>() > 1) {
     for (const auto& sequence : nested) {
       lengths[depth].push_back(static_cast<std::int64_t>(sequence.size()));
@@ -102,7 +104,7 @@ void collect_lengths(const X& nested, Lengths& lengths, std::size_t depth) {
   }
 }
 template <class X, class T>
-void collect_rows(const X& nested, std::int64_t stride, T*& out) {
+LOD_TAGGED void collect_rows(const X& nested, std::int64_t stride, T*& out) {
   for (const auto& inner : nested) {
     if constexpr (nesting<X>() > 1) {
       collect_rows(inner, stride, out);
@@ -146,52 +148,53 @@ class LoDTensor {
   /// @}
 
   /// No rows, no levels, scalar rows.
-  LoDTensor() noexcept : LoDTensor(Memory::initial_resource()) {}
+  LOD_TAGGED LoDTensor() noexcept : LoDTensor(Memory::initial_resource()) {}
   /// The same; memory that it needs later comes from `resource`. A template, like the one below, so that neither the
   /// {0} of an empty tensor's shape nor that of a row shape is taken for a null pointer.
   template <std::derived_from<Resource> Given>
-  explicit LoDTensor(Given* resource) noexcept : values_(resource) {}
+  LOD_TAGGED explicit LoDTensor(Given* resource) noexcept : values_(resource) {}
 
   /// One row of `row_shape` for each row of `lod`, all zero; no rows if the LoD has no levels. Throws ShapeMismatch if
   /// the elements exceed 64 bits or the address space, and what the memory resource throws.
-  LoDTensor(LoD lod, const Shape& row_shape, Resource* resource = Device::default_resource())
+  LOD_TAGGED LoDTensor(LoD lod, const Shape& row_shape, Resource* resource = Device::default_resource())
       : LoDTensor(std::move(lod), row_shape, uninitialized, resource) {
     values_.set_zero();
   }
   /// The same with uninitialised values.
-  LoDTensor(LoD lod, const Shape& row_shape, uninitialized_t, Resource* resource = Device::default_resource())
+  LOD_TAGGED LoDTensor(LoD lod, const Shape& row_shape, uninitialized_t,
+                       Resource* resource = Device::default_resource())
       : LoDTensor(lod, lod.rows(), row_shape, resource) {}
 
   /// A plain tensor: {rows, row shape...}, all zero. A shape without dimensions is one scalar row.
-  explicit LoDTensor(const Shape& shape) : LoDTensor(shape, Device::default_resource()) {}
+  LOD_TAGGED explicit LoDTensor(const Shape& shape) : LoDTensor(shape, Device::default_resource()) {}
   template <std::derived_from<Resource> Given>
-  LoDTensor(const Shape& shape, Given* resource) : LoDTensor(shape, uninitialized, resource) {
+  LOD_TAGGED LoDTensor(const Shape& shape, Given* resource) : LoDTensor(shape, uninitialized, resource) {
     values_.set_zero();
   }
-  LoDTensor(const Shape& shape, uninitialized_t, Resource* resource = Device::default_resource())
+  LOD_TAGGED LoDTensor(const Shape& shape, uninitialized_t, Resource* resource = Device::default_resource())
       : LoDTensor(LoD(), shape.empty() ? 1 : shape.front(), shape.without_first(), resource) {}
   /// The same for the shape {}, which could otherwise mean a tensor to copy.
-  explicit LoDTensor(std::initializer_list<detail::NoDimension>) : LoDTensor(Shape()) {}
+  LOD_TAGGED explicit LoDTensor(std::initializer_list<detail::NoDimension>) : LoDTensor(Shape()) {}
 
   /// The given values, row by row. Throws ShapeMismatch unless there are lod.rows() rows of them (a whole number of
   /// rows, for a LoD without levels).
-  static LoDTensor from_values(LoD lod, const Shape& row_shape,
-                               std::span<const value_type> values) requires(std::same_as<Device, Cpu>) {
+  LOD_TAGGED static LoDTensor from_values(LoD lod, const Shape& row_shape,
+                                          std::span<const value_type> values) requires(std::same_as<Device, Cpu>) {
     const std::int64_t rows = rows_of(lod, row_shape, static_cast<std::int64_t>(values.size()));
     LoDTensor tensor(std::move(lod), rows, row_shape, Device::default_resource());
     tensor.values_.assign(values.data());
     return tensor;
   }
-  static LoDTensor from_values(LoD lod, const Shape& row_shape,
-                               std::initializer_list<value_type> values) requires(std::same_as<Device, Cpu>) {
+  LOD_TAGGED static LoDTensor from_values(
+      LoD lod, const Shape& row_shape, std::initializer_list<value_type> values) requires(std::same_as<Device, Cpu>) {
     return from_values(std::move(lod), row_shape, std::span<const value_type>(values.begin(), values.size()));
   }
 
   /// From nested C++ sequences (for example vectors of vectors): n-fold nesting gives n-1 levels; the innermost
   /// elements are scalar rows, or rows of the shape {N} if they are std::array of N.
   template <class Nested>
-  static LoDTensor from_nested(const Nested& nested) requires(detail::nesting<Nested>() > 0 &&
-                                                              std::same_as<Device, Cpu>) {
+  LOD_TAGGED static LoDTensor from_nested(const Nested& nested) requires(detail::nesting<Nested>() > 0 &&
+                                                                         std::same_as<Device, Cpu>) {
     constexpr int levels = detail::nesting<Nested>() - 1;
     static_assert(levels <= max_levels, "a LoD has max_levels levels at most");
     const Shape row_shape = detail::NestedRow<typename detail::InnermostOf<Nested>::type>::shape();
@@ -211,37 +214,37 @@ class LoDTensor {
   /// Uses the user's memory, row-major, without a copy: what is written to one is seen in the other. The memory must
   /// outlive the tensor and its views; with an `owner` (a shared pointer, a mapping) the tensor keeps that alive
   /// instead. Throws ShapeMismatch as `from_values` does.
-  static LoDTensor wrap(std::span<T> values, LoD lod, const Shape& row_shape,
-                        Resource* resource = Device::default_resource()) {
+  LOD_TAGGED static LoDTensor wrap(std::span<T> values, LoD lod, const Shape& row_shape,
+                                   Resource* resource = Device::default_resource()) {
     return wrap(Buffer<T, Device>::wrap(values, resource), std::move(lod), row_shape);
   }
   template <class Owner>
     requires(!std::convertible_to<Owner, Resource*>)
-  static LoDTensor wrap(std::span<T> values, LoD lod, const Shape& row_shape, Owner owner,
-                        Resource* resource = Device::default_resource()) {
+  LOD_TAGGED static LoDTensor wrap(std::span<T> values, LoD lod, const Shape& row_shape, Owner owner,
+                                   Resource* resource = Device::default_resource()) {
     return wrap(Buffer<T, Device>::wrap(values, std::move(owner), resource), std::move(lod), row_shape);
   }
 
   /// A copy of the values, from the default memory resource; the LoD is shared.
-  LoDTensor(const LoDTensor& other)
+  LOD_TAGGED LoDTensor(const LoDTensor& other)
       : LoDTensor(other.lod_, other.rows_, other.row_shape_, other.row_size_,
                   Buffer<T, Device>(other.rows_ * other.row_size_, Memory::resource_of_copies(other.resource()))) {
     values_.assign(other.data());
   }
   /// Keeps its own memory resource.
-  LoDTensor& operator=(const LoDTensor& other) {
+  LOD_TAGGED LoDTensor& operator=(const LoDTensor& other) {
     if (this != &other) *this = copy_of(other.view(), resource() ? resource() : other.resource());
     return *this;
   }
   /// The source is left with no rows and no levels.
-  LoDTensor(LoDTensor&& other) noexcept
+  LOD_TAGGED LoDTensor(LoDTensor&& other) noexcept
       : lod_(std::exchange(other.lod_, LoD())),
         row_shape_(std::move(other.row_shape_)),
         rows_(std::exchange(other.rows_, 0)),
         row_size_(std::exchange(other.row_size_, 1)),
         values_(std::move(other.values_)) {}
   /// Takes over the memory and the memory resource.
-  LoDTensor& operator=(LoDTensor&& other) noexcept {
+  LOD_TAGGED LoDTensor& operator=(LoDTensor&& other) noexcept {
     LoDTensor taken(std::move(other));
     std::swap(lod_, taken.lod_);
     std::swap(row_shape_, taken.row_shape_);
@@ -250,13 +253,13 @@ class LoDTensor {
     std::swap(values_, taken.values_);
     return *this;
   }
-  ~LoDTensor() = default;
+  LOD_TAGGED ~LoDTensor() = default;
 
   /// A copy, with its own memory, of a view's contents: the way to keep a slice.
-  explicit LoDTensor(const ConstView& from) requires(std::same_as<Device, Cpu> && !std::is_const_v<T>)
+  LOD_TAGGED explicit LoDTensor(const ConstView& from) requires(std::same_as<Device, Cpu> && !std::is_const_v<T>)
       : LoDTensor(copy_of(from)) {}
   /// The same, from a memory resource.
-  static LoDTensor copy_of(const ConstView& from, Resource* resource = Device::default_resource()) {
+  LOD_TAGGED static LoDTensor copy_of(const ConstView& from, Resource* resource = Device::default_resource()) {
     LoDTensor tensor(from.lod(), from.rows(), from.row_shape(), resource);
     tensor.values_.assign(from.data());
     return tensor;
@@ -264,83 +267,94 @@ class LoDTensor {
 
   /// @{
   /// The index and the shape, as for a LoDTensorView.
-  const LoD& lod() const noexcept LOD_LIFETIMEBOUND { return lod_; }
-  int levels() const noexcept { return lod_.levels(); }
-  std::vector<std::vector<std::int64_t>> absolute_lod() const { return view().absolute_lod(); }
-  std::int64_t rows() const noexcept { return rows_; }
-  std::int64_t first_row() const noexcept { return 0; }
-  Shape shape() const { return Shape(rows_, row_shape()); }
-  const Shape& row_shape() const noexcept LOD_LIFETIMEBOUND { return row_shape_ ? row_shape_->shape : scalar_row; }
-  std::int64_t row_size() const noexcept { return row_size_; }
+  LOD_TAGGED const LoD& lod() const noexcept LOD_LIFETIMEBOUND { return lod_; }
+  LOD_TAGGED int levels() const noexcept { return lod_.levels(); }
+  LOD_TAGGED std::vector<std::vector<std::int64_t>> absolute_lod() const { return view().absolute_lod(); }
+  LOD_TAGGED std::int64_t rows() const noexcept { return rows_; }
+  LOD_TAGGED std::int64_t first_row() const noexcept { return 0; }
+  LOD_TAGGED Shape shape() const { return Shape(rows_, row_shape()); }
+  LOD_TAGGED const Shape& row_shape() const noexcept LOD_LIFETIMEBOUND {
+    return row_shape_ ? row_shape_->shape : scalar_row;
+  }
+  LOD_TAGGED std::int64_t row_size() const noexcept { return row_size_; }
   /// @}
 
   /// @{
   /// The values, as for a LoDTensorView.
-  T* data() noexcept LOD_LIFETIMEBOUND { return values_.data(); }
-  const T* data() const noexcept LOD_LIFETIMEBOUND { return values_.data(); }
-  std::span<T> values() noexcept LOD_LIFETIMEBOUND { return view().values(); }
-  std::span<const T> values() const noexcept LOD_LIFETIMEBOUND { return view().values(); }
-  std::span<T> row(std::int64_t i) LOD_LIFETIMEBOUND { return view().row(i); }
-  std::span<const T> row(std::int64_t i) const LOD_LIFETIMEBOUND { return view().row(i); }
+  LOD_TAGGED T* data() noexcept LOD_LIFETIMEBOUND { return values_.data(); }
+  LOD_TAGGED const T* data() const noexcept LOD_LIFETIMEBOUND { return values_.data(); }
+  LOD_TAGGED std::span<T> values() noexcept LOD_LIFETIMEBOUND { return view().values(); }
+  LOD_TAGGED std::span<const T> values() const noexcept LOD_LIFETIMEBOUND { return view().values(); }
+  LOD_TAGGED std::span<T> row(std::int64_t i) LOD_LIFETIMEBOUND { return view().row(i); }
+  LOD_TAGGED std::span<const T> row(std::int64_t i) const LOD_LIFETIMEBOUND { return view().row(i); }
   /// @}
   /// @{
   /// All values at a time, as for a LoDTensorView.
-  void fill(const value_type& value) requires(std::same_as<Device, Cpu> && !std::is_const_v<T>) { view().fill(value); }
-  void copy_into(const LoDTensorView<value_type, Device>& to) const requires(std::same_as<Device, Cpu>) {
+  LOD_TAGGED void fill(const value_type& value) requires(std::same_as<Device, Cpu> && !std::is_const_v<T>) {
+    view().fill(value);
+  }
+  LOD_TAGGED void copy_into(const LoDTensorView<value_type, Device>& to) const requires(std::same_as<Device, Cpu>) {
     view().copy_into(to);
   }
   /// @}
   /// The source of memory that it needs later.
-  Resource* resource() const noexcept { return values_.resource(); }
+  LOD_TAGGED Resource* resource() const noexcept { return values_.resource(); }
 
   /// @{
   /// The sequences, as views, as for a LoDTensorView.
-  std::int64_t size() const noexcept { return levels() > 0 ? view().size() : rows_; }
-  std::int64_t size(int level) const { return lod_.size(level); }
-  View view() noexcept LOD_LIFETIMEBOUND { return {data(), lod_view(), &row_shape(), row_size_}; }
-  ConstView view() const noexcept LOD_LIFETIMEBOUND { return {data(), lod_view(), &row_shape(), row_size_}; }
-  LoDView lod_view() const noexcept LOD_LIFETIMEBOUND { return levels() > 0 ? lod_.view() : LoDView::plain(0, rows_); }
-  [[gnu::always_inline]] View slice(std::initializer_list<std::int64_t> branch) LOD_LIFETIMEBOUND {
+  LOD_TAGGED std::int64_t size() const noexcept { return levels() > 0 ? view().size() : rows_; }
+  LOD_TAGGED std::int64_t size(int level) const { return lod_.size(level); }
+  LOD_TAGGED View view() noexcept LOD_LIFETIMEBOUND { return {data(), lod_view(), &row_shape(), row_size_}; }
+  LOD_TAGGED ConstView view() const noexcept LOD_LIFETIMEBOUND { return {data(), lod_view(), &row_shape(), row_size_}; }
+  LOD_TAGGED LoDView lod_view() const noexcept LOD_LIFETIMEBOUND {
+    return levels() > 0 ? lod_.view() : LoDView::plain(0, rows_);
+  }
+  LOD_TAGGED [[gnu::always_inline]] View slice(std::initializer_list<std::int64_t> branch) LOD_LIFETIMEBOUND {
     return view().slice(branch);
   }
-  [[gnu::always_inline]] ConstView slice(std::initializer_list<std::int64_t> branch) const LOD_LIFETIMEBOUND {
+  LOD_TAGGED [[gnu::always_inline]] ConstView slice(std::initializer_list<std::int64_t> branch) const
+      LOD_LIFETIMEBOUND {
     return view().slice(branch);
   }
-  View slice(std::span<const std::int64_t> branch) LOD_LIFETIMEBOUND { return view().slice(branch); }
-  ConstView slice(std::span<const std::int64_t> branch) const LOD_LIFETIMEBOUND { return view().slice(branch); }
-  View between(std::int64_t begin, std::int64_t end) LOD_LIFETIMEBOUND { return view().between(begin, end); }
-  ConstView between(std::int64_t begin, std::int64_t end) const LOD_LIFETIMEBOUND { return view().between(begin, end); }
-  [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] View slice(
+  LOD_TAGGED View slice(std::span<const std::int64_t> branch) LOD_LIFETIMEBOUND { return view().slice(branch); }
+  LOD_TAGGED ConstView slice(std::span<const std::int64_t> branch) const LOD_LIFETIMEBOUND {
+    return view().slice(branch);
+  }
+  LOD_TAGGED View between(std::int64_t begin, std::int64_t end) LOD_LIFETIMEBOUND { return view().between(begin, end); }
+  LOD_TAGGED ConstView between(std::int64_t begin, std::int64_t end) const LOD_LIFETIMEBOUND {
+    return view().between(begin, end);
+  }
+  LOD_TAGGED [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] View slice(
       std::int64_t begin, std::int64_t end) LOD_LIFETIMEBOUND {
     return between(begin, end);
   }
-  [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] ConstView slice(
+  LOD_TAGGED [[deprecated("a range of sequences is between(begin, end), a branch slice({i, ...})")]] ConstView slice(
       std::int64_t begin, std::int64_t end) const LOD_LIFETIMEBOUND {
     return between(begin, end);
   }
-  View operator[](std::int64_t i) LOD_LIFETIMEBOUND { return view()[i]; }
-  ConstView operator[](std::int64_t i) const LOD_LIFETIMEBOUND { return view()[i]; }
-  iterator begin() noexcept LOD_LIFETIMEBOUND { return view().begin(); }
-  iterator end() noexcept LOD_LIFETIMEBOUND { return view().end(); }
-  const_iterator begin() const noexcept LOD_LIFETIMEBOUND { return view().begin(); }
-  const_iterator end() const noexcept LOD_LIFETIMEBOUND { return view().end(); }
-  const_iterator cbegin() const noexcept LOD_LIFETIMEBOUND { return begin(); }
-  const_iterator cend() const noexcept LOD_LIFETIMEBOUND { return end(); }
-  operator View() noexcept LOD_LIFETIMEBOUND requires(!std::is_const_v<T>) { return view(); }
-  operator ConstView() const noexcept LOD_LIFETIMEBOUND { return view(); }
+  LOD_TAGGED View operator[](std::int64_t i) LOD_LIFETIMEBOUND { return view()[i]; }
+  LOD_TAGGED ConstView operator[](std::int64_t i) const LOD_LIFETIMEBOUND { return view()[i]; }
+  LOD_TAGGED iterator begin() noexcept LOD_LIFETIMEBOUND { return view().begin(); }
+  LOD_TAGGED iterator end() noexcept LOD_LIFETIMEBOUND { return view().end(); }
+  LOD_TAGGED const_iterator begin() const noexcept LOD_LIFETIMEBOUND { return view().begin(); }
+  LOD_TAGGED const_iterator end() const noexcept LOD_LIFETIMEBOUND { return view().end(); }
+  LOD_TAGGED const_iterator cbegin() const noexcept LOD_LIFETIMEBOUND { return begin(); }
+  LOD_TAGGED const_iterator cend() const noexcept LOD_LIFETIMEBOUND { return end(); }
+  LOD_TAGGED operator View() noexcept LOD_LIFETIMEBOUND requires(!std::is_const_v<T>) { return view(); }
+  LOD_TAGGED operator ConstView() const noexcept LOD_LIFETIMEBOUND { return view(); }
   /// @}
 
   /// The same values under another LoD. They are not copied: both tensors share the memory and keep it alive, and what
   /// is written through one is seen in the other; from a const tensor the result is read-only. A temporary gives its
   /// memory away. Throws ShapeMismatch unless `lod` is for as many rows; one without levels fits any number.
-  [[nodiscard]] LoDTensor with_lod(LoD lod) & {
+  LOD_TAGGED [[nodiscard]] LoDTensor with_lod(LoD lod) & {
     return LoDTensor(checked(std::move(lod)), rows_, row_shape_, row_size_, values_);
   }
-  [[nodiscard]] LoDTensor<const value_type, Device> with_lod(LoD lod) const& {
+  LOD_TAGGED [[nodiscard]] LoDTensor<const value_type, Device> with_lod(LoD lod) const& {
     return LoDTensor<const value_type, Device>(checked(std::move(lod)), rows_, row_shape_, row_size_,
                                                values_.as_const());
   }
-  [[nodiscard]] LoDTensor with_lod(LoD lod) && {
+  LOD_TAGGED [[nodiscard]] LoDTensor with_lod(LoD lod) && {
     lod_ = checked(std::move(lod));
     return std::move(*this);
   }
@@ -348,20 +362,21 @@ class LoDTensor {
   /// Changes the LoD and the row shape; the values are unspecified afterwards. Memory is reused if it suffices and is
   /// not shared: a tensor that is used for batches of similar size soon stops allocating. `rows` is used only for a LoD
   /// without levels. Throws ShapeMismatch if wrapped memory is too small, or sizes overflow.
-  void resize(LoD lod, const Shape& row_shape, std::int64_t rows = 0) {
+  LOD_TAGGED void resize(LoD lod, const Shape& row_shape, std::int64_t rows = 0) {
     *this = resized(std::move(lod), row_shape, rows, resource());
   }
   /// The tensor that `resize` would make of this one, which stays unchanged until the result is assigned to it: so
   /// everything exists before anything is changed. Uses the same memory if `resize` would reuse it; new memory comes
   /// from `resource`.
-  [[nodiscard]] LoDTensor resized(LoD lod, const Shape& row_shape, std::int64_t rows, Resource* resource) const {
+  LOD_TAGGED [[nodiscard]] LoDTensor resized(LoD lod, const Shape& row_shape, std::int64_t rows,
+                                             Resource* resource) const {
     if (lod.levels() > 0) rows = lod.rows();
     const std::int64_t elements = Shape(rows, row_shape).elements();
     RowShape shape = row_shape == this->row_shape() ? row_shape_ : share(row_shape);
     return LoDTensor(std::move(lod), rows, std::move(shape), row_shape.elements(), values_.resized(elements, resource));
   }
   /// The number of elements for which there is memory.
-  std::int64_t capacity() const noexcept { return values_.capacity(); }
+  LOD_TAGGED std::int64_t capacity() const noexcept { return values_.capacity(); }
 
  private:
   template <class, class>
@@ -370,21 +385,22 @@ class LoDTensor {
   using RowShape = detail::Reference<const detail::RowShape>;
 
   static constexpr Shape scalar_row{};
-  static RowShape share(const Shape& shape) {
+  LOD_TAGGED static RowShape share(const Shape& shape) {
     return shape.empty() ? RowShape() : RowShape::adopt(new detail::RowShape(shape));
   }
 
-  LoDTensor(LoD lod, std::int64_t rows, RowShape row_shape, std::int64_t row_size, Buffer<T, Device> values) noexcept
+  LOD_TAGGED LoDTensor(LoD lod, std::int64_t rows, RowShape row_shape, std::int64_t row_size,
+                       Buffer<T, Device> values) noexcept
       : lod_(std::move(lod)),
         row_shape_(std::move(row_shape)),
         rows_(rows),
         row_size_(row_size),
         values_(std::move(values)) {}
-  LoDTensor(LoD lod, std::int64_t rows, const Shape& row_shape, Resource* resource)
+  LOD_TAGGED LoDTensor(LoD lod, std::int64_t rows, const Shape& row_shape, Resource* resource)
       : LoDTensor(std::move(lod), rows, share(row_shape), row_shape.elements(),
                   Buffer<T, Device>(Shape(rows, row_shape).elements(), resource)) {}
 
-  static std::int64_t rows_of(const LoD& lod, const Shape& row_shape, std::int64_t count) {
+  LOD_TAGGED static std::int64_t rows_of(const LoD& lod, const Shape& row_shape, std::int64_t count) {
     const std::int64_t row_size = row_shape.elements();
     const std::int64_t rows = lod.levels() > 0 ? lod.rows() : row_size > 0 ? count / row_size : 0;
     if (Shape(rows, row_shape).elements() != count) {
@@ -393,11 +409,11 @@ class LoDTensor {
     }
     return rows;
   }
-  static LoDTensor wrap(Buffer<T, Device> values, LoD lod, const Shape& row_shape) {
+  LOD_TAGGED static LoDTensor wrap(Buffer<T, Device> values, LoD lod, const Shape& row_shape) {
     const std::int64_t rows = rows_of(lod, row_shape, values.size());
     return LoDTensor(std::move(lod), rows, share(row_shape), row_shape.elements(), std::move(values));
   }
-  LoD checked(LoD lod) const {
+  LOD_TAGGED LoD checked(LoD lod) const {
     detail::check_rows(lod, rows_);
     return lod;
   }
@@ -414,8 +430,8 @@ namespace detail {
 /// `wrap`, it knows the number of rows even if rows have no elements. Throws ShapeMismatch if `lod` is for another
 /// number, std::invalid_argument if the memory is not aligned for an element.
 template <class T, class Device, class Owner>
-LoDTensor<T, Device> wrap_rows(T* data, std::int64_t rows, LoD lod, const Shape& row_shape, Owner owner,
-                               typename Device::memory_resource* resource) {
+LOD_TAGGED LoDTensor<T, Device> wrap_rows(T* data, std::int64_t rows, LoD lod, const Shape& row_shape, Owner owner,
+                                          typename Device::memory_resource* resource) {
   check_rows(lod, rows);
   const std::int64_t elements = Shape(rows, row_shape).elements();
   if (elements > 0) {

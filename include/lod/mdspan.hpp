@@ -15,6 +15,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #if __has_include(<mdspan>)
 #  include <mdspan>
@@ -63,41 +64,42 @@ class Mdspan {
   /// @}
 
   /// No elements.
-  constexpr Mdspan() noexcept = default;
+  LOD_TAGGED constexpr Mdspan() noexcept = default;
   /// Refers to the memory at `data`, which has as many elements as the product of the extents.
-  constexpr Mdspan(T* data, const std::array<std::int64_t, Rank>& extents) noexcept : data_(data), extents_(extents) {}
+  LOD_TAGGED constexpr Mdspan(T* data, const std::array<std::int64_t, Rank>& extents) noexcept
+      : data_(data), extents_(extents) {}
   /// One of mutable elements converts to one of const elements.
   template <std::same_as<value_type> U>
     requires(!std::same_as<U, T>)
-  constexpr Mdspan(const Mdspan<U, Rank>& other) noexcept : data_(other.data_handle()) {
+  LOD_TAGGED constexpr Mdspan(const Mdspan<U, Rank>& other) noexcept : data_(other.data_handle()) {
     for (std::size_t dim = 0; dim < Rank; ++dim) extents_[dim] = other.extent(dim);
   }
 
   /// The number of dimensions.
-  static constexpr rank_type rank() noexcept { return Rank; }
+  LOD_TAGGED static constexpr rank_type rank() noexcept { return Rank; }
   /// The size of a dimension. `dim` < Rank.
-  constexpr index_type extent(rank_type dim) const noexcept { return extents_[dim]; }
+  LOD_TAGGED constexpr index_type extent(rank_type dim) const noexcept { return extents_[dim]; }
   /// The distance in elements to the next index of a dimension. `dim` < Rank.
-  constexpr index_type stride(rank_type dim) const noexcept {
+  LOD_TAGGED constexpr index_type stride(rank_type dim) const noexcept {
     index_type product = 1;
     for (std::size_t inner = dim + 1; inner < Rank; ++inner) product *= extents_[inner];
     return product;
   }
   /// The number of elements.
-  constexpr size_type size() const noexcept {
+  LOD_TAGGED constexpr size_type size() const noexcept {
     size_type product = 1;
     for (const index_type extent : extents_) product *= static_cast<size_type>(extent);
     return product;
   }
   /// Whether there are no elements.
-  constexpr bool empty() const noexcept { return size() == 0; }
+  LOD_TAGGED constexpr bool empty() const noexcept { return size() == 0; }
   /// The first element.
-  constexpr data_handle_type data_handle() const noexcept { return data_; }
+  LOD_TAGGED constexpr data_handle_type data_handle() const noexcept { return data_; }
 
   /// @{
   /// The element with these indices, each at least 0 and below the extent of its dimension.
   template <std::convertible_to<index_type> Index>
-  constexpr reference operator[](const std::array<Index, Rank>& indices) const {
+  LOD_TAGGED constexpr reference operator[](const std::array<Index, Rank>& indices) const {
     index_type offset = 0;
     for (std::size_t dim = 0; dim < Rank; ++dim) {
       const auto index = static_cast<index_type>(indices[dim]);
@@ -108,7 +110,7 @@ class Mdspan {
   }
   template <std::convertible_to<index_type>... Index>
     requires(sizeof...(Index) == Rank)
-  constexpr reference operator()(Index... index) const {
+  LOD_TAGGED constexpr reference operator()(Index... index) const {
     return (*this)[std::array<index_type, Rank>{static_cast<index_type>(index)...}];
   }
 #  ifdef __cpp_multidimensional_subscript
@@ -132,7 +134,7 @@ class Mdspan {
 /// of dimensions, or 2 for any row shape: then {rows, row_size}, the matrix for products. Throws ShapeMismatch for
 /// another rank. Tensors without rows give spans without elements.
 template <std::size_t Rank, class T>
-Mdspan<T, Rank> as_mdspan(const LoDTensorView<T, Cpu>& x) {
+LOD_TAGGED Mdspan<T, Rank> as_mdspan(const LoDTensorView<T, Cpu>& x) {
   const std::size_t rank = 1 + x.row_shape().size();
   if (Rank != rank && Rank != 2) {
     throw ShapeMismatch(detail::text({"as_mdspan: rank ", Rank, " for rows of shape ", to_string(x.row_shape()),
@@ -143,11 +145,11 @@ Mdspan<T, Rank> as_mdspan(const LoDTensorView<T, Cpu>& x) {
   return Mdspan<T, Rank>(x.data(), dims);
 }
 template <std::size_t Rank, class T>
-Mdspan<T, Rank> as_mdspan(LoDTensor<T, Cpu>& x) {
+LOD_TAGGED Mdspan<T, Rank> as_mdspan(LoDTensor<T, Cpu>& x) {
   return as_mdspan<Rank>(x.view());
 }
 template <std::size_t Rank, class T>
-Mdspan<const T, Rank> as_mdspan(const LoDTensor<T, Cpu>& x) {
+LOD_TAGGED Mdspan<const T, Rank> as_mdspan(const LoDTensor<T, Cpu>& x) {
   return as_mdspan<Rank>(x.view());
 }
 /// Not for a temporary tensor, whose values are gone when the span is used.

@@ -10,6 +10,7 @@
 #include <lod/lod_view.hpp>
 #include <lod/shape.hpp>
 #include <lod/sizes.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace lod {
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// The row that begins at `from`: a number, or a std::array of them, however deep.
 template <class Element, class T>
@@ -52,7 +53,7 @@ Nested nest(const LoDTensorView<const T, Cpu>& x) {
   return sequences;
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// The values of a tensor, a view or a slice in containers nested like its levels, for example
 ///
@@ -67,7 +68,7 @@ Nested nest(const LoDTensorView<const T, Cpu>& x) {
 /// each level.
 template <class Nested, LoDTensorLike X>
   requires(detail::nesting<Nested>() > 0 && std::is_same_v<typename X::device, Cpu>)
-Nested to_nested(const X& x) {
+LOD_TAGGED Nested to_nested(const X& x) {
   constexpr int levels = detail::nesting<Nested>() - 1;
   const auto view = x.view();
   if (view.levels() != levels) {

@@ -17,6 +17,7 @@
 #include <lod/infer.hpp>
 #include <lod/name_hash.hpp>
 #include <lod/program.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -51,7 +52,7 @@ struct PlannedVariable {
   std::size_t buffer = 0;     ///< the index of its buffer in the plan
   std::int64_t offset = 0;    ///< its position in the buffer, a multiple of `alignment`
 
-  bool operator==(const PlannedVariable&) const = default;
+  LOD_TAGGED bool operator==(const PlannedVariable&) const = default;
 };
 
 /// Where the variables of a block are. All sizes are multiples of `alignment`, at which each buffer must begin.
@@ -63,10 +64,10 @@ struct MemoryPlan {
   std::int64_t bytes_alone = 0;                 ///< of all variables of the plan if none shared memory
   std::int64_t bytes_at_once = 0;               ///< of those needed at once, at the worst operator: no plan takes less
 
-  bool operator==(const MemoryPlan&) const = default;
+  LOD_TAGGED bool operator==(const MemoryPlan&) const = default;
 };
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// `a + b`; throws ShapeMismatch beyond 64 bits.
 inline std::int64_t add_bytes(std::int64_t a, std::int64_t b) {
@@ -283,7 +284,7 @@ inline std::int64_t most_at_once(const std::vector<PlannedVariable>& variables) 
   return most;
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// Places the variables of a block so that those needed at the same time never share a byte.
 ///
@@ -305,7 +306,7 @@ inline std::int64_t most_at_once(const std::vector<PlannedVariable>& variables) 
 ///
 /// Throws OutOfRange for a block that does not exist, InvalidProgram as DataFlow does, ShapeMismatch for rows under -1,
 /// for a description of no tensor, and for more bytes than 64 bits can count.
-inline MemoryPlan plan_memory(const ProgramDesc& program, const MemoryPlanOptions& options = {}) {
+LOD_TAGGED inline MemoryPlan plan_memory(const ProgramDesc& program, const MemoryPlanOptions& options = {}) {
   const detail::Lifetimes lifetimes(program, options);
   MemoryPlan plan;
   for (const auto& entry : lifetimes.entries()) {
@@ -325,7 +326,7 @@ inline MemoryPlan plan_memory(const ProgramDesc& program, const MemoryPlanOption
 /// The same for a block alone: its operators must own no blocks, no operator may own it, and no other block may compute
 /// its gradient. The last two cannot be checked here: for the body of a loop, and for training, pass the program, or
 /// name in `options.keep` what they use. Throws InvalidProgram if an operator owns a block.
-inline MemoryPlan plan_memory(const BlockDesc& block, MemoryPlanOptions options = {}) {
+LOD_TAGGED inline MemoryPlan plan_memory(const BlockDesc& block, MemoryPlanOptions options = {}) {
   for (const OpDesc& op : block.ops) {
     for_each_block(op, [&](std::int32_t idx) {
       throw InvalidProgram(detail::text(
@@ -345,7 +346,8 @@ inline MemoryPlan plan_memory(const BlockDesc& block, MemoryPlanOptions options 
 /// `plan_memory` would make (variables may be missing), with their operators and at least their bytes; each is inside a
 /// buffer, at a multiple of `alignment`; no two that are needed at the same time have a byte in common. Throws as
 /// `plan_memory` does. O(names + variables^2).
-inline void check(const MemoryPlan& plan, const ProgramDesc& program, const MemoryPlanOptions& options = {}) {
+LOD_TAGGED inline void check(const MemoryPlan& plan, const ProgramDesc& program,
+                             const MemoryPlanOptions& options = {}) {
   const detail::Lifetimes lifetimes(program, options);
   detail::NameMap<const detail::Lifetimes::Entry*> entries;
   for (const auto& entry : lifetimes.entries()) entries.emplace(entry.var->name, &entry);

@@ -5,6 +5,8 @@
 /// some of them.
 #pragma once
 
+#include <lod/target.hpp>
+
 #include <unistd.h>
 #ifdef __linux__
 #  include <sched.h>
@@ -16,7 +18,7 @@
 #include <limits>
 #include <string>
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 #ifdef __linux__
 /// The runtime's omp_get_num_procs, null in a program without OpenMP. Not through <omp.h>: all files of a program get
@@ -82,4 +84,4 @@ inline int usable_processors() {
   return std::min(known, processors_bound_to());
 }
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

@@ -16,6 +16,7 @@
 
 #include <lod/desc.hpp>
 #include <lod/error.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +44,7 @@ struct ComplexDesc {
   double i = 0;
   std::string unknown_fields = {};
 
-  bool operator==(const ComplexDesc&) const = default;
+  LOD_TAGGED bool operator==(const ComplexDesc&) const = default;
 };
 
 /// A number that includes its type: the value is in the field of that type.
@@ -63,7 +64,7 @@ struct ScalarDesc {
   std::optional<ComplexDesc> c = {};
   std::string unknown_fields = {};
 
-  bool operator==(const ScalarDesc&) const = default;
+  LOD_TAGGED bool operator==(const ScalarDesc&) const = default;
 };
 
 namespace detail {
@@ -92,7 +93,7 @@ struct OpDesc {
     std::vector<std::string> arguments = {};
     std::string unknown_fields = {};
 
-    bool operator==(const Var&) const = default;
+    LOD_TAGGED bool operator==(const Var&) const = default;
   };
 
   /// A named value, in the field of its type. Blocks are given by their indices in the program.
@@ -119,7 +120,7 @@ struct OpDesc {
     std::vector<ScalarDesc> scalars = {};
     std::string unknown_fields = {};
 
-    bool operator==(const Attr&) const = default;
+    LOD_TAGGED bool operator==(const Attr&) const = default;
   };
 
   std::vector<Var> inputs = {};
@@ -131,16 +132,16 @@ struct OpDesc {
 
   /// @{
   /// The names of the variables that are the arguments of a parameter; none if the operator has no such parameter.
-  std::span<const std::string> input(std::string_view parameter) const noexcept {
+  LOD_TAGGED std::span<const std::string> input(std::string_view parameter) const noexcept {
     return arguments_of(inputs, parameter);
   }
-  std::span<const std::string> output(std::string_view parameter) const noexcept {
+  LOD_TAGGED std::span<const std::string> output(std::string_view parameter) const noexcept {
     return arguments_of(outputs, parameter);
   }
   /// @}
 
   /// The attribute of that name, the first if there are several; null if there is none. O(attributes).
-  const Attr* find_attr(std::string_view name) const noexcept {
+  LOD_TAGGED const Attr* find_attr(std::string_view name) const noexcept {
     for (const Attr& attr : attrs) {
       if (attr.name == name) return &attr;
     }
@@ -160,12 +161,13 @@ struct OpDesc {
   /// | ScalarDesc | SCALAR |
   /// | std::vector of one of these | the plural of these types |
   template <detail::AttrValue T>
-  T attr(std::string_view name) const;
+  LOD_TAGGED T attr(std::string_view name) const;
 
-  bool operator==(const OpDesc&) const = default;
+  LOD_TAGGED bool operator==(const OpDesc&) const = default;
 
  private:
-  static std::span<const std::string> arguments_of(const std::vector<Var>& vars, std::string_view parameter) noexcept {
+  LOD_TAGGED static std::span<const std::string> arguments_of(const std::vector<Var>& vars,
+                                                              std::string_view parameter) noexcept {
     for (const Var& var : vars) {
       if (var.parameter == parameter) return var.arguments;
     }
@@ -184,14 +186,14 @@ struct BlockDesc {
   std::string unknown_fields = {};
 
   /// The variable of that name in this block, not in the enclosing ones; null if there is none. O(variables).
-  const VarDesc* find_var(std::string_view name) const noexcept {
+  LOD_TAGGED const VarDesc* find_var(std::string_view name) const noexcept {
     for (const VarDesc& var : vars) {
       if (var.name == name) return &var;
     }
     return nullptr;
   }
 
-  bool operator==(const BlockDesc&) const = default;
+  LOD_TAGGED bool operator==(const BlockDesc&) const = default;
 };
 
 /// The version of PaddlePaddle that wrote a program: 1000000 major + 1000 minor + patch. A missing one reads as 0,
@@ -200,7 +202,7 @@ struct Version {
   Defaulted<std::int64_t> version = {};
   std::string unknown_fields = {};
 
-  bool operator==(const Version&) const = default;
+  LOD_TAGGED bool operator==(const Version&) const = default;
 };
 
 /// The version of the definition of an operator.
@@ -208,7 +210,7 @@ struct OpVersion {
   std::int32_t version = 0;
   std::string unknown_fields = {};
 
-  bool operator==(const OpVersion&) const = default;
+  LOD_TAGGED bool operator==(const OpVersion&) const = default;
 };
 
 /// An operator's type and its version.
@@ -217,7 +219,7 @@ struct OpVersionPair {
   OpVersion op_version = {};
   std::string unknown_fields = {};
 
-  bool operator==(const OpVersionPair&) const = default;
+  LOD_TAGGED bool operator==(const OpVersionPair&) const = default;
 };
 
 /// The versions of operators, in programs since October 2020.
@@ -225,7 +227,7 @@ struct OpVersionMap {
   std::vector<OpVersionPair> pair = {};
   std::string unknown_fields = {};
 
-  bool operator==(const OpVersionMap&) const = default;
+  LOD_TAGGED bool operator==(const OpVersionMap&) const = default;
 };
 
 /// The version ("1.6.0") since which an operator has its present form, and what that means for older programs.
@@ -243,7 +245,7 @@ struct CompatibleInfo {
   Type type = COMPATIBLE;
   std::string unknown_fields = {};
 
-  bool operator==(const CompatibleInfo&) const = default;
+  LOD_TAGGED bool operator==(const CompatibleInfo&) const = default;
 };
 
 /// An operator's type and what it is compatible with.
@@ -252,7 +254,7 @@ struct OpCompatiblePair {
   CompatibleInfo compatible_info = {};
   std::string unknown_fields = {};
 
-  bool operator==(const OpCompatiblePair&) const = default;
+  LOD_TAGGED bool operator==(const OpCompatiblePair&) const = default;
 };
 
 /// What operators are compatible with, in programs of September 2019 to October 2020.
@@ -261,7 +263,7 @@ struct OpCompatibleMap {
   std::optional<std::string> default_required_version = {};
   std::string unknown_fields = {};
 
-  bool operator==(const OpCompatibleMap&) const = default;
+  LOD_TAGGED bool operator==(const OpCompatibleMap&) const = default;
 };
 
 /// A program. Its root is block 0.
@@ -278,22 +280,22 @@ struct ProgramDesc {
 
   /// @{
   /// Block `i`. Throws OutOfRange.
-  const BlockDesc& block(std::int32_t i) const {
+  LOD_TAGGED const BlockDesc& block(std::int32_t i) const {
     if (i < 0 || static_cast<std::size_t>(i) >= blocks.size()) {
       throw OutOfRange(detail::text({"block ", i, " of a program with ", blocks.size(), " blocks"}));
     }
     return blocks[static_cast<std::size_t>(i)];
   }
-  BlockDesc& block(std::int32_t i) { return const_cast<BlockDesc&>(std::as_const(*this).block(i)); }
+  LOD_TAGGED BlockDesc& block(std::int32_t i) { return const_cast<BlockDesc&>(std::as_const(*this).block(i)); }
   /// @}
 
   /// The variable that an operator of block `from` refers to by that name: of this block; otherwise of the block whose
   /// gradient it computes, or of the enclosing one; otherwise of those that these lead to in the same way, the nearest
   /// first. Null if none has one. Throws OutOfRange for a block that does not exist, InvalidProgram for one that does
   /// not come after its enclosing block. O(blocks + variables). Semantics: PaddlePaddle's BlockDesc::FindVarRecursive.
-  const VarDesc* find_var(std::string_view name, std::int32_t from = 0) const;
+  LOD_TAGGED const VarDesc* find_var(std::string_view name, std::int32_t from = 0) const;
 
-  bool operator==(const ProgramDesc&) const = default;
+  LOD_TAGGED bool operator==(const ProgramDesc&) const = default;
 };
 
 /// The definition of an operator: the parameters and attributes of its type. PaddlePaddle creates these at run time; no
@@ -310,7 +312,7 @@ struct OpProto {
     Defaulted<bool> quant = {};
     std::string unknown_fields = {};
 
-    bool operator==(const Var&) const = default;
+    LOD_TAGGED bool operator==(const Var&) const = default;
   };
 
   /// An attribute.
@@ -324,7 +326,7 @@ struct OpProto {
     Defaulted<bool> support_tensor = {};
     std::string unknown_fields = {};
 
-    bool operator==(const Attr&) const = default;
+    LOD_TAGGED bool operator==(const Attr&) const = default;
   };
 
   std::string type = {};
@@ -334,7 +336,7 @@ struct OpProto {
   std::string comment = {};
   std::string unknown_fields = {};
 
-  bool operator==(const OpProto&) const = default;
+  LOD_TAGGED bool operator==(const OpProto&) const = default;
 };
 
 /// Throws InvalidProgram, naming the place, unless the program is consistent:
@@ -344,7 +346,7 @@ struct OpProto {
 /// - no two variables of a block have the same name.
 ///
 /// It does not check what the operators mean. O(variables + attributes). `decode` does not call it.
-void validate(const ProgramDesc& program);
+LOD_TAGGED void validate(const ProgramDesc& program);
 
 }  // namespace lod
 

@@ -8,7 +8,7 @@
 
 namespace lod {
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// Returns f(field), where `field`, an optional or a vector, holds the value of an attribute. False for a type that
 /// only a cast can produce.
@@ -99,7 +99,7 @@ template <class T>
                              ", expected ", expected}));
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 template <detail::AttrValue T>
 T OpDesc::attr(std::string_view name) const {
@@ -136,7 +136,7 @@ inline const VarDesc* ProgramDesc::find_var(std::string_view name, std::int32_t 
   return nullptr;
 }
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// Throws InvalidProgram unless block `idx` of a program with `count` blocks exists.
 inline void check_block(std::int32_t idx, std::size_t count, const std::string& place) {
@@ -159,9 +159,9 @@ inline void check_block_attrs(const OpDesc& op, std::size_t count, std::size_t b
   }
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
-inline void validate(const ProgramDesc& program) {
+LOD_TAGGED inline void validate(const ProgramDesc& program) {
   const std::size_t count = program.blocks.size();
   if (count == 0) throw InvalidProgram("a program with no block, expected a root");
   for (std::size_t i = 0; i < count; ++i) {

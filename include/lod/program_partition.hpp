@@ -15,6 +15,7 @@
 #include <lod/identical.hpp>
 #include <lod/name_hash.hpp>
 #include <lod/program.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -37,7 +38,7 @@ struct Transfer {
   std::int64_t before = 0;  ///< operator of block 0 of `to` before which the value must have arrived; one past the last
                             ///< operator if only the next run reads it
 
-  bool operator==(const Transfer&) const = default;
+  LOD_TAGGED bool operator==(const Transfer&) const = default;
 };
 
 /// One worker's part of a program: its operators of block 0, in order, the blocks that these own, and the variables
@@ -61,7 +62,7 @@ struct ProgramPart {
   std::int64_t whole_blocks = 0;          ///< how many blocks the whole has
 };
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// A program and its block 0 without their contents.
 inline ProgramDesc frame_of(const ProgramDesc& program) {
@@ -318,7 +319,7 @@ inline void check_part(const ProgramPart& part, std::size_t number, const Progra
   check_whole("blocks", part.whole_blocks, first.whole_blocks);
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// The program in `count` parts, of which some may have no operators. Operator i of block 0 goes to part
 /// `assignment[i]`, together with the blocks that it owns.
@@ -339,8 +340,8 @@ inline void check_part(const ProgramPart& part, std::size_t number, const Progra
 /// number outside [0, count), InvalidProgram as DataFlow does, and if a STEP_SCOPES, READER, CHANNEL or RAW, which
 /// means something to one worker only, would have to be transferred. O(program + contents of the parts + parts *
 /// transfers).
-inline std::vector<ProgramPart> split(const ProgramDesc& program, std::span<const std::int64_t> assignment,
-                                      std::int64_t count) {
+LOD_TAGGED inline std::vector<ProgramPart> split(const ProgramDesc& program, std::span<const std::int64_t> assignment,
+                                                 std::int64_t count) {
   DataFlow flow(program);
   const BlockDesc& root = program.blocks[0];
   detail::check_assignment(assignment, root.ops.size(), count);
@@ -399,7 +400,7 @@ inline std::vector<ProgramPart> split(const ProgramDesc& program, std::span<cons
 /// Throws InvalidProgram if there is no part, if one is not a valid program or has lost its lists or numbers, if an
 /// operator, a variable or a block of the whole is missing, and if several parts have different versions of the same
 /// one, even if only a byte of its encoding differs. O(parts).
-inline ProgramDesc join(std::span<const ProgramPart> parts) {
+LOD_TAGGED inline ProgramDesc join(std::span<const ProgramPart> parts) {
   if (parts.empty()) throw InvalidProgram("join: no part, expected at least one");
   for (std::size_t i = 0; i < parts.size(); ++i) detail::check_part(parts[i], i, parts[0]);
   ProgramDesc whole = detail::frame_of(parts[0].program);

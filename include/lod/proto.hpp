@@ -6,6 +6,7 @@
 
 #include <lod/desc.hpp>
 #include <lod/proto/message.hpp>
+#include <lod/target.hpp>
 
 #include <cstdint>
 #include <tuple>
@@ -15,19 +16,19 @@ namespace lod::proto {
 template <>
 struct EnumSchema<DataType> {
   static constexpr const char* name = "DataType";
-  static constexpr bool contains(std::int32_t number) noexcept { return is_pod(number); }
+  LOD_TAGGED static constexpr bool contains(std::int32_t number) noexcept { return is_pod(number); }
 };
 template <>
 struct EnumSchema<VarType::Type> {
   static constexpr const char* name = "VarType::Type";
-  static constexpr bool contains(std::int32_t number) noexcept {
+  LOD_TAGGED static constexpr bool contains(std::int32_t number) noexcept {
     return (number >= 0 && number <= VarType::SPARSE_CSR) || is_pod(number);
   }
 };
 template <>
 struct EnumSchema<AttrType> {
   static constexpr const char* name = "AttrType";
-  static constexpr bool contains(std::int32_t number) noexcept {
+  LOD_TAGGED static constexpr bool contains(std::int32_t number) noexcept {
     return number >= 0 && number <= static_cast<std::int32_t>(AttrType::SCALARS);
   }
 };

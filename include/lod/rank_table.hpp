@@ -8,6 +8,7 @@
 #include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/sizes.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -31,15 +32,15 @@ class RankTable {
   struct Item {
     std::int64_t index;   ///< its index in the level
     std::int64_t length;  ///< its number of steps
-    friend bool operator==(const Item&, const Item&) = default;
+    LOD_TAGGED friend bool operator==(const Item&, const Item&) = default;
   };
 
   /// The table of a batch with one level and no sequences.
-  RankTable() = default;
-  RankTable(const RankTable&) = default;
-  RankTable(RankTable&&) noexcept = default;
+  LOD_TAGGED RankTable() = default;
+  LOD_TAGGED RankTable(const RankTable&) = default;
+  LOD_TAGGED RankTable(RankTable&&) noexcept = default;
   /// A move to itself changes nothing.
-  RankTable& operator=(RankTable&& other) noexcept {
+  LOD_TAGGED RankTable& operator=(RankTable&& other) noexcept {
     if (this == &other) return *this;  // a vector that is moved to itself may lose everything
     lod_ = std::move(other.lod_);
     level_ = other.level_;
@@ -48,12 +49,12 @@ class RankTable {
     return *this;
   }
   /// If it throws, this is unchanged.
-  RankTable& operator=(const RankTable& other) { return *this = RankTable(other); }
-  ~RankTable() = default;
+  LOD_TAGGED RankTable& operator=(const RankTable& other) { return *this = RankTable(other); }
+  LOD_TAGGED ~RankTable() = default;
 
   /// Throws OutOfRange for the level; ShapeMismatch if a list with a number for each step, of which there may be any
   /// number if rows have no elements, is more than memory can hold. O(sequences + longest length).
-  explicit RankTable(const LoD& lod, const RankOptions& options = {})
+  LOD_TAGGED explicit RankTable(const LoD& lod, const RankOptions& options = {})
       : lod_(lod), level_(detail::resolve_level(options.level, lod.levels(), "RankTable")) {
     const auto offsets = lod_.offsets(level_);
     const std::int64_t longest = lod_.max_length(level_);
@@ -79,23 +80,23 @@ class RankTable {
   }
 
   /// Longest first.
-  std::span<const Item> items() const noexcept LOD_LIFETIMEBOUND { return {items_.data(), items_.size()}; }
+  LOD_TAGGED std::span<const Item> items() const noexcept LOD_LIFETIMEBOUND { return {items_.data(), items_.size()}; }
   /// The number of sequences.
-  std::int64_t size() const noexcept { return static_cast<std::int64_t>(items_.size()); }
+  LOD_TAGGED std::int64_t size() const noexcept { return static_cast<std::int64_t>(items_.size()); }
   /// The sequence of this rank, which must exist.
-  const Item& operator[](std::int64_t rank) const noexcept { return items_[static_cast<std::size_t>(rank)]; }
+  LOD_TAGGED const Item& operator[](std::int64_t rank) const noexcept { return items_[static_cast<std::size_t>(rank)]; }
   /// The longest length; 0 for no sequences.
-  std::int64_t steps() const noexcept { return static_cast<std::int64_t>(active_.size()); }
+  LOD_TAGGED std::int64_t steps() const noexcept { return static_cast<std::int64_t>(active_.size()); }
   /// How many sequences are longer than t: they are the first ones of the table. 0 from steps() on. Throws OutOfRange
   /// for a negative t.
-  std::int64_t active(std::int64_t t) const {
+  LOD_TAGGED std::int64_t active(std::int64_t t) const {
     if (t < 0) throw OutOfRange(detail::text({"RankTable: step ", t, ", expected 0 or more"}));
     return t < steps() ? active_[static_cast<std::size_t>(t)] : 0;
   }
   /// The LoD that it ranks.
-  const LoD& lod() const noexcept LOD_LIFETIMEBOUND { return lod_; }
+  LOD_TAGGED const LoD& lod() const noexcept LOD_LIFETIMEBOUND { return lod_; }
   /// The level that it ranks, counted from 0.
-  int level() const noexcept { return level_; }
+  LOD_TAGGED int level() const noexcept { return level_; }
 
  private:
   LoD lod_ = LoD::from_lengths({{}});

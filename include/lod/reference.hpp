@@ -5,6 +5,8 @@
 /// a std::atomic either, but a number with the compiler's atomic operations.
 #pragma once
 
+#include <lod/target.hpp>
+
 #include <concepts>
 #include <cstdint>
 #include <utility>
@@ -20,20 +22,20 @@ namespace lod::detail {
 /// outlive the plugin; owners of users' types (OwnerBlock), and exported Arrow arrays, do not.
 struct Shared {
   using Destroy = void (*)(const Shared*) noexcept;
-  explicit Shared(Destroy destroy) noexcept : destroy_(destroy) {}
+  LOD_TAGGED explicit Shared(Destroy destroy) noexcept : destroy_(destroy) {}
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
 
-  void acquire() const noexcept { __atomic_fetch_add(&references_, 1, __ATOMIC_RELAXED); }
+  LOD_TAGGED void acquire() const noexcept { __atomic_fetch_add(&references_, 1, __ATOMIC_RELAXED); }
   /// Drops a count. Returns whether it was the last one: then the block must be destroyed.
-  bool give_up() const noexcept { return __atomic_sub_fetch(&references_, 1, __ATOMIC_ACQ_REL) == 0; }
+  LOD_TAGGED bool give_up() const noexcept { return __atomic_sub_fetch(&references_, 1, __ATOMIC_ACQ_REL) == 0; }
   /// Frees the block by the function that it was made with.
-  void destroy_as_made() const noexcept { destroy_(this); }
+  LOD_TAGGED void destroy_as_made() const noexcept { destroy_(this); }
   /// True if nobody else holds a count.
-  bool unique() const noexcept { return __atomic_load_n(&references_, __ATOMIC_ACQUIRE) == 1; }
+  LOD_TAGGED bool unique() const noexcept { return __atomic_load_n(&references_, __ATOMIC_ACQUIRE) == 1; }
 
  protected:
-  ~Shared() = default;
+  LOD_TAGGED ~Shared() = default;
 
  private:
   mutable std::int64_t references_ = 1;
@@ -43,9 +45,10 @@ struct Shared {
 /// Keeps a user's object alive: a shared pointer, a mapped file, ...
 template <class Owner, std::derived_from<Shared> Base = Shared>
 struct OwnerBlock final : Base {
-  explicit OwnerBlock(Owner&& kept)
+  LOD_TAGGED explicit OwnerBlock(Owner&& kept)
       : Base([](const Shared* shared) noexcept { delete static_cast<const OwnerBlock*>(shared); }),
         owner(std::move(kept)) {}
+  LOD_TAGGED ~OwnerBlock() = default;
   Owner owner;
 };
 
@@ -53,24 +56,24 @@ struct OwnerBlock final : Base {
 template <class Block>
 class Reference {
  public:
-  Reference() = default;
+  LOD_TAGGED Reference() = default;
   /// Takes over the count that `block` was made with.
-  static Reference adopt(Block* block) noexcept { return Reference(block); }
+  LOD_TAGGED static Reference adopt(Block* block) noexcept { return Reference(block); }
   /// Adds a count to a block that somebody else owns.
-  static Reference share(Block* block) noexcept {
+  LOD_TAGGED static Reference share(Block* block) noexcept {
     if (block) block->acquire();
     return Reference(block);
   }
 
-  Reference(const Reference& other) noexcept : Reference(share(other.block_)) {}
-  Reference(Reference&& other) noexcept : block_(other.block_) { other.block_ = nullptr; }
-  Reference& operator=(Reference other) noexcept {
+  LOD_TAGGED Reference(const Reference& other) noexcept : Reference(share(other.block_)) {}
+  LOD_TAGGED Reference(Reference&& other) noexcept : block_(other.block_) { other.block_ = nullptr; }
+  LOD_TAGGED Reference& operator=(Reference other) noexcept {
     Block* const mine = block_;
     block_ = other.block_;
     other.block_ = mine;
     return *this;
   }
-  ~Reference() {
+  LOD_TAGGED ~Reference() {
     if (!block_ || !block_->give_up()) return;
     if constexpr (requires { Block::destroy(block_); }) {
       Block::destroy(block_);
@@ -79,15 +82,15 @@ class Reference {
     }
   }
 
-  Block* get() const noexcept { return block_; }
-  Block* operator->() const noexcept { return block_; }
-  Block& operator*() const noexcept { return *block_; }
-  explicit operator bool() const noexcept { return block_ != nullptr; }
+  LOD_TAGGED Block* get() const noexcept { return block_; }
+  LOD_TAGGED Block* operator->() const noexcept { return block_; }
+  LOD_TAGGED Block& operator*() const noexcept { return *block_; }
+  LOD_TAGGED explicit operator bool() const noexcept { return block_ != nullptr; }
   /// True if no other Reference owns the block.
-  bool unique() const noexcept { return block_ && block_->unique(); }
+  LOD_TAGGED bool unique() const noexcept { return block_ && block_->unique(); }
 
  private:
-  explicit Reference(Block* block) noexcept : block_(block) {}
+  LOD_TAGGED explicit Reference(Block* block) noexcept : block_(block) {}
   Block* block_ = nullptr;
 };
 

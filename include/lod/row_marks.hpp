@@ -5,6 +5,8 @@
 /// have them with their copy of a LoD.
 #pragma once
 
+#include <lod/target.hpp>
+
 #include <cstdint>
 
 namespace lod::detail {
@@ -18,10 +20,10 @@ struct RowMarks {
   std::int64_t before = 0;                  ///< the sequences before the part in use
 
   /// The number of marks for a level of so many rows: at least one after any row.
-  static constexpr std::int64_t count(std::int64_t rows) noexcept { return rows / distance + 2; }
+  LOD_TAGGED static constexpr std::int64_t count(std::int64_t rows) noexcept { return rows / distance + 2; }
   /// Calls put(mark) for each mark in order, for a level of `size` sequences with these offsets in rows.
   template <class Put>
-  static void for_each(const std::int64_t* offsets, std::int64_t size, const Put& put) {
+  LOD_TAGGED static void for_each(const std::int64_t* offsets, std::int64_t size, const Put& put) {
     const std::int64_t marks = count(offsets[size]);
     std::int64_t i = 0;
     for (std::int64_t mark = 0; mark < marks; ++mark) {

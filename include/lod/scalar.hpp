@@ -7,6 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/float16.hpp>
 #include <lod/floating_point_control.hpp>
+#include <lod/target.hpp>
 
 #include <charconv>
 #include <concepts>
@@ -31,25 +32,25 @@ inline constexpr T greatest_integer = std::numeric_limits<T>::max();
 /// a padding value need not be a template for the sake of 64-bit ids. (A `long double` is rounded to double.)
 class Scalar {
  public:
-  constexpr Scalar() = default;
+  LOD_TAGGED constexpr Scalar() = default;
   /// @{
   /// This number.
   template <std::integral I>
-  LOD_HOST_DEVICE constexpr Scalar(I number) noexcept
+  LOD_TAGGED LOD_HOST_DEVICE constexpr Scalar(I number) noexcept
       : integer_(static_cast<std::uint64_t>(number)), kind_(std::signed_integral<I> ? Kind::INTEGER : Kind::UNSIGNED) {}
-  LOD_HOST_DEVICE constexpr Scalar(std::floating_point auto number) noexcept
+  LOD_TAGGED LOD_HOST_DEVICE constexpr Scalar(std::floating_point auto number) noexcept
       : real_(static_cast<double>(number)), kind_(Kind::REAL) {}
   template <detail::Half H>
-  LOD_HOST_DEVICE constexpr Scalar(H number) noexcept : Scalar(static_cast<float>(number)) {}
+  LOD_TAGGED LOD_HOST_DEVICE constexpr Scalar(H number) noexcept : Scalar(static_cast<float>(number)) {}
   /// @}
 
   /// Whether it was an integer.
-  LOD_HOST_DEVICE constexpr bool is_integer() const noexcept { return kind_ != Kind::REAL; }
+  LOD_TAGGED LOD_HOST_DEVICE constexpr bool is_integer() const noexcept { return kind_ != Kind::REAL; }
   /// The number as a T: rounded once if T is a coarser floating-point type. An integer wraps around if T has fewer
   /// bits; a real number is truncated to an integer, one beyond the range of T is clamped to it, and NaN becomes 0. As
   /// a bool it is whether it differs from 0.
   template <class T>
-  LOD_HOST_DEVICE constexpr T to() const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE constexpr T to() const noexcept {
     if (kind_ == Kind::INTEGER) return static_cast<T>(static_cast<std::int64_t>(integer_));
     if (kind_ == Kind::UNSIGNED) return static_cast<T>(integer_);
     if constexpr (std::integral<T> && !std::same_as<T, bool>) {
@@ -65,7 +66,7 @@ class Scalar {
   /// Whether a T can hold the number: an integral T holds the integers of its range, bool 0 and 1, a floating-point
   /// type everything but finite numbers that would become infinite; those within its range may be rounded.
   template <class T>
-  constexpr bool fits() const noexcept {
+  LOD_TAGGED constexpr bool fits() const noexcept {
     if constexpr (std::same_as<T, bool>) {
       return is_integer() ? integer_ <= 1 : !detail::is_nan(real_) && (real_ == 0 || real_ == 1);
     } else if constexpr (std::integral<T>) {
@@ -93,7 +94,7 @@ class Scalar {
 };
 
 /// For error texts: an integer with all its digits, a real number with the fewest digits that give the same one back.
-inline std::string to_string(Scalar number) {
+LOD_TAGGED inline std::string to_string(Scalar number) {
   if (number.is_integer()) {
     // Only a signed one can be less than 0 as a double.
     return number.to<double>() < 0 ? std::to_string(number.to<std::int64_t>())
@@ -107,7 +108,7 @@ namespace detail {
 
 /// For error texts: "int8 [-128, 127]".
 template <class T>
-std::string name_with_range() {
+LOD_TAGGED std::string name_with_range() {
   using Limits = std::numeric_limits<T>;
   const auto range = [](const std::string& name) {
     return text({name, " [", to_string(Scalar(Limits::lowest())), ", ", to_string(Scalar(Limits::max())), "]"});
@@ -125,7 +126,7 @@ std::string name_with_range() {
 
 /// The value of an option as a T, for an operation on elements of type T. Throws OutOfRange if a T cannot hold it.
 template <class T>
-T checked(Scalar option, const char* operation, const char* name) {
+LOD_TAGGED T checked(Scalar option, const char* operation, const char* name) {
   const FloatingPointControl standard;
   if (option.fits<T>()) return option.to<T>();
   const double number = option.to<double>();

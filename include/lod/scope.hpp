@@ -15,6 +15,7 @@
 #include <lod/device.hpp>
 #include <lod/error.hpp>
 #include <lod/program.hpp>
+#include <lod/target.hpp>
 #include <lod/variable.hpp>
 
 #include <list>
@@ -25,6 +26,9 @@
 #include <vector>
 
 namespace lod {
+
+class Scope;
+LOD_TAGGED void create_variables(Scope& scope, const BlockDesc& block, std::pmr::memory_resource* resource);
 
 /// Variables by name, an enclosing scope, and inner scopes. Looks for a name in itself, then outwards; creates only in
 /// itself, where a new variable hides those of the same name further out.
@@ -41,20 +45,20 @@ namespace lod {
 class Scope {
  public:
   /// An outermost scope, without variables.
-  Scope() = default;
+  LOD_TAGGED Scope() = default;
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
-  ~Scope() = default;
+  LOD_TAGGED ~Scope() = default;
 
   /// @{
   /// The enclosing scope; null for an outermost one.
-  Scope* parent() noexcept { return parent_; }
-  const Scope* parent() const noexcept { return parent_; }
+  LOD_TAGGED Scope* parent() noexcept { return parent_; }
+  LOD_TAGGED const Scope* parent() const noexcept { return parent_; }
   /// @}
   /// @{
   /// The outermost enclosing scope; itself if it has no parent. O(depth).
-  Scope& root() noexcept { return const_cast<Scope&>(std::as_const(*this).root()); }
-  const Scope& root() const noexcept {
+  LOD_TAGGED Scope& root() noexcept { return const_cast<Scope&>(std::as_const(*this).root()); }
+  LOD_TAGGED const Scope& root() const noexcept {
     const Scope* scope = this;
     while (scope->parent_) scope = scope->parent_;
     return *scope;
@@ -63,7 +67,7 @@ class Scope {
 
   /// The variable of that name in this scope itself. If there is none it is created, as an empty LOD_TENSOR, even if
   /// there is one further out. O(log variables).
-  Variable& var(std::string_view name) {
+  LOD_TAGGED Variable& var(std::string_view name) {
     if (Variable* found = find_local(name)) return *found;
     std::string owned(name);
     Variable variable(VarType::LOD_TENSOR, owned);
@@ -72,8 +76,10 @@ class Scope {
   /// @{
   /// The variable of that name in this scope or the nearest enclosing one that has it; null if none has. O(depth log
   /// variables).
-  Variable* find(std::string_view name) noexcept { return const_cast<Variable*>(std::as_const(*this).find(name)); }
-  const Variable* find(std::string_view name) const noexcept {
+  LOD_TAGGED Variable* find(std::string_view name) noexcept {
+    return const_cast<Variable*>(std::as_const(*this).find(name));
+  }
+  LOD_TAGGED const Variable* find(std::string_view name) const noexcept {
     for (const Scope* scope = this; scope; scope = scope->parent_) {
       if (const Variable* found = scope->find_local(name)) return found;
     }
@@ -82,18 +88,18 @@ class Scope {
   /// @}
   /// @{
   /// The variable of that name in this scope itself; null if it has none.
-  Variable* find_local(std::string_view name) noexcept {
+  LOD_TAGGED Variable* find_local(std::string_view name) noexcept {
     return const_cast<Variable*>(std::as_const(*this).find_local(name));
   }
-  const Variable* find_local(std::string_view name) const noexcept {
+  LOD_TAGGED const Variable* find_local(std::string_view name) const noexcept {
     const auto found = variables_.find(name);
     return found == variables_.end() ? nullptr : &found->second;
   }
   /// @}
   /// @{
   /// As `find`, but throws OutOfRange if no scope has the variable.
-  Variable& at(std::string_view name) { return const_cast<Variable&>(std::as_const(*this).at(name)); }
-  const Variable& at(std::string_view name) const {
+  LOD_TAGGED Variable& at(std::string_view name) { return const_cast<Variable&>(std::as_const(*this).at(name)); }
+  LOD_TAGGED const Variable& at(std::string_view name) const {
     if (const Variable* found = find(name)) return *found;
     int around = 0;
     for (const Scope* scope = parent_; scope; scope = scope->parent_) ++around;
@@ -103,14 +109,14 @@ class Scope {
   /// @}
 
   /// The names of the variables of this scope itself, ascending.
-  std::vector<std::string> local_names() const {
+  LOD_TAGGED std::vector<std::string> local_names() const {
     std::vector<std::string> names;
     names.reserve(variables_.size());
     for (const auto& entry : variables_) names.push_back(entry.first);
     return names;
   }
   /// Destroys the variable of that name in this scope itself. Returns whether there was one.
-  bool erase(std::string_view name) {
+  LOD_TAGGED bool erase(std::string_view name) {
     const auto found = variables_.find(name);
     if (found == variables_.end()) return false;
     variables_.erase(found);
@@ -118,20 +124,20 @@ class Scope {
   }
 
   /// A new scope inside this one, which owns it.
-  Scope& new_scope() {
+  LOD_TAGGED Scope& new_scope() {
     Scope& child = children_.emplace_back();
     child.parent_ = this;
     return child;
   }
   /// The inner scopes, in the order of creation: the contents of a STEP_SCOPES.
-  std::vector<Scope*> children() {
+  LOD_TAGGED std::vector<Scope*> children() {
     std::vector<Scope*> all;
     for (Scope& child : children_) all.push_back(&child);
     return all;
   }
   /// Destroys an inner scope with all its contents. Throws OutOfRange for a scope that is not a child of this one.
   /// O(children).
-  void drop(Scope& child) {
+  LOD_TAGGED void drop(Scope& child) {
     for (auto found = children_.begin(); found != children_.end(); ++found) {
       if (&*found == &child) {
         children_.erase(found);
@@ -141,7 +147,7 @@ class Scope {
     throw OutOfRange("Scope: the scope to drop is not inside this one, or not directly");
   }
   /// Destroys all inner scopes.
-  void drop_all() noexcept { children_.clear(); }
+  LOD_TAGGED void drop_all() noexcept { children_.clear(); }
 
  private:
   friend void create_variables(Scope& scope, const BlockDesc& block, std::pmr::memory_resource* resource);
@@ -159,8 +165,8 @@ class Scope {
 /// Throws ShapeMismatch for a variable that already exists with another type, and what `Variable::create` throws; then
 /// no variable has been created. Memory of tensors comes from `resource`. Semantics: PaddlePaddle's
 /// Executor::CreateVariables.
-inline void create_variables(Scope& scope, const BlockDesc& block,
-                             std::pmr::memory_resource* resource = Cpu::default_resource()) {
+LOD_TAGGED inline void create_variables(Scope& scope, const BlockDesc& block,
+                                        std::pmr::memory_resource* resource = Cpu::default_resource()) {
   Scope& root = scope.root();
   Scope::Variables local, persistable;
   for (const VarDesc& desc : block.vars) {

@@ -6,6 +6,7 @@
 
 #include <lod/error.hpp>
 #include <lod/lifetime.hpp>
+#include <lod/target.hpp>
 
 #include <cstdint>
 #include <initializer_list>
@@ -21,31 +22,33 @@ class Shape {
  public:
   static constexpr std::size_t max_rank = 8;
 
-  constexpr Shape() = default;
+  LOD_TAGGED constexpr Shape() = default;
   /// Throws ShapeMismatch for a negative dimension, for more than `max_rank` of them, and if the product of the nonzero
   /// dimensions exceeds 64 bits.
-  Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span<const std::int64_t>{dims.begin(), dims.size()}) {}
-  Shape(const std::vector<std::int64_t>& dims) : Shape(std::span<const std::int64_t>{dims.data(), dims.size()}) {}
-  Shape(std::span<const std::int64_t> dims) {
+  LOD_TAGGED Shape(std::initializer_list<std::int64_t> dims)
+      : Shape(std::span<const std::int64_t>{dims.begin(), dims.size()}) {}
+  LOD_TAGGED Shape(const std::vector<std::int64_t>& dims)
+      : Shape(std::span<const std::int64_t>{dims.data(), dims.size()}) {}
+  LOD_TAGGED Shape(std::span<const std::int64_t> dims) {
     for (std::int64_t dim : dims) push_back(dim);
   }
   /// `first` followed by the dimensions of `rest`: the shape of so many rows.
-  Shape(std::int64_t first, const Shape& rest) : Shape() {
+  LOD_TAGGED Shape(std::int64_t first, const Shape& rest) : Shape() {
     push_back(first);
     for (std::int64_t dim : rest) push_back(dim);
   }
 
   /// The rank: how many dimensions there are.
-  constexpr std::size_t size() const noexcept { return rank_; }
+  LOD_TAGGED constexpr std::size_t size() const noexcept { return rank_; }
   /// @{
   /// The dimensions, with the interface of a standard container.
-  constexpr bool empty() const noexcept { return rank_ == 0; }
-  constexpr std::int64_t operator[](std::size_t dim) const noexcept { return dims_[dim]; }
-  constexpr const std::int64_t* begin() const& noexcept LOD_LIFETIMEBOUND { return dims_; }
-  constexpr const std::int64_t* end() const& noexcept LOD_LIFETIMEBOUND { return dims_ + rank_; }
-  constexpr const std::int64_t* data() const noexcept LOD_LIFETIMEBOUND { return dims_; }
-  constexpr std::int64_t front() const noexcept { return dims_[0]; }
-  constexpr std::int64_t back() const noexcept { return dims_[rank_ - 1]; }
+  LOD_TAGGED constexpr bool empty() const noexcept { return rank_ == 0; }
+  LOD_TAGGED constexpr std::int64_t operator[](std::size_t dim) const noexcept { return dims_[dim]; }
+  LOD_TAGGED constexpr const std::int64_t* begin() const& noexcept LOD_LIFETIMEBOUND { return dims_; }
+  LOD_TAGGED constexpr const std::int64_t* end() const& noexcept LOD_LIFETIMEBOUND { return dims_ + rank_; }
+  LOD_TAGGED constexpr const std::int64_t* data() const noexcept LOD_LIFETIMEBOUND { return dims_; }
+  LOD_TAGGED constexpr std::int64_t front() const noexcept { return dims_[0]; }
+  LOD_TAGGED constexpr std::int64_t back() const noexcept { return dims_[rank_ - 1]; }
   /// @}
   /// @{
   /// A tensor creates its shape on request: `x.shape().begin()` and `x.shape().end()` would belong to two objects.
@@ -54,42 +57,44 @@ class Shape {
   /// @}
 
   /// The product of the dimensions: 1 for a scalar's shape, which has none.
-  constexpr std::int64_t elements() const noexcept {
+  LOD_TAGGED constexpr std::int64_t elements() const noexcept {
     std::int64_t product = 1;
     for (std::size_t dim = 0; dim < rank_; ++dim) product *= dims_[dim];
     return product;
   }
   /// All dimensions except the first `count`.
-  Shape without_first(std::size_t count = 1) const {
+  LOD_TAGGED Shape without_first(std::size_t count = 1) const {
     const std::size_t dropped = count < size() ? count : size();
     return Shape(std::span<const std::int64_t>{begin() + dropped, size() - dropped});
   }
 
   /// These dimensions, then those of `rest`.
-  Shape followed_by(const Shape& rest) const {
+  LOD_TAGGED Shape followed_by(const Shape& rest) const {
     Shape all = *this;
     for (std::int64_t dim : rest) all.push_back(dim);
     return all;
   }
 
-  friend constexpr bool operator==(const Shape& a, const Shape& b) noexcept { return a.equals(b.begin(), b.size()); }
+  LOD_TAGGED friend constexpr bool operator==(const Shape& a, const Shape& b) noexcept {
+    return a.equals(b.begin(), b.size());
+  }
   // Not through a Shape: invalid dimensions compare unequal and throw nothing.
-  friend constexpr bool operator==(const Shape& a, std::initializer_list<std::int64_t> dims) noexcept {
+  LOD_TAGGED friend constexpr bool operator==(const Shape& a, std::initializer_list<std::int64_t> dims) noexcept {
     return a.equals(dims.begin(), dims.size());
   }
-  friend constexpr bool operator==(const Shape& a, const std::vector<std::int64_t>& dims) noexcept {
+  LOD_TAGGED friend constexpr bool operator==(const Shape& a, const std::vector<std::int64_t>& dims) noexcept {
     return a.equals(dims.data(), dims.size());
   }
 
  private:
-  constexpr bool equals(const std::int64_t* dims, std::size_t count) const noexcept {
+  LOD_TAGGED constexpr bool equals(const std::int64_t* dims, std::size_t count) const noexcept {
     if (count != rank_) return false;
     for (std::size_t dim = 0; dim < count; ++dim) {
       if (dims[dim] != dims_[dim]) return false;
     }
     return true;
   }
-  void push_back(std::int64_t dim) {
+  LOD_TAGGED void push_back(std::int64_t dim) {
     if (rank_ == max_rank) {
       throw ShapeMismatch(detail::text({"shape: more than ", max_rank, " dimensions"}));
     }
@@ -112,7 +117,7 @@ class Shape {
 };
 
 /// "{15, 640, 480}".
-inline std::string to_string(const Shape& shape) {
+LOD_TAGGED inline std::string to_string(const Shape& shape) {
   std::string text = "{";
   for (std::int64_t dim : shape) {
     if (text.size() > 1) text += ", ";

@@ -8,12 +8,13 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 /// For products of two sizes that are divided again.
 __extension__ typedef unsigned __int128 UnsignedInt128;
@@ -48,4 +49,4 @@ std::size_t checked_count(std::int64_t count, const char* what) {
   return static_cast<std::size_t>(count);
 }
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

@@ -13,6 +13,7 @@
 #include <lod/lod_view.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -38,16 +39,23 @@ class IdIndex {
   /// farthest of a hundred million examines some 95.
   static constexpr std::int64_t most_probes = 128;
 
+  LOD_TAGGED IdIndex() = default;
+  LOD_TAGGED_COPIES(IdIndex);
+
   /// -1 if the id is not there.
-  std::int64_t find(std::int64_t id) const noexcept { return slots_.empty() ? -1 : slots_[slot_of(id)].position; }
+  LOD_TAGGED std::int64_t find(std::int64_t id) const noexcept {
+    return slots_.empty() ? -1 : slots_[slot_of(id)].position;
+  }
   /// How many slots that examines: its cost.
-  std::int64_t probes(std::int64_t id) const noexcept { return slots_.empty() ? 0 : probes_to(id, slot_of(id)); }
+  LOD_TAGGED std::int64_t probes(std::int64_t id) const noexcept {
+    return slots_.empty() ? 0 : probes_to(id, slot_of(id));
+  }
   /// Prefetches the memory that `find` will read. Always inlined: see `prefetch` of kernels/cpu/vector.hpp.
-  [[gnu::always_inline]] void prefetch(std::int64_t id) const noexcept {
+  LOD_TAGGED [[gnu::always_inline]] void prefetch(std::int64_t id) const noexcept {
     if (!slots_.empty()) __builtin_prefetch(&slots_[start_of(id)]);
   }
   /// Makes room for `count` ids; `ids` are the existing ones, by position. If it throws, nothing is changed.
-  void reserve(std::int64_t count, std::span<const std::int64_t> ids) {
+  LOD_TAGGED void reserve(std::int64_t count, std::span<const std::int64_t> ids) {
     const bool fits = count <= static_cast<std::int64_t>(slots_.size() / 2);
     if (fits && !crowded_) return;
     IdIndex next;
@@ -61,21 +69,24 @@ class IdIndex {
     *this = std::move(next);
   }
   /// The id must not be there, and there must be room for it.
-  void insert(std::int64_t id, std::int64_t position) noexcept {
+  LOD_TAGGED void insert(std::int64_t id, std::int64_t position) noexcept {
     const std::size_t slot = slot_of(id);
     slots_[slot] = {id, position};
     if (!keyed_ && probes_to(id, slot) >= most_probes) crowded_ = true;
   }
   /// The id must be the last one inserted: no other was placed after it.
-  void remove(std::int64_t id) noexcept { slots_[slot_of(id)].position = -1; }
+  LOD_TAGGED void remove(std::int64_t id) noexcept { slots_[slot_of(id)].position = -1; }
 
  private:
   struct Slot {
+    LOD_TAGGED Slot() = default;
+    LOD_TAGGED Slot(std::int64_t the_id, std::int64_t the_position) noexcept : id(the_id), position(the_position) {}
+
     std::int64_t id = 0;
     std::int64_t position = -1;
   };
 
-  std::size_t start_of(std::int64_t id) const noexcept {
+  LOD_TAGGED std::size_t start_of(std::int64_t id) const noexcept {
     const auto number = static_cast<std::uint64_t>(id);
     if (keyed_) [[unlikely]]
       return keyed_start_of(number);
@@ -83,16 +94,16 @@ class IdIndex {
     return static_cast<std::size_t>((number * 0x9E3779B97F4A7C15U) >> (64 - bits_));
   }
   /// Never inlined: the loops that call it have only a few instructions.
-  [[gnu::noinline, gnu::cold]] std::size_t keyed_start_of(std::uint64_t number) const noexcept {
+  LOD_TAGGED [[gnu::noinline, gnu::cold]] std::size_t keyed_start_of(std::uint64_t number) const noexcept {
     return static_cast<std::size_t>(key_.of(number) >> (64 - bits_));
   }
   /// The slot of the id, or the free slot where it would be inserted.
-  std::size_t slot_of(std::int64_t id) const noexcept {
+  LOD_TAGGED std::size_t slot_of(std::int64_t id) const noexcept {
     std::size_t slot = start_of(id);
     while (slots_[slot].position >= 0 && slots_[slot].id != id) slot = (slot + 1) & (slots_.size() - 1);
     return slot;
   }
-  std::int64_t probes_to(std::int64_t id, std::size_t slot) const noexcept {
+  LOD_TAGGED std::int64_t probes_to(std::int64_t id, std::size_t slot) const noexcept {
     return static_cast<std::int64_t>((slot - start_of(id)) & (slots_.size() - 1)) + 1;
   }
 
@@ -114,7 +125,7 @@ struct SparseTableOptions {
 struct ZeroRow {
   /// Does nothing.
   template <class T>
-  void operator()(std::int64_t, std::span<T>) const noexcept {}
+  LOD_TAGGED void operator()(std::int64_t, std::span<T>) const noexcept {}
 };
 
 /// Rows of one shape for arbitrary 64-bit ids. A row appears, after the existing ones, when its id is first requested;
@@ -141,15 +152,15 @@ class SparseTable<T, Cpu, Initialize> {
   using device = Cpu;    ///< in whose memory it is
 
   /// No rows, and room for `capacity`. Throws ShapeMismatch for a negative capacity, and if sizes overflow.
-  SparseTable(const Shape& row_shape, std::int64_t capacity, Initialize initialize = Initialize(),
-              std::pmr::memory_resource* resource = Cpu::default_resource())
+  LOD_TAGGED SparseTable(const Shape& row_shape, std::int64_t capacity, Initialize initialize = Initialize(),
+                         std::pmr::memory_resource* resource = Cpu::default_resource())
       : rows_(Shape(checked(capacity), row_shape), uninitialized, resource), initialize_(std::move(initialize)) {}
 
-  SparseTable(const SparseTable&) = default;
-  SparseTable(SparseTable&&) = default;
+  LOD_TAGGED SparseTable(const SparseTable&) = default;
+  LOD_TAGGED SparseTable(SparseTable&&) = default;
   /// A move to itself changes nothing.
-  SparseTable& operator=(SparseTable&& other) noexcept(std::is_nothrow_move_assignable_v<Initialize>) requires(
-      std::is_move_assignable_v<Initialize>) {
+  LOD_TAGGED SparseTable& operator=(SparseTable&& other) noexcept(
+      std::is_nothrow_move_assignable_v<Initialize>) requires(std::is_move_assignable_v<Initialize>) {
     if (this == &other) return *this;  // a vector that is moved to itself may lose everything
     initialize_ = std::move(other.initialize_);
     rows_ = std::move(other.rows_);
@@ -158,7 +169,7 @@ class SparseTable<T, Cpu, Initialize> {
     return *this;
   }
   /// Keeps its own memory resource. If it throws, this is unchanged, unless the assignment of `Initialize` threw.
-  SparseTable& operator=(const SparseTable& other) requires(std::is_copy_assignable_v<Initialize>) {
+  LOD_TAGGED SparseTable& operator=(const SparseTable& other) requires(std::is_copy_assignable_v<Initialize>) {
     LoDTensor<T, Cpu> rows(rows_.resource());
     rows = other.rows_;
     std::vector<std::int64_t> ids = other.ids_;
@@ -169,30 +180,32 @@ class SparseTable<T, Cpu, Initialize> {
     index_ = std::move(index);
     return *this;
   }
-  ~SparseTable() = default;
+  LOD_TAGGED ~SparseTable() = default;
 
   /// The number of rows.
-  std::int64_t size() const noexcept { return static_cast<std::int64_t>(ids_.size()); }
+  LOD_TAGGED std::int64_t size() const noexcept { return static_cast<std::int64_t>(ids_.size()); }
   /// The number of rows for which there is room.
-  std::int64_t capacity() const noexcept { return rows_.rows(); }
+  LOD_TAGGED std::int64_t capacity() const noexcept { return rows_.rows(); }
   /// The shape of a row.
-  const Shape& row_shape() const noexcept { return rows_.row_shape(); }
+  LOD_TAGGED const Shape& row_shape() const noexcept { return rows_.row_shape(); }
   /// The number of elements in a row.
-  std::int64_t row_size() const noexcept { return rows_.row_size(); }
+  LOD_TAGGED std::int64_t row_size() const noexcept { return rows_.row_size(); }
   /// The ids in the order in which they appeared: ids()[i] has row i of `value()`.
-  const std::vector<std::int64_t>& ids() const noexcept LOD_LIFETIMEBOUND { return ids_; }
+  LOD_TAGGED const std::vector<std::int64_t>& ids() const noexcept LOD_LIFETIMEBOUND { return ids_; }
   /// The rows that are there, {size(), row shape...}: a view, valid until `reserve`, and until the table ends or is
   /// assigned to.
-  LoDTensorView<T, Cpu> value() noexcept LOD_LIFETIMEBOUND { return rows_.view().between(0, size()); }
-  LoDTensorView<const T, Cpu> value() const noexcept LOD_LIFETIMEBOUND { return rows_.view().between(0, size()); }
+  LOD_TAGGED LoDTensorView<T, Cpu> value() noexcept LOD_LIFETIMEBOUND { return rows_.view().between(0, size()); }
+  LOD_TAGGED LoDTensorView<const T, Cpu> value() const noexcept LOD_LIFETIMEBOUND {
+    return rows_.view().between(0, size());
+  }
 
   /// The row of an id, or -1.
-  std::int64_t find(std::int64_t id) const noexcept { return index_.find(id); }
+  LOD_TAGGED std::int64_t find(std::int64_t id) const noexcept { return index_.find(id); }
   /// Whether the id has a row.
-  bool contains(std::int64_t id) const noexcept { return find(id) >= 0; }
+  LOD_TAGGED bool contains(std::int64_t id) const noexcept { return find(id) >= 0; }
 
   /// Makes room for at least so many rows. They move, and views of them become invalid.
-  void reserve(std::int64_t capacity) {
+  LOD_TAGGED void reserve(std::int64_t capacity) {
     if (capacity <= this->capacity()) return;
     LoDTensor<T, Cpu> rows(Shape(capacity, row_shape()), uninitialized, rows_.resource());
     std::copy_n(rows_.data(), size() * row_size(), rows.data());
@@ -202,7 +215,7 @@ class SparseTable<T, Cpu, Initialize> {
   /// For each id its row, with the LoD and the row shape of the ids; -1 for an id that is missing and is not to be
   /// added. Throws std::invalid_argument if `y` overlaps the ids.
   template <LoDTensorLike Ids>
-  void positions_into(const Ids& ids, const SparseTableOptions& options, LoDTensor<std::int64_t, Cpu>& y) {
+  LOD_TAGGED void positions_into(const Ids& ids, const SparseTableOptions& options, LoDTensor<std::int64_t, Cpu>& y) {
     const auto list = ids.view();
     operation::check_apart("SparseTable::positions_into", y, {{"ids", list}});
     Growth growth(*this, list.values(), options);
@@ -211,16 +224,17 @@ class SparseTable<T, Cpu, Initialize> {
     for_each_position(list.values(), [out = y.data()](std::int64_t i, std::int64_t position) { out[i] = position; });
   }
   template <LoDTensorLike Ids>
-  LoDTensor<std::int64_t, Cpu> positions(const Ids& ids, const SparseTableOptions& options = {}) {
+  LOD_TAGGED LoDTensor<std::int64_t, Cpu> positions(const Ids& ids, const SparseTableOptions& options = {}) {
     LoDTensor<std::int64_t, Cpu> y;
     positions_into(ids, options, y);
     return y;
   }
-  LoDTensor<std::int64_t, Cpu> positions(std::span<const std::int64_t> ids, const SparseTableOptions& options = {}) {
+  LOD_TAGGED LoDTensor<std::int64_t, Cpu> positions(std::span<const std::int64_t> ids,
+                                                    const SparseTableOptions& options = {}) {
     return positions(plain(ids), options);
   }
-  LoDTensor<std::int64_t, Cpu> positions(std::initializer_list<std::int64_t> ids,
-                                         const SparseTableOptions& options = {}) {
+  LOD_TAGGED LoDTensor<std::int64_t, Cpu> positions(std::initializer_list<std::int64_t> ids,
+                                                    const SparseTableOptions& options = {}) {
     return positions(plain(ids), options);
   }
 
@@ -228,7 +242,7 @@ class SparseTable<T, Cpu, Initialize> {
   /// shape...}; zeros for an id that is missing and is not to be added. Works on one thread; `embedding(table.value(),
   /// table.positions(ids))` copies with all. Throws std::invalid_argument if `y` overlaps the ids or the table.
   template <LoDTensorLike Ids>
-  void get_into(const Ids& ids, const SparseTableOptions& options, LoDTensor<T, Cpu>& y) {
+  LOD_TAGGED void get_into(const Ids& ids, const SparseTableOptions& options, LoDTensor<T, Cpu>& y) {
     const auto list = ids.view();
     operation::check_apart("SparseTable::get_into", y, {{"ids", list}, {"the table", rows_}});
     Growth growth(*this, list.values(), options);
@@ -237,33 +251,33 @@ class SparseTable<T, Cpu, Initialize> {
     copy_rows(list.values(), y.data());
   }
   template <LoDTensorLike Ids>
-  LoDTensor<T, Cpu> get(const Ids& ids, const SparseTableOptions& options = {}) {
+  LOD_TAGGED LoDTensor<T, Cpu> get(const Ids& ids, const SparseTableOptions& options = {}) {
     LoDTensor<T, Cpu> y;
     get_into(ids, options, y);
     return y;
   }
-  LoDTensor<T, Cpu> get(std::span<const std::int64_t> ids, const SparseTableOptions& options = {}) {
+  LOD_TAGGED LoDTensor<T, Cpu> get(std::span<const std::int64_t> ids, const SparseTableOptions& options = {}) {
     return get(plain(ids), options);
   }
-  LoDTensor<T, Cpu> get(std::initializer_list<std::int64_t> ids, const SparseTableOptions& options = {}) {
+  LOD_TAGGED LoDTensor<T, Cpu> get(std::initializer_list<std::int64_t> ids, const SparseTableOptions& options = {}) {
     return get(plain(ids), options);
   }
   /// Nothing is added to a const table.
   template <LoDTensorLike Ids>
-  LoDTensor<T, Cpu> get(const Ids& ids) const {
+  LOD_TAGGED LoDTensor<T, Cpu> get(const Ids& ids) const {
     LoDTensor<T, Cpu> y;
     resize(ids.view(), y);
     copy_rows(ids.view().values(), y.data());
     return y;
   }
-  LoDTensor<T, Cpu> get(std::span<const std::int64_t> ids) const { return get(plain(ids)); }
-  LoDTensor<T, Cpu> get(std::initializer_list<std::int64_t> ids) const { return get(plain(ids)); }
+  LOD_TAGGED LoDTensor<T, Cpu> get(std::span<const std::int64_t> ids) const { return get(plain(ids)); }
+  LOD_TAGGED LoDTensor<T, Cpu> get(std::initializer_list<std::int64_t> ids) const { return get(plain(ids)); }
 
   /// Overwrites the rows of the ids; missing ones are added and initialized; of an id that is listed repeatedly, the
   /// last row wins. `rows` has one row for each id, of the shape that `get` returns, and must not overlap the table;
   /// its levels are ignored. Throws ShapeMismatch for other numbers and shapes of rows.
   template <LoDTensorLike Ids, LoDTensorLike Rows>
-  void set(const Ids& ids, const Rows& rows) {
+  LOD_TAGGED void set(const Ids& ids, const Rows& rows) {
     const auto list = ids.view();
     const auto from = rows.view();
     const Shape expected = list.shape().followed_by(row_shape());
@@ -278,33 +292,33 @@ class SparseTable<T, Cpu, Initialize> {
     });
   }
   template <LoDTensorLike Rows>
-  void set(std::span<const std::int64_t> ids, const Rows& rows) {
+  LOD_TAGGED void set(std::span<const std::int64_t> ids, const Rows& rows) {
     set(plain(ids), rows);
   }
   template <LoDTensorLike Rows>
-  void set(std::initializer_list<std::int64_t> ids, const Rows& rows) {
+  LOD_TAGGED void set(std::initializer_list<std::int64_t> ids, const Rows& rows) {
     set(plain(ids), rows);
   }
 
  private:
-  static std::int64_t checked(std::int64_t capacity) {
+  LOD_TAGGED static std::int64_t checked(std::int64_t capacity) {
     if (capacity < 0) {
       throw ShapeMismatch(detail::text({"SparseTable: capacity ", capacity, ", expected 0 or more"}));
     }
     return capacity;
   }
   static constexpr Shape scalar_row{};
-  static LoDTensorView<const std::int64_t, Cpu> plain(std::span<const std::int64_t> ids) noexcept {
+  LOD_TAGGED static LoDTensorView<const std::int64_t, Cpu> plain(std::span<const std::int64_t> ids) noexcept {
     return {ids.data(), LoDView::plain(0, static_cast<std::int64_t>(ids.size())), &scalar_row, 1};
   }
-  static LoDTensorView<const std::int64_t, Cpu> plain(std::initializer_list<std::int64_t> ids) noexcept {
+  LOD_TAGGED static LoDTensorView<const std::int64_t, Cpu> plain(std::initializer_list<std::int64_t> ids) noexcept {
     return plain(std::span<const std::int64_t>{ids.begin(), ids.size()});
   }
 
   /// Adds ids, which are removed again, the last first, unless they are to be kept.
   class Growth {
    public:
-    Growth(SparseTable& table, std::span<const std::int64_t> ids, const SparseTableOptions& options)
+    LOD_TAGGED Growth(SparseTable& table, std::span<const std::int64_t> ids, const SparseTableOptions& options)
         : table_(table), before_(table.size()) {
       if (!options.grow) return;
       try {
@@ -318,13 +332,13 @@ class SparseTable<T, Cpu, Initialize> {
     }
     Growth(const Growth&) = delete;
     Growth& operator=(const Growth&) = delete;
-    ~Growth() {
+    LOD_TAGGED ~Growth() {
       if (!kept_) undo();
     }
-    void keep() noexcept { kept_ = true; }
+    LOD_TAGGED void keep() noexcept { kept_ = true; }
 
    private:
-    void undo() noexcept {
+    LOD_TAGGED void undo() noexcept {
       while (table_.size() > before_) {
         table_.index_.remove(table_.ids_.back());
         table_.ids_.pop_back();
@@ -336,7 +350,7 @@ class SparseTable<T, Cpu, Initialize> {
     bool kept_ = false;
   };
 
-  void append(std::int64_t id) {
+  LOD_TAGGED void append(std::int64_t id) {
     if (size() == capacity()) {
       throw OutOfRange(detail::text({"SparseTable: id ", id, " has no row, and all ", capacity(), " are taken"}));
     }
@@ -350,7 +364,7 @@ class SparseTable<T, Cpu, Initialize> {
 
   /// Calls body(i, position of ids[i]) in order. Prefetches what will be read soon.
   template <class Body>
-  void for_each_position(std::span<const std::int64_t> ids, const Body& body) const {
+  LOD_TAGGED void for_each_position(std::span<const std::int64_t> ids, const Body& body) const {
     constexpr std::size_t distance = 16;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (i + distance < ids.size()) index_.prefetch(ids[i + distance]);
@@ -358,10 +372,10 @@ class SparseTable<T, Cpu, Initialize> {
     }
   }
 
-  void resize(const LoDTensorView<const std::int64_t, Cpu>& ids, LoDTensor<T, Cpu>& y) const {
+  LOD_TAGGED void resize(const LoDTensorView<const std::int64_t, Cpu>& ids, LoDTensor<T, Cpu>& y) const {
     y.resize(ids.lod(), ids.row_shape().followed_by(row_shape()), ids.rows());
   }
-  void copy_rows(std::span<const std::int64_t> ids, T* y) const {
+  LOD_TAGGED void copy_rows(std::span<const std::int64_t> ids, T* y) const {
     for_each_position(ids, [&](std::int64_t i, std::int64_t position) {
       T* const to = y + i * row_size();
       if (position < 0) {

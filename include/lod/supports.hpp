@@ -9,6 +9,7 @@
 
 #include <lod/data_type.hpp>
 #include <lod/device.hpp>
+#include <lod/target.hpp>
 
 #include <concepts>
 #include <type_traits>
@@ -25,7 +26,7 @@ struct Any {
   template <class T>
   static constexpr bool includes = std::is_trivially_copyable_v<T>;
   /// Whether elements of the type are of this kind.
-  static constexpr bool has(DataType) noexcept { return true; }
+  LOD_TAGGED static constexpr bool has(DataType) noexcept { return true; }
 };
 
 /// bool, integers and floating-point numbers: for operations that compute the same way with all of them.
@@ -36,13 +37,13 @@ struct Arithmetic {
   static constexpr bool includes =
       std::integral<T> || std::same_as<T, float> || std::same_as<T, double> || detail::Half<T>;
   /// Whether elements of the type are of this kind.
-  static constexpr bool has(DataType type) noexcept {
+  LOD_TAGGED static constexpr bool has(DataType type) noexcept {
     return type != DataType::COMPLEX64 && type != DataType::COMPLEX128 && type != DataType::FP8_E4M3FN &&
            type != DataType::FP8_E5M2;
   }
   /// A compile error if T is not of this kind. Compilers also name the operation.
   template <class Op, class T>
-  static constexpr void check() noexcept {
+  LOD_TAGGED static constexpr void check() noexcept {
     static_assert(includes<T>,
                   "this operation takes bool, integers, float16, bfloat16, float and double as elements only");
   }
@@ -55,10 +56,12 @@ struct Number {
   template <class T>
   static constexpr bool includes = Arithmetic::includes<T> && !std::same_as<T, bool>;
   /// Whether elements of the type are of this kind.
-  static constexpr bool has(DataType type) noexcept { return Arithmetic::has(type) && type != DataType::BOOL; }
+  LOD_TAGGED static constexpr bool has(DataType type) noexcept {
+    return Arithmetic::has(type) && type != DataType::BOOL;
+  }
   /// A compile error if T is not of this kind. Compilers also name the operation.
   template <class Op, class T>
-  static constexpr void check() noexcept {
+  LOD_TAGGED static constexpr void check() noexcept {
     static_assert(includes<T>,
                   "this operation takes numbers as elements only: integers, float16, bfloat16, float, double");
   }
@@ -71,13 +74,13 @@ struct Id {
   template <class T>
   static constexpr bool includes = std::integral<T>;
   /// Whether elements of the type are of this kind.
-  static constexpr bool has(DataType type) noexcept {
+  LOD_TAGGED static constexpr bool has(DataType type) noexcept {
     return Arithmetic::has(type) && type != DataType::FP16 && type != DataType::BF16 && type != DataType::FP32 &&
            type != DataType::FP64;
   }
   /// A compile error if T is not of this kind. Compilers also name the operation.
   template <class Op, class T>
-  static constexpr void check() noexcept {
+  LOD_TAGGED static constexpr void check() noexcept {
     static_assert(includes<T>, "this operation takes ids as elements only: integers or bool");
   }
 };
@@ -89,12 +92,12 @@ struct Floating {
   template <class T>
   static constexpr bool includes = std::same_as<T, float> || std::same_as<T, double> || detail::Half<T>;
   /// Whether elements of the type are of this kind.
-  static constexpr bool has(DataType type) noexcept {
+  LOD_TAGGED static constexpr bool has(DataType type) noexcept {
     return type == DataType::FP16 || type == DataType::BF16 || type == DataType::FP32 || type == DataType::FP64;
   }
   /// A compile error if T is not of this kind. Compilers also name the operation.
   template <class Op, class T>
-  static constexpr void check() noexcept {
+  LOD_TAGGED static constexpr void check() noexcept {
     static_assert(includes<T>, "this operation takes floating-point elements only: float16, bfloat16, float, double");
   }
 };
@@ -131,13 +134,13 @@ namespace detail {
 
 /// A compile error at the call of an operation unless it takes elements of type T.
 template <class Op, class T>
-constexpr void check_elements() noexcept {
+LOD_TAGGED constexpr void check_elements() noexcept {
   Op::template check<Op, T>();
 }
 
 /// A compile error, unless the operation works in the memory of a device, for those of which a twin waits.
 template <class Op, class Device>
-constexpr void check_waits_for_nothing() noexcept {
+LOD_TAGGED constexpr void check_waits_for_nothing() noexcept {
   static_assert(std::same_as<Device, Cpu> || !on_cpu_only<Op>,
                 "on a GPU this operation would have to wait for what it computes: its twin does, whose name ends in "
                 "_and_wait");

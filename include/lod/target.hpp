@@ -8,11 +8,16 @@
 // the library lodtensor::cpu. Files with different flags may be linked into one program, where the linker keeps one
 // body for each name; so the flags are in the name. LOD_TARGET is an inline namespace: nobody writes it.
 //
-// What users' functions take and return (tensors, executors, options, results) is outside it, so that they can be
-// called from files with other flags. Where that involves floating-point numbers, no result depends on flags. The
-// instructions do: a linker may keep the body from the file with the most of them, as with anything the standard
-// library has in headers. For a program that runs on different processors, compile its files for the least of them, and
-// take the wider kernels from lodtensor::cpu, or from shared libraries that export no such names.
+// What users' functions take and return (tensors, executors, options, results) has names without flags, so that it can
+// go to files with other flags. But its members carry the flags by an attribute, LOD_TAGGED: with tensors from a file
+// for AVX2, a file for less runs its own code. What no header can give a name to, and a linker therefore may keep from
+// any file, are instantiations of the standard library's templates, and members that the compiler writes for aggregates
+// (descriptions, options, results), which call the members of one of the files. For a program that runs on different
+// processors, compile its files for the least of them, and take the wider kernels from lodtensor::cpu, or from shared
+// libraries that export no such names. nvcc, and <lod/cuda.hpp> as a whole, have no LOD_TAGGED.
+//
+// An object in a function (`static`) is there once for each set of flags. What a program shares is an inline variable
+// outside LOD_TARGET.
 //
 // Some flags define no macro: -ffp-contract; -ffinite-math-only and the like switched off again after -ffast-math, and
 // the parts of -funsafe-math-optimizations, with clang; --use_fast_math, with nvcc; -march on architectures other than
@@ -65,18 +70,33 @@
 #  define LOD_TARGET_LEVEL scalar
 #  define LOD_TARGET_ABOVE
 #endif
-#define LOD_TARGET_OF_V2                                                                    \
-  LOD_TARGET_JOIN(LOD_TARGET_WORD(__SSE3__, _sse3), LOD_TARGET_WORD(__SSSE3__, _ssse3),     \
-                  LOD_TARGET_WORD(__SSE4_1__, _sse41), LOD_TARGET_WORD(__SSE4_2__, _sse42), \
-                  LOD_TARGET_WORD(__POPCNT__, _popcnt), , , )
-#define LOD_TARGET_OF_V3                                                                                              \
-  LOD_TARGET_JOIN(LOD_TARGET_WORD(__AVX__, _avx), LOD_TARGET_WORD(__AVX2__, _avx2), LOD_TARGET_WORD(__BMI__, _bmi),   \
-                  LOD_TARGET_WORD(__BMI2__, _bmi2), LOD_TARGET_WORD(__F16C__, _f16c), LOD_TARGET_WORD(__FMA__, _fma), \
-                  LOD_TARGET_WORD(__LZCNT__, _lzcnt), LOD_TARGET_WORD(__MOVBE__, _movbe))
-#define LOD_TARGET_OF_V4                                                                              \
-  LOD_TARGET_JOIN(LOD_TARGET_WORD(__AVX512F__, _avx512f), LOD_TARGET_WORD(__AVX512BW__, _avx512bw),   \
-                  LOD_TARGET_WORD(__AVX512CD__, _avx512cd), LOD_TARGET_WORD(__AVX512DQ__, _avx512dq), \
-                  LOD_TARGET_WORD(__AVX512VL__, _avx512vl), , , )
+#if defined(__SSE3__) || defined(__SSSE3__) || defined(__SSE4_1__) || defined(__SSE4_2__) || defined(__POPCNT__)
+#  define LOD_TARGET_OF_V2                                                                    \
+    LOD_TARGET_JOIN(LOD_TARGET_WORD(__SSE3__, _sse3), LOD_TARGET_WORD(__SSSE3__, _ssse3),     \
+                    LOD_TARGET_WORD(__SSE4_1__, _sse41), LOD_TARGET_WORD(__SSE4_2__, _sse42), \
+                    LOD_TARGET_WORD(__POPCNT__, _popcnt), , , )
+#else
+#  define LOD_TARGET_OF_V2
+#endif
+#if defined(__AVX__) || defined(__AVX2__) || defined(__BMI__) || defined(__BMI2__) || defined(__F16C__) || \
+    defined(__FMA__) || defined(__LZCNT__) || defined(__MOVBE__)
+#  define LOD_TARGET_OF_V3                                                                                            \
+    LOD_TARGET_JOIN(LOD_TARGET_WORD(__AVX__, _avx), LOD_TARGET_WORD(__AVX2__, _avx2), LOD_TARGET_WORD(__BMI__, _bmi), \
+                    LOD_TARGET_WORD(__BMI2__, _bmi2), LOD_TARGET_WORD(__F16C__, _f16c),                               \
+                    LOD_TARGET_WORD(__FMA__, _fma), LOD_TARGET_WORD(__LZCNT__, _lzcnt),                               \
+                    LOD_TARGET_WORD(__MOVBE__, _movbe))
+#else
+#  define LOD_TARGET_OF_V3
+#endif
+#if defined(__AVX512F__) || defined(__AVX512BW__) || defined(__AVX512CD__) || defined(__AVX512DQ__) || \
+    defined(__AVX512VL__)
+#  define LOD_TARGET_OF_V4                                                                              \
+    LOD_TARGET_JOIN(LOD_TARGET_WORD(__AVX512F__, _avx512f), LOD_TARGET_WORD(__AVX512BW__, _avx512bw),   \
+                    LOD_TARGET_WORD(__AVX512CD__, _avx512cd), LOD_TARGET_WORD(__AVX512DQ__, _avx512dq), \
+                    LOD_TARGET_WORD(__AVX512VL__, _avx512vl), , , )
+#else
+#  define LOD_TARGET_OF_V4
+#endif
 
 #if defined(__SSE4A__) || defined(__FMA4__) || defined(__XOP__) || defined(__TBM__) || defined(__AVX512ER__) ||   \
     defined(__AVXIFMA__) || defined(__AVXVNNIINT8__) || defined(__AVXVNNIINT16__) || defined(__AVXNECONVERT__) || \
@@ -164,8 +184,49 @@
 #  define LOD_TARGET_FLAGS
 #endif
 
+// The order of the additions of long sums (kernels/sum_tree.hpp).
+#ifdef LOD_GRAIN
+#  define LOD_TARGET_GRAIN_JOINED(grain) _grain##grain
+#  define LOD_TARGET_GRAIN_OF(grain) LOD_TARGET_GRAIN_JOINED(grain)
+#  define LOD_TARGET_GRAIN LOD_TARGET_GRAIN_OF(LOD_GRAIN)
+#else
+#  define LOD_TARGET_GRAIN
+#endif
+
 #define LOD_TARGET_ISA                                                                                         \
   LOD_TARGET_JOIN(LOD_TARGET_LEVEL, LOD_TARGET_ABOVE, LOD_TARGET_RARE, LOD_TARGET_ICE_LAKE, LOD_TARGET_RECENT, \
                   LOD_TARGET_ARM, , )
-#define LOD_TARGET \
-  LOD_TARGET_JOIN(LOD_TARGET_ISA, LOD_TARGET_MATH, LOD_TARGET_THREADS, LOD_TARGET_KERNELS, LOD_TARGET_FLAGS, , , )
+#define LOD_TARGET                                                                                           \
+  LOD_TARGET_JOIN(LOD_TARGET_ISA, LOD_TARGET_MATH, LOD_TARGET_THREADS, LOD_TARGET_KERNELS, LOD_TARGET_GRAIN, \
+                  LOD_TARGET_FLAGS, , )
+
+// LOD_TAGGED before the declaration of a function outside LOD_TARGET, always outside it, puts the same text into that
+// function's name (nvcc knows no such functions). LOD_TAGGED_COPIES(Class) does so for what a class that is no
+// aggregate would have by itself.
+#define LOD_TARGET_TEXT_OF(name) #name
+#define LOD_TARGET_TEXT(name) LOD_TARGET_TEXT_OF(name)
+// Where nothing is added to the level, which is most often so, a short way to the same text: a thousand functions take
+// it. (In a condition, a word counts as 0: minus nothing minus 1 is 1, minus 0 minus 1 is not.)
+#define LOD_TARGET_ADDED                                                                                     \
+  LOD_TARGET_JOIN(LOD_TARGET_ABOVE, LOD_TARGET_RARE, LOD_TARGET_ICE_LAKE, LOD_TARGET_RECENT, LOD_TARGET_ARM, \
+                  LOD_TARGET_MATH, LOD_TARGET_GRAIN, LOD_TARGET_FLAGS)
+#ifdef __CUDACC__
+#  define LOD_TAGGED
+#elif - LOD_TARGET_ADDED - 1 == 1
+#  define LOD_TAGGED                                                                     \
+    [[gnu::abi_tag(LOD_TARGET_TEXT(LOD_TARGET_LEVEL) LOD_TARGET_TEXT(LOD_TARGET_THREADS) \
+                       LOD_TARGET_TEXT(LOD_TARGET_KERNELS))]]
+#else
+#  define LOD_TAGGED [[gnu::abi_tag(LOD_TARGET_TEXT(LOD_TARGET))]]
+#endif
+#define LOD_TAGGED_COPIES(Class)                       \
+  LOD_TAGGED Class(const Class&) = default;            \
+  LOD_TAGGED Class(Class&&) = default;                 \
+  LOD_TAGGED Class& operator=(const Class&) = default; \
+  LOD_TAGGED Class& operator=(Class&&) = default;      \
+  LOD_TAGGED ~Class() = default
+
+namespace lod::detail::inline LOD_TARGET {
+/// An argument of templates that are to have a name for each set of flags.
+struct Flags {};
+}  // namespace lod::detail::inline LOD_TARGET

@@ -8,6 +8,7 @@
 #include <lod/device.hpp>
 #include <lod/executor.hpp>
 #include <lod/reference.hpp>
+#include <lod/target.hpp>
 
 #include <memory_resource>
 
@@ -23,23 +24,23 @@ class ThrustExecutor {
   using device = Cpu;
 
   /// Results and scratch memory come from `resource`.
-  explicit ThrustExecutor(const Policy& policy = Policy(),
-                          std::pmr::memory_resource* resource = Cpu::default_resource())
+  LOD_TAGGED explicit ThrustExecutor(const Policy& policy = Policy(),
+                                     std::pmr::memory_resource* resource = Cpu::default_resource())
       : policy_(policy), resource_(resource), shared_(detail::SharedWorkspace::make(resource)) {}
 
   // No moves: a moved-from executor still works.
-  ThrustExecutor(const ThrustExecutor&) = default;
-  ThrustExecutor& operator=(const ThrustExecutor&) = default;
-  ~ThrustExecutor() = default;
+  LOD_TAGGED ThrustExecutor(const ThrustExecutor&) = default;
+  LOD_TAGGED ThrustExecutor& operator=(const ThrustExecutor&) = default;
+  LOD_TAGGED ~ThrustExecutor() = default;
 
   /// The policy.
-  const Policy& policy() const noexcept { return policy_; }
+  LOD_TAGGED const Policy& policy() const noexcept { return policy_; }
   /// The source of memory for results and scratch memory.
-  std::pmr::memory_resource* resource() const noexcept { return resource_; }
+  LOD_TAGGED std::pmr::memory_resource* resource() const noexcept { return resource_; }
   /// Its scratch memory, which copies of the executor share.
-  Workspace& workspace() const noexcept { return shared_->workspace; }
+  LOD_TAGGED Workspace& workspace() const noexcept { return shared_->workspace; }
   /// The same: its tensors are in CPU memory.
-  ScratchMemory<Cpu>& scratch() const noexcept { return shared_->workspace; }
+  LOD_TAGGED ScratchMemory<Cpu>& scratch() const noexcept { return shared_->workspace; }
 
  private:
   Policy policy_;

@@ -16,6 +16,7 @@
 #include <lod/rank_table.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <any>
 #include <cstddef>
@@ -44,25 +45,29 @@ struct Place {
   Type type = CPU;
   std::int32_t device = 0;  ///< its index in the machine; 0 for CPU
 
-  bool operator==(const Place&) const = default;
+  LOD_TAGGED bool operator==(const Place&) const = default;
 };
 
 /// Delivers the tensors of one step after the other: the contents of a READER, held by a shared pointer, since a reader
 /// has one position in its data whoever reads. Derive from it to read from somewhere.
 class Reader {
  public:
-  Reader() = default;
+  LOD_TAGGED Reader() = default;
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
-  virtual ~Reader() = default;
+  LOD_TAGGED virtual ~Reader() = default;
 
   /// The tensors that each step has.
-  virtual ReaderDesc desc() const = 0;
+  LOD_TAGGED virtual ReaderDesc desc() const = 0;
   /// The tensors of the next step; nothing after the last one.
-  virtual std::optional<std::vector<AnyLoDTensor>> next() = 0;
+  LOD_TAGGED virtual std::optional<std::vector<AnyLoDTensor>> next() = 0;
   /// Goes back before the first step.
-  virtual void restart() = 0;
+  LOD_TAGGED virtual void restart() = 0;
 };
+
+}  // namespace lod
+
+namespace lod::inline LOD_TARGET {
 
 /// A reader without steps: the contents of a READER before it is given another.
 class EmptyReader final : public Reader {
@@ -76,6 +81,10 @@ class EmptyReader final : public Reader {
  private:
   ReaderDesc desc_;
 };
+
+}  // namespace lod::inline LOD_TARGET
+
+namespace lod {
 
 /// Numbers for words: the contents of a VOCAB.
 using Vocabulary = std::unordered_map<std::string, std::int32_t>;
@@ -169,7 +178,7 @@ template <>
 struct ContentsOf<double> : ContentsOfNumber<double> {};
 
 /// A description with levels does not say where sequences end: so many levels without sequences.
-inline LoD levels_without_sequences(int levels, const char* what) {
+LOD_TAGGED inline LoD levels_without_sequences(int levels, const char* what) {
   if (levels < 0 || levels > max_levels) {
     throw ShapeMismatch(detail::text({what, ": lod_level ", levels, ", expected 0 to ", max_levels}));
   }
@@ -177,7 +186,8 @@ inline LoD levels_without_sequences(int levels, const char* what) {
 }
 
 /// Zeros of the described shape. Unknown dimensions are taken as 0, so that there are no elements.
-inline AnyLoDTensor tensor_as_described(LoDTensorDesc desc, const char* what, std::pmr::memory_resource* resource) {
+LOD_TAGGED inline AnyLoDTensor tensor_as_described(LoDTensorDesc desc, const char* what,
+                                                   std::pmr::memory_resource* resource) {
   if (desc.tensor.dims.empty()) desc.tensor.dims = {1};  // a scalar is one row
   infer::Batch batch(desc, what);
   bool is_known = batch.rows != infer::unknown;
@@ -232,40 +242,40 @@ concept VariableContents = requires {
 class Variable {
  public:
   /// A LOD_TENSOR without a name and without rows.
-  Variable() : Variable(VarType::LOD_TENSOR) {}
+  LOD_TAGGED Variable() : Variable(VarType::LOD_TENSOR) {}
   /// A variable of this type, empty: tensors without rows, empty lists, the number 0. Throws std::invalid_argument for
   /// a value that is not a type, which only a cast can produce.
-  explicit Variable(VarType::Type type, std::string name = {})
+  LOD_TAGGED explicit Variable(VarType::Type type, std::string name = {})
       : name_(std::move(name)), type_(type), contents_(nothing(type, name_)) {}
   /// Holds `contents`; its type is the first one for them in the table of VariableContents.
   template <VariableContents X>
-  Variable(X contents, std::string name = {})
+  LOD_TAGGED Variable(X contents, std::string name = {})
       : Variable(detail::ContentsOf<X>::type, std::move(contents), std::move(name)) {}
   /// Holds a tensor or row-sparse values of known element type.
   template <class T>
-  Variable(LoDTensor<T, Cpu> tensor, std::string name = {})
+  LOD_TAGGED Variable(LoDTensor<T, Cpu> tensor, std::string name = {})
       : Variable(AnyLoDTensor(std::move(tensor)), std::move(name)) {}
   template <class T>
-  Variable(SelectedRows<T, Cpu> rows, std::string name = {})
+  LOD_TAGGED Variable(SelectedRows<T, Cpu> rows, std::string name = {})
       : Variable(AnySelectedRows(std::move(rows)), std::move(name)) {}
   /// Holds `contents`, with another type. Throws ShapeMismatch if that type does not hold an X.
   template <VariableContents X>
-  Variable(VarType::Type type, X contents, std::string name = {}) : Variable(type, std::move(name)) {
+  LOD_TAGGED Variable(VarType::Type type, X contents, std::string name = {}) : Variable(type, std::move(name)) {
     get<X>() = std::move(contents);
   }
 
-  Variable(const Variable&) = default;
-  Variable(Variable&&) noexcept = default;
+  LOD_TAGGED Variable(const Variable&) = default;
+  LOD_TAGGED Variable(Variable&&) noexcept = default;
   /// Keeps its name.
-  Variable& operator=(const Variable& other) { return *this = Variable(other); }
-  Variable& operator=(Variable&& other) noexcept {
+  LOD_TAGGED Variable& operator=(const Variable& other) { return *this = Variable(other); }
+  LOD_TAGGED Variable& operator=(Variable&& other) noexcept {
     if (this != &other) {  // some of the contents would be empty afterwards
       type_ = other.type_;
       contents_ = std::move(other.contents_);
     }
     return *this;
   }
-  ~Variable() = default;
+  LOD_TAGGED ~Variable() = default;
 
   /// An empty variable with the described name and type.
   ///
@@ -278,27 +288,27 @@ class Variable {
   /// throws; ShapeMismatch for a description of no tensor (a dimension or a lod_level below the minimum, more
   /// dimensions than a Shape has, more than `max_levels` levels, more values than memory can hold);
   /// std::invalid_argument as the constructor.
-  static Variable create(const VarDesc& desc, std::pmr::memory_resource* resource = Cpu::default_resource());
+  LOD_TAGGED static Variable create(const VarDesc& desc, std::pmr::memory_resource* resource = Cpu::default_resource());
 
   /// Its name.
-  const std::string& name() const noexcept { return name_; }
+  LOD_TAGGED const std::string& name() const noexcept { return name_; }
   /// Its type.
-  VarType::Type type() const noexcept { return type_; }
+  LOD_TAGGED VarType::Type type() const noexcept { return type_; }
 
   /// Whether it holds an X. An X that no variable can hold is a compile error.
   template <VariableContents X>
-  bool holds() const noexcept {
+  LOD_TAGGED bool holds() const noexcept {
     return std::holds_alternative<X>(contents_);
   }
   /// @{
   /// Its contents. Throws ShapeMismatch if they are not an X: the text names the variable, what was expected and what
   /// was found.
   template <VariableContents X>
-  X& get() {
+  LOD_TAGGED X& get() {
     return const_cast<X&>(std::as_const(*this).get<X>());
   }
   template <VariableContents X>
-  const X& get() const {
+  LOD_TAGGED const X& get() const {
     if (const X* held = std::get_if<X>(&contents_)) return *held;
     throw_other(detail::ContentsOf<X>::name);
   }
@@ -311,8 +321,8 @@ class Variable {
                    std::vector<std::string>, Vocabulary, std::any, bool, std::int16_t, std::int32_t, std::int64_t,
                    float16, bfloat16, float, double, std::uint8_t, std::int8_t, std::uint32_t, std::uint64_t>;
 
-  static Contents nothing(VarType::Type type, const std::string& name);
-  [[noreturn, gnu::cold, gnu::noinline]] void throw_other(const char* expected) const {
+  LOD_TAGGED static Contents nothing(VarType::Type type, const std::string& name);
+  LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void throw_other(const char* expected) const {
     const char* const found = std::visit([]<class X>(const X&) { return detail::ContentsOf<X>::name; }, contents_);
     throw ShapeMismatch(detail::text(
         {"variable '", name_, "': expected ", expected, ", found ", found, " (type ", to_string(type_), ")"}));
@@ -422,7 +432,7 @@ inline Variable Variable::create(const VarDesc& desc, std::pmr::memory_resource*
 namespace detail {
 
 /// What the tensors of an array have in common; nothing if there are none, or if they differ in data type or rank.
-inline std::optional<LoDTensorArrayDesc> describe_elements(const std::vector<AnyLoDTensor>& array) {
+LOD_TAGGED inline std::optional<LoDTensorArrayDesc> describe_elements(const std::vector<AnyLoDTensor>& array) {
   if (array.empty()) return std::nullopt;
   const LoDTensorDesc first = describe(array.front());
   LoDTensorArrayDesc common{first.tensor, first.lod_level};
@@ -444,7 +454,7 @@ inline std::optional<LoDTensorArrayDesc> describe_elements(const std::vector<Any
 /// The type of a variable, and what is known of its present value: for tensors what `describe` returns for them; for
 /// the tensors of an array what they have in common, with -1 where they differ (no details for an array without
 /// tensors, nor for one whose tensors differ in data type or rank). The other lists have no details.
-inline VarType describe(const Variable& variable) {
+LOD_TAGGED inline VarType describe(const Variable& variable) {
   VarType type{.type = variable.type()};
   if (variable.type() == VarType::LOD_TENSOR) {
     type.lod_tensor = describe(variable.get<AnyLoDTensor>());
@@ -463,7 +473,7 @@ inline VarType describe(const Variable& variable) {
   return type;
 }
 /// The same as a variable of that name. Whether it is persistable, a parameter, ... is known only to its description.
-inline VarDesc describe(std::string name, const Variable& variable) {
+LOD_TAGGED inline VarDesc describe(std::string name, const Variable& variable) {
   return {.name = std::move(name), .type = describe(variable)};
 }
 

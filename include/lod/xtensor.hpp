@@ -10,6 +10,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #if __has_include(<xtensor/containers/xadapt.hpp>)  // from 0.26 on
 #  include <xtensor/containers/xadapt.hpp>
@@ -30,7 +31,7 @@
 
 namespace lod {
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// A new tensor of `shape`, whose dimension 0 is the rows of `lod`, with the values of the expression.
 template <class T, class E>
@@ -55,14 +56,14 @@ Shape shape_of(const E& expression) {
   return dims;
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// The rows of x as an xtensor expression {rows, row shape...}: a container that refers to the values of x, row-major,
 /// without a copy. It can write to them, unless they are const, and is valid as long as a view of them is. `Rank` is
 /// the number of dimensions, or 2 for any row shape: then {rows, row_size}, the matrix for products. Throws
 /// ShapeMismatch for another rank. Tensors without rows give expressions without elements.
 template <std::size_t Rank, class T>
-auto as_xtensor(const LoDTensorView<T, Cpu>& x) {
+LOD_TAGGED auto as_xtensor(const LoDTensorView<T, Cpu>& x) {
   const std::size_t rank = 1 + x.row_shape().size();
   if (Rank != rank && Rank != 2) {
     throw ShapeMismatch(detail::text({"as_xtensor: rank ", Rank, " for rows of shape ", to_string(x.row_shape()),
@@ -75,11 +76,11 @@ auto as_xtensor(const LoDTensorView<T, Cpu>& x) {
   return xt::adapt<xt::layout_type::row_major>(x.data(), x.values().size(), xt::no_ownership(), dims);
 }
 template <std::size_t Rank, class T>
-auto as_xtensor(LoDTensor<T, Cpu>& x) {
+LOD_TAGGED auto as_xtensor(LoDTensor<T, Cpu>& x) {
   return as_xtensor<Rank>(x.view());
 }
 template <std::size_t Rank, class T>
-auto as_xtensor(const LoDTensor<T, Cpu>& x) {
+LOD_TAGGED auto as_xtensor(const LoDTensor<T, Cpu>& x) {
   return as_xtensor<Rank>(x.view());
 }
 /// Not for a temporary tensor, whose values are gone when the expression is used.
@@ -90,7 +91,7 @@ auto as_xtensor(const LoDTensor<T, Cpu>&& x) = delete;
 /// others are the row shape. Throws ShapeMismatch unless there are as many rows; if `lod` has no levels, any number
 /// will do.
 template <class T, class E>
-LoDTensor<T> from_xtensor(LoD lod, const xt::xexpression<E>& expression) {
+LOD_TAGGED LoDTensor<T> from_xtensor(LoD lod, const xt::xexpression<E>& expression) {
   const Shape shape = detail::shape_of(expression.derived_cast());
   if (lod.levels() > 0 && (shape.empty() || shape.front() != lod.rows())) {
     throw ShapeMismatch(detail::text(
@@ -100,7 +101,7 @@ LoDTensor<T> from_xtensor(LoD lod, const xt::xexpression<E>& expression) {
 }
 /// The same without a level: a plain tensor of the expression's shape, one scalar row for rank 0.
 template <class T, class E>
-LoDTensor<T> from_xtensor(const xt::xexpression<E>& expression) {
+LOD_TAGGED LoDTensor<T> from_xtensor(const xt::xexpression<E>& expression) {
   return from_xtensor<T>(LoD(), expression);
 }
 

@@ -44,7 +44,7 @@ TEST_CASE("flags: files compiled for different processors, with threads and with
     const auto x = real_numbers<float>(engine, giant_among_short(engine, 1000, 150000 / row_size), {row_size});
     const Results baseline = run_baseline(x), avx2 = run_avx2(x);
     // Each file runs its own code: the linker has not thrown one away.
-    CHECK(avx2.target == "v2_avx_avx2_fma_openmp_headers");
+    CHECK(avx2.target.starts_with("v2_avx_avx2_fma_openmp_headers"));
     CHECK(baseline.target.find("_serial") != std::string::npos);
     CHECK(baseline.target != avx2.target);
     // Sums follow a tree that does not know the width of a vector.

@@ -7,6 +7,8 @@
 /// guards are those that it prescribes, so that other libraries' declarations may be included before or after these.
 #pragma once
 
+#include <lod/target.hpp>
+
 #include <stdint.h>
 
 #include <concepts>
@@ -87,7 +89,7 @@ struct ArrowDeviceArray {
 
 namespace lod {
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// The struct that has the release callback.
 template <class Struct>
@@ -99,7 +101,7 @@ auto& base_of(Struct& of) noexcept {
   }
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// ArrowArray or ArrowDeviceArray.
 template <class X>
@@ -118,36 +120,36 @@ template <ArrowStruct Struct>
 class ArrowHandle {
  public:
   /// An empty handle: the struct is marked as released.
-  ArrowHandle() noexcept = default;
+  LOD_TAGGED ArrowHandle() noexcept = default;
   /// Moves the struct at `from` in, and marks that one as released, as the specification requires.
-  explicit ArrowHandle(Struct* from) noexcept : struct_(*from) { detail::base_of(*from).release = nullptr; }
+  LOD_TAGGED explicit ArrowHandle(Struct* from) noexcept : struct_(*from) { detail::base_of(*from).release = nullptr; }
   /// The source is left empty.
-  ArrowHandle(ArrowHandle&& other) noexcept : ArrowHandle(other.get()) {}
+  LOD_TAGGED ArrowHandle(ArrowHandle&& other) noexcept : ArrowHandle(other.get()) {}
   /// The same, and releases what this handle owned before.
-  ArrowHandle& operator=(ArrowHandle&& other) noexcept {
+  LOD_TAGGED ArrowHandle& operator=(ArrowHandle&& other) noexcept {
     if (this != &other) {
       reset();
       other.move_to(&struct_);
     }
     return *this;
   }
-  ~ArrowHandle() { reset(); }
+  LOD_TAGGED ~ArrowHandle() { reset(); }
 
   /// Whether there is something to release.
-  explicit operator bool() const noexcept { return detail::base_of(struct_).release != nullptr; }
+  LOD_TAGGED explicit operator bool() const noexcept { return detail::base_of(struct_).release != nullptr; }
   /// @{
   /// The struct.
-  Struct* get() noexcept { return &struct_; }
-  const Struct& operator*() const noexcept { return struct_; }
-  const Struct* operator->() const noexcept { return &struct_; }
+  LOD_TAGGED Struct* get() noexcept { return &struct_; }
+  LOD_TAGGED const Struct& operator*() const noexcept { return struct_; }
+  LOD_TAGGED const Struct* operator->() const noexcept { return &struct_; }
   /// @}
   /// Moves the struct to `to`, overwriting its contents; this handle is left empty.
-  void move_to(Struct* to) noexcept {
+  LOD_TAGGED void move_to(Struct* to) noexcept {
     *to = struct_;
     detail::base_of(struct_).release = nullptr;
   }
   /// Releases the struct, if there is one.
-  void reset() noexcept {
+  LOD_TAGGED void reset() noexcept {
     auto& base = detail::base_of(struct_);
     if (base.release) base.release(&base);
     base.release = nullptr;

@@ -13,6 +13,7 @@
 #include <lod/lod_view.hpp>
 #include <lod/reference.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -21,7 +22,7 @@
 
 namespace lod {
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// Keeps exported memory alive until its last user is gone.
 using ArrowOwner = Reference<const Shared>;
@@ -117,7 +118,7 @@ ArrowHandle<Array> give_arrow(LoDTensor<T> x) {
   return arrow_on_cpu<Array>(data_type_v<T>, kept.lod_view(), kept.row_shape(), kept.data(), owner);
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// x as an Arrow array, without a copy: large lists of large lists ... of fixed-size lists ... of elements, of the type
 /// that `arrow_schema(x)` describes. It has as many items as x has sequences at its outermost level, or rows if it has
@@ -129,18 +130,18 @@ ArrowHandle<Array> give_arrow(LoDTensor<T> x) {
 /// is Arrow's. bfloat16 becomes binary values of two bytes under the name that Lance uses, lance.bfloat16: Arrow has no
 /// type for it. It has none for complex numbers either; these do not compile. O(levels + dimensions) time and memory.
 template <ArrowArrayStruct Array = ArrowArray, class T>
-ArrowHandle<Array> to_arrow(const LoDTensor<T>& x) {
+LOD_TAGGED ArrowHandle<Array> to_arrow(const LoDTensor<T>& x) {
   return detail::give_arrow<Array>(x.with_lod(x.lod()));
 }
 template <ArrowArrayStruct Array = ArrowArray, class T>
-ArrowHandle<Array> to_arrow(LoDTensor<T>&& x) {
+LOD_TAGGED ArrowHandle<Array> to_arrow(LoDTensor<T>&& x) {
   return detail::give_arrow<Array>(std::move(x));
 }
 /// The same for a view or a slice: its sequences, with their offsets in the whole tensor, so that the consumer can
 /// reach all rows of that tensor up to the last one of the slice. `owner` (a tensor, a shared pointer, ...) keeps the
 /// values of the whole tensor alive; the LoD is kept alive in any case.
 template <ArrowArrayStruct Array = ArrowArray, class T, class Owner>
-ArrowHandle<Array> to_arrow(const LoDTensorView<T>& x, Owner owner) {
+LOD_TAGGED ArrowHandle<Array> to_arrow(const LoDTensorView<T>& x, Owner owner) {
   detail::check_arrow_type<T>();
   const auto levels = detail::Reference<const detail::LoDBlock>::share(x.lod_view().block());
   return detail::arrow_on_cpu<Array>(data_type_v<T>, x.lod_view(), x.row_shape(), x.data(),
@@ -149,7 +150,7 @@ ArrowHandle<Array> to_arrow(const LoDTensorView<T>& x, Owner owner) {
 /// The same for a tensor whose element type is known at run time. Throws std::invalid_argument for complex numbers and
 /// 8-bit floating point.
 template <ArrowArrayStruct Array = ArrowArray>
-ArrowHandle<Array> to_arrow(const AnyLoDTensor& x) {
+LOD_TAGGED ArrowHandle<Array> to_arrow(const AnyLoDTensor& x) {
   detail::check_arrow_type(x.data_type());
   const LoDView levels = x.levels() > 0 ? x.lod().view() : LoDView::plain(0, x.rows());
   return detail::arrow_on_cpu<Array>(x.data_type(), levels, x.row_shape(), x.bytes().data(), detail::share_owner(x));

@@ -11,6 +11,7 @@
 #include <lod/error.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -22,7 +23,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 /// The role of a schema's field in a tensor.
 struct ArrowField {
@@ -327,4 +328,4 @@ class ArrowReader {
   std::size_t depth_ = 0;
 };
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

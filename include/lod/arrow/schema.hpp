@@ -10,6 +10,7 @@
 #include <lod/error.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,7 @@
 
 namespace lod {
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// How elements are stored: a format string, and the name of an extension type if the format alone does not say it.
 /// Null if there is no format.
@@ -183,14 +184,15 @@ inline ArrowHandle<ArrowSchema> arrow_field(ArrowHandle<ArrowSchema> child, std:
   return std::move(field);
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// The type of the arrays that `to_arrow` makes from tensors with so many levels, rows of `row_shape` and elements of
 /// `type`; `name` may be the name of a column. From the outside in: a large list for each level, a fixed-size list for
 /// each dimension of a row, the elements. No field is nullable; the inner ones are called "item". Throws
 /// std::invalid_argument for complex numbers and 8-bit floating point, for which Arrow has no types, and ShapeMismatch
 /// if a dimension of a row exceeds the 31 bits that Arrow has for it.
-inline ArrowHandle<ArrowSchema> arrow_schema(DataType type, int levels, const Shape& row_shape, const char* name = "") {
+LOD_TAGGED inline ArrowHandle<ArrowSchema> arrow_schema(DataType type, int levels, const Shape& row_shape,
+                                                        const char* name = "") {
   detail::check_arrow_type(type);
   const detail::ArrowStorage storage = detail::arrow_storage(type);
   // From the inside out. The outermost field has the name.
@@ -209,12 +211,12 @@ inline ArrowHandle<ArrowSchema> arrow_schema(DataType type, int levels, const Sh
 }
 /// The type of a tensor, a view or a slice.
 template <LoDTensorLike X>
-ArrowHandle<ArrowSchema> arrow_schema(const X& x, const char* name = "") {
+LOD_TAGGED ArrowHandle<ArrowSchema> arrow_schema(const X& x, const char* name = "") {
   detail::check_arrow_type<typename X::value_type>();
   const auto view = x.view();
   return arrow_schema(data_type_v<typename X::value_type>, view.levels(), view.row_shape(), name);
 }
-inline ArrowHandle<ArrowSchema> arrow_schema(const AnyLoDTensor& x, const char* name = "") {
+LOD_TAGGED inline ArrowHandle<ArrowSchema> arrow_schema(const AnyLoDTensor& x, const char* name = "") {
   return arrow_schema(x.data_type(), x.levels(), x.row_shape(), name);
 }
 

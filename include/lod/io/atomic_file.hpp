@@ -7,6 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/io/file_access.hpp>
 #include <lod/io/system_file.hpp>
+#include <lod/target.hpp>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -34,6 +35,11 @@
 #endif
 
 namespace lod::detail {
+/// Outside LOD_TARGET: a program's temporary files have different names, whatever the flags of its files.
+inline std::atomic<std::uint64_t> temporary_name_count = 0;
+}  // namespace lod::detail
+
+namespace lod::detail::inline LOD_TARGET {
 
 /// Writes a file that replaces the one at `path`, if there is one, at the moment of `commit()`. Until then, and if the
 /// program or the machine stops before, whoever opens `path` finds the old contents. The folder is the one that `path`
@@ -225,10 +231,9 @@ class AtomicFile {
 
   static constexpr std::string_view name_prefix = "lodtensor-", name_suffix = ".tmp";
   static std::string next_name() {
-    static std::atomic<std::uint64_t> number = 0;
     // Not derived from the file's name, which may have the maximum length.
-    return text(
-        {std::string(name_prefix), static_cast<std::int64_t>(::getpid()), "-", ++number, std::string(name_suffix)});
+    return text({std::string(name_prefix), static_cast<std::int64_t>(::getpid()), "-", ++temporary_name_count,
+                 std::string(name_suffix)});
   }
   bool give_name(const std::string& name) const {
     const std::string unnamed = text({"/proc/self/fd/", file_.get()});
@@ -305,4 +310,4 @@ class AtomicFile {
   std::uint64_t transferred_ = 0;  // up to here the system has been told to write the bytes to the disk
 };
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/io/system_file.hpp>
+#include <lod/target.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -22,7 +23,7 @@
 #  include <sys/xattr.h>
 #endif
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 /// Owner, group, permissions and access control list (POSIX.1e, as Linux has them) of a file.
 class FileAccess {
@@ -165,4 +166,4 @@ class FileAccess {
   std::vector<Entry> list_;  // empty if the permissions say everything
 };
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

@@ -50,7 +50,7 @@
 #include <vector>
 
 /// The messages of proto/file.proto, as structs with the same names.
-namespace lod::proto::file {
+namespace lod::proto::file::inline LOD_TARGET {
 
 /// A range of bytes of the file.
 struct Buffer {
@@ -89,7 +89,7 @@ struct Footer {
   std::string unknown_fields = {};
 };
 
-}  // namespace lod::proto::file
+}  // namespace lod::proto::file::inline LOD_TARGET
 
 namespace lod::proto {
 
@@ -128,7 +128,7 @@ struct Schema<file::Footer> {
 
 }  // namespace lod::proto
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 static_assert(std::endian::native == std::endian::little, "files are used where they lie: as little-endian numbers");
 
@@ -262,7 +262,7 @@ inline std::string inconsistency(const proto::file::Variable& variable) {
   return {};
 }
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET
 
 namespace lod::detail::inline LOD_TARGET {
 

@@ -44,7 +44,7 @@
 
 namespace lod {
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// A borrowed tensor, in the form in which files take it.
 struct TensorToStore {
@@ -138,7 +138,7 @@ ValueToStore value_to_store(const X& x) {
   return value;
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// What a file can hold: a LoDTensor of any levels, row shape and element type, a view or a slice of one, an
 /// AnyLoDTensor; a SelectedRows, an AnySelectedRows; an array of tensors of one element type (a std::vector of them, a

@@ -6,6 +6,7 @@
 
 #include <lod/error.hpp>
 #include <lod/io/system_file.hpp>
+#include <lod/target.hpp>
 
 #include <unistd.h>
 
@@ -20,7 +21,7 @@
 #include <string_view>
 #include <utility>
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 /// A known number of bytes, and how many of them have been read. Code that reads a count must check it against `left()`
 /// before it allocates memory for what is counted.
@@ -118,4 +119,4 @@ class Input {
   FileDescriptor file_;  // none when reading memory
 };
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

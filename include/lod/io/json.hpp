@@ -21,6 +21,7 @@
 #include <lod/lod_view.hpp>
 #include <lod/shape.hpp>
 #include <lod/sizes.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -51,7 +52,7 @@ enum class JsonForm {
   OBJECT,
 };
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// The most empty lists that nested JSON is written with.
 inline constexpr std::int64_t most_empty_lists = std::int64_t{1} << 24;
@@ -328,7 +329,7 @@ class JsonObjectReader {
   std::size_t lod_at_ = 0, values_end_ = 0;
 };
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// A tensor, a view or a slice as JSON, without spaces:
 ///
@@ -340,7 +341,7 @@ class JsonObjectReader {
 /// Throws ShapeMismatch for the nested form of more than 2^24 rows (and lists in them) without elements.
 template <LoDTensorLike X>
   requires(std::same_as<typename X::device, Cpu>)
-std::string to_json(const X& x, JsonForm form = JsonForm::NESTED) {
+LOD_TAGGED std::string to_json(const X& x, JsonForm form = JsonForm::NESTED) {
   const detail::FloatingPointControl standard;  // otherwise a subnormal number might be written as 0
   detail::JsonWriter writer;
   if (form == JsonForm::OBJECT) {
@@ -352,7 +353,7 @@ std::string to_json(const X& x, JsonForm form = JsonForm::NESTED) {
 }
 /// The same for elements of any type. SIZE_T is UINT64 under another name. Throws std::invalid_argument for FP8_E4M3FN
 /// and FP8_E5M2, whose numbers C++ cannot read, and for a bool that is neither 0 nor 1.
-inline std::string to_json(const AnyLoDTensor& x, JsonForm form = JsonForm::NESTED) {
+LOD_TAGGED inline std::string to_json(const AnyLoDTensor& x, JsonForm form = JsonForm::NESTED) {
   detail::check_stored_values(x.data_type(), x.bytes(), "to_json");
   return x.visit([&](const auto& view) { return to_json(view, form); });
 }
@@ -365,7 +366,7 @@ inline std::string to_json(const AnyLoDTensor& x, JsonForm form = JsonForm::NEST
 ///
 /// Nonzero numbers too small for a floating-point type become 0. 16-bit numbers are rounded via double.
 template <class T>
-LoDTensor<T> from_json(std::string_view text, int levels) {
+LOD_TAGGED LoDTensor<T> from_json(std::string_view text, int levels) {
   if (levels < 0 || levels > max_levels) {
     throw OutOfRange(detail::text({"from_json: ", levels, " levels, expected 0 to ", max_levels}));
   }
@@ -375,13 +376,13 @@ LoDTensor<T> from_json(std::string_view text, int levels) {
 
 /// The tensor in the object form: its members in any order, each once; without `lod` it has no level. Values are read
 /// as above. Throws ParseError, also if offsets, shape and values do not agree.
-inline AnyLoDTensor from_json(std::string_view text) {
+LOD_TAGGED inline AnyLoDTensor from_json(std::string_view text) {
   const detail::FloatingPointControl standard;
   return detail::JsonObjectReader(text).read();
 }
 /// The same. Throws ShapeMismatch unless the elements are of type T.
 template <class T>
-LoDTensor<T> from_json(std::string_view text) {
+LOD_TAGGED LoDTensor<T> from_json(std::string_view text) {
   return from_json(text).take<T>();
 }
 

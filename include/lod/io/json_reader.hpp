@@ -8,6 +8,7 @@
 
 #include <lod/data_type.hpp>
 #include <lod/error.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -26,7 +27,7 @@
 #  include <sstream>
 #endif
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 /// Whether a JSON number is below 1 in magnitude.
 inline bool is_below_one(std::string_view number) noexcept {
@@ -226,4 +227,4 @@ class JsonReader {
   std::size_t at_ = 0;
 };
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

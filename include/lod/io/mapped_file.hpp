@@ -6,6 +6,7 @@
 
 #include <lod/error.hpp>
 #include <lod/io/system_file.hpp>
+#include <lod/target.hpp>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@
 #include <string>
 #include <utility>
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 /// A file, open and mapped for reading for as long as this lives. Takes no memory: pages are loaded when they are
 /// touched and dropped when the system needs them for something else. Removing or replacing the file does no harm;
@@ -70,4 +71,4 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

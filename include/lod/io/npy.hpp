@@ -30,6 +30,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/lod_view.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -45,7 +46,7 @@
 
 namespace lod {
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// The values of a tensor as bytes, borrowed, and what is needed to write them.
 struct PlainValues {
@@ -200,13 +201,13 @@ concept Plain = requires(const X& x) {
   plain_values(x);
 };
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// The bytes of an `.npy`, identical to those NumPy writes for a row-major array of these values: of a tensor, a view
 /// or a slice in CPU memory, or an AnyLoDTensor. Throws std::invalid_argument for a tensor with levels, for an element
 /// type that NumPy does not have, and for a bool that is neither 0 nor 1.
 template <detail::Plain X>
-std::string encode_npy(const X& x) {
+LOD_TAGGED std::string encode_npy(const X& x) {
   const detail::PlainValues values = detail::values_for_npy(x);
   std::string bytes = detail::npy_header(values.data_type, values.shape);
   if (!values.bytes.empty()) {
@@ -219,7 +220,7 @@ std::string encode_npy(const X& x) {
 /// <lod/io/file_writer.hpp> does: its access is kept, a symbolic link is replaced. Throws as above, and
 /// std::system_error; the old file is then unchanged. Takes no memory for the values.
 template <detail::Plain X>
-void save_npy(const std::string& path, const X& x) {
+LOD_TAGGED void save_npy(const std::string& path, const X& x) {
   const detail::PlainValues values = detail::values_for_npy(x);
   const std::string header = detail::npy_header(values.data_type, values.shape);
   detail::AtomicFile file(path);
@@ -233,27 +234,27 @@ void save_npy(const std::string& path, const X& x) {
 /// ParseError: for anything but an `.npy`, for a dtype without a DataType, for more than Shape::max_rank dimensions,
 /// for a bool that is neither 0 nor 1, and unless the values end where the bytes do (`decode_next_npy` reads several
 /// arrays). Memory is taken only once the values are known to be there.
-inline AnyLoDTensor decode_npy(std::string_view bytes) {
+LOD_TAGGED inline AnyLoDTensor decode_npy(std::string_view bytes) {
   detail::Input input(bytes);
   return detail::read_only_npy(input);
 }
 /// The same. Throws ShapeMismatch unless the elements are of type T.
 template <class T>
-LoDTensor<T> decode_npy(std::string_view bytes) {
+LOD_TAGGED LoDTensor<T> decode_npy(std::string_view bytes) {
   return decode_npy(bytes).take<T>();
 }
 
 /// The array at the beginning of `bytes`, which is removed from them: for several in a row, as `numpy.save` writes them
 /// when it is called repeatedly for one open file. Throws ParseError as `decode_npy` does, also for no bytes, but not
 /// for what follows the values; the typed form throws ShapeMismatch. `bytes` are then unchanged.
-inline AnyLoDTensor decode_next_npy(std::string_view& bytes) {
+LOD_TAGGED inline AnyLoDTensor decode_next_npy(std::string_view& bytes) {
   detail::Input input(bytes);
   AnyLoDTensor x = detail::read_npy(input);
   bytes.remove_prefix(input.position());
   return x;
 }
 template <class T>
-LoDTensor<T> decode_next_npy(std::string_view& bytes) {
+LOD_TAGGED LoDTensor<T> decode_next_npy(std::string_view& bytes) {
   std::string_view rest = bytes;
   LoDTensor<T> x = decode_next_npy(rest).take<T>();
   bytes = rest;
@@ -262,7 +263,7 @@ LoDTensor<T> decode_next_npy(std::string_view& bytes) {
 
 /// All arrays of a file that has several in a row; most files have one. Throws as `load_npy`, also if there is none;
 /// the position of an error is counted from the beginning of the file.
-inline std::vector<AnyLoDTensor> load_npy_arrays(const std::string& path) {
+LOD_TAGGED inline std::vector<AnyLoDTensor> load_npy_arrays(const std::string& path) {
   return detail::read_at(path, [&] {
     detail::Input input = detail::Input::open(path);
     std::vector<AnyLoDTensor> arrays;
@@ -274,7 +275,7 @@ inline std::vector<AnyLoDTensor> load_npy_arrays(const std::string& path) {
 }
 
 /// The array in a file. Throws as `decode_npy`, and std::system_error if the file cannot be read. Errors name the file.
-inline AnyLoDTensor load_npy(const std::string& path) {
+LOD_TAGGED inline AnyLoDTensor load_npy(const std::string& path) {
   return detail::read_at(path, [&] {
     detail::Input input = detail::Input::open(path);
     return detail::read_only_npy(input);
@@ -282,7 +283,7 @@ inline AnyLoDTensor load_npy(const std::string& path) {
 }
 /// The same. Throws ShapeMismatch unless the elements are of type T.
 template <class T>
-LoDTensor<T> load_npy(const std::string& path) {
+LOD_TAGGED LoDTensor<T> load_npy(const std::string& path) {
   AnyLoDTensor x = load_npy(path);
   detail::check_element_type<T>(x.data_type(), detail::text({"'", path, "'"}).c_str());
   return std::move(x).take<T>();

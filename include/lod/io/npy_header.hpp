@@ -7,6 +7,7 @@
 #include <lod/data_type.hpp>
 #include <lod/error.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -20,7 +21,7 @@
 #include <system_error>
 #include <vector>
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 struct NpyType {
   std::string_view name;  // without the byte-order character
@@ -230,4 +231,4 @@ NpyHeader read_npy_header(Bytes& bytes) {
   return NpyDictionary<Bytes>(bytes, dictionary).read();
 }
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

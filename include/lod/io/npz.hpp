@@ -37,6 +37,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -54,7 +55,7 @@
 
 namespace lod {
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 template <class X>
 concept PlainRows = requires(const X& x) {
@@ -65,7 +66,7 @@ concept PlainRows = requires(const X& x) {
 
 class NpzWriter;
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// A name and the borrowed value to be written under it: a tensor, a view or a slice in CPU memory, an AnyLoDTensor;
 /// SelectedRows, AnySelectedRows.
@@ -73,7 +74,7 @@ class NpzValue {
  public:
   /// A tensor.
   template <detail::Plain X>
-  NpzValue(std::string name, const X& x) : name_(std::move(name)), values_(detail::plain_values(x)) {
+  LOD_TAGGED NpzValue(std::string name, const X& x) : name_(std::move(name)), values_(detail::plain_values(x)) {
     if constexpr (LoDTensorLike<X>) {
       lod_ = x.view().lod();
     } else {
@@ -83,7 +84,7 @@ class NpzValue {
   /// Row-sparse values. Throws ShapeMismatch unless there are as many rows of values as ids, and for values
   /// with a level.
   template <detail::PlainRows X>
-  NpzValue(std::string name, const X& x)
+  LOD_TAGGED NpzValue(std::string name, const X& x)
       : name_(std::move(name)),
         values_(detail::plain_values(x.value())),
         is_selected_rows_(true),
@@ -107,7 +108,7 @@ class NpzValue {
 /// `numpy.savez_compressed`.
 enum class NpzCompression { STORED, DEFLATED };
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// Writes the members of an archive. The values stay where they are until libzip requests them.
 class NpzWriter {
@@ -212,13 +213,13 @@ class NpzWriter {
   std::vector<Member> members_;
 };
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// The bytes of an `.npz`. The same values give the same bytes. Throws std::invalid_argument for names that are not
 /// UTF-8 or longer than 64 KiB, for two arrays of one name, for names that would be read differently (a plain tensor
 /// `x.lod0` beside `x`), for an element type that NumPy does not have, and for a bool that is neither 0 nor 1.
-inline std::string encode_npz(const std::vector<NpzValue>& values,
-                              NpzCompression compression = NpzCompression::STORED) {
+LOD_TAGGED inline std::string encode_npz(const std::vector<NpzValue>& values,
+                                         NpzCompression compression = NpzCompression::STORED) {
   detail::ZipString archive;
   detail::NpzWriter(values).write(compression, archive);
   return archive.take();
@@ -227,8 +228,8 @@ inline std::string encode_npz(const std::vector<NpzValue>& values,
 /// Writes them to a file, which replaces the one at `path` once all of it is on the disk, as FileWriter of
 /// <lod/io/file_writer.hpp> does: its access is kept, a symbolic link is replaced. Throws as above, and
 /// std::system_error; the old file is then unchanged. Takes no memory for the values.
-inline void save_npz(const std::string& path, const std::vector<NpzValue>& values,
-                     NpzCompression compression = NpzCompression::STORED) {
+LOD_TAGGED inline void save_npz(const std::string& path, const std::vector<NpzValue>& values,
+                                NpzCompression compression = NpzCompression::STORED) {
   const detail::NpzWriter writer(values);
   detail::ZipFile archive(path);
   writer.write(compression, archive);
@@ -251,17 +252,17 @@ class NpzFile {
   /// bytes into one, and such an array may be legitimate: for archives from strangers, `max_bytes` is the most that one
   /// array may take; more is a ParseError. Limit the size of the archive too: libzip keeps its names in a hash table
   /// without a key, so that names chosen to collide take time quadratic in their number.
-  static NpzFile open(const std::string& path, std::uint64_t max_bytes = no_limit) {
+  LOD_TAGGED static NpzFile open(const std::string& path, std::uint64_t max_bytes = no_limit) {
     return detail::read_at(path, [&] { return NpzFile(detail::open_zip_file(path), max_bytes, path); });
   }
   /// The same from memory, which must outlive the NpzFile.
-  static NpzFile decode(std::string_view bytes, std::uint64_t max_bytes = no_limit) {
+  LOD_TAGGED static NpzFile decode(std::string_view bytes, std::uint64_t max_bytes = no_limit) {
     return NpzFile(detail::open_zip(bytes), max_bytes, {});
   }
   /// @{
   /// A moved archive stays open; one that is moved to itself keeps its arrays.
-  NpzFile(NpzFile&&) noexcept = default;
-  NpzFile& operator=(NpzFile&& other) noexcept {
+  LOD_TAGGED NpzFile(NpzFile&&) noexcept = default;
+  LOD_TAGGED NpzFile& operator=(NpzFile&& other) noexcept {
     if (this != &other) {  // names that are moved to themselves may be lost
       archive_ = std::move(other.archive_);
       max_bytes_ = other.max_bytes_;
@@ -271,23 +272,23 @@ class NpzFile {
     }
     return *this;
   }
-  ~NpzFile() = default;
+  LOD_TAGGED ~NpzFile() = default;
   /// @}
 
   /// The names of the variables, sorted.
-  std::vector<std::string> names() const {
+  LOD_TAGGED std::vector<std::string> names() const {
     std::vector<std::string> all;
     for (const auto& [name, members] : variables_) all.push_back(name);
     return all;
   }
   /// The names of the members that are not arrays, since their names do not end in `.npy`: notes, folders. In archive
   /// order. Passing one to `describe` or `load` throws ParseError.
-  const std::vector<std::string>& other_members() const noexcept { return other_members_; }
+  LOD_TAGGED const std::vector<std::string>& other_members() const noexcept { return other_members_; }
   /// Whether there is a variable of this name.
-  bool contains(std::string_view name) const noexcept { return variables_.find(name) != variables_.end(); }
+  LOD_TAGGED bool contains(std::string_view name) const noexcept { return variables_.find(name) != variables_.end(); }
   /// The description of a variable without its values: whether it is a tensor or row-sparse, its element type, shape
   /// and number of levels. Throws OutOfRange if there is none of this name, and ParseError.
-  VarDesc describe(std::string_view name) const {
+  LOD_TAGGED VarDesc describe(std::string_view name) const {
     const auto& entry = variable(name);
     const std::string& found = entry.first;
     const Members& members = entry.second;
@@ -310,7 +311,7 @@ class NpzFile {
   /// that do not fit the number of rows; for ids beyond the height. Offsets, ids and the height may be of any integer
   /// type.
   template <class X>
-  X load(std::string_view name) const {
+  LOD_TAGGED X load(std::string_view name) const {
     const auto& entry = variable(name);
     const std::string& found = entry.first;
     [[maybe_unused]] const Members& members = entry.second;
@@ -335,7 +336,7 @@ class NpzFile {
   using Members = detail::NpzMembers;
 
   /// `path` is empty if the archive is not in a file.
-  NpzFile(detail::Zip archive, std::uint64_t max_bytes, std::string path)
+  LOD_TAGGED NpzFile(detail::Zip archive, std::uint64_t max_bytes, std::string path)
       : archive_(std::move(archive)), max_bytes_(max_bytes), path_(std::move(path)) {
     detail::ByName<std::uint64_t> arrays;
     std::set<std::string> twice;
@@ -354,7 +355,7 @@ class NpzFile {
     variables_ = detail::npz_variables(arrays, twice);
   }
 
-  const detail::ByName<Members>::value_type& variable(std::string_view name) const {
+  LOD_TAGGED const detail::ByName<Members>::value_type& variable(std::string_view name) const {
     const auto found = variables_.find(name);
     if (found != variables_.end()) {
       const std::string& wrong = found->second.wrong;
@@ -376,26 +377,26 @@ class NpzFile {
         detail::text({place(), "there is no '", std::string(name), "', but ", count > 0 ? others : "nothing"}));
   }
   /// The beginning of errors that are not in the bytes.
-  std::string place() const { return path_.empty() ? "npz: " : detail::text({"'", path_, "': npz: "}); }
+  LOD_TAGGED std::string place() const { return path_.empty() ? "npz: " : detail::text({"'", path_, "': npz: "}); }
   template <class T>
-  void check_elements(const std::string& name, DataType found) const {
+  LOD_TAGGED void check_elements(const std::string& name, DataType found) const {
     if (!detail::is_element_type<T>(found)) {
       detail::check_element_type<T>(found, detail::text({place(), "'", name, "'"}).c_str());
     }
   }
-  void check_kind(const std::string& name, const Members& members, bool selected_rows) const {
+  LOD_TAGGED void check_kind(const std::string& name, const Members& members, bool selected_rows) const {
     if (members.is_selected_rows == selected_rows) return;
     const char* const kinds[] = {"LOD_TENSOR", "SELECTED_ROWS"};
     throw ShapeMismatch(detail::text(
         {place(), "'", name, "': type: expected ", kinds[selected_rows], ", found ", kinds[!selected_rows]}));
   }
 
-  AnyLoDTensor array(const std::string& name, std::uint64_t number) const {
+  LOD_TAGGED AnyLoDTensor array(const std::string& name, std::uint64_t number) const {
     detail::ZipMember member(archive_.get(), number, name, max_bytes_);
     return detail::read_npy(member);
   }
   /// Offsets, ids, or the single number that is a height.
-  std::vector<std::int64_t> integers(const std::string& name, std::uint64_t number) const {
+  LOD_TAGGED std::vector<std::int64_t> integers(const std::string& name, std::uint64_t number) const {
     const AnyLoDTensor numbers = array(name, number);
     std::vector<std::int64_t> all;
     const bool are_integers = numbers.visit([&](const auto& view) {
@@ -417,13 +418,13 @@ class NpzFile {
     }
     return all;
   }
-  std::int64_t height(const std::string& name, const Members& members) const {
+  LOD_TAGGED std::int64_t height(const std::string& name, const Members& members) const {
     const auto numbers = integers(name + ".height", members.height);
     if (numbers.size() != 1) detail::fail_npz(name + ".height", {numbers.size(), " numbers, expected 1"});
     return numbers[0];
   }
 
-  AnyLoDTensor tensor(const std::string& name, const Members& members) const {
+  LOD_TAGGED AnyLoDTensor tensor(const std::string& name, const Members& members) const {
     std::vector<std::vector<std::int64_t>> offsets;
     for (const std::uint64_t level : members.levels) {
       offsets.push_back(integers(detail::text({name, ".lod", offsets.size()}), level));
@@ -436,7 +437,7 @@ class NpzFile {
       detail::fail_npz(name, {mismatch.what()});
     }
   }
-  AnySelectedRows selected_rows(const std::string& name, const Members& members) const {
+  LOD_TAGGED AnySelectedRows selected_rows(const std::string& name, const Members& members) const {
     std::vector<std::int64_t> rows = integers(name + ".rows", members.rows);
     const std::int64_t height = this->height(name, members);
     AnyLoDTensor value = array(name, members.values);

@@ -5,6 +5,7 @@
 
 #include <lod/error.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 /// The ending of an array's name in the archive.
 inline constexpr std::string_view npy_suffix = ".npy";
@@ -82,4 +83,4 @@ inline ByName<NpzMembers> npz_variables(const ByName<std::uint64_t>& arrays, con
   return variables;
 }
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

@@ -30,6 +30,7 @@
 #include <lod/program.hpp>
 #include <lod/proto/program.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <sys/stat.h>
 
@@ -56,7 +57,7 @@ struct Model {
 
 }  // namespace lod::paddle
 
-namespace lod::paddle::detail {
+namespace lod::paddle::detail::inline LOD_TARGET {
 
 using lod::detail::system_path;
 
@@ -216,7 +217,7 @@ inline void save_parameters(const std::string& path, const Parameters& values,
   file.commit();
 }
 
-}  // namespace lod::paddle::detail
+}  // namespace lod::paddle::detail::inline LOD_TARGET
 
 namespace lod::paddle {
 
@@ -225,10 +226,10 @@ namespace lod::paddle {
 /// @{
 /// The variable whose value alone is in a file. Throws as `decode_tensor` and `decode_selected_rows` do, and if bytes
 /// are left over. `lod::check` compares it with a VarDesc.
-inline AnyLoDTensor load_tensor(const std::string& path) {
+LOD_TAGGED inline AnyLoDTensor load_tensor(const std::string& path) {
   return detail::read_file(path, [](auto& in) { return detail::read_tensor(in); });
 }
-inline AnySelectedRows load_selected_rows(const std::string& path) {
+LOD_TAGGED inline AnySelectedRows load_selected_rows(const std::string& path) {
   return detail::read_file(path, [](auto& in) { return detail::read_selected_rows(in); });
 }
 /// @}
@@ -237,11 +238,11 @@ inline AnySelectedRows load_selected_rows(const std::string& path) {
 /// Writes a variable to a file of its own: an AnyLoDTensor, LoDTensor or a view of one; AnySelectedRows or
 /// SelectedRows. Throws as `encode_tensor` and `encode_selected_rows` do.
 template <detail::Tensor X>
-void save_tensor(const std::string& path, const X& x) {
+LOD_TAGGED void save_tensor(const std::string& path, const X& x) {
   detail::write_file(path, detail::stream_of(x, Layout::CURRENT));
 }
 template <detail::Rows X>
-void save_selected_rows(const std::string& path, const X& x) {
+LOD_TAGGED void save_selected_rows(const std::string& path, const X& x) {
   detail::write_file(path, detail::stream_of(x));
 }
 /// @}
@@ -249,12 +250,12 @@ void save_selected_rows(const std::string& path, const X& x) {
 // ---- Programs ----
 
 /// The program in a file. It is not validated; `lod::validate` does that.
-inline ProgramDesc load_program(const std::string& path) {
+LOD_TAGGED inline ProgramDesc load_program(const std::string& path) {
   return detail::read_file(path, [](auto& in) { return decode<ProgramDesc>(in.take(in.left())); });
 }
 /// Writes a program to a file. Throws as `encode` does. A program that was read, and not changed, gives the bytes that
 /// it was read from.
-inline void save_program(const std::string& path, const ProgramDesc& program) {
+LOD_TAGGED inline void save_program(const std::string& path, const ProgramDesc& program) {
   detail::write_file(path, {.before = encode(program), .values = {}, .after = {}});
 }
 
@@ -262,7 +263,7 @@ inline void save_program(const std::string& path, const ProgramDesc& program) {
 
 /// The names of the parameters of a program, in the order in which their values are saved: the persistable variables of
 /// type LOD_TENSOR of all blocks, sorted bytewise. Excludes feed and fetch variables and RAW ones.
-inline std::vector<std::string> parameter_names(const ProgramDesc& program) {
+LOD_TAGGED inline std::vector<std::string> parameter_names(const ProgramDesc& program) {
   std::vector<std::string> names;
   for (const detail::Parameter& parameter : detail::parameters_of(program)) names.push_back(parameter.name);
   return names;
@@ -274,12 +275,12 @@ inline std::vector<std::string> parameter_names(const ProgramDesc& program) {
 /// over, and if a tensor does not have the data type and the dimensions that the program says; -1 there matches
 /// anything. Levels may be more or fewer: programs are known to forget them. Throws std::invalid_argument for a name
 /// that occurs twice.
-inline Parameters decode_parameters(std::string_view bytes, const ProgramDesc& program) {
+LOD_TAGGED inline Parameters decode_parameters(std::string_view bytes, const ProgramDesc& program) {
   detail::Input in(bytes);
   const auto parameters = detail::parameters_of(program);
   return detail::read_all(in, [&](auto& all) { return detail::read_parameters(all, parameters); });
 }
-inline Parameters decode_parameters(std::string_view bytes, std::span<const std::string> names) {
+LOD_TAGGED inline Parameters decode_parameters(std::string_view bytes, std::span<const std::string> names) {
   detail::Input in(bytes);
   const auto parameters = detail::parameters_of(names);
   return detail::read_all(in, [&](auto& all) { return detail::read_parameters(all, parameters); });
@@ -289,10 +290,10 @@ inline Parameters decode_parameters(std::string_view bytes, std::span<const std:
 /// @{
 /// The same from a file of all of them, or a folder with a file for each. For a folder, throws InvalidProgram for names
 /// that lead out of it or to something that cannot be a file, and for those with redundant steps ("./x", "a//x").
-inline Parameters load_parameters(const std::string& path, const ProgramDesc& program) {
+LOD_TAGGED inline Parameters load_parameters(const std::string& path, const ProgramDesc& program) {
   return detail::load_parameters(path, detail::parameters_of(program));
 }
-inline Parameters load_parameters(const std::string& path, std::span<const std::string> names) {
+LOD_TAGGED inline Parameters load_parameters(const std::string& path, std::span<const std::string> names) {
   return detail::load_parameters(path, detail::parameters_of(names));
 }
 /// @}
@@ -300,10 +301,10 @@ inline Parameters load_parameters(const std::string& path, std::span<const std::
 /// @{
 /// The bytes that `decode_parameters` reads. Throws std::invalid_argument unless exactly the parameters of the program,
 /// or these names, have a value; ShapeMismatch if one is not as the program says.
-inline std::string encode_parameters(const Parameters& parameters, const ProgramDesc& program) {
+LOD_TAGGED inline std::string encode_parameters(const Parameters& parameters, const ProgramDesc& program) {
   return detail::encode_parameters(parameters, detail::parameters_of(program));
 }
-inline std::string encode_parameters(const Parameters& parameters, std::span<const std::string> names) {
+LOD_TAGGED inline std::string encode_parameters(const Parameters& parameters, std::span<const std::string> names) {
   return detail::encode_parameters(parameters, detail::parameters_of(names));
 }
 /// @}
@@ -311,10 +312,12 @@ inline std::string encode_parameters(const Parameters& parameters, std::span<con
 /// @{
 /// Writes them to one file; or to a file for each, if `path` is a folder. Throws as `encode_parameters` does, before
 /// anything is written, and InvalidProgram as `load_parameters` does.
-inline void save_parameters(const std::string& path, const Parameters& parameters, const ProgramDesc& program) {
+LOD_TAGGED inline void save_parameters(const std::string& path, const Parameters& parameters,
+                                       const ProgramDesc& program) {
   detail::save_parameters(path, parameters, detail::parameters_of(program));
 }
-inline void save_parameters(const std::string& path, const Parameters& parameters, std::span<const std::string> names) {
+LOD_TAGGED inline void save_parameters(const std::string& path, const Parameters& parameters,
+                                       std::span<const std::string> names) {
   detail::save_parameters(path, parameters, detail::parameters_of(names));
 }
 /// @}
@@ -323,21 +326,21 @@ inline void save_parameters(const std::string& path, const Parameters& parameter
 
 /// The model in two files: the second may also be a folder with a file for each parameter. Throws as `load_program` and
 /// `load_parameters` do.
-inline Model load_model(const std::string& program_path, const std::string& parameters_path) {
+LOD_TAGGED inline Model load_model(const std::string& program_path, const std::string& parameters_path) {
   Model model{.program = load_program(program_path)};
   model.parameters = load_parameters(parameters_path, model.program);
   return model;
 }
 /// The model in a folder: `__model__`, with `__params__` if there is one, otherwise with a file for each parameter. If
 /// `path` is not a folder, the model in `<path>.pdmodel` and `<path>.pdiparams`.
-inline Model load_model(const std::string& path) {
+LOD_TAGGED inline Model load_model(const std::string& path) {
   if (!detail::is_folder(path)) return load_model(path + ".pdmodel", path + ".pdiparams");
   const std::string all = path + "/__params__";
   return load_model(path + "/__model__", detail::exists(all) ? all : path);
 }
 /// Writes `<path>.pdmodel` and `<path>.pdiparams`. Throws as `save_program` and `save_parameters` do, before either is
 /// replaced, unless the system fails to put the second in its place.
-inline void save_model(const std::string& path, const Model& model) {
+LOD_TAGGED inline void save_model(const std::string& path, const Model& model) {
   const detail::Stream program{.before = encode(model.program), .values = {}, .after = {}};
   lod::detail::AtomicFile file(path + ".pdmodel");
   program.write_to(file);

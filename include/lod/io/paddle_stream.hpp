@@ -45,6 +45,7 @@
 #include <lod/proto.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -67,7 +68,7 @@ enum class Layout {
 
 }  // namespace lod::paddle
 
-namespace lod::paddle::detail {
+namespace lod::paddle::detail::inline LOD_TARGET {
 
 using lod::detail::AtomicFile;
 using lod::detail::Input;
@@ -346,7 +347,7 @@ concept Rows = requires(const X& x) {
   stream_of(x);
 };
 
-}  // namespace lod::paddle::detail
+}  // namespace lod::paddle::detail::inline LOD_TARGET
 
 namespace lod::paddle {
 
@@ -358,14 +359,14 @@ namespace lod::paddle {
 /// invalid or has another number of rows, an invalid description, a negative dimension, more than Shape::max_rank
 /// dimensions, and a BOOL that is neither 0 nor 1. The typed form throws ShapeMismatch for another element type. No
 /// memory is taken for more values than there are bytes; they are copied once.
-inline AnyLoDTensor decode_tensor(std::string_view& bytes) {
+LOD_TAGGED inline AnyLoDTensor decode_tensor(std::string_view& bytes) {
   detail::Input in(bytes);
   AnyLoDTensor tensor = detail::read_tensor(in);
   bytes.remove_prefix(in.position());
   return tensor;
 }
 template <class T>
-LoDTensor<T> decode_tensor(std::string_view& bytes) {
+LOD_TAGGED LoDTensor<T> decode_tensor(std::string_view& bytes) {
   std::string_view rest = bytes;
   LoDTensor<T> tensor = decode_tensor(rest).take<T>();
   bytes = rest;
@@ -376,14 +377,14 @@ LoDTensor<T> decode_tensor(std::string_view& bytes) {
 /// @{
 /// The selected rows at the beginning of `bytes`, in any layout, which are removed from them. Throws as `decode_tensor`
 /// does, also if the numbers of ids and rows differ, for ids outside the height, and if the value has a level.
-inline AnySelectedRows decode_selected_rows(std::string_view& bytes) {
+LOD_TAGGED inline AnySelectedRows decode_selected_rows(std::string_view& bytes) {
   detail::Input in(bytes);
   AnySelectedRows rows = detail::read_selected_rows(in);
   bytes.remove_prefix(in.position());
   return rows;
 }
 template <class T>
-SelectedRows<T> decode_selected_rows(std::string_view& bytes) {
+LOD_TAGGED SelectedRows<T> decode_selected_rows(std::string_view& bytes) {
   std::string_view rest = bytes;
   SelectedRows<T> rows = decode_selected_rows(rest).take<T>();
   bytes = rest;
@@ -396,11 +397,11 @@ SelectedRows<T> decode_selected_rows(std::string_view& bytes) {
 /// copy of it would be. PaddlePaddle since December 2017 reads CURRENT only. Throws std::invalid_argument for a bool
 /// that is neither 0 nor 1; `out` is then unchanged.
 template <detail::Tensor X>
-void encode_tensor(const X& x, std::string& out, Layout layout = Layout::CURRENT) {
+LOD_TAGGED void encode_tensor(const X& x, std::string& out, Layout layout = Layout::CURRENT) {
   detail::stream_of(x, layout).append_to(out);
 }
 template <detail::Tensor X>
-std::string encode_tensor(const X& x, Layout layout = Layout::CURRENT) {
+LOD_TAGGED std::string encode_tensor(const X& x, Layout layout = Layout::CURRENT) {
   std::string out;
   encode_tensor(x, out, layout);
   return out;
@@ -412,11 +413,11 @@ std::string encode_tensor(const X& x, Layout layout = Layout::CURRENT) {
 /// SelectedRows. Throws ShapeMismatch unless there are as many rows of values as ids, and for values with a level,
 /// std::invalid_argument for a bool that is neither 0 nor 1; `out` is then unchanged.
 template <detail::Rows X>
-void encode_selected_rows(const X& x, std::string& out) {
+LOD_TAGGED void encode_selected_rows(const X& x, std::string& out) {
   detail::stream_of(x).append_to(out);
 }
 template <detail::Rows X>
-std::string encode_selected_rows(const X& x) {
+LOD_TAGGED std::string encode_selected_rows(const X& x) {
   std::string out;
   encode_selected_rows(x, out);
   return out;

@@ -12,6 +12,7 @@
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
 #include <lod/sizes.hpp>
+#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +28,7 @@
 
 namespace lod {
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// Appends "{0, 3, 5}"; if there are more than `edges` numbers at either end, "..." replaces those between.
 inline void append_numbers(std::string& text, std::span<const std::int64_t> numbers, std::size_t edges) {
@@ -168,14 +169,14 @@ std::string draw_within(std::int64_t columns, const LoDView& part, std::int64_t 
   return text + std::to_string(drawing.written(levels)) + " of " + std::to_string(part.rows()) + " rows)";
 }
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// All levels in one line, as offsets: "{{0, 3, 4, 6}, {0, 3, 5, 9, 10, 12, 15}}". "{}" without a level.
-inline std::string to_string(const LoD& lod) {
+LOD_TAGGED inline std::string to_string(const LoD& lod) {
   return detail::levels_text(lod.levels(), [&](int level) { return lod.offsets(level); });
 }
 /// All levels of a part in one line, as absolute offsets: "{{10, 15}, {10, 12, 15}}".
-inline std::string to_string(const LoDView& part) {
+LOD_TAGGED inline std::string to_string(const LoDView& part) {
   return detail::levels_text(part.levels(), [&](int level) { return part.absolute_offsets(level); });
 }
 
@@ -189,7 +190,7 @@ inline std::string to_string(const LoDView& part) {
 /// sequence. A sequence is as wide as its contents, and at least one column for each level from its own to the last: so
 /// the article of one sentence of one word takes two, and an empty sequence is a 0 with nothing below it. No line is
 /// longer than `columns` (at least 20): longer ones end with "...", and a last line tells how much is drawn.
-inline std::string draw(const LoD& lod, std::int64_t columns = 100) {
+LOD_TAGGED inline std::string draw(const LoD& lod, std::int64_t columns = 100) {
   const LoDView whole = lod.view();
   if (lod.levels() == 0) return "(no level)";
   if (whole.size() == 0) return "(no sequences)";
@@ -204,7 +205,7 @@ inline std::string draw(const LoD& lod, std::int64_t columns = 100) {
 ///       || |||
 ///
 /// An empty sequence is two equal numbers with no bar between them. Rows without levels are just bars.
-inline std::string draw(const LoDView& part, std::int64_t columns = 100) {
+LOD_TAGGED inline std::string draw(const LoDView& part, std::int64_t columns = 100) {
   if (part.levels() == 0 && part.rows() == 0) return "(no rows)";
   return detail::draw_within(columns, part, 1, [&](detail::Drawing& drawing) {
     if (part.levels() == 0) {
@@ -217,23 +218,23 @@ inline std::string draw(const LoDView& part, std::int64_t columns = 100) {
 }
 /// Draws the LoD of a tensor; for a plain tensor, its rows.
 template <class T, class Device>
-std::string draw(const LoDTensor<T, Device>& x, std::int64_t columns = 100) {
+LOD_TAGGED std::string draw(const LoDTensor<T, Device>& x, std::int64_t columns = 100) {
   return x.levels() > 0 ? draw(x.lod(), columns) : draw(x.lod_view(), columns);
 }
 /// Draws a view as a part.
 template <class T, class Device>
-std::string draw(const LoDTensorView<T, Device>& x, std::int64_t columns = 100) {
+LOD_TAGGED std::string draw(const LoDTensorView<T, Device>& x, std::int64_t columns = 100) {
   return draw(x.lod_view(), columns);
 }
 
 /// @{
 /// Writes its `to_string`.
-inline std::ostream& operator<<(std::ostream& out, const LoD& lod) { return out << to_string(lod); }
-inline std::ostream& operator<<(std::ostream& out, const LoDView& part) { return out << to_string(part); }
-inline std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
+LOD_TAGGED inline std::ostream& operator<<(std::ostream& out, const LoD& lod) { return out << to_string(lod); }
+LOD_TAGGED inline std::ostream& operator<<(std::ostream& out, const LoDView& part) { return out << to_string(part); }
+LOD_TAGGED inline std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
 /// @}
 
-namespace detail {
+namespace detail::inline LOD_TARGET {
 
 /// Text in which numbers have no separators and base 10, whatever the locale and the flags of `like`; the precision of
 /// `like`, and whether it is fixed or scientific, are kept.
@@ -327,7 +328,7 @@ class ValueWriter {
   std::int64_t written_ = 0;
 };
 
-}  // namespace detail
+}  // namespace detail::inline LOD_TARGET
 
 /// Writes type, shape, levels, and the values as nested lists, from the sequences of level 0 down to single elements; a
 /// large tensor is abbreviated. Elements of 8 and 16 bits and bool are written as numbers too. Of the stream's
@@ -339,7 +340,7 @@ class ValueWriter {
 ///       [3]],
 ///      [[4, 5, 6]]]
 template <class T>
-requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const LoDTensor<T, Cpu>& x) {
+requires has_data_type_v<T> LOD_TAGGED std::ostream& operator<<(std::ostream& out, const LoDTensor<T, Cpu>& x) {
   using Value = std::remove_const_t<T>;
   detail::PlainNumbers text(out);
   detail::ValueWriter<Value> writer(text, x.view());
@@ -357,7 +358,7 @@ requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const Lo
 ///     LoDTensorView INT32 {3}, first row 3, absolute LoD {{3, 6}}
 ///     [[4, 5, 6]]
 template <class T>
-requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const LoDTensorView<T, Cpu>& x) {
+requires has_data_type_v<T> LOD_TAGGED std::ostream& operator<<(std::ostream& out, const LoDTensorView<T, Cpu>& x) {
   using Value = std::remove_const_t<T>;
   detail::PlainNumbers text(out);
   detail::ValueWriter<Value> writer(text, x);
@@ -379,7 +380,7 @@ requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const Lo
 ///
 /// Throws ShapeMismatch if there are more or fewer ids than rows of values.
 template <class T>
-requires has_data_type_v<T> std::ostream& operator<<(std::ostream& out, const SelectedRows<T, Cpu>& x) {
+requires has_data_type_v<T> LOD_TAGGED std::ostream& operator<<(std::ostream& out, const SelectedRows<T, Cpu>& x) {
   detail::check_value_rows(x, "SelectedRows");
   const LoDTensorView<const T, Cpu> value = x.value().view();
   detail::PlainNumbers text(out);

@@ -8,6 +8,7 @@
 #include <lod/error.hpp>
 #include <lod/io/atomic_file.hpp>
 #include <lod/io/system_file.hpp>
+#include <lod/target.hpp>
 
 #include <unistd.h>
 #include <zip.h>
@@ -31,7 +32,7 @@
 #include <system_error>
 #include <utility>
 
-namespace lod::detail {
+namespace lod::detail::inline LOD_TARGET {
 
 /// Why libzip failed, as an exception: std::bad_alloc, std::system_error if the file could not be read, otherwise a
 /// ParseError whose text begins with `place`.
@@ -283,4 +284,4 @@ class ZipFile final : public ZipSink {
   AtomicFile file_;
 };
 
-}  // namespace lod::detail
+}  // namespace lod::detail::inline LOD_TARGET

@@ -30,26 +30,26 @@ class OptionalTensor {
  public:
   using View = LoDTensorView<const T, Device>;  ///< of the tensor
 
-  OptionalTensor() = default;
+  LOD_TAGGED OptionalTensor() = default;
   /// Nothing.
-  OptionalTensor(std::nullptr_t) noexcept {}
+  LOD_TAGGED OptionalTensor(std::nullptr_t) noexcept {}
   /// A tensor or a view, which must live as long as this object.
   template <LoDTensorLike X>
-    requires std::convertible_to<const X&, View> OptionalTensor(const X& x)
+    requires std::convertible_to<const X&, View> LOD_TAGGED OptionalTensor(const X& x)
   noexcept : view_(x.view()) {}
   /// The tensor it points to; nothing if it is null.
   template <LoDTensorLike X>
-    requires std::convertible_to<const X&, View> OptionalTensor(const X* x)
+    requires std::convertible_to<const X&, View> LOD_TAGGED OptionalTensor(const X* x)
   noexcept {
     if (x) view_ = x->view();
   }
 
   /// Whether there is a tensor.
-  explicit operator bool() const noexcept { return view_.has_value(); }
+  LOD_TAGGED explicit operator bool() const noexcept { return view_.has_value(); }
   /// Access to the tensor, which must exist.
-  const View* operator->() const noexcept { return &*view_; }
+  LOD_TAGGED const View* operator->() const noexcept { return &*view_; }
   /// The first element; null if nothing was given.
-  const T* data() const noexcept { return view_ ? view_->data() : nullptr; }
+  LOD_TAGGED const T* data() const noexcept { return view_ ? view_->data() : nullptr; }
 
  private:
   std::optional<View> view_;

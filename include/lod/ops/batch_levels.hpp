@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lod/lod_index.hpp>
+#include <lod/target.hpp>
 
 #include <cstdint>
 
@@ -17,19 +18,19 @@ class BatchLevels {
  public:
   /// @{
   /// The levels of a batch, or of a part of one.
-  BatchLevels(const LoD& lod) noexcept : view_(lod.view()), is_lod_without_level_(lod.levels() == 0) {}
-  BatchLevels(const LoDView& part) noexcept : view_(part) {}
+  LOD_TAGGED BatchLevels(const LoD& lod) noexcept : view_(lod.view()), is_lod_without_level_(lod.levels() == 0) {}
+  LOD_TAGGED BatchLevels(const LoDView& part) noexcept : view_(part) {}
   /// @}
   /// Throws OutOfRange for a negative number.
-  BatchLevels(std::int64_t rows) : view_(LoDView::plain(0, rows)) {
+  LOD_TAGGED BatchLevels(std::int64_t rows) : view_(LoDView::plain(0, rows)) {
     if (rows < 0) throw OutOfRange(detail::text({"BatchLevels: ", rows, " rows, expected 0 or more"}));
   }
 
   /// The levels.
-  const LoDView& view() const noexcept { return view_; }
+  LOD_TAGGED const LoDView& view() const noexcept { return view_; }
 
   /// The end of an error's text about the number of rows: a LoD without a level has none, whatever its tensor.
-  const char* hint() const noexcept {
+  LOD_TAGGED const char* hint() const noexcept {
     return is_lod_without_level_
                ? " (a LoD without a level has no rows: give their number, or lod_view() of the tensor)"
                : "";

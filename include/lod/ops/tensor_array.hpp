@@ -56,21 +56,21 @@ class TensorArray {
   /// Their device.
   using device = Device;
 
-  TensorArray() = default;
+  LOD_TAGGED TensorArray() = default;
   /// Takes the elements.
-  explicit TensorArray(std::vector<Tensor> elements) noexcept : elements_(std::move(elements)) {}
+  LOD_TAGGED explicit TensorArray(std::vector<Tensor> elements) noexcept : elements_(std::move(elements)) {}
 
-  TensorArray(const TensorArray&) = default;
-  TensorArray(TensorArray&&) noexcept = default;
+  LOD_TAGGED TensorArray(const TensorArray&) = default;
+  LOD_TAGGED TensorArray(TensorArray&&) noexcept = default;
   /// A move to itself changes nothing.
-  TensorArray& operator=(TensorArray&& other) noexcept {
+  LOD_TAGGED TensorArray& operator=(TensorArray&& other) noexcept {
     if (this == &other) return *this;  // a vector that is moved to itself may lose everything
     elements_ = std::move(other.elements_);
     like_ = std::move(other.like_);
     return *this;
   }
   /// Existing elements keep their memory resources. If it throws, this is unchanged.
-  TensorArray& operator=(const TensorArray& other) {
+  LOD_TAGGED TensorArray& operator=(const TensorArray& other) {
     std::vector<Tensor> elements;
     elements.reserve(other.elements_.size());
     for (const Tensor& element : other.elements_) {
@@ -84,31 +84,31 @@ class TensorArray {
     elements_ = std::move(elements);
     return *this;
   }
-  ~TensorArray() = default;
+  LOD_TAGGED ~TensorArray() = default;
 
   /// The number of elements.
-  std::int64_t size() const noexcept { return static_cast<std::int64_t>(elements_.size()); }
+  LOD_TAGGED std::int64_t size() const noexcept { return static_cast<std::int64_t>(elements_.size()); }
   /// Element t. Throws OutOfRange.
-  Tensor& operator[](std::int64_t t) LOD_LIFETIMEBOUND { return elements_[checked(t)]; }
-  const Tensor& operator[](std::int64_t t) const LOD_LIFETIMEBOUND { return elements_[checked(t)]; }
+  LOD_TAGGED Tensor& operator[](std::int64_t t) LOD_LIFETIMEBOUND { return elements_[checked(t)]; }
+  LOD_TAGGED const Tensor& operator[](std::int64_t t) const LOD_LIFETIMEBOUND { return elements_[checked(t)]; }
   /// @{
   /// Iterates over the elements.
-  auto begin() noexcept { return elements_.begin(); }
-  auto end() noexcept { return elements_.end(); }
-  auto begin() const noexcept { return elements_.begin(); }
-  auto end() const noexcept { return elements_.end(); }
+  LOD_TAGGED auto begin() noexcept { return elements_.begin(); }
+  LOD_TAGGED auto end() noexcept { return elements_.end(); }
+  LOD_TAGGED auto begin() const noexcept { return elements_.begin(); }
+  LOD_TAGGED auto end() const noexcept { return elements_.end(); }
   /// @}
 
   /// Makes `tensor` element t. An array that is too short is extended by tensors without rows. Throws OutOfRange for a
   /// negative t, ShapeMismatch or std::bad_alloc if so many are more than memory can hold; the array is then unchanged.
-  void write(std::int64_t t, Tensor tensor) {
+  LOD_TAGGED void write(std::int64_t t, Tensor tensor) {
     if (t < 0) throw OutOfRange(detail::text({"TensorArray: element ", t, ", expected 0 or more"}));
     if (t >= size()) elements_.resize(detail::checked_count<Tensor>(t, "TensorArray") + 1);
     elements_[static_cast<std::size_t>(t)] = std::move(tensor);
   }
   /// Keeps the first `size` elements, or adds tensors without rows whose memory comes from `resource`. Throws
   /// OutOfRange for a negative size, ShapeMismatch or std::bad_alloc as `write` does.
-  void resize(std::int64_t size, typename Device::memory_resource* resource = Device::default_resource()) {
+  LOD_TAGGED void resize(std::int64_t size, typename Device::memory_resource* resource = Device::default_resource()) {
     if (size < 0) throw OutOfRange(detail::text({"TensorArray: ", size, " elements, expected 0 or more"}));
     if (size < this->size()) elements_.erase(elements_.begin() + static_cast<std::ptrdiff_t>(size), elements_.end());
     // At least twice as many as before, so that an array that grows step by step is not copied each time.
@@ -119,11 +119,11 @@ class TensorArray {
 
   /// A tensor with no sequences (no rows) that has the row shape and the levels of the elements. It determines these if
   /// there are no elements: for the steps of a batch whose sequences are all empty.
-  Tensor& like() noexcept { return like_; }
-  const Tensor& like() const noexcept LOD_LIFETIMEBOUND { return like_; }
+  LOD_TAGGED Tensor& like() noexcept { return like_; }
+  LOD_TAGGED const Tensor& like() const noexcept LOD_LIFETIMEBOUND { return like_; }
 
  private:
-  std::size_t checked(std::int64_t t) const {
+  LOD_TAGGED std::size_t checked(std::int64_t t) const {
     if (t < 0 || t >= size()) {
       throw OutOfRange(detail::text({"TensorArray: element ", t, " of ", size()}));
     }

@@ -35,7 +35,7 @@ namespace lod {
 
 namespace detail {
 /// Where step t begins among all steps of all sequences: steps() + 1 numbers.
-inline void write_step_offsets(const RankTable& table, std::span<std::int64_t> offsets) {
+LOD_TAGGED inline void write_step_offsets(const RankTable& table, std::span<std::int64_t> offsets) {
   offsets[0] = 0;
   for (std::int64_t t = 0; t < table.steps(); ++t) {
     offsets[static_cast<std::size_t>(t) + 1] = offsets[static_cast<std::size_t>(t)] + table.active(t);
@@ -49,24 +49,24 @@ inline void write_step_offsets(const RankTable& table, std::span<std::int64_t> o
 template <class T, class Device = Cpu>
 class TimeMajor {
  public:
-  TimeMajor() = default;
+  LOD_TAGGED TimeMajor() = default;
   /// One zero row for each step of each sequence: room for the states of a recurrent network.
-  TimeMajor(const RankTable& table, const Shape& row_shape) {
+  LOD_TAGGED TimeMajor(const RankTable& table, const Shape& row_shape) {
     std::vector<std::int64_t> offsets(static_cast<std::size_t>(table.steps()) + 1);
     detail::write_step_offsets(table, {offsets.data(), offsets.size()});
     values_ = LoDTensor<T, Device>(LoD::from_offsets({std::move(offsets)}), row_shape);
   }
   /// Takes values whose level 0 is the steps.
-  explicit TimeMajor(LoDTensor<T, Device> values) noexcept : values_(std::move(values)) {}
+  LOD_TAGGED explicit TimeMajor(LoDTensor<T, Device> values) noexcept : values_(std::move(values)) {}
 
   /// The number of steps.
-  std::int64_t steps() const noexcept { return values_.levels() > 0 ? values_.size() : 0; }
+  LOD_TAGGED std::int64_t steps() const noexcept { return values_.levels() > 0 ? values_.size() : 0; }
   /// Step t as a view. Throws OutOfRange.
-  LoDTensorView<T, Device> step(std::int64_t t) LOD_LIFETIMEBOUND { return values_[t]; }
-  LoDTensorView<const T, Device> step(std::int64_t t) const LOD_LIFETIMEBOUND { return values_[t]; }
+  LOD_TAGGED LoDTensorView<T, Device> step(std::int64_t t) LOD_LIFETIMEBOUND { return values_[t]; }
+  LOD_TAGGED LoDTensorView<const T, Device> step(std::int64_t t) const LOD_LIFETIMEBOUND { return values_[t]; }
   /// The rows of all steps; level 0 is the steps.
-  LoDTensor<T, Device>& values() noexcept LOD_LIFETIMEBOUND { return values_; }
-  const LoDTensor<T, Device>& values() const noexcept LOD_LIFETIMEBOUND { return values_; }
+  LOD_TAGGED LoDTensor<T, Device>& values() noexcept LOD_LIFETIMEBOUND { return values_; }
+  LOD_TAGGED const LoDTensor<T, Device>& values() const noexcept LOD_LIFETIMEBOUND { return values_; }
 
  private:
   LoDTensor<T, Device> values_;

@@ -6,6 +6,7 @@
 
 #include <lod/proto/schema.hpp>
 #include <lod/proto/wire.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,13 +27,13 @@ namespace detail {
 
 /// Negative numbers take 10 bytes: they are extended to 64 bits, whatever their type.
 template <class T>
-std::uint64_t to_varint(T value) noexcept {
+LOD_TAGGED std::uint64_t to_varint(T value) noexcept {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
 }
 
 /// Throws std::invalid_argument for a value that its enum does not have.
 template <class E>
-void check_enum(E value, const char* message, const char* field) {
+LOD_TAGGED void check_enum(E value, const char* message, const char* field) {
   const auto number = static_cast<std::int32_t>(value);
   if (!EnumSchema<E>::contains(number)) {
     throw std::invalid_argument(text({message, ".", field, ": ", number, " is no ", EnumSchema<E>::name}));
@@ -42,7 +43,7 @@ void check_enum(E value, const char* message, const char* field) {
 /// Throws std::invalid_argument unless the bytes could have been kept in `unknown_fields` by a decoder: whole fields,
 /// and none that M has a name for. Otherwise a reader would reject them, or take them for something else.
 template <Message M>
-[[gnu::cold, gnu::noinline]] void check_unknown_fields(std::string_view fields, int depth) {
+LOD_TAGGED [[gnu::cold, gnu::noinline]] void check_unknown_fields(std::string_view fields, int depth) {
   const auto refuse = [](const char* why) {
     throw std::invalid_argument(text({Schema<M>::name, ".unknown_fields: ", why}));
   };
@@ -65,11 +66,11 @@ template <Message M>
 }
 
 template <class T>
-std::size_t size_of_value(const T& value, const char* message, const char* field, int depth);
+LOD_TAGGED std::size_t size_of_value(const T& value, const char* message, const char* field, int depth);
 
 /// The size of a message at nesting depth `depth`.
 template <Message M>
-std::size_t size_of_message(const M& message, int depth = 0) {
+LOD_TAGGED std::size_t size_of_message(const M& message, int depth = 0) {
   if (!message.unknown_fields.empty()) check_unknown_fields<M>(message.unknown_fields, depth);
   std::size_t total = message.unknown_fields.size();
   for_each_field<M>([&](auto index) {
@@ -101,8 +102,8 @@ std::size_t size_of_message(const M& message, int depth = 0) {
 
 /// The size of a value including its length, if it has one.
 template <class T>
-std::size_t size_of_value(const T& value, [[maybe_unused]] const char* message, [[maybe_unused]] const char* field,
-                          [[maybe_unused]] int depth) {
+LOD_TAGGED std::size_t size_of_value(const T& value, [[maybe_unused]] const char* message,
+                                     [[maybe_unused]] const char* field, [[maybe_unused]] int depth) {
   if constexpr (wire_type<T>() == WireType::FIXED32 || wire_type<T>() == WireType::FIXED64) {
     return sizeof(T);
   } else if constexpr (wire_type<T>() == WireType::VARINT) {
@@ -120,21 +121,21 @@ std::size_t size_of_value(const T& value, [[maybe_unused]] const char* message, 
 }
 
 /// Writes the number so that it ends at `end`, and returns where it begins.
-inline char* put_varint(std::uint64_t value, char* end) noexcept {
+LOD_TAGGED inline char* put_varint(std::uint64_t value, char* end) noexcept {
   char* const begin = end - protozero::length_of_varint(value);
   protozero::add_varint_to_buffer(begin, value);
   return begin;
 }
-inline char* put_bytes(const void* bytes, std::size_t size, char* end) noexcept {
+LOD_TAGGED inline char* put_bytes(const void* bytes, std::size_t size, char* end) noexcept {
   std::memcpy(end - size, bytes, size);
   return end - size;
 }
 
 template <Message M>
-char* put_message(const M& message, char* end) noexcept;
+LOD_TAGGED char* put_message(const M& message, char* end) noexcept;
 
 template <class T>
-char* put_value(const T& value, char* end) noexcept {
+LOD_TAGGED char* put_value(const T& value, char* end) noexcept {
   if constexpr (wire_type<T>() == WireType::FIXED32 || wire_type<T>() == WireType::FIXED64) {
     T bytes = value;
     to_little_endian(bytes);
@@ -153,7 +154,7 @@ char* put_value(const T& value, char* end) noexcept {
 }
 
 template <Message M>
-char* put_message(const M& message, char* end) noexcept {
+LOD_TAGGED char* put_message(const M& message, char* end) noexcept {
   end = put_bytes(message.unknown_fields.data(), message.unknown_fields.size(), end);
   for_each_field<M>([&](auto from_the_back) {
     constexpr std::size_t index = field_count<M> - 1 - from_the_back;
@@ -212,13 +213,13 @@ struct Seen {
   const char* end;          // of the message, where it was seen last
   typename SeenInFields<M>::type inner;
 
-  Seen() noexcept {}  // otherwise all of it would be set to zero first
+  LOD_TAGGED Seen() noexcept {}  // otherwise all of it would be set to zero first
 };
 
 /// Throws unless every required field was seen, in this message and in those in its singular fields. Called if one was
 /// not, or came late.
 template <Message M>
-[[gnu::cold, gnu::noinline]] void check_required(const Seen<M>& seen, const Place& place) {
+LOD_TAGGED [[gnu::cold, gnu::noinline]] void check_required(const Seen<M>& seen, const Place& place) {
   for_each_field<M>([&](auto index) {
     using F = FieldOf<M, index>;
     constexpr const char* name = field_name<M, index>();
@@ -235,7 +236,7 @@ template <Message M>
 /// Clears a struct that is to be decoded into, and keeps its memory. Singular messages are left to `merge`, which
 /// clears those that occur and drops the others.
 template <Message M>
-void clear(M& message) {
+LOD_TAGGED void clear(M& message) {
   for_each_field<M>([&](auto index) {
     using F = FieldOf<M, index>;
     auto& value = message.*F::member;
@@ -251,13 +252,13 @@ void clear(M& message) {
 /// How often bytes are read. If something throws, the struct must be left as it was: where there is something to lose,
 /// a first pass finds errors, and a second one stores what is then known to be correct.
 enum class Pass { FIRST, SECOND, ONLY };
-constexpr bool is_checked(Pass pass) noexcept { return pass != Pass::SECOND; }
-constexpr bool is_stored(Pass pass) noexcept { return pass != Pass::FIRST; }
+LOD_TAGGED constexpr bool is_checked(Pass pass) noexcept { return pass != Pass::SECOND; }
+LOD_TAGGED constexpr bool is_stored(Pass pass) noexcept { return pass != Pass::FIRST; }
 
 /// A value that is not a message; for a string, its bytes. Numbers that do not fit T lose their upper bits, as the
 /// format requires.
 template <class T, bool checked>
-auto read_value(const char* at, const char* end, const Place& place, const char* field) {
+LOD_TAGGED auto read_value(const char* at, const char* end, const Place& place, const char* field) {
   if constexpr (wire_type<T>() == WireType::LENGTH) {
     return read_bytes<checked>(at, end, place, field);
   } else if constexpr (wire_type<T>() != WireType::VARINT) {
@@ -281,17 +282,18 @@ class MessageReader {
   static constexpr bool checked = is_checked(pass), stored = is_stored(pass);
 
  public:
-  MessageReader(M* out, Seen<M>& seen, const Place& place) noexcept : out_(out), seen_(seen), place_(place) {}
+  LOD_TAGGED MessageReader(M* out, Seen<M>& seen, const Place& place) noexcept
+      : out_(out), seen_(seen), place_(place) {}
 
   /// The message occupies [at, end).
-  void read(const char* at, const char* end) {
+  LOD_TAGGED void read(const char* at, const char* end) {
     read_fields(at, end, std::make_index_sequence<field_count<M>>());
     seen_.end = end;
   }
 
  private:
   template <std::size_t... I>
-  void read_fields(const char* at, const char* end, std::index_sequence<I...>) {
+  LOD_TAGGED void read_fields(const char* at, const char* end, std::index_sequence<I...>) {
     std::uint32_t fields = seen_.fields;
     while (at != end) {
       const char* const tag_at = at;
@@ -313,7 +315,7 @@ class MessageReader {
 
   /// Reads what follows the tag of field I; returns where it ends.
   template <std::size_t I>
-  const char* field(const char* at, const char* end, [[maybe_unused]] bool is_first) {
+  LOD_TAGGED const char* field(const char* at, const char* end, [[maybe_unused]] bool is_first) {
     using F = FieldOf<M, I>;
     if constexpr (F::is_packed) {
       return packed<I>(at, end);
@@ -326,14 +328,15 @@ class MessageReader {
 
   /// Reads what follows a tag of field I with the other kind of packing.
   template <std::size_t I>
-  const char* otherwise_packed([[maybe_unused]] std::uint32_t tag, const char* at, [[maybe_unused]] const char* end) {
+  LOD_TAGGED const char* otherwise_packed([[maybe_unused]] std::uint32_t tag, const char* at,
+                                          [[maybe_unused]] const char* end) {
     using F = FieldOf<M, I>;
     if constexpr (may_be_packed<F>) return type_of(tag) == WireType::LENGTH ? packed<I>(at, end) : value<I>(at, end);
     return at;
   }
 
   template <std::size_t I>
-  const char* packed(const char* at, const char* end) {
+  LOD_TAGGED const char* packed(const char* at, const char* end) {
     using F = FieldOf<M, I>;
     const auto [bytes, next] = read_bytes<checked>(at, end, place_, field_name<M, I>());
     if constexpr (stored && wire_type<typename F::Element>() != WireType::VARINT) {
@@ -347,7 +350,7 @@ class MessageReader {
   }
 
   template <std::size_t I>
-  const char* value(const char* at, const char* end) {
+  LOD_TAGGED const char* value(const char* at, const char* end) {
     using F = FieldOf<M, I>;
     const auto [read, next] = read_value<typename F::Element, checked>(at, end, place_, field_name<M, I>());
     if constexpr (stored && F::rule == Rule::REPEATED) {
@@ -361,7 +364,7 @@ class MessageReader {
   }
 
   template <std::size_t I>
-  const char* message(const char* at, const char* end, [[maybe_unused]] bool is_first) {
+  LOD_TAGGED const char* message(const char* at, const char* end, [[maybe_unused]] bool is_first) {
     using F = FieldOf<M, I>;
     using Inner = typename F::Element;
     const auto [bytes, next] = read_bytes<checked>(at, end, place_, field_name<M, I>());
@@ -385,17 +388,17 @@ class MessageReader {
   }
 
   template <class Inner>
-  static Inner* existing(Inner& message) {
+  LOD_TAGGED static Inner* existing(Inner& message) {
     return &message;
   }
   template <class Inner>
-  static Inner* existing(std::optional<Inner>& message) {
+  LOD_TAGGED static Inner* existing(std::optional<Inner>& message) {
     return message ? &*message : &message.emplace();
   }
 
   /// Drops the message that field I held before, unless it occurred again.
   template <std::size_t I>
-  void drop_unless_seen([[maybe_unused]] std::uint32_t fields) {
+  LOD_TAGGED void drop_unless_seen([[maybe_unused]] std::uint32_t fields) {
     using F = FieldOf<M, I>;
     if constexpr (F::rule == Rule::OPTIONAL && Message<typename F::Element>) {
       if ((fields & 1u << I) == 0) (out_->*F::member).reset();
@@ -408,7 +411,7 @@ class MessageReader {
 };
 
 template <Pass pass, Message M>
-void read_message(std::string_view bytes, M* out) {
+LOD_TAGGED void read_message(std::string_view bytes, M* out) {
   const Place place(Schema<M>::name, bytes.data());
   if (is_checked(pass) && bytes.size() > max_size) {
     fail(bytes.data(), place, nullptr, {bytes.size(), " bytes, expected ", max_size, " at most"});
@@ -428,7 +431,7 @@ namespace lod {
 /// and for `unknown_fields` that no decoder produces (bytes that are not whole fields, a field that has a name);
 /// std::length_error for more than 2 GiB. At most one allocation.
 template <proto::Message M>
-void encode(const M& message, std::string& out) {
+LOD_TAGGED void encode(const M& message, std::string& out) {
   const std::size_t size = proto::detail::size_of_message(message);
   if (size > proto::detail::max_size) {
     throw std::length_error(proto::detail::text(
@@ -441,7 +444,7 @@ void encode(const M& message, std::string& out) {
 /// The bytes of a message, identical to those of protoc's C++ code: fields by number, an optional field if it is set
 /// (even to its default), unknown fields last. Throws as above.
 template <proto::Message M>
-std::string encode(const M& message) {
+LOD_TAGGED std::string encode(const M& message) {
   std::string out;
   encode(message, out);
   return out;
@@ -454,7 +457,7 @@ std::string encode(const M& message) {
 /// Throws ParseError for anything but a message, and if a required field is missing. Stricter than protoc's code in two
 /// respects: an enum value that does not exist and a tag of more than 32 bits are errors too.
 template <proto::Message M>
-M decode(std::string_view bytes) {
+LOD_TAGGED M decode(std::string_view bytes) {
   M message;
   proto::detail::read_message<proto::detail::Pass::ONLY>(bytes, &message);
   return message;
@@ -464,7 +467,7 @@ M decode(std::string_view bytes) {
 /// was; for that, the bytes are read twice, and checked the first time. They must not be part of `message`, nor change
 /// meanwhile.
 template <proto::Message M>
-void decode(std::string_view bytes, M& message) {
+LOD_TAGGED void decode(std::string_view bytes, M& message) {
   proto::detail::read_message<proto::detail::Pass::FIRST, M>(bytes, nullptr);
   proto::detail::clear(message);
   proto::detail::read_message<proto::detail::Pass::SECOND>(bytes, &message);

@@ -10,6 +10,7 @@
 #include <lod/program.hpp>
 #include <lod/proto.hpp>
 #include <lod/proto/message.hpp>
+#include <lod/target.hpp>
 
 #include <cstdint>
 #include <tuple>
@@ -19,14 +20,14 @@ namespace lod::proto {
 template <>
 struct EnumSchema<ScalarDesc::Type> {
   static constexpr const char* name = "Scalar::Type";
-  static constexpr bool contains(std::int32_t number) noexcept {
+  LOD_TAGGED static constexpr bool contains(std::int32_t number) noexcept {
     return number >= ScalarDesc::BOOLEAN && number <= ScalarDesc::COMPLEX128;
   }
 };
 template <>
 struct EnumSchema<CompatibleInfo::Type> {
   static constexpr const char* name = "CompatibleInfo::Type";
-  static constexpr bool contains(std::int32_t number) noexcept {
+  LOD_TAGGED static constexpr bool contains(std::int32_t number) noexcept {
     return number >= CompatibleInfo::COMPATIBLE && number <= CompatibleInfo::PRECISION_CHANGE;
   }
 };

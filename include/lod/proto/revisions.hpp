@@ -22,6 +22,7 @@
 #include <lod/desc.hpp>
 #include <lod/proto.hpp>
 #include <lod/proto/message.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -63,7 +64,7 @@ struct LoDTensorDesc {
   std::vector<bool> bool_val = {};
   std::string unknown_fields = {};
 
-  bool operator==(const LoDTensorDesc&) const = default;
+  LOD_TAGGED bool operator==(const LoDTensorDesc&) const = default;
 };
 
 /// The value of a variable, in the field of its type.
@@ -77,7 +78,7 @@ struct Value {
   std::optional<LoDTensorDesc> lod_tensor = {};
   std::string unknown_fields = {};
 
-  bool operator==(const Value&) const = default;
+  LOD_TAGGED bool operator==(const Value&) const = default;
 };
 
 /// A variable: a scalar, a string, a list of either, or a tensor.
@@ -100,7 +101,7 @@ struct VarDesc {
   Value value = {};
   std::string unknown_fields = {};
 
-  bool operator==(const VarDesc&) const = default;
+  LOD_TAGGED bool operator==(const VarDesc&) const = default;
 };
 
 }  // namespace r1
@@ -127,7 +128,7 @@ struct LoDTensorDesc {
   Defaulted<std::int32_t> lod_level = {};
   std::string unknown_fields = {};
 
-  bool operator==(const LoDTensorDesc&) const = default;
+  LOD_TAGGED bool operator==(const LoDTensorDesc&) const = default;
 };
 
 /// A variable.
@@ -136,7 +137,7 @@ struct VarDesc {
   std::optional<LoDTensorDesc> lod_tensor = {};
   std::string unknown_fields = {};
 
-  bool operator==(const VarDesc&) const = default;
+  LOD_TAGGED bool operator==(const VarDesc&) const = default;
 };
 
 }  // namespace r2
@@ -153,7 +154,7 @@ struct TensorDesc {
   std::vector<std::int64_t> dims = {};
   std::string unknown_fields = {};
 
-  bool operator==(const TensorDesc&) const = default;
+  LOD_TAGGED bool operator==(const TensorDesc&) const = default;
 };
 
 /// A tensor and the number of its levels.
@@ -162,7 +163,7 @@ struct LoDTensorDesc {
   std::optional<std::int32_t> lod_level = {};
   std::string unknown_fields = {};
 
-  bool operator==(const LoDTensorDesc&) const = default;
+  LOD_TAGGED bool operator==(const LoDTensorDesc&) const = default;
 };
 
 /// A variable.
@@ -180,7 +181,7 @@ struct VarDesc {
   Defaulted<bool> persistable = {};
   std::string unknown_fields = {};
 
-  bool operator==(const VarDesc&) const = default;
+  LOD_TAGGED bool operator==(const VarDesc&) const = default;
 };
 
 }  // namespace r3
@@ -200,43 +201,43 @@ struct Converted {
 /// Not kept, and reported: values, fields of the value, that a variable is a list rather than a tensor, unknown fields
 /// (their numbers mean something else in the newest revision). Throws std::invalid_argument for an enum value that does
 /// not exist.
-Converted to_newest(const r1::VarDesc& old);
+LOD_TAGGED Converted to_newest(const r1::VarDesc& old);
 
 /// The same variable in the newest revision: of type LOD_TENSOR, as all were. Not kept, and reported: unknown fields.
 /// Throws as above.
-Converted to_newest(const r2::VarDesc& old);
+LOD_TAGGED Converted to_newest(const r2::VarDesc& old);
 
 /// The same variable in the newest revision. Not kept, and reported: unknown fields of the variable itself. Those of a
 /// TensorDesc or a LoDTensorDesc are kept, since both have the same fields in the newest. Throws as above.
-Converted to_newest(const r3::VarDesc& old);
+LOD_TAGGED Converted to_newest(const r3::VarDesc& old);
 
 // ---- The fields, for the codec ----
 
 template <>
 struct EnumSchema<r1::LoDTensorDesc::Type> {
   static constexpr const char* name = "LoDTensorDesc::Type";
-  static constexpr bool contains(std::int32_t number) noexcept {
+  LOD_TAGGED static constexpr bool contains(std::int32_t number) noexcept {
     return number >= r1::LoDTensorDesc::INT16 && number <= r1::LoDTensorDesc::BOOL;
   }
 };
 template <>
 struct EnumSchema<r1::VarDesc::Type> {
   static constexpr const char* name = "VarDesc::Type";
-  static constexpr bool contains(std::int32_t number) noexcept {
+  LOD_TAGGED static constexpr bool contains(std::int32_t number) noexcept {
     return number >= r1::VarDesc::INT && number <= r1::VarDesc::LOD_TENSOR;
   }
 };
 template <>
 struct EnumSchema<r2::DataType> {
   static constexpr const char* name = "DataType";
-  static constexpr bool contains(std::int32_t number) noexcept {
+  LOD_TAGGED static constexpr bool contains(std::int32_t number) noexcept {
     return number >= 0 && number <= static_cast<std::int32_t>(r2::DataType::FP64);
   }
 };
 template <>
 struct EnumSchema<r3::VarDesc::VarType> {
   static constexpr const char* name = "VarDesc::VarType";
-  static constexpr bool contains(std::int32_t number) noexcept {
+  LOD_TAGGED static constexpr bool contains(std::int32_t number) noexcept {
     return number >= r3::VarDesc::LOD_TENSOR && number <= r3::VarDesc::SELECTED_ROWS;
   }
 };
@@ -332,17 +333,17 @@ namespace detail {
 /// Collects what is not kept of a variable.
 class Losses {
  public:
-  Losses(const std::string& variable, std::vector<std::string>& sentences)
+  LOD_TAGGED Losses(const std::string& variable, std::vector<std::string>& sentences)
       : variable_(variable), sentences_(sentences) {}
 
-  void add(const char* where, std::initializer_list<Piece> what) {
+  LOD_TAGGED void add(const char* where, std::initializer_list<Piece> what) {
     sentences_.push_back(text({"'", variable_, "': ", where, ": ", text(what)}));
   }
-  void add_values(const char* field, std::size_t count) {
+  LOD_TAGGED void add_values(const char* field, std::size_t count) {
     if (count == 0) return;
     add(field, {count, count == 1 ? " value is" : " values are", " not kept: descriptions hold none any more"});
   }
-  void add_unknown_fields(const char* message, const std::string& fields) {
+  LOD_TAGGED void add_unknown_fields(const char* message, const std::string& fields) {
     if (fields.empty()) return;
     add(message, {fields.size(), " bytes of unknown fields are not kept: their numbers may have another meaning now"});
   }
@@ -353,16 +354,16 @@ class Losses {
 };
 
 // The numbers of the data types are those of the newest, except BOOL, which was 7 at first.
-inline DataType newest(r1::LoDTensorDesc::Type type) {
+LOD_TAGGED inline DataType newest(r1::LoDTensorDesc::Type type) {
   check_enum(type, "LoDTensorDesc", "element_type");
   return type == r1::LoDTensorDesc::BOOL ? DataType::BOOL : static_cast<DataType>(type);
 }
-inline DataType newest(r2::DataType type, const char* message) {
+LOD_TAGGED inline DataType newest(r2::DataType type, const char* message) {
   check_enum(type, message, "data_type");
   return static_cast<DataType>(type);
 }
 
-inline LoDTensorDesc newest(const r1::LoDTensorDesc& old, Losses& losses) {
+LOD_TAGGED inline LoDTensorDesc newest(const r1::LoDTensorDesc& old, Losses& losses) {
   losses.add_values("value.lod_tensor.int16_val", old.int16_val.size());
   losses.add_values("value.lod_tensor.int32_val", old.int32_val.size());
   losses.add_values("value.lod_tensor.int64_val", old.int64_val.size());
@@ -373,15 +374,15 @@ inline LoDTensorDesc newest(const r1::LoDTensorDesc& old, Losses& losses) {
   return {{newest(old.element_type), {old.dims.begin(), old.dims.end()}}, old.lod_level};
 }
 
-inline LoDTensorDesc newest(const r2::LoDTensorDesc& old, Losses& losses) {
+LOD_TAGGED inline LoDTensorDesc newest(const r2::LoDTensorDesc& old, Losses& losses) {
   losses.add_unknown_fields("lod_tensor", old.unknown_fields);
   return {{newest(old.data_type, "LoDTensorDesc"), {old.dims.begin(), old.dims.end()}}, old.lod_level};
 }
 
-inline TensorDesc newest(const r3::TensorDesc& old) {
+LOD_TAGGED inline TensorDesc newest(const r3::TensorDesc& old) {
   return {newest(old.data_type, "TensorDesc"), old.dims, old.unknown_fields};
 }
-inline LoDTensorDesc newest(const r3::LoDTensorDesc& old) {
+LOD_TAGGED inline LoDTensorDesc newest(const r3::LoDTensorDesc& old) {
   LoDTensorDesc desc{newest(old.tensor), {}, old.unknown_fields};
   if (old.lod_level) desc.lod_level = *old.lod_level;
   return desc;
@@ -389,7 +390,7 @@ inline LoDTensorDesc newest(const r3::LoDTensorDesc& old) {
 
 }  // namespace detail
 
-inline Converted to_newest(const r1::VarDesc& old) {
+LOD_TAGGED inline Converted to_newest(const r1::VarDesc& old) {
   Converted converted{.description = {.name = old.name}};
   detail::Losses losses(old.name, converted.not_kept);
   VarType& type = converted.description.type;
@@ -439,7 +440,7 @@ inline Converted to_newest(const r1::VarDesc& old) {
   return converted;
 }
 
-inline Converted to_newest(const r2::VarDesc& old) {
+LOD_TAGGED inline Converted to_newest(const r2::VarDesc& old) {
   Converted converted{.description = VarDesc::of_type(old.name, VarType::LOD_TENSOR)};
   detail::Losses losses(old.name, converted.not_kept);
   if (old.lod_tensor) converted.description.type.lod_tensor = detail::newest(*old.lod_tensor, losses);
@@ -447,7 +448,7 @@ inline Converted to_newest(const r2::VarDesc& old) {
   return converted;
 }
 
-inline Converted to_newest(const r3::VarDesc& old) {
+LOD_TAGGED inline Converted to_newest(const r3::VarDesc& old) {
   detail::check_enum(old.type, "VarDesc", "type");
   const bool is_rows = old.type == r3::VarDesc::SELECTED_ROWS;
   Converted converted{.description =

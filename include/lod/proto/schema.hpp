@@ -6,6 +6,7 @@
 
 #include <lod/desc.hpp>
 #include <lod/proto/wire.hpp>
+#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -93,19 +94,19 @@ inline constexpr std::size_t field_count = std::tuple_size_v<std::remove_cvref_t
 template <class M, std::size_t I>
 using FieldOf = FieldTraits<std::remove_cvref_t<decltype(std::get<I>(Schema<M>::fields))>>;
 template <class M, std::size_t I>
-constexpr const char* field_name() {
+LOD_TAGGED constexpr const char* field_name() {
   return std::get<I>(Schema<M>::fields).name;
 }
 
 /// Calls f with the index of each field, as a constant, in the order of the fields.
 template <class M, class F>
-constexpr void for_each_field(F f) {
+LOD_TAGGED constexpr void for_each_field(F f) {
   [&]<std::size_t... I>(std::index_sequence<I...>) { (f(std::integral_constant<std::size_t, I>()), ...); }
   (std::make_index_sequence<field_count<M>>());
 }
 
 template <class T>
-constexpr WireType wire_type() {
+LOD_TAGGED constexpr WireType wire_type() {
   if constexpr (std::is_same_v<T, float>) {
     return WireType::FIXED32;
   } else if constexpr (std::is_same_v<T, double>) {
@@ -128,13 +129,13 @@ inline constexpr bool may_be_packed = F::rule == Rule::REPEATED&& wire_type<type
 
 /// Whether a tag is that of a field with the other kind of packing.
 template <class F>
-constexpr bool is_otherwise_packed(std::uint32_t tag) noexcept {
+LOD_TAGGED constexpr bool is_otherwise_packed(std::uint32_t tag) noexcept {
   constexpr WireType other = F::is_packed ? wire_type<typename F::Element>() : WireType::LENGTH;
   return may_be_packed<F> && tag == make_tag(F::number, other);
 }
 /// Whether a decoder accepts what follows a tag for the field.
 template <class F>
-constexpr bool is_of_field(std::uint32_t tag) noexcept {
+LOD_TAGGED constexpr bool is_of_field(std::uint32_t tag) noexcept {
   return tag == tag_of<F> || is_otherwise_packed<F>(tag);
 }
 

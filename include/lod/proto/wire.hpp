@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/target.hpp>
 
 #include <protozero/byteswap.hpp>
 #include <protozero/config.hpp>
@@ -18,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-namespace lod::proto::detail {
+namespace lod::proto::detail::inline LOD_TARGET {
 
 using lod::detail::Piece;
 using lod::detail::text;
@@ -218,4 +219,4 @@ inline const char* read_unknown(std::uint32_t tag, const char* tag_at, const cha
   return read_unknown(tag, tag_at, at, end, message, kept, depth);
 }
 
-}  // namespace lod::proto::detail
+}  // namespace lod::proto::detail::inline LOD_TARGET

@@ -21,17 +21,17 @@
 #include <cstdint>
 #include <type_traits>
 
-// A program may define it smaller, the same in all its files: then threads share small inputs too, for tests under slow
-// tools. The last bits of long sums depend on it.
-#ifndef LOD_GRAIN
-#  define LOD_GRAIN 65536
-#endif
-
 namespace lod::inline LOD_TARGET {
 namespace kernel {
 
 /// The elements of a long sequence that a thread takes at a time.
+#ifdef LOD_GRAIN
+// A program may define it smaller, in decimal digits: then threads share small inputs too, for tests under slow tools.
+// The last bits of long sums depend on it, so it is a part of LOD_TARGET.
 inline constexpr std::int64_t grain = LOD_GRAIN;
+#else
+inline constexpr std::int64_t grain = 65536;
+#endif
 inline constexpr std::int64_t leaf_rows = 512;
 /// The greatest row size that counts as narrow.
 inline constexpr std::int64_t narrow_row_size = 7;

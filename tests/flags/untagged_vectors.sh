@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# untagged_vectors.sh <objdump> <nm> <object>...: of objects compiled for AVX2. A weak function of the library whose name
+# does not carry the flags (<lod/target.hpp>) may be the one that the linker keeps for all files of a program, also for
+# those that are compiled for less: it has no AVX code. Exempt is what a compiler writes by itself for aggregates, which
+# cannot declare it: `aggregates` lists those that have such code.
+set -euo pipefail
+objdump=$1 nm=$2
+shift 2
+# Descriptions of programs and variables, and what is planned for them.
+aggregates='Access|BlockAccess|BlockDesc|CompatibleInfo|ComplexDesc|Converted|GruWeightsDesc|LoDTensorArrayDesc'
+aggregates+='|LoDTensorDesc|LstmWeightsDesc|MemoryPlan|Model|OpCompatibleMap|OpCompatiblePair|OpDesc|Attr|Var'
+aggregates+='|OpVersionMap|OpVersionPair|PlannedVariable|ProgramDesc|ProgramPart|ReaderDesc|ScalarDesc|TensorDesc'
+aggregates+='|Transfer|Tuple|VarDesc|VarType|Version'
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+wrong=0
+for object in "$@"; do
+  "$nm" "$object" | awk '$2 == "W" && $3 ~ /^_Z(Th[0-9n]+_)?Z*N[rVKRO]*3lod/ {print $3}' > "$work/all"
+  grep -vE '_(openmp|serial)_(headers|library)' "$work/all" > "$work/untagged" || true
+  # Of thousands of functions, objdump is shown only those in question: each has a section of its own.
+  sed 's/^/-j .text./' "$work/untagged" > "$work/sections"
+  "$objdump" --disassemble --no-show-raw-insn --no-addresses "@$work/sections" "$object" 2> "$work/errors" |
+    awk -F '\t' '/^<.*>:$/ {name = substr($0, 2, length($0) - 3)} $2 ~ /^v[a-z]/ && name {print name; name = ""}' |
+    sort -u | c++filt > "$work/vectors"
+  grep -vE "::($aggregates)::(~?($aggregates)\(|operator=\()" "$work/vectors" > "$work/wrong" || true
+  echo "$object: $(wc -l < "$work/all") weak functions of the library, $(wc -l < "$work/untagged") without flags in" \
+    "their names, $(wc -l < "$work/vectors") of these with AVX code, $(wc -l < "$work/wrong") of which are not exempt"
+  cat "$work/wrong"
+  if [[ -s $work/wrong ]] || (($(wc -l < "$work/all") < 20)); then wrong=1; fi
+done
+exit "$wrong"
