@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # What Doxygen reads in place of a header. The headers are written for people who read them; Doxygen needs more words:
-#   - LOD_TARGET, an inline namespace that nobody writes, is gone, and so is LOD_TAGGED.
+#   - LOD_INTERFACE and LOD_TARGET, inline namespaces that nobody writes, are gone, and so is LOD_TAGGED.
 #   - Functions that follow a documented one without an empty line between share its comment: overloads of one name say
 #     so, and f after f_into gets the comment once more. Functions of other names get nothing, so that Doxygen
 #     complains.
@@ -82,6 +82,7 @@ END {
   scope[0] = "namespace"
   for (i = 1; i <= NR; ++i) {
     line = lines[i]
+    sub(/::inline LOD_INTERFACE/, "", line)
     sub(/::inline LOD_TARGET/, "", line)
     if (line ~ /^\/\/\/ @ingroup /) {
       group = line

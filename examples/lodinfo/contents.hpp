@@ -5,6 +5,7 @@
 
 #include <lod/any_tensor.hpp>
 #include <lod/desc.hpp>
+#include <lod/program.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -12,10 +13,6 @@
 #include <utility>
 #include <variant>
 #include <vector>
-
-namespace lod {
-struct ProgramDesc;
-}
 
 namespace lodinfo {
 

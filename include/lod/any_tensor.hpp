@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -380,4 +380,4 @@ LOD_TAGGED inline VarDesc describe(std::string name, const AnySelectedRows& x) {
   return VarDesc::selected_rows(std::move(name), describe(x));
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -43,7 +43,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
@@ -138,4 +138,4 @@ LOD_TAGGED AnyLoDTensor from_arrow(ArrowHandle<Array> array, const ArrowSchema& 
   return detail::take_arrow(std::move(array), schema);
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

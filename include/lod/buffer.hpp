@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -245,4 +245,4 @@ class Buffer {
   bool wrapped_ = false;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

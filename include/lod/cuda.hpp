@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 /// A copy of x in the memory of another device, with the same LoD. To the GPU: enqueued; x may change as soon as this
 /// has returned; the LoD is copied along unless it is there already. From the GPU: waits for everything that is
@@ -109,4 +109,4 @@ SelectedRows<T, Cpu> to(const CudaExecutor& executor, const SelectedRows<T, Cuda
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The name that stands for no variable, in the arguments of operators. The empty name does so too.
 inline constexpr std::string_view empty_variable_name = "@EMPTY@";
@@ -70,6 +70,7 @@ class DataFlow {
   /// How deeply blocks may be nested.
   static constexpr int max_depth = 100;
 
+  LOD_TAGGED_COPIES(DataFlow);
   /// Throws InvalidProgram as `validate` does.
   LOD_TAGGED explicit DataFlow(const ProgramDesc& program) : program_(&program), blocks_(program.blocks.size()) {
     validate(program);
@@ -91,6 +92,9 @@ class DataFlow {
   class Names {
    public:
     LOD_TAGGED explicit Names(std::vector<std::string_view>& list) : list_(list) {}
+    Names(const Names&) = delete;
+    Names& operator=(const Names&) = delete;
+    LOD_TAGGED ~Names() = default;
     LOD_TAGGED void add(std::string_view name) {
       if (name.empty() || name == empty_variable_name) return;
       if (known_.insert(name).second) list_.push_back(name);
@@ -208,4 +212,4 @@ class DataFlow {
   detail::NameSet doors_;  // the names of lists through which values enter and leave
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

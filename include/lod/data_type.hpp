@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The element types of tensors, with the numbers that PaddlePaddle's framework.proto gives them. The gaps are kinds of
 /// variables (VarType in <lod/desc.hpp>): a DataType is always plain old data.
@@ -200,4 +200,4 @@ LOD_TAGGED constexpr DataType checked_data_type() noexcept {
 template <class T>
 inline constexpr DataType data_type_v = detail::checked_data_type<T>();
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

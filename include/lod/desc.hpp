@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// An optional field with a default, zero unless one is given: reads and compares as a plain T (`if (v.persistable)`),
 /// and remembers whether it was set, because an explicit default is written to the wire and an absent one is not.
@@ -440,4 +440,4 @@ LOD_TAGGED void check(const X& x, const Desc& expected) {
   if (!difference.empty()) throw ShapeMismatch(difference);
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

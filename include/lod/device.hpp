@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <memory_resource>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The memory of the CPU.
 struct Cpu {
@@ -32,4 +32,4 @@ inline constexpr uninitialized_t uninitialized{};
 /// Every block of values begins at a multiple of this many bytes.
 inline constexpr std::size_t alignment = 64;
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

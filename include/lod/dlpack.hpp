@@ -47,7 +47,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// A struct of the protocol with a deleter for its memory: DLManagedTensor or DLManagedTensorVersioned.
 template <class X>
@@ -332,4 +332,4 @@ LOD_TAGGED LoD lod_from_dlpack(std::vector<DLPackHandle<Managed>> offsets) {
   return detail::with_name("lod_from_dlpack", [&] { return LoD::wrap(levels, std::move(arrays)); });
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

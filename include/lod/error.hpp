@@ -26,7 +26,7 @@
 #  define LOD_ASSERT(condition) assert(condition)
 #endif
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -166,4 +166,4 @@ LOD_TAGGED decltype(auto) with_name(const char* what, const Call& call) {
 
 }  // namespace detail
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 class LoDView;
 
@@ -336,4 +336,4 @@ LOD_TAGGED const auto& default_executor() {
   return *made;
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

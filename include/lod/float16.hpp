@@ -33,7 +33,7 @@
 #  endif
 #endif
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -336,7 +336,7 @@ LOD_TAGGED LOD_HOST_DEVICE constexpr T& operator/=(T& a, B b) noexcept {
 }
 /// @}
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
 /// What `<limits>` says of a floating-point type.
 template <>

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// The control word of the calling thread. On an unknown architecture nothing is set.
 class FloatingPointControl {
@@ -59,4 +59,4 @@ class FloatingPointControl {
   Word set_;  // the bits that differ
 };
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -16,7 +16,7 @@
 #include <cstring>
 #include <mutex>
 
-namespace lod::detail {
+namespace lod::inline LOD_INTERFACE::detail {
 
 #ifdef __linux__
 /// The runtime's omp_pause_resource_all, null in a program without OpenMP; and a function that exists only in clang's
@@ -102,4 +102,4 @@ LOD_TAGGED [[gnu::always_inline]] inline std::unique_lock<std::mutex> lock_unles
   return std::unique_lock(mutex, std::try_to_lock);
 }
 
-}  // namespace lod::detail
+}  // namespace lod::inline LOD_INTERFACE::detail

@@ -13,7 +13,7 @@
 #  include <sys/mman.h>
 #endif
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// For blocks of at least so many bytes it is worth it.
 inline constexpr std::size_t huge_page_bytes = std::size_t{4} << 20;
@@ -30,4 +30,4 @@ inline void advise_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] st
 #endif
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// Removes from a description what == does not compare by its bytes: the bits of floating-point numbers, which become
 /// 0, and which fields with a default were set.
@@ -94,4 +94,4 @@ bool is_identical(Desc a, Desc b) {
   return Distinctions(a) == Distinctions(b) && a == b;
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

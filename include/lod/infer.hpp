@@ -32,7 +32,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::infer {
+namespace lod::inline LOD_INTERFACE::infer {
 
 /// An unknown number of rows, or an unknown dimension.
 inline constexpr std::int64_t unknown = -1;
@@ -222,4 +222,4 @@ LOD_TAGGED inline LoDTensorDesc with_wide_sums(LoDTensorDesc y, DataType sums, c
   return y;
 }
 
-}  // namespace lod::infer
+}  // namespace lod::inline LOD_INTERFACE::infer

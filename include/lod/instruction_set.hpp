@@ -5,7 +5,9 @@
 /// declared here: kernels from the headers use what the flags of the including file allow.
 #pragma once
 
-namespace lod {
+#include <lod/version.hpp>
+
+namespace lod::inline LOD_INTERFACE {
 
 /// The sets of instructions for which the library has kernels. All names exist, whether or not the processor supports
 /// them.
@@ -22,4 +24,4 @@ enum class InstructionSet {
 /// processor lack; each operation then does so too. Costs nothing except the first time.
 InstructionSet instruction_set();
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -14,11 +14,11 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 class CpuExecutor;
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 #ifdef LOD_CPU_LIBRARY
@@ -107,4 +107,4 @@ struct Missing {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

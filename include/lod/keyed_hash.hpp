@@ -20,7 +20,7 @@
 #  include <unistd.h>
 #endif
 
-namespace lod::detail {
+namespace lod::inline LOD_INTERFACE::detail {
 
 /// The upper half of the product of two numbers XOR the lower half. With a secret factor, the difference between two
 /// numbers does not tell how their results differ, as it would for the top bits of a 64-bit product.
@@ -97,4 +97,4 @@ struct HashKey {
   }
 };
 
-}  // namespace lod::detail
+}  // namespace lod::inline LOD_INTERFACE::detail

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The batches one after the other: the sequences of every level of the first, then those of the second, and so on. All
 /// must have the same number of levels. Throws InvalidLoD if they do not, or if there are none. LoDs without levels
@@ -112,4 +112,4 @@ LOD_TAGGED [[nodiscard]] inline std::vector<LoD> split(const LoD& lod, std::int6
   return split_at(lod, boundaries);
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -13,7 +13,7 @@
 #include <span>
 #include <utility>
 
-namespace lod::detail {
+namespace lod::inline LOD_INTERFACE::detail {
 
 /// One level of a LoD. Pointers lead into the block that holds the level.
 struct Level {
@@ -160,4 +160,4 @@ struct LoDBlock final : Shared {
 };
 static_assert(alignof(LoDBlock) == alignof(Level) && alignof(Level) == alignof(std::int64_t));
 
-}  // namespace lod::detail
+}  // namespace lod::inline LOD_INTERFACE::detail

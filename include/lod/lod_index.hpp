@@ -33,7 +33,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 class LoD;
 
@@ -436,6 +436,6 @@ LOD_TAGGED inline LoD lod_from_row_ids(std::initializer_list<std::int64_t> ids, 
   return detail::with_name("lod_from_row_ids", [&] { return LoD::from_row_ids(ids, size); });
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
 #include <lod/lod_index_inl.hpp>

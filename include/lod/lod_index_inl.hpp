@@ -6,7 +6,7 @@
 #include <lod/lod_index.hpp>
 #include <lod/sizes.hpp>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -314,4 +314,4 @@ inline LoD LoDView::lod() const {
   });
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 class AnyLoDTensor;
 
@@ -449,4 +449,4 @@ LOD_TAGGED LoDTensor<T, Device> wrap_rows(T* data, std::int64_t rows, LoD lod, c
 
 }  // namespace detail
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

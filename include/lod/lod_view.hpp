@@ -23,7 +23,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 template <class T, class Device>
 class LoDTensorView;
@@ -255,7 +255,7 @@ LOD_TAGGED LoDTensorView<T, Device> LoDTensorView<T, Device>::with_lod(const LoD
   return {data_, levels.levels() > 0 ? levels.view() : LoDView::plain(0, rows()), row_shape_, row_size_};
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
 /// @cond
 // Iterators of a view refer to the tensor, so they outlive the view: algorithms on `x[i]` return iterators, and the
@@ -266,7 +266,7 @@ template <class T, class Device>
 inline constexpr bool std::ranges::enable_view<lod::LoDTensorView<T, Device>> = true;
 /// @endcond
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// What every operation takes: a tensor, a view, a slice. Anything with a view of its values and levels.
 template <class X>
@@ -276,4 +276,4 @@ concept LoDTensorLike = requires(const X& x) {
   { x.view() } -> std::same_as<LoDTensorView<const typename X::value_type, typename X::device>>;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

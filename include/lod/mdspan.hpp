@@ -36,7 +36,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 #ifdef LOD_DETAIL_MDSPAN_NAMESPACE
 
@@ -156,4 +156,4 @@ LOD_TAGGED Mdspan<const T, Rank> as_mdspan(const LoDTensor<T, Cpu>& x) {
 template <std::size_t Rank, class T>
 Mdspan<const T, Rank> as_mdspan(const LoDTensor<T, Cpu>&& x) = delete;
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace lod::detail {
+namespace lod::inline LOD_INTERFACE::detail {
 
 /// The key of NameHash; zeros until it is first needed. Files with different flags share maps of names, so it is not in
 /// a function, of which each set of flags has its own; and it has no guard, which a child of fork() might wait for.
@@ -45,4 +45,4 @@ using NameSet = std::unordered_set<std::string_view, NameHash>;
 template <class Value>
 using NameMap = std::unordered_map<std::string_view, Value, NameHash>;
 
-}  // namespace lod::detail
+}  // namespace lod::inline LOD_INTERFACE::detail

@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
@@ -82,4 +82,4 @@ LOD_TAGGED Nested to_nested(const X& x) {
   return detail::nest<Nested>(view);
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

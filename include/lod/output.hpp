@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 /// The element type of a tensor or view, without const.
 template <class X>
@@ -401,4 +401,4 @@ inline void check_row_count(std::int64_t found, std::int64_t expected, const cha
 
 }  // namespace operation
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

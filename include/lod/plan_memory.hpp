@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of a plan.
 struct MemoryPlanOptions {
@@ -388,4 +388,4 @@ LOD_TAGGED inline void check(const MemoryPlan& plan, const ProgramDesc& program,
   }
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -18,7 +18,7 @@
 #include <limits>
 #include <string>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 #ifdef __linux__
 /// The runtime's omp_get_num_procs, null in a program without OpenMP. Not through <omp.h>: all files of a program get
@@ -84,4 +84,4 @@ inline int usable_processors() {
   return std::min(known, processors_bound_to());
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// A program that is inconsistent, or lacks what was requested. The text names the place: the block, the operator, the
 /// attribute, the variable.
@@ -348,6 +348,6 @@ struct OpProto {
 /// It does not check what the operators mean. O(variables + attributes). `decode` does not call it.
 LOD_TAGGED void validate(const ProgramDesc& program);
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
 #include <lod/program_inl.hpp>

@@ -6,7 +6,7 @@
 #include <lod/name_hash.hpp>
 #include <lod/program.hpp>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
@@ -187,4 +187,4 @@ LOD_TAGGED inline void validate(const ProgramDesc& program) {
   }
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The value of a variable that goes from one part to another.
 struct Transfer {
@@ -432,4 +432,4 @@ LOD_TAGGED inline ProgramDesc join(std::span<const ProgramPart> parts) {
   return whole;
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

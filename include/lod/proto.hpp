@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <tuple>
 
-namespace lod::proto {
+namespace lod::inline LOD_INTERFACE::proto {
 
 template <>
 struct EnumSchema<DataType> {
@@ -106,4 +106,4 @@ struct Schema<VarDesc> {
   };
 };
 
-}  // namespace lod::proto
+}  // namespace lod::inline LOD_INTERFACE::proto

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `RankTable`.
 struct RankOptions {
@@ -105,4 +105,4 @@ class RankTable {
   std::vector<std::int64_t> active_;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace lod::detail {
+namespace lod::inline LOD_INTERFACE::detail {
 
 /// A block that several `Reference`s own. The last one calls `destroy`, which frees the block the way it was made: by
 /// the function for the block's type if the reference knows the type, otherwise by the one that the block was made
@@ -94,4 +94,4 @@ class Reference {
   Block* block_ = nullptr;
 };
 
-}  // namespace lod::detail
+}  // namespace lod::inline LOD_INTERFACE::detail

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace lod::detail {
+namespace lod::inline LOD_INTERFACE::detail {
 
 /// Mark k is the number of the sequence that holds row k * distance, or the number of sequences if that row is after
 /// the last. Rows and sequences are counted from the start of the level, of which only a part may be in use.
@@ -33,4 +33,4 @@ struct RowMarks {
   }
 };
 
-}  // namespace lod::detail
+}  // namespace lod::inline LOD_INTERFACE::detail

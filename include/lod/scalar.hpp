@@ -16,7 +16,7 @@
 #include <string>
 #include <type_traits>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -139,4 +139,4 @@ LOD_TAGGED T checked(Scalar option, const char* operation, const char* name) {
 
 }  // namespace detail
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

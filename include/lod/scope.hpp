@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 class Scope;
 LOD_TAGGED void create_variables(Scope& scope, const BlockDesc& block, std::pmr::memory_resource* resource);
@@ -185,4 +185,4 @@ LOD_TAGGED inline void create_variables(Scope& scope, const BlockDesc& block,
   root.variables_.merge(persistable);
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

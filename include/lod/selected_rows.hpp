@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -233,4 +233,4 @@ class SelectedRows<T, Cpu> {
   LoDTensor<T, Cpu> value_;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

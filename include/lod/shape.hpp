@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// Dimensions, none negative, at most `max_rank` of them; their product fits 64 bits. A value of fixed size, so that a
 /// tensor's shape costs no allocation. Compares equal to an initializer list or a vector of the same numbers.
@@ -126,4 +126,4 @@ LOD_TAGGED inline std::string to_string(const Shape& shape) {
   return text += "}";
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// For products of two sizes that are divided again.
 __extension__ typedef unsigned __int128 UnsignedInt128;
@@ -49,4 +49,4 @@ std::size_t checked_count(std::int64_t count, const char* what) {
   return static_cast<std::size_t>(count);
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -392,4 +392,4 @@ class SparseTable<T, Cpu, Initialize> {
   Initialize initialize_;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -14,7 +14,7 @@
 #include <optional>
 #include <span>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 
@@ -138,4 +138,4 @@ class WholeBatch {
 
 }  // namespace operation
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -14,7 +14,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// Kinds of elements.
 namespace elements {
@@ -148,4 +148,4 @@ LOD_TAGGED constexpr void check_waits_for_nothing() noexcept {
 
 }  // namespace detail
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

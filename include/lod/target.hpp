@@ -3,6 +3,8 @@
 /// What the compiler's flags allow CPU code to use, as a part of names.
 #pragma once
 
+#include <lod/version.hpp>
+
 // Operations and CPU kernels are templates whose code depends on the flags of the file that includes them: on the
 // instructions that the compiler may use, on how exact its arithmetic is, on OpenMP, and on whether kernels come from
 // the library lodtensor::cpu. Files with different flags may be linked into one program, where the linker keeps one
@@ -226,7 +228,7 @@
   LOD_TAGGED Class& operator=(Class&&) = default;      \
   LOD_TAGGED ~Class() = default
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 /// An argument of templates that are to have a name for each set of flags.
 struct Flags {};
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -12,7 +12,7 @@
 
 #include <memory_resource>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// Works on the CPU as a Thrust execution policy says: `thrust::cpp::par`, `thrust::omp::par`, `thrust::tbb::par`.
 /// Results depend neither on the policy nor on its threads. Copies share one workspace; moves are copies. An executor
@@ -48,4 +48,4 @@ class ThrustExecutor {
   detail::Reference<detail::SharedWorkspace> shared_;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

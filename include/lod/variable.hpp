@@ -33,7 +33,7 @@
 #include <variant>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 class Scope;
 class Variable;
@@ -65,9 +65,9 @@ class Reader {
   LOD_TAGGED virtual void restart() = 0;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 /// A reader without steps: the contents of a READER before it is given another.
 class EmptyReader final : public Reader {
@@ -82,9 +82,9 @@ class EmptyReader final : public Reader {
   ReaderDesc desc_;
 };
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// Numbers for words: the contents of a VOCAB.
 using Vocabulary = std::unordered_map<std::string, std::int32_t>;
@@ -477,4 +477,4 @@ LOD_TAGGED inline VarDesc describe(std::string name, const Variable& variable) {
   return {.name = std::move(name), .type = describe(variable)};
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
@@ -105,4 +105,4 @@ LOD_TAGGED LoDTensor<T> from_xtensor(const xt::xexpression<E>& expression) {
   return from_xtensor<T>(LoD(), expression);
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -10,6 +10,7 @@
 #include <lod/cpu.hpp>
 #include <lod/executor.hpp>
 #include <lod/instruction_set.hpp>
+#include <lod/version.hpp>
 
 #include <cstddef>
 
@@ -32,7 +33,7 @@ typename lod::compiled::ResultOf<Kernel>::type lod::compiled::run(const CpuExecu
 }
 #endif
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 struct CpuLibrary {
@@ -69,4 +70,4 @@ struct CpuLibrary {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -10,6 +10,7 @@
 #endif
 #include <lod/cuda/executor.hpp>
 #include <lod/kernels/cuda/fallback.hpp>
+#include <lod/version.hpp>
 
 #include <cstddef>
 
@@ -19,7 +20,7 @@ typename lod::compiled::ResultOf<Kernel>::type lod::compiled::enqueue(const Cuda
   return kernel::receive<Kernel>(executor, arguments...);
 }
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 struct CudaLibrary {
@@ -48,4 +49,4 @@ struct CudaLibrary {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

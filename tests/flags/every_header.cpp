@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled for AVX2, to see which of its functions have AVX code (untagged_vectors.sh): all operations on float, but not
-// the kernels, which are in LOD_TARGET as a whole; and of the other headers what a program does with them.
+// Compiled for AVX2, to see which of its functions have AVX code (untagged_vectors.sh): all operations on float, but
+// not the kernels, which are in LOD_TARGET as a whole; and of the other headers what a program does with them.
 #define LOD_CPU_LIBRARY
 #include "support/every_operation.hpp"
 #include <lod/arrow.hpp>

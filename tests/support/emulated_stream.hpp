@@ -17,7 +17,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 template <>
@@ -155,4 +155,4 @@ class System<CudaExecutor> {
 };
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -87,7 +87,7 @@ struct ArrowDeviceArray {
 }  // extern "C"
 /// @endcond
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
@@ -159,4 +159,4 @@ class ArrowHandle {
   Struct struct_{};
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

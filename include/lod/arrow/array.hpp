@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
@@ -156,4 +156,4 @@ LOD_TAGGED ArrowHandle<Array> to_arrow(const AnyLoDTensor& x) {
   return detail::arrow_on_cpu<Array>(x.data_type(), levels, x.row_shape(), x.bytes().data(), detail::share_owner(x));
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

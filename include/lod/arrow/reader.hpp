@@ -23,7 +23,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// The role of a schema's field in a tensor.
 struct ArrowField {
@@ -328,4 +328,4 @@ class ArrowReader {
   std::size_t depth_ = 0;
 };
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <utility>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
@@ -220,4 +220,4 @@ LOD_TAGGED inline ArrowHandle<ArrowSchema> arrow_schema(const AnyLoDTensor& x, c
   return arrow_schema(x.data_type(), x.levels(), x.row_shape(), name);
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -14,6 +14,7 @@
 #include <lod/lod_index.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/reference.hpp>
+#include <lod/version.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -26,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -149,4 +150,4 @@ LoDTensor<const T, Cuda> from_arrow(const CudaExecutor& executor, ArrowHandle<Ar
       executor.resource());
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

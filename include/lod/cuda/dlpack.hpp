@@ -18,6 +18,7 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/reference.hpp>
 #include <lod/shape.hpp>
+#include <lod/version.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -25,7 +26,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -93,4 +94,4 @@ LoDTensor<T, Cuda> from_dlpack(const CudaExecutor& executor, DLPackHandle<Manage
                                       executor.resource(), "from_dlpack");
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -11,6 +11,7 @@
 #include <lod/lod_index.hpp>
 #include <lod/reference.hpp>
 #include <lod/row_marks.hpp>
+#include <lod/version.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -22,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -299,4 +300,4 @@ class CudaExecutor {
   detail::Reference<detail::CudaShared> shared_;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

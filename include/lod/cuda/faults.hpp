@@ -6,6 +6,7 @@
 
 #include <lod/cuda/stream.hpp>
 #include <lod/error.hpp>
+#include <lod/version.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -14,7 +15,7 @@
 #include <cstdint>
 #include <mutex>
 
-namespace lod::detail {
+namespace lod::inline LOD_INTERFACE::detail {
 
 /// Errors that kernels have found in their arguments. A kernel that reads ids gets a place in memory that both sides
 /// see, and stores the position of an invalid one there. May be used from several threads at a time.
@@ -70,4 +71,4 @@ class CudaFaults {
   std::size_t next_ = 0;
 };
 
-}  // namespace lod::detail
+}  // namespace lod::inline LOD_INTERFACE::detail

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/error.hpp>
+#include <lod/version.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -15,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
@@ -143,4 +144,4 @@ inline CudaMemoryResource* default_cuda_resource(int device) {
   return pools.emplace_back(device, std::make_unique<CudaPool>(device)).second.get();
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -9,11 +9,12 @@
 #include <lod/lod_tensor.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/shape.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 #include <utility>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// As on the CPU, with the ids on the GPU, in places for as many rows as there may be: the CPU does not wait for the
 /// results of kernels, and so does not know how many places name a row. A place with a negative id names none, and its
@@ -93,4 +94,4 @@ class SelectedRows<T, Cuda> {
   LoDTensor<T, Cuda> value_;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

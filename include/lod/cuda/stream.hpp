@@ -10,6 +10,7 @@
 #include <lod/device.hpp>
 #include <lod/error.hpp>
 #include <lod/reference.hpp>
+#include <lod/version.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -25,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 class CudaStream;
 
@@ -405,4 +406,4 @@ struct MemoryOf<Cuda> {
 
 }  // namespace detail
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -18,7 +18,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// Type codes of DLPack by their numbers, since older headers lack the names of the last three.
 enum class DLPackCode : std::uint8_t {
@@ -218,4 +218,4 @@ inline void copy_steps(std::size_t size, const std::byte* from, std::byte* to, s
   }
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -34,12 +34,12 @@
 #  include <sys/vfs.h>
 #endif
 
-namespace lod::detail {
+namespace lod::inline LOD_INTERFACE::detail {
 /// Outside LOD_TARGET: a program's temporary files have different names, whatever the flags of its files.
 inline std::atomic<std::uint64_t> temporary_name_count = 0;
-}  // namespace lod::detail
+}  // namespace lod::inline LOD_INTERFACE::detail
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// Writes a file that replaces the one at `path`, if there is one, at the moment of `commit()`. Until then, and if the
 /// program or the machine stops before, whoever opens `path` finds the old contents. The folder is the one that `path`
@@ -310,4 +310,4 @@ class AtomicFile {
   std::uint64_t transferred_ = 0;  // up to here the system has been told to write the bytes to the disk
 };
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

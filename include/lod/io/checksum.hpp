@@ -27,7 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// The checksum of bytes that arrive in pieces.
 class Checksum {
@@ -44,4 +44,4 @@ class Checksum {
   XXH3_state_t state_;
 };
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

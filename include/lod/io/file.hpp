@@ -45,7 +45,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 /// An open file. Copies share it; so do tensors on it, which keep it open as long as they live. All functions may be
 /// called from any number of threads.
@@ -222,4 +222,4 @@ X load(std::string path, std::string_view name, std::pmr::memory_resource* resou
   return File::open(std::move(path)).load<X>(name, resource);
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -23,7 +23,7 @@
 #  include <sys/xattr.h>
 #endif
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// Owner, group, permissions and access control list (POSIX.1e, as Linux has them) of a file.
 class FileAccess {
@@ -166,4 +166,4 @@ class FileAccess {
   std::vector<Entry> list_;  // empty if the permissions say everything
 };
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -50,7 +50,7 @@
 #include <vector>
 
 /// The messages of proto/file.proto, as structs with the same names.
-namespace lod::proto::file::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::proto::file::inline LOD_TARGET {
 
 /// A range of bytes of the file.
 struct Buffer {
@@ -89,9 +89,9 @@ struct Footer {
   std::string unknown_fields = {};
 };
 
-}  // namespace lod::proto::file::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::proto::file::inline LOD_TARGET
 
-namespace lod::proto {
+namespace lod::inline LOD_INTERFACE::proto {
 
 template <>
 struct Schema<file::Buffer> {
@@ -126,9 +126,9 @@ struct Schema<file::Footer> {
   static constexpr std::tuple fields{Field<1, &file::Footer::variables>{"variables"}};
 };
 
-}  // namespace lod::proto
+}  // namespace lod::inline LOD_INTERFACE::proto
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 static_assert(std::endian::native == std::endian::little, "files are used where they lie: as little-endian numbers");
 
@@ -262,9 +262,9 @@ inline std::string inconsistency(const proto::file::Variable& variable) {
   return {};
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// The trailer's checksum.
 inline std::uint64_t footer_checksum(const FilePreamble& preamble, std::string_view footer) noexcept {
@@ -276,4 +276,4 @@ inline std::uint64_t footer_checksum(const FilePreamble& preamble, std::string_v
   return checksum.value();
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

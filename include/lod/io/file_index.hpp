@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// The contents of a file's footer: its variables by name, checked.
 ///
@@ -235,4 +235,4 @@ inline proto::file::Variable FileContents::variable(std::string_view name) const
   throw OutOfRange(text({place(name), " is not there; ", entries_.empty() ? "there is none" : "there are ", there}));
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

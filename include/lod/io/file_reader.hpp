@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// One variable of an open file.
 class VariableReader {
@@ -270,4 +270,4 @@ inline AnyLoDTensor VariableReader::load(std::size_t i, std::pmr::memory_resourc
   return loaded;
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

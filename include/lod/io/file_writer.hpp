@@ -42,7 +42,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
@@ -157,9 +157,9 @@ struct SaveOptions {
   bool wait_for_disk = true;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 /// Writes a file of named variables. Added values go to the disk at once, to a file beside `path` that takes its name
 /// in `commit()`; the folder is the one that `path` leads to when this object is made. So whoever opens `path` finds
@@ -393,4 +393,4 @@ inline void FileWriter::commit() {
   file_.commit();
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

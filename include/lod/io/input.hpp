@@ -21,7 +21,7 @@
 #include <string_view>
 #include <utility>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// A known number of bytes, and how many of them have been read. Code that reads a count must check it against `left()`
 /// before it allocates memory for what is counted.
@@ -119,4 +119,4 @@ class Input {
   FileDescriptor file_;  // none when reading memory
 };
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

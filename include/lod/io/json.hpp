@@ -40,7 +40,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The forms of a tensor in JSON, for example 3 rows of 2 numbers under one level.
 enum class JsonForm {
@@ -386,4 +386,4 @@ LOD_TAGGED LoDTensor<T> from_json(std::string_view text) {
   return from_json(text).take<T>();
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -27,7 +27,7 @@
 #  include <sstream>
 #endif
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// Whether a JSON number is below 1 in magnitude.
 inline bool is_below_one(std::string_view number) noexcept {
@@ -227,4 +227,4 @@ class JsonReader {
   std::size_t at_ = 0;
 };
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

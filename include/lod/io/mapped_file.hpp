@@ -18,7 +18,7 @@
 #include <string>
 #include <utility>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// A file, open and mapped for reading for as long as this lives. Takes no memory: pages are loaded when they are
 /// touched and dropped when the system needs them for something else. Removing or replacing the file does no harm;
@@ -71,4 +71,4 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -44,7 +44,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
@@ -289,4 +289,4 @@ LOD_TAGGED LoDTensor<T> load_npy(const std::string& path) {
   return std::move(x).take<T>();
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -21,7 +21,7 @@
 #include <system_error>
 #include <vector>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 struct NpyType {
   std::string_view name;  // without the byte-order character
@@ -231,4 +231,4 @@ NpyHeader read_npy_header(Bytes& bytes) {
   return NpyDictionary<Bytes>(bytes, dictionary).read();
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

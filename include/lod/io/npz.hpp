@@ -53,7 +53,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
@@ -455,4 +455,4 @@ class NpzFile {
   std::vector<std::string> other_members_;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// The ending of an array's name in the archive.
 inline constexpr std::string_view npy_suffix = ".npy";
@@ -83,4 +83,4 @@ inline ByName<NpzMembers> npz_variables(const ByName<std::uint64_t>& arrays, con
   return variables;
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

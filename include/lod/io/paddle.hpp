@@ -44,7 +44,7 @@
 #include <string_view>
 #include <vector>
 
-namespace lod::paddle {
+namespace lod::inline LOD_INTERFACE::paddle {
 
 /// Tensors by the names of their variables.
 using Parameters = std::map<std::string, AnyLoDTensor>;
@@ -55,9 +55,9 @@ struct Model {
   Parameters parameters = {};
 };
 
-}  // namespace lod::paddle
+}  // namespace lod::inline LOD_INTERFACE::paddle
 
-namespace lod::paddle::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::paddle::detail::inline LOD_TARGET {
 
 using lod::detail::system_path;
 
@@ -217,9 +217,9 @@ inline void save_parameters(const std::string& path, const Parameters& values,
   file.commit();
 }
 
-}  // namespace lod::paddle::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::paddle::detail::inline LOD_TARGET
 
-namespace lod::paddle {
+namespace lod::inline LOD_INTERFACE::paddle {
 
 // ---- One variable ----
 
@@ -348,4 +348,4 @@ LOD_TAGGED inline void save_model(const std::string& path, const Model& model) {
   file.commit();
 }
 
-}  // namespace lod::paddle
+}  // namespace lod::inline LOD_INTERFACE::paddle

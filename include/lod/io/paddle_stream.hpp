@@ -58,7 +58,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::paddle {
+namespace lod::inline LOD_INTERFACE::paddle {
 
 /// The orders of the parts of a tensor's bytes.
 enum class Layout {
@@ -66,9 +66,9 @@ enum class Layout {
   OF_2017,  ///< October to December 2017: the levels come last
 };
 
-}  // namespace lod::paddle
+}  // namespace lod::inline LOD_INTERFACE::paddle
 
-namespace lod::paddle::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::paddle::detail::inline LOD_TARGET {
 
 using lod::detail::AtomicFile;
 using lod::detail::Input;
@@ -347,9 +347,9 @@ concept Rows = requires(const X& x) {
   stream_of(x);
 };
 
-}  // namespace lod::paddle::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::paddle::detail::inline LOD_TARGET
 
-namespace lod::paddle {
+namespace lod::inline LOD_INTERFACE::paddle {
 
 /// @{
 /// The tensor at the beginning of `bytes`, in either layout, which is removed from them. A tensor without dimensions
@@ -424,4 +424,4 @@ LOD_TAGGED std::string encode_selected_rows(const X& x) {
 }
 /// @}
 
-}  // namespace lod::paddle
+}  // namespace lod::inline LOD_INTERFACE::paddle

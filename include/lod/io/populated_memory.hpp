@@ -18,7 +18,7 @@
 #include <system_error>
 #include <thread>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// As long as this lives, a thread of its own makes the system populate the pages of a large block of new memory, from
 /// front to back: the system clears each page when it is first touched, which takes longer than copying a file's bytes
@@ -64,4 +64,4 @@ class PopulatedMemory {
   std::thread thread_;
 };
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -15,7 +15,7 @@
 #include <span>
 #include <stdexcept>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// The position of the first byte that is not a valid bool, neither 0 nor 1; the number of bytes if there is none.
 inline std::size_t find_wrong_bool(std::span<const std::byte> values) noexcept {
@@ -47,4 +47,4 @@ void check_stored_rows(const Sparse& x, const char* what) {
                             ", expected none; value().with_lod(LoD()) drops them"}));
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -17,7 +17,7 @@
 #include <system_error>
 #include <utility>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// Throws std::system_error for `errno`. The text is "<action> '<path>': <the system's name for it>".
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_file_error(const char* action, const std::string& path) {
@@ -99,4 +99,4 @@ inline OpenedFile open_regular_file(const std::string& path) {
   return {std::move(file), static_cast<std::size_t>(found.st_size)};
 }
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

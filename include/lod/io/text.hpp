@@ -26,7 +26,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
@@ -395,4 +395,4 @@ requires has_data_type_v<T> LOD_TAGGED std::ostream& operator<<(std::ostream& ou
   return out << text.str();
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

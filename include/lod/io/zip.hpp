@@ -32,7 +32,7 @@
 #include <system_error>
 #include <utility>
 
-namespace lod::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// Why libzip failed, as an exception: std::bad_alloc, std::system_error if the file could not be read, otherwise a
 /// ParseError whose text begins with `place`.
@@ -284,4 +284,4 @@ class ZipFile final : public ZipSink {
   AtomicFile file_;
 };
 
-}  // namespace lod::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// An optional tensor, as a member of an operation's options: nothing, a tensor, a view, or a pointer to one, which may
 /// be null. Borrowed, not copied.
@@ -55,9 +55,9 @@ class OptionalTensor {
   std::optional<View> view_;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -107,4 +107,4 @@ concept TensorRange = !LoDTensorLike<Range> && requires(const Range& range) {
 };
 
 }  // namespace operation
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The structure of a batch: its LoD, a part of one, or, if there is no level, its number of rows. Converts from each
 /// of these. For arguments: it borrows the LoD.
@@ -41,4 +41,4 @@ class BatchLevels {
   bool is_lod_without_level_ = false;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

@@ -24,14 +24,14 @@
 #include <limits>
 #include <stdexcept>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct clip : elements::Number {};
 struct clip_grad : elements::Floating {};
 struct clip_by_norm : elements::Floating {};
 struct clip_by_norm_grad : elements::Floating {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, count, norm): if the length of x, the square root of the sum of the squares in double, exceeds
@@ -291,4 +291,4 @@ inline TensorDesc infer_clip_by_norm(const TensorDesc& g) {
   return operation::infer_merged<op::clip_by_norm>({g}, "clip_by_norm");
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

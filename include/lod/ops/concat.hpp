@@ -32,15 +32,15 @@
 #include <utility>
 #include <vector>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct concat : elements::Any {};
 struct concat_grad : elements::Any {};
 struct split_at : elements::Any {};
 struct split : elements::Any {};
 struct split_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -311,4 +311,4 @@ inline std::vector<LoDTensorDesc> infer_split(const LoDTensorDesc& x, std::int64
   return std::vector<LoDTensorDesc>(detail::checked_count<LoDTensorDesc>(count, "split"), part);
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -13,12 +13,12 @@
 
 #include <cstdint>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct ctc_align : elements::Id, elements::OnCpu {};
 struct ctc_align_and_wait : elements::Id {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `ctc_align`.
 struct CtcAlignOptions {
@@ -26,9 +26,9 @@ struct CtcAlignOptions {
   bool merge_repeated = true;  ///< whether equal labels in a row count once
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// The two steps of SequenceErase, with the options in place of the tokens.
@@ -94,4 +94,4 @@ inline LoDTensorDesc infer_ctc_align_and_wait(const LoDTensorDesc& x, const CtcA
   return operation::infer_filtered<op::ctc_align_and_wait>(x, "ctc_align_and_wait");
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

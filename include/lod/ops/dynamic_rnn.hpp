@@ -22,12 +22,12 @@
 #include <utility>
 #include <vector>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct dynamic_rnn : elements::Any {};
 struct dynamic_rnn_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The result of `dynamic_rnn`.
 template <class Output, class State, class Device = Cpu>
@@ -53,9 +53,9 @@ struct DynamicRnnDesc {
   LoDTensorDesc state;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -415,4 +415,4 @@ inline DynamicRnnDesc infer_dynamic_rnn(const LoDTensorDesc& x, const LoDTensorD
   return {output, state};
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

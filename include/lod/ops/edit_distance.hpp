@@ -15,11 +15,11 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct edit_distance : elements::Id {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `edit_distance`.
 struct EditDistanceOptions {
@@ -27,9 +27,9 @@ struct EditDistanceOptions {
   int level = -1;           ///< the level whose sequences are compared; by default the last
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, a, a_sequences, b, b_sequences, normalized, y)
@@ -106,4 +106,4 @@ inline LoDTensorDesc infer_edit_distance(const LoDTensorDesc& a, const LoDTensor
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

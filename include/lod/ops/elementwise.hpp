@@ -23,7 +23,7 @@
 #include <string>
 #include <type_traits>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct add : elements::Number {};
 struct add_grad : elements::Floating {};
 struct sub : elements::Number {};
@@ -32,9 +32,9 @@ struct mul : elements::Number {};
 struct mul_grad : elements::Floating {};
 struct div : elements::Number {};
 struct div_grad : elements::Floating {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `add`, `sub`, `mul` and `div`.
 struct ElementwiseOptions {
@@ -48,9 +48,9 @@ struct ElementwiseGrad {
   LoDTensor<T, Device> y;  ///< rows and levels as y
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -426,4 +426,4 @@ inline LoDTensorDesc infer_div(const LoDTensorDesc& x, const LoDTensorDesc& y, c
   return operation::infer_elementwise<op::div>(x, y, options, "div");
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -19,12 +19,12 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct embedding : elements::Any {};
 struct embedding_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `embedding` and `embedding_grad`.
 struct EmbeddingOptions {
@@ -32,9 +32,9 @@ struct EmbeddingOptions {
   bool skip_minus_one = false;    ///< whether the id -1 is padding too; otherwise it is an error
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// y[i] = x[ids[i]] for i in [0, count), rows of row_size elements; zero if ids[i] is `skipped` and, on a GPU, if it is
@@ -171,4 +171,4 @@ inline LoDTensorDesc infer_embedding(const LoDTensorDesc& table, const LoDTensor
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -22,14 +22,14 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct embedding_max_pool : elements::Arithmetic {};
 struct embedding_max_pool_grad : elements::Arithmetic {};
 struct embedding_min_pool : elements::Arithmetic {};
 struct embedding_min_pool_grad : elements::Arithmetic {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -214,4 +214,4 @@ inline MaxPoolDesc infer_embedding_min_pool(const LoDTensorDesc& table, const Lo
   return {values, operation::infer_index(values, options.row_index, "embedding_min_pool")};
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -27,13 +27,13 @@
 #include <cstdint>
 #include <optional>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct embedding_pool : elements::Arithmetic {};
 struct embedding_pool_grad : elements::Arithmetic {};
 struct embedding_pool_weights_grad : elements::Arithmetic {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// How rows are looked up and pooled.
 template <class T, class Device = Cpu>
@@ -54,9 +54,9 @@ struct EmbeddingPoolDescOptions {
   RowIndex row_index = RowIndex::BATCH;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -437,4 +437,4 @@ inline LoDTensorDesc infer_embedding_pool(const LoDTensorDesc& table, const LoDT
   return operation::infer_embedding_pool<op::embedding_pool>(table, ids, options, "embedding_pool");
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

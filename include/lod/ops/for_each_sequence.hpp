@@ -25,12 +25,12 @@
 #include <type_traits>
 #include <vector>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct for_each_sequence : elements::Any {};
 struct map_sequences : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, sequences, body): calls body(i) for each sequence, on all CPU threads that may be used; it must not
@@ -227,4 +227,4 @@ inline LoDTensorDesc infer_map_sequences(const LoDTensorDesc& x, const LoDTensor
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

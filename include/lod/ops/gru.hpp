@@ -28,12 +28,12 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct gru : elements::Floating {};
 struct gru_grad : elements::Floating {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The parameters for rows of d numbers and n hidden units; also their gradients.
 template <class T, class Device = Cpu>
@@ -116,9 +116,9 @@ struct GruGradDesc {
   LoDTensorDesc initial_hidden;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, rows, size, products, recurrent_bias, hidden_before, gates, memory, hidden): one step. `gates` holds
@@ -369,4 +369,4 @@ inline GruGradDesc infer_gru_grad(const LoDTensorDesc& x, const GruWeightsDesc& 
   return {x, weights, forward.last_hidden};
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

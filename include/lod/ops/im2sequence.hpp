@@ -21,12 +21,12 @@
 #include <span>
 #include <string>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct im2sequence : elements::Any {};
 struct im2sequence_grad : elements::Arithmetic {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `im2sequence`.
 struct Im2SequenceOptions {
@@ -39,9 +39,9 @@ struct Im2SequenceOptions {
   std::array<std::int64_t, 2> out_strides = {1, 1};  ///< the divisors of real sizes, rounded up
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 
@@ -272,4 +272,4 @@ inline LoDTensorDesc infer_im2sequence(const LoDTensorDesc& images, const Im2Seq
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

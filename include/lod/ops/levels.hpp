@@ -21,7 +21,7 @@
 #include <span>
 #include <string>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct remove_level : elements::Any {};
 struct remove_level_grad : elements::Any {};
 struct insert_level : elements::Any {};
@@ -30,18 +30,18 @@ struct flatten : elements::Any {};
 struct flatten_grad : elements::Any {};
 struct transpose_levels : elements::Any {};
 struct transpose_levels_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `flatten`.
 struct FlattenOptions {
   int level = 0;  ///< the last level that stays; by default the first
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -424,4 +424,4 @@ inline LoDTensorDesc infer_transpose_levels(const LoDTensorDesc& x) {
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

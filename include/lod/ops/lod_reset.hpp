@@ -20,14 +20,14 @@
 #include <cstdint>
 #include <initializer_list>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct lod_reset : elements::Any {};
 struct lod_reset_grad : elements::Any {};
 struct lod_append : elements::Any {};
 struct lod_append_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -159,4 +159,4 @@ inline LoDTensorDesc infer_lod_append(const LoDTensorDesc& x, const LoDTensorDes
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 
@@ -71,4 +71,4 @@ struct LookUpWeightsGrad : Missing<Executor> {};
 
 }  // namespace kernel
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

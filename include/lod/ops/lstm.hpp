@@ -29,12 +29,12 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct lstm : elements::Floating {};
 struct lstm_grad : elements::Floating {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The parameters for rows of d numbers and n hidden units; also their gradients.
 template <class T, class Device = Cpu>
@@ -123,9 +123,9 @@ struct LstmGradDesc {
   LoDTensorDesc initial_cell;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, rows, size, cell_before, gates, cell, hidden): one step. `gates` holds i f g o, on entry before their
@@ -387,4 +387,4 @@ inline LstmGradDesc infer_lstm_grad(const LoDTensorDesc& x, const LstmWeightsDes
   return {x, weights, forward.last_hidden, forward.last_cell};
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

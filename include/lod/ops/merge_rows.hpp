@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct merge_add : elements::Arithmetic {};
 struct merge_add_grad : elements::Arithmetic {};
 struct merge_average : elements::Arithmetic {};
@@ -38,9 +38,9 @@ struct merge_average_grad : elements::Arithmetic {};
 struct from_dense : elements::Any {};
 struct to_dense : elements::Arithmetic {};
 struct to_dense_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -455,4 +455,4 @@ inline TensorDesc infer_from_dense(const LoDTensorDesc& x) {
   return LoDTensorDesc(infer::batch_for<op::from_dense>(x, "from_dense")).tensor;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

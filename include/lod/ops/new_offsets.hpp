@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// What the CPU computes about sequences, whatever device the values are on. run(executor, count, body): calls
@@ -153,4 +153,4 @@ struct LevelOfLengths {
 
 }  // namespace operation
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -14,7 +14,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// What a row-sparse gradient does to the rows that it does not list.
 enum class Sparse {
@@ -74,9 +74,9 @@ struct FtrlOptions {
   Sparse mode = Sparse::EXACT;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -118,4 +118,4 @@ inline void check_options(const RmspropOptions& options) {
 
 }  // namespace operation
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

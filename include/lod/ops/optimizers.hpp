@@ -45,16 +45,16 @@
 #include <tuple>
 #include <type_traits>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sgd : elements::Floating {};
 struct momentum : elements::Floating {};
 struct adagrad : elements::Floating {};
 struct rmsprop : elements::Floating {};
 struct adam : elements::Floating {};
 struct ftrl : elements::Floating {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// rule(parameter[i], {states[0][i], ...}, gradient[i]) for i in [0, count).
@@ -419,4 +419,4 @@ void ftrl(P&& parameter, S&& squares, L&& linear, const G& gradient, const FtrlO
   ftrl(default_executor<operation::device_t_of<P>>(), parameter, squares, linear, gradient, options);
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

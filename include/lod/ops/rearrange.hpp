@@ -15,7 +15,7 @@
 #include <initializer_list>
 #include <span>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 /// The sequences of the outermost level for a kernel; each row as a sequence if there is no level.
@@ -120,4 +120,4 @@ void rearrange_into(const E& executor, const OutputName& name, const View& x, st
 }
 
 }  // namespace operation
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, rows, columns, y): y[j][i] = x[i][j].
@@ -326,4 +326,4 @@ inline void infer_initial(const LoDTensorDesc& states, const infer::Batch& last,
 }
 
 }  // namespace operation
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -14,12 +14,12 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct row_conv : elements::Floating {};
 struct row_conv_grad : elements::Floating {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `row_conv`.
 struct RowConvOptions {
@@ -33,9 +33,9 @@ struct RowConvGrad {
   LoDTensor<T, Device> dfilter;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, row_size, filter, filter_rows, y)
@@ -154,4 +154,4 @@ inline LoDTensorDesc infer_row_conv(const LoDTensorDesc& x, const LoDTensorDesc&
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

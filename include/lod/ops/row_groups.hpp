@@ -17,7 +17,7 @@
 #include <limits>
 #include <span>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// Sorts ids[0 .. count), which are in [0, height): `order` are their positions by ascending id, equal ids in the order
@@ -175,4 +175,4 @@ class RowGroups {
 };
 
 }  // namespace operation
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

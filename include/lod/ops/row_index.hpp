@@ -16,7 +16,7 @@
 
 #include <cstdint>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// Where the row numbers in an index are counted from.
 enum class RowIndex {
@@ -24,9 +24,9 @@ enum class RowIndex {
   SEQUENCE  ///< the first row of the sequence; the index has the levels of the values that it belongs to
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 
@@ -145,4 +145,4 @@ struct IndexRange {
 
 }  // namespace operation
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -18,7 +18,7 @@
 #include <span>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 /// A row-sparse tensor that an operation writes, as `Output` is for a tensor: it takes over its ids, its height and new
@@ -100,4 +100,4 @@ class RowsOutput<E, T> {
 };
 
 }  // namespace operation
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

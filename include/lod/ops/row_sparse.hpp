@@ -24,13 +24,13 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct scatter : elements::Number {};
 struct scatter_grad : elements::Floating {};
 struct scale : elements::Number {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// What `scatter` makes of a row y of the dense tensor and a row g that is listed for it.
 enum class ScatterOp {
@@ -50,9 +50,9 @@ struct ScatterGrad {
   SelectedRows<T, Device> g;   ///< by the rows listed: the same rows
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, f, rows, order, groups, row_size, to, y): y[to[g]] = f(y[to[g]], the sum of the rows of group g).
@@ -339,4 +339,4 @@ inline LoDTensorDesc infer_add(const TensorDesc& g, const LoDTensorDesc& x) {
   return y;
 }
 inline TensorDesc infer_scale(const TensorDesc& g) { return operation::infer_merged<op::scale>({g}, "scale"); }
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

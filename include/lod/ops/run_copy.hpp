@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, sources, destination, row_size, y): copies the rows of sequence i of `destination` from sources[i] on.
@@ -218,4 +218,4 @@ inline void add_level(NewLevels& levels, std::span<const std::int64_t> offsets) 
 
 }  // namespace operation
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

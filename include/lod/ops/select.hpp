@@ -26,25 +26,25 @@
 #include <initializer_list>
 #include <span>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct select : elements::Any {};
 struct select_grad : elements::Arithmetic {};
 struct filter : elements::Any {};
 struct filter_grad : elements::Any {};
 struct remove_empty : elements::Any {};
 struct remove_empty_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `remove_empty`.
 struct RemoveEmptyOptions {
   int level = 0;  ///< the level whose empty sequences are dropped; by default the first
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -365,4 +365,4 @@ inline LoDTensorDesc infer_remove_empty(const LoDTensorDesc& x, const RemoveEmpt
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

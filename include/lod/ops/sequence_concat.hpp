@@ -25,12 +25,12 @@
 #include <utility>
 #include <vector>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_concat : elements::Any {};
 struct sequence_concat_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -273,4 +273,4 @@ inline LoDTensorDesc infer_sequence_concat(const std::vector<LoDTensorDesc>& xs)
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

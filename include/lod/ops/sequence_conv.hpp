@@ -20,12 +20,12 @@
 #include <optional>
 #include <type_traits>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_conv : elements::Floating {};
 struct sequence_conv_grad : elements::Floating {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_conv`.
 template <class T, class Device = Cpu>
@@ -54,9 +54,9 @@ struct ConvDescOptions {
   int level = -1;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 
@@ -266,4 +266,4 @@ inline LoDTensorDesc infer_sequence_conv(const LoDTensorDesc& x, const LoDTensor
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

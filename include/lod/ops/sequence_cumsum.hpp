@@ -13,12 +13,12 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_cumsum : elements::Arithmetic {};
 struct sequence_cumsum_grad : elements::Arithmetic {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_cumsum`.
 struct CumsumOptions {
@@ -27,9 +27,9 @@ struct CumsumOptions {
   int level = -1;          ///< the level in whose sequences sums run; by default the last
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// Scalar rows of a leaf are summed in groups of so many, and the groups' sums then joined.
@@ -135,4 +135,4 @@ inline LoDTensorDesc infer_sequence_cumsum(const LoDTensorDesc& x, DataType sums
   return infer::with_wide_sums(infer_sequence_cumsum(x, options), sums, "sequence_cumsum");
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -15,11 +15,11 @@
 
 #include <cstdint>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_enumerate : elements::Arithmetic {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_enumerate`.
 struct EnumerateOptions {
@@ -27,9 +27,9 @@ struct EnumerateOptions {
   int level = -1;        ///< the level whose sequences the windows do not leave; by default the last
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, window, pad_value, y)
@@ -100,4 +100,4 @@ inline LoDTensorDesc infer_sequence_enumerate(const LoDTensorDesc& x, std::int64
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -21,12 +21,12 @@
 #include <initializer_list>
 #include <span>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_erase : elements::Id, elements::OnCpu {};
 struct sequence_erase_and_wait : elements::Id {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// Two steps, since the number of rows of the result depends on the first. `tokens` ascend. The first step writes to
@@ -174,4 +174,4 @@ inline LoDTensorDesc infer_sequence_erase_and_wait(const LoDTensorDesc& x) {
   return operation::infer_filtered<op::sequence_erase_and_wait>(x, "sequence_erase_and_wait");
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

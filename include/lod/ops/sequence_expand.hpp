@@ -18,23 +18,23 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_expand : elements::Arithmetic {};
 struct sequence_expand_grad : elements::Arithmetic {};
 struct sequence_expand_as : elements::Arithmetic {};
 struct sequence_expand_as_grad : elements::Arithmetic {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_expand`.
 struct ExpandOptions {
   int ref_level = -1;  ///< the level of y_lod whose lengths count; by default the last
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, dy, blocks, sequences, row_size, dx): in dx, the rows of sequence i are the sum of those of its
@@ -244,4 +244,4 @@ inline LoDTensorDesc infer_sequence_expand_as(const LoDTensorDesc& x, const LoDT
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

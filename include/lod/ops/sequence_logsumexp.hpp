@@ -13,21 +13,21 @@
 
 #include <concepts>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_logsumexp : elements::Floating {};
 struct sequence_logsumexp_grad : elements::Floating {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_logsumexp`.
 struct LogsumexpOptions {
   int level = -1;  ///< the level whose sequences are summed over; by default the last
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, row_size, y)
@@ -118,4 +118,4 @@ inline LoDTensorDesc infer_sequence_logsumexp(const LoDTensorDesc& x, const Logs
   return infer::batch_for<op::sequence_logsumexp>(x, "sequence_logsumexp").pooled(options.level, "sequence_logsumexp");
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

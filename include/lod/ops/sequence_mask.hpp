@@ -20,20 +20,20 @@
 #include <span>
 #include <type_traits>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_mask : elements::Arithmetic {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_mask`.
 struct MaskOptions {
   std::int64_t max_length = -1;  ///< places for each length; -1: as many as the greatest length
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, lengths, count, max_length, y): y[i * max_length + place] is 1 where place < lengths[i], else 0.
@@ -125,4 +125,4 @@ inline LoDTensorDesc infer_sequence_mask(const LoDTensorDesc& lengths, DataType 
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -22,14 +22,14 @@
 #include <initializer_list>
 #include <span>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_pad : elements::Arithmetic {};
 struct sequence_pad_grad : elements::Any {};
 struct sequence_unpad : elements::Any {};
 struct sequence_unpad_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The side on which a sequence that is too short is padded, and one that is too long is cut off.
 enum class Side {
@@ -64,9 +64,9 @@ struct PaddedDesc {
   LoDTensorDesc lengths;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, row_size, padded_length, side, pad_value, dense, lengths)
@@ -340,4 +340,4 @@ inline LoDTensorDesc infer_sequence_unpad(const LoDTensorDesc& dense, const LoDT
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -18,7 +18,7 @@
 #include <string>
 #include <type_traits>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_pool : elements::Arithmetic {};
 struct sequence_pool_grad : elements::Arithmetic {};
 struct sequence_first_step : elements::Arithmetic {};
@@ -27,9 +27,9 @@ struct sequence_max_pool : elements::Arithmetic {};
 struct sequence_max_pool_grad : elements::Arithmetic {};
 struct sequence_min_pool : elements::Arithmetic {};
 struct sequence_min_pool_grad : elements::Arithmetic {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// How the n rows of a sequence become one, column by column. Semantics: PaddlePaddle's sequence_pool.
 enum class PoolType {
@@ -64,9 +64,9 @@ struct MaxPoolDesc {
   LoDTensorDesc index;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 template <class Executor>
@@ -469,4 +469,4 @@ inline MaxPoolDesc infer_sequence_min_pool(const LoDTensorDesc& x, const PoolOpt
   return {values, operation::infer_index(values, options.row_index, "sequence_min_pool")};
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

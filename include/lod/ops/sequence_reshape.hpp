@@ -19,12 +19,12 @@
 #include <cstdint>
 #include <string>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_reshape : elements::Any {};
 struct sequence_reshape_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 /// The values of each sequence of the last level, in order, as rows of `new_row_size` elements: row shape
 /// {new_row_size}, as many levels as x, those above the last unchanged. Semantics: PaddlePaddle's sequence_reshape,
@@ -120,4 +120,4 @@ inline LoDTensorDesc infer_sequence_reshape(const LoDTensorDesc& x, std::int64_t
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -14,21 +14,21 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_reverse : elements::Any {};
 struct sequence_reverse_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_reverse`.
 struct ReverseOptions {
   int level = -1;  ///< the level whose sequences are reversed; by default the last
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 template <class Executor>
@@ -113,4 +113,4 @@ inline LoDTensorDesc infer_sequence_reverse(const LoDTensorDesc& x, const Revers
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

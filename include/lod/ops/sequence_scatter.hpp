@@ -17,12 +17,12 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_scatter : elements::Arithmetic {};
 struct sequence_scatter_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_scatter`.
 struct SequenceScatterOptions {
@@ -36,9 +36,9 @@ struct SequenceScatterGrad {
   LoDTensor<T, Device> dupdates;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, ids, updates, sequences, columns, y): y[i][ids[k]] += updates[k] for k in sequence i, in order.
@@ -177,4 +177,4 @@ inline LoDTensorDesc infer_sequence_scatter(const LoDTensorDesc& x, const LoDTen
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -20,12 +20,12 @@
 #include <initializer_list>
 #include <span>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_slice : elements::Any {};
 struct sequence_slice_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, dy, parts, first_rows, sequences, row_size, dx): copies the rows of part i in dy to sequence i in dx
@@ -172,4 +172,4 @@ inline LoDTensorDesc infer_sequence_slice(const LoDTensorDesc& x) {
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

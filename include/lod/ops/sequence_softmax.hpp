@@ -13,23 +13,23 @@
 #include <concepts>
 #include <type_traits>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_softmax : elements::Floating {};
 struct sequence_softmax_grad : elements::Floating {};
 struct sequence_log_softmax : elements::Floating {};
 struct sequence_log_softmax_grad : elements::Floating {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_softmax` and `sequence_log_softmax`.
 struct SoftmaxOptions {
   int level = -1;  ///< the level whose sequences are normalised; by default the last
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 template <class Executor>
@@ -190,4 +190,4 @@ inline LoDTensorDesc infer_sequence_log_softmax(const LoDTensorDesc& x, const So
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

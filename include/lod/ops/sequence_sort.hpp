@@ -20,15 +20,15 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_sort : elements::Arithmetic {};
 struct sequence_sort_grad : elements::Any {};
 struct sequence_argsort : elements::Arithmetic {};
 struct sequence_topk : elements::Arithmetic {};
 struct sequence_topk_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_sort` and `sequence_argsort`.
 struct SortOptions {
@@ -58,9 +58,9 @@ struct TopKDesc {
   LoDTensorDesc index;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, descending, y, index): y and index may be null.
@@ -378,4 +378,4 @@ inline TopKDesc infer_sequence_topk(const LoDTensorDesc& x, std::int64_t k, cons
   return {y, operation::infer_index(y, options.row_index, "sequence_topk")};
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -22,12 +22,12 @@
 #include <initializer_list>
 #include <span>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct sequence_topk_avg_pooling : elements::Floating {};
 struct sequence_topk_avg_pooling_grad : elements::Floating {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 
@@ -201,4 +201,4 @@ LoDTensorDesc infer_sequence_topk_avg_pooling(const LoDTensorDesc& x, const LoDT
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

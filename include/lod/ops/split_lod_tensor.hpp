@@ -22,14 +22,14 @@
 #include <initializer_list>
 #include <span>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct split_lod_tensor : elements::Any {};
 struct split_lod_tensor_grad : elements::Any {};
 struct merge_lod_tensor : elements::Any {};
 struct merge_lod_tensor_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The options of `split_lod_tensor`.
 struct SplitBranchOptions {
@@ -55,9 +55,9 @@ struct BranchesDesc {
   LoDTensorDesc in_false;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 /// The sequences of `level` of x, or its rows if it has no level, in two batches: those whose element of the mask is
 /// true, and the others, each in order. Both have `level` as their outermost level, with everything below it; the
@@ -279,4 +279,4 @@ inline LoDTensorDesc infer_merge_lod_tensor(const LoDTensorDesc& in_true, const 
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -27,12 +27,12 @@
 #include <span>
 #include <vector>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct split_selected_rows : elements::Any {};
 struct split_selected_rows_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, ids, count, first, height, shift, y): y[i] = ids[i] + shift for ids in [first, first + height), -1 for
@@ -257,4 +257,4 @@ inline std::vector<TensorDesc> infer_split_selected_rows(const TensorDesc& g,
   return parts;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

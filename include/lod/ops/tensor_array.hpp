@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct lod_tensor_to_array : elements::Any {};
 struct lod_tensor_to_array_grad : elements::Any {};
 struct array_to_lod_tensor : elements::Any {};
@@ -40,9 +40,9 @@ struct shrink_rnn_memory : elements::Any {};
 struct shrink_rnn_memory_grad : elements::Any {};
 struct reorder_lod_tensor_by_rank : elements::Any {};
 struct reorder_lod_tensor_by_rank_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// Tensors by index. They need not have the same number of rows; operations on the whole array expect the same row
 /// shape and number of levels.
@@ -134,9 +134,9 @@ class TensorArray {
   Tensor like_;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -474,4 +474,4 @@ inline LoDTensorDesc infer_reorder_lod_tensor_by_rank(const LoDTensorDesc& x) {
   return infer::Batch(x, "reorder_lod_tensor_by_rank");
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -24,14 +24,14 @@
 #include <string>
 #include <utility>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct to_time_major : elements::Any {};
 struct to_time_major_grad : elements::Any {};
 struct from_time_major : elements::Any {};
 struct from_time_major_grad : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 /// Where step t begins among all steps of all sequences: steps() + 1 numbers.
@@ -72,9 +72,9 @@ class TimeMajor {
   LoDTensor<T, Device> values_;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -319,4 +319,4 @@ inline LoDTensorDesc infer_from_time_major(const LoDTensorDesc& z, const LoDTens
   return y;
 }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -18,12 +18,12 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::op {
+namespace lod::inline LOD_INTERFACE::op {
 struct unique_sequences : elements::Any, elements::OnCpu {};
 struct unique_sequences_and_wait : elements::Any {};
-}  // namespace lod::op
+}  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// The result of `unique_sequences`.
 template <class T, class Device = Cpu>
@@ -40,9 +40,9 @@ struct UniqueSequencesDesc {
   LoDTensorDesc counts;
 };
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace kernel {
 /// run(executor, x, sequences, splits, key, row_size, same_levels, first, index): first[u] = the first occurrence of
@@ -230,4 +230,4 @@ inline UniqueSequencesDesc infer_unique_sequences(const LoDTensorDesc& x) {
 }
 inline UniqueSequencesDesc infer_unique_sequences_and_wait(const LoDTensorDesc& x) { return infer_unique_sequences(x); }
 
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

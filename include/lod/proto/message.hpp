@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod::proto {
+namespace lod::inline LOD_INTERFACE::proto {
 namespace detail {
 
 // ---- Encoding: the sizes from front to back, then the bytes from back to front, so that each length is known when it
@@ -422,9 +422,9 @@ LOD_TAGGED void read_message(std::string_view bytes, M* out) {
 }
 
 }  // namespace detail
-}  // namespace lod::proto
+}  // namespace lod::inline LOD_INTERFACE::proto
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 
 /// Appends the bytes of a message to `out`, which is unchanged if this throws: std::invalid_argument for an enum value
 /// that does not exist (for example a kind of variable as the element type of a tensor, which only a cast can produce),
@@ -473,4 +473,4 @@ LOD_TAGGED void decode(std::string_view bytes, M& message) {
   proto::detail::read_message<proto::detail::Pass::SECOND>(bytes, &message);
 }
 
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE

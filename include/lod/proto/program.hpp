@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <tuple>
 
-namespace lod::proto {
+namespace lod::inline LOD_INTERFACE::proto {
 
 template <>
 struct EnumSchema<ScalarDesc::Type> {
@@ -195,4 +195,4 @@ struct Schema<OpProto> {
   };
 };
 
-}  // namespace lod::proto
+}  // namespace lod::inline LOD_INTERFACE::proto

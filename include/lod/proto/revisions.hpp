@@ -33,7 +33,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::proto {
+namespace lod::inline LOD_INTERFACE::proto {
 
 // ---- The first revision: a description also holds the value ----
 
@@ -462,4 +462,4 @@ LOD_TAGGED inline Converted to_newest(const r3::VarDesc& old) {
   return converted;
 }
 
-}  // namespace lod::proto
+}  // namespace lod::inline LOD_INTERFACE::proto

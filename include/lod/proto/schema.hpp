@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace lod::proto {
+namespace lod::inline LOD_INTERFACE::proto {
 
 /// Whether the elements of a repeated field share one tag and one length.
 enum class Packed : bool { NO, YES };
@@ -140,4 +140,4 @@ LOD_TAGGED constexpr bool is_of_field(std::uint32_t tag) noexcept {
 }
 
 }  // namespace detail
-}  // namespace lod::proto
+}  // namespace lod::inline LOD_INTERFACE::proto

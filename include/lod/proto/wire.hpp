@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-namespace lod::proto::detail::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::proto::detail::inline LOD_TARGET {
 
 using lod::detail::Piece;
 using lod::detail::text;
@@ -219,4 +219,4 @@ inline const char* read_unknown(std::uint32_t tag, const char* tag_at, const cha
   return read_unknown(tag, tag_at, at, end, message, kept, depth);
 }
 
-}  // namespace lod::proto::detail::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::proto::detail::inline LOD_TARGET

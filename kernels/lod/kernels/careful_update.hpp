@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 /// An element of a parameter, of its `n` states and of its gradient.
@@ -47,4 +47,4 @@ LOD_HOST_DEVICE bool update_carefully(const Rule& rule, UpdatedNumbers<A, sizeof
 }
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

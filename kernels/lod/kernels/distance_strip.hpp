@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 /// The difference between a number of the table and the number above it.
@@ -58,4 +58,4 @@ class DistanceStrip {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -11,7 +11,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 /// The greatest finite number of a type. GPUs cannot call the functions of std::numeric_limits.
@@ -127,4 +127,4 @@ class Unbounded {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <concepts>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 /// Types of numbers whose squares may overflow or underflow a double: those of the other types are far from its limits.
@@ -106,4 +106,4 @@ struct ShortenedGrad {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

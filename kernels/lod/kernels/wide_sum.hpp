@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 /// A sum of numbers of type A, added in order, in double; doubles are scaled by a power of two.
@@ -198,4 +198,4 @@ LOD_HOST_DEVICE T pooled_integer(PoolType type, std::int64_t length, Sum sum) no
 }
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

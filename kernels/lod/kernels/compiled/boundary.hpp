@@ -19,12 +19,12 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 class CpuExecutor;
 class CudaExecutor;
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::compiled {
+namespace lod::inline LOD_INTERFACE::compiled {
 
 /// The names of kernels and types between the library and its users.
 namespace name {
@@ -112,9 +112,9 @@ inline constexpr bool has_elements =
     std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, float16> || std::same_as<T, bfloat16> ||
     std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
 
-}  // namespace lod::compiled
+}  // namespace lod::inline LOD_INTERFACE::compiled
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 /// From a type to its name and back.
@@ -215,4 +215,4 @@ template <class Name, class T>
 inline constexpr bool has_elements<Name, NumberedRows<T>> = compiled::has_elements<T>;
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 /// `Inline` is the kernel of the headers.
@@ -62,4 +62,4 @@ LOD_INLINE_KERNELS(LOD_INLINE)
 #undef LOD_INLINE
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

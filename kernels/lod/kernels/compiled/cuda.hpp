@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 template <class Name>
@@ -48,4 +48,4 @@ LOD_FILTERS(LOD_COMPILED)
 #undef LOD_COMPILED
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Bytes of the last-level cache, or 0 if the system does not say.
@@ -32,4 +32,4 @@ inline Whereabouts whereabouts(std::int64_t bytes) noexcept {
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

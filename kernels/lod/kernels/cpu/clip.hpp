@@ -9,11 +9,12 @@
 #include <lod/kernels/cpu/run_copy.hpp>
 #include <lod/kernels/vector_length.hpp>
 #include <lod/ops/clip.hpp>
+#include <lod/version.hpp>
 
 #include <cmath>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -100,4 +101,4 @@ struct ShortenGrad<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// One number for each column, followed by the first ones again, so that a vector may be read from any column. The rows
@@ -59,4 +59,4 @@ inline void for_each_vector(std::int64_t rows, std::int64_t row_size, const Body
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

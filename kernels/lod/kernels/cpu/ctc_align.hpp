@@ -6,12 +6,13 @@
 #include <lod/kernels/cpu/row_filter.hpp>
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/ops/ctc_align.hpp>
+#include <lod/version.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 template <>
@@ -49,4 +50,4 @@ struct CtcAlign<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -7,6 +7,7 @@
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/kernels/distance_strip.hpp>
 #include <lod/ops/edit_distance.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,7 @@
 #include <span>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 template <>
@@ -100,4 +101,4 @@ struct EditDistance<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

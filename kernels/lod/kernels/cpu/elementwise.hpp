@@ -6,12 +6,13 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/elementwise.hpp>
+#include <lod/version.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -93,4 +94,4 @@ struct CombineRows<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

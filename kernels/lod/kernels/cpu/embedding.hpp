@@ -6,10 +6,11 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 template <>
@@ -41,4 +42,4 @@ struct GatherRows<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

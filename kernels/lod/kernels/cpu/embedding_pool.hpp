@@ -19,6 +19,7 @@
 #include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/embedding_pool.hpp>
+#include <lod/version.hpp>
 
 #include <array>
 #include <bit>
@@ -27,7 +28,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -354,4 +355,4 @@ struct LookUpWeightsGrad<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

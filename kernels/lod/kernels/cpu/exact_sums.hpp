@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// An ordinary number has at most so many bits, the sign included.
@@ -270,4 +270,4 @@ void sum_sequences_exactly(const CpuExecutor& executor, const Segments& sequence
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// e^x, with an error of at most two units in the last place. Doubles by xsimd. Floats: a result beyond 2^127.5 (with
@@ -91,4 +91,4 @@ inline xsimd::batch<float> logarithm(const xsimd::batch<float>& x) {
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

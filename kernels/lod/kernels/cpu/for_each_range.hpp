@@ -5,11 +5,12 @@
 
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/ops/new_offsets.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 template <>
@@ -32,4 +33,4 @@ struct ForEachRange<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

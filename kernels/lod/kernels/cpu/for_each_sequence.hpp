@@ -5,10 +5,11 @@
 
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/ops/for_each_sequence.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 template <>
@@ -25,4 +26,4 @@ struct ForEachSequence<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Eight accumulators. Integers are unsigned, so that they wrap around.
@@ -108,4 +108,4 @@ class GroupSums {
 };
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

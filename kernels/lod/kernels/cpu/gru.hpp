@@ -7,10 +7,11 @@
 #include <lod/kernels/cpu/recurrent.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/gru.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 template <>
@@ -68,4 +69,4 @@ struct GruStepGrad<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

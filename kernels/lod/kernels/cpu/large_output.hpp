@@ -17,7 +17,7 @@
 #include <cstring>
 #include <iterator>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// A result of at least so many bytes is assumed not to stay in the cache: half of the last-level cache that servers
@@ -139,4 +139,4 @@ class LargeOutput {
 };
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Copies so many bytes in blocks of 32, where they are so few that a call would take longer.
@@ -94,4 +94,4 @@ class LineWriter {
 };
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -10,7 +10,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// The nonempty sequences of a run. An empty one repeats an offset: without the repetitions, the offsets are those of
@@ -69,4 +69,4 @@ class NonemptySequences {
 };
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

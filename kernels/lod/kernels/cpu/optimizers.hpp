@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/optimizers.hpp>
 #include <lod/sizes.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <array>
@@ -21,7 +22,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -218,4 +219,4 @@ struct UpdateRows<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

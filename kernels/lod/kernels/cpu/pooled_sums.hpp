@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/wide_sum.hpp>
 #include <lod/ops/sequence_pool.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// The divisor for the sum of `length` rows.
@@ -168,4 +169,4 @@ class PooledSums {
 };
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

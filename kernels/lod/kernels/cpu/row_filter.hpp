@@ -7,13 +7,14 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/kernels/cpu/rows.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// The two steps of a kernel that keeps some rows of one id each. `left(row, count)`, or `left(row, count, starts)`,
@@ -135,4 +136,4 @@ class RowFilter {
 };
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -18,7 +18,7 @@
 #include <span>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// The rows of a word.
@@ -279,4 +279,4 @@ inline void pack_rows(const T* x, std::uint64_t mask, T* y) noexcept {
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -7,6 +7,7 @@
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/sum_tree.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -15,7 +16,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Reads consecutive rows. `readable` numbers from `first` on may be read, rows or not: a caller that vouches for more
@@ -442,4 +443,4 @@ void sum_rows(const CpuExecutor& executor, const RowsOf& rows_of, std::int64_t c
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -13,7 +13,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// to[i] = x[i], converted to the type of the computation.
@@ -68,4 +68,4 @@ class RowSequences {
 };
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

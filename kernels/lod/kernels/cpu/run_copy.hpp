@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/run_copy.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <array>
@@ -16,7 +17,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 #ifdef __AVX2__
@@ -142,4 +143,4 @@ struct CopyValues<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// A block of many short sequences of scalar rows: computations for each number treat them as one array, so that no
@@ -139,4 +139,4 @@ class ScalarExponentials {
 };
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -13,7 +13,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// See `ScalarExponentials`. `terms_` holds the numbers to normalise; `others_` the exponentials for the logarithm,
@@ -67,4 +67,4 @@ class ScalarSoftmax : public ScalarExponentials<T> {
 };
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

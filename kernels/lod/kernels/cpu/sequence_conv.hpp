@@ -9,11 +9,12 @@
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_conv.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -153,4 +154,4 @@ struct SequenceConvPaddingGrad<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

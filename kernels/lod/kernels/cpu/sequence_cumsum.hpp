@@ -17,13 +17,14 @@
 #include <lod/kernels/cpu/sequence_tile.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_cumsum.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -368,4 +369,4 @@ struct SequenceCumsum<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

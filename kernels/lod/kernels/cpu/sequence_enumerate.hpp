@@ -8,6 +8,7 @@
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_enumerate.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +16,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 template <>
@@ -156,4 +157,4 @@ struct SequenceEnumerate<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

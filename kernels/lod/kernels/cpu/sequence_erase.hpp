@@ -6,13 +6,14 @@
 #include <lod/kernels/cpu/row_filter.hpp>
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/ops/sequence_erase.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 template <>
@@ -47,4 +48,4 @@ struct SequenceErase<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

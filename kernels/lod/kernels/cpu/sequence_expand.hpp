@@ -7,11 +7,12 @@
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_expand.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -84,4 +85,4 @@ struct SequenceExpandGrad<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

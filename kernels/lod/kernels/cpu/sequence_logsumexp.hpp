@@ -12,12 +12,13 @@
 #include <lod/kernels/cpu/softmax_terms.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -150,4 +151,4 @@ struct ScaleSequences<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

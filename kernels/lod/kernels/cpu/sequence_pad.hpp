@@ -8,6 +8,7 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_pad.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -15,7 +16,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -195,4 +196,4 @@ struct SequenceUnpad<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

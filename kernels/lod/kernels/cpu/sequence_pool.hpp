@@ -13,6 +13,7 @@
 #include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_pool.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -22,7 +23,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -495,4 +496,4 @@ struct DividePooled<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/shuffle.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_reverse.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +17,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -109,4 +110,4 @@ struct SequenceReverse<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

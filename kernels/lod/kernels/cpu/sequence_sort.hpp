@@ -17,6 +17,7 @@
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/partition_point.hpp>
 #include <lod/ops/sequence_sort.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <array>
@@ -26,7 +27,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -385,4 +386,4 @@ struct SequenceSortGrad<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

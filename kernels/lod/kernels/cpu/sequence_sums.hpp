@@ -20,7 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// A row as numbers to compute with: itself, or a copy in `scratch`.
@@ -281,4 +281,4 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

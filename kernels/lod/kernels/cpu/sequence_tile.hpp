@@ -17,7 +17,7 @@
 #include <cstring>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Sequences of more rows do not fit a tile.
@@ -154,4 +154,4 @@ class SequenceTile {
 };
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

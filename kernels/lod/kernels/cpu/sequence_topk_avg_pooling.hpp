@@ -8,12 +8,13 @@
 #include <lod/kernels/cpu/sequence_sort.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_topk_avg_pooling.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace cpu {
@@ -97,4 +98,4 @@ struct SequenceTopKAvgPoolingGrad<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

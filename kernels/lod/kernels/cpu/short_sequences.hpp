@@ -24,7 +24,7 @@
 #  define LOD_SHORT_SEQUENCES_BY_AVX512 0
 #endif
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// The sequences that are pooled at once.
@@ -452,4 +452,4 @@ class PooledShortSequences {
 };
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

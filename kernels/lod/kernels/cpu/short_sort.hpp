@@ -23,7 +23,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Whether there was a NaN or a negative zero among the numbers that it was shown.
@@ -274,4 +274,4 @@ std::int64_t sort_tiles_of_entries(const T* x, const Segments& sequences, std::i
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

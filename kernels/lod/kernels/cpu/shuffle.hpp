@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// result[i] = number place(i) of a and b, which are the compiler's own vectors; the numbers of b continue the count of
@@ -32,4 +32,4 @@ template <class V, class Place>
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

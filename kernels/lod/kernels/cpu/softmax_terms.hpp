@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// The greatest number; unspecified if one is a NaN.
@@ -159,4 +159,4 @@ inline xsimd::batch<A> softmax_shift(const xsimd::batch<A>& maximum, const xsimd
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -13,7 +13,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Whether keys of type T fit 32 bits.
@@ -87,4 +87,4 @@ void with_entries(const Segments& sequences, const Body& body) {
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

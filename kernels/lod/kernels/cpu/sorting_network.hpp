@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Batcher's merge exchange for `size` numbers: pairs of positions, the lower one first. After all comparisons in turn,
@@ -108,4 +108,4 @@ inline void merge_ascending(V* numbers, V* other, std::size_t size, const Order&
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -22,7 +22,7 @@
 #include <mutex>
 #include <new>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Starts up to `count` threads that do nothing, all alive at the same time, and ends them. Returns how many started.
@@ -101,4 +101,4 @@ inline int team_size(int threads) noexcept {
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

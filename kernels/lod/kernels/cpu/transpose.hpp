@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 /// Swaps the off-diagonal blocks of `distance` columns of two rows that are `distance` apart.
@@ -43,4 +43,4 @@ template <class V, std::size_t size>
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

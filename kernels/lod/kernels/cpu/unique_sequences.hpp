@@ -7,6 +7,7 @@
 #include <lod/keyed_hash.hpp>
 #include <lod/ops/unique_sequences.hpp>
 #include <lod/staging.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -14,7 +15,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 template <>
@@ -62,4 +63,4 @@ struct UniqueSequences<InlineCpu> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -20,7 +20,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::cpu {
 
 template <class T>
@@ -405,4 +405,4 @@ inline auto falls_below(const V& candidate, const V& best) {
 }
 
 }  // namespace kernel::cpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

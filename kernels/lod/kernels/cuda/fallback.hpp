@@ -44,7 +44,7 @@
 #include <lod/kernels/thrust/unique_sequences.hpp>
 #include <lod/target.hpp>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk::on_gpu {
@@ -62,4 +62,4 @@ LOD_FILTERS(LOD_FALLBACK)
 #undef LOD_FALLBACK
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

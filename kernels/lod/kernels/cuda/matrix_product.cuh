@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <mutex>
 
-namespace lod::detail {
+namespace lod::inline LOD_INTERFACE::detail {
 
 inline void check_blas(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -69,9 +69,9 @@ class BlasHandle final : public Shared {
   std::mutex mutex_;  // of the handle: each call sets a stream and a workspace
 };
 
-}  // namespace lod::detail
+}  // namespace lod::inline LOD_INTERFACE::detail
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk::on_gpu {
 
 template <class T>
@@ -102,4 +102,4 @@ struct MatrixProduct {
 };
 
 }  // namespace kernel::bulk::on_gpu
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

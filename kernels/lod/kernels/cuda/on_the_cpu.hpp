@@ -15,13 +15,13 @@
 
 #include <cstdint>
 
-namespace lod {
+namespace lod::inline LOD_INTERFACE {
 /// All but what would have to wait.
 template <class Op>
 inline constexpr bool has_kernels<Op, Cuda> = !on_cpu_only<Op>;
-}  // namespace lod
+}  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 template <>
@@ -45,4 +45,4 @@ struct UniqueSequences<CudaExecutor> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

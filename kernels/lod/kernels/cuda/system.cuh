@@ -29,7 +29,7 @@
 #include <new>
 #include <optional>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 inline constexpr int threads_per_block = 256;
@@ -295,4 +295,4 @@ Pairs<Key, Value> System<CudaExecutor>::sort_pairs(const Pairs<Key, Value>& pair
 }
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 /// How many threads share a column: with fewer, more of their work is for rows; with more, a warp reads more of a
@@ -133,4 +133,4 @@ class ThreadLanes {
 };
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 /// Neighbouring rows that the threads of a block process side by side: first they find the sequence of each row, once
@@ -114,4 +114,4 @@ void for_each_block(std::int64_t rows, std::int64_t row_size, std::int64_t most,
 }
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -16,7 +16,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 /// The algorithms that bodies are built on, where an executor has them run: in system.hpp, the only file that includes
@@ -164,4 +164,4 @@ LOD_HOST_DEVICE constexpr A plus(A a, A b) noexcept {
 }
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -5,10 +5,11 @@
 
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/ops/checked_ids.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 struct CheckIds {
@@ -25,4 +26,4 @@ struct CheckIds {
 };
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -7,11 +7,12 @@
 #include <lod/kernels/thrust/row_filter.hpp>
 #include <lod/ops/ctc_align.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -54,4 +55,4 @@ template <class Policy>
 struct CtcAlign<ThrustExecutor<Policy>> : bulk::CtcAlign {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -10,7 +10,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 /// Divides numbers less than 2^31 by a number in [1, 2^31): multiplies and shifts the upper half of the product.
@@ -65,4 +65,4 @@ class LongDivisor {
 };
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -7,11 +7,12 @@
 #include <lod/kernels/thrust/lane.hpp>
 #include <lod/ops/elementwise.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -73,4 +74,4 @@ template <class Policy>
 struct CombineRows<ThrustExecutor<Policy>> : bulk::CombineRows {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -7,10 +7,11 @@
 #include <lod/kernels/thrust/pieces.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -37,4 +38,4 @@ template <class Policy>
 struct GatherRows<ThrustExecutor<Policy>> : bulk::GatherRows {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

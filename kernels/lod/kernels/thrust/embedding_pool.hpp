@@ -13,12 +13,13 @@
 #include <lod/ops/checked_ids.hpp>
 #include <lod/ops/embedding_pool.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -237,4 +238,4 @@ template <class Policy>
 struct LookUpWeightsGrad<ThrustExecutor<Policy>> : bulk::LookUpWeightsGrad {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

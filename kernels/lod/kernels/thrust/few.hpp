@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 /// Sixteen bytes of any type.
@@ -149,4 +149,4 @@ LOD_HOST_DEVICE void add_rounded(Few<A, count>& sum, Few<A, count>& error, const
 }
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -7,10 +7,11 @@
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -32,4 +33,4 @@ template <class Policy>
 struct ForEachSequence<ThrustExecutor<Policy>> : bulk::ForEachSequence {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 /// 1 / (1 + e^-x): 0 where the exponential overflows and 1 where it underflows.
@@ -25,4 +25,4 @@ LOD_HOST_DEVICE Accumulator<T> number_or_zero(const T* x, std::int64_t at) {
 }
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

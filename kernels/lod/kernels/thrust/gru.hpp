@@ -8,11 +8,12 @@
 #include <lod/kernels/thrust/recurrent.hpp>
 #include <lod/ops/gru.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cmath>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -72,4 +73,4 @@ template <class Policy>
 struct GruStepGrad<ThrustExecutor<Policy>> : bulk::GruStepGrad {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -6,10 +6,11 @@
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/ops/im2sequence.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -73,4 +74,4 @@ template <class Policy>
 struct Im2SequenceGrad<ThrustExecutor<Policy>> : bulk::Im2SequenceGrad {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

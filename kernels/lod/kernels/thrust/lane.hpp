@@ -9,7 +9,7 @@
 #include <cmath>
 #include <concepts>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 /// A vector of one lane, for the formulas that CPU kernels call with whole vectors.
@@ -55,4 +55,4 @@ LOD_HOST_DEVICE A product(A a, A b) noexcept {
 }
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

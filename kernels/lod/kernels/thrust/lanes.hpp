@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 /// How many lanes share a column.
@@ -106,4 +106,4 @@ using OneWarp = LanesInTurn<32>;
 using LaneAlone = LanesInTurn<1>;
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 /// A leaf of a sequence that has several.
@@ -255,4 +255,4 @@ void join_parts(const E& executor, const Leaves& leaves, const LeafParts<Joined>
 }
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -11,11 +11,12 @@
 #include <lod/ops/matrix_product.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cmath>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -121,4 +122,4 @@ template <class Policy>
 struct MatrixProduct<ThrustExecutor<Policy>> : bulk::MatrixProduct {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

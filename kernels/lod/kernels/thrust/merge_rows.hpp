@@ -11,11 +11,12 @@
 #include <lod/ops/merge_rows.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -233,4 +234,4 @@ template <class Policy>
 struct SetZero<ThrustExecutor<Policy>> : bulk::SetZero {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -11,6 +11,7 @@
 #include <lod/kernels/thrust/merge_rows.hpp>
 #include <lod/ops/optimizers.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <algorithm>
 #include <array>
@@ -20,7 +21,7 @@
 #include <tuple>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -134,4 +135,4 @@ template <class Policy>
 struct UpdateRows<ThrustExecutor<Policy>> : bulk::UpdateRows {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

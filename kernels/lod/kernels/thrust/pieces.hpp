@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 /// What a thread moves at a time: 16 bytes if all rows of the target begin at a multiple of 16; otherwise one number.
@@ -64,4 +64,4 @@ class Pieces {
 };
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -6,10 +6,11 @@
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/ops/recurrent.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -28,4 +29,4 @@ template <class Policy>
 struct TransposeMatrix<ThrustExecutor<Policy>> : bulk::TransposeMatrix {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

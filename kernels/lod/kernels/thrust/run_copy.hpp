@@ -7,10 +7,11 @@
 #include <lod/kernels/thrust/pieces.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -42,4 +43,4 @@ template <class Policy>
 struct CopyValues<ThrustExecutor<Policy>> : bulk::CopyValues {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

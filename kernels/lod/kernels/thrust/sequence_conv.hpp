@@ -10,10 +10,11 @@
 #include <lod/ops/sequence_conv.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -152,4 +153,4 @@ template <class Policy>
 struct SequenceConvPaddingGrad<ThrustExecutor<Policy>> : bulk::SequenceConvPaddingGrad {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

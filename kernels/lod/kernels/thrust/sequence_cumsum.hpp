@@ -9,11 +9,12 @@
 #include <lod/ops/sequence_cumsum.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -179,4 +180,4 @@ template <class Policy>
 struct SequenceCumsum<ThrustExecutor<Policy>> : bulk::SequenceCumsum {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -6,10 +6,11 @@
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/ops/sequence_enumerate.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -31,4 +32,4 @@ template <class Policy>
 struct SequenceEnumerate<ThrustExecutor<Policy>> : bulk::SequenceEnumerate {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -8,11 +8,12 @@
 #include <lod/kernels/thrust/row_filter.hpp>
 #include <lod/ops/sequence_erase.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -55,4 +56,4 @@ template <class Policy>
 struct SequenceErase<ThrustExecutor<Policy>> : bulk::SequenceErase {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -9,10 +9,11 @@
 #include <lod/ops/sequence_expand.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -102,4 +103,4 @@ template <class Policy>
 struct SequenceExpandGrad<ThrustExecutor<Policy>> : bulk::SequenceExpandGrad {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

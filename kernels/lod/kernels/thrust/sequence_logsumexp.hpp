@@ -9,12 +9,13 @@
 #include <lod/kernels/thrust/sequence_softmax.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -87,4 +88,4 @@ template <class Policy>
 struct ScaleSequences<ThrustExecutor<Policy>> : bulk::ScaleSequences {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

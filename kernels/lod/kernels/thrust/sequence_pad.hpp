@@ -8,10 +8,11 @@
 #include <lod/kernels/thrust/pieces.hpp>
 #include <lod/ops/sequence_pad.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -67,4 +68,4 @@ template <class Policy>
 struct SequenceUnpad<ThrustExecutor<Policy>> : bulk::SequenceUnpad {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -7,10 +7,11 @@
 #include <lod/kernels/thrust/pieces.hpp>
 #include <lod/ops/sequence_reverse.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -33,4 +34,4 @@ template <class Policy>
 struct SequenceReverse<ThrustExecutor<Policy>> : bulk::SequenceReverse {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

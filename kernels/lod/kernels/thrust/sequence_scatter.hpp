@@ -7,10 +7,11 @@
 #include <lod/ops/sequence_scatter.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -63,4 +64,4 @@ template <class Policy>
 struct SequenceScatterUpdatesGrad<ThrustExecutor<Policy>> : bulk::SequenceScatterUpdatesGrad {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

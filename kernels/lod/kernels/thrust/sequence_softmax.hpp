@@ -12,6 +12,7 @@
 #include <lod/ops/sequence_softmax.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -19,7 +20,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -469,4 +470,4 @@ template <class Policy>
 struct SequenceSoftmaxGrad<ThrustExecutor<Policy>> : bulk::SequenceSoftmaxGrad {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

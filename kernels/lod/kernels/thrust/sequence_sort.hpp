@@ -7,12 +7,13 @@
 #include <lod/ops/sequence_sort.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -120,4 +121,4 @@ template <class Policy>
 struct SequenceSortGrad<ThrustExecutor<Policy>> : bulk::SequenceSortGrad {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

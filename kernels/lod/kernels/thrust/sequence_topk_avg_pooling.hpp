@@ -8,12 +8,13 @@
 #include <lod/ops/sequence_topk_avg_pooling.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -91,4 +92,4 @@ template <class Policy>
 struct SequenceTopKAvgPoolingGrad<ThrustExecutor<Policy>> : bulk::SequenceTopKAvgPoolingGrad {};
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -5,10 +5,11 @@
 
 #include <lod/kernels/thrust/bulk.hpp>
 #include <lod/ops/split_selected_rows.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 struct ShiftRows {
@@ -23,4 +24,4 @@ struct ShiftRows {
 };
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

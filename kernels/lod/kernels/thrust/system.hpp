@@ -24,7 +24,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel::bulk {
 
 /// Calls body(row, column) from the number of an element.
@@ -216,4 +216,4 @@ class System : public Algorithms<std::remove_cvref_t<decltype(std::declval<const
 };
 
 }  // namespace kernel::bulk
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -10,11 +10,12 @@
 #include <lod/ops/unique_sequences.hpp>
 #include <lod/staging.hpp>
 #include <lod/thrust_executor.hpp>
+#include <lod/version.hpp>
 
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 namespace bulk {
@@ -130,4 +131,4 @@ struct UniqueSequences<ThrustExecutor<Policy>> {
 };
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# common_names.sh <nm> <object> <object>: of two objects with different versions of the library, the names of the library
+# that both define: a linker would keep one of each for both.
+set -euo pipefail
+names() { "$1" --defined-only --extern-only "$2" | awk '{print $NF}' | grep 3lod | sort -u; }
+# Instantiations of templates of others have the version in their names by their arguments.
+common=$(comm -12 <(names "$1" "$2") <(names "$1" "$3"))
+count=$(names "$1" "$2" | wc -l)
+echo "$count names"
+echo "$common" | c++filt
+[[ -z $common ]] && ((count > 20))
