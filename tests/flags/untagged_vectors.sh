@@ -3,7 +3,8 @@
 # untagged_vectors.sh <objdump> <nm> <object>...: of objects compiled for AVX2. A weak function of the library whose name
 # does not carry the flags (<lod/target.hpp>) may be the one that the linker keeps for all files of a program, also for
 # those that are compiled for less: it has no AVX code. Exempt is what a compiler writes by itself for aggregates, which
-# cannot declare it: `aggregates` lists those that have such code.
+# cannot declare it: `aggregates` lists those that have such code. So any other function than a constructor, a destructor
+# or an assignment has the flags in its name, whatever its code.
 set -euo pipefail
 objdump=$1 nm=$2
 shift 2
@@ -24,8 +25,9 @@ for object in "$@"; do
     awk -F '\t' '/^<.*>:$/ {name = substr($0, 2, length($0) - 3)} $2 ~ /^v[a-z]/ && name {print name; name = ""}' |
     sort -u | c++filt > "$work/vectors"
   grep -vE "::($aggregates)::(~?($aggregates)\(|operator=\()" "$work/vectors" > "$work/wrong" || true
+  grep -vE '(C[12]|CI[12][A-Za-z0-9_]+|D[012])E|aSE' "$work/untagged" | c++filt >> "$work/wrong" || true
   echo "$object: $(wc -l < "$work/all") weak functions of the library, $(wc -l < "$work/untagged") without flags in" \
-    "their names, $(wc -l < "$work/vectors") of these with AVX code, $(wc -l < "$work/wrong") of which are not exempt"
+    "their names, $(wc -l < "$work/vectors") of these with AVX code, $(wc -l < "$work/wrong") functions are wrong"
   cat "$work/wrong"
   if [[ -s $work/wrong ]] || (($(wc -l < "$work/all") < 20)); then wrong=1; fi
 done
