@@ -4,6 +4,8 @@
 /// kernels go to the chosen system as a pointer to what calls them.
 #pragma once
 
+#include "support/grain.hpp"
+#include "support/sort_by_key.hpp"
 #include <lod/thrust.hpp>
 
 #include <thrust/copy.h>
@@ -21,6 +23,7 @@
 #  include <thrust/system/tbb/execution_policy.h>
 #endif
 
+#include <algorithm>
 #include <cstdint>
 
 namespace lod_test {
@@ -78,13 +81,26 @@ Index for_each_n(thrust::execution_policy<AnySystem>& policy, Index first, Size 
   return first + count;
 }
 
+/// Where all is slow, many elements are sorted by the standard library, which gives the same.
+template <class It>
+bool is_sorted_by_thrust(It first, It last) {
+  return !slow || last - first <= 64;
+}
 template <class Keys, class Values, class Less>
 void stable_sort_by_key(thrust::execution_policy<AnySystem>& policy, Keys first, Keys last, Values values, Less less) {
+  if (!is_sorted_by_thrust(first, last)) {
+    lod_test::sort_by_key(first, last, values, less);
+    return;
+  }
   thrust::detail::derived_cast(policy).visit(
       [&](const auto& chosen) { thrust::stable_sort_by_key(chosen, first, last, values, less); });
 }
 template <class Keys, class Less>
 void stable_sort(thrust::execution_policy<AnySystem>& policy, Keys first, Keys last, Less less) {
+  if (!is_sorted_by_thrust(first, last)) {
+    std::stable_sort(first, last, less);
+    return;
+  }
   thrust::detail::derived_cast(policy).visit(
       [&](const auto& chosen) { thrust::stable_sort(chosen, first, last, less); });
 }
