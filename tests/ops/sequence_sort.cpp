@@ -63,10 +63,10 @@ bool is_gathered(const X& x, const Y& y, const Numbers& index) {
   return same;
 }
 
+/// `expected` is what reference_argsort(x, options) gives, which takes longer than what it checks.
 template <class Executor, lod::LoDTensorLike X>
-void check_sort(const Executor& executor, const X& x, const SortOptions& options) {
+void check_sort(const Executor& executor, const X& x, const SortOptions& options, const Numbers& expected) {
   INFO("level ", options.level, ", descending ", options.descending, ", rows ", x.rows());
-  const Numbers expected = reference_argsort(x, options);
   const auto y = lod::sequence_sort(executor, x, options);
   CHECK(y.lod() == x.view().lod());
   CHECK(y.row_shape() == x.row_shape());
@@ -82,11 +82,11 @@ void check_sort(const Executor& executor, const X& x, const SortOptions& options
   CHECK(same_bits(also, index));
 }
 
+/// `sorted` is what reference_argsort(x, ...) gives for the order that descends.
 template <class Executor, lod::LoDTensorLike X>
-void check_topk(const Executor& executor, const X& x, std::int64_t k, int level) {
+void check_topk(const Executor& executor, const X& x, std::int64_t k, int level, const Numbers& sorted) {
   INFO("level ", level, ", k ", k, ", rows ", x.rows());
   const auto lod = x.view().lod_view();
-  const Numbers sorted = reference_argsort(x, {.descending = true, .level = level});
   const auto offsets = lod.absolute_offsets(level);
   Numbers expected, lengths;
   for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
@@ -103,6 +103,26 @@ void check_topk(const Executor& executor, const X& x, std::int64_t k, int level)
   CHECK(top.index.levels() == 0);
   CHECK(std::equal(expected.begin(), expected.end(), top.index.values().begin(), top.index.values().end()));
   CHECK(is_gathered(x, top.values, expected));
+}
+
+/// Sorts x by a level both ways, and takes the first k of it for each of `ks`, on each of `executors`.
+template <lod::LoDTensorLike X, class ForEachExecutor>
+void check_both_ways(const X& x, int level, const std::vector<std::int64_t>& ks, const ForEachExecutor& executors) {
+  const SortOptions up{.level = level}, down{.descending = true, .level = level};
+  const Numbers ascending = reference_argsort(x, up), descending = reference_argsort(x, down);
+  executors([&](const auto& executor) {
+    check_sort(executor, x, up, ascending);
+    check_sort(executor, x, down, descending);
+    for (const std::int64_t k : ks) check_topk(executor, x, k, level, descending);
+  });
+}
+template <lod::LoDTensorLike X>
+void check_on_every_executor(const X& x, const std::vector<std::int64_t>& ks) {
+  check_both_ways(x, 0, ks, [](const auto& check) { for_each_executor(check); });
+}
+template <lod::LoDTensorLike X>
+void check_on_two_threads(const X& x, int level, const std::vector<std::int64_t>& ks) {
+  check_both_ways(x, level, ks, [](const auto& check) { check(lod::CpuExecutor(2)); });
 }
 
 }  // namespace
@@ -127,8 +147,7 @@ TEST_CASE("sequence_sort: NaN last either way, infinities, zeros of both signs i
   for_each_type(FloatingTypes(), [&]<class T>(std::type_identity<T>) {
     LoDTensor<T> x(LoD::from_lengths({{12, 0, 12 * 100}}), {});
     for (std::size_t i = 0; i < x.values().size(); ++i) x.data()[i] = static_cast<T>(one[i % one.size()]);
-    for (const bool descending : {false, true}) check_sort(lod::CpuExecutor(2), x, {.descending = descending});
-    for (const std::int64_t k : {1, 3, 10, 11, 12}) check_topk(lod::CpuExecutor(2), x, k, 0);
+    check_on_two_threads(x, 0, {1, 3, 10, 11, 12});
   });
 }
 
@@ -137,12 +156,7 @@ TEST_CASE("sequence_sort, sequence_topk: agree with the standard library for sli
     for_each_random_lod(5, 1, 5, [](Engine& engine, const Lengths& lengths) {
       const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {1});
       const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
-      for (int level = 0; level < x.levels(); ++level) {
-        for (const bool descending : {false, true}) {
-          check_sort(lod::CpuExecutor(2), slice, {.descending = descending, .level = level});
-        }
-        for (const std::int64_t k : {0, 1, 3, 40}) check_topk(lod::CpuExecutor(2), slice, k, level);
-      }
+      for (int level = 0; level < x.levels(); ++level) check_on_two_threads(slice, level, {0, 1, 3, 40});
     });
   });
 }
@@ -161,10 +175,7 @@ TEST_CASE("sequence_sort, sequence_topk: lengths at which the kernel takes anoth
                                            static_cast<int>(random_number(engine, -20, 15))));
       }
     }
-    for_each_executor([&](const auto& executor) {
-      for (const bool descending : {false, true}) check_sort(executor, x, {.descending = descending});
-      for (const std::int64_t k : slow ? std::vector{9000} : std::vector{1, 5, 9000}) check_topk(executor, x, k, 0);
-    });
+    check_on_every_executor(x, slow ? Numbers{9000} : Numbers{1, 5, 9000});
   };
   for_each_type(Types<bool, std::uint32_t, std::uint64_t, float, double>(), check);
 }
@@ -178,10 +189,7 @@ TEST_CASE("sequence_sort, sequence_topk: sequences of every length up to those s
     // Also the greatest and the least key that there are.
     constexpr T numbers[] = {0, 1, std::numeric_limits<T>::max(), std::numeric_limits<T>::lowest()};
     for (T& number : x.values()) number = numbers[random_number(engine, 0, 3)];
-    for_each_executor([&](const auto& executor) {
-      for (const bool descending : {false, true}) check_sort(executor, x, {.descending = descending});
-      for (const std::int64_t k : {1, 8, 70}) check_topk(executor, x, k, 0);
-    });
+    check_on_every_executor(x, {1, 8, 70});
   });
 }
 
@@ -214,25 +222,15 @@ TEST_CASE("sequence_sort, sequence_topk: many short sequences, long ones and str
                   random_number(engine, 0, 1) == 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
             }
           }
-          const auto slice = x.between(1, x.size());
-          for_each_executor([&](const auto& executor) {
-            for (const bool descending : {false, true}) check_sort(executor, slice, {.descending = descending});
-            for (const std::int64_t k : slow ? std::vector{9} : std::vector{1, 8, 9, 50}) {
-              check_topk(executor, slice, k, 0);
-            }
-          });
+          check_on_every_executor(x.between(1, x.size()), slow ? Numbers{9} : Numbers{1, 8, 9, 50});
         }
       });
 }
 
 TEST_CASE("sequence_sort, sequence_topk: batches without sequences, of empty ones only") {
-  for_each_executor([](const auto& executor) {
-    for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}}) {
-      const LoDTensor<float> x(LoD::from_lengths(lengths), {});
-      check_sort(executor, x, {});
-      check_topk(executor, x, 3, 0);
-    }
-  });
+  for (const auto& lengths : std::vector<Lengths>{{{}}, {{0}}, {{0, 0}}, {{}, {}}, {{0, 0}, {}}}) {
+    check_on_every_executor(LoDTensor<float>(LoD::from_lengths(lengths), {}), {3});
+  }
 }
 
 TEST_CASE("sequence_sort_grad, sequence_topk_grad: agree with differences") {
