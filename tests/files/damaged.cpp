@@ -366,7 +366,7 @@ TEST_CASE("File: any footer, with the right checksum, is refused or used, and ta
     if (is_open) is_intact(path);
     ++(is_open ? used : refused);
   };
-  for (std::size_t bit = 0; bit < parts.footer.size() * 8; ++bit) {
+  for (std::size_t bit = 0; bit < parts.footer.size() * 8; bit += slow ? 7 : 1) {
     std::string footer = parts.footer;
     footer[bit / 8] = static_cast<char>(footer[bit / 8] ^ 1 << bit % 8);
     attempt(footer);
@@ -374,7 +374,8 @@ TEST_CASE("File: any footer, with the right checksum, is refused or used, and ta
   for (std::size_t size = 0; size < parts.footer.size(); ++size) attempt(parts.footer.substr(0, size));
   INFO("LOD_TEST_SEED=", first_seed());
   Engine engine(first_seed());
-  for (int i = 0; i < 3000; ++i) {
+  const std::size_t count = slow ? 600 : 3000;
+  for (std::size_t i = 0; i < count; ++i) {
     std::string footer = parts.footer;
     for (std::int64_t changes = random_number(engine, 1, 3); changes > 0; --changes) {
       const auto at = static_cast<std::size_t>(engine() % footer.size());
@@ -383,8 +384,8 @@ TEST_CASE("File: any footer, with the right checksum, is refused or used, and ta
     }
     attempt(footer);
   }
-  CHECK(refused > 3000);
-  CHECK(used > 100);
+  CHECK(refused > count);
+  CHECK(used > count / 30);
 }
 
 TEST_CASE("File: a footer of very many variables that are none takes little memory") {
