@@ -147,7 +147,7 @@ TEST_CASE("scatter: each way, with a row listed twice") {
 
 TEST_CASE_TEMPLATE("scatter: agrees with a plain loop, into slices too, by any number of threads", T, float, double,
                    lod::float16, lod::bfloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t) {
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  for (std::uint64_t seed = 1; seed <= (slow ? 1 : 3); ++seed) {
     CAPTURE(seed);
     Engine engine(seed);
     for (const std::int64_t row_size : {1, 3, 8, 17}) {
