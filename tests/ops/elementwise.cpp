@@ -51,10 +51,12 @@ auto run(const E& executor, Op op, const X& x, const Y& y, const lod::Elementwis
 template <class Z, class X, class RowOf>
 bool is_result(Op op, const Z& z, const X& x, const RowOf& row_of) {
   if (!(z.lod_view() == x.lod_view()) || z.shape() != x.shape()) return false;
+  const std::int64_t row_size = x.row_size();
   for (std::int64_t row = 0; row < x.rows(); ++row) {
-    for (std::int64_t i = 0; i < x.row_size(); ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      if (z.row(row)[at] != reference(op, x.row(row)[at], row_of(row)[i])) return false;
+    const auto* const results = z.row(row).data();
+    const auto *const firsts = x.row(row).data(), *const seconds = row_of(row);
+    for (std::int64_t i = 0; i < row_size; ++i) {
+      if (results[i] != reference(op, firsts[i], seconds[i])) return false;
     }
   }
   return true;
