@@ -489,11 +489,13 @@ TEST_CASE("PTX, faults: lanes that others wait for in vain") {
 }
 
 TEST_CASE("PTX, faults: kernels without an end, and those that end themselves") {
-  check_fault("again:\nadd.u32 %r2, %r2, 1;\nbra again;\n", "does not end");
+  TestLaunch many;
+  many.most_instructions = 50000;
+  check_fault("again:\nadd.u32 %r2, %r2, 1;\nbra again;\n", "does not end", many);
   // Waits for a word that nobody writes.
   check_fault(
       "again:\nld.volatile.global.u32 %r2, [%rd1];\nnanosleep.u32 20;\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra again;\n",
-      "does not end");
+      "does not end", many);
   check_fault("setp.eq.u32 %p1, %r1, 3;\n@%p1 trap;\n", "thread 3: traps: @%p1 trap");
   TestLaunch few = threads(32);
   few.most_instructions = 1000;
