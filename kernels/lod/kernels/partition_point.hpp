@@ -8,7 +8,7 @@
 
 #include <concepts>
 
-namespace lod::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace kernel {
 
 /// The first number in [low, high) for which `holds` is false; `high` where it is true for all of them. It is false for
@@ -27,4 +27,4 @@ LOD_HOST_DEVICE constexpr Number partition_point(Number low, Number high, const 
 }
 
 }  // namespace kernel
-}  // namespace lod::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
