@@ -32,6 +32,21 @@ inline constexpr std::int64_t short_sequences = LOD_SHORT_SEQUENCES_BY_AVX512 ? 
 /// One bit for each of them.
 inline constexpr unsigned all_short_sequences = (1U << short_sequences) - 1;
 
+/// Numbers by their offsets in a tensor, of which a slice has a part: row 0 may be outside of its memory, and so may
+/// what is read of a sequence under a mask. Neither is in an array, so that addresses are worked out as numbers.
+class NumbersByOffset {
+ public:
+  /// x is the number with the offset `first`.
+  NumbersByOffset(const float* x, std::int64_t first) noexcept
+      : origin_(reinterpret_cast<std::uintptr_t>(x) - sizeof(float) * static_cast<std::uintptr_t>(first)) {}
+  const float* operator+(std::int64_t offset) const noexcept {
+    return reinterpret_cast<const float*>(origin_ + sizeof(float) * static_cast<std::uintptr_t>(offset));
+  }
+
+ private:
+  std::uintptr_t origin_;
+};
+
 /// Pools short sequences of T; not `available` for types and processors without such code.
 template <class T>
 struct ShortSequences {
@@ -49,7 +64,7 @@ class ShortSequences<float> {
 
   /// Masked numbers are not read: how far numbers are readable does not matter.
   ShortSequences(const float* x, const Segments& sequences, std::int64_t) noexcept
-      : x_(x - sequences.first), offsets_(sequences.offsets) {}
+      : x_(x, sequences.first), offsets_(sequences.offsets) {}
 
   const std::int64_t* offsets() const noexcept { return offsets_; }
   ShortSequences at(const std::int64_t* offsets) const noexcept {
@@ -149,7 +164,7 @@ class ShortSequences<float> {
   /// short runs as a stream.
   const float* start(std::int64_t i, std::int64_t k) const noexcept {
     const float* const x = x_ + offsets_[i + k];
-    _mm_prefetch(reinterpret_cast<const char*>(x + 2048), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(NumbersByOffset(x, 0) + 2048), _MM_HINT_T0);
     return x;
   }
 
@@ -161,7 +176,7 @@ class ShortSequences<float> {
     __m512 parts[short_sequences];
     for (std::int64_t k = 0; k < short_sequences; ++k) parts[k] = rule.read(start(i, k), masks[k]);
     const auto read_rest = [&](std::int64_t k) {
-      parts[k] = rule.join(parts[k], rule.read(x_ + offsets_[i + k] + 16, masks[k] >> 16));
+      parts[k] = rule.join(parts[k], rule.read(x_ + (offsets_[i + k] + 16), masks[k] >> 16));
     };
     if (const unsigned beyond = lengths.beyond_a_vector(); std::popcount(beyond) <= 3) {
       for (unsigned left = beyond; left != 0; left &= left - 1) read_rest(std::countr_zero(left));
@@ -192,7 +207,7 @@ class ShortSequences<float> {
     return _mm512_permutexvar_ps(order, mixed);
   }
 
-  const float* x_;  // the address row 0 of the tensor would have, whatever part of it this is
+  NumbersByOffset x_;
   const std::int64_t* offsets_;
 };
 #elif defined(__AVX2__)
@@ -206,7 +221,7 @@ class ShortSequences<float> {
 
   /// `readable` numbers may be read from x on.
   ShortSequences(const float* x, const Segments& sequences, std::int64_t readable) noexcept
-      : x_(x - sequences.first), offsets_(sequences.offsets), last_(sequences.first + readable - reach) {}
+      : x_(x, sequences.first), offsets_(sequences.offsets), last_(sequences.first + readable - reach) {}
 
   const std::int64_t* offsets() const noexcept { return offsets_; }
   /// Other sequences of the same numbers.
@@ -307,9 +322,10 @@ class ShortSequences<float> {
 
   /// A sequence as four vectors.
   struct Masked {
-    Masked(const float* from, std::int32_t length) noexcept : x(from), count(_mm256_set1_epi32(length)) {
+    Masked(const NumbersByOffset& numbers, std::int64_t offset, std::int32_t length) noexcept
+        : x(numbers + offset), count(_mm256_set1_epi32(length)) {
       // What is read after the next ones: the hardware does not recognize such short runs as a stream.
-      _mm_prefetch(reinterpret_cast<const char*>(from + 2048), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(numbers + (offset + 2048)), _MM_HINT_T0);
     }
     __m256 load(int vector) const noexcept { return _mm256_loadu_ps(x + 8 * vector); }
     __m256 mask(int vector) const noexcept {
@@ -353,7 +369,7 @@ class ShortSequences<float> {
   __m256 reduce(std::int64_t i, const Lengths& lengths, Rule& rule) const noexcept {
     alignas(32) std::int32_t count[short_sequences];
     _mm256_store_si256(reinterpret_cast<__m256i*>(count), lengths.numbers);
-    const auto at = [&](std::int64_t k) { return Masked(x_ + offsets_[i + k], count[k]); };
+    const auto at = [&](std::int64_t k) { return Masked(x_, offsets_[i + k], count[k]); };
     const auto read = [&rule](const Masked& from) {
       const __m256 even = rule.join(rule.read(from, 0), rule.read(from, 2));
       return rule.join(even, rule.join(rule.read(from, 1), rule.read(from, 3)));
@@ -382,7 +398,7 @@ class ShortSequences<float> {
     return Rule::join(_mm256_shuffle_ps(twos[0], twos[1], 0x88), _mm256_shuffle_ps(twos[0], twos[1], 0xDD));
   }
 
-  const float* x_;  // the address row 0 of the tensor would have, whatever part of it this is
+  NumbersByOffset x_;
   const std::int64_t* offsets_;
   std::int64_t last_;  // the last offset from which `reach` numbers may be read
 };
