@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may use a file when another one has taken its place: nobody who might not use the old one.
+#include "support/grain.hpp"
 #include "support/random_batch.hpp"
 #include "support/temporary_folder.hpp"
 #include <lod/io/atomic_file.hpp>
@@ -198,7 +199,7 @@ TEST_CASE("AtomicFile: nobody but its writer may do more with the new file than 
   CAPTURE(seed);
   Engine engine(seed);
   const std::string path = folder / "x";
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < (slow ? 50 : 150); ++round) {
     CAPTURE(round);
     ::removexattr(folder.path().c_str(), default_list);
     if (random_number(engine, 0, 1)) REQUIRE(set_list(folder.path(), default_list, random_list(engine)));
