@@ -358,8 +358,9 @@ TEST_CASE("embedding_pool: no sequences, empty ones only, ids in rows of shape {
 TEST_CASE("embedding_pool: the same bits for any number of threads; a second call allocates nothing") {
   Engine engine(3);
   for (const std::int64_t row_size : {3, 20}) {
-    const Ids ids = random_ids(engine, giant_among_short(engine, 3000, 17 * grain / 16 / row_size + 600), 5000);
-    const auto table = real_numbers<float>(engine, {5000, row_size});
+    const std::int64_t size = slow ? 500 : 3000, height = slow ? 1000 : 5000;
+    const Ids ids = random_ids(engine, giant_among_short(engine, size, 17 * grain / 16 / row_size + 600), height);
+    const auto table = real_numbers<float>(engine, {height, row_size});
     const auto weights = real_numbers<float>(engine, ids.lod(), {});
     const lod::EmbeddingPoolOptions<float> plain, weighted{.weights = weights.view(), .padding_idx = 7};
     const auto dy = lod::embedding_pool(lod::CpuExecutor(1), table, ids, PoolType::AVERAGE);
@@ -377,12 +378,12 @@ TEST_CASE("embedding_pool: the same bits for any number of threads; a second cal
           lod::embedding_pool_into(executor, table, ids, PoolType::MIN, options, results[next++]);
           lod::embedding_max_pool_into(executor, table, ids, options, results[next++], index);
           lod::embedding_pool_weights_grad_into(executor, dy, table, ids, PoolType::SQRT, options, results[next++]);
-          lod::embedding_pool_grad_into(executor, dy, ids, 5000, PoolType::AVERAGE, options, gradient);
+          lod::embedding_pool_grad_into(executor, dy, ids, height, PoolType::AVERAGE, options, gradient);
           lod::to_dense_into(executor, gradient, results[next++]);
-          lod::embedding_max_pool_grad_into(executor, dy, index, ids, 5000, options, gradient);
+          lod::embedding_max_pool_grad_into(executor, dy, index, ids, height, options, gradient);
           lod::to_dense_into(executor, gradient, results[next++]);
           lod::embedding_min_pool_into(executor, table, ids, options, results[next++], index);
-          lod::embedding_min_pool_grad_into(executor, dy, index, ids, 5000, options, gradient);
+          lod::embedding_min_pool_grad_into(executor, dy, index, ids, height, options, gradient);
           lod::to_dense_into(executor, gradient, results[next++]);
         }
       };
