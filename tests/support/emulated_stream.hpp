@@ -5,6 +5,7 @@
 #pragma once
 
 #include "support/emulated_cuda.hpp"
+#include "support/sort_by_key.hpp"
 #include <lod/cuda.hpp>
 #include <lod/kernels/cuda/fallback.hpp>
 #include <lod/kernels/cuda/tile.hpp>
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <type_traits>
 
@@ -29,7 +31,10 @@ class System<CudaExecutor> {
 
   template <class Body>
   void for_each(std::int64_t count, const Body& body) const {
-    enqueue([](const OnCpu& cpu, std::int64_t size, const Body& each) { cpu.for_each(size, each); }, count, body);
+    const auto call_all = [](const OnCpu&, std::int64_t size, const Body& each) {
+      for (std::int64_t i = 0; i < size; ++i) each(i);
+    };
+    enqueue(call_all, count, body);
   }
   template <class Body>
   void for_each_element(std::int64_t rows, std::int64_t row_size, const Body& body) const {
@@ -96,8 +101,8 @@ class System<CudaExecutor> {
   }
   template <class Key, class Value>
   void sort_by_key(Key* keys, std::int64_t count, Value* values, int bits = 64) const {
-    const auto sort_all = [](const OnCpu& cpu, const Pairs<Key, Value>& pairs, std::int64_t size, int looked_at) {
-      sort(cpu, pairs, size, looked_at);
+    const auto sort_all = [](const OnCpu&, const Pairs<Key, Value>& pairs, std::int64_t size, int looked_at) {
+      sort(pairs, size, looked_at);
     };
     enqueue(sort_all, Pairs<Key, Value>{keys, values}, count, bits);
   }
@@ -105,9 +110,9 @@ class System<CudaExecutor> {
   Pairs<Key, Value> sort_pairs(const Pairs<Key, Value>& pairs, const Pairs<Key, Value>& others, std::int64_t count,
                                int bits) const {
     // As after an odd number of passes, each from one memory to the other.
-    const auto sort_to = [](const OnCpu& cpu, const Pairs<Key, Value>& from, const Pairs<Key, Value>& to,
-                            std::int64_t size, int looked_at) {
-      sort(cpu, from, size, looked_at);
+    const auto sort_to = [](const OnCpu&, const Pairs<Key, Value>& from, const Pairs<Key, Value>& to, std::int64_t size,
+                            int looked_at) {
+      sort(from, size, looked_at);
       std::copy_n(from.keys, size, to.keys);
       std::copy_n(from.values, size, to.values);
       std::fill_n(from.keys, size, Key(-1));
@@ -125,12 +130,12 @@ class System<CudaExecutor> {
 
  private:
   template <class Key, class Value>
-  static void sort(const OnCpu& cpu, const Pairs<Key, Value>& pairs, std::int64_t count, int bits) {
+  static void sort(const Pairs<Key, Value>& pairs, std::int64_t count, int bits) {
     if (bits < 64 &&
         std::any_of(pairs.keys, pairs.keys + count, [&](Key key) { return key < 0 || key >> bits != 0; })) {
       lod_test::emulated_cuda::on_failure("a key to sort by has more bits than was said");
     }
-    cpu.sort_by_key(pairs.keys, count, pairs.values);
+    lod_test::sort_by_key(pairs.keys, pairs.keys + count, pairs.values, std::less<>());
   }
   /// Fails if an argument of a kernel has an address of the host in it. Bytes between members are rubbish, which may
   /// look like one: only a compiler that can clear them makes this check.
