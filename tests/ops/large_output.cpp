@@ -100,6 +100,8 @@ void check_large(std::int64_t row_size) {
   }
   for (const lod::Side side : {lod::Side::RIGHT, lod::Side::LEFT}) {
     for (const std::int64_t padded_length : {std::int64_t{31}, longest_in_large_batch}) {
+      // Where all is slow, either length from one side, and from the other for other row sizes.
+      if (slow && ((side == lod::Side::LEFT) == (padded_length == 31)) != (row_size % 2 == 0)) continue;
       CAPTURE(padded_length);
       const lod::PadOptions options{
           .pad_value = 3, .padded_length = padded_length, .side = side, .truncate = padded_length == 31};
