@@ -191,6 +191,8 @@ TEST_CASE(
     "sequence_cumsum<U>: sums that the elements cannot hold are those of the same numbers as elements of type U") {
   const std::int64_t chunk = lod::kernel::chunk_rows(3);
   const LoD lod = LoD::from_lengths({{1, 63, 64, 65, 2, 2, 513, 0, 17 * grain / 16, 3, chunk + 1}});
+  // Of wide rows a chunk has fewer.
+  const LoD of_wide = slow ? LoD::from_lengths({{1, 63, 64, 65, 2, 2, 513, 0, 3, chunk + 1}}) : lod;
   for_each_type(Types<bool, std::int8_t, std::int32_t, std::uint32_t, lod::float16, lod::bfloat16>(),
                 [&]<class T>(std::type_identity<T>) {
                   using U = lod::kernel::Accumulator<T>;
@@ -198,9 +200,10 @@ TEST_CASE(
                   CAPTURE(first_seed());
                   for (const std::int64_t row_size : {1, 3, 17}) {
                     CAPTURE(row_size);
-                    LoDTensor<T> x(lod, {row_size});
+                    const LoD& index = row_size > 3 ? of_wide : lod;
+                    LoDTensor<T> x(index, {row_size});
                     for (T& number : x.values()) number = engine() % 3 == 0 ? T(1) : std::numeric_limits<T>::max();
-                    LoDTensor<U> same(lod, {row_size});
+                    LoDTensor<U> same(index, {row_size});
                     std::transform(x.values().begin(), x.values().end(), same.data(),
                                    [](T number) { return static_cast<U>(number); });
                     for_each_direction([&](const CumsumOptions& options) {
