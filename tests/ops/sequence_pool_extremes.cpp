@@ -144,6 +144,8 @@ void check_integers() {
     check_exact_pools(
         x, [](PoolType type, const std::vector<T>& numbers, T found) { check_integer(type, numbers, found); },
         [&](PoolType type, const LoDTensor<T>& y) {
+          // Many digits are divided by roots: where all is slow, not for all rows of wide ones.
+          if (slow && sizeof(T) == 8 && type == PoolType::SQRT && row_size > 3) return;
           // The gradient divides in the same way.
           const auto dx = lod::sequence_pool_grad(lod::CpuExecutor(1), y, of_all_lengths, type);
           for (std::int64_t i = 0, first = 0; i < of_all_lengths.size(0);
