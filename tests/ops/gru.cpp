@@ -114,6 +114,8 @@ TEST_CASE("gru: agrees with one sequence after the other, for slices of every ty
         const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         const auto weights = random_gru_weights<T>(engine, 4, size, size != 3);
         for (int level = 0; level < x.levels(); ++level) {
+          // Where all is slow, each size meets every other level.
+          if (slow && (size + level) % 2 == 1) continue;
           const std::int64_t sequences = slice.lod_view().size(level);
           const auto hidden = small_reals<T>(engine, {sequences, size});
           const bool reverse = random_number(engine, 0, 1) == 1;
