@@ -142,14 +142,14 @@ class DataFlow {
     for_each_block(op, [&](std::int32_t idx) {
       access.may_skip_writes = true;
       const BlockAccess& inner = of_block(idx, depth + 1);
-      const auto add = [&inner](Names& names, const std::vector<std::string_view>& list) {
+      const auto add_outer = [&inner](Names& names, const std::vector<std::string_view>& list) {
         for (const std::string_view name : list) {
           if (!inner.of_forward.contains(name)) names.add(name);
         }
       };
-      add(reads, inner.access.reads);
-      add(writes, inner.access.writes);
-      add(fed_or_fetched, inner.access.fed_or_fetched);
+      add_outer(reads, inner.access.reads);
+      add_outer(writes, inner.access.writes);
+      add_outer(fed_or_fetched, inner.access.fed_or_fetched);
     });
     if (is_a_gate) {
       for (const std::string_view name : access.reads) fed_or_fetched.add(name);

@@ -58,17 +58,17 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
     const CurrentDevice current(device);
     const BesideCapture beside;
     std::int64_t* to = numbers_.data();
-    const auto add = [&](std::span<const std::int64_t> numbers) {
+    const auto append = [&](std::span<const std::int64_t> numbers) {
       home_.upload(to, numbers.data(), numbers.size_bytes());
       to += numbers.size();
     };
-    block.for_each_piece(add);
+    block.for_each_piece(append);
     std::vector<std::int64_t> marks;
     marks.reserve(static_cast<std::size_t>(mark_count_));
     for (int level = 0; level < block.levels; ++level) {
       marks.clear();
       RowMarks::for_each(block[level].absolute, block[level].size, [&](std::int64_t mark) { marks.push_back(mark); });
-      add(marks);
+      append(marks);
     }
     check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     const cudaError_t error = cudaEventRecord(event_, home_.get());
