@@ -4,8 +4,8 @@ cmake_policy(SET CMP0057 NEW)
 set(lodtensor_operation_headers_folder "${CMAKE_CURRENT_LIST_DIR}/../include/lod/ops")
 
 # Sets `tags` to the names in namespace lod::op, and `functions` to those of the public functions that take an executor,
-# the `_into` forms by the name of their operation; `twins` to the operations that have an `infer_` form, and `intos` to
-# those that have an `_into` form.
+# the `_into` forms by the name of their operation, and of the objects of declared operations; `twins` to the operations
+# that have an `infer_` form, and `intos` to those that have an `_into` form.
 function(lodtensor_find_operations tags functions twins intos)
   set(found_tags)
   set(found_functions)
@@ -39,6 +39,14 @@ function(lodtensor_find_operations tags functions twins intos)
       string(SUBSTRING "${text}" ${end} -1 text)
       string(PREPEND text "${before}")
     endwhile()
+    string(REGEX MATCHALL "\ninline constexpr operation::Call(Into)?<op::[a-z0-9_]+>" declarations "${text}")
+    foreach(declaration IN LISTS declarations)
+      string(REGEX REPLACE ".*<op::([a-z0-9_]+)>" "\\1" function "${declaration}")
+      list(APPEND found_functions "${function}")
+      if(declaration MATCHES "CallInto")
+        list(APPEND found_intos "${function}")
+      endif()
+    endforeach()
     string(REGEX MATCHALL "[a-z0-9_]+\\([ \n]*const E& executor" declarations "${text}")
     foreach(declaration IN LISTS declarations)
       string(REGEX REPLACE "\\(.*" "" function "${declaration}")

@@ -4,6 +4,8 @@
 #   - Functions that follow a documented one without an empty line between share its comment: overloads of one name say
 #     so, and f after f_into gets the comment once more. Functions of other names get nothing, so that Doxygen
 #     complains.
+#   - The objects that an operation is, operation::Call<op::f> and CallInto<op::f>, are shown as the functions that they
+#     are called as, with the parameters that the body of the declaration has. So are forms that take the tag first.
 #   - A function infer_f says that it describes what f gives.
 #   - A data member without a comment says all there is to say by its name: it gets an empty one.
 #   - Undocumented functions that are defaulted or deleted are left out.
@@ -43,6 +45,69 @@ function function_name(head, i, depth, c, plain) {
   return substr(plain, RSTART, RLENGTH)
 }
 
+# The parameters of the bodies of declared operations, by their tags: runs[tag]. A declaration that has none of its own
+# has that of the template which it derives from.
+function find_bodies(i, type, tag, base, inherited, head) {
+  for (i = 1; i <= NR; ++i) {
+    if (lines[i] ~ /^struct /) {
+      type = lines[i]
+      sub(/^struct /, "", type)
+      base = type
+      sub(/( :| {).*/, "", type)
+      if (type ~ /^Declared</) {
+        tag = type
+        gsub(/Declared<op::|>/, "", tag)
+        sub(/^[^:]*(::[^:]*)* : /, "", base)
+        sub(/[^A-Za-z].*/, "", base)
+        inherited[tag] = base
+      }
+    } else if (lines[i] ~ /^  static void run\(/) {
+      head = head_of(i)
+      sub(/^[^(]*\(/, "", head)
+      sub(/\) *{$/, "", head)
+      runs[type] = head
+    }
+  }
+  for (tag in inherited) {
+    runs[tag] = ("Declared<op::" tag ">") in runs ? runs["Declared<op::" tag ">"] : runs[inherited[tag]]
+  }
+}
+
+# The form `name` of an operation: with an executor or without, with the options or without, with outputs or by value.
+function form(name, tag, executor, options, outputs, i, n, depth, c, parts, part, type, heads, parameters) {
+  n = 0
+  depth = 0
+  parts[0] = ""
+  for (i = 1; i <= length(runs[tag]); ++i) {
+    c = substr(runs[tag], i, 1)
+    if (c == "<") ++depth
+    if (c == ">") --depth
+    if (c == "," && depth == 0) parts[++n] = ""
+    else parts[n] = parts[n] c
+  }
+  heads = executor ? "Executor E" : ""
+  parameters = executor ? "const E& executor" : ""
+  for (i = 1; i <= n; ++i) {
+    part = parts[i]
+    gsub(/^ +| +$/, "", part)
+    type = part
+    sub(/.*[ &]/, "", part)
+    if (type ~ /^const Input</) {
+      heads = heads (heads ? ", " : "") "LoDTensorLike " toupper(part)
+      type = "const " toupper(part) "& " part
+    } else if (type ~ /^const To</) {
+      if (!outputs) continue
+      heads = heads ", class " toupper(part)
+      type = toupper(part) "&& " part
+    } else if (type ~ /Options& options$/) {
+      if (!options) continue
+      if (!outputs) type = type " = {}"
+    }
+    parameters = parameters (parameters ? ", " : "") type
+  }
+  return "template <" heads "> " (outputs ? "void " : "[[nodiscard]] auto ") name "(" parameters ");"
+}
+
 # The comment from line `first` on as the name of a group of members.
 function heading(first, i, text) {
   for (i = first; lines[i] ~ /^ *\/\/\/ /; ++i) text = text substr(lines[i], index(lines[i], "///") + 3)
@@ -80,10 +145,17 @@ function follow(i, c) {
 
 END {
   scope[0] = "namespace"
+  find_bodies()
   for (i = 1; i <= NR; ++i) {
     line = lines[i]
     sub(/::inline LOD_INTERFACE/, "", line)
     sub(/::inline LOD_TARGET/, "", line)
+    if (match(line, /[a-z0-9_]+\(op::[a-z0-9_]+, /)) {
+      tag = substr(line, RSTART, RLENGTH)
+      name = tag ~ /_into\(/ ? "_into(" : "("
+      gsub(/.*::|, $/, "", tag)
+      line = lines[i] = substr(line, 1, RSTART - 1) tag name substr(line, RSTART + RLENGTH)
+    }
     if (line ~ /^\/\/\/ @ingroup /) {
       group = line
       sub(/.* /, "", group)
@@ -105,6 +177,19 @@ END {
       } else if (code ~ /^ *#?$/ || line ~ /^ *#/) {
         split("", shared)  # the comments that the next function may share, by the names that have them
         if (line ~ /^ *#/) code = ""
+      } else if (line ~ /^inline constexpr operation::Call(Into)?<op::/) {
+        tag = name = line
+        gsub(/.*<op::|>.*/, "", tag)
+        gsub(/.*> |{};/, "", name)
+        other = "/// The same with other arguments.\n"
+        if (line ~ /CallInto</) {
+          if (!documented) printf "%s", shared[tag]
+          line = form(name, tag, 1, 1, 1) "\n" other form(name, tag, 1, 0, 1)
+        } else {
+          shared[name] = comment
+          line = form(name, tag, 1, 1, 0) "\n" other form(name, tag, 0, 1, 0)
+        }
+        code = ""
       } else if (line !~ /^ *}/ && !is_private[depth]) {
         head = head_of(i)
         name = function_name(head)

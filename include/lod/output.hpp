@@ -148,6 +148,24 @@ struct OutputName {
   const char* output;
 };
 
+/// The output that a caller names: a tensor, which takes the structure of the result, or a view, which must have it
+/// already. Borrowed, not copied.
+template <class T, class Device>
+class Destination {
+ public:
+  explicit Destination(LoDTensor<T, Device>& tensor) noexcept : tensor_(&tensor) {}
+  explicit Destination(const LoDTensorView<T, Device>& view) noexcept : view_(&view) {}
+
+  /// Null if it is a view.
+  LoDTensor<T, Device>* tensor() const noexcept { return tensor_; }
+  /// Only if it is one.
+  const LoDTensorView<T, Device>& view() const noexcept { return *view_; }
+
+ private:
+  LoDTensor<T, Device>* tensor_ = nullptr;
+  const LoDTensorView<T, Device>* view_ = nullptr;
+};
+
 /// Memory that an operation reads, or another output that it writes, and its name in error texts: an output must not
 /// overlap it. A tensor counts with all of its memory: former values may still be viewed.
 class OtherMemory {
@@ -160,6 +178,9 @@ class OtherMemory {
   template <class T, class Device>
   OtherMemory(const char* name, const LoDTensorView<T, Device>& x) noexcept
       : OtherMemory(name, x.data(), x.rows() * x.row_size(), sizeof(T)) {}
+  template <class T, class Device>
+  OtherMemory(const char* name, const Destination<T, Device>& y) noexcept
+      : OtherMemory(y.tensor() ? OtherMemory(name, *y.tensor()) : OtherMemory(name, y.view())) {}
   template <class T>
   OtherMemory(const char* name, std::span<T> values) noexcept
       : OtherMemory(name, values.data(), static_cast<std::int64_t>(values.size()), sizeof(T)) {}
@@ -309,21 +330,38 @@ Output<T, Device> fit(const OutputName& name, const LoDTensorView<T, Device>& y,
   }
   return Output<T, Device>(y);
 }
+/// A compile error unless a tensor is in the memory that the executor works in.
+template <class E, class X>
+constexpr void check_device() noexcept {
+  static_assert(std::same_as<device_t<X>, typename E::device>,
+                "the tensors of an operation are in the memory of its executor's device: lod::to brings them there");
+}
+/// A compile error unless an output is in that memory and has elements of type T, or T is void.
+template <class E, class T, class Y>
+constexpr void check_output() noexcept {
+  check_device<E, Y>();
+  static_assert(
+      std::is_void_v<T> || std::same_as<value_type_t<Y>, T>,
+      "an output has elements of the type that the operation gives: that of its argument, std::int64_t for an "
+      "index or for lengths");
+}
 /// The same for the output of an operation whose elements are of type T; void if the operation writes any type.
 /// `others` are the arguments that it reads, and the outputs prepared before. Throws std::invalid_argument if the
 /// output overlaps one of them. An operation prepares all outputs, and allocates all memory, before it writes.
 template <class T = void, Executor E, class Y, class Structure>
 auto prepare(const E& executor, const OutputName& name, Y&& y, const Structure& structure, const Shape& row_shape,
              std::initializer_list<OtherMemory> others) {
-  using Given = std::remove_cvref_t<Y>;
-  static_assert(std::same_as<typename Given::device, typename E::device>,
-                "the tensors of an operation are in the memory of its executor's device: lod::to brings them there");
-  static_assert(
-      std::is_void_v<T> || std::same_as<typename Given::value_type, T>,
-      "an output has elements of the type that the operation gives: that of its argument, std::int64_t for an "
-      "index or for lengths");
+  check_output<E, T, std::remove_cvref_t<Y>>();
   check_apart(name, y, others);
   return fit(name, y, structure, row_shape, executor.resource());
+}
+template <class T, Executor E, class Device, class Structure>
+Output<T, Device> prepare(const E& executor, const OutputName& name, const Destination<T, Device>& y,
+                          const Structure& structure, const Shape& row_shape,
+                          std::initializer_list<OtherMemory> others) {
+  check_apart(name, y, others);
+  if (y.tensor()) return fit(name, *y.tensor(), structure, row_shape, executor.resource());
+  return fit(name, y.view(), structure, row_shape, executor.resource());
 }
 
 /// The outputs of an operation that has any number of them, each an `Output` or another type with the same destructor

@@ -10,6 +10,7 @@
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/arithmetic.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
@@ -136,66 +137,124 @@ void check_divisors(const X& x, const Y& y, const Pairing<E>& pairing) {
   }
 }
 
-template <class Op, class Operation, Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
-void elementwise_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, const char* what,
-                      Z&& z) {
-  using T = value_type_t<X>;
-  static_assert(std::same_as<value_type_t<Y>, T>, "add, sub, mul, div: x and y must have one element type");
-  detail::check_elements<Op, T>();
-  const auto a = x.view();
-  const auto b = y.view();
-  const Pairing<E> pairing(executor, a, b, options, what);
-  if constexpr (std::same_as<Operation, Divide> && std::integral<T> && on_cpu<E>) check_divisors(a, b, pairing);
-  const auto out = prepare<T>(executor, what, z, SameLevels{a.lod_view()}, a.row_shape(),
-                              {operation::in_place("x", a), operation::in_place("y", b, pairing.is_same())});
-  pairing.combine(executor, Operation(), a, b.data(), out.data());
-}
-
-template <class Op, class Operation, Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
-void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options,
-                           const char* what, DX&& dx, DY&& dy) {
-  using T = value_type_t<X>;
-  static_assert(std::same_as<value_type_t<Y>, T> && std::same_as<value_type_t<DZ>, T>,
-                "the gradients of add, sub, mul, div: dz, x and y must have one element type");
-  detail::check_elements<Op, T>();
-  const auto a = x.view();
-  const auto b = y.view();
-  // The levels of dz do not count.
-  const auto d = dz.view();
-  const Pairing<E> pairing(executor, a, b, options, what);
-  check_row_count(d.rows(), a.rows(), what);
-  check_row_shape(d.row_shape(), a.row_shape(), what);
-  const SameLevels as_x{a.lod_view()}, as_y{b.lod_view()};
-  const auto da = prepare<T>(executor, {what, "dx"}, dx, as_x, a.row_shape(), {{"dz", d}, {"x", a}, {"y", b}});
-  const auto db =
-      prepare<T>(executor, {what, "dy"}, dy, as_y, b.row_shape(), {{"dz", d}, {"x", a}, {"y", b}, {"dx", dx}});
-  // The sums first: what else writes to the outputs needs no memory.
-  if constexpr (std::same_as<Operation, Add> || std::same_as<Operation, Subtract>) {
-    pairing.gather(executor, d, db.data());
-    if constexpr (std::same_as<Operation, Subtract>) {
-      const std::int64_t count = b.rows() * b.row_size();
-      kernel::Combine<E>::run(executor, Negate(), db.view().data(), db.view().data(), count, db.data());
-    }
-    copy_rows(executor, d, da.data());
-  } else {
-    const std::int64_t count = a.rows() * a.row_size();
-    const kernel::Scratch<E, T> terms(executor, count);
-    const LoDTensorView<const T, device_t<X>> rows(terms.data(), a.lod_view(), &a.row_shape(), a.row_size());
-    // Quotients are needed for both: they are computed twice only where memory may run out between the two.
-    constexpr bool is_product = std::same_as<Operation, Multiply>;
-    const bool last = is_product || (std::same_as<E, CpuExecutor> && !pairing.is_same());
-    if constexpr (is_product) {
-      kernel::Combine<E>::run(executor, Multiply(), d.data(), a.data(), count, terms.data());
-    } else {  // - dz / y * x / y
-      T* const quotients = last ? terms.data() : da.data();
-      pairing.combine(executor, Operation(), d, b.data(), quotients);
-      kernel::Combine<E>::run(executor, Multiply(), static_cast<const T*>(quotients), a.data(), count, terms.data());
-      pairing.combine(executor, NegatedQuotient(), rows, b.data(), terms.data());
-    }
-    pairing.gather(executor, rows, db.data());
-    if (last) pairing.combine(executor, Operation(), d, b.data(), da.data());  // dz * y, dz / y
+template <class Op, class F>
+struct Elementwise : Takes<2, ElementwiseOptions> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const Input<E, T>& y, const ElementwiseOptions& options,
+                  const To<E, T>& z) {
+    const char* const what = Declared<Op>::name;
+    const Pairing<E> pairing(executor, x, y, options, what);
+    if constexpr (std::same_as<F, Divide> && std::integral<T> && on_cpu<E>) check_divisors(x, y, pairing);
+    const auto out = prepare<T>(executor, what, z, SameLevels{x.lod_view()}, x.row_shape(),
+                                {in_place("x", x), in_place("y", y, pairing.is_same())});
+    pairing.combine(executor, F(), x, y.data(), out.data());
   }
-}
+};
+
+template <class Op, class F>
+struct ElementwiseGradient : Takes<3, ElementwiseOptions, 2> {
+  template <class T, class Device>
+  using Result = ElementwiseGrad<T, Device>;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dz, const Input<E, T>& x, const Input<E, T>& y,
+                  const ElementwiseOptions& options, const To<E, T>& dx, const To<E, T>& dy) {
+    const char* const what = Declared<Op>::name;
+    const Pairing<E> pairing(executor, x, y, options, what);
+    check_row_count(dz.rows(), x.rows(), what);
+    check_row_shape(dz.row_shape(), x.row_shape(), what);
+    const SameLevels as_x{x.lod_view()}, as_y{y.lod_view()};
+    const auto to_x = prepare<T>(executor, {what, "dx"}, dx, as_x, x.row_shape(), {{"dz", dz}, {"x", x}, {"y", y}});
+    const auto to_y =
+        prepare<T>(executor, {what, "dy"}, dy, as_y, y.row_shape(), {{"dz", dz}, {"x", x}, {"y", y}, {"dx", dx}});
+    // The sums first: what else writes to the outputs needs no memory.
+    if constexpr (std::same_as<F, Add> || std::same_as<F, Subtract>) {
+      pairing.gather(executor, dz, to_y.data());
+      if constexpr (std::same_as<F, Subtract>) {
+        const std::int64_t count = y.rows() * y.row_size();
+        kernel::Combine<E>::run(executor, Negate(), to_y.view().data(), to_y.view().data(), count, to_y.data());
+      }
+      copy_rows(executor, dz, to_x.data());
+    } else {
+      const std::int64_t count = x.rows() * x.row_size();
+      const kernel::Scratch<E, T> terms(executor, count);
+      const Input<E, T> rows(terms.data(), x.lod_view(), &x.row_shape(), x.row_size());
+      // Quotients are needed for both: they are computed twice only where memory may run out between the two.
+      constexpr bool is_product = std::same_as<F, Multiply>;
+      const bool last = is_product || (std::same_as<E, CpuExecutor> && !pairing.is_same());
+      if constexpr (is_product) {
+        kernel::Combine<E>::run(executor, Multiply(), dz.data(), x.data(), count, terms.data());
+      } else {  // - dz / y * x / y
+        T* const quotients = last ? terms.data() : to_x.data();
+        pairing.combine(executor, F(), dz, y.data(), quotients);
+        kernel::Combine<E>::run(executor, Multiply(), static_cast<const T*>(quotients), x.data(), count, terms.data());
+        pairing.combine(executor, NegatedQuotient(), rows, y.data(), terms.data());
+      }
+      pairing.gather(executor, rows, to_y.data());
+      if (last) pairing.combine(executor, F(), dz, y.data(), to_x.data());  // dz * y, dz / y
+    }
+  }
+};
+
+template <>
+struct Declared<op::add> : Elementwise<op::add, Add> {
+  static constexpr const char* name = "add";
+  using Gradient = op::add_grad;
+};
+template <>
+struct Declared<op::add_grad> : ElementwiseGradient<op::add_grad, Add> {
+  static constexpr const char* name = "add_grad";
+};
+template <>
+struct Declared<op::sub> : Elementwise<op::sub, Subtract> {
+  static constexpr const char* name = "sub";
+  using Gradient = op::sub_grad;
+};
+template <>
+struct Declared<op::sub_grad> : ElementwiseGradient<op::sub_grad, Subtract> {
+  static constexpr const char* name = "sub_grad";
+};
+template <>
+struct Declared<op::mul> : Elementwise<op::mul, Multiply> {
+  static constexpr const char* name = "mul";
+  using Gradient = op::mul_grad;
+};
+template <>
+struct Declared<op::mul_grad> : ElementwiseGradient<op::mul_grad, Multiply> {
+  static constexpr const char* name = "mul_grad";
+};
+template <>
+struct Declared<op::div> : Elementwise<op::div, Divide> {
+  static constexpr const char* name = "div";
+  using Gradient = op::div_grad;
+};
+template <>
+struct Declared<op::div_grad> : ElementwiseGradient<op::div_grad, Divide> {
+  static constexpr const char* name = "div_grad";
+};
+
+/// What <lod/ops/row_sparse.hpp> has sums of, and those that it writes to the last of them.
+template <class... Arguments>
+concept SumOfRows = requires(const Arguments&... arguments) {
+  add_rows(op::add(), arguments...);
+};
+template <class... Arguments>
+concept SumOfRowsInto = requires(Arguments&... arguments) {
+  add_rows_into(op::add(), arguments...);
+};
+template <>
+struct Call<op::add> : Forms<op::add, 2> {
+  using Forms::operator();
+  template <class... Arguments>
+    requires SumOfRows<Arguments...>
+  [[nodiscard]] auto operator()(const Arguments&... arguments) const { return add_rows(op::add(), arguments...); }
+};
+template <>
+struct CallInto<op::add> : FormsInto<op::add, 2> {
+  using FormsInto::operator();
+  template <class... Arguments>
+    requires SumOfRowsInto<Arguments...>
+  void operator()(Arguments&&... arguments) const { add_rows_into(op::add(), arguments...); }
+};
 
 }  // namespace operation
 
@@ -209,194 +268,53 @@ void elementwise_grad_into(const E& executor, const DZ& dz, const X& x, const Y&
 /// Integers wrap around; float16 and bfloat16 are rounded once. `z` may be x's own tensor, or that of a
 /// y with the levels of x, but overlap in no other way.
 /// Throws ShapeMismatch where y is none of the three, OutOfRange for the level, whichever y is, where x has one.
-template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
-void add_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
-  operation::elementwise_into<op::add, operation::Add>(executor, x, y, options, "add", z);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
-void add_into(const E& executor, const X& x, const Y& y, Z&& z) {
-  add_into(executor, x, y, ElementwiseOptions{}, z);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> add(const E& executor, const X& x, const Y& y,
-                                                          const ElementwiseOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
-  add_into(executor, x, y, options, z);
-  return z;
-}
-template <LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] auto add(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
-  return add(default_executor<device_t<X>>(), x, y, options);
-}
+inline constexpr operation::Call<op::add> add{};
+inline constexpr operation::CallInto<op::add> add_into{};
 
 /// The gradients of `add`: that by x is dz; that by y is dz too, where y is like x, else the sum of dz over the rows
 /// that a row of y was added to, 0 for an empty sequence. Sums as in `sequence_pool`. x, y and options are those of
 /// `add`; of x only the structure counts, of y too. The levels of dz do not count. The outputs must not overlap the
 /// arguments. Throws as `add`, and ShapeMismatch unless dz has the rows and the row shape of x.
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
-void add_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
-                   DY&& dy) {
-  operation::elementwise_grad_into<op::add_grad, operation::Add>(executor, dz, x, y, options, "add_grad", dx, dy);
-}
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
-void add_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&& dx, DY&& dy) {
-  add_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
-}
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] ElementwiseGrad<value_type_t<X>, device_t<X>> add_grad(const E& executor, const DZ& dz, const X& x,
-                                                                     const Y& y,
-                                                                     const ElementwiseOptions& options = {}) {
-  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
-  ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
-  add_grad_into(executor, dz, x, y, options, d.x, d.y);
-  return d;
-}
-template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] auto add_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
-  return add_grad(default_executor<device_t<X>>(), dz, x, y, options);
-}
+inline constexpr operation::Call<op::add_grad> add_grad{};
+inline constexpr operation::CallInto<op::add_grad> add_grad_into{};
 
 /// z = x - y. Otherwise as `add`.
-template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
-void sub_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
-  operation::elementwise_into<op::sub, operation::Subtract>(executor, x, y, options, "sub", z);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
-void sub_into(const E& executor, const X& x, const Y& y, Z&& z) {
-  sub_into(executor, x, y, ElementwiseOptions{}, z);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sub(const E& executor, const X& x, const Y& y,
-                                                          const ElementwiseOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
-  sub_into(executor, x, y, options, z);
-  return z;
-}
-template <LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] auto sub(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
-  return sub(default_executor<device_t<X>>(), x, y, options);
-}
+inline constexpr operation::Call<op::sub> sub{};
+inline constexpr operation::CallInto<op::sub> sub_into{};
 
 /// The gradients of `sub`: as those of `add`, that by y with the opposite sign.
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
-void sub_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
-                   DY&& dy) {
-  operation::elementwise_grad_into<op::sub_grad, operation::Subtract>(executor, dz, x, y, options, "sub_grad", dx, dy);
-}
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
-void sub_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&& dx, DY&& dy) {
-  sub_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
-}
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] ElementwiseGrad<value_type_t<X>, device_t<X>> sub_grad(const E& executor, const DZ& dz, const X& x,
-                                                                     const Y& y,
-                                                                     const ElementwiseOptions& options = {}) {
-  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
-  ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
-  sub_grad_into(executor, dz, x, y, options, d.x, d.y);
-  return d;
-}
-template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] auto sub_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
-  return sub_grad(default_executor<device_t<X>>(), dz, x, y, options);
-}
+inline constexpr operation::Call<op::sub_grad> sub_grad{};
+inline constexpr operation::CallInto<op::sub_grad> sub_grad_into{};
 
 /// z = x * y. Otherwise as `add`.
-template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
-void mul_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
-  operation::elementwise_into<op::mul, operation::Multiply>(executor, x, y, options, "mul", z);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
-void mul_into(const E& executor, const X& x, const Y& y, Z&& z) {
-  mul_into(executor, x, y, ElementwiseOptions{}, z);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> mul(const E& executor, const X& x, const Y& y,
-                                                          const ElementwiseOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
-  mul_into(executor, x, y, options, z);
-  return z;
-}
-template <LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] auto mul(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
-  return mul(default_executor<device_t<X>>(), x, y, options);
-}
+inline constexpr operation::Call<op::mul> mul{};
+inline constexpr operation::CallInto<op::mul> mul_into{};
 
 /// The gradients of `mul`: dz * y by x, and by y dz * x, summed as `add_grad` does.
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
-void mul_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
-                   DY&& dy) {
-  operation::elementwise_grad_into<op::mul_grad, operation::Multiply>(executor, dz, x, y, options, "mul_grad", dx, dy);
-}
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
-void mul_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&& dx, DY&& dy) {
-  mul_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
-}
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] ElementwiseGrad<value_type_t<X>, device_t<X>> mul_grad(const E& executor, const DZ& dz, const X& x,
-                                                                     const Y& y,
-                                                                     const ElementwiseOptions& options = {}) {
-  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
-  ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
-  mul_grad_into(executor, dz, x, y, options, d.x, d.y);
-  return d;
-}
-template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] auto mul_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
-  return mul_grad(default_executor<device_t<X>>(), dz, x, y, options);
-}
+inline constexpr operation::Call<op::mul_grad> mul_grad{};
+inline constexpr operation::CallInto<op::mul_grad> mul_grad_into{};
 
 /// z = x / y. Integers are truncated. Otherwise as `add`; throws OutOfRange where an integer would be divided by 0; on
 /// a GPU, where nobody waits to look, that quotient is not specified.
-template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
-void div_into(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, Z&& z) {
-  operation::elementwise_into<op::div, operation::Divide>(executor, x, y, options, "div", z);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Y, class Z>
-void div_into(const E& executor, const X& x, const Y& y, Z&& z) {
-  div_into(executor, x, y, ElementwiseOptions{}, z);
-}
 template <Executor E, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> div(const E& executor, const X& x, const Y& y,
-                                                          const ElementwiseOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> z(executor.resource());
-  div_into(executor, x, y, options, z);
-  return z;
+[[nodiscard]] auto div(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
+  return operation::evaluate<op::div>(executor, options, x, y);
 }
 template <LoDTensorLike X, LoDTensorLike Y>
 [[nodiscard]] auto div(const X& x, const Y& y, const ElementwiseOptions& options = {}) {
   return div(default_executor<device_t<X>>(), x, y, options);
 }
+inline constexpr operation::CallInto<op::div> div_into{};
 
 /// The gradients of `div`: dz / y by x, and by y -dz * x / y / y, summed as `add_grad` does.
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
-void div_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options, DX&& dx,
-                   DY&& dy) {
-  operation::elementwise_grad_into<op::div_grad, operation::Divide>(executor, dz, x, y, options, "div_grad", dx, dy);
-}
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y, class DX, class DY>
-void div_grad_into(const E& executor, const DZ& dz, const X& x, const Y& y, DX&& dx, DY&& dy) {
-  div_grad_into(executor, dz, x, y, ElementwiseOptions{}, dx, dy);
-}
-template <Executor E, LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] ElementwiseGrad<value_type_t<X>, device_t<X>> div_grad(const E& executor, const DZ& dz, const X& x,
-                                                                     const Y& y,
-                                                                     const ElementwiseOptions& options = {}) {
-  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
-  ElementwiseGrad<value_type_t<X>, device_t<X>> d{Tensor(executor.resource()), Tensor(executor.resource())};
-  div_grad_into(executor, dz, x, y, options, d.x, d.y);
-  return d;
-}
-template <LoDTensorLike DZ, LoDTensorLike X, LoDTensorLike Y>
-[[nodiscard]] auto div_grad(const DZ& dz, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
-  return div_grad(default_executor<device_t<X>>(), dz, x, y, options);
-}
+inline constexpr operation::Call<op::div_grad> div_grad{};
+inline constexpr operation::CallInto<op::div_grad> div_grad_into{};
 
 namespace operation {
 
 template <class Op>
-LoDTensorDesc infer_elementwise(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options,
-                                const char* what) {
+LoDTensorDesc infer_elementwise(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options) {
+  const char* const what = Declared<Op>::name;
   const infer::Batch a = infer::batch_for<Op>(x, what), b(y, what);
   infer::check_type(b.type, a.type, what);
   const int level = a.levels > 0 ? detail::resolve_level(options.level, a.levels, what) : -1;
@@ -414,16 +332,16 @@ LoDTensorDesc infer_elementwise(const LoDTensorDesc& x, const LoDTensorDesc& y, 
 
 /// What `add`, `sub`, `mul` and `div` give, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_add(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options = {}) {
-  return operation::infer_elementwise<op::add>(x, y, options, "add");
+  return operation::infer_elementwise<op::add>(x, y, options);
 }
 inline LoDTensorDesc infer_sub(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options = {}) {
-  return operation::infer_elementwise<op::sub>(x, y, options, "sub");
+  return operation::infer_elementwise<op::sub>(x, y, options);
 }
 inline LoDTensorDesc infer_mul(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options = {}) {
-  return operation::infer_elementwise<op::mul>(x, y, options, "mul");
+  return operation::infer_elementwise<op::mul>(x, y, options);
 }
 inline LoDTensorDesc infer_div(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options = {}) {
-  return operation::infer_elementwise<op::div>(x, y, options, "div");
+  return operation::infer_elementwise<op::div>(x, y, options);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -232,8 +232,8 @@ template <LoDTensorLike DY, class T, class Device, LoDTensorLike Dense>
 /// last rows of that of the result. Throws ShapeMismatch unless both have the same height and row shape. `out` must be
 /// neither a nor b. Semantics: PaddlePaddle's SelectedRowsAdd.
 template <Executor E, class T>
-void add_into(const E& executor, const SelectedRows<T, typename E::device>& a,
-              const SelectedRows<T, typename E::device>& b, SelectedRows<T, typename E::device>& out) {
+void add_rows_into(op::add, const E& executor, const SelectedRows<T, typename E::device>& a,
+                   const SelectedRows<T, typename E::device>& b, SelectedRows<T, typename E::device>& out) {
   detail::check_elements<op::add, T>();
   detail::check_value_rows(a, "add");
   detail::check_value_rows(b, "add");
@@ -258,22 +258,23 @@ void add_into(const E& executor, const SelectedRows<T, typename E::device>& a,
   }
 }
 template <Executor E, class T>
-[[nodiscard]] SelectedRows<T, typename E::device> add(const E& executor, const SelectedRows<T, typename E::device>& a,
-                                                      const SelectedRows<T, typename E::device>& b) {
+[[nodiscard]] SelectedRows<T, typename E::device> add_rows(op::add, const E& executor,
+                                                           const SelectedRows<T, typename E::device>& a,
+                                                           const SelectedRows<T, typename E::device>& b) {
   SelectedRows<T, typename E::device> out(executor.resource());
-  add_into(executor, a, b, out);
+  add_rows_into(op::add(), executor, a, b, out);
   return out;
 }
 template <class T, class Device>
-[[nodiscard]] auto add(const SelectedRows<T, Device>& a, const SelectedRows<T, Device>& b) {
-  return add(default_executor<Device>(), a, b);
+[[nodiscard]] auto add_rows(op::add, const SelectedRows<T, Device>& a, const SelectedRows<T, Device>& b) {
+  return add_rows(op::add(), default_executor<Device>(), a, b);
 }
 
 /// The sum of a row-sparse and a dense tensor, which is dense: y = x + g, rows and levels as x. The gradients by x and
 /// g are dy and `from_dense(dy, g.rows())`. `y` may be x's own tensor, but must not overlap x otherwise. Throws as
 /// `scatter`.
 template <Executor E, class T, LoDTensorLike X, class Y>
-void add_into(const E& executor, const SelectedRows<T, typename E::device>& g, const X& x, Y&& y) {
+void add_rows_into(op::add, const E& executor, const SelectedRows<T, typename E::device>& g, const X& x, Y&& y) {
   static_assert(std::same_as<value_type_t<X>, T>, "add: the dense tensor is of the type of the rows");
   const auto view = x.view();
   detail::check_value_rows(g, "add");
@@ -288,15 +289,15 @@ void add_into(const E& executor, const SelectedRows<T, typename E::device>& g, c
                               groups.groups(), g.row_size(), groups.ids(), out.data());
 }
 template <Executor E, class T, LoDTensorLike X>
-[[nodiscard]] LoDTensor<T, typename E::device> add(const E& executor, const SelectedRows<T, typename E::device>& g,
-                                                   const X& x) {
+[[nodiscard]] LoDTensor<T, typename E::device> add_rows(op::add, const E& executor,
+                                                        const SelectedRows<T, typename E::device>& g, const X& x) {
   LoDTensor<T, typename E::device> y(executor.resource());
-  add_into(executor, g, x, y);
+  add_rows_into(op::add(), executor, g, x, y);
   return y;
 }
 template <class T, class Device, LoDTensorLike X>
-[[nodiscard]] auto add(const SelectedRows<T, Device>& g, const X& x) {
-  return add(default_executor<Device>(), g, x);
+[[nodiscard]] auto add_rows(op::add, const SelectedRows<T, Device>& g, const X& x) {
+  return add_rows(op::add(), default_executor<Device>(), g, x);
 }
 
 /// The values times a number, the rows as they are. 16-bit values are rounded once; products of integers wrap around.
