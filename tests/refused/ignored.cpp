@@ -19,7 +19,7 @@ int main() {
 #elif defined(WITH_LOD)
   x.with_lod({});
 #elif defined(SOFTMAX_IGNORED)
-  sequence_softmax(x);
+  lod::sequence_softmax(x);
 #else
   lod = append(lod.append_level(offsets), {{1}, {4}});
   x = std::move(x).with_lod({});

@@ -6,12 +6,10 @@
 
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
-
-#include <concepts>
-#include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_softmax : elements::Floating {};
@@ -40,38 +38,56 @@ struct SequenceSoftmaxGrad : Missing<Executor> {};
 
 namespace operation {
 
-template <bool logarithm, Executor E, LoDTensorLike X, class Y>
-void softmax_into(const E& executor, const X& x, const SoftmaxOptions& options, Y&& y) {
-  using T = value_type_t<X>;
-  detail::check_elements<std::conditional_t<logarithm, op::sequence_log_softmax, op::sequence_softmax>, T>();
-  const auto view = x.view();
-  constexpr const char* what = logarithm ? "sequence_log_softmax" : "sequence_softmax";
-  check_has_level(view, what);
-  const int level = detail::resolve_level(options.level, view.levels(), what);
-  const auto out =
-      prepare<T>(executor, what, y, SameLevels{view.lod_view()}, view.row_shape(), {operation::in_place("x", view)});
-  kernel::SequenceSoftmax<E>::run(executor, view.data(), segments(executor, view, level), view.row_size(), logarithm,
-                                  out.data());
-}
+template <class Op, bool logarithm>
+struct Softmax : Takes<1, SoftmaxOptions> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const SoftmaxOptions& options, const To<E, T>& y) {
+    const char* const what = Declared<Op>::name;
+    check_has_level(x, what);
+    const int level = detail::resolve_level(options.level, x.levels(), what);
+    const auto out = prepare<T>(executor, what, y, SameLevels{x.lod_view()}, x.row_shape(), {in_place("x", x)});
+    kernel::SequenceSoftmax<E>::run(executor, x.data(), segments(executor, x, level), x.row_size(), logarithm,
+                                    out.data());
+  }
+};
 
-template <bool logarithm, Executor E, LoDTensorLike DY, LoDTensorLike Y, class DX>
-void softmax_grad_into(const E& executor, const DY& dy, const Y& y, const SoftmaxOptions& options, DX&& dx) {
-  using T = value_type_t<Y>;
-  static_assert(std::same_as<value_type_t<DY>, T>, "the gradient of softmax: dy and y must have one element type");
-  detail::check_elements<std::conditional_t<logarithm, op::sequence_log_softmax_grad, op::sequence_softmax_grad>, T>();
-  constexpr const char* operation = logarithm ? "sequence_log_softmax_grad" : "sequence_softmax_grad";
-  const char* const what = logarithm ? "sequence_log_softmax_grad: dy" : "sequence_softmax_grad: dy";
-  const auto view = y.view();
-  const auto gradient = dy.view();
-  check_has_level(view, logarithm ? "sequence_log_softmax_grad: y" : "sequence_softmax_grad: y");
-  const int level = detail::resolve_level(options.level, view.levels(), operation);
-  check_row_count(gradient.rows(), view.rows(), what);
-  check_row_shape(gradient.row_shape(), view.row_shape(), what);
-  const auto out = prepare<T>(executor, {operation, "dx"}, dx, SameLevels{view.lod_view()}, view.row_shape(),
-                              {operation::in_place("dy", gradient), operation::in_place("y", view)});
-  kernel::SequenceSoftmaxGrad<E>::run(executor, gradient.data(), view.data(), segments(executor, view, level),
-                                      view.row_size(), logarithm, out.data());
-}
+template <class Op, bool logarithm>
+struct SoftmaxGradient : Takes<2, SoftmaxOptions> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& y, const SoftmaxOptions& options,
+                  const To<E, T>& dx) {
+    const char* const what = Declared<Op>::name;
+    check_has_level(y, what, ": y");
+    const int level = detail::resolve_level(options.level, y.levels(), what);
+    check_row_count(dy.rows(), y.rows(), Declared<Op>::name_of_dy);
+    check_row_shape(dy.row_shape(), y.row_shape(), Declared<Op>::name_of_dy);
+    const auto out = prepare<T>(executor, {what, "dx"}, dx, SameLevels{y.lod_view()}, y.row_shape(),
+                                {in_place("dy", dy), in_place("y", y)});
+    kernel::SequenceSoftmaxGrad<E>::run(executor, dy.data(), y.data(), segments(executor, y, level), y.row_size(),
+                                        logarithm, out.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_softmax> : Softmax<op::sequence_softmax, false> {
+  static constexpr const char* name = "sequence_softmax";
+  using Gradient = op::sequence_softmax_grad;
+};
+template <>
+struct Declared<op::sequence_softmax_grad> : SoftmaxGradient<op::sequence_softmax_grad, false> {
+  static constexpr const char* name = "sequence_softmax_grad";
+  static constexpr const char* name_of_dy = "sequence_softmax_grad: dy";
+};
+template <>
+struct Declared<op::sequence_log_softmax> : Softmax<op::sequence_log_softmax, true> {
+  static constexpr const char* name = "sequence_log_softmax";
+  using Gradient = op::sequence_log_softmax_grad;
+};
+template <>
+struct Declared<op::sequence_log_softmax_grad> : SoftmaxGradient<op::sequence_log_softmax_grad, true> {
+  static constexpr const char* name = "sequence_log_softmax_grad";
+  static constexpr const char* name_of_dy = "sequence_log_softmax_grad: dy";
+};
 
 }  // namespace operation
 
@@ -88,106 +104,43 @@ void softmax_grad_into(const E& executor, const DY& dy, const Y& y, const Softma
 /// Sequences of up to 64 Ki elements are read once, longer ones twice; those with a column that is shifted, twice more.
 /// `y` may be x's own tensor (or the view that x is), but overlap in no other way. Throws InvalidLoD where x has no
 /// level, OutOfRange for the level.
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_softmax_into(const E& executor, const X& x, const SoftmaxOptions& options, Y&& y) {
-  operation::softmax_into<false>(executor, x, options, y);
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_softmax_into(const E& executor, const X& x, Y&& y) {
-  operation::softmax_into<false>(executor, x, SoftmaxOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_softmax(const E& executor, const X& x,
-                                                                       const SoftmaxOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_softmax_into(executor, x, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_softmax(const X& x, const SoftmaxOptions& options = {}) {
-  return sequence_softmax(default_executor<device_t<X>>(), x, options);
-}
+inline constexpr operation::Call<op::sequence_softmax> sequence_softmax{};
+inline constexpr operation::CallInto<op::sequence_softmax> sequence_softmax_into{};
 
 /// The logarithm of `sequence_softmax`, computed as x - max - log(sum): exact where the softmax itself would be 0. A
 /// column that is -inf throughout its sequence stays -inf. Otherwise as `sequence_softmax`.
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_log_softmax_into(const E& executor, const X& x, const SoftmaxOptions& options, Y&& y) {
-  operation::softmax_into<true>(executor, x, options, y);
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_log_softmax_into(const E& executor, const X& x, Y&& y) {
-  operation::softmax_into<true>(executor, x, SoftmaxOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_log_softmax(const E& executor, const X& x,
-                                                                           const SoftmaxOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_log_softmax_into(executor, x, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_log_softmax(const X& x, const SoftmaxOptions& options = {}) {
-  return sequence_log_softmax(default_executor<device_t<X>>(), x, options);
-}
+inline constexpr operation::Call<op::sequence_log_softmax> sequence_log_softmax{};
+inline constexpr operation::CallInto<op::sequence_log_softmax> sequence_log_softmax_into{};
 
 /// The gradient of `sequence_softmax`, from its result y: dx = (dy - sum(dy * y)) * y, the sum taken over the rows of
 /// each sequence of `level`, for each column. Levels and row shape as y; the levels of dy do not count. `dx` may be the
 /// tensor of dy or of y. Throws InvalidLoD where y has no level, OutOfRange for the level, ShapeMismatch unless dy has
 /// the rows and the row shape of y.
-template <Executor E, LoDTensorLike DY, LoDTensorLike Y, class DX>
-void sequence_softmax_grad_into(const E& executor, const DY& dy, const Y& y, const SoftmaxOptions& options, DX&& dx) {
-  operation::softmax_grad_into<false>(executor, dy, y, options, dx);
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike Y, class DX>
-void sequence_softmax_grad_into(const E& executor, const DY& dy, const Y& y, DX&& dx) {
-  operation::softmax_grad_into<false>(executor, dy, y, SoftmaxOptions{}, dx);
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike Y>
-[[nodiscard]] LoDTensor<value_type_t<Y>, device_t<Y>> sequence_softmax_grad(const E& executor, const DY& dy, const Y& y,
-                                                                            const SoftmaxOptions& options = {}) {
-  LoDTensor<value_type_t<Y>, device_t<Y>> dx(executor.resource());
-  sequence_softmax_grad_into(executor, dy, y, options, dx);
-  return dx;
-}
-template <LoDTensorLike DY, LoDTensorLike Y>
-[[nodiscard]] auto sequence_softmax_grad(const DY& dy, const Y& y, const SoftmaxOptions& options = {}) {
-  return sequence_softmax_grad(default_executor<device_t<Y>>(), dy, y, options);
-}
+inline constexpr operation::Call<op::sequence_softmax_grad> sequence_softmax_grad{};
+inline constexpr operation::CallInto<op::sequence_softmax_grad> sequence_softmax_grad_into{};
 
 /// The gradient of `sequence_log_softmax`, from its result y: dx = dy - exp(y) * sum(dy). Otherwise as
 /// `sequence_softmax_grad`.
-template <Executor E, LoDTensorLike DY, LoDTensorLike Y, class DX>
-void sequence_log_softmax_grad_into(const E& executor, const DY& dy, const Y& y, const SoftmaxOptions& options,
-                                    DX&& dx) {
-  operation::softmax_grad_into<true>(executor, dy, y, options, dx);
+inline constexpr operation::Call<op::sequence_log_softmax_grad> sequence_log_softmax_grad{};
+inline constexpr operation::CallInto<op::sequence_log_softmax_grad> sequence_log_softmax_grad_into{};
+
+namespace operation {
+
+template <class Op>
+LoDTensorDesc infer_softmax(const LoDTensorDesc& x, const SoftmaxOptions& options) {
+  const infer::Batch y = infer::batch_for<Op>(x, Declared<Op>::name);
+  y.level(options.level, Declared<Op>::name);
+  return y;
 }
-template <Executor E, LoDTensorLike DY, LoDTensorLike Y, class DX>
-void sequence_log_softmax_grad_into(const E& executor, const DY& dy, const Y& y, DX&& dx) {
-  operation::softmax_grad_into<true>(executor, dy, y, SoftmaxOptions{}, dx);
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike Y>
-[[nodiscard]] LoDTensor<value_type_t<Y>, device_t<Y>> sequence_log_softmax_grad(const E& executor, const DY& dy,
-                                                                                const Y& y,
-                                                                                const SoftmaxOptions& options = {}) {
-  LoDTensor<value_type_t<Y>, device_t<Y>> dx(executor.resource());
-  sequence_log_softmax_grad_into(executor, dy, y, options, dx);
-  return dx;
-}
-template <LoDTensorLike DY, LoDTensorLike Y>
-[[nodiscard]] auto sequence_log_softmax_grad(const DY& dy, const Y& y, const SoftmaxOptions& options = {}) {
-  return sequence_log_softmax_grad(default_executor<device_t<Y>>(), dy, y, options);
-}
+
+}  // namespace operation
 
 /// What `sequence_softmax` and `sequence_log_softmax` give, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_softmax(const LoDTensorDesc& x, const SoftmaxOptions& options = {}) {
-  const infer::Batch y = infer::batch_for<op::sequence_softmax>(x, "sequence_softmax");
-  y.level(options.level, "sequence_softmax");
-  return y;
+  return operation::infer_softmax<op::sequence_softmax>(x, options);
 }
 inline LoDTensorDesc infer_sequence_log_softmax(const LoDTensorDesc& x, const SoftmaxOptions& options = {}) {
-  const infer::Batch y = infer::batch_for<op::sequence_log_softmax>(x, "sequence_log_softmax");
-  y.level(options.level, "sequence_log_softmax");
-  return y;
+  return operation::infer_softmax<op::sequence_log_softmax>(x, options);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
