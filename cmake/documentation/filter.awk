@@ -74,7 +74,7 @@ function find_bodies(i, type, tag, base, inherited, head) {
 }
 
 # The form `name` of an operation: with an executor or without, with the options or without, with outputs or by value.
-function form(name, tag, executor, options, outputs, i, n, depth, c, parts, part, type, heads, parameters) {
+function form(name, tag, executor, options, outputs, i, n, depth, c, parts, part, type, first, heads, parameters) {
   n = 0
   depth = 0
   parts[0] = ""
@@ -93,18 +93,21 @@ function form(name, tag, executor, options, outputs, i, n, depth, c, parts, part
     type = part
     sub(/.*[ &]/, "", part)
     if (type ~ /^const Input</) {
+      if (first == "") first = toupper(part)
       heads = heads (heads ? ", " : "") "LoDTensorLike " toupper(part)
       type = "const " toupper(part) "& " part
     } else if (type ~ /^const To</) {
       if (!outputs) continue
       heads = heads ", class " toupper(part)
       type = toupper(part) "&& " part
-    } else if (type ~ /Options& options$/) {
+    } else if (type ~ / options$/) {
       if (!options) continue
       if (!outputs) type = type " = {}"
     }
+    gsub(/<T, typename E::device>/, first == "" ? "<T, Device>" : "<value_type_t<" first ">, device_t<" first ">>", type)
     parameters = parameters (parameters ? ", " : "") type
   }
+  if (first == "") heads = heads (heads ? ", " : "") "class T, class Device"
   return "template <" heads "> " (outputs ? "void " : "[[nodiscard]] auto ") name "(" parameters ");"
 }
 
@@ -184,7 +187,8 @@ END {
         other = "/// The same with other arguments.\n"
         if (line ~ /CallInto</) {
           if (!documented) printf "%s", shared[tag]
-          line = form(name, tag, 1, 1, 1) "\n" other form(name, tag, 1, 0, 1)
+          line = form(name, tag, 1, 1, 1)
+          if (runs[tag] ~ / options,/) line = line "\n" other form(name, tag, 1, 0, 1)
         } else {
           shared[name] = comment
           line = form(name, tag, 1, 1, 0) "\n" other form(name, tag, 0, 1, 0)

@@ -405,11 +405,20 @@ class Outputs {
   std::int64_t size_ = 0;
 };
 
-/// Throws InvalidLoD unless x has a level; `what` begins the text, `argument` follows it.
+/// What an error is about: an operation, or an argument of one. It begins the text: "sequence_pool_grad: dy".
+struct Subject {
+  Subject(const char* of, const char* which = nullptr) noexcept : operation(of), argument(which) {}
+  std::string text() const { return argument ? detail::text({operation, ": ", argument}) : operation; }
+
+  const char* operation;
+  const char* argument;
+};
+
+/// Throws InvalidLoD unless x has a level.
 template <class View>
-void check_has_level(const View& x, const char* what, const char* argument = "") {
+void check_has_level(const View& x, const Subject& what) {
   if (x.levels() == 0) {
-    throw InvalidLoD(detail::text({what, argument, ": the tensor has no level, expected at least one"}));
+    throw InvalidLoD(detail::text({what.text(), ": the tensor has no level, expected at least one"}));
   }
 }
 
@@ -426,15 +435,17 @@ inline std::string difference(std::span<const std::int64_t> found, std::span<con
 }
 
 /// Throws ShapeMismatch unless both row shapes are the same.
-inline void check_row_shape(const Shape& found, const Shape& expected, const char* what) {
+inline void check_row_shape(const Shape& found, const Shape& expected, const Subject& what) {
   if (found != expected) {
-    throw ShapeMismatch(detail::text({what, ": rows of shape ", to_string(found), ", expected ", to_string(expected)}));
+    throw ShapeMismatch(
+        detail::text({what.text(), ": rows of shape ", to_string(found), ", expected ", to_string(expected)}));
   }
 }
 
 /// Throws ShapeMismatch unless there are `expected` rows; `hint` ends the text.
-inline void check_row_count(std::int64_t found, std::int64_t expected, const char* what, const char* hint = "") {
-  if (found != expected) throw ShapeMismatch(detail::text({what, ": ", found, " rows, expected ", expected, hint}));
+inline void check_row_count(std::int64_t found, std::int64_t expected, const Subject& what, const char* hint = "") {
+  if (found != expected)
+    throw ShapeMismatch(detail::text({what.text(), ": ", found, " rows, expected ", expected, hint}));
 }
 
 }  // namespace operation

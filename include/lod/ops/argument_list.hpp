@@ -4,8 +4,8 @@
 /// arrays, lists in braces, or tensors, whose elements are taken row by row. Optional tensors. Several tensors as one
 /// range.
 ///
-/// A list in braces has no type of its own: where one is allowed, the template parameter has a default, as in
-/// `ArgumentList Ids = std::initializer_list<std::int64_t>`.
+/// A list in braces has no type of its own: where one is allowed, the parameter is an `IdList` or a `MaskList`, or the
+/// template parameter has a default, as in `ArgumentList Ids = std::initializer_list<std::int64_t>`.
 #pragma once
 
 #include <lod/device.hpp>
@@ -15,6 +15,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -104,6 +105,57 @@ template <class Range>
 concept TensorRange = !LoDTensorLike<Range> && requires(const Range& range) {
   range.size();
   requires LoDTensorLike<element_t<Range>>;
+};
+
+/// A list of ids, lengths or other int64 numbers as an argument: a vector, a span, an array, a list in braces, or a
+/// tensor on the CPU, whose elements are taken row by row. Borrowed, not copied.
+class IdList : public std::span<const std::int64_t> {
+ public:
+  /// The numbers in braces.
+  IdList(std::initializer_list<std::int64_t> ids) noexcept : span(ids.begin(), ids.size()) {}
+  /// The list itself, which must live as long as this object.
+  template <ArgumentList List>
+  IdList(const List& list) noexcept : span(ids_of(list)) {}
+};
+
+/// A list that says yes or no for each sequence, as an argument: of the same kinds, with elements that are bool, or
+/// numbers, which are true unless they are 0. Borrowed, not copied.
+class MaskList {
+ public:
+  /// The elements in braces.
+  MaskList(std::initializer_list<bool> mask) noexcept
+      : list_(mask.begin()), size_(static_cast<std::int64_t>(mask.size())), find_(find_elements<const bool*>) {}
+  /// The list itself, which must live as long as this object.
+  template <ArgumentList List>
+  MaskList(const List& mask) noexcept
+      : list_(&mask), size_(static_cast<std::int64_t>(elements_of(mask).size())), find_(find_elements<List>) {}
+
+  /// The number of elements.
+  std::int64_t size() const noexcept { return size_; }
+  /// Writes to `positions` where the elements are `kept`, and returns how many they are.
+  std::int64_t find(bool kept, std::int64_t* positions) const { return find_(list_, size_, kept, positions); }
+
+ private:
+  template <class List>
+  static std::int64_t find_elements(const void* list, std::int64_t size, bool kept, std::int64_t* positions) {
+    const auto find = [&](const auto first) {
+      std::int64_t count = 0;
+      for (std::int64_t i = 0; i < size; ++i) {
+        if (static_cast<bool>(first[i]) == kept) positions[count++] = i;
+      }
+      return count;
+    };
+    if constexpr (std::is_pointer_v<List>) {
+      return find(static_cast<List>(list));
+    } else {
+      const auto& elements = elements_of(*static_cast<const List*>(list));
+      return find(elements.begin());
+    }
+  }
+
+  const void* list_;
+  std::int64_t size_;
+  std::int64_t (*find_)(const void*, std::int64_t, bool, std::int64_t*);
 };
 
 }  // namespace operation

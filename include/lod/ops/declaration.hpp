@@ -2,19 +2,27 @@
 /// @file
 /// An operation is declared once, as `operation::Declared` of its tag; the forms that users call follow from that.
 ///
-/// A declaration says how many tensors an operation takes, its options and its results (`Takes`), its name and which
-/// operation is its gradient; `run` is its body. Bodies see views of arguments and a `Destination` for each output, so
-/// that there is one for each executor and type of elements, whether tensors, views or slices were given. The public
-/// names are objects:
+///     template <>
+///     struct Declared<op::sequence_max_pool_grad> : Takes<Tensor, TensorOf<std::int64_t>, LoD>, With<PoolOptions> {
+///       static constexpr const char* name = "sequence_max_pool_grad";
+///       template <Executor E, class T>
+///       static void run(executor, dy, index, lod, options, dx) { ... }
+///     };
 ///
-///     inline constexpr operation::Call<op::add> add{};
-///     inline constexpr operation::CallInto<op::add> add_into{};
+/// It says what the operation takes (`Takes`), its options, where it has some (`With`), and its results, where they are
+/// other than a tensor of the same elements (`Gives`). `run` is its body: it sees views of tensors and a `Destination`
+/// for each output, so that there is one for each executor and type of elements, whether tensors, views or slices were
+/// given. The public names are objects:
+///
+///     inline constexpr operation::Call<op::sequence_max_pool_grad> sequence_max_pool_grad{};
+///     inline constexpr operation::CallInto<op::sequence_max_pool_grad> sequence_max_pool_grad_into{};
 ///
 /// A name that is a C function as well (`div`, `select`), or one that takes template arguments (`sequence_cumsum<U>`),
 /// cannot be that of an object: there functions call one.
 #pragma once
 
 #include <lod/executor.hpp>
+#include <lod/kernel.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
@@ -31,21 +39,6 @@ namespace operation {
 template <class Op>
 struct Declared;
 
-/// What the declaration of an operation derives from: it takes so many tensors, then options, and gives so many
-/// tensors. All have one type of elements, unless the declaration has an `Element` of its own.
-template <int tensors, class Given, int results = 1>
-struct Takes {
-  using Options = Given;                   ///< what follows the tensors
-  static constexpr int inputs = tensors;   ///< how many tensors it takes
-  static constexpr int outputs = results;  ///< how many tensors it gives
-  /// The elements of an output of `Of`, where those of the arguments are T.
-  template <class T, class Of>
-  using Element = T;
-  /// What it gives by value; an aggregate, where that is several tensors.
-  template <class T, class Device>
-  using Result = LoDTensor<T, Device>;
-};
-
 /// A tensor as the body of an operation sees it.
 template <class E, class T>
 using Input = LoDTensorView<const T, typename E::device>;
@@ -53,156 +46,244 @@ using Input = LoDTensorView<const T, typename E::device>;
 template <class E, class T>
 using To = Destination<T, typename E::device>;
 
-/// An argument, whose elements are to be of type T.
-template <class E, class T, LoDTensorLike X>
-Input<E, T> input(const X& x) {
-  static_assert(std::same_as<value_type_t<X>, T>, "the tensors that this operation takes have one element type");
-  check_device<E, X>();
-  return x.view();
-}
-/// An output of an operation on elements of type T.
-template <class Op, class E, class T, class Z>
-auto output(Z& z) {
-  using Element = typename Declared<Op>::template Element<T, value_type_t<Z>>;
-  check_output<E, Element, Z>();
-  return To<E, Element>(z);
-}
-
-/// The operation on new tensors, of which it returns what it gives.
-template <class Op, Executor E, LoDTensorLike X, LoDTensorLike... Xs>
-auto evaluate(const E& executor, const typename Declared<Op>::Options& options, const X& x, const Xs&... xs) {
-  using T = value_type_t<X>;
-  using Tensor = LoDTensor<T, typename E::device>;
-  using Result = typename Declared<Op>::template Result<T, typename E::device>;
-  detail::check_elements<Op, T>();
-  if constexpr (Declared<Op>::outputs == 1) {
-    Result y(executor.resource());
-    Declared<Op>::run(executor, input<E, T>(x), input<E, T>(xs)..., options, To<E, T>(y));
-    return y;
-  } else {
-    static_assert(Declared<Op>::outputs == 2);
-    Result y{Tensor(executor.resource()), Tensor(executor.resource())};
-    auto& [first, second] = y;
-    Declared<Op>::run(executor, input<E, T>(x), input<E, T>(xs)..., options, To<E, T>(first), To<E, T>(second));
-    return y;
-  }
-}
-
-/// The outputs of a form of the operation.
-template <class Op, class... Zs>
-concept OutputsOf = sizeof...(Zs) == Declared<Op>::outputs && (LoDTensorLike<std::remove_cvref_t<Zs>> && ...);
-
-template <class Op, int tensors>
-struct Forms;
-template <class Op, int tensors>
-struct FormsInto;
-
-/// The forms by value of an operation on one tensor.
-template <class Op>
-struct Forms<Op, 1> {
-  using Options = typename Declared<Op>::Options;
-
-  template <Executor E, LoDTensorLike X>
-  [[nodiscard]] auto operator()(const E& executor, const X& x, const Options& options = {}) const {
-    return evaluate<Op>(executor, options, x);
-  }
+/// A tensor as a parameter of an operation: a view, made of what users give.
+template <class T, class Device>
+class TensorArgument : public LoDTensorView<const T, Device> {
+ public:
   template <LoDTensorLike X>
-  [[nodiscard]] auto operator()(const X& x, const Options& options = {}) const {
-    return (*this)(default_executor<device_t<X>>(), x, options);
-  }
-};
-/// Of two.
-template <class Op>
-struct Forms<Op, 2> {
-  using Options = typename Declared<Op>::Options;
+  TensorArgument(const X& x) noexcept : LoDTensorView<const T, Device>(view_of(x)) {}
 
-  template <Executor E, LoDTensorLike X, LoDTensorLike Y>
-  [[nodiscard]] auto operator()(const E& executor, const X& x, const Y& y, const Options& options = {}) const {
-    return evaluate<Op>(executor, options, x, y);
-  }
-  template <LoDTensorLike X, LoDTensorLike Y>
-  [[nodiscard]] auto operator()(const X& x, const Y& y, const Options& options = {}) const {
-    return (*this)(default_executor<device_t<X>>(), x, y, options);
-  }
-};
-/// Of three.
-template <class Op>
-struct Forms<Op, 3> {
-  using Options = typename Declared<Op>::Options;
-
-  template <Executor E, LoDTensorLike X, LoDTensorLike Y, LoDTensorLike Z>
-  [[nodiscard]] auto operator()(const E& executor, const X& x, const Y& y, const Z& z,
-                                const Options& options = {}) const {
-    return evaluate<Op>(executor, options, x, y, z);
-  }
-  template <LoDTensorLike X, LoDTensorLike Y, LoDTensorLike Z>
-  [[nodiscard]] auto operator()(const X& x, const Y& y, const Z& z, const Options& options = {}) const {
-    return (*this)(default_executor<device_t<X>>(), x, y, z, options);
+ private:
+  template <class X>
+  static auto view_of(const X& x) noexcept {
+    static_assert(std::same_as<device_t<X>, Device>, "the tensors of an operation are in the memory of one device");
+    static_assert(std::same_as<value_type_t<X>, T>,
+                  "the tensors that an operation takes have one element type, an index or ids std::int64_t");
+    return x.view();
   }
 };
 
-/// The forms of an operation on one tensor that write to outputs of the caller's, which come last.
-template <class Op>
-struct FormsInto<Op, 1> {
-  using Options = typename Declared<Op>::Options;
+/// A tensor among what an operation takes or gives, where T is the element type of the first argument: `Argument` is
+/// its parameter, `Result` what is returned of it, `Element` the element type of an output where the caller's has `Of`.
+struct Tensor {
+  template <class T, class Device>
+  using Argument = TensorArgument<T, Device>;
+  template <class T, class Device>
+  using Result = LoDTensor<T, Device>;
+  template <class T, class Of>
+  using Element = T;
+};
+/// A tensor with elements of type U.
+template <class U>
+struct TensorOf {
+  template <class T, class Device>
+  using Argument = TensorArgument<U, Device>;
+  template <class T, class Device>
+  using Result = LoDTensor<U, Device>;
+  template <class T, class Of>
+  using Element = U;
+};
+/// Sums as a result: the caller's output may have the type in which they are computed.
+struct Sums : Tensor {
+  template <class T, class Of>
+  using Element = std::conditional_t<kernel::has_wide_sums<T, Of>, Of, T>;
+};
+/// What else has elements of type T: `SelectedRows`, the weights of a network.
+template <template <class, class> class Holder>
+struct Of {
+  template <class T, class Device>
+  using Argument = Holder<T, Device>;
+  template <class T, class Device>
+  using Result = Holder<T, Device>;
+};
 
-  template <Executor E, LoDTensorLike X, class... Outputs>
-    requires OutputsOf<Op, Outputs...>
-  void operator()(const E& executor, const X& x, const Options& options, Outputs&&... outputs) const {
+/// Outputs of these kinds, which `ByValue` has as its members, unless it is the only one.
+template <template <class, class> class ByValue, class... Kinds>
+struct ResultKinds;
+
+/// A base of declarations: what it takes before its options. Each is a kind, as above, or the type of the parameter.
+template <class First, class... More>
+struct Takes {
+  using Arguments = Takes;
+};
+/// A base of declarations: the options. They may be left out, and so may this.
+template <class Given>
+struct With {
+  template <class T, class Device>
+  using Options = Given;
+};
+/// The same for options that depend on the elements and the device.
+template <template <class, class> class Given>
+struct WithTyped {
+  template <class T, class Device>
+  using Options = Given<T, Device>;
+};
+/// A base of declarations: the result, where it is not a `Tensor`.
+template <class Kind>
+struct Gives {
+  using Outputs = ResultKinds<Kind::template Result, Kind>;
+};
+/// A base of declarations: the results, where there are two to four; an aggregate of them is returned.
+template <template <class, class> class ByValue, class... Kinds>
+struct GivesAll {
+  using Outputs = ResultKinds<ByValue, Kinds...>;
+};
+
+/// The options of an operation without options. Braces make none.
+struct NoOptions {
+  explicit NoOptions() = default;
+};
+
+template <class Kind, class T, class Device>
+struct ArgumentOf {
+  using type = Kind;
+};
+template <class Kind, class T, class Device>
+  requires requires { typename std::type_identity<typename Kind::template Argument<T, Device>>; }
+struct ArgumentOf<Kind, T, Device> {
+  using type = typename Kind::template Argument<T, Device>;
+};
+template <class Op, class T, class Device>
+struct OptionsOf {
+  using type = NoOptions;
+};
+template <class Op, class T, class Device>
+  requires requires { typename std::type_identity<typename Declared<Op>::template Options<T, Device>>; }
+struct OptionsOf<Op, T, Device> {
+  using type = typename Declared<Op>::template Options<T, Device>;
+};
+template <class Op>
+struct OutputsOf {
+  using type = Gives<Tensor>::Outputs;
+};
+template <class Op>
+  requires requires { typename Declared<Op>::Outputs; }
+struct OutputsOf<Op> {
+  using type = typename Declared<Op>::Outputs;
+};
+
+/// The parameter for an argument, or for the options, where the first argument is an X.
+template <class Kind, class X>
+using Argument = typename ArgumentOf<Kind, value_type_t<X>, device_t<X>>::type;
+template <class Op, class X>
+using Options = typename OptionsOf<Op, value_type_t<X>, device_t<X>>::type;
+/// What may be the first argument.
+template <class X, class Kind>
+concept FirstArgument = (std::same_as<Kind, Tensor> && LoDTensorLike<X>) || std::same_as<X, Argument<Kind, X>>;
+
+/// Results before they have memory.
+template <class Resource>
+struct Unfilled {
+  template <class Y>
+  operator Y() const {
+    return Y(resource);
+  }
+  Resource* resource;
+};
+
+/// An output as the body of an operation takes it.
+template <class Kind, class E, class T, class Z>
+decltype(auto) output(Z& z) {
+  if constexpr (requires { typename std::type_identity<typename Kind::template Element<T, T>>; }) {
+    using Element = typename Kind::template Element<T, value_type_t<Z>>;
+    check_output<E, Element, Z>();
+    return To<E, Element>(z);
+  } else {
+    return (z);
+  }
+}
+
+template <class Op, class Arguments, class Outputs>
+struct Body;
+/// The body of an operation, once its arguments have the types of its parameters.
+template <class Op, class First, class... More, template <class, class> class ByValue, class... Kinds>
+struct Body<Op, Takes<First, More...>, ResultKinds<ByValue, Kinds...>> {
+  static constexpr int outputs = sizeof...(Kinds);  ///< how many it gives
+
+  template <Executor E, class X, class... Zs>
+  static void run(const E& executor, const X& x, const Argument<More, X>&... more, const Options<Op, X>& options,
+                  Zs&... zs) {
     using T = value_type_t<X>;
     detail::check_elements<Op, T>();
-    Declared<Op>::run(executor, input<E, T>(x), options, output<Op, E, T>(outputs)...);
+    check_device<E, X>();
+    const Argument<First, X>& first = x;
+    if constexpr (std::same_as<Options<Op, X>, NoOptions>) {
+      Declared<Op>::template run<E, T>(executor, first, more..., output<Kinds, E, T>(zs)...);
+    } else {
+      Declared<Op>::template run<E, T>(executor, first, more..., options, output<Kinds, E, T>(zs)...);
+    }
   }
-  template <Executor E, LoDTensorLike X, class... Outputs>
-    requires OutputsOf<Op, Outputs...>
-  void operator()(const E& executor, const X& x, Outputs&&... outputs) const {
-    (*this)(executor, x, Options{}, outputs...);
+  /// On new results, which it returns.
+  template <Executor E, class X>
+  static auto evaluate(const E& executor, const X& x, const Argument<More, X>&... more, const Options<Op, X>& options) {
+    using Result = ByValue<value_type_t<X>, device_t<X>>;
+    const Unfilled<typename device_t<X>::memory_resource> unfilled{executor.resource()};
+    if constexpr (outputs == 1) {
+      Result y = unfilled;
+      run(executor, x, more..., options, y);
+      return y;
+    } else if constexpr (outputs == 2) {
+      Result y{unfilled, unfilled};
+      auto& [a, b] = y;
+      run(executor, x, more..., options, a, b);
+      return y;
+    } else if constexpr (outputs == 3) {
+      Result y{unfilled, unfilled, unfilled};
+      auto& [a, b, c] = y;
+      run(executor, x, more..., options, a, b, c);
+      return y;
+    } else {
+      static_assert(outputs == 4);
+      Result y{unfilled, unfilled, unfilled, unfilled};
+      auto& [a, b, c, d] = y;
+      run(executor, x, more..., options, a, b, c, d);
+      return y;
+    }
   }
 };
-/// Of two.
 template <class Op>
-struct FormsInto<Op, 2> {
-  using Options = typename Declared<Op>::Options;
+using BodyOf = Body<Op, typename Declared<Op>::Arguments, typename OutputsOf<Op>::type>;
 
-  template <Executor E, LoDTensorLike X, LoDTensorLike Y, class... Outputs>
-    requires OutputsOf<Op, Outputs...>
-  void operator()(const E& executor, const X& x, const Y& y, const Options& options, Outputs&&... outputs) const {
-    using T = value_type_t<X>;
-    detail::check_elements<Op, T>();
-    Declared<Op>::run(executor, input<E, T>(x), input<E, T>(y), options, output<Op, E, T>(outputs)...);
+template <class Op, class Arguments>
+struct Forms;
+template <class Op, class Arguments>
+struct FormsInto;
+/// The forms by value of an operation.
+template <class Op, class First, class... More>
+struct Forms<Op, Takes<First, More...>> {
+  template <Executor E, FirstArgument<First> X>
+  [[nodiscard]] auto operator()(const E& executor, const X& x, const Argument<More, X>&... more,
+                                const Options<Op, X>& options = Options<Op, X>()) const {
+    return BodyOf<Op>::evaluate(executor, x, more..., options);
   }
-  template <Executor E, LoDTensorLike X, LoDTensorLike Y, class... Outputs>
-    requires OutputsOf<Op, Outputs...>
-  void operator()(const E& executor, const X& x, const Y& y, Outputs&&... outputs) const {
-    (*this)(executor, x, y, Options{}, outputs...);
+  template <FirstArgument<First> X>
+  [[nodiscard]] auto operator()(const X& x, const Argument<More, X>&... more,
+                                const Options<Op, X>& options = Options<Op, X>()) const {
+    return BodyOf<Op>::evaluate(default_executor<device_t<X>>(), x, more..., options);
   }
 };
-/// Of three.
-template <class Op>
-struct FormsInto<Op, 3> {
-  using Options = typename Declared<Op>::Options;
-
-  template <Executor E, LoDTensorLike X, LoDTensorLike Y, LoDTensorLike Z, class... Outputs>
-    requires OutputsOf<Op, Outputs...>
-  void operator()(const E& executor, const X& x, const Y& y, const Z& z, const Options& options,
-                  Outputs&&... outputs) const {
-    using T = value_type_t<X>;
-    detail::check_elements<Op, T>();
-    Declared<Op>::run(executor, input<E, T>(x), input<E, T>(y), input<E, T>(z), options, output<Op, E, T>(outputs)...);
+/// Those that write to outputs of the caller's, which come last.
+template <class Op, class First, class... More>
+struct FormsInto<Op, Takes<First, More...>> {
+  template <Executor E, FirstArgument<First> X, class... Zs>
+    requires(sizeof...(Zs) == BodyOf<Op>::outputs)
+  void operator()(const E& executor, const X& x, const Argument<More, X>&... more, const Options<Op, X>& options,
+                  Zs&&... outputs) const {
+    BodyOf<Op>::run(executor, x, more..., options, outputs...);
   }
-  template <Executor E, LoDTensorLike X, LoDTensorLike Y, LoDTensorLike Z, class... Outputs>
-    requires OutputsOf<Op, Outputs...>
-  void operator()(const E& executor, const X& x, const Y& y, const Z& z, Outputs&&... outputs) const {
-    (*this)(executor, x, y, z, Options{}, outputs...);
+  template <Executor E, FirstArgument<First> X, class... Zs>
+    requires(sizeof...(Zs) == BodyOf<Op>::outputs)
+  void operator()(const E& executor, const X& x, const Argument<More, X>&... more, Zs&&... outputs) const {
+    BodyOf<Op>::run(executor, x, more..., Options<Op, X>(), outputs...);
   }
 };
 
 /// `f`: the operation by value, with or without an executor.
 template <class Op>
-struct Call : Forms<Op, Declared<Op>::inputs> {};
+struct Call : Forms<Op, typename Declared<Op>::Arguments> {};
 /// `f_into`: the operation into outputs of the caller's.
 template <class Op>
-struct CallInto : FormsInto<Op, Declared<Op>::inputs> {};
+struct CallInto : FormsInto<Op, typename Declared<Op>::Arguments> {};
 
 }  // namespace operation
 

@@ -138,7 +138,7 @@ void check_divisors(const X& x, const Y& y, const Pairing<E>& pairing) {
 }
 
 template <class Op, class F>
-struct Elementwise : Takes<2, ElementwiseOptions> {
+struct Elementwise : Takes<Tensor, Tensor>, With<ElementwiseOptions> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const Input<E, T>& y, const ElementwiseOptions& options,
                   const To<E, T>& z) {
@@ -152,9 +152,9 @@ struct Elementwise : Takes<2, ElementwiseOptions> {
 };
 
 template <class Op, class F>
-struct ElementwiseGradient : Takes<3, ElementwiseOptions, 2> {
-  template <class T, class Device>
-  using Result = ElementwiseGrad<T, Device>;
+struct ElementwiseGradient : Takes<Tensor, Tensor, Tensor>,
+                             With<ElementwiseOptions>,
+                             GivesAll<ElementwiseGrad, Tensor, Tensor> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dz, const Input<E, T>& x, const Input<E, T>& y,
                   const ElementwiseOptions& options, const To<E, T>& dx, const To<E, T>& dy) {
@@ -242,14 +242,14 @@ concept SumOfRowsInto = requires(Arguments&... arguments) {
   add_rows_into(op::add(), arguments...);
 };
 template <>
-struct Call<op::add> : Forms<op::add, 2> {
+struct Call<op::add> : Forms<op::add, Takes<Tensor, Tensor>> {
   using Forms::operator();
   template <class... Arguments>
     requires SumOfRows<Arguments...>
   [[nodiscard]] auto operator()(const Arguments&... arguments) const { return add_rows(op::add(), arguments...); }
 };
 template <>
-struct CallInto<op::add> : FormsInto<op::add, 2> {
+struct CallInto<op::add> : FormsInto<op::add, Takes<Tensor, Tensor>> {
   using FormsInto::operator();
   template <class... Arguments>
     requires SumOfRowsInto<Arguments...>
@@ -298,7 +298,7 @@ inline constexpr operation::CallInto<op::mul_grad> mul_grad_into{};
 /// a GPU, where nobody waits to look, that quotient is not specified.
 template <Executor E, LoDTensorLike X, LoDTensorLike Y>
 [[nodiscard]] auto div(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
-  return operation::evaluate<op::div>(executor, options, x, y);
+  return operation::Call<op::div>()(executor, x, y, options);
 }
 template <LoDTensorLike X, LoDTensorLike Y>
 [[nodiscard]] auto div(const X& x, const Y& y, const ElementwiseOptions& options = {}) {

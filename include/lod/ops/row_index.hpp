@@ -110,9 +110,10 @@ class RowsOfBatch {
 };
 
 /// Throws OutOfRange for a number that is not a RowIndex.
-inline void check_row_index(RowIndex counted, const char* what) {
+inline void check_row_index(RowIndex counted, const Subject& what) {
   if (counted != RowIndex::BATCH && counted != RowIndex::SEQUENCE) {
-    throw OutOfRange(detail::text({what, ": RowIndex ", static_cast<int>(counted), ", expected BATCH or SEQUENCE"}));
+    throw OutOfRange(
+        detail::text({what.text(), ": RowIndex ", static_cast<int>(counted), ", expected BATCH or SEQUENCE"}));
   }
 }
 

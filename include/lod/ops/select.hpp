@@ -49,11 +49,9 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 /// Throws ShapeMismatch unless a mask has one element for each sequence (row); `hint` ends the text.
-template <ArgumentList Mask>
-void check_mask(const Mask& mask, std::int64_t sequences, const char* what, const char* hint = "") {
-  const auto size = static_cast<std::int64_t>(elements_of(mask).size());
-  if (size != sequences) {
-    throw ShapeMismatch(detail::text({what, ": a mask of ", size, " elements, expected ", sequences,
+inline void check_mask(const MaskList& mask, std::int64_t sequences, const char* what, const char* hint = "") {
+  if (mask.size() != sequences) {
+    throw ShapeMismatch(detail::text({what, ": a mask of ", mask.size(), " elements, expected ", sequences,
                                       ", one for each sequence (row, where there is no level)", hint}));
   }
 }
@@ -61,22 +59,14 @@ void check_mask(const Mask& mask, std::int64_t sequences, const char* what, cons
 /// The numbers of the sequences whose element of the mask is `kept`, in scratch memory.
 class MaskedIds {
  public:
-  template <ArgumentList Mask>
-  MaskedIds(Workspace& workspace, const Mask& mask, bool kept)
-      : ids_(workspace, static_cast<std::int64_t>(elements_of(mask).size())) {
-    const auto& elements = elements_of(mask);
-    const auto first = elements.begin();
-    for (std::size_t i = 0; i < elements.size(); ++i) {
-      if (static_cast<bool>(first[static_cast<std::ptrdiff_t>(i)]) == kept)
-        ids_[size_++] = static_cast<std::int64_t>(i);
-    }
-  }
+  MaskedIds(Workspace& workspace, const MaskList& mask, bool kept)
+      : ids_(workspace, mask.size()), size_(mask.find(kept, ids_.data())) {}
   std::int64_t size() const noexcept { return size_; }
   std::int64_t operator[](std::int64_t i) const noexcept { return ids_[i]; }
 
  private:
   Workspace::Loan<std::int64_t> ids_;
-  std::int64_t size_ = 0;
+  std::int64_t size_;
 };
 
 /// The number of rows before sequence i of the outermost level (before row i if there is no level), counted from the

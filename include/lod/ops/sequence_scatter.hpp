@@ -56,7 +56,7 @@ template <Executor E, class View, class Ids>
 kernel::Segments check_scatter(const E& executor, const View& x, const Ids& ids, const SequenceScatterOptions& options,
                                const char* what) {
   static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "sequence_scatter: ids are int64");
-  check_has_level(ids, what, ": ids");
+  check_has_level(ids, {what, "ids"});
   const int level = detail::resolve_level(options.level, ids.levels(), what);
   if (ids.row_size() != 1) {
     throw ShapeMismatch(

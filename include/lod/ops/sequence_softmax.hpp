@@ -39,7 +39,7 @@ struct SequenceSoftmaxGrad : Missing<Executor> {};
 namespace operation {
 
 template <class Op, bool logarithm>
-struct Softmax : Takes<1, SoftmaxOptions> {
+struct Softmax : Takes<Tensor>, With<SoftmaxOptions> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const SoftmaxOptions& options, const To<E, T>& y) {
     const char* const what = Declared<Op>::name;
@@ -52,15 +52,15 @@ struct Softmax : Takes<1, SoftmaxOptions> {
 };
 
 template <class Op, bool logarithm>
-struct SoftmaxGradient : Takes<2, SoftmaxOptions> {
+struct SoftmaxGradient : Takes<Tensor, Tensor>, With<SoftmaxOptions> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& y, const SoftmaxOptions& options,
                   const To<E, T>& dx) {
     const char* const what = Declared<Op>::name;
-    check_has_level(y, what, ": y");
+    check_has_level(y, {what, "y"});
     const int level = detail::resolve_level(options.level, y.levels(), what);
-    check_row_count(dy.rows(), y.rows(), Declared<Op>::name_of_dy);
-    check_row_shape(dy.row_shape(), y.row_shape(), Declared<Op>::name_of_dy);
+    check_row_count(dy.rows(), y.rows(), {what, "dy"});
+    check_row_shape(dy.row_shape(), y.row_shape(), {what, "dy"});
     const auto out = prepare<T>(executor, {what, "dx"}, dx, SameLevels{y.lod_view()}, y.row_shape(),
                                 {in_place("dy", dy), in_place("y", y)});
     kernel::SequenceSoftmaxGrad<E>::run(executor, dy.data(), y.data(), segments(executor, y, level), y.row_size(),
@@ -76,7 +76,6 @@ struct Declared<op::sequence_softmax> : Softmax<op::sequence_softmax, false> {
 template <>
 struct Declared<op::sequence_softmax_grad> : SoftmaxGradient<op::sequence_softmax_grad, false> {
   static constexpr const char* name = "sequence_softmax_grad";
-  static constexpr const char* name_of_dy = "sequence_softmax_grad: dy";
 };
 template <>
 struct Declared<op::sequence_log_softmax> : Softmax<op::sequence_log_softmax, true> {
@@ -86,7 +85,6 @@ struct Declared<op::sequence_log_softmax> : Softmax<op::sequence_log_softmax, tr
 template <>
 struct Declared<op::sequence_log_softmax_grad> : SoftmaxGradient<op::sequence_log_softmax_grad, true> {
   static constexpr const char* name = "sequence_log_softmax_grad";
-  static constexpr const char* name_of_dy = "sequence_log_softmax_grad: dy";
 };
 
 }  // namespace operation
