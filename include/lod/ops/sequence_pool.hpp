@@ -6,6 +6,7 @@
 
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/row_index.hpp>
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
@@ -113,37 +114,140 @@ inline void check_wide_pool_type(PoolType type) {
   }
 }
 
-/// Sums and what is computed from them, in the type of the computation.
-template <Executor E, LoDTensorLike X, class Y>
-void pool_sums_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, Y&& y) {
-  using T = value_type_t<X>;
-  using U = kernel::Accumulator<T>;
-  detail::check_elements<op::sequence_pool, T>();
-  check_pool_type(type, "sequence_pool");
-  check_wide_pool_type(type);
-  const auto view = x.view();
-  check_has_level(view, "sequence_pool");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_pool");
-  const U pad_value = detail::checked<U>(options.pad_value, "sequence_pool", "pad_value");
-  const auto out =
-      prepare<U>(executor, "sequence_pool", y, LevelsAbove{view.lod_view(), level}, view.row_shape(), {{"x", view}});
-  kernel::SequenceSums<E>::run(executor, view.data(), segments(executor, view, level), view.row_size(), type, pad_value,
-                               out.data());
+/// Pools sequences; into elements of type U, where that is the type in which those of type T are summed.
+template <class Op, Executor E, class T, class U>
+void pool_into(const E& executor, const Input<E, T>& x, PoolType type, const PoolOptions& options, const To<E, U>& y) {
+  using Kernel = std::conditional_t<std::same_as<T, U>, kernel::SequencePool<E>, kernel::SequenceSums<E>>;
+  const char* const what = Declared<Op>::name;
+  check_pool_type(type, what);
+  if constexpr (!std::same_as<T, U>) check_wide_pool_type(type);
+  check_has_level(x, what);
+  const int level = detail::resolve_level(options.level, x.levels(), what);
+  const U pad_value = detail::checked<U>(options.pad_value, what, "pad_value");
+  const auto out = prepare(executor, what, y, LevelsAbove{x.lod_view(), level}, x.row_shape(), {{"x", x}});
+  Kernel::run(executor, x.data(), segments(executor, x, level), x.row_size(), type, pad_value, out.data());
 }
 
-template <class Op, Executor E, LoDTensorLike X, class Y>
-void pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, const char* what, Y&& y) {
-  detail::check_elements<Op, value_type_t<X>>();
-  using T = value_type_t<X>;
-  check_pool_type(type, what);
-  const auto view = x.view();
-  check_has_level(view, what);
-  const int level = detail::resolve_level(options.level, view.levels(), what);
-  const T pad_value = detail::checked<T>(options.pad_value, what, "pad_value");
-  const auto out = prepare<T>(executor, what, y, LevelsAbove{view.lod_view(), level}, view.row_shape(), {{"x", view}});
-  kernel::SequencePool<E>::run(executor, view.data(), segments(executor, view, level), view.row_size(), type, pad_value,
-                               out.data());
-}
+template <>
+struct Declared<op::sequence_pool> : Takes<Tensor, PoolType>, With<PoolOptions>, Gives<Sums> {
+  static constexpr const char* name = "sequence_pool";
+  using Gradient = op::sequence_pool_grad;
+  template <Executor E, class T, class U>
+  static void run(const E& executor, const Input<E, T>& x, PoolType type, const PoolOptions& options,
+                  const To<E, U>& y) {
+    pool_into<op::sequence_pool, E, T>(executor, x, type, options, y);
+  }
+};
+template <class Op, PoolType type>
+struct OneStep : Takes<Tensor>, With<PoolOptions> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const PoolOptions& options, const To<E, T>& y) {
+    pool_into<Op, E, T>(executor, x, type, options, y);
+  }
+};
+template <>
+struct Declared<op::sequence_first_step> : OneStep<op::sequence_first_step, PoolType::FIRST> {
+  static constexpr const char* name = "sequence_first_step";
+};
+template <>
+struct Declared<op::sequence_last_step> : OneStep<op::sequence_last_step, PoolType::LAST> {
+  static constexpr const char* name = "sequence_last_step";
+};
+
+template <>
+struct Declared<op::sequence_pool_grad> : Takes<Tensor, LoD, PoolType>, With<PoolOptions> {
+  static constexpr const char* name = "sequence_pool_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const LoD& lod, PoolType type, const PoolOptions& options,
+                  const To<E, T>& dx) {
+    check_sums_or_steps(type, name, "sequence_max_pool_grad or sequence_min_pool_grad");
+    check_has_level(lod, {name, "lod"});
+    const int level = detail::resolve_level(options.level, lod.levels(), name);
+    check_row_count(dy.rows(), lod.size(level), {name, "dy"});
+    const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{lod.view()}, dy.row_shape(), {{"dy", dy}});
+    kernel::SequencePoolGrad<E>::run(executor, dy.data(), segments(executor, out, level), dy.row_size(), type,
+                                     out.data());
+  }
+};
+
+template <class Op, bool minimum>
+struct ExtremePool : Takes<Tensor>, With<PoolOptions>, GivesAll<MaxPool, Tensor, TensorOf<std::int64_t>> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const PoolOptions& options, const To<E, T>& values,
+                  const To<E, std::int64_t>& index) {
+    const char* const what = Declared<Op>::name;
+    check_has_level(x, what);
+    const T pad_value = detail::checked<T>(options.pad_value, what, "pad_value");
+    const int level = detail::resolve_level(options.level, x.levels(), what);
+    const kernel::Segments sequences = segments(executor, x, level);
+    const LevelsAbove above{x.lod_view(), level};
+    check_row_index(options.row_index, what);
+    const IndexLevels<LevelsAbove> of_index{above, options.row_index};
+    const auto to_values = prepare(executor, {what, "values"}, values, above, x.row_shape(), {{"x", x}});
+    const auto to_index =
+        prepare(executor, {what, "index"}, index, of_index, x.row_shape(), {{"x", x}, {"values", values}});
+    kernel::SequenceMaxPool<E>::run(executor, x.data(), sequences, x.row_size(), minimum, pad_value, to_values.data(),
+                                    to_index.data());
+    if (options.row_index == RowIndex::SEQUENCE) {
+      renumber(executor, to_index.data(), {{}, x.row_size()}, sequences, nullptr, kernel::Renumbering::TO_SEQUENCE,
+               to_index.data());
+    }
+  }
+};
+template <>
+struct Declared<op::sequence_max_pool> : ExtremePool<op::sequence_max_pool, false> {
+  static constexpr const char* name = "sequence_max_pool";
+  using Gradient = op::sequence_max_pool_grad;
+};
+template <>
+struct Declared<op::sequence_min_pool> : ExtremePool<op::sequence_min_pool, true> {
+  static constexpr const char* name = "sequence_min_pool";
+  using Gradient = op::sequence_min_pool_grad;
+};
+
+template <class Op>
+struct ExtremePoolGradient : Takes<Tensor, TensorOf<std::int64_t>, LoD>, With<PoolOptions> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& index, const LoD& lod,
+                  const PoolOptions& options, const To<E, T>& dx) {
+    const char* const what = Declared<Op>::name;
+    check_has_level(lod, {what, "lod"});
+    const int level = detail::resolve_level(options.level, lod.levels(), what);
+    check_row_count(dy.rows(), lod.size(level), {what, "dy"});
+    check_row_count(index.rows(), lod.size(level), {what, "index"});
+    check_row_shape(index.row_shape(), dy.row_shape(), {what, "index"});
+    check_row_index(options.row_index, {what, "index"});
+    if constexpr (on_cpu<E>) {
+      const auto bounds = lod.view().absolute_offsets(level);
+      const std::int64_t* winner = index.data();
+      for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
+        const IndexRange range(options.row_index, bounds[i], bounds[i + 1] - bounds[i]);
+        for (std::int64_t column = 0; column < dy.row_size(); ++column, ++winner) {
+          if (*winner == -1 || range.contains(*winner)) continue;
+          const std::string found = detail::text({what, ": index ", *winner, " of sequence ", i, ", expected -1"});
+          if (range.length == 0) throw OutOfRange(found + ", the sequence is empty");
+          throw OutOfRange(
+              detail::text({found, " or a row from ", range.first, " to ", range.first + range.length - 1}));
+        }
+      }
+    }
+    const LoDView sequences = lod.view();
+    const RowsOfBatch<E> rows(executor, index.data(), index.rows() * dy.row_size(), options.row_index,
+                              {{}, dy.row_size()}, segments(executor, sequences, level));
+    const auto out =
+        prepare(executor, {what, "dx"}, dx, SameLevels{sequences}, dy.row_shape(), {{"dy", dy}, {"index", index}});
+    kernel::SequenceMaxPoolGrad<E>::run(executor, dy.data(), rows.data(), segments(executor, out, level), dy.row_size(),
+                                        out.data());
+  }
+};
+template <>
+struct Declared<op::sequence_max_pool_grad> : ExtremePoolGradient<op::sequence_max_pool_grad> {
+  static constexpr const char* name = "sequence_max_pool_grad";
+};
+template <>
+struct Declared<op::sequence_min_pool_grad> : ExtremePoolGradient<op::sequence_min_pool_grad> {
+  static constexpr const char* name = "sequence_min_pool_grad";
+};
 
 }  // namespace operation
 
@@ -158,29 +262,15 @@ void pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& 
 /// integers are those of the exact sum, truncated; SQRT is clamped to T. An empty sequence gives `pad_value`. One pass
 /// over x, no synchronisation. The output must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the
 /// level, for a `pad_value` that a T cannot hold and for a number that is not a PoolType.
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_pool_into(const E& executor, const X& x, PoolType type, const PoolOptions& options, Y&& y) {
-  if constexpr (kernel::has_wide_sums<value_type_t<X>, value_type_t<std::remove_cvref_t<Y>>>) {
-    operation::pool_sums_into(executor, x, type, options, y);
-  } else {
-    operation::pool_into<op::sequence_pool>(executor, x, type, options, "sequence_pool", y);
-  }
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_pool_into(const E& executor, const X& x, PoolType type, Y&& y) {
-  sequence_pool_into(executor, x, type, PoolOptions{}, y);
-}
 template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_pool(const E& executor, const X& x, PoolType type,
-                                                                    const PoolOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_pool_into(executor, x, type, options, y);
-  return y;
+[[nodiscard]] auto sequence_pool(const E& executor, const X& x, PoolType type, const PoolOptions& options = {}) {
+  return operation::Call<op::sequence_pool>()(executor, x, type, options);
 }
 template <LoDTensorLike X>
 [[nodiscard]] auto sequence_pool(const X& x, PoolType type, const PoolOptions& options = {}) {
-  return sequence_pool(default_executor<device_t<X>>(), x, type, options);
+  return operation::Call<op::sequence_pool>()(x, type, options);
 }
+inline constexpr operation::CallInto<op::sequence_pool> sequence_pool_into{};
 
 /// SUM, AVERAGE and SQRT in the type U, in which they are computed: `sequence_pool<std::int64_t>` for bool and for
 /// integers of up to 32 bits, `sequence_pool<float>` for float16 and bfloat16. So the SUM of bool counts, and no sum
@@ -192,7 +282,7 @@ template <class U, Executor E, LoDTensorLike X>
                                                       const PoolOptions& options = {}) {
   kernel::check_wide_sums<value_type_t<X>, U>();
   LoDTensor<U, device_t<X>> y(executor.resource());
-  operation::pool_sums_into(executor, x, type, options, y);
+  sequence_pool_into(executor, x, type, options, y);
   return y;
 }
 template <class U, LoDTensorLike X>
@@ -201,116 +291,20 @@ template <class U, LoDTensorLike X>
 }
 
 /// The first row of each sequence: `sequence_pool` with FIRST.
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_first_step_into(const E& executor, const X& x, const PoolOptions& options, Y&& y) {
-  operation::pool_into<op::sequence_first_step>(executor, x, PoolType::FIRST, options, "sequence_first_step", y);
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_first_step_into(const E& executor, const X& x, Y&& y) {
-  sequence_first_step_into(executor, x, PoolOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_first_step(const E& executor, const X& x,
-                                                                          const PoolOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_first_step_into(executor, x, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_first_step(const X& x, const PoolOptions& options = {}) {
-  return sequence_first_step(default_executor<device_t<X>>(), x, options);
-}
+inline constexpr operation::Call<op::sequence_first_step> sequence_first_step{};
+inline constexpr operation::CallInto<op::sequence_first_step> sequence_first_step_into{};
 /// The last row of each sequence: `sequence_pool` with LAST.
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_last_step_into(const E& executor, const X& x, const PoolOptions& options, Y&& y) {
-  operation::pool_into<op::sequence_last_step>(executor, x, PoolType::LAST, options, "sequence_last_step", y);
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_last_step_into(const E& executor, const X& x, Y&& y) {
-  sequence_last_step_into(executor, x, PoolOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_last_step(const E& executor, const X& x,
-                                                                         const PoolOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_last_step_into(executor, x, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_last_step(const X& x, const PoolOptions& options = {}) {
-  return sequence_last_step(default_executor<device_t<X>>(), x, options);
-}
-
-namespace operation {
-template <bool minimum, Executor E, LoDTensorLike X, class Y, class Index>
-void extreme_pool_into(const E& executor, const X& x, const PoolOptions& options, Y&& y, Index&& index) {
-  detail::check_elements<std::conditional_t<minimum, op::sequence_min_pool, op::sequence_max_pool>, value_type_t<X>>();
-  using T = value_type_t<X>;
-  const auto view = x.view();
-  constexpr const char* what = minimum ? "sequence_min_pool" : "sequence_max_pool";
-  check_has_level(view, what);
-  const T pad_value = detail::checked<T>(options.pad_value, what, "pad_value");
-  const int level = detail::resolve_level(options.level, view.levels(), what);
-  const kernel::Segments sequences = segments(executor, view, level);
-  const LevelsAbove above{view.lod_view(), level};
-  check_row_index(options.row_index, what);
-  const IndexLevels<LevelsAbove> of_index{above, options.row_index};
-  const auto values = prepare<T>(executor, {what, "values"}, y, above, view.row_shape(), {{"x", view}});
-  const auto rows =
-      prepare<std::int64_t>(executor, {what, "index"}, index, of_index, view.row_shape(), {{"x", view}, {"values", y}});
-  kernel::SequenceMaxPool<E>::run(executor, view.data(), sequences, view.row_size(), minimum, pad_value, values.data(),
-                                  rows.data());
-  if (options.row_index == RowIndex::SEQUENCE) {
-    renumber(executor, rows.data(), {{}, view.row_size()}, sequences, nullptr, kernel::Renumbering::TO_SEQUENCE,
-             rows.data());
-  }
-}
-}  // namespace operation
+inline constexpr operation::Call<op::sequence_last_step> sequence_last_step{};
+inline constexpr operation::CallInto<op::sequence_last_step> sequence_last_step_into{};
 
 /// `sequence_pool` with MAX, and which row won: of equal ones the first, of several NaNs the first NaN. Also throws
 /// OutOfRange for a number that is not a RowIndex.
-template <Executor E, LoDTensorLike X, class Y, class Index>
-void sequence_max_pool_into(const E& executor, const X& x, const PoolOptions& options, Y&& values, Index&& index) {
-  operation::extreme_pool_into<false>(executor, x, options, values, index);
-}
-template <Executor E, LoDTensorLike X, class Y, class Index>
-void sequence_max_pool_into(const E& executor, const X& x, Y&& values, Index&& index) {
-  operation::extreme_pool_into<false>(executor, x, PoolOptions{}, values, index);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] MaxPool<value_type_t<X>, device_t<X>> sequence_max_pool(const E& executor, const X& x,
-                                                                      const PoolOptions& options = {}) {
-  MaxPool<value_type_t<X>, device_t<X>> y{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
-                                          LoDTensor<std::int64_t, device_t<X>>(executor.resource())};
-  sequence_max_pool_into(executor, x, options, y.values, y.index);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_max_pool(const X& x, const PoolOptions& options = {}) {
-  return sequence_max_pool(default_executor<device_t<X>>(), x, options);
-}
+inline constexpr operation::Call<op::sequence_max_pool> sequence_max_pool{};
+inline constexpr operation::CallInto<op::sequence_max_pool> sequence_max_pool_into{};
 
 /// `sequence_pool` with MIN, and which row won.
-template <Executor E, LoDTensorLike X, class Y, class Index>
-void sequence_min_pool_into(const E& executor, const X& x, const PoolOptions& options, Y&& values, Index&& index) {
-  operation::extreme_pool_into<true>(executor, x, options, values, index);
-}
-template <Executor E, LoDTensorLike X, class Y, class Index>
-void sequence_min_pool_into(const E& executor, const X& x, Y&& values, Index&& index) {
-  operation::extreme_pool_into<true>(executor, x, PoolOptions{}, values, index);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] MaxPool<value_type_t<X>, device_t<X>> sequence_min_pool(const E& executor, const X& x,
-                                                                      const PoolOptions& options = {}) {
-  MaxPool<value_type_t<X>, device_t<X>> y{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
-                                          LoDTensor<std::int64_t, device_t<X>>(executor.resource())};
-  sequence_min_pool_into(executor, x, options, y.values, y.index);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_min_pool(const X& x, const PoolOptions& options = {}) {
-  return sequence_min_pool(default_executor<device_t<X>>(), x, options);
-}
+inline constexpr operation::Call<op::sequence_min_pool> sequence_min_pool{};
+inline constexpr operation::CallInto<op::sequence_min_pool> sequence_min_pool_into{};
 
 /// The gradient of `sequence_pool` for the sequences of `lod`, which is that of its x: dx has the rows and levels of
 /// `lod`. SUM gives every row of a sequence its dy, AVERAGE and SQRT divide it as they did, FIRST and LAST give it to
@@ -318,127 +312,29 @@ template <LoDTensorLike X>
 /// InvalidLoD if `lod` has no level, OutOfRange as `sequence_pool`, ShapeMismatch unless dy has one row for each
 /// sequence of `level`; std::invalid_argument for MAX and MIN, whose gradients need the index
 /// (`sequence_max_pool_grad`, `sequence_min_pool_grad`).
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_pool_grad_into(const E& executor, const X& dy, const LoD& lod, PoolType type, const PoolOptions& options,
-                             Y&& dx) {
-  detail::check_elements<op::sequence_pool_grad, value_type_t<X>>();
-  operation::check_sums_or_steps(type, "sequence_pool_grad", "sequence_max_pool_grad or sequence_min_pool_grad");
-  const auto view = dy.view();
-  operation::check_has_level(lod, "sequence_pool_grad: lod");
-  const int level = detail::resolve_level(options.level, lod.levels(), "sequence_pool_grad");
-  operation::check_row_count(view.rows(), lod.size(level), "sequence_pool_grad: dy");
-  const LoDView sequences = lod.view();
-  const auto out = operation::prepare<value_type_t<X>>(
-      executor, {"sequence_pool_grad", "dx"}, dx, operation::SameLevels{sequences}, view.row_shape(), {{"dy", view}});
-  kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::segments(executor, out, level), view.row_size(),
-                                   type, out.data());
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_pool_grad_into(const E& executor, const X& dy, const LoD& lod, PoolType type, Y&& dx) {
-  sequence_pool_grad_into(executor, dy, lod, type, PoolOptions{}, dx);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_pool_grad(const E& executor, const X& dy, const LoD& lod,
-                                                                         PoolType type,
-                                                                         const PoolOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
-  sequence_pool_grad_into(executor, dy, lod, type, options, dx);
-  return dx;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_pool_grad(const X& dy, const LoD& lod, PoolType type, const PoolOptions& options = {}) {
-  return sequence_pool_grad(default_executor<device_t<X>>(), dy, lod, type, options);
-}
-
-namespace operation {
-template <bool minimum, Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
-void extreme_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod,
-                            const PoolOptions& options, Y&& dx) {
-  detail::check_elements<std::conditional_t<minimum, op::sequence_min_pool_grad, op::sequence_max_pool_grad>,
-                         value_type_t<X>>();
-  const auto view = dy.view();
-  const auto winners = index.view();
-  constexpr const char* operation = minimum ? "sequence_min_pool_grad" : "sequence_max_pool_grad";
-  check_has_level(lod, minimum ? "sequence_min_pool_grad: lod" : "sequence_max_pool_grad: lod");
-  const int level = detail::resolve_level(options.level, lod.levels(), operation);
-  check_row_count(view.rows(), lod.size(level), minimum ? "sequence_min_pool_grad: dy" : "sequence_max_pool_grad: dy");
-  const char* const what = minimum ? "sequence_min_pool_grad: index" : "sequence_max_pool_grad: index";
-  check_row_count(winners.rows(), lod.size(level), what);
-  check_row_shape(winners.row_shape(), view.row_shape(), what);
-  check_row_index(options.row_index, what);
-  if constexpr (on_cpu<E>) {
-    const auto bounds = lod.view().absolute_offsets(level);
-    const std::int64_t* winner = winners.data();
-    for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
-      const IndexRange range(options.row_index, bounds[i], bounds[i + 1] - bounds[i]);
-      for (std::int64_t column = 0; column < view.row_size(); ++column, ++winner) {
-        if (*winner == -1 || range.contains(*winner)) continue;
-        const std::string found = detail::text({what, " ", *winner, " of sequence ", i, ", expected -1"});
-        if (range.length == 0) throw OutOfRange(found + ", the sequence is empty");
-        throw OutOfRange(detail::text({found, " or a row from ", range.first, " to ", range.first + range.length - 1}));
-      }
-    }
-  }
-  const LoDView sequences = lod.view();
-  const RowsOfBatch<E> rows(executor, winners.data(), winners.rows() * view.row_size(), options.row_index,
-                            {{}, view.row_size()}, segments(executor, sequences, level));
-  const auto out = prepare<value_type_t<X>>(executor, {operation, "dx"}, dx, SameLevels{sequences}, view.row_shape(),
-                                            {{"dy", view}, {"index", winners}});
-  kernel::SequenceMaxPoolGrad<E>::run(executor, view.data(), rows.data(), segments(executor, out, level),
-                                      view.row_size(), out.data());
-}
-}  // namespace operation
+inline constexpr operation::Call<op::sequence_pool_grad> sequence_pool_grad{};
+inline constexpr operation::CallInto<op::sequence_pool_grad> sequence_pool_grad_into{};
 
 /// The gradient of `sequence_max_pool`: dx, with the rows and levels of `lod`, has dy at the rows that won, for each
 /// column, and 0 elsewhere. Throws InvalidLoD if `lod` has no level, ShapeMismatch if dy or index do not fit,
 /// OutOfRange for the level and for an index that is neither -1 nor a row of its sequence; on a GPU, where this is not
 /// checked, such an index counts as -1.
-template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
-void sequence_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod,
-                                 const PoolOptions& options, Y&& dx) {
-  operation::extreme_pool_grad_into<false>(executor, dy, index, lod, options, dx);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
-void sequence_max_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod, Y&& dx) {
-  operation::extreme_pool_grad_into<false>(executor, dy, index, lod, PoolOptions{}, dx);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Index>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_max_pool_grad(const E& executor, const X& dy,
-                                                                             const Index& index, const LoD& lod,
-                                                                             const PoolOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
-  sequence_max_pool_grad_into(executor, dy, index, lod, options, dx);
-  return dx;
-}
-template <LoDTensorLike X, LoDTensorLike Index>
-[[nodiscard]] auto sequence_max_pool_grad(const X& dy, const Index& index, const LoD& lod,
-                                          const PoolOptions& options = {}) {
-  return sequence_max_pool_grad(default_executor<device_t<X>>(), dy, index, lod, options);
-}
+inline constexpr operation::Call<op::sequence_max_pool_grad> sequence_max_pool_grad{};
+inline constexpr operation::CallInto<op::sequence_max_pool_grad> sequence_max_pool_grad_into{};
 
 /// The gradient of `sequence_min_pool`: the same as that of `sequence_max_pool`, since only the index matters.
-template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
-void sequence_min_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod,
-                                 const PoolOptions& options, Y&& dx) {
-  operation::extreme_pool_grad_into<true>(executor, dy, index, lod, options, dx);
+inline constexpr operation::Call<op::sequence_min_pool_grad> sequence_min_pool_grad{};
+inline constexpr operation::CallInto<op::sequence_min_pool_grad> sequence_min_pool_grad_into{};
+
+namespace operation {
+
+template <class Op>
+MaxPoolDesc infer_extreme_pool(const LoDTensorDesc& x, const PoolOptions& options) {
+  const infer::Batch values = infer::batch_for<Op>(x, Declared<Op>::name).pooled(options.level, Declared<Op>::name);
+  return {values, infer_index(values, options.row_index, Declared<Op>::name)};
 }
-template <Executor E, LoDTensorLike X, LoDTensorLike Index, class Y>
-void sequence_min_pool_grad_into(const E& executor, const X& dy, const Index& index, const LoD& lod, Y&& dx) {
-  operation::extreme_pool_grad_into<true>(executor, dy, index, lod, PoolOptions{}, dx);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Index>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_min_pool_grad(const E& executor, const X& dy,
-                                                                             const Index& index, const LoD& lod,
-                                                                             const PoolOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
-  sequence_min_pool_grad_into(executor, dy, index, lod, options, dx);
-  return dx;
-}
-template <LoDTensorLike X, LoDTensorLike Index>
-[[nodiscard]] auto sequence_min_pool_grad(const X& dy, const Index& index, const LoD& lod,
-                                          const PoolOptions& options = {}) {
-  return sequence_min_pool_grad(default_executor<device_t<X>>(), dy, index, lod, options);
-}
+
+}  // namespace operation
 
 /// The result of `sequence_pool`, described: see <lod/infer.hpp>, also for everything that follows here.
 inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType type, const PoolOptions& options = {}) {
@@ -459,14 +355,10 @@ inline LoDTensorDesc infer_sequence_last_step(const LoDTensorDesc& x, const Pool
   return infer::batch_for<op::sequence_last_step>(x, "sequence_last_step").pooled(options.level, "sequence_last_step");
 }
 inline MaxPoolDesc infer_sequence_max_pool(const LoDTensorDesc& x, const PoolOptions& options = {}) {
-  const infer::Batch values =
-      infer::batch_for<op::sequence_max_pool>(x, "sequence_max_pool").pooled(options.level, "sequence_max_pool");
-  return {values, operation::infer_index(values, options.row_index, "sequence_max_pool")};
+  return operation::infer_extreme_pool<op::sequence_max_pool>(x, options);
 }
 inline MaxPoolDesc infer_sequence_min_pool(const LoDTensorDesc& x, const PoolOptions& options = {}) {
-  const infer::Batch values =
-      infer::batch_for<op::sequence_min_pool>(x, "sequence_min_pool").pooled(options.level, "sequence_min_pool");
-  return {values, operation::infer_index(values, options.row_index, "sequence_min_pool")};
+  return operation::infer_extreme_pool<op::sequence_min_pool>(x, options);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
