@@ -27,6 +27,9 @@ struct Any {
   static constexpr bool includes = std::is_trivially_copyable_v<T>;
   /// Whether elements of the type are of this kind.
   LOD_TAGGED static constexpr bool has(DataType) noexcept { return true; }
+  /// No compile error: tensors have no other elements.
+  template <class Op, class T>
+  LOD_TAGGED static constexpr void check() noexcept {}
 };
 
 /// bool, integers and floating-point numbers: for operations that compute the same way with all of them.

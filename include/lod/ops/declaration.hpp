@@ -272,7 +272,7 @@ struct FormsInto<Op, Takes<First, More...>> {
     BodyOf<Op>::run(executor, x, more..., options, outputs...);
   }
   template <Executor E, FirstArgument<First> X, class... Zs>
-    requires(sizeof...(Zs) == BodyOf<Op>::outputs)
+    requires(sizeof...(Zs) == BodyOf<Op>::outputs && (!std::same_as<std::remove_cvref_t<Zs>, Options<Op, X>> && ...))
   void operator()(const E& executor, const X& x, const Argument<More, X>&... more, Zs&&... outputs) const {
     BodyOf<Op>::run(executor, x, more..., Options<Op, X>(), outputs...);
   }

@@ -6,6 +6,7 @@
 
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
@@ -38,6 +39,41 @@ template <class Executor>
 struct ScaleSequences : Missing<Executor> {};
 }  // namespace kernel
 
+namespace operation {
+
+template <>
+struct Declared<op::sequence_logsumexp> : Takes<Tensor>, With<LogsumexpOptions> {
+  static constexpr const char* name = "sequence_logsumexp";
+  using Gradient = op::sequence_logsumexp_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const LogsumexpOptions& options, const To<E, T>& y) {
+    check_has_level(x, name);
+    const int level = detail::resolve_level(options.level, x.levels(), name);
+    const auto out = prepare(executor, name, y, LevelsAbove{x.lod_view(), level}, x.row_shape(), {{"x", x}});
+    kernel::SequenceLogsumexp<E>::run(executor, x.data(), segments(executor, x, level), x.row_size(), out.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_logsumexp_grad> : Takes<Tensor, Tensor>, With<LogsumexpOptions> {
+  static constexpr const char* name = "sequence_logsumexp_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& x, const LogsumexpOptions& options,
+                  const To<E, T>& dx) {
+    check_has_level(x, {name, "x"});
+    const int level = detail::resolve_level(options.level, x.levels(), name);
+    const kernel::Segments sequences = segments(executor, x, level);
+    check_row_count(dy.rows(), sequences.size, {name, "dy"});
+    check_row_shape(dy.row_shape(), x.row_shape(), {name, "dy"});
+    const auto out =
+        prepare(executor, {name, "dx"}, dx, SameLevels{x.lod_view()}, x.row_shape(), {{"dy", dy}, in_place("x", x)});
+    kernel::SequenceSoftmax<E>::run(executor, x.data(), sequences, x.row_size(), false, out.data());
+    kernel::ScaleSequences<E>::run(executor, dy.data(), sequences, x.row_size(), out.data());
+  }
+};
+
+}  // namespace operation
+
 /// One row for each sequence of `level`: log(sum(exp(x))) over all rows under it, for each column on its own. Row shape
 /// as x; LoD: the levels of x above `level`. A smooth maximum, whose gradient is the softmax.
 ///
@@ -45,73 +81,15 @@ struct ScaleSequences : Missing<Executor> {};
 /// of nothing but -inf; +inf gives +inf, NaN propagates. The sum follows one tree for each sequence: the bits depend
 /// neither on threads nor on the rest of the batch. x is read twice. The output must not overlap x. Throws InvalidLoD
 /// where x has no level, OutOfRange for the level.
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_logsumexp_into(const E& executor, const X& x, const LogsumexpOptions& options, Y&& y) {
-  detail::check_elements<op::sequence_logsumexp, value_type_t<X>>();
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_logsumexp");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_logsumexp");
-  const auto out = operation::prepare<value_type_t<X>>(executor, "sequence_logsumexp", y,
-                                                       operation::LevelsAbove{view.lod_view(), level}, view.row_shape(),
-                                                       {{"x", view}});
-  kernel::SequenceLogsumexp<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
-                                    out.data());
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_logsumexp_into(const E& executor, const X& x, Y&& y) {
-  sequence_logsumexp_into(executor, x, LogsumexpOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_logsumexp(const E& executor, const X& x,
-                                                                         const LogsumexpOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_logsumexp_into(executor, x, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_logsumexp(const X& x, const LogsumexpOptions& options = {}) {
-  return sequence_logsumexp(default_executor<device_t<X>>(), x, options);
-}
+inline constexpr operation::Call<op::sequence_logsumexp> sequence_logsumexp{};
+inline constexpr operation::CallInto<op::sequence_logsumexp> sequence_logsumexp_into{};
 
 /// The gradient of `sequence_logsumexp`: the softmax of x over each sequence of `level`, times the row of dy that
 /// belongs to the sequence. Levels and row shape as x; the levels of dy do not count. A column of nothing but -inf gets
 /// 0. `dx` may be x's own tensor, but overlap in no other way. Throws as `sequence_logsumexp`, and ShapeMismatch unless
 /// dy has one row like those of x for each sequence.
-template <Executor E, LoDTensorLike DY, LoDTensorLike X, class DX>
-void sequence_logsumexp_grad_into(const E& executor, const DY& dy, const X& x, const LogsumexpOptions& options,
-                                  DX&& dx) {
-  detail::check_elements<op::sequence_logsumexp_grad, value_type_t<X>>();
-  static_assert(std::same_as<value_type_t<DY>, value_type_t<X>>,
-                "sequence_logsumexp_grad: dy and x must have one element type");
-  const auto gradient = dy.view();
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_logsumexp_grad: x");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_logsumexp_grad");
-  const kernel::Segments sequences = operation::segments(executor, view, level);
-  operation::check_row_count(gradient.rows(), sequences.size, "sequence_logsumexp_grad: dy");
-  operation::check_row_shape(gradient.row_shape(), view.row_shape(), "sequence_logsumexp_grad: dy");
-  const auto out = operation::prepare<value_type_t<X>>(executor, {"sequence_logsumexp_grad", "dx"}, dx,
-                                                       operation::SameLevels{view.lod_view()}, view.row_shape(),
-                                                       {{"dy", gradient}, operation::in_place("x", view)});
-  kernel::SequenceSoftmax<E>::run(executor, view.data(), sequences, view.row_size(), false, out.data());
-  kernel::ScaleSequences<E>::run(executor, gradient.data(), sequences, view.row_size(), out.data());
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike X, class DX>
-void sequence_logsumexp_grad_into(const E& executor, const DY& dy, const X& x, DX&& dx) {
-  sequence_logsumexp_grad_into(executor, dy, x, LogsumexpOptions{}, dx);
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_logsumexp_grad(const E& executor, const DY& dy,
-                                                                              const X& x,
-                                                                              const LogsumexpOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
-  sequence_logsumexp_grad_into(executor, dy, x, options, dx);
-  return dx;
-}
-template <LoDTensorLike DY, LoDTensorLike X>
-[[nodiscard]] auto sequence_logsumexp_grad(const DY& dy, const X& x, const LogsumexpOptions& options = {}) {
-  return sequence_logsumexp_grad(default_executor<device_t<X>>(), dy, x, options);
-}
+inline constexpr operation::Call<op::sequence_logsumexp_grad> sequence_logsumexp_grad{};
+inline constexpr operation::CallInto<op::sequence_logsumexp_grad> sequence_logsumexp_grad_into{};
 
 /// What `sequence_logsumexp` gives, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_logsumexp(const LoDTensorDesc& x, const LogsumexpOptions& options = {}) {

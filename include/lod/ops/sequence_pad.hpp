@@ -9,6 +9,7 @@
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/new_offsets.hpp>
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
@@ -122,9 +123,10 @@ inline Shape padded_shape(std::int64_t length, const Shape& row_shape, const cha
 }
 
 /// Throws ShapeMismatch unless a row is a padded sequence: {padded length, row shape...}.
-inline void check_dense(const Shape& row_shape, const char* what) {
+inline void check_dense(const Shape& row_shape, const Subject& what) {
   if (row_shape.empty()) {
-    throw ShapeMismatch(detail::text({what, ": scalar rows, expected the shape {sequences, length, row shape...}"}));
+    throw ShapeMismatch(
+        detail::text({what.text(), ": scalar rows, expected the shape {sequences, length, row shape...}"}));
   }
 }
 
@@ -144,6 +146,90 @@ void check_lengths(const E& executor, std::span<const std::int64_t> lengths, std
   }
 }
 
+template <>
+struct Declared<op::sequence_pad> : Takes<Tensor>, With<PadOptions>, GivesAll<Padded, Tensor, TensorOf<std::int64_t>> {
+  static constexpr const char* name = "sequence_pad";
+  using Gradient = op::sequence_pad_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const PadOptions& options, const To<E, T>& dense,
+                  const To<E, std::int64_t>& lengths) {
+    check_has_level(x, name);
+    const int level = detail::resolve_level(options.level, x.levels(), name);
+    const kernel::Segments sequences = segments(x.lod_view(), level);
+    const std::int64_t length = padded_length(sequences, options, name);
+    const T pad_value = detail::checked<T>(options.pad_value, name, "pad_value");
+    const PlainRows rows{sequences.size};
+    const Shape row_shape = padded_shape(length, x.row_shape(), name);
+    const auto out = prepare(executor, {name, "dense"}, dense, rows, row_shape, {{"x", x}});
+    const auto out_lengths = prepare(executor, {name, "lengths"}, lengths, rows, Shape(), {{"x", x}, {"dense", dense}});
+    kernel::SequencePad<E>::run(executor, x.data(), on_device(executor, x.lod_view(), sequences), x.row_size(), length,
+                                options.side, pad_value, out.data(), out_lengths.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_pad_grad> : Takes<Tensor, LoD>, With<PadOptions> {
+  static constexpr const char* name = "sequence_pad_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const LoD& lod, const PadOptions& options,
+                  const To<E, T>& dx) {
+    check_has_level(lod, {name, "lod"});
+    const int level = detail::resolve_level(options.level, lod.levels(), name);
+    const LoDView levels = lod.view();
+    const kernel::Segments sequences = segments(levels, level);
+    const std::int64_t length = padded_length(sequences, options, name);
+    check_row_count(dy.rows(), sequences.size, {name, "dy"});
+    check_dense(dy.row_shape(), {name, "dy"});
+    const Shape row_shape = dy.row_shape().without_first();
+    check_row_shape(dy.row_shape(), Shape(length, row_shape), {name, "dy"});
+    const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{levels}, row_shape, {{"dy", dy}});
+    kernel::SequenceUnpad<E>::run(executor, dy.data(), length, options.side, on_device(executor, levels, sequences),
+                                  row_shape.elements(), out.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_unpad> : Takes<Tensor, IdList>, With<UnpadOptions> {
+  static constexpr const char* name = "sequence_unpad";
+  using Gradient = op::sequence_unpad_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dense, const IdList& lengths, const UnpadOptions& options,
+                  const To<E, T>& y) {
+    check_side(options.side, name);
+    check_dense(dense.row_shape(), {name, "dense"});
+    const std::int64_t length = dense.row_shape().front();
+    const Shape row_shape = dense.row_shape().without_first();
+    check_lengths(executor, lengths, dense.rows(), length, name);
+    const auto out = prepare(executor, name, y, LevelOfLengths<E>{executor, name, lengths}, row_shape,
+                             {{"dense", dense}, {"the lengths", lengths}});
+    kernel::SequenceUnpad<E>::run(executor, dense.data(), length, options.side, segments(executor, out, 0),
+                                  row_shape.elements(), out.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_unpad_grad> : Takes<Tensor, IdList, std::int64_t>, With<UnpadOptions> {
+  static constexpr const char* name = "sequence_unpad_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const IdList& lengths, std::int64_t padded_length,
+                  const UnpadOptions& options, const To<E, T>& ddense) {
+    const std::int64_t size = static_cast<std::int64_t>(lengths.size());
+    check_side(options.side, name);
+    if (padded_length < 0) {
+      throw OutOfRange(detail::text({name, ": padded_length ", padded_length, ", expected 0 or more"}));
+    }
+    const Shape row_shape = padded_shape(padded_length, dy.row_shape(), name);
+    check_lengths(executor, lengths, size, padded_length, name);
+    const NewOffsets<E> offsets(executor, name, size,
+                                [&](std::int64_t i) { return lengths[static_cast<std::size_t>(i)]; });
+    check_row_count(dy.rows(), offsets.rows(), {name, "dy"});
+    const auto out =
+        prepare(executor, {name, "ddense"}, ddense, PlainRows{size}, row_shape, {{"dy", dy}, {"the lengths", lengths}});
+    kernel::SequencePad<E>::run(executor, dy.data(), offsets.segments(), dy.row_size(), padded_length, options.side,
+                                T{}, out.data(), static_cast<std::int64_t*>(nullptr));
+  }
+};
+
 }  // namespace operation
 
 /// Every sequence of `level`, with all its rows, as one row of a dense block: {sequences, padded length, row shape...}.
@@ -157,78 +243,15 @@ void check_lengths(const E& executor, std::span<const std::int64_t> lengths, std
 /// The outputs must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the level, a padded length under
 /// -1, a number that is not a Side and a `pad_value` that the elements cannot hold, ShapeMismatch if a sequence is too
 /// long.
-template <Executor E, LoDTensorLike X, class Dense, class Lengths>
-void sequence_pad_into(const E& executor, const X& x, const PadOptions& options, Dense&& dense, Lengths&& lengths) {
-  detail::check_elements<op::sequence_pad, value_type_t<X>>();
-  using T = value_type_t<X>;
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_pad");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_pad");
-  const kernel::Segments sequences = operation::segments(view.lod_view(), level);
-  const std::int64_t length = operation::padded_length(sequences, options, "sequence_pad");
-  const T pad_value = detail::checked<T>(options.pad_value, "sequence_pad", "pad_value");
-  const operation::PlainRows rows{sequences.size};
-  const Shape row_shape = operation::padded_shape(length, view.row_shape(), "sequence_pad");
-  const auto out = operation::prepare<T>(executor, {"sequence_pad", "dense"}, dense, rows, row_shape, {{"x", view}});
-  const auto out_lengths = operation::prepare<std::int64_t>(executor, {"sequence_pad", "lengths"}, lengths, rows,
-                                                            Shape(), {{"x", view}, {"dense", dense}});
-  kernel::SequencePad<E>::run(executor, view.data(), operation::on_device(executor, view.lod_view(), sequences),
-                              view.row_size(), length, options.side, pad_value, out.data(), out_lengths.data());
-}
-template <Executor E, LoDTensorLike X, class Dense, class Lengths>
-void sequence_pad_into(const E& executor, const X& x, Dense&& dense, Lengths&& lengths) {
-  sequence_pad_into(executor, x, PadOptions{}, dense, lengths);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] Padded<value_type_t<X>, device_t<X>> sequence_pad(const E& executor, const X& x,
-                                                                const PadOptions& options = {}) {
-  Padded<value_type_t<X>, device_t<X>> y{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
-                                         LoDTensor<std::int64_t, device_t<X>>(executor.resource())};
-  sequence_pad_into(executor, x, options, y.dense, y.lengths);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_pad(const X& x, const PadOptions& options = {}) {
-  return sequence_pad(default_executor<device_t<X>>(), x, options);
-}
+inline constexpr operation::Call<op::sequence_pad> sequence_pad{};
+inline constexpr operation::CallInto<op::sequence_pad> sequence_pad_into{};
 
 /// The gradient of `sequence_pad` with the same options, for the sequences of `lod`, which is that of x: dx has the
 /// rows and levels of `lod`. A row of x has the gradient of its position in the block, one that was cut off has 0; the
 /// gradient of the padding is dropped. `dx` must not overlap dy. Throws as `sequence_pad`, and ShapeMismatch unless dy
 /// has the shape of its result.
-template <Executor E, LoDTensorLike DY, class DX>
-void sequence_pad_grad_into(const E& executor, const DY& dy, const LoD& lod, const PadOptions& options, DX&& dx) {
-  const auto view = dy.view();
-  operation::check_has_level(lod, "sequence_pad_grad: lod");
-  const int level = detail::resolve_level(options.level, lod.levels(), "sequence_pad_grad");
-  const LoDView levels = lod.view();
-  const kernel::Segments sequences = operation::segments(levels, level);
-  const std::int64_t length = operation::padded_length(sequences, options, "sequence_pad_grad");
-  operation::check_row_count(view.rows(), sequences.size, "sequence_pad_grad: dy");
-  operation::check_dense(view.row_shape(), "sequence_pad_grad: dy");
-  const Shape row_shape = view.row_shape().without_first();
-  operation::check_row_shape(view.row_shape(), Shape(length, row_shape), "sequence_pad_grad: dy");
-  const auto out = operation::prepare<value_type_t<DY>>(executor, {"sequence_pad_grad", "dx"}, dx,
-                                                        operation::SameLevels{levels}, row_shape, {{"dy", view}});
-  kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side,
-                                operation::on_device(executor, levels, sequences), row_shape.elements(), out.data());
-}
-template <Executor E, LoDTensorLike DY, class DX>
-void sequence_pad_grad_into(const E& executor, const DY& dy, const LoD& lod, DX&& dx) {
-  sequence_pad_grad_into(executor, dy, lod, PadOptions{}, dx);
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_pad_grad(const E& executor, const DY& dy,
-                                                                          const LoD& lod,
-                                                                          const PadOptions& options = {}) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  sequence_pad_grad_into(executor, dy, lod, options, dx);
-  return dx;
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto sequence_pad_grad(const DY& dy, const LoD& lod, const PadOptions& options = {}) {
-  return sequence_pad_grad(default_executor<device_t<DY>>(), dy, lod, options);
-}
+inline constexpr operation::Call<op::sequence_pad_grad> sequence_pad_grad{};
+inline constexpr operation::CallInto<op::sequence_pad_grad> sequence_pad_grad_into{};
 
 /// The inverse: for row i of `dense`, {sequences, padded length, row shape...}, the `lengths[i]` rows that are not
 /// padding become sequence i. One level; the levels of `dense`, if any, are ignored. Semantics: PaddlePaddle's
@@ -237,83 +260,15 @@ template <LoDTensorLike DY>
 /// `lengths` are int64: a range, a list in braces or a tensor. `y` must not overlap dense. Throws ShapeMismatch for
 /// scalar rows and for another number of lengths than there are rows, OutOfRange for a length that is negative or
 /// exceeds the padded one, and for a number that is not a Side.
-template <Executor E, LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class Y>
-void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengths, const UnpadOptions& options,
-                         Y&& y) {
-  operation::check_side(options.side, "sequence_unpad");
-  const auto view = dense.view();
-  operation::check_dense(view.row_shape(), "sequence_unpad: dense");
-  const std::int64_t length = view.row_shape().front();
-  const Shape row_shape = view.row_shape().without_first();
-  const auto given = operation::ids_of(lengths);
-  operation::check_lengths(executor, given, view.rows(), length, "sequence_unpad");
-  const auto out = operation::prepare<value_type_t<X>>(executor, "sequence_unpad", y,
-                                                       operation::LevelOfLengths<E>{executor, "sequence_unpad", given},
-                                                       row_shape, {{"dense", view}, {"the lengths", given}});
-  kernel::SequenceUnpad<E>::run(executor, view.data(), length, options.side, operation::segments(executor, out, 0),
-                                row_shape.elements(), out.data());
-}
-template <Executor E, LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class Y>
-void sequence_unpad_into(const E& executor, const X& dense, const Lengths& lengths, Y&& y) {
-  sequence_unpad_into(executor, dense, lengths, UnpadOptions{}, y);
-}
-template <Executor E, LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_unpad(const E& executor, const X& dense,
-                                                                     const Lengths& lengths,
-                                                                     const UnpadOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_unpad_into(executor, dense, lengths, options, y);
-  return y;
-}
-template <LoDTensorLike X, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto sequence_unpad(const X& dense, const Lengths& lengths, const UnpadOptions& options = {}) {
-  return sequence_unpad(default_executor<device_t<X>>(), dense, lengths, options);
-}
+inline constexpr operation::Call<op::sequence_unpad> sequence_unpad{};
+inline constexpr operation::CallInto<op::sequence_unpad> sequence_unpad_into{};
 
 /// The gradient of `sequence_unpad`: {sequences, padded_length, row shape...} like `dense`, with the rows of dy at
 /// their positions and 0 at those of the padding. The levels of dy are ignored. The output must not overlap dy. Throws
 /// ShapeMismatch unless dy has as many rows as the lengths say, OutOfRange for a length that is not from 0 to
 /// `padded_length`.
-template <Executor E, LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class DX>
-void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& lengths, std::int64_t padded_length,
-                              const UnpadOptions& options, DX&& ddense) {
-  using T = value_type_t<DY>;
-  const auto view = dy.view();
-  const auto given = operation::ids_of(lengths);
-  const std::int64_t size = static_cast<std::int64_t>(given.size());
-  operation::check_side(options.side, "sequence_unpad_grad");
-  if (padded_length < 0) {
-    throw OutOfRange(detail::text({"sequence_unpad_grad: padded_length ", padded_length, ", expected 0 or more"}));
-  }
-  const Shape row_shape = operation::padded_shape(padded_length, view.row_shape(), "sequence_unpad_grad");
-  operation::check_lengths(executor, given, size, padded_length, "sequence_unpad_grad");
-  const operation::NewOffsets<E> offsets(executor, "sequence_unpad_grad", size,
-                                         [&](std::int64_t i) { return given[static_cast<std::size_t>(i)]; });
-  operation::check_row_count(view.rows(), offsets.rows(), "sequence_unpad_grad: dy");
-  const auto out = operation::prepare<T>(executor, {"sequence_unpad_grad", "ddense"}, ddense,
-                                         operation::PlainRows{size}, row_shape, {{"dy", view}, {"the lengths", given}});
-  kernel::SequencePad<E>::run(executor, view.data(), offsets.segments(), view.row_size(), padded_length, options.side,
-                              T{}, out.data(), static_cast<std::int64_t*>(nullptr));
-}
-template <Executor E, LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class DX>
-void sequence_unpad_grad_into(const E& executor, const DY& dy, const Lengths& lengths, std::int64_t padded_length,
-                              DX&& ddense) {
-  sequence_unpad_grad_into(executor, dy, lengths, padded_length, UnpadOptions{}, ddense);
-}
-template <Executor E, LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_unpad_grad(const E& executor, const DY& dy,
-                                                                            const Lengths& lengths,
-                                                                            std::int64_t padded_length,
-                                                                            const UnpadOptions& options = {}) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> ddense(executor.resource());
-  sequence_unpad_grad_into(executor, dy, lengths, padded_length, options, ddense);
-  return ddense;
-}
-template <LoDTensorLike DY, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto sequence_unpad_grad(const DY& dy, const Lengths& lengths, std::int64_t padded_length,
-                                       const UnpadOptions& options = {}) {
-  return sequence_unpad_grad(default_executor<device_t<DY>>(), dy, lengths, padded_length, options);
-}
+inline constexpr operation::Call<op::sequence_unpad_grad> sequence_unpad_grad{};
+inline constexpr operation::CallInto<op::sequence_unpad_grad> sequence_unpad_grad_into{};
 
 /// The results of `sequence_pad` and `sequence_unpad`, described: see <lod/infer.hpp>.
 inline PaddedDesc infer_sequence_pad(const LoDTensorDesc& x, const PadOptions& options = {}) {

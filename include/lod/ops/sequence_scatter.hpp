@@ -8,6 +8,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/checked_ids.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
@@ -70,6 +71,51 @@ kernel::Segments check_scatter(const E& executor, const View& x, const Ids& ids,
   return sequences;
 }
 
+template <>
+struct Declared<op::sequence_scatter> : Takes<Tensor, TensorOf<std::int64_t>, Tensor>, With<SequenceScatterOptions> {
+  static constexpr const char* name = "sequence_scatter";
+  using Gradient = op::sequence_scatter_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const Input<E, std::int64_t>& ids,
+                  const Input<E, T>& updates, const SequenceScatterOptions& options, const To<E, T>& y) {
+    const kernel::Segments sequences = check_scatter(executor, x, ids, options, name);
+    const CheckedIds<E> checked(executor, ids.values(), x.row_size(), name);
+    if (updates.rows() != ids.rows() || updates.row_size() != 1) {
+      throw ShapeMismatch(detail::text({name, ": updates of shape ", to_string(updates.shape()), ", expected ",
+                                        ids.rows(), " numbers, one for each id"}));
+    }
+    const auto out = prepare(executor, name, y, SameLevels{x.lod_view()}, x.row_shape(),
+                             {in_place("x", x), {"ids", ids}, {"updates", updates}});
+    if constexpr (std::same_as<E, CpuExecutor>) {
+      // Allocates scratch memory before anything is written.
+      kernel::SequenceScatter<E>::run(executor, checked.data(), updates.data(), sequences.none(), x.row_size(),
+                                      out.data());
+    }
+    copy_rows(executor, x, out.data());
+    kernel::SequenceScatter<E>::run(executor, checked.data(), updates.data(), sequences, x.row_size(), out.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_scatter_grad> : Takes<Tensor, TensorOf<std::int64_t>>,
+                                             With<SequenceScatterOptions>,
+                                             GivesAll<SequenceScatterGrad, Tensor, Tensor> {
+  static constexpr const char* name = "sequence_scatter_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& ids,
+                  const SequenceScatterOptions& options, const To<E, T>& dx, const To<E, T>& dupdates) {
+    const kernel::Segments sequences = check_scatter(executor, dy, ids, options, name);
+    const CheckedIds<E> checked(executor, ids.values(), dy.row_size(), name);
+    const SameLevels rows{dy.lod_view()}, updates{ids.lod_view()};
+    const auto out = prepare(executor, {name, "dx"}, dx, rows, dy.row_shape(), {in_place("dy", dy), {"ids", ids}});
+    const auto out_updates = prepare(executor, {name, "dupdates"}, dupdates, updates, ids.row_shape(),
+                                     {{"dy", dy}, {"ids", ids}, {"dx", dx}});
+    kernel::SequenceScatterUpdatesGrad<E>::run(executor, dy.data(), checked.data(), sequences, dy.row_size(),
+                                               out_updates.data());
+    copy_rows(executor, dy, out.data());
+  }
+};
+
 }  // namespace operation
 
 /// x with updates[k] added to element ids[k] of row i, for each k of sequence i of the ids. Ids are elements of a row,
@@ -80,88 +126,14 @@ kernel::Segments check_scatter(const E& executor, const View& x, const Ids& ids,
 /// `y` may be x's own tensor, but must not overlap x otherwise. Throws InvalidLoD if the ids have no level, OutOfRange
 /// for the level and for an id that is not an element of a row (on a GPU its update is ignored, and whatever waits for
 /// the executor next throws), ShapeMismatch for other numbers of rows or updates.
-template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates, class Y>
-void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const Updates& updates,
-                           const SequenceScatterOptions& options, Y&& y) {
-  detail::check_elements<op::sequence_scatter, value_type_t<X>>();
-  static_assert(std::same_as<value_type_t<Updates>, value_type_t<X>>,
-                "sequence_scatter: x and the updates must have one element type");
-  const auto view = x.view();
-  const auto list = ids.view();
-  const auto numbers = updates.view();
-  const kernel::Segments sequences = operation::check_scatter(executor, view, list, options, "sequence_scatter");
-  const operation::CheckedIds<E> checked(executor, list.values(), view.row_size(), "sequence_scatter");
-  if (numbers.rows() != list.rows() || numbers.row_size() != 1) {
-    throw ShapeMismatch(detail::text({"sequence_scatter: updates of shape ", to_string(numbers.shape()), ", expected ",
-                                      list.rows(), " numbers, one for each id"}));
-  }
-  const auto out = operation::prepare<value_type_t<X>>(
-      executor, "sequence_scatter", y, operation::SameLevels{view.lod_view()}, view.row_shape(),
-      {operation::in_place("x", view), {"ids", list}, {"updates", numbers}});
-  if constexpr (std::same_as<E, CpuExecutor>) {
-    // Allocates scratch memory before anything is written.
-    kernel::SequenceScatter<E>::run(executor, checked.data(), numbers.data(), sequences.none(), view.row_size(),
-                                    out.data());
-  }
-  operation::copy_rows(executor, view, out.data());
-  kernel::SequenceScatter<E>::run(executor, checked.data(), numbers.data(), sequences, view.row_size(), out.data());
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates, class Y>
-void sequence_scatter_into(const E& executor, const X& x, const Ids& ids, const Updates& updates, Y&& y) {
-  sequence_scatter_into(executor, x, ids, updates, SequenceScatterOptions{}, y);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_scatter(const E& executor, const X& x, const Ids& ids,
-                                                                       const Updates& updates,
-                                                                       const SequenceScatterOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_scatter_into(executor, x, ids, updates, options, y);
-  return y;
-}
-template <LoDTensorLike X, LoDTensorLike Ids, LoDTensorLike Updates>
-[[nodiscard]] auto sequence_scatter(const X& x, const Ids& ids, const Updates& updates,
-                                    const SequenceScatterOptions& options = {}) {
-  return sequence_scatter(default_executor<device_t<X>>(), x, ids, updates, options);
-}
+inline constexpr operation::Call<op::sequence_scatter> sequence_scatter{};
+inline constexpr operation::CallInto<op::sequence_scatter> sequence_scatter_into{};
 
 /// The gradients of `sequence_scatter` with the same ids and options: dx is dy, dupdates[k] is element ids[k] of the
 /// row of dy that belongs to its sequence, with the LoD and the row shape of the ids. `dx` may be dy's own tensor;
 /// otherwise the outputs must overlap nothing. Throws as `sequence_scatter`.
-template <Executor E, LoDTensorLike DY, LoDTensorLike Ids, class DX, class DUpdates>
-void sequence_scatter_grad_into(const E& executor, const DY& dy, const Ids& ids, const SequenceScatterOptions& options,
-                                DX&& dx, DUpdates&& dupdates) {
-  const auto view = dy.view();
-  const auto list = ids.view();
-  const kernel::Segments sequences = operation::check_scatter(executor, view, list, options, "sequence_scatter_grad");
-  const operation::CheckedIds<E> checked(executor, list.values(), view.row_size(), "sequence_scatter_grad");
-  const operation::SameLevels rows{view.lod_view()}, updates{list.lod_view()};
-  const auto out =
-      operation::prepare<value_type_t<DY>>(executor, {"sequence_scatter_grad", "dx"}, dx, rows, view.row_shape(),
-                                           {operation::in_place("dy", view), {"ids", list}});
-  const auto out_updates =
-      operation::prepare<value_type_t<DY>>(executor, {"sequence_scatter_grad", "dupdates"}, dupdates, updates,
-                                           list.row_shape(), {{"dy", view}, {"ids", list}, {"dx", dx}});
-  kernel::SequenceScatterUpdatesGrad<E>::run(executor, view.data(), checked.data(), sequences, view.row_size(),
-                                             out_updates.data());
-  operation::copy_rows(executor, view, out.data());
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike Ids, class DX, class DUpdates>
-void sequence_scatter_grad_into(const E& executor, const DY& dy, const Ids& ids, DX&& dx, DUpdates&& dupdates) {
-  sequence_scatter_grad_into(executor, dy, ids, SequenceScatterOptions{}, dx, dupdates);
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike Ids>
-[[nodiscard]] SequenceScatterGrad<value_type_t<DY>, device_t<DY>> sequence_scatter_grad(
-    const E& executor, const DY& dy, const Ids& ids, const SequenceScatterOptions& options = {}) {
-  using Tensor = LoDTensor<value_type_t<DY>, device_t<DY>>;
-  SequenceScatterGrad<value_type_t<DY>, device_t<DY>> gradients{Tensor(executor.resource()),
-                                                                Tensor(executor.resource())};
-  sequence_scatter_grad_into(executor, dy, ids, options, gradients.dx, gradients.dupdates);
-  return gradients;
-}
-template <LoDTensorLike DY, LoDTensorLike Ids>
-[[nodiscard]] auto sequence_scatter_grad(const DY& dy, const Ids& ids, const SequenceScatterOptions& options = {}) {
-  return sequence_scatter_grad(default_executor<device_t<DY>>(), dy, ids, options);
-}
+inline constexpr operation::Call<op::sequence_scatter_grad> sequence_scatter_grad{};
+inline constexpr operation::CallInto<op::sequence_scatter_grad> sequence_scatter_grad_into{};
 
 /// The result of `sequence_scatter`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_scatter(const LoDTensorDesc& x, const LoDTensorDesc& ids,

@@ -9,6 +9,7 @@
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
@@ -60,6 +61,73 @@ void check_slices(const E& executor, const LoDView& lod, std::span<const std::in
   }
 }
 
+template <>
+struct Declared<op::sequence_slice> : Takes<Tensor, IdList, IdList> {
+  static constexpr const char* name = "sequence_slice";
+  using Gradient = op::sequence_slice_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const IdList& offset, const IdList& length,
+                  const To<E, T>& y) {
+    check_has_level(x, name);
+    const LoDView lod = x.lod_view();
+    check_slices(executor, lod, offset, length, name);
+    const auto children = lod.offsets(0);
+    if (lod.levels() == 1) {
+      const auto run_of = [&](std::int64_t i) {
+        const auto at = static_cast<std::size_t>(i);
+        const std::int64_t row = children[at] - children[0] + offset[at];
+        return RowRun<T>{x.data() + row * x.row_size(), length[at]};
+      };
+      return copy_row_runs_into(executor, name, x, lod.size(), run_of, y, {{"x", x}});
+    }
+    const std::span views(&x, 1);
+    Runs runs(executor.workspace(), views, 1, lod.size());
+    for (std::size_t i = 0; i < length.size(); ++i) {
+      const std::int64_t begin = children[i] - children[0] + offset[i];
+      runs.add(0, begin, begin + length[i]);
+    }
+    NewLevels levels(executor.workspace(), lod.levels(), lod.size() + runs.sequences(name));
+    const auto offsets = levels.add(lod.size());
+    for (std::size_t i = 0; i < length.size(); ++i) offsets[i + 1] = offsets[i] + length[i];
+    runs.descend(levels);
+    const auto out = prepare(executor, name, y, levels, x.row_shape(), {{"x", x}});
+    runs.copy(executor, views, x.row_size(), out.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_slice_grad> : Takes<Tensor, LoD, IdList, IdList> {
+  static constexpr const char* name = "sequence_slice_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const LoD& lod, const IdList& offset, const IdList& length,
+                  const To<E, T>& dx) {
+    check_has_level(lod, {name, "lod"});
+    const LoDView levels = lod.view();
+    check_slices(executor, levels, offset, length, name);
+    // The kept part of a sequence is contiguous rows, at any number of levels.
+    const auto children = levels.offsets(0), rows = levels.absolute_offsets(0);
+    const auto row_of = [&](std::int64_t child) {
+      return levels.levels() == 1 ? child : levels.absolute_offsets(1)[static_cast<std::size_t>(child)];
+    };
+    const std::int64_t size = lod.size(0);
+    const Array<E, std::int64_t> parts(executor, size + 1), first_rows(executor, size);
+    std::int64_t longest = 0;
+    parts[0] = 0;
+    for (std::int64_t i = 0; i < size; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const std::int64_t begin = row_of(children[at] + offset[at]),
+                         end = row_of(children[at] + offset[at] + length[at]);
+      first_rows[i] = begin - rows[at];
+      parts[i + 1] = parts[i] + (end - begin);
+      longest = std::max(longest, end - begin);
+    }
+    check_row_count(dy.rows(), parts[size], {name, "dy"});
+    const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{levels}, dy.row_shape(), {{"dy", dy}});
+    kernel::SequenceSliceGrad<E>::run(executor, dy.data(), segments(parts, size, longest), first_rows.on_device(),
+                                      segments(executor, out, 0), dy.row_size(), out.data());
+  }
+};
+
 }  // namespace operation
 
 /// For sequence i of the outermost level, `length[i]` items of its contents from `offset[i]` on: sequences of the next
@@ -69,100 +137,14 @@ void check_slices(const E& executor, const LoDView& lod, std::span<const std::in
 /// Offsets and lengths are int64: a range, a list in braces or a tensor. `y` must not overlap x. Throws InvalidLoD if x
 /// has no level, ShapeMismatch for another number of offsets or lengths than there are sequences, OutOfRange for a part
 /// outside its sequence.
-template <Executor E, LoDTensorLike X, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
-          operation::ArgumentList Length = std::initializer_list<std::int64_t>, class Y>
-void sequence_slice_into(const E& executor, const X& x, const Offset& offset, const Length& length, Y&& y) {
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_slice");
-  const LoDView lod = view.lod_view();
-  const auto first = operation::ids_of(offset), counts = operation::ids_of(length);
-  operation::check_slices(executor, lod, first, counts, "sequence_slice");
-  const auto children = lod.offsets(0);
-  if (lod.levels() == 1) {
-    const auto run_of = [&](std::int64_t i) {
-      const auto at = static_cast<std::size_t>(i);
-      const std::int64_t row = children[at] - children[0] + first[at];
-      return operation::RowRun<value_type_t<X>>{view.data() + row * view.row_size(), counts[at]};
-    };
-    return operation::copy_row_runs_into(executor, "sequence_slice", view, lod.size(), run_of, y, {{"x", view}});
-  }
-  const std::span views(&view, 1);
-  operation::Runs runs(executor.workspace(), views, 1, lod.size());
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const std::int64_t begin = children[i] - children[0] + first[i];
-    runs.add(0, begin, begin + counts[i]);
-  }
-  operation::NewLevels levels(executor.workspace(), lod.levels(), lod.size() + runs.sequences("sequence_slice"));
-  const auto offsets = levels.add(lod.size());
-  for (std::size_t i = 0; i < counts.size(); ++i) offsets[i + 1] = offsets[i] + counts[i];
-  runs.descend(levels);
-  const auto out =
-      operation::prepare<value_type_t<X>>(executor, "sequence_slice", y, levels, view.row_shape(), {{"x", view}});
-  runs.copy(executor, views, view.row_size(), out.data());
-}
-template <Executor E, LoDTensorLike X, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
-          operation::ArgumentList Length = std::initializer_list<std::int64_t>>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_slice(const E& executor, const X& x,
-                                                                     const Offset& offset, const Length& length) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_slice_into(executor, x, offset, length, y);
-  return y;
-}
-template <LoDTensorLike X, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
-          operation::ArgumentList Length = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto sequence_slice(const X& x, const Offset& offset, const Length& length) {
-  return sequence_slice(default_executor<device_t<X>>(), x, offset, length);
-}
+inline constexpr operation::Call<op::sequence_slice> sequence_slice{};
+inline constexpr operation::CallInto<op::sequence_slice> sequence_slice_into{};
 
 /// The gradient of `sequence_slice` with the same offsets and lengths, for an x with the levels of `lod`: the rows that
 /// were kept have those of dy, the others 0. The levels of dy are ignored. `dx` must not overlap dy. Throws as
 /// `sequence_slice`, and ShapeMismatch unless dy has the rows of its result.
-template <Executor E, LoDTensorLike DY, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
-          operation::ArgumentList Length = std::initializer_list<std::int64_t>, class DX>
-void sequence_slice_grad_into(const E& executor, const DY& dy, const LoD& lod, const Offset& offset,
-                              const Length& length, DX&& dx) {
-  const auto view = dy.view();
-  operation::check_has_level(lod, "sequence_slice_grad: lod");
-  const LoDView levels = lod.view();
-  const auto first = operation::ids_of(offset), counts = operation::ids_of(length);
-  operation::check_slices(executor, levels, first, counts, "sequence_slice_grad");
-  // The kept part of a sequence is contiguous rows, at any number of levels.
-  const auto children = levels.offsets(0), rows = levels.absolute_offsets(0);
-  const auto row_of = [&](std::int64_t child) {
-    return levels.levels() == 1 ? child : levels.absolute_offsets(1)[static_cast<std::size_t>(child)];
-  };
-  const std::int64_t size = lod.size(0);
-  const operation::Array<E, std::int64_t> parts(executor, size + 1), first_rows(executor, size);
-  std::int64_t longest = 0;
-  parts[0] = 0;
-  for (std::int64_t i = 0; i < size; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    const std::int64_t begin = row_of(children[at] + first[at]), end = row_of(children[at] + first[at] + counts[at]);
-    first_rows[i] = begin - rows[at];
-    parts[i + 1] = parts[i] + (end - begin);
-    longest = std::max(longest, end - begin);
-  }
-  operation::check_row_count(view.rows(), parts[size], "sequence_slice_grad: dy");
-  const auto out = operation::prepare<value_type_t<DY>>(
-      executor, {"sequence_slice_grad", "dx"}, dx, operation::SameLevels{levels}, view.row_shape(), {{"dy", view}});
-  kernel::SequenceSliceGrad<E>::run(executor, view.data(), operation::segments(parts, size, longest),
-                                    first_rows.on_device(), operation::segments(executor, out, 0), view.row_size(),
-                                    out.data());
-}
-template <Executor E, LoDTensorLike DY, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
-          operation::ArgumentList Length = std::initializer_list<std::int64_t>>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_slice_grad(const E& executor, const DY& dy,
-                                                                            const LoD& lod, const Offset& offset,
-                                                                            const Length& length) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  sequence_slice_grad_into(executor, dy, lod, offset, length, dx);
-  return dx;
-}
-template <LoDTensorLike DY, operation::ArgumentList Offset = std::initializer_list<std::int64_t>,
-          operation::ArgumentList Length = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto sequence_slice_grad(const DY& dy, const LoD& lod, const Offset& offset, const Length& length) {
-  return sequence_slice_grad(default_executor<device_t<DY>>(), dy, lod, offset, length);
-}
+inline constexpr operation::Call<op::sequence_slice_grad> sequence_slice_grad{};
+inline constexpr operation::CallInto<op::sequence_slice_grad> sequence_slice_grad_into{};
 
 /// The result of `sequence_slice`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_slice(const LoDTensorDesc& x) {
