@@ -176,7 +176,11 @@ template <class Resource>
 struct Unfilled {
   template <class Y>
   operator Y() const {
-    return Y(resource);
+    if constexpr (std::constructible_from<Y, Resource*>) {
+      return Y(resource);
+    } else {
+      return Y();
+    }
   }
   Resource* resource;
 };

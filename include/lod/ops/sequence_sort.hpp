@@ -8,6 +8,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/row_index.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
@@ -15,10 +16,9 @@
 #include <lod/target.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
+#include <optional>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_sort : elements::Arithmetic {};
@@ -88,11 +88,10 @@ void check_scalar_rows(const View& x, const char* what) {
 }
 
 /// `parts` are the sequences of dy, for the CPU, and `part_offsets` their offsets for a kernel.
-template <Executor E, class View, class Index, class DX>
-void sort_grad_into(const E& executor, const View& dy, const Index& index, const kernel::Segments& parts,
-                    const std::int64_t* part_offsets, const LoDView& lod, int level, RowIndex counted, const char* what,
-                    DX&& dx) {
-  static_assert(std::same_as<value_type_t<Index>, std::int64_t>, "the index of sorted rows is int64");
+template <Executor E, class T>
+void sort_grad_into(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& index,
+                    const kernel::Segments& parts, const std::int64_t* part_offsets, const LoDView& lod, int level,
+                    RowIndex counted, const char* what, const To<E, T>& dx) {
   check_scalar_rows(dy, what);
   if (index.rows() * index.row_size() != dy.rows()) {
     throw ShapeMismatch(detail::text(
@@ -114,141 +113,10 @@ void sort_grad_into(const E& executor, const View& dy, const Index& index, const
   }
   const RowsOfBatch<E> rows(executor, index.data(), dy.rows(), counted, {parts.at(part_offsets)},
                             segments(executor, lod, level));
-  const auto out = prepare<value_type_t<View>>(executor, {what, "dx"}, dx, SameLevels{lod}, dy.row_shape(),
-                                               {{"dy", dy}, {"index", index}});
+  const auto out = prepare(executor, {what, "dx"}, dx, SameLevels{lod}, dy.row_shape(), {{"dy", dy}, {"index", index}});
   kernel::SequenceSortGrad<E>::run(executor, dy.data(), rows.data(), parts.at(part_offsets),
                                    segments(executor, lod, level), out.data());
 }
-
-}  // namespace operation
-
-/// The rows of each sequence of `level` in ascending order, or in descending order with `descending`. Equal rows keep
-/// their order, NaN comes last either way. LoD and row shape as x; sequences below `level` keep their lengths. Rows are
-/// of size 1. If `index` is given, it becomes the result of `sequence_argsort`.
-///
-/// The outputs must not overlap x. Time: a radix sort for long sequences, shared by several threads; those of up to 256
-/// rows are sorted many at a time. Throws InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch for
-/// another row size.
-template <Executor E, LoDTensorLike X, class Y, class Index>
-void sequence_sort_into(const E& executor, const X& x, const SortOptions& options, Y&& y, Index&& index) {
-  detail::check_elements<op::sequence_sort, value_type_t<X>>();
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_sort");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_sort");
-  operation::check_scalar_rows(view, "sequence_sort");
-  operation::check_row_index(options.row_index, "sequence_sort");
-  const operation::SameLevels rows{view.lod_view()};
-  const operation::IndexLevels<operation::SameLevels> of_index{rows, options.row_index};
-  const kernel::Segments sequences = operation::segments(executor, view, level);
-  const auto values =
-      operation::prepare<value_type_t<X>>(executor, {"sequence_sort", "y"}, y, rows, view.row_shape(), {{"x", view}});
-  const auto sources = operation::prepare<std::int64_t>(executor, {"sequence_sort", "index"}, index, of_index,
-                                                        view.row_shape(), {{"x", view}, {"y", y}});
-  kernel::SequenceSort<E>::run(executor, view.data(), sequences, options.descending, values.data(), sources.data());
-  operation::count_by(executor, options.row_index, sequences, sequences, sources.data());
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_sort_into(const E& executor, const X& x, const SortOptions& options, Y&& y) {
-  detail::check_elements<op::sequence_sort, value_type_t<X>>();
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_sort");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_sort");
-  operation::check_scalar_rows(view, "sequence_sort");
-  const auto values = operation::prepare<value_type_t<X>>(
-      executor, {"sequence_sort", "y"}, y, operation::SameLevels{view.lod_view()}, view.row_shape(), {{"x", view}});
-  kernel::SequenceSort<E>::run(executor, view.data(), operation::segments(executor, view, level), options.descending,
-                               values.data(), static_cast<std::int64_t*>(nullptr));
-}
-template <Executor E, LoDTensorLike X, class Y, class Index>
-  requires(!std::same_as<std::remove_cvref_t<Y>, SortOptions>)
-void sequence_sort_into(const E& executor, const X& x, Y&& y, Index&& index) {
-  sequence_sort_into(executor, x, SortOptions{}, y, index);
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_sort_into(const E& executor, const X& x, Y&& y) {
-  sequence_sort_into(executor, x, SortOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_sort(const E& executor, const X& x,
-                                                                    const SortOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_sort_into(executor, x, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_sort(const X& x, const SortOptions& options = {}) {
-  return sequence_sort(default_executor<device_t<X>>(), x, options);
-}
-
-/// For each row of `sequence_sort` with the same options, its row in x, counted from the first row of x. No level, row
-/// shape as x. With RowIndex::SEQUENCE counted from the first row of its sequence, with the levels of x. Otherwise as
-/// `sequence_sort`.
-template <Executor E, LoDTensorLike X, class Index>
-void sequence_argsort_into(const E& executor, const X& x, const SortOptions& options, Index&& index) {
-  detail::check_elements<op::sequence_argsort, value_type_t<X>>();
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_argsort");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_argsort");
-  operation::check_scalar_rows(view, "sequence_argsort");
-  operation::check_row_index(options.row_index, "sequence_argsort");
-  const operation::SameLevels rows{view.lod_view()};
-  const kernel::Segments sequences = operation::segments(executor, view, level);
-  const auto sources = operation::prepare<std::int64_t>(
-      executor, {"sequence_argsort", "index"}, index,
-      operation::IndexLevels<operation::SameLevels>{rows, options.row_index}, view.row_shape(), {{"x", view}});
-  kernel::SequenceSort<E>::run(executor, view.data(), sequences, options.descending,
-                               static_cast<value_type_t<X>*>(nullptr), sources.data());
-  operation::count_by(executor, options.row_index, sequences, sequences, sources.data());
-}
-template <Executor E, LoDTensorLike X, class Index>
-void sequence_argsort_into(const E& executor, const X& x, Index&& index) {
-  sequence_argsort_into(executor, x, SortOptions{}, index);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<std::int64_t, device_t<X>> sequence_argsort(const E& executor, const X& x,
-                                                                    const SortOptions& options = {}) {
-  LoDTensor<std::int64_t, device_t<X>> index(executor.resource());
-  sequence_argsort_into(executor, x, options, index);
-  return index;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_argsort(const X& x, const SortOptions& options = {}) {
-  return sequence_argsort(default_executor<device_t<X>>(), x, options);
-}
-
-/// The gradient of `sequence_sort`: dx[index[k]] = dy[k], with the index that `sequence_argsort` returns and the levels
-/// of dy, which are those of the result. Of the options, the level and `row_index` are used. `dx` must not overlap dy
-/// or index. Throws InvalidLoD if dy has no level, OutOfRange for the level and for an index that is not a row of its
-/// sequence (on a GPU this is not checked: one that is not a row at all is ignored), ShapeMismatch unless dy and index
-/// are columns of as many numbers.
-template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
-void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index, const SortOptions& options, DX&& dx) {
-  const auto view = dy.view();
-  operation::check_has_level(view, "sequence_sort_grad: dy");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_sort_grad");
-  const kernel::Segments sequences = operation::segments(view.lod_view(), level);
-  operation::sort_grad_into(executor, view, index.view(), sequences,
-                            operation::on_device(executor, view.lod_view(), sequences).offsets, view.lod_view(), level,
-                            options.row_index, "sequence_sort_grad", dx);
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
-void sequence_sort_grad_into(const E& executor, const DY& dy, const Index& index, DX&& dx) {
-  sequence_sort_grad_into(executor, dy, index, SortOptions{}, dx);
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike Index>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_sort_grad(const E& executor, const DY& dy,
-                                                                           const Index& index,
-                                                                           const SortOptions& options = {}) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  sequence_sort_grad_into(executor, dy, index, options, dx);
-  return dx;
-}
-template <LoDTensorLike DY, LoDTensorLike Index>
-[[nodiscard]] auto sequence_sort_grad(const DY& dy, const Index& index, const SortOptions& options = {}) {
-  return sequence_sort_grad(default_executor<device_t<DY>>(), dy, index, options);
-}
-
-namespace operation {
 
 /// The levels of a result with at most the first `k` rows of each sequence of `level`; returns the last of them.
 inline kernel::Segments add_top_levels(NewLevels& levels, const LoDView& lod, int level, std::int64_t k) {
@@ -267,7 +135,150 @@ inline std::int64_t top_sequences(const LoDView& lod, int level) {
   return sequences;
 }
 
+/// Sorts into y and index, of which one may be null.
+template <Executor E, class T>
+void sort_into(const E& executor, const char* what, const Input<E, T>& x, const SortOptions& options, const To<E, T>* y,
+               const To<E, std::int64_t>* index) {
+  check_has_level(x, what);
+  const int level = detail::resolve_level(options.level, x.levels(), what);
+  check_scalar_rows(x, what);
+  if (index) check_row_index(options.row_index, what);
+  const SameLevels rows{x.lod_view()};
+  const kernel::Segments sequences = segments(executor, x, level);
+  std::optional<Output<T, typename E::device>> values;
+  std::optional<Output<std::int64_t, typename E::device>> sources;
+  if (y) values.emplace(prepare(executor, {what, "y"}, *y, rows, x.row_shape(), {{"x", x}}));
+  if (index) {
+    const IndexLevels<SameLevels> levels{rows, options.row_index};
+    const OtherMemory memory("x", x);
+    sources.emplace(
+        prepare(executor, {what, "index"}, *index, levels, x.row_shape(), {memory, y ? OtherMemory("y", *y) : memory}));
+  }
+  kernel::SequenceSort<E>::run(executor, x.data(), sequences, options.descending, values ? values->data() : nullptr,
+                               sources ? sources->data() : nullptr);
+  if (index) count_by(executor, options.row_index, sequences, sequences, sources->data());
+}
+
+template <>
+struct Declared<op::sequence_sort> : Takes<Tensor>, With<SortOptions> {
+  static constexpr const char* name = "sequence_sort";
+  using Gradient = op::sequence_sort_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const SortOptions& options, const To<E, T>& y) {
+    sort_into<E, T>(executor, name, x, options, &y, nullptr);
+  }
+};
+/// `sequence_sort_into` with one output more.
+struct SortWithIndex : op::sequence_sort {};
+template <>
+struct Declared<SortWithIndex> : Takes<Tensor>, With<SortOptions>, GivesAll<TopK, Tensor, TensorOf<std::int64_t>> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const SortOptions& options, const To<E, T>& y,
+                  const To<E, std::int64_t>& index) {
+    sort_into<E, T>(executor, Declared<op::sequence_sort>::name, x, options, &y, &index);
+  }
+};
+template <>
+struct CallInto<op::sequence_sort> : FormsInto<op::sequence_sort, Takes<Tensor>>,
+                                     FormsInto<SortWithIndex, Takes<Tensor>> {
+  using FormsInto<op::sequence_sort, Takes<Tensor>>::operator();
+  using FormsInto<SortWithIndex, Takes<Tensor>>::operator();
+};
+
+template <>
+struct Declared<op::sequence_argsort> : Takes<Tensor>, With<SortOptions>, Gives<TensorOf<std::int64_t>> {
+  static constexpr const char* name = "sequence_argsort";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const SortOptions& options,
+                  const To<E, std::int64_t>& index) {
+    sort_into<E, T>(executor, name, x, options, nullptr, &index);
+  }
+};
+
+template <>
+struct Declared<op::sequence_sort_grad> : Takes<Tensor, TensorOf<std::int64_t>>, With<SortOptions> {
+  static constexpr const char* name = "sequence_sort_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& index,
+                  const SortOptions& options, const To<E, T>& dx) {
+    check_has_level(dy, {name, "dy"});
+    const int level = detail::resolve_level(options.level, dy.levels(), name);
+    const kernel::Segments sequences = segments(dy.lod_view(), level);
+    sort_grad_into<E, T>(executor, dy, index, sequences, on_device(executor, dy.lod_view(), sequences).offsets,
+                         dy.lod_view(), level, options.row_index, name, dx);
+  }
+};
+
+template <>
+struct Declared<op::sequence_topk>
+    : Takes<Tensor, std::int64_t>, With<TopKOptions>, GivesAll<TopK, Tensor, TensorOf<std::int64_t>> {
+  static constexpr const char* name = "sequence_topk";
+  using Gradient = op::sequence_topk_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, std::int64_t k, const TopKOptions& options,
+                  const To<E, T>& values, const To<E, std::int64_t>& index) {
+    check_has_level(x, name);
+    const int level = detail::resolve_level(options.level, x.levels(), name);
+    if (k < 0) throw OutOfRange(detail::text({name, ": k is ", k, ", expected 0 or more"}));
+    check_scalar_rows(x, name);
+    const LoDView lod = x.lod_view();
+    NewLevels levels(executor.workspace(), level + 1, top_sequences(lod, level));
+    const kernel::Segments parts = add_top_levels(levels, lod, level, k);
+    check_row_index(options.row_index, name);
+    const IndexLevels<NewLevels> of_index{levels, options.row_index};
+    const kernel::Segments sequences = segments(executor, x, level);
+    const auto out = prepare(executor, {name, "values"}, values, levels, x.row_shape(), {{"x", x}});
+    const auto sources =
+        prepare(executor, {name, "index"}, index, of_index, x.row_shape(), {{"x", x}, {"values", values}});
+    const kernel::Segments tops = parts.at(segments(executor, out, level).offsets);
+    kernel::SequenceTopK<E>::run(executor, x.data(), sequences, tops, out.data(), sources.data());
+    count_by(executor, options.row_index, tops, sequences, sources.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_topk_grad> : Takes<Tensor, TensorOf<std::int64_t>, LoD, std::int64_t>, With<TopKOptions> {
+  static constexpr const char* name = "sequence_topk_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& index, const LoD& lod,
+                  std::int64_t k, const TopKOptions& options, const To<E, T>& dx) {
+    check_has_level(lod, {name, "lod"});
+    const int level = detail::resolve_level(options.level, lod.levels(), name);
+    if (k < 0) throw OutOfRange(detail::text({name, ": k is ", k, ", expected 0 or more"}));
+    const LoDView sequences = lod.view();
+    NewLevels levels(executor.workspace(), level + 1, top_sequences(sequences, level));
+    const kernel::Segments parts = add_top_levels(levels, sequences, level, k);
+    check_row_count(dy.rows(), parts.rows(), {name, "dy"});
+    const OnDevice<E, std::int64_t> offsets(executor, {parts.offsets, static_cast<std::size_t>(parts.size) + 1});
+    sort_grad_into<E, T>(executor, dy, index, parts, offsets.data(), sequences, level, options.row_index, name, dx);
+  }
+};
+
 }  // namespace operation
+
+/// The rows of each sequence of `level` in ascending order, or in descending order with `descending`. Equal rows keep
+/// their order, NaN comes last either way. LoD and row shape as x; sequences below `level` keep their lengths. Rows are
+/// of size 1. If `index` is given, it becomes the result of `sequence_argsort`.
+///
+/// The outputs must not overlap x. Time: a radix sort for long sequences, shared by several threads; those of up to 256
+/// rows are sorted many at a time. Throws InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch for
+/// another row size.
+inline constexpr operation::Call<op::sequence_sort> sequence_sort{};
+inline constexpr operation::CallInto<op::sequence_sort> sequence_sort_into{};
+
+/// For each row of `sequence_sort` with the same options, its row in x, counted from the first row of x. No level, row
+/// shape as x. With RowIndex::SEQUENCE counted from the first row of its sequence, with the levels of x. Otherwise as
+/// `sequence_sort`.
+inline constexpr operation::Call<op::sequence_argsort> sequence_argsort{};
+inline constexpr operation::CallInto<op::sequence_argsort> sequence_argsort_into{};
+
+/// The gradient of `sequence_sort`: dx[index[k]] = dy[k], with the index that `sequence_argsort` returns and the levels
+/// of dy, which are those of the result. Of the options, the level and `row_index` are used. `dx` must not overlap dy
+/// or index. Throws InvalidLoD if dy has no level, OutOfRange for the level and for an index that is not a row of its
+/// sequence (on a GPU this is not checked: one that is not a row at all is ignored), ShapeMismatch unless dy and index
+/// are columns of as many numbers.
+inline constexpr operation::Call<op::sequence_sort_grad> sequence_sort_grad{};
+inline constexpr operation::CallInto<op::sequence_sort_grad> sequence_sort_grad_into{};
 
 /// The `k` greatest rows of each sequence of `level`, in descending order, and their row numbers; all rows of a
 /// sequence with fewer. They are the first rows of `sequence_sort` with `descending`: of equal ones those that come
@@ -276,85 +287,15 @@ inline std::int64_t top_sequences(const LoDView& lod, int level) {
 ///
 /// One pass over x. The outputs must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the level and
 /// for a negative k, ShapeMismatch for another row size.
-template <Executor E, LoDTensorLike X, class Values, class Index>
-void sequence_topk_into(const E& executor, const X& x, std::int64_t k, const TopKOptions& options, Values&& values,
-                        Index&& index) {
-  detail::check_elements<op::sequence_topk, value_type_t<X>>();
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_topk");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_topk");
-  if (k < 0) throw OutOfRange(detail::text({"sequence_topk: k is ", k, ", expected 0 or more"}));
-  operation::check_scalar_rows(view, "sequence_topk");
-  const LoDView lod = view.lod_view();
-  operation::NewLevels levels(executor.workspace(), level + 1, operation::top_sequences(lod, level));
-  const kernel::Segments parts = operation::add_top_levels(levels, lod, level, k);
-  operation::check_row_index(options.row_index, "sequence_topk");
-  const operation::IndexLevels<operation::NewLevels> of_index{levels, options.row_index};
-  const kernel::Segments sequences = operation::segments(executor, view, level);
-  const auto out = operation::prepare<value_type_t<X>>(executor, {"sequence_topk", "values"}, values, levels,
-                                                       view.row_shape(), {{"x", view}});
-  const auto sources = operation::prepare<std::int64_t>(executor, {"sequence_topk", "index"}, index, of_index,
-                                                        view.row_shape(), {{"x", view}, {"values", values}});
-  const kernel::Segments tops = parts.at(operation::segments(executor, out, level).offsets);
-  kernel::SequenceTopK<E>::run(executor, view.data(), sequences, tops, out.data(), sources.data());
-  operation::count_by(executor, options.row_index, tops, sequences, sources.data());
-}
-template <Executor E, LoDTensorLike X, class Values, class Index>
-void sequence_topk_into(const E& executor, const X& x, std::int64_t k, Values&& values, Index&& index) {
-  sequence_topk_into(executor, x, k, TopKOptions{}, values, index);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] TopK<value_type_t<X>, device_t<X>> sequence_topk(const E& executor, const X& x, std::int64_t k,
-                                                               const TopKOptions& options = {}) {
-  TopK<value_type_t<X>, device_t<X>> top{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
-                                         LoDTensor<std::int64_t, device_t<X>>(executor.resource())};
-  sequence_topk_into(executor, x, k, options, top.values, top.index);
-  return top;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_topk(const X& x, std::int64_t k, const TopKOptions& options = {}) {
-  return sequence_topk(default_executor<device_t<X>>(), x, k, options);
-}
+inline constexpr operation::Call<op::sequence_topk> sequence_topk{};
+inline constexpr operation::CallInto<op::sequence_topk> sequence_topk_into{};
 
 /// The gradient of `sequence_topk` with the same k and options: dx, with the rows and the levels of `lod`, has dy at
 /// the rows that the index names, and 0 elsewhere. The levels of dy are ignored. `dx` must not overlap dy or index.
 /// Throws as `sequence_topk`, ShapeMismatch if dy or index do not have the rows of its result, OutOfRange for an index
 /// that is not a row of its sequence; on a GPU as `sequence_sort_grad`.
-template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
-void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
-                             const TopKOptions& options, DX&& dx) {
-  const auto view = dy.view();
-  operation::check_has_level(lod, "sequence_topk_grad: lod");
-  const int level = detail::resolve_level(options.level, lod.levels(), "sequence_topk_grad");
-  if (k < 0) throw OutOfRange(detail::text({"sequence_topk_grad: k is ", k, ", expected 0 or more"}));
-  const LoDView sequences = lod.view();
-  operation::NewLevels levels(executor.workspace(), level + 1, operation::top_sequences(sequences, level));
-  const kernel::Segments parts = operation::add_top_levels(levels, sequences, level, k);
-  operation::check_row_count(view.rows(), parts.rows(), "sequence_topk_grad: dy");
-  const operation::OnDevice<E, std::int64_t> offsets(executor,
-                                                     {parts.offsets, static_cast<std::size_t>(parts.size) + 1});
-  operation::sort_grad_into(executor, view, index.view(), parts, offsets.data(), sequences, level, options.row_index,
-                            "sequence_topk_grad", dx);
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike Index, class DX>
-void sequence_topk_grad_into(const E& executor, const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
-                             DX&& dx) {
-  sequence_topk_grad_into(executor, dy, index, lod, k, TopKOptions{}, dx);
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike Index>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_topk_grad(const E& executor, const DY& dy,
-                                                                           const Index& index, const LoD& lod,
-                                                                           std::int64_t k,
-                                                                           const TopKOptions& options = {}) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  sequence_topk_grad_into(executor, dy, index, lod, k, options, dx);
-  return dx;
-}
-template <LoDTensorLike DY, LoDTensorLike Index>
-[[nodiscard]] auto sequence_topk_grad(const DY& dy, const Index& index, const LoD& lod, std::int64_t k,
-                                      const TopKOptions& options = {}) {
-  return sequence_topk_grad(default_executor<device_t<DY>>(), dy, index, lod, k, options);
-}
+inline constexpr operation::Call<op::sequence_topk_grad> sequence_topk_grad{};
+inline constexpr operation::CallInto<op::sequence_topk_grad> sequence_topk_grad_into{};
 
 /// The results of `sequence_sort`, `sequence_argsort` and `sequence_topk`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_sort(const LoDTensorDesc& x, const SortOptions& options = {}) {

@@ -9,6 +9,7 @@
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/sequence_sort.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
@@ -74,7 +75,6 @@ template <Executor E, class View>
 kernel::ChannelMatrices check_topk_avg_pooling(const E& executor, const View& x, const LoD& row_lod,
                                                const LoD& column_lod, std::span<const std::int64_t> topks,
                                                std::int64_t channel_num, const char* what) {
-  detail::check_elements<op::sequence_topk_avg_pooling, value_type_t<View>>();
   check_has_level(x, what);
   check_has_level(row_lod, what);
   check_has_level(column_lod, what);
@@ -99,6 +99,37 @@ kernel::ChannelMatrices check_topk_avg_pooling(const E& executor, const View& x,
           channel_num};
 }
 
+template <>
+struct Declared<op::sequence_topk_avg_pooling> : Takes<Tensor, LoD, LoD, IdList, std::int64_t> {
+  static constexpr const char* name = "sequence_topk_avg_pooling";
+  using Gradient = op::sequence_topk_avg_pooling_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const LoD& row_lod, const LoD& column_lod,
+                  std::span<const std::int64_t> topks, std::int64_t channel_num, const To<E, T>& y) {
+    const auto matrices = check_topk_avg_pooling(executor, x, row_lod, column_lod, topks, channel_num, name);
+    const std::int64_t means = mean_count(topks, channel_num, name);
+    const auto out = prepare(executor, name, y, SameLevels{row_lod.view()}, Shape{means}, {{"x", x}, {"topks", topks}});
+    kernel::SequenceTopKAvgPooling<E>::run(executor, x.data(), matrices, segments(executor, x, -1), topks, out.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_topk_avg_pooling_grad> : Takes<Tensor, Tensor, LoD, LoD, IdList, std::int64_t> {
+  static constexpr const char* name = "sequence_topk_avg_pooling_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& x, const LoD& row_lod,
+                  const LoD& column_lod, std::span<const std::int64_t> topks, std::int64_t channel_num,
+                  const To<E, T>& dx) {
+    const auto matrices = check_topk_avg_pooling(executor, x, row_lod, column_lod, topks, channel_num, name);
+    check_row_count(dy.rows(), row_lod.rows(), {name, "dy"});
+    check_row_shape(dy.row_shape(), Shape{mean_count(topks, channel_num, name)}, {name, "dy"});
+    const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{x.lod_view()}, x.row_shape(),
+                             {{"dy", dy}, {"x", x}, {"topks", topks}});
+    kernel::SequenceTopKAvgPoolingGrad<E>::run(executor, dy.data(), x.data(), matrices, segments(executor, x, -1),
+                                               topks, out.data());
+  }
+};
+
 }  // namespace operation
 
 /// x is a batch of matrices that compare two sequences: sequence i of its last level has channel_num of them, one after
@@ -110,83 +141,19 @@ kernel::ChannelMatrices check_topk_avg_pooling(const E& executor, const View& x,
 /// If there are fewer columns than topks[k], the sum of all is still divided by topks[k]; without columns the result is
 /// 0. The greatest numbers are those of `sequence_topk`. The output must not overlap x. Throws InvalidLoD if x or a LoD
 /// has no level, OutOfRange for a number in `topks` or a channel_num under 1, ShapeMismatch if the sizes do not fit.
-template <Executor E, LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>, class Y>
-void sequence_topk_avg_pooling_into(const E& executor, const X& x, const LoD& row_lod, const LoD& column_lod,
-                                    const Topks& topks, std::int64_t channel_num, Y&& y) {
-  const auto view = x.view();
-  const auto numbers = operation::ids_of(topks);
-  const auto matrices = operation::check_topk_avg_pooling(executor, view, row_lod, column_lod, numbers, channel_num,
-                                                          "sequence_topk_avg_pooling");
-  const std::int64_t means = operation::mean_count(numbers, channel_num, "sequence_topk_avg_pooling");
-  const auto out = operation::prepare<value_type_t<X>>(executor, "sequence_topk_avg_pooling", y,
-                                                       operation::SameLevels{row_lod.view()}, Shape{means},
-                                                       {{"x", view}, {"topks", numbers}});
-  kernel::SequenceTopKAvgPooling<E>::run(executor, view.data(), matrices, operation::segments(executor, view, -1),
-                                         numbers, out.data());
-}
-template <Executor E, LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling(const E& executor, const X& x,
-                                                                                const LoD& row_lod,
-                                                                                const LoD& column_lod,
-                                                                                const Topks& topks,
-                                                                                std::int64_t channel_num) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_topk_avg_pooling_into(executor, x, row_lod, column_lod, topks, channel_num, y);
-  return y;
-}
-template <LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto sequence_topk_avg_pooling(const X& x, const LoD& row_lod, const LoD& column_lod, const Topks& topks,
-                                             std::int64_t channel_num) {
-  return sequence_topk_avg_pooling(default_executor<device_t<X>>(), x, row_lod, column_lod, topks, channel_num);
-}
+inline constexpr operation::Call<op::sequence_topk_avg_pooling> sequence_topk_avg_pooling{};
+inline constexpr operation::CallInto<op::sequence_topk_avg_pooling> sequence_topk_avg_pooling_into{};
 
 /// The gradient of `sequence_topk_avg_pooling` with the same arguments: a number that is part of the mean of topks[k]
 /// gets dy / topks[k] from it. LoD and row shape as x; the levels of dy are ignored. `dx` must overlap neither dy nor
 /// x. Throws as `sequence_topk_avg_pooling`, and ShapeMismatch unless dy has the rows of its result.
-template <Executor E, LoDTensorLike DY, LoDTensorLike X,
-          operation::ArgumentList Topks = std::initializer_list<std::int64_t>, class DX>
-void sequence_topk_avg_pooling_grad_into(const E& executor, const DY& dy, const X& x, const LoD& row_lod,
-                                         const LoD& column_lod, const Topks& topks, std::int64_t channel_num, DX&& dx) {
-  static_assert(std::same_as<value_type_t<DY>, value_type_t<X>>,
-                "sequence_topk_avg_pooling_grad: dy and x must have one element type");
-  const auto gradient = dy.view();
-  const auto view = x.view();
-  const auto numbers = operation::ids_of(topks);
-  const auto matrices = operation::check_topk_avg_pooling(executor, view, row_lod, column_lod, numbers, channel_num,
-                                                          "sequence_topk_avg_pooling_grad");
-  operation::check_row_count(gradient.rows(), row_lod.rows(), "sequence_topk_avg_pooling_grad: dy");
-  operation::check_row_shape(gradient.row_shape(),
-                             Shape{operation::mean_count(numbers, channel_num, "sequence_topk_avg_pooling_grad")},
-                             "sequence_topk_avg_pooling_grad: dy");
-  const auto out = operation::prepare<value_type_t<X>>(executor, {"sequence_topk_avg_pooling_grad", "dx"}, dx,
-                                                       operation::SameLevels{view.lod_view()}, view.row_shape(),
-                                                       {{"dy", gradient}, {"x", view}, {"topks", numbers}});
-  kernel::SequenceTopKAvgPoolingGrad<E>::run(executor, gradient.data(), view.data(), matrices,
-                                             operation::segments(executor, view, -1), numbers, out.data());
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike X,
-          operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_topk_avg_pooling_grad(const E& executor, const DY& dy,
-                                                                                     const X& x, const LoD& row_lod,
-                                                                                     const LoD& column_lod,
-                                                                                     const Topks& topks,
-                                                                                     std::int64_t channel_num) {
-  LoDTensor<value_type_t<X>, device_t<X>> dx(executor.resource());
-  sequence_topk_avg_pooling_grad_into(executor, dy, x, row_lod, column_lod, topks, channel_num, dx);
-  return dx;
-}
-template <LoDTensorLike DY, LoDTensorLike X, operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto sequence_topk_avg_pooling_grad(const DY& dy, const X& x, const LoD& row_lod, const LoD& column_lod,
-                                                  const Topks& topks, std::int64_t channel_num) {
-  return sequence_topk_avg_pooling_grad(default_executor<device_t<X>>(), dy, x, row_lod, column_lod, topks,
-                                        channel_num);
-}
+inline constexpr operation::Call<op::sequence_topk_avg_pooling_grad> sequence_topk_avg_pooling_grad{};
+inline constexpr operation::CallInto<op::sequence_topk_avg_pooling_grad> sequence_topk_avg_pooling_grad_into{};
 
 /// The result of `sequence_topk_avg_pooling`, described: see <lod/infer.hpp>.
-template <operation::ArgumentList Topks = std::initializer_list<std::int64_t>>
-LoDTensorDesc infer_sequence_topk_avg_pooling(const LoDTensorDesc& x, const LoDTensorDesc& row_lod,
-                                              const LoDTensorDesc& column_lod, const Topks& topks,
-                                              std::int64_t channel_num) {
+inline LoDTensorDesc infer_sequence_topk_avg_pooling(const LoDTensorDesc& x, const LoDTensorDesc& row_lod,
+                                                     const LoDTensorDesc& column_lod, const operation::IdList& topks,
+                                                     std::int64_t channel_num) {
   const char* const what = "sequence_topk_avg_pooling";
   const infer::Batch matrices = infer::batch_for<op::sequence_topk_avg_pooling>(x, what);
   infer::Batch y(row_lod, what);
@@ -194,10 +161,9 @@ LoDTensorDesc infer_sequence_topk_avg_pooling(const LoDTensorDesc& x, const LoDT
   y.check_has_level(what);
   infer::Batch(column_lod, what).check_has_level(what);
   matrices.check_scalar_rows(what, "one number a row");
-  const auto numbers = operation::ids_of(topks);
-  operation::check_topk_avg_options(numbers, channel_num, what);
+  operation::check_topk_avg_options(topks, channel_num, what);
   y.type = matrices.type;
-  y.row_shape = {infer::product({channel_num, static_cast<std::int64_t>(numbers.size())}, what)};
+  y.row_shape = {infer::product({channel_num, static_cast<std::int64_t>(topks.size())}, what)};
   return y;
 }
 
