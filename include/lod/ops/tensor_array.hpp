@@ -12,6 +12,7 @@
 #include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/batch_levels.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
@@ -141,56 +142,12 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 /// Throws ShapeMismatch unless there is one sequence (row) for each one of the table.
-inline void check_table_size(std::int64_t found, const RankTable& table, const char* what) {
+inline void check_table_size(std::int64_t found, const RankTable& table, const Subject& what) {
   if (found != table.size()) {
-    throw ShapeMismatch(detail::text({what, ": ", found, " sequences (rows, where there is no level), expected ",
+    throw ShapeMismatch(detail::text({what.text(), ": ", found, " sequences (rows, where there is no level), expected ",
                                       table.size(), ", as many as the table ranks"}));
   }
 }
-
-}  // namespace operation
-
-/// The steps of x: element t holds step t of every sequence longer than t, in the order of the table. A step is an item
-/// of the ranked level: a row if that is the last level, otherwise a whole sub-sequence; the levels below the ranked
-/// one stay with the steps, those above are dropped (the table keeps them for the inverse). As many elements as the
-/// longest sequence has steps; empty sequences take part in none. Semantics: PaddlePaddle's lod_tensor_to_array.
-///
-/// No element may overlap x. If memory runs out, the elements written before keep their new contents. Throws
-/// ShapeMismatch unless x has the levels of the table's LoD down to the ranked one. One copy of the values.
-template <Executor E, LoDTensorLike X>
-void lod_tensor_to_array_into(const E& executor, const X& x, const RankTable& table,
-                              TensorArray<value_type_t<X>, device_t<X>>& array) {
-  using View = LoDTensorView<const value_type_t<X>, device_t<X>>;
-  const View view = x.view();
-  operation::check_ranked(view.lod_view(), table, "lod_tensor_to_array");
-  const LoDView levels = operation::levels_below(view.lod_view(), table.level());
-  const View steps(view.data(), levels, &view.row_shape(), view.row_size());
-  const auto offsets = view.lod_view().offsets(table.level());
-  for (const auto& element : array) operation::check_apart("lod_tensor_to_array", element, {{"x", view}});
-  array.resize(table.steps(), executor.resource());
-  operation::rearrange_into(executor, {"lod_tensor_to_array", "like()"}, steps, 0, [](std::int64_t i) { return i; },
-                            array.like(), {{"x", view}});
-  for (std::int64_t t = 0; t < table.steps(); ++t) {
-    const auto step = [&](std::int64_t rank) {
-      return offsets[static_cast<std::size_t>(table[rank].index)] - offsets[0] + t;
-    };
-    operation::rearrange_into(executor, {"lod_tensor_to_array", "an element"}, steps, table.active(t), step, array[t],
-                              {{"x", view}});
-  }
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] TensorArray<value_type_t<X>, device_t<X>> lod_tensor_to_array(const E& executor, const X& x,
-                                                                            const RankTable& table) {
-  TensorArray<value_type_t<X>, device_t<X>> array;
-  lod_tensor_to_array_into(executor, x, table, array);
-  return array;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto lod_tensor_to_array(const X& x, const RankTable& table) {
-  return lod_tensor_to_array(default_executor<device_t<X>>(), x, table);
-}
-
-namespace operation {
 
 /// The sequences of a table from their steps, a borrowed tensor or view for each.
 template <Executor E, class T>
@@ -202,7 +159,7 @@ class JoinedSteps {
   /// number of the step.
   template <class Step>
   JoinedSteps(const E& executor, std::span<const Step> elements, const LoDTensor<T, typename E::device>& like,
-              const RankTable& table, const char* what, const char* step)
+              const RankTable& table, const char* what, const Subject& step)
       // There is at least one source, so that there is something to take row shape and levels from.
       : views_(executor.workspace(), elements.empty() ? 1 : static_cast<std::int64_t>(elements.size())),
         runs_((list(elements, like, table, step), executor.workspace()), views(), 0,
@@ -224,7 +181,7 @@ class JoinedSteps {
  private:
   template <class Step>
   void list(std::span<const Step> elements, const LoDTensor<T, typename E::device>& like, const RankTable& table,
-            const char* step) const {
+            const Subject& step) const {
     const auto count = static_cast<std::int64_t>(elements.size());
     LOD_ASSERT(count == table.steps());
     if (count == 0) ::new (static_cast<void*>(&views_[0])) View(like.view());
@@ -232,16 +189,16 @@ class JoinedSteps {
       const View& view = *::new (static_cast<void*>(&views_[t])) View(elements[static_cast<std::size_t>(t)].view());
       const View& first = views_[0];
       if (view.levels() != first.levels()) {
-        throw InvalidLoD(
-            detail::text({step, t, " has ", view.levels(), " levels, expected ", first.levels(), " as the first has"}));
+        throw InvalidLoD(detail::text(
+            {step.text(), t, " has ", view.levels(), " levels, expected ", first.levels(), " as the first has"}));
       }
       if (view.row_shape() != first.row_shape()) {
-        throw ShapeMismatch(detail::text({step, t, " has rows of shape ", to_string(view.row_shape()), ", expected ",
-                                          to_string(first.row_shape()), " as the first has"}));
+        throw ShapeMismatch(detail::text({step.text(), t, " has rows of shape ", to_string(view.row_shape()),
+                                          ", expected ", to_string(first.row_shape()), " as the first has"}));
       }
       if (view.size() != table.active(t)) {
         throw ShapeMismatch(
-            detail::text({step, t, " has ", view.size(), " sequences (rows, where it has no level), expected ",
+            detail::text({step.text(), t, " has ", view.size(), " sequences (rows, where it has no level), expected ",
                           table.active(t), ", as many as are longer than ", t}));
       }
     }
@@ -265,7 +222,137 @@ class JoinedSteps {
   std::optional<RunSources<E, T>> rows_;
 };
 
+template <class Op>
+struct ToArray : Takes<Tensor, RankTable>, Gives<Of<TensorArray>> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const RankTable& table,
+                  TensorArray<T, typename E::device>& array) {
+    const char* const name = Declared<Op>::name;
+    check_ranked(x.lod_view(), table, name);
+    const LoDView levels = levels_below(x.lod_view(), table.level());
+    const Input<E, T> steps(x.data(), levels, &x.row_shape(), x.row_size());
+    const auto offsets = x.lod_view().offsets(table.level());
+    for (const auto& element : array) check_apart(name, element, {{"x", x}});
+    array.resize(table.steps(), executor.resource());
+    rearrange_into(executor, {name, "like()"}, steps, 0, [](std::int64_t i) { return i; }, array.like(), {{"x", x}});
+    for (std::int64_t t = 0; t < table.steps(); ++t) {
+      const auto step = [&](std::int64_t rank) {
+        return offsets[static_cast<std::size_t>(table[rank].index)] - offsets[0] + t;
+      };
+      rearrange_into(executor, {name, "an element"}, steps, table.active(t), step, array[t], {{"x", x}});
+    }
+  }
+};
+template <>
+struct Declared<op::lod_tensor_to_array> : ToArray<op::lod_tensor_to_array> {
+  static constexpr const char* name = "lod_tensor_to_array";
+  using Gradient = op::lod_tensor_to_array_grad;
+};
+template <>
+struct Declared<op::array_to_lod_tensor_grad> : ToArray<op::array_to_lod_tensor_grad> {
+  static constexpr const char* name = "array_to_lod_tensor_grad";
+};
+
+template <class Op>
+struct FromArray : Takes<Of<TensorArray>, RankTable> {
+  template <Executor E, class T>
+  static void run(const E& executor, const TensorArray<T, typename E::device>& array, const RankTable& table,
+                  const To<E, T>& y) {
+    const char* const name = Declared<Op>::name;
+    if (array.size() != table.steps()) {
+      throw ShapeMismatch(detail::text(
+          {name, ": ", array.size(), " elements, expected ", table.steps(), ", one for each step of the table"}));
+    }
+    const JoinedSteps<E, T> steps(executor, std::span(array.begin(), array.end()), array.like(), table, name,
+                                  {name, "element "});
+    check_apart_from_all(name, y, steps.views(), "element ");
+    const auto out = prepare(executor, name, y, steps.levels(), steps.row_shape(), {});
+    steps.copy(out.data());
+  }
+};
+template <>
+struct Declared<op::array_to_lod_tensor> : FromArray<op::array_to_lod_tensor> {
+  static constexpr const char* name = "array_to_lod_tensor";
+  using Gradient = op::array_to_lod_tensor_grad;
+};
+template <>
+struct Declared<op::lod_tensor_to_array_grad> : FromArray<op::lod_tensor_to_array_grad> {
+  static constexpr const char* name = "lod_tensor_to_array_grad";
+};
+
+template <>
+struct Declared<op::shrink_rnn_memory> : Takes<Tensor, RankTable, std::int64_t> {
+  static constexpr const char* name = "shrink_rnn_memory";
+  using Gradient = op::shrink_rnn_memory_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const RankTable& table, std::int64_t t, const To<E, T>& y) {
+    const std::int64_t active = detail::with_name(name, [&] { return table.active(t); });
+    if (x.size() < active) {
+      throw ShapeMismatch(
+          detail::text({name, ": x has ", x.size(), " sequences (rows, where it has no level), expected at least ",
+                        active, ", as many as are longer than ", t}));
+    }
+    const auto part = x.between(0, active);
+    copy_into(executor, name, part, "x", SameLevels{part.lod_view()}, y);
+  }
+};
+
+template <>
+struct Declared<op::shrink_rnn_memory_grad> : Takes<Tensor, BatchLevels, RankTable, std::int64_t> {
+  static constexpr const char* name = "shrink_rnn_memory_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const BatchLevels& x_levels, const RankTable& table,
+                  std::int64_t t, const To<E, T>& dx) {
+    const LoDView& levels = x_levels.view();
+    const std::int64_t active = detail::with_name(name, [&] { return table.active(t); });
+    if (levels.size() < active) {
+      throw ShapeMismatch(
+          detail::text({name, ": x has ", levels.size(), " sequences (rows, where it has no level), expected at least ",
+                        active, ", as many as are longer than ", t}));
+    }
+    check_row_count(dy.rows(), levels.between(0, active).rows(), {name, "dy"});
+    const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{levels}, dy.row_shape(), {in_place("dy", dy)});
+    copy_rows(executor, dy, out.data());
+    kernel::SetZero<E>::run(executor, out.data() + dy.rows() * dy.row_size(), (out.rows() - dy.rows()) * dy.row_size());
+  }
+};
+
+template <>
+struct Declared<op::reorder_lod_tensor_by_rank> : Takes<Tensor, RankTable> {
+  static constexpr const char* name = "reorder_lod_tensor_by_rank";
+  using Gradient = op::reorder_lod_tensor_by_rank_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const RankTable& table, const To<E, T>& y) {
+    check_table_size(x.size(), table, name);
+    rearrange_into(executor, name, x, table.size(), [&](std::int64_t rank) { return table[rank].index; }, y,
+                   {{"x", x}});
+  }
+};
+
+template <>
+struct Declared<op::reorder_lod_tensor_by_rank_grad> : Takes<Tensor, RankTable> {
+  static constexpr const char* name = "reorder_lod_tensor_by_rank_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const RankTable& table, const To<E, T>& dx) {
+    check_table_size(dy.size(), table, {name, "dy"});
+    const Workspace::Loan<std::int64_t> ranks(executor.workspace(), table.size());
+    for (std::int64_t rank = 0; rank < table.size(); ++rank) ranks[table[rank].index] = rank;
+    rearrange_into(executor, {name, "dx"}, dy, table.size(), [&](std::int64_t i) { return ranks[i]; }, dx,
+                   {{"dy", dy}});
+  }
+};
+
 }  // namespace operation
+
+/// The steps of x: element t holds step t of every sequence longer than t, in the order of the table. A step is an item
+/// of the ranked level: a row if that is the last level, otherwise a whole sub-sequence; the levels below the ranked
+/// one stay with the steps, those above are dropped (the table keeps them for the inverse). As many elements as the
+/// longest sequence has steps; empty sequences take part in none. Semantics: PaddlePaddle's lod_tensor_to_array.
+///
+/// No element may overlap x. If memory runs out, the elements written before keep their new contents. Throws
+/// ShapeMismatch unless x has the levels of the table's LoD down to the ranked one. One copy of the values.
+inline constexpr operation::Call<op::lod_tensor_to_array> lod_tensor_to_array{};
+inline constexpr operation::CallInto<op::lod_tensor_to_array> lod_tensor_to_array_into{};
 
 /// The inverse: the sequences in their original order, step by step. LoD: the levels of the table down to the ranked
 /// one, then those of the elements, which need not be those of x. Row shape as the elements; if there are none, as
@@ -273,62 +360,15 @@ class JoinedSteps {
 ///
 /// Throws ShapeMismatch unless element t has one sequence (row, if it has no level) for each sequence longer than t,
 /// for every step of the table, and all have the same row shape; InvalidLoD for different numbers of levels.
-template <Executor E, class T, class Y>
-void array_to_lod_tensor_into(const E& executor, const TensorArray<T, typename E::device>& array,
-                              const RankTable& table, Y&& y) {
-  using Tensor = LoDTensor<T, typename E::device>;
-  if (array.size() != table.steps()) {
-    throw ShapeMismatch(detail::text({"array_to_lod_tensor: ", array.size(), " elements, expected ", table.steps(),
-                                      ", one for each step of the table"}));
-  }
-  const operation::JoinedSteps<E, T> steps(executor, std::span<const Tensor>(array.begin(), array.end()), array.like(),
-                                           table, "array_to_lod_tensor", "array_to_lod_tensor: element ");
-  operation::check_apart_from_all("array_to_lod_tensor", y, steps.views(), "element ");
-  const auto out = operation::prepare<T>(executor, "array_to_lod_tensor", y, steps.levels(), steps.row_shape(), {});
-  steps.copy(out.data());
-}
-template <Executor E, class T>
-[[nodiscard]] LoDTensor<T, typename E::device> array_to_lod_tensor(const E& executor,
-                                                                   const TensorArray<T, typename E::device>& array,
-                                                                   const RankTable& table) {
-  LoDTensor<T, typename E::device> y(executor.resource());
-  array_to_lod_tensor_into(executor, array, table, y);
-  return y;
-}
-template <class T, class Device>
-[[nodiscard]] auto array_to_lod_tensor(const TensorArray<T, Device>& array, const RankTable& table) {
-  return array_to_lod_tensor(default_executor<Device>(), array, table);
-}
+inline constexpr operation::Call<op::array_to_lod_tensor> array_to_lod_tensor{};
+inline constexpr operation::CallInto<op::array_to_lod_tensor> array_to_lod_tensor_into{};
 
 /// The gradients: each is the inverse permutation of the other.
-template <Executor E, class T, class DX>
-void lod_tensor_to_array_grad_into(const E& executor, const TensorArray<T, typename E::device>& darray,
-                                   const RankTable& table, DX&& dx) {
-  detail::with_name("lod_tensor_to_array_grad", [&] { array_to_lod_tensor_into(executor, darray, table, dx); });
-}
-template <Executor E, class T>
-[[nodiscard]] auto lod_tensor_to_array_grad(const E& executor, const TensorArray<T, typename E::device>& darray,
-                                            const RankTable& table) {
-  return detail::with_name("lod_tensor_to_array_grad", [&] { return array_to_lod_tensor(executor, darray, table); });
-}
-template <class T, class Device>
-[[nodiscard]] auto lod_tensor_to_array_grad(const TensorArray<T, Device>& darray, const RankTable& table) {
-  return detail::with_name("lod_tensor_to_array_grad", [&] { return array_to_lod_tensor(darray, table); });
-}
+inline constexpr operation::Call<op::lod_tensor_to_array_grad> lod_tensor_to_array_grad{};
+inline constexpr operation::CallInto<op::lod_tensor_to_array_grad> lod_tensor_to_array_grad_into{};
 /// The gradient of `array_to_lod_tensor`: dy by steps, as by `lod_tensor_to_array`.
-template <Executor E, LoDTensorLike DY>
-void array_to_lod_tensor_grad_into(const E& executor, const DY& dy, const RankTable& table,
-                                   TensorArray<value_type_t<DY>, device_t<DY>>& darray) {
-  detail::with_name("array_to_lod_tensor_grad", [&] { lod_tensor_to_array_into(executor, dy, table, darray); });
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] auto array_to_lod_tensor_grad(const E& executor, const DY& dy, const RankTable& table) {
-  return detail::with_name("array_to_lod_tensor_grad", [&] { return lod_tensor_to_array(executor, dy, table); });
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto array_to_lod_tensor_grad(const DY& dy, const RankTable& table) {
-  return detail::with_name("array_to_lod_tensor_grad", [&] { return lod_tensor_to_array(dy, table); });
-}
+inline constexpr operation::Call<op::array_to_lod_tensor_grad> array_to_lod_tensor_grad{};
+inline constexpr operation::CallInto<op::array_to_lod_tensor_grad> array_to_lod_tensor_grad_into{};
 
 /// The states of the sequences that take step t: the first table.active(t) sequences of x, or its rows if it has no
 /// level. x is in the order of the table, as the states of a recurrent network are. Levels as x. A copy; what need not
@@ -337,113 +377,28 @@ template <LoDTensorLike DY>
 ///
 /// `y` may be x's own tensor, but must not overlap x otherwise. Throws OutOfRange for a negative t, ShapeMismatch if x
 /// has fewer sequences.
-template <Executor E, LoDTensorLike X, class Y>
-void shrink_rnn_memory_into(const E& executor, const X& x, const RankTable& table, std::int64_t t, Y&& y) {
-  const auto view = x.view();
-  const std::int64_t active = detail::with_name("shrink_rnn_memory", [&] { return table.active(t); });
-  if (view.size() < active) {
-    throw ShapeMismatch(detail::text({"shrink_rnn_memory: x has ", view.size(),
-                                      " sequences (rows, where it has no level), expected at least ", active,
-                                      ", as many as are longer than ", t}));
-  }
-  const auto part = view.between(0, active);
-  operation::copy_into(executor, "shrink_rnn_memory", part, "x", operation::SameLevels{part.lod_view()}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> shrink_rnn_memory(const E& executor, const X& x,
-                                                                        const RankTable& table, std::int64_t t) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  shrink_rnn_memory_into(executor, x, table, t, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto shrink_rnn_memory(const X& x, const RankTable& table, std::int64_t t) {
-  return shrink_rnn_memory(default_executor<device_t<X>>(), x, table, t);
-}
+inline constexpr operation::Call<op::shrink_rnn_memory> shrink_rnn_memory{};
+inline constexpr operation::CallInto<op::shrink_rnn_memory> shrink_rnn_memory_into{};
 
 /// The gradient of `shrink_rnn_memory`: dy, followed by zero rows for the sequences that were left out. dx has
 /// `x_levels`, the levels of x. The levels of dy are ignored. `dx` may be dy's own tensor, but must not overlap dy
 /// otherwise. Throws ShapeMismatch unless dy has the rows of the first table.active(t) sequences of x, OutOfRange for a
 /// negative t.
-template <Executor E, LoDTensorLike DY, class DX>
-void shrink_rnn_memory_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const RankTable& table,
-                                 std::int64_t t, DX&& dx) {
-  const auto view = dy.view();
-  const LoDView& levels = x_levels.view();
-  const std::int64_t active = detail::with_name("shrink_rnn_memory_grad", [&] { return table.active(t); });
-  if (levels.size() < active) {
-    throw ShapeMismatch(detail::text({"shrink_rnn_memory_grad: x has ", levels.size(),
-                                      " sequences (rows, where it has no level), expected at least ", active,
-                                      ", as many as are longer than ", t}));
-  }
-  operation::check_row_count(view.rows(), levels.between(0, active).rows(), "shrink_rnn_memory_grad: dy");
-  const auto out = operation::prepare<value_type_t<DY>>(executor, {"shrink_rnn_memory_grad", "dx"}, dx,
-                                                        operation::SameLevels{levels}, view.row_shape(),
-                                                        {operation::in_place("dy", view)});
-  operation::copy_rows(executor, view, out.data());
-  kernel::SetZero<E>::run(executor, out.data() + view.rows() * view.row_size(),
-                          (out.rows() - view.rows()) * view.row_size());
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> shrink_rnn_memory_grad(const E& executor, const DY& dy,
-                                                                               const BatchLevels& x_levels,
-                                                                               const RankTable& table, std::int64_t t) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  shrink_rnn_memory_grad_into(executor, dy, x_levels, table, t, dx);
-  return dx;
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto shrink_rnn_memory_grad(const DY& dy, const BatchLevels& x_levels, const RankTable& table,
-                                          std::int64_t t) {
-  return shrink_rnn_memory_grad(default_executor<device_t<DY>>(), dy, x_levels, table, t);
-}
+inline constexpr operation::Call<op::shrink_rnn_memory_grad> shrink_rnn_memory_grad{};
+inline constexpr operation::CallInto<op::shrink_rnn_memory_grad> shrink_rnn_memory_grad_into{};
 
 /// The sequences of the outermost level of x, or its rows if it has no level, in the order of the table: sequence r of
 /// the result is sequence table[r].index of x, with everything below it. The table may rank another tensor of as many
 /// sequences. Semantics: PaddlePaddle's reorder_lod_tensor_by_rank, with any number of levels.
 ///
 /// `y` must not overlap x. Throws ShapeMismatch unless x has as many sequences as the table.
-template <Executor E, LoDTensorLike X, class Y>
-void reorder_lod_tensor_by_rank_into(const E& executor, const X& x, const RankTable& table, Y&& y) {
-  const auto view = x.view();
-  operation::check_table_size(view.size(), table, "reorder_lod_tensor_by_rank");
-  operation::rearrange_into(executor, "reorder_lod_tensor_by_rank", view, table.size(),
-                            [&](std::int64_t rank) { return table[rank].index; }, y, {{"x", view}});
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> reorder_lod_tensor_by_rank(const E& executor, const X& x,
-                                                                                 const RankTable& table) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  reorder_lod_tensor_by_rank_into(executor, x, table, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto reorder_lod_tensor_by_rank(const X& x, const RankTable& table) {
-  return reorder_lod_tensor_by_rank(default_executor<device_t<X>>(), x, table);
-}
+inline constexpr operation::Call<op::reorder_lod_tensor_by_rank> reorder_lod_tensor_by_rank{};
+inline constexpr operation::CallInto<op::reorder_lod_tensor_by_rank> reorder_lod_tensor_by_rank_into{};
 
 /// The gradient of `reorder_lod_tensor_by_rank`: the sequences of dy, which has the levels of the result, in the order
 /// of x. Otherwise as `reorder_lod_tensor_by_rank`.
-template <Executor E, LoDTensorLike DY, class DX>
-void reorder_lod_tensor_by_rank_grad_into(const E& executor, const DY& dy, const RankTable& table, DX&& dx) {
-  const auto view = dy.view();
-  operation::check_table_size(view.size(), table, "reorder_lod_tensor_by_rank_grad: dy");
-  const Workspace::Loan<std::int64_t> ranks(executor.workspace(), table.size());
-  for (std::int64_t rank = 0; rank < table.size(); ++rank) ranks[table[rank].index] = rank;
-  operation::rearrange_into(executor, {"reorder_lod_tensor_by_rank_grad", "dx"}, view, table.size(),
-                            [&](std::int64_t i) { return ranks[i]; }, dx, {{"dy", view}});
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> reorder_lod_tensor_by_rank_grad(const E& executor, const DY& dy,
-                                                                                        const RankTable& table) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  reorder_lod_tensor_by_rank_grad_into(executor, dy, table, dx);
-  return dx;
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto reorder_lod_tensor_by_rank_grad(const DY& dy, const RankTable& table) {
-  return reorder_lod_tensor_by_rank_grad(default_executor<device_t<DY>>(), dy, table);
-}
+inline constexpr operation::Call<op::reorder_lod_tensor_by_rank_grad> reorder_lod_tensor_by_rank_grad{};
+inline constexpr operation::CallInto<op::reorder_lod_tensor_by_rank_grad> reorder_lod_tensor_by_rank_grad_into{};
 
 /// The results of `lod_tensor_to_array`, `array_to_lod_tensor`, `shrink_rnn_memory` and `reorder_lod_tensor_by_rank`,
 /// described: see <lod/infer.hpp>. `ranked` is a tensor with the LoD of the table, which was made with these options.

@@ -10,6 +10,7 @@
 #include <lod/kernel.hpp>
 #include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/new_offsets.hpp>
 #include <lod/output.hpp>
@@ -49,7 +50,12 @@ LOD_TAGGED inline void write_step_offsets(const RankTable& table, std::span<std:
 template <class T, class Device = Cpu>
 class TimeMajor {
  public:
+  using value_type = T;   ///< the type of the elements
+  using device = Device;  ///< where they are
+
   LOD_TAGGED TimeMajor() = default;
+  /// No steps yet; memory for them will come from the resource.
+  LOD_TAGGED explicit TimeMajor(typename Device::memory_resource* resource) : values_(resource) {}
   /// One zero row for each step of each sequence: room for the states of a recurrent network.
   LOD_TAGGED TimeMajor(const RankTable& table, const Shape& row_shape) {
     std::vector<std::int64_t> offsets(static_cast<std::size_t>(table.steps()) + 1);
@@ -160,131 +166,115 @@ inline LoDView levels_below(const LoDView& whole, int level) {
   return below;
 }
 
+template <class Op>
+struct ToTimeMajor : Takes<Tensor, RankTable>, Gives<Of<TimeMajor>> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const RankTable& table,
+                  TimeMajor<T, typename E::device>& z) {
+    const char* const name = Declared<Op>::name;
+    check_ranked(x.lod_view(), table, name);
+    const int level = table.level();
+    const LoDView elements = levels_below(x.lod_view(), level);
+    const auto offsets = x.lod_view().offsets(level);
+    std::int64_t sequences = table.steps();
+    for (int below = 0; below < elements.levels(); ++below) sequences += elements.size(below);
+    NewLevels levels(executor.workspace(), elements.levels() + 1, sequences);
+    const std::span<std::int64_t> steps = levels.add(table.steps());
+    detail::write_step_offsets(table, steps);
+    ElementOrder<E> order(executor, elements);
+    kernel::ForEachRange<E>::run(executor, elements.size(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+      std::int64_t t = std::upper_bound(steps.begin(), steps.end(), begin) - steps.begin() - 1;
+      for (std::int64_t i = begin; i < end; ++t) {
+        const std::int64_t first = steps[static_cast<std::size_t>(t)];
+        const std::int64_t stop = std::min(end, steps[static_cast<std::size_t>(t) + 1]);
+        for (; i < stop; ++i) order[i] = offsets[static_cast<std::size_t>(table[i - first].index)] - offsets[0] + t;
+      }
+    });
+    const Array<E, std::int64_t>& rows = order.rows(levels);
+    const auto out = prepare(executor, name, z.values(), levels, x.row_shape(), {{"x", x}});
+    kernel::GatherRows<E>::run(executor, x.data(), rows.on_device(), x.rows(), x.row_size(), std::int64_t{-1},
+                               out.data());
+  }
+};
+template <>
+struct Declared<op::to_time_major> : ToTimeMajor<op::to_time_major> {
+  static constexpr const char* name = "to_time_major";
+  using Gradient = op::to_time_major_grad;
+};
+template <>
+struct Declared<op::from_time_major_grad> : ToTimeMajor<op::from_time_major_grad> {
+  static constexpr const char* name = "from_time_major_grad";
+};
+
+template <class Op>
+struct FromTimeMajor : Takes<Of<TimeMajor>, RankTable> {
+  template <Executor E, class T>
+  static void run(const E& executor, const TimeMajor<T, typename E::device>& z, const RankTable& table,
+                  const To<E, T>& y) {
+    const char* const name = Declared<Op>::name;
+    const auto view = z.values().view();
+    const Workspace::Loan<std::int64_t> steps(executor.workspace(), table.steps() + 1);
+    detail::write_step_offsets(table, steps.span());
+    const std::string where = view.levels() > 0 ? difference(view.lod_view().offsets(0), steps.span()) : "none";
+    if (!where.empty()) {
+      throw ShapeMismatch(detail::text({name, ": the steps of z are not those of the table: ", where}));
+    }
+
+    const LoDView whole = table.lod().view();
+    const LoDView elements = levels_below(view.lod_view(), 0);
+    std::int64_t sequences = 0;
+    for (int level = 0; level <= table.level(); ++level) sequences += whole.size(level);
+    for (int below = 0; below < elements.levels(); ++below) sequences += elements.size(below);
+    NewLevels levels(executor.workspace(), table.level() + 1 + elements.levels(), sequences);
+    for (int level = 0; level <= table.level(); ++level) {
+      const auto from = whole.offsets(level);
+      std::copy(from.begin(), from.end(), levels.add(whole.size(level)).begin());
+    }
+    const auto offsets = whole.offsets(table.level());
+    ElementOrder<E> order(executor, elements);
+    kernel::ForEachRange<E>::run(executor, table.size(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t rank = begin; rank < end; ++rank) {
+        const std::int64_t first = offsets[static_cast<std::size_t>(table[rank].index)];
+        for (std::int64_t t = 0; t < table[rank].length; ++t) order[first + t] = steps[t] + rank;
+      }
+    });
+    const Array<E, std::int64_t>& rows = order.rows(levels);
+    const auto out = prepare(executor, name, y, levels, view.row_shape(), {{"z", view}});
+    kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
+                               out.data());
+  }
+};
+template <>
+struct Declared<op::from_time_major> : FromTimeMajor<op::from_time_major> {
+  static constexpr const char* name = "from_time_major";
+  using Gradient = op::from_time_major_grad;
+};
+template <>
+struct Declared<op::to_time_major_grad> : FromTimeMajor<op::to_time_major_grad> {
+  static constexpr const char* name = "to_time_major_grad";
+};
+
 }  // namespace operation
 
 /// x in time-major order, by the rank table of one of its levels. Levels above the ranked one are dropped (the table
 /// keeps them for the inverse), levels below stay with their step. Empty sequences take part in no step. Throws
 /// ShapeMismatch unless x has the levels of the table's LoD down to the ranked one. One pass over the values, and a
 /// list of row numbers in scratch memory.
-template <Executor E, LoDTensorLike X>
-void to_time_major_into(const E& executor, const X& x, const RankTable& table,
-                        TimeMajor<value_type_t<X>, device_t<X>>& z) {
-  const auto view = x.view();
-  operation::check_ranked(view.lod_view(), table, "to_time_major");
-  const int level = table.level();
-  const LoDView elements = operation::levels_below(view.lod_view(), level);
-  const auto offsets = view.lod_view().offsets(level);
-  std::int64_t sequences = table.steps();
-  for (int below = 0; below < elements.levels(); ++below) sequences += elements.size(below);
-  operation::NewLevels levels(executor.workspace(), elements.levels() + 1, sequences);
-  const std::span<std::int64_t> steps = levels.add(table.steps());
-  detail::write_step_offsets(table, steps);
-  operation::ElementOrder<E> order(executor, elements);
-  kernel::ForEachRange<E>::run(executor, elements.size(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-    std::int64_t t = std::upper_bound(steps.begin(), steps.end(), begin) - steps.begin() - 1;
-    for (std::int64_t i = begin; i < end; ++t) {
-      const std::int64_t first = steps[static_cast<std::size_t>(t)];
-      const std::int64_t stop = std::min(end, steps[static_cast<std::size_t>(t) + 1]);
-      for (; i < stop; ++i) order[i] = offsets[static_cast<std::size_t>(table[i - first].index)] - offsets[0] + t;
-    }
-  });
-  const operation::Array<E, std::int64_t>& rows = order.rows(levels);
-  const auto out = operation::prepare<value_type_t<X>>(executor, "to_time_major", z.values(), levels, view.row_shape(),
-                                                       {{"x", view}});
-  kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
-                             out.data());
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] TimeMajor<value_type_t<X>, device_t<X>> to_time_major(const E& executor, const X& x,
-                                                                    const RankTable& table) {
-  TimeMajor<value_type_t<X>, device_t<X>> z{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource())};
-  to_time_major_into(executor, x, table, z);
-  return z;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto to_time_major(const X& x, const RankTable& table) {
-  return to_time_major(default_executor<device_t<X>>(), x, table);
-}
+inline constexpr operation::Call<op::to_time_major> to_time_major{};
+inline constexpr operation::CallInto<op::to_time_major> to_time_major_into{};
 
 /// The inverse: the sequences in their original order. LoD: the levels of the table down to the ranked one, then those
 /// of z below its steps, which need not be those of x. Throws ShapeMismatch unless the steps of z have as many elements
 /// as the table says.
-template <Executor E, class T, class Y>
-void from_time_major_into(const E& executor, const TimeMajor<T, typename E::device>& z, const RankTable& table, Y&& y) {
-  const auto view = z.values().view();
-  const Workspace::Loan<std::int64_t> steps(executor.workspace(), table.steps() + 1);
-  detail::write_step_offsets(table, steps.span());
-  const std::string where =
-      view.levels() > 0 ? operation::difference(view.lod_view().offsets(0), steps.span()) : "none";
-  if (!where.empty()) {
-    throw ShapeMismatch(detail::text({"from_time_major: the steps of z are not those of the table: ", where}));
-  }
-
-  const LoDView whole = table.lod().view();
-  const LoDView elements = operation::levels_below(view.lod_view(), 0);
-  std::int64_t sequences = 0;
-  for (int level = 0; level <= table.level(); ++level) sequences += whole.size(level);
-  for (int below = 0; below < elements.levels(); ++below) sequences += elements.size(below);
-  operation::NewLevels levels(executor.workspace(), table.level() + 1 + elements.levels(), sequences);
-  for (int level = 0; level <= table.level(); ++level) {
-    const auto from = whole.offsets(level);
-    std::copy(from.begin(), from.end(), levels.add(whole.size(level)).begin());
-  }
-  const auto offsets = whole.offsets(table.level());
-  operation::ElementOrder<E> order(executor, elements);
-  kernel::ForEachRange<E>::run(executor, table.size(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t rank = begin; rank < end; ++rank) {
-      const std::int64_t first = offsets[static_cast<std::size_t>(table[rank].index)];
-      for (std::int64_t t = 0; t < table[rank].length; ++t) order[first + t] = steps[t] + rank;
-    }
-  });
-  const operation::Array<E, std::int64_t>& rows = order.rows(levels);
-  const auto out = operation::prepare<T>(executor, "from_time_major", y, levels, view.row_shape(), {{"z", view}});
-  kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
-                             out.data());
-}
-template <Executor E, class T>
-[[nodiscard]] LoDTensor<T, typename E::device> from_time_major(const E& executor,
-                                                               const TimeMajor<T, typename E::device>& z,
-                                                               const RankTable& table) {
-  LoDTensor<T, typename E::device> y(executor.resource());
-  from_time_major_into(executor, z, table, y);
-  return y;
-}
-template <class T, class Device>
-[[nodiscard]] auto from_time_major(const TimeMajor<T, Device>& z, const RankTable& table) {
-  return from_time_major(default_executor<Device>(), z, table);
-}
+inline constexpr operation::Call<op::from_time_major> from_time_major{};
+inline constexpr operation::CallInto<op::from_time_major> from_time_major_into{};
 
 /// The gradients: each is the inverse permutation of the other.
-template <Executor E, class T, class DX>
-void to_time_major_grad_into(const E& executor, const TimeMajor<T, typename E::device>& dz, const RankTable& table,
-                             DX&& dx) {
-  detail::with_name("to_time_major_grad", [&] { from_time_major_into(executor, dz, table, dx); });
-}
-template <Executor E, class T>
-[[nodiscard]] auto to_time_major_grad(const E& executor, const TimeMajor<T, typename E::device>& dz,
-                                      const RankTable& table) {
-  return detail::with_name("to_time_major_grad", [&] { return from_time_major(executor, dz, table); });
-}
-template <class T, class Device>
-[[nodiscard]] auto to_time_major_grad(const TimeMajor<T, Device>& dz, const RankTable& table) {
-  return detail::with_name("to_time_major_grad", [&] { return from_time_major(dz, table); });
-}
+inline constexpr operation::Call<op::to_time_major_grad> to_time_major_grad{};
+inline constexpr operation::CallInto<op::to_time_major_grad> to_time_major_grad_into{};
 /// The gradient of `from_time_major`: dy in time-major order.
-template <Executor E, LoDTensorLike X>
-void from_time_major_grad_into(const E& executor, const X& dy, const RankTable& table,
-                               TimeMajor<value_type_t<X>, device_t<X>>& dz) {
-  detail::with_name("from_time_major_grad", [&] { to_time_major_into(executor, dy, table, dz); });
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] auto from_time_major_grad(const E& executor, const X& dy, const RankTable& table) {
-  return detail::with_name("from_time_major_grad", [&] { return to_time_major(executor, dy, table); });
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto from_time_major_grad(const X& dy, const RankTable& table) {
-  return detail::with_name("from_time_major_grad", [&] { return to_time_major(dy, table); });
-}
+inline constexpr operation::Call<op::from_time_major_grad> from_time_major_grad{};
+inline constexpr operation::CallInto<op::from_time_major_grad> from_time_major_grad_into{};
 
 namespace operation {
 

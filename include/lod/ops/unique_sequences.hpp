@@ -8,6 +8,7 @@
 #include <lod/kernel.hpp>
 #include <lod/keyed_hash.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/new_offsets.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/output.hpp>
@@ -138,46 +139,48 @@ std::int64_t unique_by_twins(const E& executor, const T* x, const kernel::Segmen
   return different;
 }
 
-template <class Op, Executor E, LoDTensorLike X, class Values, class Index, class Counts>
-void unique_into(const E& executor, const X& x, Values&& values, Index&& index, Counts&& counts) {
-  detail::check_waits_for_nothing<Op, typename E::device>();
-  constexpr const char* what =
-      std::same_as<Op, op::unique_sequences> ? "unique_sequences" : "unique_sequences_and_wait";
-  const auto view = x.view();
-  const LoDView levels = view.lod_view();
-  const std::int64_t size = view.size();
-  const OutermostSegments<E> sequences(executor, levels);
-  const detail::HashKey key = detail::HashKey::draw();
-  const LevelNumbers<E> splits(executor, levels, key);
-  const Workspace::Loan<std::int64_t> first(executor.workspace(), size);
-  const Array<E, std::int64_t> which(executor, size);
-  const std::int64_t different = kernel::UniqueSequences<E>::run(
-      executor, view.data(), sequences.get(), splits.get(), key, view.row_size(),
-      [&](std::int64_t i, std::int64_t j) { return levels.element(i) == levels.element(j); }, first.data(),
-      which.data());
-  const Array<E, std::int64_t> times(executor, different);
-  std::fill_n(times.data(), different, std::int64_t{0});
-  for (std::int64_t i = 0; i < size; ++i) ++times[which[i]];
+template <class Op>
+struct Distinct : Takes<Tensor>, GivesAll<UniqueSequences, Tensor, TensorOf<std::int64_t>, TensorOf<std::int64_t>> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const To<E, T>& values, const To<E, std::int64_t>& index,
+                  const To<E, std::int64_t>& counts) {
+    detail::check_waits_for_nothing<Op, typename E::device>();
+    const char* const what = Declared<Op>::name;
+    const LoDView levels = x.lod_view();
+    const std::int64_t size = x.size();
+    const OutermostSegments<E> sequences(executor, levels);
+    const detail::HashKey key = detail::HashKey::draw();
+    const LevelNumbers<E> splits(executor, levels, key);
+    const Workspace::Loan<std::int64_t> first(executor.workspace(), size);
+    const Array<E, std::int64_t> which(executor, size);
+    const std::int64_t different = kernel::UniqueSequences<E>::run(
+        executor, x.data(), sequences.get(), splits.get(), key, x.row_size(),
+        [&](std::int64_t i, std::int64_t j) { return levels.element(i) == levels.element(j); }, first.data(),
+        which.data());
+    const Array<E, std::int64_t> times(executor, different);
+    std::fill_n(times.data(), different, std::int64_t{0});
+    for (std::int64_t i = 0; i < size; ++i) ++times[which[i]];
 
-  const Rearrangement chosen(executor, what, view, different, [&](std::int64_t i) { return first[i]; });
-  const auto rows = chosen.rows();
-  const auto to_values =
-      prepare<value_type_t<X>>(executor, {what, "values"}, values, chosen.levels(), view.row_shape(), {{"x", view}});
-  const auto to_index =
-      prepare<std::int64_t>(executor, {what, "index"}, index, PlainRows{size}, {}, {{"x", view}, {"values", values}});
-  const auto to_counts = prepare<std::int64_t>(executor, {what, "counts"}, counts, PlainRows{different}, {},
-                                               {{"x", view}, {"values", values}, {"index", index}});
-  kernel::CopyValues<E>::run(executor, times.on_device(), different, to_counts.data());
-  kernel::CopyValues<E>::run(executor, which.on_device(), size, to_index.data());
-  rows.copy(to_values.data());
-}
-
-template <Executor E, LoDTensorLike X>
-auto no_unique_sequences(const E& executor) {
-  using Numbers = LoDTensor<std::int64_t, device_t<X>>;
-  return UniqueSequences<value_type_t<X>, device_t<X>>{LoDTensor<value_type_t<X>, device_t<X>>(executor.resource()),
-                                                       Numbers(executor.resource()), Numbers(executor.resource())};
-}
+    const Rearrangement chosen(executor, what, x, different, [&](std::int64_t i) { return first[i]; });
+    const auto rows = chosen.rows();
+    const auto to_values = prepare(executor, {what, "values"}, values, chosen.levels(), x.row_shape(), {{"x", x}});
+    const auto to_index =
+        prepare(executor, {what, "index"}, index, PlainRows{size}, {}, {{"x", x}, {"values", values}});
+    const auto to_counts = prepare(executor, {what, "counts"}, counts, PlainRows{different}, {},
+                                   {{"x", x}, {"values", values}, {"index", index}});
+    kernel::CopyValues<E>::run(executor, times.on_device(), different, to_counts.data());
+    kernel::CopyValues<E>::run(executor, which.on_device(), size, to_index.data());
+    rows.copy(to_values.data());
+  }
+};
+template <>
+struct Declared<op::unique_sequences> : Distinct<op::unique_sequences> {
+  static constexpr const char* name = "unique_sequences";
+};
+template <>
+struct Declared<op::unique_sequences_and_wait> : Distinct<op::unique_sequences_and_wait> {
+  static constexpr const char* name = "unique_sequences_and_wait";
+};
 
 }  // namespace operation
 
@@ -188,38 +191,14 @@ auto no_unique_sequences(const E& executor) {
 /// that is different in each call.
 ///
 /// The outputs must not overlap x. x is `select(values, index)`.
-template <Executor E, LoDTensorLike X, class Values, class Index, class Counts>
-void unique_sequences_into(const E& executor, const X& x, Values&& values, Index&& index, Counts&& counts) {
-  operation::unique_into<op::unique_sequences>(executor, x, values, index, counts);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] UniqueSequences<value_type_t<X>, device_t<X>> unique_sequences(const E& executor, const X& x) {
-  auto y = operation::no_unique_sequences<E, X>(executor);
-  unique_sequences_into(executor, x, y.values, y.index, y.counts);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto unique_sequences(const X& x) {
-  return unique_sequences(default_executor<device_t<X>>(), x);
-}
+inline constexpr operation::Call<op::unique_sequences> unique_sequences{};
+inline constexpr operation::CallInto<op::unique_sequences> unique_sequences_into{};
 
 /// `unique_sequences` for any device, and the same on the CPU: the name for code that any executor runs. How many
 /// sequences are different follows from the values: on a GPU, waits for all that is enqueued before it can size the
 /// results, so that no graph can be captured from it, and throws as `CudaExecutor::synchronize` does.
-template <Executor E, LoDTensorLike X, class Values, class Index, class Counts>
-void unique_sequences_and_wait_into(const E& executor, const X& x, Values&& values, Index&& index, Counts&& counts) {
-  operation::unique_into<op::unique_sequences_and_wait>(executor, x, values, index, counts);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] UniqueSequences<value_type_t<X>, device_t<X>> unique_sequences_and_wait(const E& executor, const X& x) {
-  auto y = operation::no_unique_sequences<E, X>(executor);
-  unique_sequences_and_wait_into(executor, x, y.values, y.index, y.counts);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto unique_sequences_and_wait(const X& x) {
-  return unique_sequences_and_wait(default_executor<device_t<X>>(), x);
-}
+inline constexpr operation::Call<op::unique_sequences_and_wait> unique_sequences_and_wait{};
+inline constexpr operation::CallInto<op::unique_sequences_and_wait> unique_sequences_and_wait_into{};
 
 /// The results of `unique_sequences` and `unique_sequences_and_wait`, described: see <lod/infer.hpp>.
 inline UniqueSequencesDesc infer_unique_sequences(const LoDTensorDesc& x) {
