@@ -121,12 +121,12 @@ struct WithTyped {
 /// A base of declarations: the result, where it is not a `Tensor`.
 template <class Kind>
 struct Gives {
-  using Outputs = ResultKinds<Kind::template Result, Kind>;
+  using Returned = ResultKinds<Kind::template Result, Kind>;
 };
 /// A base of declarations: the results, where there are two to four; an aggregate of them is returned.
 template <template <class, class> class ByValue, class... Kinds>
 struct GivesAll {
-  using Outputs = ResultKinds<ByValue, Kinds...>;
+  using Returned = ResultKinds<ByValue, Kinds...>;
 };
 
 /// The options of an operation without options. Braces make none.
@@ -154,12 +154,12 @@ struct OptionsOf<Op, T, Device> {
 };
 template <class Op>
 struct OutputsOf {
-  using type = Gives<Tensor>::Outputs;
+  using type = Gives<Tensor>::Returned;
 };
 template <class Op>
-  requires requires { typename Declared<Op>::Outputs; }
+  requires requires { typename Declared<Op>::Returned; }
 struct OutputsOf<Op> {
-  using type = typename Declared<Op>::Outputs;
+  using type = typename Declared<Op>::Returned;
 };
 
 /// The parameter for an argument, or for the options, where the first argument is an X.

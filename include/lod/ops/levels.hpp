@@ -9,6 +9,7 @@
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/batch_levels.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/time_major.hpp>
@@ -163,44 +164,136 @@ void regroup_into(const E& executor, const OutputName& name, const View& x, cons
   runs.copy(executor, source, x.row_size(), out.data());
 }
 
+template <>
+struct Declared<op::remove_level> : Takes<Tensor, int> {
+  static constexpr const char* name = "remove_level";
+  using Gradient = op::remove_level_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, int level, const To<E, T>& y) {
+    check_has_level(x, name);
+    const LoDView from = x.lod_view();
+    const int removed = detail::resolve_level(level, from.levels(), name);
+    std::int64_t sequences = 0;
+    for (int other = 0; other < from.levels(); ++other) sequences += other == removed ? 0 : from.size(other);
+    NewLevels levels(executor.workspace(), from.levels() - 1, sequences, x.rows());
+    for (int other = 0; other < from.levels(); ++other) {
+      const auto offsets = from.offsets(other);
+      if (other + 1 == removed) {
+        const auto inner = from.offsets(removed);
+        const auto joined = levels.add(from.size(other));
+        for (std::size_t i = 0; i < joined.size(); ++i) {
+          joined[i] = inner[static_cast<std::size_t>(offsets[i] - offsets[0])] - inner[0];
+        }
+      } else if (other != removed) {
+        add_level(levels, offsets);
+      }
+    }
+    copy_into(executor, name, x, "x", levels, y);
+  }
+};
+
+template <>
+struct Declared<op::insert_level> : Takes<Tensor, int, LoD> {
+  static constexpr const char* name = "insert_level";
+  using Gradient = op::insert_level_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, int level, const LoD& lod, const To<E, T>& y) {
+    const LoDView from = x.lod_view();
+    const int inserted = resolve_new_level(level, from.levels());
+    check_inserted_levels(lod.levels(), inserted);
+    const std::int64_t children = inserted < from.levels() ? from.size(inserted) : x.rows();
+    if (lod.rows() != children) {
+      throw InvalidLoD(detail::text(
+          {name, ": lod is for ", lod.rows(), " sequences or rows, but ", children, " are below the new level"}));
+    }
+    std::int64_t sequences = lod.size(-1);
+    for (int other = 0; other < from.levels(); ++other) sequences += from.size(other);
+    NewLevels levels(executor.workspace(), from.levels() + 1, sequences);
+    for (int other = 0; other < inserted; ++other) {
+      const auto offsets = from.offsets(other);
+      if (other + 1 == inserted) {
+        write_new_parents(offsets, lod, levels.add(from.size(other)));
+      } else {
+        add_level(levels, offsets);
+      }
+    }
+    add_level(levels, lod.offsets(-1));
+    for (int other = inserted; other < from.levels(); ++other) add_level(levels, from.offsets(other));
+    copy_into(executor, name, x, "x", levels, y);
+  }
+};
+
+template <>
+struct Declared<op::flatten> : Takes<Tensor>, With<FlattenOptions> {
+  static constexpr const char* name = "flatten";
+  using Gradient = op::flatten_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const FlattenOptions& options, const To<E, T>& y) {
+    const LoDView from = x.lod_view();
+    const int last = from.levels() == 0 ? -1 : detail::resolve_level(options.level, from.levels(), name);
+    std::int64_t sequences = 0;
+    for (int level = 0; level <= last; ++level) sequences += from.size(level);
+    NewLevels levels(executor.workspace(), last + 1, sequences, x.rows());
+    for (int level = 0; level <= last; ++level) {
+      add_level(levels, level == last ? from.absolute_offsets(level) : from.offsets(level));
+    }
+    copy_into(executor, name, x, "x", levels, y);
+  }
+};
+
+template <>
+struct Declared<op::remove_level_grad> : RestoredLevels<op::remove_level_grad> {
+  static constexpr const char* name = "remove_level_grad";
+};
+template <>
+struct Declared<op::insert_level_grad> : RestoredLevels<op::insert_level_grad> {
+  static constexpr const char* name = "insert_level_grad";
+};
+template <>
+struct Declared<op::flatten_grad> : RestoredLevels<op::flatten_grad> {
+  static constexpr const char* name = "flatten_grad";
+};
+
+template <>
+struct Declared<op::transpose_levels> : Takes<Tensor> {
+  static constexpr const char* name = "transpose_levels";
+  using Gradient = op::transpose_levels_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const To<E, T>& y) {
+    check_has_level(x, name);
+    const TransposedOrder order(executor.workspace(), x.lod_view());
+    const Workspace::Loan<std::int64_t> children(executor.workspace(), order.children());
+    for (std::int64_t child = 0; child < order.children(); ++child) children[order.place(child)] = child;
+    regroup_into(
+        executor, name, x, "x", order.starts(), [&](std::int64_t place) { return children[place]; }, y);
+  }
+};
+
+template <>
+struct Declared<op::transpose_levels_grad> : Takes<Tensor, BatchLevels> {
+  static constexpr const char* name = "transpose_levels_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const BatchLevels& x_levels, const To<E, T>& dx) {
+    check_has_level(dy, {name, "dy"});
+    check_has_level(x_levels.view(), {name, "x"});
+    const TransposedOrder order(executor.workspace(), x_levels.view());
+    const std::string where = difference(dy.lod_view().offsets(0), order.starts());
+    if (!where.empty()) {
+      throw ShapeMismatch(detail::text({name, ": the outermost level of dy is not that of x, transposed: ", where}));
+    }
+    regroup_into(
+        executor, {name, "dx"}, dy, "dy", x_levels.view().offsets(0),
+        [&](std::int64_t child) { return order.place(child); }, dx);
+  }
+};
+
 }  // namespace operation
 
 /// x with one level fewer: the contents of the sequences of `level` now belong to the sequences above them, or, for
 /// level 0, to no sequence. The values are those of x. `y` may be x's own tensor, but must not overlap x otherwise.
 /// Throws OutOfRange for the level, InvalidLoD if x has none.
-template <Executor E, LoDTensorLike X, class Y>
-void remove_level_into(const E& executor, const X& x, int level, Y&& y) {
-  const auto view = x.view();
-  operation::check_has_level(view, "remove_level");
-  const LoDView from = view.lod_view();
-  const int removed = detail::resolve_level(level, from.levels(), "remove_level");
-  std::int64_t sequences = 0;
-  for (int other = 0; other < from.levels(); ++other) sequences += other == removed ? 0 : from.size(other);
-  operation::NewLevels levels(executor.workspace(), from.levels() - 1, sequences, view.rows());
-  for (int other = 0; other < from.levels(); ++other) {
-    const auto offsets = from.offsets(other);
-    if (other + 1 == removed) {
-      const auto inner = from.offsets(removed);
-      const auto joined = levels.add(from.size(other));
-      for (std::size_t i = 0; i < joined.size(); ++i) {
-        joined[i] = inner[static_cast<std::size_t>(offsets[i] - offsets[0])] - inner[0];
-      }
-    } else if (other != removed) {
-      operation::add_level(levels, offsets);
-    }
-  }
-  operation::copy_into(executor, "remove_level", view, "x", levels, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> remove_level(const E& executor, const X& x, int level) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  remove_level_into(executor, x, level, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto remove_level(const X& x, int level) {
-  return remove_level(default_executor<device_t<X>>(), x, level);
-}
+inline constexpr operation::Call<op::remove_level> remove_level{};
+inline constexpr operation::CallInto<op::remove_level> remove_level_into{};
 
 /// x with one more level, which becomes level `level`; -1 makes it the last one. `lod` says how many items its sequence
 /// i holds: sequences of the present level `level`, or rows if there are none. The values are those of x.
@@ -211,126 +304,26 @@ template <LoDTensorLike X>
 ///
 /// `y` may be x's own tensor, but must not overlap x otherwise. Throws OutOfRange for the level; InvalidLoD unless
 /// `lod` has one level, or two below another level, and fits the sequences below and above.
-template <Executor E, LoDTensorLike X, class Y>
-void insert_level_into(const E& executor, const X& x, int level, const LoD& lod, Y&& y) {
-  const auto view = x.view();
-  const LoDView from = view.lod_view();
-  const int inserted = operation::resolve_new_level(level, from.levels());
-  operation::check_inserted_levels(lod.levels(), inserted);
-  const std::int64_t children = inserted < from.levels() ? from.size(inserted) : view.rows();
-  if (lod.rows() != children) {
-    throw InvalidLoD(detail::text(
-        {"insert_level: lod is for ", lod.rows(), " sequences or rows, but ", children, " are below the new level"}));
-  }
-  std::int64_t sequences = lod.size(-1);
-  for (int other = 0; other < from.levels(); ++other) sequences += from.size(other);
-  operation::NewLevels levels(executor.workspace(), from.levels() + 1, sequences);
-  for (int other = 0; other < inserted; ++other) {
-    const auto offsets = from.offsets(other);
-    if (other + 1 == inserted) {
-      operation::write_new_parents(offsets, lod, levels.add(from.size(other)));
-    } else {
-      operation::add_level(levels, offsets);
-    }
-  }
-  operation::add_level(levels, lod.offsets(-1));
-  for (int other = inserted; other < from.levels(); ++other) operation::add_level(levels, from.offsets(other));
-  operation::copy_into(executor, "insert_level", view, "x", levels, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> insert_level(const E& executor, const X& x, int level,
-                                                                   const LoD& lod) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  insert_level_into(executor, x, level, lod, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto insert_level(const X& x, int level, const LoD& lod) {
-  return insert_level(default_executor<device_t<X>>(), x, level, lod);
-}
+inline constexpr operation::Call<op::insert_level> insert_level{};
+inline constexpr operation::CallInto<op::insert_level> insert_level_into{};
 
 /// x without the levels below `level`: its sequences hold all the rows that were under them. A tensor without levels
 /// stays as it is. The values are those of x. `y` may be x's own tensor, but must not overlap x otherwise. Throws
 /// OutOfRange for the level.
-template <Executor E, LoDTensorLike X, class Y>
-void flatten_into(const E& executor, const X& x, const FlattenOptions& options, Y&& y) {
-  const auto view = x.view();
-  const LoDView from = view.lod_view();
-  const int last = from.levels() == 0 ? -1 : detail::resolve_level(options.level, from.levels(), "flatten");
-  std::int64_t sequences = 0;
-  for (int level = 0; level <= last; ++level) sequences += from.size(level);
-  operation::NewLevels levels(executor.workspace(), last + 1, sequences, view.rows());
-  for (int level = 0; level <= last; ++level) {
-    operation::add_level(levels, level == last ? from.absolute_offsets(level) : from.offsets(level));
-  }
-  operation::copy_into(executor, "flatten", view, "x", levels, y);
-}
-template <Executor E, LoDTensorLike X, class Y>
-void flatten_into(const E& executor, const X& x, Y&& y) {
-  flatten_into(executor, x, FlattenOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> flatten(const E& executor, const X& x,
-                                                              const FlattenOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  flatten_into(executor, x, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto flatten(const X& x, const FlattenOptions& options = {}) {
-  return flatten(default_executor<device_t<X>>(), x, options);
-}
+inline constexpr operation::Call<op::flatten> flatten{};
+inline constexpr operation::CallInto<op::flatten> flatten_into{};
 
 /// The gradients of `remove_level`, `insert_level` and `flatten`: dy under `x_levels`, the levels of x. The levels of
 /// dy are ignored. `dx` may be dy's own tensor, but must not overlap dy otherwise. Throws ShapeMismatch unless dy has
 /// the rows of x.
-template <Executor E, LoDTensorLike DY, class DX>
-void remove_level_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  operation::restore_levels_into(executor, dy, x_levels, "remove_level_grad", dx);
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> remove_level_grad(const E& executor, const DY& dy,
-                                                                          const BatchLevels& x_levels) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  remove_level_grad_into(executor, dy, x_levels, dx);
-  return dx;
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto remove_level_grad(const DY& dy, const BatchLevels& x_levels) {
-  return remove_level_grad(default_executor<device_t<DY>>(), dy, x_levels);
-}
+inline constexpr operation::Call<op::remove_level_grad> remove_level_grad{};
+inline constexpr operation::CallInto<op::remove_level_grad> remove_level_grad_into{};
 /// The gradient of `insert_level`: the rows of dy under `x_levels`, the levels of x.
-template <Executor E, LoDTensorLike DY, class DX>
-void insert_level_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  operation::restore_levels_into(executor, dy, x_levels, "insert_level_grad", dx);
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> insert_level_grad(const E& executor, const DY& dy,
-                                                                          const BatchLevels& x_levels) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  insert_level_grad_into(executor, dy, x_levels, dx);
-  return dx;
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto insert_level_grad(const DY& dy, const BatchLevels& x_levels) {
-  return insert_level_grad(default_executor<device_t<DY>>(), dy, x_levels);
-}
+inline constexpr operation::Call<op::insert_level_grad> insert_level_grad{};
+inline constexpr operation::CallInto<op::insert_level_grad> insert_level_grad_into{};
 /// The gradient of `flatten`: the rows of dy under `x_levels`, the levels of x.
-template <Executor E, LoDTensorLike DY, class DX>
-void flatten_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  operation::restore_levels_into(executor, dy, x_levels, "flatten_grad", dx);
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> flatten_grad(const E& executor, const DY& dy,
-                                                                     const BatchLevels& x_levels) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  flatten_grad_into(executor, dy, x_levels, dx);
-  return dx;
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto flatten_grad(const DY& dy, const BatchLevels& x_levels) {
-  return flatten_grad(default_executor<device_t<DY>>(), dy, x_levels);
-}
+inline constexpr operation::Call<op::flatten_grad> flatten_grad{};
+inline constexpr operation::CallInto<op::flatten_grad> flatten_grad_into{};
 
 /// The two outermost levels exchanged: sequence t of the result holds child t of every sequence of x that has one, in
 /// the order of these sequences. Children are the contents of the outermost level of x: rows if it is the only one. As
@@ -339,56 +332,14 @@ template <LoDTensorLike DY>
 ///
 /// Empty sequences leave no trace, so this is not its own inverse in general: the gradient needs the levels of x. `y`
 /// must not overlap x. Throws InvalidLoD if x has no level.
-template <Executor E, LoDTensorLike X, class Y>
-void transpose_levels_into(const E& executor, const X& x, Y&& y) {
-  const auto view = x.view();
-  operation::check_has_level(view, "transpose_levels");
-  const operation::TransposedOrder order(executor.workspace(), view.lod_view());
-  const Workspace::Loan<std::int64_t> children(executor.workspace(), order.children());
-  for (std::int64_t child = 0; child < order.children(); ++child) children[order.place(child)] = child;
-  operation::regroup_into(
-      executor, "transpose_levels", view, "x", order.starts(), [&](std::int64_t place) { return children[place]; }, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> transpose_levels(const E& executor, const X& x) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  transpose_levels_into(executor, x, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto transpose_levels(const X& x) {
-  return transpose_levels(default_executor<device_t<X>>(), x);
-}
+inline constexpr operation::Call<op::transpose_levels> transpose_levels{};
+inline constexpr operation::CallInto<op::transpose_levels> transpose_levels_into{};
 
 /// The gradient of `transpose_levels`: the children of dy back in the sequences of x, whose levels are `x_levels`; only
 /// the outermost matters. dy has the levels of the result. `dx` must not overlap dy. Throws InvalidLoD if there is no
 /// level, ShapeMismatch unless the outermost level of dy is that of the result.
-template <Executor E, LoDTensorLike DY, class DX>
-void transpose_levels_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  const auto view = dy.view();
-  operation::check_has_level(view, "transpose_levels_grad: dy");
-  operation::check_has_level(x_levels.view(), "transpose_levels_grad: x");
-  const operation::TransposedOrder order(executor.workspace(), x_levels.view());
-  const std::string where = operation::difference(view.lod_view().offsets(0), order.starts());
-  if (!where.empty()) {
-    throw ShapeMismatch(
-        detail::text({"transpose_levels_grad: the outermost level of dy is not that of x, transposed: ", where}));
-  }
-  operation::regroup_into(
-      executor, {"transpose_levels_grad", "dx"}, view, "dy", x_levels.view().offsets(0),
-      [&](std::int64_t child) { return order.place(child); }, dx);
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> transpose_levels_grad(const E& executor, const DY& dy,
-                                                                              const BatchLevels& x_levels) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  transpose_levels_grad_into(executor, dy, x_levels, dx);
-  return dx;
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto transpose_levels_grad(const DY& dy, const BatchLevels& x_levels) {
-  return transpose_levels_grad(default_executor<device_t<DY>>(), dy, x_levels);
-}
+inline constexpr operation::Call<op::transpose_levels_grad> transpose_levels_grad{};
+inline constexpr operation::CallInto<op::transpose_levels_grad> transpose_levels_grad_into{};
 
 /// The results of `remove_level`, `insert_level`, `flatten` and `transpose_levels`, described: see <lod/infer.hpp>.
 /// `lod` describes a tensor that has the level, or the two, to be inserted.

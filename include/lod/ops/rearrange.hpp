@@ -6,6 +6,7 @@
 #include <lod/error.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/batch_levels.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
 #include <lod/sizes.hpp>
@@ -53,16 +54,16 @@ void copy_into(const E& executor, const OutputName& name, const LoDTensorView<co
   copy_rows(executor, x, out.data());
 }
 
-/// The gradient of operations that only change levels: dy under the levels of the argument. Throws ShapeMismatch, with
-/// a text that begins with `what`, for another number of rows.
-template <Executor E, LoDTensorLike DY, class DX>
-void restore_levels_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const char* what, DX&& dx) {
-  const auto view = dy.view();
-  if (view.rows() != x_levels.view().rows()) {
-    check_row_count(view.rows(), x_levels.view().rows(), detail::text({what, ": dy"}).c_str(), x_levels.hint());
+/// The gradient of operations that only change levels: dy under the levels of the argument. Throws ShapeMismatch for
+/// another number of rows.
+template <class Op>
+struct RestoredLevels : Takes<Tensor, BatchLevels> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const BatchLevels& x_levels, const To<E, T>& dx) {
+    check_row_count(dy.rows(), x_levels.view().rows(), {Declared<Op>::name, "dy"}, x_levels.hint());
+    copy_into(executor, Declared<Op>::name, dy, "dy", SameLevels{x_levels.view()}, dx);
   }
-  copy_into(executor, what, view, "dy", SameLevels{x_levels.view()}, dx);
-}
+};
 
 /// The sequences (rows) of x in another order. The structure of the result is known before anything is written.
 template <Executor E, class View>

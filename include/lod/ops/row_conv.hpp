@@ -7,11 +7,11 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
-#include <concepts>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
@@ -51,13 +51,48 @@ struct RowConvFilterGrad : Missing<Executor> {};
 
 namespace operation {
 
-template <class View, class Filter>
-void check_row_conv(const View& x, const Filter& filter, const char* what) {
-  using T = value_type_t<View>;
-  detail::check_elements<op::row_conv, T>();
-  static_assert(std::same_as<value_type_t<Filter>, T>, "row_conv: x and the filter must have one element type");
-  check_row_shape(filter.row_shape(), x.row_shape(), what);
-}
+template <>
+struct Declared<op::row_conv> : Takes<Tensor, Tensor>, With<RowConvOptions> {
+  static constexpr const char* name = "row_conv";
+  using Gradient = op::row_conv_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const Input<E, T>& filter, const RowConvOptions& options,
+                  const To<E, T>& y) {
+    check_has_level(x, name);
+    const int level = detail::resolve_level(options.level, x.levels(), name);
+    check_row_shape(filter.row_shape(), x.row_shape(), {name, "filter"});
+    const auto out =
+        prepare(executor, name, y, SameLevels{x.lod_view()}, x.row_shape(), {{"x", x}, {"filter", filter}});
+    kernel::RowConv<E>::run(executor, x.data(), segments(executor, x, level), x.row_size(), filter.data(),
+                            filter.rows(), out.data());
+  }
+};
+
+template <>
+struct Declared<op::row_conv_grad>
+    : Takes<Tensor, Tensor, Tensor>, With<RowConvOptions>, GivesAll<RowConvGrad, Tensor, Tensor> {
+  static constexpr const char* name = "row_conv_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& x, const Input<E, T>& filter,
+                  const RowConvOptions& options, const To<E, T>& dx, const To<E, T>& dfilter) {
+    check_has_level(x, {name, "x"});
+    const int level = detail::resolve_level(options.level, x.levels(), name);
+    check_row_shape(filter.row_shape(), x.row_shape(), {name, "filter"});
+    check_row_count(dy.rows(), x.rows(), {name, "dy"});
+    check_row_shape(dy.row_shape(), x.row_shape(), {name, "dy"});
+    const SameLevels rows{x.lod_view()};
+    const PlainRows filter_rows{filter.rows()};
+    const kernel::Segments sequences = segments(executor, x, level);
+    const auto out =
+        prepare(executor, {name, "dx"}, dx, rows, x.row_shape(), {{"dy", dy}, {"x", x}, {"filter", filter}});
+    const auto out_filter = prepare(executor, {name, "dfilter"}, dfilter, filter_rows, x.row_shape(),
+                                    {{"dy", dy}, {"x", x}, {"filter", filter}, {"dx", dx}});
+    kernel::RowConvInputGrad<E>::run(executor, dy.data(), sequences, x.row_size(), filter.data(), filter.rows(),
+                                     out.data());
+    kernel::RowConvFilterGrad<E>::run(executor, x.data(), dy.data(), sequences, x.row_size(), filter.rows(),
+                                      out_filter.data());
+  }
+};
 
 }  // namespace operation
 
@@ -68,80 +103,15 @@ void check_row_conv(const View& x, const Filter& filter, const char* what) {
 ///
 /// The terms are added in this order, in float for float16 and bfloat16. `y` must not overlap the arguments. Throws
 /// InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch if the row shape of the filter differs.
-template <Executor E, LoDTensorLike X, LoDTensorLike Filter, class Y>
-void row_conv_into(const E& executor, const X& x, const Filter& filter, const RowConvOptions& options, Y&& y) {
-  const auto view = x.view();
-  const auto weights = filter.view();
-  operation::check_has_level(view, "row_conv");
-  const int level = detail::resolve_level(options.level, view.levels(), "row_conv");
-  operation::check_row_conv(view, weights, "row_conv: filter");
-  const auto out = operation::prepare<value_type_t<X>>(executor, "row_conv", y, operation::SameLevels{view.lod_view()},
-                                                       view.row_shape(), {{"x", view}, {"filter", weights}});
-  kernel::RowConv<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
-                          weights.data(), weights.rows(), out.data());
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Filter, class Y>
-void row_conv_into(const E& executor, const X& x, const Filter& filter, Y&& y) {
-  row_conv_into(executor, x, filter, RowConvOptions{}, y);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Filter>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> row_conv(const E& executor, const X& x, const Filter& filter,
-                                                               const RowConvOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  row_conv_into(executor, x, filter, options, y);
-  return y;
-}
-template <LoDTensorLike X, LoDTensorLike Filter>
-[[nodiscard]] auto row_conv(const X& x, const Filter& filter, const RowConvOptions& options = {}) {
-  return row_conv(default_executor<device_t<X>>(), x, filter, options);
-}
+inline constexpr operation::Call<op::row_conv> row_conv{};
+inline constexpr operation::CallInto<op::row_conv> row_conv_into{};
 
 /// The gradients of `row_conv`: dx with the levels and the row shape of x, dfilter as the filter. The levels of dy are
 /// ignored. The sums for the filter follow one tree: the bits do not depend on threads, and the error does not grow
 /// with the number of rows. The outputs must not overlap the arguments. If memory runs out, their contents are lost.
 /// Throws as `row_conv`, and ShapeMismatch unless dy has the shape of x.
-template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter, class DX, class DFilter>
-void row_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filter& filter,
-                        const RowConvOptions& options, DX&& dx, DFilter&& dfilter) {
-  static_assert(std::same_as<value_type_t<DY>, value_type_t<X>>, "row_conv_grad: dy and x must have one element type");
-  const auto gradient = dy.view();
-  const auto view = x.view();
-  const auto weights = filter.view();
-  operation::check_has_level(view, "row_conv_grad: x");
-  const int level = detail::resolve_level(options.level, view.levels(), "row_conv_grad");
-  operation::check_row_conv(view, weights, "row_conv_grad: filter");
-  operation::check_row_count(gradient.rows(), view.rows(), "row_conv_grad: dy");
-  operation::check_row_shape(gradient.row_shape(), view.row_shape(), "row_conv_grad: dy");
-  const operation::SameLevels rows{view.lod_view()};
-  const operation::PlainRows filter_rows{weights.rows()};
-  const kernel::Segments sequences = operation::segments(executor, view, level);
-  const auto out = operation::prepare<value_type_t<X>>(executor, {"row_conv_grad", "dx"}, dx, rows, view.row_shape(),
-                                                       {{"dy", gradient}, {"x", view}, {"filter", weights}});
-  const auto out_filter = operation::prepare<value_type_t<X>>(
-      executor, {"row_conv_grad", "dfilter"}, dfilter, filter_rows, view.row_shape(),
-      {{"dy", gradient}, {"x", view}, {"filter", weights}, {"dx", dx}});
-  kernel::RowConvInputGrad<E>::run(executor, gradient.data(), sequences, view.row_size(), weights.data(),
-                                   weights.rows(), out.data());
-  kernel::RowConvFilterGrad<E>::run(executor, view.data(), gradient.data(), sequences, view.row_size(), weights.rows(),
-                                    out_filter.data());
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter, class DX, class DFilter>
-void row_conv_grad_into(const E& executor, const DY& dy, const X& x, const Filter& filter, DX&& dx, DFilter&& dfilter) {
-  row_conv_grad_into(executor, dy, x, filter, RowConvOptions{}, dx, dfilter);
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
-[[nodiscard]] RowConvGrad<value_type_t<X>, device_t<X>> row_conv_grad(const E& executor, const DY& dy, const X& x,
-                                                                      const Filter& filter,
-                                                                      const RowConvOptions& options = {}) {
-  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
-  RowConvGrad<value_type_t<X>, device_t<X>> gradients{Tensor(executor.resource()), Tensor(executor.resource())};
-  row_conv_grad_into(executor, dy, x, filter, options, gradients.dx, gradients.dfilter);
-  return gradients;
-}
-template <LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter>
-[[nodiscard]] auto row_conv_grad(const DY& dy, const X& x, const Filter& filter, const RowConvOptions& options = {}) {
-  return row_conv_grad(default_executor<device_t<X>>(), dy, x, filter, options);
-}
+inline constexpr operation::Call<op::row_conv_grad> row_conv_grad{};
+inline constexpr operation::CallInto<op::row_conv_grad> row_conv_grad_into{};
 
 /// The result of `row_conv`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_row_conv(const LoDTensorDesc& x, const LoDTensorDesc& filter,

@@ -10,6 +10,7 @@
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/batch_levels.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rearrange.hpp>
@@ -77,6 +78,165 @@ inline std::int64_t rows_before(const LoDView& levels, std::int64_t i) {
   return rows[static_cast<std::size_t>(i)] - rows[0];
 }
 
+template <>
+struct Declared<op::select> : Takes<Tensor, IdList> {
+  static constexpr const char* name = "select";
+  using Gradient = op::select_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const IdList& ids, const To<E, T>& y) {
+    detail::check_row_ids(ids, x.size(), name);
+    rearrange_into(executor, name, x, static_cast<std::int64_t>(ids.size()),
+                   [&](std::int64_t i) { return ids[static_cast<std::size_t>(i)]; }, y, {{"x", x}, {"ids", ids}});
+  }
+};
+
+template <>
+struct Declared<op::select_grad> : Takes<Tensor, BatchLevels, IdList> {
+  static constexpr const char* name = "select_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const BatchLevels& x_levels, const IdList& ids,
+                  const To<E, T>& dx) {
+    const LoDView& levels = x_levels.view();
+    const auto count = static_cast<std::int64_t>(ids.size());
+    if (count > 0 && levels.size() == 0) {
+      throw OutOfRange(detail::text({name, ": ", count, " ids, but x has no sequence to select", x_levels.hint()}));
+    }
+    detail::check_row_ids(ids, levels.size(), name);
+    const auto length = [&](std::int64_t sequence) {
+      return rows_before(levels, sequence + 1) - rows_before(levels, sequence);
+    };
+    const Workspace::Loan<std::int64_t> starts(executor.workspace(), count);  // in dy
+    std::int64_t rows = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      starts[i] = rows;
+      if (__builtin_add_overflow(rows, length(ids[static_cast<std::size_t>(i)]), &rows)) {
+        throw ShapeMismatch(detail::text({name, ": the selection has more rows than 64 bits count"}));
+      }
+    }
+    check_row_count(dy.rows(), rows, {name, "dy"});
+    if (dy.row_size() == 0) {  // there may be more such rows than could be listed
+      static_cast<void>(prepare(executor, {name, "dx"}, dx, SameLevels{levels}, dy.row_shape(), {{"dy", dy}}));
+      return;
+    }
+
+    // The copies of each sequence: first where they begin; once all are in place, where they end.
+    const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
+    const Workspace::Loan<std::int64_t> ends(executor.workspace(), levels.size() + 1);
+    std::fill_n(ends.data(), levels.size() + 1, 0);
+    for (const std::int64_t sequence : ids) ++ends[sequence + 1];
+    for (std::int64_t sequence = 0; sequence < levels.size(); ++sequence) ends[sequence + 1] += ends[sequence];
+    for (std::int64_t i = 0; i < count; ++i) order[ends[ids[static_cast<std::size_t>(i)]]++] = i;
+    // Row by row, the copies of the row.
+    const Array<E, std::int64_t> copies(executor, rows), to(executor, rows), row_groups(executor, rows + 1);
+    std::int64_t row_count = 0, longest = 0, begin = 0;
+    row_groups[0] = 0;
+    for (std::int64_t sequence = 0; sequence < levels.size(); begin = ends[sequence++]) {
+      const std::int64_t copied = ends[sequence] - begin;
+      if (copied == 0) continue;
+      const std::int64_t first = rows_before(levels, sequence);
+      if (copied > longest) longest = copied;
+      for (std::int64_t row = 0; row < length(sequence); ++row) {
+        std::int64_t next = row_groups[row_count];
+        for (std::int64_t copy = begin; copy < ends[sequence]; ++copy) copies[next++] = starts[order[copy]] + row;
+        to[row_count] = first + row;
+        row_groups[++row_count] = next;
+      }
+    }
+    const auto out =
+        prepare(executor, {name, "dx"}, dx, SameLevels{levels}, dy.row_shape(), {{"dy", dy}, {"ids", ids}});
+    const auto sum = [&](const kernel::Segments& groups) {
+      kernel::SumGroups<E>::run(executor, PoolType::SUM, kernel::NumberedRows<T>{nullptr, dy.data(), dy.row_size()},
+                                copies.on_device(), groups, dy.row_size(), to.on_device(), out.data());
+    };
+    const kernel::Segments groups = segments(row_groups, row_count, longest);
+    if constexpr (std::same_as<E, CpuExecutor>) sum(groups.none());  // takes scratch memory before anything is written
+    kernel::SetZero<E>::run(executor, out.data(), out.rows() * dy.row_size());
+    sum(groups);
+  }
+};
+
+template <>
+struct Declared<op::filter> : Takes<Tensor, MaskList> {
+  static constexpr const char* name = "filter";
+  using Gradient = op::filter_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const MaskList& mask, const To<E, T>& y) {
+    check_mask(mask, x.size(), name);
+    const MaskedIds kept(executor.workspace(), mask, true);
+    rearrange_into(executor, name, x, kept.size(), [&](std::int64_t i) { return kept[i]; }, y, {{"x", x}});
+  }
+};
+
+template <>
+struct Declared<op::filter_grad> : Takes<Tensor, BatchLevels, MaskList> {
+  static constexpr const char* name = "filter_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const BatchLevels& x_levels, const MaskList& mask,
+                  const To<E, T>& dx) {
+    const LoDView& levels = x_levels.view();
+    check_mask(mask, levels.size(), name, x_levels.hint());
+    const MaskedIds kept(executor.workspace(), mask, true);
+    const bool has_elements = dy.row_size() > 0;  // otherwise there may be more rows than could be listed
+    const Array<E, std::int64_t> rows(executor, has_elements ? levels.rows() : 0);  // of dy, for each of dx
+    for (std::int64_t& row : rows.span()) row = -1;
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < kept.size(); ++i) {
+      const std::int64_t begin = rows_before(levels, kept[i]), end = rows_before(levels, kept[i] + 1);
+      for (std::int64_t row = begin; has_elements && row < end; ++row) rows[row] = count + (row - begin);
+      count += end - begin;
+    }
+    check_row_count(dy.rows(), count, {name, "dy"});
+    const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{levels}, dy.row_shape(), {{"dy", dy}});
+    if (!has_elements) return;
+    kernel::GatherRows<E>::run(executor, dy.data(), rows.on_device(), levels.rows(), dy.row_size(), std::int64_t{-1},
+                               out.data());
+  }
+};
+
+template <>
+struct Declared<op::remove_empty> : Takes<Tensor>, With<RemoveEmptyOptions> {
+  static constexpr const char* name = "remove_empty";
+  using Gradient = op::remove_empty_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const RemoveEmptyOptions& options, const To<E, T>& y) {
+    check_has_level(x, name);
+    const LoDView levels = x.lod_view();
+    const int level = detail::resolve_level(options.level, levels.levels(), name);
+    const auto offsets = levels.offsets(level);
+    // For each sequence, and after the last one, how many are kept before it.
+    const Workspace::Loan<std::int64_t> left(executor.workspace(), static_cast<std::int64_t>(offsets.size()));
+    left[0] = 0;
+    for (std::size_t i = 1; i < offsets.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      left[at] = left[at - 1] + (offsets[i] > offsets[i - 1] ? 1 : 0);
+    }
+    const std::int64_t size = left[static_cast<std::int64_t>(offsets.size()) - 1];
+    std::int64_t sequences = size;
+    for (int other = 0; other < levels.levels(); ++other) sequences += other == level ? 0 : levels.size(other);
+    NewLevels result(executor.workspace(), levels.levels(), sequences);
+    for (int other = 0; other < levels.levels(); ++other) {
+      const auto from = levels.offsets(other);
+      if (other == level) {
+        const auto to = result.add(size);
+        for (std::size_t i = 1; i < from.size(); ++i) {
+          to[static_cast<std::size_t>(left[static_cast<std::int64_t>(i)])] = from[i] - from[0];
+        }
+      } else if (other + 1 == level) {
+        const auto to = result.add(levels.size(other));
+        for (std::size_t i = 1; i < from.size(); ++i) to[i] = left[from[i] - from[0]];
+      } else {
+        add_level(result, from);
+      }
+    }
+    copy_into(executor, name, x, "x", result, y);
+  }
+};
+
+template <>
+struct Declared<op::remove_empty_grad> : RestoredLevels<op::remove_empty_grad> {
+  static constexpr const char* name = "remove_empty_grad";
+};
+
 }  // namespace operation
 
 /// Sequence ids[i] of the outermost level of x for each i, with everything below it; row ids[i] if x has no level. Ids
@@ -84,168 +244,44 @@ inline std::int64_t rows_before(const LoDView& levels, std::int64_t i) {
 ///
 /// `ids` are int64: a range, a list in braces or a tensor. `y` must not overlap x. Throws OutOfRange for an id that is
 /// not a sequence of x, with nothing changed.
-template <Executor E, LoDTensorLike X, operation::ArgumentList Ids = std::initializer_list<std::int64_t>, class Y>
-void select_into(const E& executor, const X& x, const Ids& ids, Y&& y) {
-  const auto view = x.view();
-  const auto list = operation::ids_of(ids);
-  detail::check_row_ids(list, view.size(), "select");
-  operation::rearrange_into(executor, "select", view, static_cast<std::int64_t>(list.size()),
-                            [&](std::int64_t i) { return list[static_cast<std::size_t>(i)]; }, y,
-                            {{"x", view}, {"ids", list}});
+template <Executor E, LoDTensorLike X>
+[[nodiscard]] auto select(const E& executor, const X& x, const operation::IdList& ids) {
+  return operation::Call<op::select>()(executor, x, ids);
 }
-template <Executor E, LoDTensorLike X, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> select(const E& executor, const X& x, const Ids& ids) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  select_into(executor, x, ids, y);
-  return y;
+template <LoDTensorLike X>
+[[nodiscard]] auto select(const X& x, const operation::IdList& ids) {
+  return operation::Call<op::select>()(x, ids);
 }
-template <LoDTensorLike X, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto select(const X& x, const Ids& ids) {
-  return select(default_executor<device_t<X>>(), x, ids);
-}
+inline constexpr operation::CallInto<op::select> select_into{};
 
 /// The gradient of `select`: in dx, the rows of a sequence are the sum of those of its copies in dy, in the order in
 /// which they were selected; 0 if it was not selected. dx has `x_levels`, the levels of x. Sums as in `sequence_pool`.
 ///
 /// The levels of dy are ignored. `dx` must not overlap dy. Throws OutOfRange for an id that is not a sequence of x,
 /// ShapeMismatch unless dy has the rows of the selection.
-template <Executor E, LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>, class DX>
-void select_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const Ids& ids, DX&& dx) {
-  detail::check_elements<op::select_grad, value_type_t<DY>>();
-  using T = value_type_t<DY>;
-  const auto view = dy.view();
-  const LoDView& levels = x_levels.view();
-  const auto list = operation::ids_of(ids);
-  const auto count = static_cast<std::int64_t>(list.size());
-  if (count > 0 && levels.size() == 0) {
-    throw OutOfRange(detail::text({"select_grad: ", count, " ids, but x has no sequence to select", x_levels.hint()}));
-  }
-  detail::check_row_ids(list, levels.size(), "select_grad");
-  const auto length = [&](std::int64_t sequence) {
-    return operation::rows_before(levels, sequence + 1) - operation::rows_before(levels, sequence);
-  };
-  const Workspace::Loan<std::int64_t> starts(executor.workspace(), count);  // in dy
-  std::int64_t rows = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    starts[i] = rows;
-    if (__builtin_add_overflow(rows, length(list[static_cast<std::size_t>(i)]), &rows)) {
-      throw ShapeMismatch("select_grad: the selection has more rows than 64 bits count");
-    }
-  }
-  operation::check_row_count(view.rows(), rows, "select_grad: dy");
-  if (view.row_size() == 0) {  // there may be more such rows than could be listed
-    static_cast<void>(operation::prepare<T>(executor, {"select_grad", "dx"}, dx, operation::SameLevels{levels},
-                                            view.row_shape(), {{"dy", view}}));
-    return;
-  }
-
-  // The copies of each sequence: first where they begin; once all are in place, where they end.
-  const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
-  const Workspace::Loan<std::int64_t> ends(executor.workspace(), levels.size() + 1);
-  std::fill_n(ends.data(), levels.size() + 1, 0);
-  for (const std::int64_t sequence : list) ++ends[sequence + 1];
-  for (std::int64_t sequence = 0; sequence < levels.size(); ++sequence) ends[sequence + 1] += ends[sequence];
-  for (std::int64_t i = 0; i < count; ++i) order[ends[list[static_cast<std::size_t>(i)]]++] = i;
-  // Row by row, the copies of the row.
-  const operation::Array<E, std::int64_t> copies(executor, rows), to(executor, rows), row_groups(executor, rows + 1);
-  std::int64_t row_count = 0, longest = 0, begin = 0;
-  row_groups[0] = 0;
-  for (std::int64_t sequence = 0; sequence < levels.size(); begin = ends[sequence++]) {
-    const std::int64_t copied = ends[sequence] - begin;
-    if (copied == 0) continue;
-    const std::int64_t first = operation::rows_before(levels, sequence);
-    if (copied > longest) longest = copied;
-    for (std::int64_t row = 0; row < length(sequence); ++row) {
-      std::int64_t next = row_groups[row_count];
-      for (std::int64_t copy = begin; copy < ends[sequence]; ++copy) copies[next++] = starts[order[copy]] + row;
-      to[row_count] = first + row;
-      row_groups[++row_count] = next;
-    }
-  }
-  const auto out = operation::prepare<T>(executor, {"select_grad", "dx"}, dx, operation::SameLevels{levels},
-                                         view.row_shape(), {{"dy", view}, {"ids", list}});
-  const auto sum = [&](const kernel::Segments& groups) {
-    kernel::SumGroups<E>::run(executor, PoolType::SUM, kernel::NumberedRows<T>{nullptr, view.data(), view.row_size()},
-                              copies.on_device(), groups, view.row_size(), to.on_device(), out.data());
-  };
-  const kernel::Segments groups = operation::segments(row_groups, row_count, longest);
-  if constexpr (std::same_as<E, CpuExecutor>) sum(groups.none());  // takes scratch memory before anything is written
-  kernel::SetZero<E>::run(executor, out.data(), out.rows() * view.row_size());
-  sum(groups);
-}
-template <Executor E, LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> select_grad(const E& executor, const DY& dy,
-                                                                    const BatchLevels& x_levels, const Ids& ids) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  select_grad_into(executor, dy, x_levels, ids, dx);
-  return dx;
-}
-template <LoDTensorLike DY, operation::ArgumentList Ids = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto select_grad(const DY& dy, const BatchLevels& x_levels, const Ids& ids) {
-  return select_grad(default_executor<device_t<DY>>(), dy, x_levels, ids);
-}
+inline constexpr operation::Call<op::select_grad> select_grad{};
+inline constexpr operation::CallInto<op::select_grad> select_grad_into{};
 
 /// The sequences of the outermost level of x, or its rows if it has no level, whose element of the mask is true, in
 /// order. As many levels as x, row shape as x. The mask is a range, a list in braces or a tensor, of bool or of
 /// numbers, which are true unless they are 0.
 ///
 /// `y` must not overlap x. Throws ShapeMismatch unless the mask has one element for each sequence.
-template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>, class Y>
-void filter_into(const E& executor, const X& x, const Mask& mask, Y&& y) {
-  const auto view = x.view();
-  operation::check_mask(mask, view.size(), "filter");
-  const operation::MaskedIds kept(executor.workspace(), mask, true);
-  operation::rearrange_into(executor, "filter", view, kept.size(), [&](std::int64_t i) { return kept[i]; }, y,
-                            {{"x", view}});
+template <Executor E, LoDTensorLike X>
+[[nodiscard]] auto filter(const E& executor, const X& x, const operation::MaskList& mask) {
+  return operation::Call<op::filter>()(executor, x, mask);
 }
-template <Executor E, LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> filter(const E& executor, const X& x, const Mask& mask) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  filter_into(executor, x, mask, y);
-  return y;
+template <LoDTensorLike X>
+[[nodiscard]] auto filter(const X& x, const operation::MaskList& mask) {
+  return operation::Call<op::filter>()(x, mask);
 }
-template <LoDTensorLike X, operation::ArgumentList Mask = std::initializer_list<bool>>
-[[nodiscard]] auto filter(const X& x, const Mask& mask) {
-  return filter(default_executor<device_t<X>>(), x, mask);
-}
+inline constexpr operation::CallInto<op::filter> filter_into{};
 
 /// The gradient of `filter`: the rows of dy at the positions of the sequences that were kept, 0 at the others. dx has
 /// `x_levels`, the levels of x. The levels of dy are ignored. `dx` must not overlap dy. Throws ShapeMismatch unless the
 /// mask has one element for each sequence, and dy the rows of those that were kept.
-template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>, class DX>
-void filter_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, const Mask& mask, DX&& dx) {
-  const auto view = dy.view();
-  const LoDView& levels = x_levels.view();
-  operation::check_mask(mask, levels.size(), "filter_grad", x_levels.hint());
-  const operation::MaskedIds kept(executor.workspace(), mask, true);
-  const bool has_elements = view.row_size() > 0;  // otherwise there may be more rows than could be listed
-  const operation::Array<E, std::int64_t> rows(executor, has_elements ? levels.rows() : 0);  // of dy, for each of dx
-  for (std::int64_t& row : rows.span()) row = -1;
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < kept.size(); ++i) {
-    const std::int64_t begin = operation::rows_before(levels, kept[i]),
-                       end = operation::rows_before(levels, kept[i] + 1);
-    for (std::int64_t row = begin; has_elements && row < end; ++row) rows[row] = count + (row - begin);
-    count += end - begin;
-  }
-  operation::check_row_count(view.rows(), count, "filter_grad: dy");
-  const auto out = operation::prepare<value_type_t<DY>>(
-      executor, {"filter_grad", "dx"}, dx, operation::SameLevels{levels}, view.row_shape(), {{"dy", view}});
-  if (!has_elements) return;
-  kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), levels.rows(), view.row_size(), std::int64_t{-1},
-                             out.data());
-}
-template <Executor E, LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> filter_grad(const E& executor, const DY& dy,
-                                                                    const BatchLevels& x_levels, const Mask& mask) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  filter_grad_into(executor, dy, x_levels, mask, dx);
-  return dx;
-}
-template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list<bool>>
-[[nodiscard]] auto filter_grad(const DY& dy, const BatchLevels& x_levels, const Mask& mask) {
-  return filter_grad(default_executor<device_t<DY>>(), dy, x_levels, mask);
-}
+inline constexpr operation::Call<op::filter_grad> filter_grad{};
+inline constexpr operation::CallInto<op::filter_grad> filter_grad_into{};
 
 /// x without the empty sequences of `level`, those that hold nothing of the next level. A sequence that holds only
 /// empty ones is not empty. The levels above shrink accordingly; the levels below and the rows are those of x. (To drop
@@ -253,73 +289,13 @@ template <LoDTensorLike DY, operation::ArgumentList Mask = std::initializer_list
 ///
 /// `y` may be x's own tensor, but must not overlap x otherwise. Throws InvalidLoD if x has no level, OutOfRange for the
 /// level.
-template <Executor E, LoDTensorLike X, class Y>
-void remove_empty_into(const E& executor, const X& x, const RemoveEmptyOptions& options, Y&& y) {
-  const auto view = x.view();
-  operation::check_has_level(view, "remove_empty");
-  const LoDView levels = view.lod_view();
-  const int level = detail::resolve_level(options.level, levels.levels(), "remove_empty");
-  const auto offsets = levels.offsets(level);
-  // For each sequence, and after the last one, how many are kept before it.
-  const Workspace::Loan<std::int64_t> left(executor.workspace(), static_cast<std::int64_t>(offsets.size()));
-  left[0] = 0;
-  for (std::size_t i = 1; i < offsets.size(); ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    left[at] = left[at - 1] + (offsets[i] > offsets[i - 1] ? 1 : 0);
-  }
-  const std::int64_t size = left[static_cast<std::int64_t>(offsets.size()) - 1];
-  std::int64_t sequences = size;
-  for (int other = 0; other < levels.levels(); ++other) sequences += other == level ? 0 : levels.size(other);
-  operation::NewLevels result(executor.workspace(), levels.levels(), sequences);
-  for (int other = 0; other < levels.levels(); ++other) {
-    const auto from = levels.offsets(other);
-    if (other == level) {
-      const auto to = result.add(size);
-      for (std::size_t i = 1; i < from.size(); ++i) {
-        to[static_cast<std::size_t>(left[static_cast<std::int64_t>(i)])] = from[i] - from[0];
-      }
-    } else if (other + 1 == level) {
-      const auto to = result.add(levels.size(other));
-      for (std::size_t i = 1; i < from.size(); ++i) to[i] = left[from[i] - from[0]];
-    } else {
-      operation::add_level(result, from);
-    }
-  }
-  operation::copy_into(executor, "remove_empty", view, "x", result, y);
-}
-template <Executor E, LoDTensorLike X, class Y>
-void remove_empty_into(const E& executor, const X& x, Y&& y) {
-  remove_empty_into(executor, x, RemoveEmptyOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> remove_empty(const E& executor, const X& x,
-                                                                   const RemoveEmptyOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  remove_empty_into(executor, x, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto remove_empty(const X& x, const RemoveEmptyOptions& options = {}) {
-  return remove_empty(default_executor<device_t<X>>(), x, options);
-}
+inline constexpr operation::Call<op::remove_empty> remove_empty{};
+inline constexpr operation::CallInto<op::remove_empty> remove_empty_into{};
 
 /// The gradient of `remove_empty`: the rows of dy, since empty sequences have none, under `x_levels`, the levels of x.
 /// `dx` may be dy's own tensor, but must not overlap dy otherwise. Throws ShapeMismatch unless dy has the rows of x.
-template <Executor E, LoDTensorLike DY, class DX>
-void remove_empty_grad_into(const E& executor, const DY& dy, const BatchLevels& x_levels, DX&& dx) {
-  operation::restore_levels_into(executor, dy, x_levels, "remove_empty_grad", dx);
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> remove_empty_grad(const E& executor, const DY& dy,
-                                                                          const BatchLevels& x_levels) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  remove_empty_grad_into(executor, dy, x_levels, dx);
-  return dx;
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto remove_empty_grad(const DY& dy, const BatchLevels& x_levels) {
-  return remove_empty_grad(default_executor<device_t<DY>>(), dy, x_levels);
-}
+inline constexpr operation::Call<op::remove_empty_grad> remove_empty_grad{};
+inline constexpr operation::CallInto<op::remove_empty_grad> remove_empty_grad_into{};
 
 namespace operation {
 

@@ -8,6 +8,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
@@ -119,6 +120,23 @@ kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Opti
   return window;
 }
 
+template <>
+struct Declared<op::sequence_conv> : Takes<Tensor, Tensor>, WithTyped<ConvOptions> {
+  static constexpr const char* name = "sequence_conv";
+  using Gradient = op::sequence_conv_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const Input<E, T>& filter,
+                  const ConvOptions<T, typename E::device>& options, const To<E, T>& y) {
+    check_has_level(x, name);
+    const int level = detail::resolve_level(options.level, x.levels(), name);
+    const auto window = check_conv(x, filter, options, name);
+    const auto out = prepare(executor, name, y, SameLevels{x.lod_view()}, filter.row_shape(),
+                             {{"x", x}, {"filter", filter}, {"padding", options.padding}});
+    kernel::SequenceConv<E>::run(executor, x.data(), segments(executor, x, level), x.row_size(), window,
+                                 options.padding.data(), filter.data(), filter.row_size(), out.data());
+  }
+};
+
 }  // namespace operation
 
 /// The window of each row, its rows one after the other, times `filter`: y[t] = {x[t + start], x[t + start + 1], ...} *
@@ -129,37 +147,8 @@ kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Opti
 /// One matrix product; the windows are never stored. The bits of a row of y depend on its window alone. `y` must not
 /// overlap the arguments. Throws InvalidLoD if x has no level, OutOfRange for the level and for an invalid window,
 /// ShapeMismatch if filter or padding do not fit.
-template <Executor E, LoDTensorLike X, LoDTensorLike Filter, class Y>
-void sequence_conv_into(const E& executor, const X& x, const Filter& filter,
-                        const ConvOptions<value_type_t<X>, device_t<X>>& options, Y&& y) {
-  const auto view = x.view();
-  const auto weights = filter.view();
-  operation::check_has_level(view, "sequence_conv");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_conv");
-  const auto window = operation::check_conv(view, weights, options, "sequence_conv");
-  const auto out = operation::prepare<value_type_t<X>>(
-      executor, "sequence_conv", y, operation::SameLevels{view.lod_view()}, weights.row_shape(),
-      {{"x", view}, {"filter", weights}, {"padding", options.padding}});
-  kernel::SequenceConv<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
-                               window, options.padding.data(), weights.data(), weights.row_size(), out.data());
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Filter, class Y>
-void sequence_conv_into(const E& executor, const X& x, const Filter& filter, Y&& y) {
-  sequence_conv_into(executor, x, filter, ConvOptions<value_type_t<X>, device_t<X>>{}, y);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Filter>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_conv(
-    const E& executor, const X& x, const Filter& filter,
-    const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_conv_into(executor, x, filter, options, y);
-  return y;
-}
-template <LoDTensorLike X, LoDTensorLike Filter>
-[[nodiscard]] auto sequence_conv(const X& x, const Filter& filter,
-                                 const ConvOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  return sequence_conv(default_executor<device_t<X>>(), x, filter, options);
-}
+inline constexpr operation::Call<op::sequence_conv> sequence_conv{};
+inline constexpr operation::CallInto<op::sequence_conv> sequence_conv_into{};
 
 namespace operation {
 

@@ -6,12 +6,13 @@
 
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
+#include <concepts>
 #include <cstdint>
-#include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_cumsum : elements::Arithmetic {};
@@ -40,6 +41,33 @@ template <class Executor>
 struct SequenceCumsum : Missing<Executor> {};
 }  // namespace kernel
 
+namespace operation {
+
+template <class Op, bool other_way>
+struct Cumsum : Takes<Tensor>, With<CumsumOptions>, Gives<Sums> {
+  template <Executor E, class T, class U>
+  static void run(const E& executor, const Input<E, T>& x, const CumsumOptions& options, const To<E, U>& y) {
+    const char* const what = Declared<Op>::name;
+    check_has_level(x, what);
+    const int level = detail::resolve_level(options.level, x.levels(), what);
+    const auto out =
+        prepare(executor, what, y, SameLevels{x.lod_view()}, x.row_shape(), {in_place("x", x, std::same_as<T, U>)});
+    kernel::SequenceCumsum<E>::run(executor, x.data(), segments(executor, x, level), x.row_size(), options.exclusive,
+                                   options.reverse != other_way, out.data());
+  }
+};
+template <>
+struct Declared<op::sequence_cumsum> : Cumsum<op::sequence_cumsum, false> {
+  static constexpr const char* name = "sequence_cumsum";
+  using Gradient = op::sequence_cumsum_grad;
+};
+template <>
+struct Declared<op::sequence_cumsum_grad> : Cumsum<op::sequence_cumsum_grad, true> {
+  static constexpr const char* name = "sequence_cumsum_grad";
+};
+
+}  // namespace operation
+
 /// The sum of each row and those before it in its sequence of `level`, for each column on its own; row shape and LoD as
 /// x. With `exclusive` of those before it only, with `reverse` of those after it.
 ///
@@ -53,35 +81,15 @@ struct SequenceCumsum : Missing<Executor> {};
 /// over sequences that several threads share. `y` may be x's own tensor (or the view that x is), but overlap in no
 /// other way, and not at all where it is of another type. Throws InvalidLoD where x has no level, OutOfRange for the
 /// level.
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_cumsum_into(const E& executor, const X& x, const CumsumOptions& options, Y&& y) {
-  detail::check_elements<op::sequence_cumsum, value_type_t<X>>();
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_cumsum");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_cumsum");
-  using T = value_type_t<X>;
-  constexpr bool wide = kernel::has_wide_sums<T, value_type_t<std::remove_cvref_t<Y>>>;
-  const auto out = operation::prepare<std::conditional_t<wide, kernel::Accumulator<T>, T>>(
-      executor, "sequence_cumsum", y, operation::SameLevels{view.lod_view()}, view.row_shape(),
-      {wide ? operation::OtherMemory("x", view) : operation::in_place("x", view)});
-  kernel::SequenceCumsum<E>::run(executor, view.data(), operation::segments(executor, view, level), view.row_size(),
-                                 options.exclusive, options.reverse, out.data());
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_cumsum_into(const E& executor, const X& x, Y&& y) {
-  sequence_cumsum_into(executor, x, CumsumOptions{}, y);
-}
 template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_cumsum(const E& executor, const X& x,
-                                                                      const CumsumOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_cumsum_into(executor, x, options, y);
-  return y;
+[[nodiscard]] auto sequence_cumsum(const E& executor, const X& x, const CumsumOptions& options = {}) {
+  return operation::Call<op::sequence_cumsum>()(executor, x, options);
 }
 template <LoDTensorLike X>
 [[nodiscard]] auto sequence_cumsum(const X& x, const CumsumOptions& options = {}) {
-  return sequence_cumsum(default_executor<device_t<X>>(), x, options);
+  return operation::Call<op::sequence_cumsum>()(x, options);
 }
+inline constexpr operation::CallInto<op::sequence_cumsum> sequence_cumsum_into{};
 
 /// Sums of type U, the one that they are computed in: `sequence_cumsum<std::int64_t>` of bool and of integers of up to
 /// 32 bits, `sequence_cumsum<float>` of float16 and bfloat16. So those of bool count, and no sum wraps around.
@@ -102,27 +110,8 @@ template <class U, LoDTensorLike X>
 
 /// The gradient of `sequence_cumsum` with the same options: the running sums of dy, which has the levels of the result,
 /// the other way round. Otherwise as `sequence_cumsum`.
-template <Executor E, LoDTensorLike DY, class DX>
-void sequence_cumsum_grad_into(const E& executor, const DY& dy, const CumsumOptions& options, DX&& dx) {
-  CumsumOptions back = options;
-  back.reverse = !options.reverse;
-  detail::with_name("sequence_cumsum_grad", [&] { sequence_cumsum_into(executor, dy, back, dx); });
-}
-template <Executor E, LoDTensorLike DY, class DX>
-void sequence_cumsum_grad_into(const E& executor, const DY& dy, DX&& dx) {
-  sequence_cumsum_grad_into(executor, dy, CumsumOptions{}, dx);
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_cumsum_grad(const E& executor, const DY& dy,
-                                                                             const CumsumOptions& options = {}) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  sequence_cumsum_grad_into(executor, dy, options, dx);
-  return dx;
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto sequence_cumsum_grad(const DY& dy, const CumsumOptions& options = {}) {
-  return sequence_cumsum_grad(default_executor<device_t<DY>>(), dy, options);
-}
+inline constexpr operation::Call<op::sequence_cumsum_grad> sequence_cumsum_grad{};
+inline constexpr operation::CallInto<op::sequence_cumsum_grad> sequence_cumsum_grad_into{};
 
 /// What `sequence_cumsum` gives, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_cumsum(const LoDTensorDesc& x, const CumsumOptions& options = {}) {

@@ -7,6 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/shape.hpp>
@@ -45,6 +46,25 @@ inline void check_enumerate_window(std::int64_t window) {
   }
 }
 
+template <>
+struct Declared<op::sequence_enumerate> : Takes<Tensor, std::int64_t>, With<EnumerateOptions> {
+  static constexpr const char* name = "sequence_enumerate";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, std::int64_t window, const EnumerateOptions& options,
+                  const To<E, T>& y) {
+    check_has_level(x, name);
+    const int level = detail::resolve_level(options.level, x.levels(), name);
+    check_enumerate_window(window);
+    if (x.row_size() != 1) {
+      throw ShapeMismatch(
+          detail::text({name, ": rows of shape ", to_string(x.row_shape()), ", expected one id a row"}));
+    }
+    const T pad_value = detail::checked<T>(options.pad_value, name, "pad_value");
+    const auto out = prepare(executor, name, y, SameLevels{x.lod_view()}, Shape{window}, {{"x", x}});
+    kernel::SequenceEnumerate<E>::run(executor, x.data(), segments(executor, x, level), window, pad_value, out.data());
+  }
+};
+
 }  // namespace operation
 
 /// At each row the ids of `window` rows, from this one on: y[row] = {x[row], x[row + 1], ...}, and `pad_value` after
@@ -53,41 +73,8 @@ inline void check_enumerate_window(std::int64_t window) {
 ///
 /// One pass. `y` must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the level, for a window under
 /// 1 and for a `pad_value` that the type of the ids cannot hold, ShapeMismatch for another row size.
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window, const EnumerateOptions& options,
-                             Y&& y) {
-  detail::check_elements<op::sequence_enumerate, value_type_t<X>>();
-  using T = value_type_t<X>;
-  const auto view = x.view();
-  operation::check_has_level(view, "sequence_enumerate");
-  const int level = detail::resolve_level(options.level, view.levels(), "sequence_enumerate");
-  operation::check_enumerate_window(window);
-  if (view.row_size() != 1) {
-    throw ShapeMismatch(
-        detail::text({"sequence_enumerate: rows of shape ", to_string(view.row_shape()), ", expected one id a row"}));
-  }
-  const T pad_value = detail::checked<T>(options.pad_value, "sequence_enumerate", "pad_value");
-  const auto out = operation::prepare<value_type_t<X>>(
-      executor, "sequence_enumerate", y, operation::SameLevels{view.lod_view()}, Shape{window}, {{"x", view}});
-  kernel::SequenceEnumerate<E>::run(executor, view.data(), operation::segments(executor, view, level), window,
-                                    pad_value, out.data());
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_enumerate_into(const E& executor, const X& x, std::int64_t window, Y&& y) {
-  sequence_enumerate_into(executor, x, window, EnumerateOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_enumerate(const E& executor, const X& x,
-                                                                         std::int64_t window,
-                                                                         const EnumerateOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_enumerate_into(executor, x, window, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_enumerate(const X& x, std::int64_t window, const EnumerateOptions& options = {}) {
-  return sequence_enumerate(default_executor<device_t<X>>(), x, window, options);
-}
+inline constexpr operation::Call<op::sequence_enumerate> sequence_enumerate{};
+inline constexpr operation::CallInto<op::sequence_enumerate> sequence_enumerate_into{};
 
 /// The result of `sequence_enumerate`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_enumerate(const LoDTensorDesc& x, std::int64_t window,

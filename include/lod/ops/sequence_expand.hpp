@@ -8,6 +8,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/output.hpp>
@@ -58,6 +59,99 @@ inline void check_repeats(std::int64_t elements, const LoD& y_lod, int level, co
   }
 }
 
+template <>
+struct Declared<op::sequence_expand> : Takes<Tensor, LoD>, With<ExpandOptions> {
+  static constexpr const char* name = "sequence_expand";
+  using Gradient = op::sequence_expand_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const LoD& y_lod, const ExpandOptions& options,
+                  const To<E, T>& y) {
+    const int level = detail::resolve_level(options.ref_level, y_lod.levels(), name);
+    check_repeats(x.size(), y_lod, level, name);
+    const kernel::Segments repeats = lengths_of(y_lod, level);
+    if (x.levels() == 0) {
+      const auto out = prepare(executor, name, y, PlainRows{repeats.rows()}, x.row_shape(), {{"x", x}});
+      kernel::SequencePoolGrad<E>::run(executor, x.data(), on_device(executor, y_lod.view(), repeats), x.row_size(),
+                                       PoolType::SUM, out.data());
+      return;
+    }
+    const std::span views(&x, 1);
+    Runs runs(executor.workspace(), views, 0, repeats.rows());
+    for (std::int64_t i = 0; i < repeats.size; ++i) {
+      for (std::int64_t count = repeats.length(i); count > 0; --count) runs.add(0, i, i + 1);
+    }
+    NewLevels levels(executor.workspace(), x.levels(), runs.sequences(name));
+    runs.descend(levels);
+    const auto out = prepare(executor, name, y, levels, x.row_shape(), {{"x", x}});
+    runs.copy(executor, views, x.row_size(), out.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_expand_grad> : Takes<Tensor, LoD, LoD>, With<ExpandOptions> {
+  static constexpr const char* name = "sequence_expand_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const LoD& x_lod, const LoD& y_lod,
+                  const ExpandOptions& options, const To<E, T>& dx) {
+    const int level = detail::resolve_level(options.ref_level, y_lod.levels(), name);
+    const kernel::Segments repeats = lengths_of(y_lod, level);
+    if (x_lod.levels() == 0) {
+      check_row_count(dy.rows(), repeats.rows(), {name, "dy"});
+      const auto out = prepare(executor, {name, "dx"}, dx, PlainRows{repeats.size}, dy.row_shape(), {{"dy", dy}});
+      kernel::SequencePool<E>::run(executor, dy.data(), on_device(executor, y_lod.view(), repeats), dy.row_size(),
+                                   PoolType::SUM, T{}, out.data());
+      return;
+    }
+    check_repeats(x_lod.size(0), y_lod, level, name);
+    const LoDView sequences = x_lod.view();
+    const auto rows = sequences.absolute_offsets(0);
+    const Array<E, std::int64_t> blocks(executor, repeats.size + 1);
+    blocks[0] = 0;
+    std::int64_t longest = 0;
+    for (std::int64_t i = 0; i < repeats.size; ++i) {
+      std::int64_t block = rows[static_cast<std::size_t>(i) + 1] - rows[static_cast<std::size_t>(i)];
+      if (__builtin_mul_overflow(block, repeats.length(i), &block) ||
+          __builtin_add_overflow(blocks[i], block, &blocks[i + 1])) {
+        throw ShapeMismatch(detail::text({name, ": the expanded sequences have more rows than 64 bits count"}));
+      }
+      if (block > longest) longest = block;
+    }
+    check_row_count(dy.rows(), blocks[repeats.size], {name, "dy"});
+    const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{sequences}, dy.row_shape(), {{"dy", dy}});
+    kernel::SequenceExpandGrad<E>::run(executor, dy.data(), segments(blocks, repeats.size, longest),
+                                       segments(executor, out, 0), dy.row_size(), out.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_expand_as> : Takes<Tensor, LoD> {
+  static constexpr const char* name = "sequence_expand_as";
+  using Gradient = op::sequence_expand_as_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const LoD& y_lod, const To<E, T>& y) {
+    check_has_level(y_lod, {name, "y_lod"});
+    check_row_count(x.rows(), y_lod.size(-1), {name, "x"});
+    const LoDView sequences = y_lod.view();
+    const auto out = prepare(executor, name, y, SameLevels{sequences}, x.row_shape(), {{"x", x}});
+    kernel::SequencePoolGrad<E>::run(executor, x.data(), segments(executor, out, -1), x.row_size(), PoolType::SUM,
+                                     out.data());
+  }
+};
+
+template <>
+struct Declared<op::sequence_expand_as_grad> : Takes<Tensor, LoD> {
+  static constexpr const char* name = "sequence_expand_as_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const LoD& y_lod, const To<E, T>& dx) {
+    check_has_level(y_lod, {name, "y_lod"});
+    check_row_count(dy.rows(), y_lod.rows(), {name, "dy"});
+    const int last = y_lod.levels() - 1;
+    const auto out = prepare(executor, {name, "dx"}, dx, LevelsAbove{y_lod.view(), last}, dy.row_shape(), {{"dy", dy}});
+    kernel::SequencePool<E>::run(executor, dy.data(), segments(executor, y_lod.view(), last), dy.row_size(),
+                                 PoolType::SUM, T{}, out.data());
+  }
+};
+
 }  // namespace operation
 
 /// Sequence i of the outermost level of x, as a block with everything below it, n_i times; row i if x has no level. n_i
@@ -66,46 +160,8 @@ inline void check_repeats(std::int64_t elements, const LoD& y_lod, int level, co
 ///
 /// `y` must not overlap x. Throws ShapeMismatch unless x has one sequence (row) for each of `ref_level`, OutOfRange for
 /// the level.
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_expand_into(const E& executor, const X& x, const LoD& y_lod, const ExpandOptions& options, Y&& y) {
-  detail::check_elements<op::sequence_expand, value_type_t<X>>();
-  const auto view = x.view();
-  const int level = detail::resolve_level(options.ref_level, y_lod.levels(), "sequence_expand");
-  operation::check_repeats(view.size(), y_lod, level, "sequence_expand");
-  const kernel::Segments repeats = operation::lengths_of(y_lod, level);
-  if (view.levels() == 0) {
-    const auto out = operation::prepare<value_type_t<X>>(
-        executor, "sequence_expand", y, operation::PlainRows{repeats.rows()}, view.row_shape(), {{"x", view}});
-    kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::on_device(executor, y_lod.view(), repeats),
-                                     view.row_size(), PoolType::SUM, out.data());
-    return;
-  }
-  const std::span views(&view, 1);
-  operation::Runs runs(executor.workspace(), views, 0, repeats.rows());
-  for (std::int64_t i = 0; i < repeats.size; ++i) {
-    for (std::int64_t count = repeats.length(i); count > 0; --count) runs.add(0, i, i + 1);
-  }
-  operation::NewLevels levels(executor.workspace(), view.levels(), runs.sequences("sequence_expand"));
-  runs.descend(levels);
-  const auto out =
-      operation::prepare<value_type_t<X>>(executor, "sequence_expand", y, levels, view.row_shape(), {{"x", view}});
-  runs.copy(executor, views, view.row_size(), out.data());
-}
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_expand_into(const E& executor, const X& x, const LoD& y_lod, Y&& y) {
-  sequence_expand_into(executor, x, y_lod, ExpandOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_expand(const E& executor, const X& x, const LoD& y_lod,
-                                                                      const ExpandOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_expand_into(executor, x, y_lod, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_expand(const X& x, const LoD& y_lod, const ExpandOptions& options = {}) {
-  return sequence_expand(default_executor<device_t<X>>(), x, y_lod, options);
-}
+inline constexpr operation::Call<op::sequence_expand> sequence_expand{};
+inline constexpr operation::CallInto<op::sequence_expand> sequence_expand_into{};
 
 /// The gradient of `sequence_expand`: in dx, the rows of a sequence (the row) are the sum of those of its copies in dy;
 /// 0 if it was dropped. dx has the levels of `x_lod`, which is that of x: one without a level stands for rows. Sums as
@@ -113,116 +169,22 @@ template <LoDTensorLike X>
 ///
 /// The levels of dy are ignored. `dx` must not overlap dy. Throws ShapeMismatch unless x_lod and y_lod fit each other
 /// as in `sequence_expand` and dy has the rows of its result; OutOfRange for the level.
-template <Executor E, LoDTensorLike DY, class DX>
-void sequence_expand_grad_into(const E& executor, const DY& dy, const LoD& x_lod, const LoD& y_lod,
-                               const ExpandOptions& options, DX&& dx) {
-  detail::check_elements<op::sequence_expand_grad, value_type_t<DY>>();
-  using T = value_type_t<DY>;
-  const auto view = dy.view();
-  const int level = detail::resolve_level(options.ref_level, y_lod.levels(), "sequence_expand_grad");
-  const kernel::Segments repeats = operation::lengths_of(y_lod, level);
-  if (x_lod.levels() == 0) {
-    operation::check_row_count(view.rows(), repeats.rows(), "sequence_expand_grad: dy");
-    const auto out = operation::prepare<T>(executor, {"sequence_expand_grad", "dx"}, dx,
-                                           operation::PlainRows{repeats.size}, view.row_shape(), {{"dy", view}});
-    kernel::SequencePool<E>::run(executor, view.data(), operation::on_device(executor, y_lod.view(), repeats),
-                                 view.row_size(), PoolType::SUM, T{}, out.data());
-    return;
-  }
-  operation::check_repeats(x_lod.size(0), y_lod, level, "sequence_expand_grad");
-  const LoDView sequences = x_lod.view();
-  const auto rows = sequences.absolute_offsets(0);
-  const operation::Array<E, std::int64_t> blocks(executor, repeats.size + 1);
-  blocks[0] = 0;
-  std::int64_t longest = 0;
-  for (std::int64_t i = 0; i < repeats.size; ++i) {
-    std::int64_t block = rows[static_cast<std::size_t>(i) + 1] - rows[static_cast<std::size_t>(i)];
-    if (__builtin_mul_overflow(block, repeats.length(i), &block) ||
-        __builtin_add_overflow(blocks[i], block, &blocks[i + 1])) {
-      throw ShapeMismatch("sequence_expand_grad: the expanded sequences have more rows than 64 bits count");
-    }
-    if (block > longest) longest = block;
-  }
-  operation::check_row_count(view.rows(), blocks[repeats.size], "sequence_expand_grad: dy");
-  const auto out = operation::prepare<T>(executor, {"sequence_expand_grad", "dx"}, dx, operation::SameLevels{sequences},
-                                         view.row_shape(), {{"dy", view}});
-  kernel::SequenceExpandGrad<E>::run(executor, view.data(), operation::segments(blocks, repeats.size, longest),
-                                     operation::segments(executor, out, 0), view.row_size(), out.data());
-}
-template <Executor E, LoDTensorLike DY, class DX>
-void sequence_expand_grad_into(const E& executor, const DY& dy, const LoD& x_lod, const LoD& y_lod, DX&& dx) {
-  sequence_expand_grad_into(executor, dy, x_lod, y_lod, ExpandOptions{}, dx);
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_expand_grad(const E& executor, const DY& dy,
-                                                                             const LoD& x_lod, const LoD& y_lod,
-                                                                             const ExpandOptions& options = {}) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  sequence_expand_grad_into(executor, dy, x_lod, y_lod, options, dx);
-  return dx;
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto sequence_expand_grad(const DY& dy, const LoD& x_lod, const LoD& y_lod,
-                                        const ExpandOptions& options = {}) {
-  return sequence_expand_grad(default_executor<device_t<DY>>(), dy, x_lod, y_lod, options);
-}
+inline constexpr operation::Call<op::sequence_expand_grad> sequence_expand_grad{};
+inline constexpr operation::CallInto<op::sequence_expand_grad> sequence_expand_grad_into{};
 
 /// Row i of x for each row of sequence i of the last level of `y_lod`; an empty sequence drops its row. Row shape as x;
 /// LoD: y_lod; the levels of x are ignored. Semantics: PaddlePaddle's sequence_expand_as, with any number of levels.
 ///
 /// `y` must not overlap x. Throws InvalidLoD if y_lod has no level, ShapeMismatch unless x has one row for each
 /// sequence of its last one.
-template <Executor E, LoDTensorLike X, class Y>
-void sequence_expand_as_into(const E& executor, const X& x, const LoD& y_lod, Y&& y) {
-  detail::check_elements<op::sequence_expand_as, value_type_t<X>>();
-  const auto view = x.view();
-  operation::check_has_level(y_lod, "sequence_expand_as: y_lod");
-  operation::check_row_count(view.rows(), y_lod.size(-1), "sequence_expand_as: x");
-  const LoDView sequences = y_lod.view();
-  const auto out = operation::prepare<value_type_t<X>>(
-      executor, "sequence_expand_as", y, operation::SameLevels{sequences}, view.row_shape(), {{"x", view}});
-  kernel::SequencePoolGrad<E>::run(executor, view.data(), operation::segments(executor, out, -1), view.row_size(),
-                                   PoolType::SUM, out.data());
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_expand_as(const E& executor, const X& x,
-                                                                         const LoD& y_lod) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_expand_as_into(executor, x, y_lod, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto sequence_expand_as(const X& x, const LoD& y_lod) {
-  return sequence_expand_as(default_executor<device_t<X>>(), x, y_lod);
-}
+inline constexpr operation::Call<op::sequence_expand_as> sequence_expand_as{};
+inline constexpr operation::CallInto<op::sequence_expand_as> sequence_expand_as_into{};
 
 /// The gradient of `sequence_expand_as`: row i of dx is the sum of the rows of sequence i in dy, 0 for an empty one, as
 /// `sequence_pool` with SUM computes it. LoD: the levels of `y_lod` above the last. The levels of dy are ignored. `dx`
 /// must not overlap dy. Throws InvalidLoD if y_lod has no level, ShapeMismatch unless dy has its rows.
-template <Executor E, LoDTensorLike DY, class DX>
-void sequence_expand_as_grad_into(const E& executor, const DY& dy, const LoD& y_lod, DX&& dx) {
-  detail::check_elements<op::sequence_expand_as_grad, value_type_t<DY>>();
-  using T = value_type_t<DY>;
-  operation::check_has_level(y_lod, "sequence_expand_as_grad: y_lod");
-  const auto view = dy.view();
-  operation::check_row_count(view.rows(), y_lod.rows(), "sequence_expand_as_grad: dy");
-  const int last = y_lod.levels() - 1;
-  const auto out = operation::prepare<T>(executor, {"sequence_expand_as_grad", "dx"}, dx,
-                                         operation::LevelsAbove{y_lod.view(), last}, view.row_shape(), {{"dy", view}});
-  kernel::SequencePool<E>::run(executor, view.data(), operation::segments(executor, y_lod.view(), last),
-                               view.row_size(), PoolType::SUM, T{}, out.data());
-}
-template <Executor E, LoDTensorLike DY>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> sequence_expand_as_grad(const E& executor, const DY& dy,
-                                                                                const LoD& y_lod) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  sequence_expand_as_grad_into(executor, dy, y_lod, dx);
-  return dx;
-}
-template <LoDTensorLike DY>
-[[nodiscard]] auto sequence_expand_as_grad(const DY& dy, const LoD& y_lod) {
-  return sequence_expand_as_grad(default_executor<device_t<DY>>(), dy, y_lod);
-}
+inline constexpr operation::Call<op::sequence_expand_as_grad> sequence_expand_as_grad{};
+inline constexpr operation::CallInto<op::sequence_expand_as_grad> sequence_expand_as_grad_into{};
 
 /// The results of `sequence_expand` and `sequence_expand_as`, described: see <lod/infer.hpp>. `y_lod` describes a
 /// tensor that has the LoD.
