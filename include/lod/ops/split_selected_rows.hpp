@@ -10,6 +10,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/row_groups.hpp>
 #include <lod/ops/row_places.hpp>
@@ -125,6 +126,43 @@ void split_by_section(const E& executor, const SelectedRows<T>& g, std::span<con
   }
 }
 
+/// What a row-sparse tensor is cut into.
+template <class T, class Device>
+using SelectedRowsParts = std::vector<SelectedRows<T, Device>>;
+
+template <>
+struct Declared<op::split_selected_rows> : Takes<Of<SelectedRows>, IdList>, Gives<Of<SelectedRowsParts>> {
+  static constexpr const char* name = "split_selected_rows";
+  using Gradient = op::split_selected_rows_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const SelectedRows<T, typename E::device>& g, const IdList& height_sections,
+                  SelectedRowsParts<T, typename E::device>& parts) {
+    detail::check_value_rows(g, name);
+    const Workspace::Loan<std::int64_t> starts(executor.workspace(),
+                                               static_cast<std::int64_t>(height_sections.size()) + 1);
+    find_sections(height_sections, g.height(), starts.data());
+    if constexpr (on_cpu<E>) {
+      split_by_section(executor, g, height_sections, starts.data(), parts);
+    } else {
+      const std::int64_t count = g.value().rows();
+      const Parts<SelectedRows<T, typename E::device>> all(parts, height_sections.size(), executor.resource());
+      Outputs<RowsOutput<E, T>> outs(executor.workspace(), height_sections.size());
+      for (std::size_t s = 0; s < height_sections.size(); ++s) {
+        outs.add(RowsOutput<E, T>(executor, {name, "a part"}, parts[s], count, height_sections[s], g.row_shape(),
+                                  {{"g", g.value()}}),
+                 {"a part", parts[s].value()});
+      }
+      outs.check_apart(name);
+      for (std::size_t s = 0; s < height_sections.size(); ++s) {
+        const auto& out = outs.begin()[s];
+        const std::int64_t start = starts.data()[s];
+        kernel::ShiftRows<E>::run(executor, g.rows().data(), count, start, height_sections[s], -start, out.ids());
+        kernel::CopyValues<E>::run(executor, g.value().data(), count * g.row_size(), out.data());
+      }
+    }
+  }
+};
+
 }  // namespace operation
 
 /// The tensor cut into sections of so many rows of its height: part s lists the rows of section s, in the order of g,
@@ -133,45 +171,8 @@ void split_by_section(const E& executor, const SelectedRows<T>& g, std::span<con
 /// and too small; no part is changed then. No part may be g. On a GPU, where the CPU does not wait for the counts, each
 /// part has as many places as g, of which those of its section name a row. Semantics: PaddlePaddle's
 /// split_selected_rows.
-template <Executor E, class T, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
-void split_selected_rows_into(const E& executor, const SelectedRows<T, typename E::device>& g,
-                              const Sections& height_sections,
-                              std::vector<SelectedRows<T, typename E::device>>& parts) {
-  const auto heights = operation::ids_of(height_sections);
-  detail::check_value_rows(g, "split_selected_rows");
-  const Workspace::Loan<std::int64_t> starts(executor.workspace(), static_cast<std::int64_t>(heights.size()) + 1);
-  operation::find_sections(heights, g.height(), starts.data());
-  if constexpr (operation::on_cpu<E>) {
-    operation::split_by_section(executor, g, heights, starts.data(), parts);
-  } else {
-    const std::int64_t count = g.value().rows();
-    const operation::Parts<SelectedRows<T, typename E::device>> all(parts, heights.size(), executor.resource());
-    operation::Outputs<operation::RowsOutput<E, T>> outs(executor.workspace(), heights.size());
-    for (std::size_t s = 0; s < heights.size(); ++s) {
-      outs.add(operation::RowsOutput<E, T>(executor, {"split_selected_rows", "a part"}, parts[s], count, heights[s],
-                                           g.row_shape(), {{"g", g.value()}}),
-               {"a part", parts[s].value()});
-    }
-    outs.check_apart("split_selected_rows");
-    for (std::size_t s = 0; s < heights.size(); ++s) {
-      const auto& out = outs.begin()[s];
-      const std::int64_t start = starts.data()[s];
-      kernel::ShiftRows<E>::run(executor, g.rows().data(), count, start, heights[s], -start, out.ids());
-      kernel::CopyValues<E>::run(executor, g.value().data(), count * g.row_size(), out.data());
-    }
-  }
-}
-template <Executor E, class T, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
-[[nodiscard]] std::vector<SelectedRows<T, typename E::device>> split_selected_rows(
-    const E& executor, const SelectedRows<T, typename E::device>& g, const Sections& height_sections) {
-  std::vector<SelectedRows<T, typename E::device>> parts;
-  split_selected_rows_into(executor, g, height_sections, parts);
-  return parts;
-}
-template <class T, class Device, operation::ArgumentList Sections = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto split_selected_rows(const SelectedRows<T, Device>& g, const Sections& height_sections) {
-  return split_selected_rows(default_executor<Device>(), g, height_sections);
-}
+inline constexpr operation::Call<op::split_selected_rows> split_selected_rows{};
+inline constexpr operation::CallInto<op::split_selected_rows> split_selected_rows_into{};
 
 /// The gradient of `split_selected_rows`: the tensor whose sections are the parts, heights added up. The rows of the
 /// first part come first, whatever order they had. Throws ShapeMismatch if row shapes differ, if the heights exceed 64
