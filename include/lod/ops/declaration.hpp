@@ -18,7 +18,8 @@
 ///     inline constexpr operation::CallInto<op::sequence_max_pool_grad> sequence_max_pool_grad_into{};
 ///
 /// A name that is a C function as well (`div`, `select`), or one that takes template arguments (`sequence_cumsum<U>`),
-/// cannot be that of an object: there functions call one.
+/// cannot be that of an object: there functions call one. So they do where others of the name are functions (`concat`)
+/// or where parameters have the name (`filter`), which compilers would call shadowing.
 #pragma once
 
 #include <lod/executor.hpp>
@@ -65,15 +66,6 @@ class TensorArgument : public LoDTensorView<const T, Device> {
 
 /// A tensor among what an operation takes or gives, where T is the element type of the first argument: `Argument` is
 /// its parameter, `Result` what is returned of it, `Element` the element type of an output where the caller's has `Of`.
-struct Tensor {
-  template <class T, class Device>
-  using Argument = TensorArgument<T, Device>;
-  template <class T, class Device>
-  using Result = LoDTensor<T, Device>;
-  template <class T, class Of>
-  using Element = T;
-};
-/// A tensor with elements of type U.
 template <class U>
 struct TensorOf {
   template <class T, class Device>
@@ -82,6 +74,15 @@ struct TensorOf {
   using Result = LoDTensor<U, Device>;
   template <class T, class Of>
   using Element = U;
+};
+/// The same with elements of type T.
+struct Tensor {
+  template <class T, class Device>
+  using Argument = TensorArgument<T, Device>;
+  template <class T, class Device>
+  using Result = LoDTensor<T, Device>;
+  template <class T, class Of>
+  using Element = T;
 };
 /// Sums as a result: the caller's output may have the type in which they are computed.
 struct Sums : Tensor {
@@ -171,18 +172,17 @@ using Options = typename OptionsOf<Op, value_type_t<X>, device_t<X>>::type;
 template <class X, class Kind>
 concept FirstArgument = (std::same_as<Kind, Tensor> && LoDTensorLike<X>) || std::same_as<X, Argument<Kind, X>>;
 
-/// Results before they have memory.
-template <class Resource>
+/// Makes a result that has no memory yet, but will take it from a resource.
+template <class Y>
 struct Unfilled {
-  template <class Y>
-  operator Y() const {
+  template <class Resource>
+  static Y from(Resource* resource) {
     if constexpr (std::constructible_from<Y, Resource*>) {
       return Y(resource);
     } else {
       return Y();
     }
   }
-  Resource* resource;
 };
 
 /// An output as the body of an operation takes it.
@@ -220,29 +220,22 @@ struct Body<Op, Takes<First, More...>, ResultKinds<ByValue, Kinds...>> {
   /// On new results, which it returns.
   template <Executor E, class X>
   static auto evaluate(const E& executor, const X& x, const Argument<More, X>&... more, const Options<Op, X>& options) {
-    using Result = ByValue<value_type_t<X>, device_t<X>>;
-    const Unfilled<typename device_t<X>::memory_resource> unfilled{executor.resource()};
+    using T = value_type_t<X>;
+    using Device = device_t<X>;
+    ByValue<T, Device> y{Unfilled<typename Kinds::template Result<T, Device>>::from(executor.resource())...};
     if constexpr (outputs == 1) {
-      Result y = unfilled;
       run(executor, x, more..., options, y);
-      return y;
     } else if constexpr (outputs == 2) {
-      Result y{unfilled, unfilled};
       auto& [a, b] = y;
       run(executor, x, more..., options, a, b);
-      return y;
     } else if constexpr (outputs == 3) {
-      Result y{unfilled, unfilled, unfilled};
       auto& [a, b, c] = y;
       run(executor, x, more..., options, a, b, c);
-      return y;
     } else {
-      static_assert(outputs == 4);
-      Result y{unfilled, unfilled, unfilled, unfilled};
       auto& [a, b, c, d] = y;
       run(executor, x, more..., options, a, b, c, d);
-      return y;
     }
+    return y;
   }
 };
 template <class Op>

@@ -18,6 +18,7 @@
 
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/recurrent.hpp>
 #include <lod/output.hpp>
@@ -137,13 +138,169 @@ namespace operation {
 
 template <class X, class T, class Device>
 void check_gru_weights(const X& x, const GruWeights<T, Device>& weights, const char* what) {
-  detail::check_elements<op::gru, T>();
   const std::int64_t size = weights.recurrent.rows();
   check_weights(weights.recurrent, size, 3 * size, what, "weights.recurrent");
   check_weights(weights.input, x.row_size(), 3 * size, what, "weights.input");
   check_bias(weights.bias, 3 * size, what, "weights.bias");
   check_bias(weights.recurrent_bias, size, what, "weights.recurrent_bias");
 }
+
+template <class T, class Device>
+struct Unfilled<GruWeights<T, Device>> {
+  template <class Resource>
+  static GruWeights<T, Device> from(Resource* resource) {
+    using One = LoDTensor<T, Device>;
+    return {One(resource), One(resource), One(resource), One(resource)};
+  }
+};
+
+template <>
+struct Declared<op::gru>
+    : Takes<Tensor, Of<GruWeights>>, WithTyped<GruOptions>, GivesAll<Gru, Tensor, Tensor, Of<GruTrace>> {
+  static constexpr const char* name = "gru";
+  using Gradient = op::gru_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const GruWeights<T, typename E::device>& weights,
+                  const GruOptions<T, typename E::device>& options, const To<E, T>& hidden, const To<E, T>& last_hidden,
+                  GruTrace<T, typename E::device>& trace) {
+    check_has_level(x, name);
+    const int level = detail::resolve_level(options.level, x.levels(), name);
+    check_gru_weights(x, weights, name);
+    const std::int64_t rows = x.rows(), inputs = x.row_size(), size = weights.recurrent.rows();
+    check_states(options.initial_hidden, x.lod_view().size(level), size, {name, "initial_hidden"});
+    const SameLevels as_x{x.lod_view()};
+    const LevelsAbove above{x.lod_view(), level};
+    const OtherMemory outputs[] = {{"hidden", hidden},
+                                   {"last_hidden", last_hidden},
+                                   {"trace.gates", trace.gates},
+                                   {"trace.memory", trace.memory},
+                                   {"trace.hidden", trace.hidden},
+                                   {"trace.initial_hidden", trace.initial_hidden}};
+    const OtherMemory arguments[] = {{"x", x},
+                                     {"weights.input", weights.input},
+                                     {"weights.recurrent", weights.recurrent},
+                                     {"weights.bias", weights.bias},
+                                     {"weights.recurrent_bias", weights.recurrent_bias},
+                                     {"initial_hidden", options.initial_hidden}};
+    check_apart(name, outputs, arguments);
+
+    std::optional<RankTable> next = next_table(trace.table, x.lod_view(), level);
+    const StepOrder<E> order(executor, next ? *next : trace.table, options.reverse);
+    const auto prepared = [&](const char* output, auto& y, const auto& structure, const Shape& row_shape) {
+      return prepare(executor, {name, output}, y, structure, row_shape, {});
+    };
+    const auto out = prepared("hidden", hidden, as_x, {size});
+    const auto out_last = prepared("last_hidden", last_hidden, above, {size});
+    const auto gates = prepared("trace.gates", trace.gates, PlainRows{rows}, {3 * size});
+    const auto memory = prepared("trace.memory", trace.memory, PlainRows{rows}, {size});
+    const auto states = prepared("trace.hidden", trace.hidden, PlainRows{rows}, {size});
+    const auto kept =
+        prepared("trace.initial_hidden", trace.initial_hidden, PlainRows{options.initial_hidden.rows()}, {size});
+    const NoTraceOnError no_trace(trace);
+    const T* const initial = order.keep_states(options.initial_hidden, size, kept);
+    const kernel::Scratch<E, T> products(executor, order.widest() * 3 * size);
+
+    order.project(x.data(), inputs, weights.input.data(), given(weights.bias), 3 * size, gates.data());
+    for (std::int64_t t = 0; t < order.steps(); ++t) {
+      const std::int64_t active = order.active(t), start = order.start(t);
+      const T* const before = t > 0 ? states.data() + order.start(t - 1) * size : initial;
+      if (before) {
+        matrix_product(executor, false, false, active, 3 * size, size, 1, before, size, weights.recurrent.data(),
+                       3 * size, 0, products.data(), 3 * size);
+      }
+      kernel::GruStep<E>::run(executor, active, size, before ? products.data() : nullptr, given(weights.recurrent_bias),
+                              before, gates.data() + start * 3 * size, memory.data() + start * size,
+                              states.data() + start * size);
+    }
+    order.last_states(states.data(), initial, size, out_last.data());
+    order.from_steps(states.data(), size, out.data());
+    if (next) trace.table = std::move(*next);
+    trace.level = level;
+    trace.reverse = options.reverse;
+  }
+};
+
+template <>
+struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrace>>,
+                                WithTyped<GruGradOptions>,
+                                GivesAll<GruGrad, Tensor, Of<GruWeights>, Tensor> {
+  static constexpr const char* name = "gru_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& x,
+                  const GruWeights<T, typename E::device>& weights, const GruTrace<T, typename E::device>& trace,
+                  const GruGradOptions<T, typename E::device>& options, const To<E, T>& dx,
+                  GruWeights<T, typename E::device>& dweights, const To<E, T>& dinitial_hidden) {
+    check_gru_weights(x, weights, name);
+    const std::int64_t rows = x.rows(), inputs = x.row_size(), size = weights.recurrent.rows();
+    check_trace(trace, x, size, name);
+    const std::int64_t sequences = trace.table.size();
+    check_states(dhidden, rows, size, {name, "dhidden"});
+    check_states(options.dlast_hidden, sequences, size, {name, "dlast_hidden"});
+    const SameLevels as_x{x.lod_view()};
+    const LevelsAbove above{x.lod_view(), trace.level};
+    const OtherMemory outputs[] = {{"dx", dx},
+                                   {"dweights.input", dweights.input},
+                                   {"dweights.recurrent", dweights.recurrent},
+                                   {"dweights.bias", dweights.bias},
+                                   {"dweights.recurrent_bias", dweights.recurrent_bias},
+                                   {"dinitial_hidden", dinitial_hidden}};
+    const OtherMemory arguments[] = {{"dhidden", dhidden},
+                                     {"x", x},
+                                     {"weights.input", weights.input},
+                                     {"weights.recurrent", weights.recurrent},
+                                     {"weights.bias", weights.bias},
+                                     {"weights.recurrent_bias", weights.recurrent_bias},
+                                     {"trace.gates", trace.gates},
+                                     {"trace.memory", trace.memory},
+                                     {"trace.hidden", trace.hidden},
+                                     {"trace.initial_hidden", trace.initial_hidden},
+                                     {"dlast_hidden", options.dlast_hidden}};
+    check_apart(name, outputs, arguments);
+    const auto out = prepare(executor, {name, "dx"}, dx, as_x, x.row_shape(), {});
+    const auto out_input = prepare_like(executor, {name, "dweights.input"}, dweights.input, weights.input);
+    const auto out_recurrent =
+        prepare_like(executor, {name, "dweights.recurrent"}, dweights.recurrent, weights.recurrent);
+    const auto out_bias = prepare_like(executor, {name, "dweights.bias"}, dweights.bias, weights.bias);
+    const auto dbias =
+        prepare_like(executor, {name, "dweights.recurrent_bias"}, dweights.recurrent_bias, weights.recurrent_bias);
+    const auto out_hidden = prepare(executor, {name, "dinitial_hidden"}, dinitial_hidden, above, {size}, {});
+
+    const StepOrder<E> order(executor, trace.table, trace.reverse);
+    const T* const initial = given(trace.initial_hidden);
+    const kernel::Scratch<E, T> dgates(executor, rows * 3 * size);
+    const kernel::Scratch<E, T> dproducts(executor, rows * 3 * size);
+    const kernel::Scratch<E, T> dsteps(executor, rows * size);
+    // By rank: for sequences that the steps so far have not reached, with respect to their last states; for the others,
+    // with respect to the states before the step.
+    const kernel::Scratch<E, T> dstate(executor, sequences * size);
+    // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
+    const kernel::Scratch<E, T> recurrent(executor, 3 * size * size);
+    kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 3 * size, recurrent.data());
+    if (given(dhidden)) order.to_steps(dhidden.data(), size, dsteps.data());
+    order.to_ranks(given(options.dlast_hidden), size, dstate.data());
+    for (std::int64_t t = order.steps(); t-- > 0;) {
+      const std::int64_t active = order.active(t), start = order.start(t);
+      T* const step = dproducts.data() + start * 3 * size;
+      kernel::GruStepGrad<E>::run(executor, active, size, trace.gates.data() + start * 3 * size,
+                                  trace.memory.data() + start * size,
+                                  t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
+                                  given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(),
+                                  dgates.data() + start * 3 * size, step);
+      matrix_product<E, T>(executor, false, false, active, size, 3 * size, 1, step, 3 * size, recurrent.data(), size, 1,
+                           dstate.data(), size);
+    }
+    order.project_grad(x.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 3 * size,
+                       out.data(), out_input.data(), given(weights.bias) ? out_bias.data() : nullptr);
+    order.recur_grad(trace.hidden.data(), initial, size, 3 * size, static_cast<const T*>(dproducts.data()),
+                     out_recurrent.data());
+    if (given(weights.recurrent_bias)) {
+      const kernel::Scratch<E, T> sums(executor, 3 * size);
+      sum_columns(executor, std::as_const(dproducts).data(), rows, 3 * size, sums.data());
+      repeat_row(executor, std::as_const(sums).data() + 2 * size, size, 1, dbias.data());
+    }
+    order.from_ranks(dstate.data(), size, out_hidden.data());
+  }
+};
 
 }  // namespace operation
 
@@ -156,86 +313,8 @@ void check_gru_weights(const X& x, const GruWeights<T, Device>& weights, const c
 /// and in each state. The outputs must not overlap the arguments. If memory runs out, the contents of the trace are
 /// lost, and gradients reject it. Throws InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch for
 /// weights or initial states that do not fit.
-template <Executor E, LoDTensorLike X, class Hidden, class LastHidden>
-void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
-              const GruOptions<value_type_t<X>, device_t<X>>& options, Hidden&& hidden, LastHidden&& last_hidden,
-              GruTrace<value_type_t<X>, device_t<X>>& trace) {
-  using T = value_type_t<X>;
-  const auto view = x.view();
-  operation::check_has_level(view, "gru");
-  const int level = detail::resolve_level(options.level, view.levels(), "gru");
-  operation::check_gru_weights(view, weights, "gru");
-  const std::int64_t rows = view.rows(), inputs = view.row_size(), size = weights.recurrent.rows();
-  operation::check_states(options.initial_hidden, view.lod_view().size(level), size, "gru: initial_hidden");
-  const operation::SameLevels as_x{view.lod_view()};
-  const operation::LevelsAbove above{view.lod_view(), level};
-  const operation::OtherMemory outputs[] = {{"hidden", hidden},
-                                            {"last_hidden", last_hidden},
-                                            {"trace.gates", trace.gates},
-                                            {"trace.memory", trace.memory},
-                                            {"trace.hidden", trace.hidden},
-                                            {"trace.initial_hidden", trace.initial_hidden}};
-  const operation::OtherMemory arguments[] = {{"x", view},
-                                              {"weights.input", weights.input},
-                                              {"weights.recurrent", weights.recurrent},
-                                              {"weights.bias", weights.bias},
-                                              {"weights.recurrent_bias", weights.recurrent_bias},
-                                              {"initial_hidden", options.initial_hidden}};
-  operation::check_apart("gru", outputs, arguments);
-
-  std::optional<RankTable> next = operation::next_table(trace.table, view.lod_view(), level);
-  const operation::StepOrder<E> order(executor, next ? *next : trace.table, options.reverse);
-  const auto prepare = [&](const char* name, auto& y, const auto& structure, const Shape& row_shape) {
-    return operation::prepare<T>(executor, {"gru", name}, y, structure, row_shape, {});
-  };
-  const auto out = prepare("hidden", hidden, as_x, {size});
-  const auto out_last = prepare("last_hidden", last_hidden, above, {size});
-  const auto gates = prepare("trace.gates", trace.gates, operation::PlainRows{rows}, {3 * size});
-  const auto memory = prepare("trace.memory", trace.memory, operation::PlainRows{rows}, {size});
-  const auto states = prepare("trace.hidden", trace.hidden, operation::PlainRows{rows}, {size});
-  const auto kept = prepare("trace.initial_hidden", trace.initial_hidden,
-                            operation::PlainRows{options.initial_hidden.rows()}, {size});
-  const operation::NoTraceOnError no_trace(trace);
-  const T* const initial = order.keep_states(options.initial_hidden, size, kept);
-  const kernel::Scratch<E, T> products(executor, order.widest() * 3 * size);
-
-  order.project(view.data(), inputs, weights.input.data(), operation::given(weights.bias), 3 * size, gates.data());
-  for (std::int64_t t = 0; t < order.steps(); ++t) {
-    const std::int64_t active = order.active(t), start = order.start(t);
-    const T* const before = t > 0 ? states.data() + order.start(t - 1) * size : initial;
-    if (before) {
-      operation::matrix_product(executor, false, false, active, 3 * size, size, 1, before, size,
-                                weights.recurrent.data(), 3 * size, 0, products.data(), 3 * size);
-    }
-    kernel::GruStep<E>::run(executor, active, size, before ? products.data() : nullptr,
-                            operation::given(weights.recurrent_bias), before, gates.data() + start * 3 * size,
-                            memory.data() + start * size, states.data() + start * size);
-  }
-  order.last_states(states.data(), initial, size, out_last.data());
-  order.from_steps(states.data(), size, out.data());
-  if (next) trace.table = std::move(*next);
-  trace.level = level;
-  trace.reverse = options.reverse;
-}
-template <Executor E, LoDTensorLike X, class Hidden, class LastHidden>
-void gru_into(const E& executor, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights, Hidden&& hidden,
-              LastHidden&& last_hidden, GruTrace<value_type_t<X>, device_t<X>>& trace) {
-  gru_into(executor, x, weights, {}, hidden, last_hidden, trace);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] Gru<value_type_t<X>, device_t<X>> gru(const E& executor, const X& x,
-                                                    const GruWeights<value_type_t<X>, device_t<X>>& weights,
-                                                    const GruOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
-  Gru<value_type_t<X>, device_t<X>> y{Tensor(executor.resource()), Tensor(executor.resource()), {}};
-  gru_into(executor, x, weights, options, y.hidden, y.last_hidden, y.trace);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto gru(const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
-                       const GruOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  return gru(default_executor<device_t<X>>(), x, weights, options);
-}
+inline constexpr operation::Call<op::gru> gru{};
+inline constexpr operation::CallInto<op::gru> gru_into{};
 
 /// The gradients of `gru` with respect to x, the weights and the initial states, by back-propagation through time.
 /// `dhidden` is the gradient with respect to `hidden`; one without rows stands for zeros, as does that of the final
@@ -245,112 +324,8 @@ template <LoDTensorLike X>
 /// time steps, is computed as one matrix product. The bits do not depend on threads. The outputs must not overlap the
 /// arguments. If memory runs out, the contents of the outputs are lost. Throws ShapeMismatch if x, the weights or the
 /// gradients do not fit the trace.
-template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden>
-void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
-                   const GruWeights<value_type_t<X>, device_t<X>>& weights,
-                   const GruTrace<value_type_t<X>, device_t<X>>& trace,
-                   const GruGradOptions<value_type_t<X>, device_t<X>>& options, DX&& dx,
-                   GruWeights<value_type_t<X>, device_t<X>>& dweights, DInitialHidden&& dinitial_hidden) {
-  using T = value_type_t<X>;
-  static_assert(std::same_as<value_type_t<DHidden>, T>, "gru_grad: x and dhidden must have one element type");
-  const auto view = x.view();
-  const auto gradient = dhidden.view();
-  operation::check_gru_weights(view, weights, "gru_grad");
-  const std::int64_t rows = view.rows(), inputs = view.row_size(), size = weights.recurrent.rows();
-  operation::check_trace(trace, view, size, "gru_grad");
-  const std::int64_t sequences = trace.table.size();
-  operation::check_states(gradient, rows, size, "gru_grad: dhidden");
-  operation::check_states(options.dlast_hidden, sequences, size, "gru_grad: dlast_hidden");
-  const operation::SameLevels as_x{view.lod_view()};
-  const operation::LevelsAbove above{view.lod_view(), trace.level};
-  const operation::OtherMemory outputs[] = {{"dx", dx},
-                                            {"dweights.input", dweights.input},
-                                            {"dweights.recurrent", dweights.recurrent},
-                                            {"dweights.bias", dweights.bias},
-                                            {"dweights.recurrent_bias", dweights.recurrent_bias},
-                                            {"dinitial_hidden", dinitial_hidden}};
-  const operation::OtherMemory arguments[] = {{"dhidden", gradient},
-                                              {"x", view},
-                                              {"weights.input", weights.input},
-                                              {"weights.recurrent", weights.recurrent},
-                                              {"weights.bias", weights.bias},
-                                              {"weights.recurrent_bias", weights.recurrent_bias},
-                                              {"trace.gates", trace.gates},
-                                              {"trace.memory", trace.memory},
-                                              {"trace.hidden", trace.hidden},
-                                              {"trace.initial_hidden", trace.initial_hidden},
-                                              {"dlast_hidden", options.dlast_hidden}};
-  operation::check_apart("gru_grad", outputs, arguments);
-  const auto out = operation::prepare<T>(executor, {"gru_grad", "dx"}, dx, as_x, view.row_shape(), {});
-  const auto out_input =
-      operation::prepare_like(executor, {"gru_grad", "dweights.input"}, dweights.input, weights.input);
-  const auto out_recurrent =
-      operation::prepare_like(executor, {"gru_grad", "dweights.recurrent"}, dweights.recurrent, weights.recurrent);
-  const auto out_bias = operation::prepare_like(executor, {"gru_grad", "dweights.bias"}, dweights.bias, weights.bias);
-  const auto dbias = operation::prepare_like(executor, {"gru_grad", "dweights.recurrent_bias"}, dweights.recurrent_bias,
-                                             weights.recurrent_bias);
-  const auto out_hidden =
-      operation::prepare<T>(executor, {"gru_grad", "dinitial_hidden"}, dinitial_hidden, above, {size}, {});
-
-  const operation::StepOrder<E> order(executor, trace.table, trace.reverse);
-  const T* const initial = operation::given(trace.initial_hidden);
-  const kernel::Scratch<E, T> dgates(executor, rows * 3 * size);
-  const kernel::Scratch<E, T> dproducts(executor, rows * 3 * size);
-  const kernel::Scratch<E, T> dsteps(executor, rows * size);
-  // By rank: for sequences that the steps so far have not reached, with respect to their last states; for the others,
-  // with respect to the states before the step.
-  const kernel::Scratch<E, T> dstate(executor, sequences * size);
-  // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
-  const kernel::Scratch<E, T> recurrent(executor, 3 * size * size);
-  kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 3 * size, recurrent.data());
-  if (operation::given(gradient)) order.to_steps(gradient.data(), size, dsteps.data());
-  order.to_ranks(operation::given(options.dlast_hidden), size, dstate.data());
-  for (std::int64_t t = order.steps(); t-- > 0;) {
-    const std::int64_t active = order.active(t), start = order.start(t);
-    T* const step = dproducts.data() + start * 3 * size;
-    kernel::GruStepGrad<E>::run(executor, active, size, trace.gates.data() + start * 3 * size,
-                                trace.memory.data() + start * size,
-                                t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
-                                operation::given(gradient) ? dsteps.data() + start * size : nullptr, dstate.data(),
-                                dgates.data() + start * 3 * size, step);
-    operation::matrix_product<E, T>(executor, false, false, active, size, 3 * size, 1, step, 3 * size, recurrent.data(),
-                                    size, 1, dstate.data(), size);
-  }
-  order.project_grad(view.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 3 * size,
-                     out.data(), out_input.data(), operation::given(weights.bias) ? out_bias.data() : nullptr);
-  order.recur_grad(trace.hidden.data(), initial, size, 3 * size, static_cast<const T*>(dproducts.data()),
-                   out_recurrent.data());
-  if (operation::given(weights.recurrent_bias)) {
-    const kernel::Scratch<E, T> sums(executor, 3 * size);
-    operation::sum_columns(executor, std::as_const(dproducts).data(), rows, 3 * size, sums.data());
-    operation::repeat_row(executor, std::as_const(sums).data() + 2 * size, size, 1, dbias.data());
-  }
-  order.from_ranks(dstate.data(), size, out_hidden.data());
-}
-template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden>
-void gru_grad_into(const E& executor, const DHidden& dhidden, const X& x,
-                   const GruWeights<value_type_t<X>, device_t<X>>& weights,
-                   const GruTrace<value_type_t<X>, device_t<X>>& trace, DX&& dx,
-                   GruWeights<value_type_t<X>, device_t<X>>& dweights, DInitialHidden&& dinitial_hidden) {
-  gru_grad_into(executor, dhidden, x, weights, trace, {}, dx, dweights, dinitial_hidden);
-}
-template <Executor E, LoDTensorLike DHidden, LoDTensorLike X>
-[[nodiscard]] GruGrad<value_type_t<X>, device_t<X>> gru_grad(
-    const E& executor, const DHidden& dhidden, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
-    const GruTrace<value_type_t<X>, device_t<X>>& trace,
-    const GruGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
-  const auto tensor = [&] { return Tensor(executor.resource()); };
-  GruGrad<value_type_t<X>, device_t<X>> d{tensor(), {tensor(), tensor(), tensor(), tensor()}, tensor()};
-  gru_grad_into(executor, dhidden, x, weights, trace, options, d.x, d.weights, d.initial_hidden);
-  return d;
-}
-template <LoDTensorLike DHidden, LoDTensorLike X>
-[[nodiscard]] auto gru_grad(const DHidden& dhidden, const X& x, const GruWeights<value_type_t<X>, device_t<X>>& weights,
-                            const GruTrace<value_type_t<X>, device_t<X>>& trace,
-                            const GruGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  return gru_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
-}
+inline constexpr operation::Call<op::gru_grad> gru_grad{};
+inline constexpr operation::CallInto<op::gru_grad> gru_grad_into{};
 
 /// The results of `gru` and `gru_grad`, described: see <lod/infer.hpp>.
 inline GruDesc infer_gru(const LoDTensorDesc& x, const GruWeightsDesc& weights, const GruDescOptions& options = {}) {

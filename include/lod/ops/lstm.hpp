@@ -19,6 +19,7 @@
 
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/recurrent.hpp>
 #include <lod/output.hpp>
@@ -143,12 +144,176 @@ namespace operation {
 
 template <class X, class T, class Device>
 void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const char* what) {
-  detail::check_elements<op::lstm, T>();
   const std::int64_t size = weights.recurrent.rows();
   check_weights(weights.recurrent, size, 4 * size, what, "weights.recurrent");
   check_weights(weights.input, x.row_size(), 4 * size, what, "weights.input");
   check_bias(weights.bias, 4 * size, what, "weights.bias");
 }
+
+template <class T, class Device>
+struct Unfilled<LstmWeights<T, Device>> {
+  template <class Resource>
+  static LstmWeights<T, Device> from(Resource* resource) {
+    using One = LoDTensor<T, Device>;
+    return {One(resource), One(resource), One(resource)};
+  }
+};
+
+template <>
+struct Declared<op::lstm>
+    : Takes<Tensor, Of<LstmWeights>>, WithTyped<LstmOptions>, GivesAll<Lstm, Tensor, Tensor, Tensor, Of<LstmTrace>> {
+  static constexpr const char* name = "lstm";
+  using Gradient = op::lstm_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const LstmWeights<T, typename E::device>& weights,
+                  const LstmOptions<T, typename E::device>& options, const To<E, T>& hidden,
+                  const To<E, T>& last_hidden, const To<E, T>& last_cell, LstmTrace<T, typename E::device>& trace) {
+    check_has_level(x, name);
+    const int level = detail::resolve_level(options.level, x.levels(), name);
+    check_lstm_weights(x, weights, name);
+    const std::int64_t sequences = x.lod_view().size(level), rows = x.rows();
+    const std::int64_t inputs = x.row_size(), size = weights.recurrent.rows();
+    check_states(options.initial_hidden, sequences, size, {name, "initial_hidden"});
+    check_states(options.initial_cell, sequences, size, {name, "initial_cell"});
+    const SameLevels as_x{x.lod_view()};
+    const LevelsAbove above{x.lod_view(), level};
+    const OtherMemory outputs[] = {{"hidden", hidden},
+                                   {"last_hidden", last_hidden},
+                                   {"last_cell", last_cell},
+                                   {"trace.gates", trace.gates},
+                                   {"trace.cell", trace.cell},
+                                   {"trace.hidden", trace.hidden},
+                                   {"trace.initial_hidden", trace.initial_hidden},
+                                   {"trace.initial_cell", trace.initial_cell}};
+    const OtherMemory arguments[] = {{"x", x},
+                                     {"weights.input", weights.input},
+                                     {"weights.recurrent", weights.recurrent},
+                                     {"weights.bias", weights.bias},
+                                     {"initial_hidden", options.initial_hidden},
+                                     {"initial_cell", options.initial_cell}};
+    check_apart(name, outputs, arguments);
+
+    std::optional<RankTable> next = next_table(trace.table, x.lod_view(), level);
+    const StepOrder<E> order(executor, next ? *next : trace.table, options.reverse);
+    const auto prepared = [&](const char* output, auto& y, const auto& structure, const Shape& row_shape) {
+      return prepare(executor, {name, output}, y, structure, row_shape, {});
+    };
+    const auto out = prepared("hidden", hidden, as_x, {size});
+    const auto out_hidden = prepared("last_hidden", last_hidden, above, {size});
+    const auto out_cell = prepared("last_cell", last_cell, above, {size});
+    const auto gates = prepared("trace.gates", trace.gates, PlainRows{rows}, {4 * size});
+    const auto cell = prepared("trace.cell", trace.cell, PlainRows{rows}, {size});
+    const auto states = prepared("trace.hidden", trace.hidden, PlainRows{rows}, {size});
+    const auto kept_hidden =
+        prepared("trace.initial_hidden", trace.initial_hidden, PlainRows{options.initial_hidden.rows()}, {size});
+    const auto kept_cell =
+        prepared("trace.initial_cell", trace.initial_cell, PlainRows{options.initial_cell.rows()}, {size});
+    const NoTraceOnError no_trace(trace);
+    const T* const initial_hidden = order.keep_states(options.initial_hidden, size, kept_hidden);
+    const T* const initial_cell = order.keep_states(options.initial_cell, size, kept_cell);
+
+    order.project(x.data(), inputs, weights.input.data(), given(weights.bias), 4 * size, gates.data());
+    for (std::int64_t t = 0; t < order.steps(); ++t) {
+      const std::int64_t active = order.active(t), start = order.start(t);
+      const T* const hidden_before = t > 0 ? states.data() + order.start(t - 1) * size : initial_hidden;
+      const T* const cell_before = t > 0 ? cell.data() + order.start(t - 1) * size : initial_cell;
+      T* const step = gates.data() + start * 4 * size;
+      if (hidden_before) {
+        matrix_product(executor, false, false, active, 4 * size, size, 1, hidden_before, size, weights.recurrent.data(),
+                       4 * size, 1, step, 4 * size);
+      }
+      kernel::LstmStep<E>::run(executor, active, size, cell_before, step, cell.data() + start * size,
+                               states.data() + start * size);
+    }
+    order.last_states(states.data(), initial_hidden, size, out_hidden.data());
+    order.last_states(cell.data(), initial_cell, size, out_cell.data());
+    order.from_steps(states.data(), size, out.data());
+    if (next) trace.table = std::move(*next);
+    trace.level = level;
+    trace.reverse = options.reverse;
+  }
+};
+
+template <>
+struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmTrace>>,
+                                 WithTyped<LstmGradOptions>,
+                                 GivesAll<LstmGrad, Tensor, Of<LstmWeights>, Tensor, Tensor> {
+  static constexpr const char* name = "lstm_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& x,
+                  const LstmWeights<T, typename E::device>& weights, const LstmTrace<T, typename E::device>& trace,
+                  const LstmGradOptions<T, typename E::device>& options, const To<E, T>& dx,
+                  LstmWeights<T, typename E::device>& dweights, const To<E, T>& dinitial_hidden,
+                  const To<E, T>& dinitial_cell) {
+    check_lstm_weights(x, weights, name);
+    const std::int64_t rows = x.rows(), inputs = x.row_size(), size = weights.recurrent.rows();
+    check_trace(trace, x, size, name);
+    const std::int64_t sequences = trace.table.size();
+    check_states(dhidden, rows, size, {name, "dhidden"});
+    check_states(options.dlast_hidden, sequences, size, {name, "dlast_hidden"});
+    check_states(options.dlast_cell, sequences, size, {name, "dlast_cell"});
+    const SameLevels as_x{x.lod_view()};
+    const LevelsAbove above{x.lod_view(), trace.level};
+    const OtherMemory outputs[] = {{"dx", dx},
+                                   {"dweights.input", dweights.input},
+                                   {"dweights.recurrent", dweights.recurrent},
+                                   {"dweights.bias", dweights.bias},
+                                   {"dinitial_hidden", dinitial_hidden},
+                                   {"dinitial_cell", dinitial_cell}};
+    const OtherMemory arguments[] = {{"dhidden", dhidden},
+                                     {"x", x},
+                                     {"weights.input", weights.input},
+                                     {"weights.recurrent", weights.recurrent},
+                                     {"weights.bias", weights.bias},
+                                     {"trace.gates", trace.gates},
+                                     {"trace.cell", trace.cell},
+                                     {"trace.hidden", trace.hidden},
+                                     {"trace.initial_hidden", trace.initial_hidden},
+                                     {"trace.initial_cell", trace.initial_cell},
+                                     {"dlast_hidden", options.dlast_hidden},
+                                     {"dlast_cell", options.dlast_cell}};
+    check_apart(name, outputs, arguments);
+    const auto out = prepare(executor, {name, "dx"}, dx, as_x, x.row_shape(), {});
+    const auto out_input = prepare_like(executor, {name, "dweights.input"}, dweights.input, weights.input);
+    const auto out_recurrent =
+        prepare_like(executor, {name, "dweights.recurrent"}, dweights.recurrent, weights.recurrent);
+    const auto out_bias = prepare_like(executor, {name, "dweights.bias"}, dweights.bias, weights.bias);
+    const auto out_hidden = prepare(executor, {name, "dinitial_hidden"}, dinitial_hidden, above, {size}, {});
+    const auto out_cell = prepare(executor, {name, "dinitial_cell"}, dinitial_cell, above, {size}, {});
+
+    const StepOrder<E> order(executor, trace.table, trace.reverse);
+    const T* const initial_hidden = given(trace.initial_hidden);
+    const T* const initial_cell = given(trace.initial_cell);
+    const kernel::Scratch<E, T> dgates(executor, rows * 4 * size);
+    const kernel::Scratch<E, T> dsteps(executor, rows * size);
+    // By rank: for sequences that the steps so far have not reached, with respect to their last states; for the others,
+    // with respect to the states before the step.
+    const kernel::Scratch<E, T> dstate(executor, sequences * size);
+    const kernel::Scratch<E, T> dcell(executor, sequences * size);
+    // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
+    const kernel::Scratch<E, T> recurrent(executor, 4 * size * size);
+    kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 4 * size, recurrent.data());
+    if (given(dhidden)) order.to_steps(dhidden.data(), size, dsteps.data());
+    order.to_ranks(given(options.dlast_hidden), size, dstate.data());
+    order.to_ranks(given(options.dlast_cell), size, dcell.data());
+    for (std::int64_t t = order.steps(); t-- > 0;) {
+      const std::int64_t active = order.active(t), start = order.start(t);
+      T* const step = dgates.data() + start * 4 * size;
+      kernel::LstmStepGrad<E>::run(
+          executor, active, size, trace.gates.data() + start * 4 * size,
+          t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell, trace.cell.data() + start * size,
+          given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(), dcell.data(), step);
+      matrix_product<E, T>(executor, false, false, active, size, 4 * size, 1, step, 4 * size, recurrent.data(), size, 0,
+                           dstate.data(), size);
+    }
+    order.project_grad(x.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 4 * size,
+                       out.data(), out_input.data(), given(weights.bias) ? out_bias.data() : nullptr);
+    order.recur_grad(trace.hidden.data(), initial_hidden, size, 4 * size, static_cast<const T*>(dgates.data()),
+                     out_recurrent.data());
+    order.from_ranks(dstate.data(), size, out_hidden.data());
+    order.from_ranks(dcell.data(), size, out_cell.data());
+  }
+};
 
 }  // namespace operation
 
@@ -161,96 +326,8 @@ void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const
 /// and in each state. The outputs must not overlap the arguments. If memory runs out, the contents of the trace are
 /// lost, and gradients reject it. Throws InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch for
 /// weights or initial states that do not fit.
-template <Executor E, LoDTensorLike X, class Hidden, class LastHidden, class LastCell>
-void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
-               const LstmOptions<value_type_t<X>, device_t<X>>& options, Hidden&& hidden, LastHidden&& last_hidden,
-               LastCell&& last_cell, LstmTrace<value_type_t<X>, device_t<X>>& trace) {
-  using T = value_type_t<X>;
-  const auto view = x.view();
-  operation::check_has_level(view, "lstm");
-  const int level = detail::resolve_level(options.level, view.levels(), "lstm");
-  operation::check_lstm_weights(view, weights, "lstm");
-  const std::int64_t sequences = view.lod_view().size(level), rows = view.rows();
-  const std::int64_t inputs = view.row_size(), size = weights.recurrent.rows();
-  operation::check_states(options.initial_hidden, sequences, size, "lstm: initial_hidden");
-  operation::check_states(options.initial_cell, sequences, size, "lstm: initial_cell");
-  const operation::SameLevels as_x{view.lod_view()};
-  const operation::LevelsAbove above{view.lod_view(), level};
-  const operation::OtherMemory outputs[] = {{"hidden", hidden},
-                                            {"last_hidden", last_hidden},
-                                            {"last_cell", last_cell},
-                                            {"trace.gates", trace.gates},
-                                            {"trace.cell", trace.cell},
-                                            {"trace.hidden", trace.hidden},
-                                            {"trace.initial_hidden", trace.initial_hidden},
-                                            {"trace.initial_cell", trace.initial_cell}};
-  const operation::OtherMemory arguments[] = {{"x", view},
-                                              {"weights.input", weights.input},
-                                              {"weights.recurrent", weights.recurrent},
-                                              {"weights.bias", weights.bias},
-                                              {"initial_hidden", options.initial_hidden},
-                                              {"initial_cell", options.initial_cell}};
-  operation::check_apart("lstm", outputs, arguments);
-
-  std::optional<RankTable> next = operation::next_table(trace.table, view.lod_view(), level);
-  const operation::StepOrder<E> order(executor, next ? *next : trace.table, options.reverse);
-  const auto prepare = [&](const char* name, auto& y, const auto& structure, const Shape& row_shape) {
-    return operation::prepare<T>(executor, {"lstm", name}, y, structure, row_shape, {});
-  };
-  const auto out = prepare("hidden", hidden, as_x, {size});
-  const auto out_hidden = prepare("last_hidden", last_hidden, above, {size});
-  const auto out_cell = prepare("last_cell", last_cell, above, {size});
-  const auto gates = prepare("trace.gates", trace.gates, operation::PlainRows{rows}, {4 * size});
-  const auto cell = prepare("trace.cell", trace.cell, operation::PlainRows{rows}, {size});
-  const auto states = prepare("trace.hidden", trace.hidden, operation::PlainRows{rows}, {size});
-  const auto kept_hidden = prepare("trace.initial_hidden", trace.initial_hidden,
-                                   operation::PlainRows{options.initial_hidden.rows()}, {size});
-  const auto kept_cell =
-      prepare("trace.initial_cell", trace.initial_cell, operation::PlainRows{options.initial_cell.rows()}, {size});
-  const operation::NoTraceOnError no_trace(trace);
-  const T* const initial_hidden = order.keep_states(options.initial_hidden, size, kept_hidden);
-  const T* const initial_cell = order.keep_states(options.initial_cell, size, kept_cell);
-
-  order.project(view.data(), inputs, weights.input.data(), operation::given(weights.bias), 4 * size, gates.data());
-  for (std::int64_t t = 0; t < order.steps(); ++t) {
-    const std::int64_t active = order.active(t), start = order.start(t);
-    const T* const hidden_before = t > 0 ? states.data() + order.start(t - 1) * size : initial_hidden;
-    const T* const cell_before = t > 0 ? cell.data() + order.start(t - 1) * size : initial_cell;
-    T* const step = gates.data() + start * 4 * size;
-    if (hidden_before) {
-      operation::matrix_product(executor, false, false, active, 4 * size, size, 1, hidden_before, size,
-                                weights.recurrent.data(), 4 * size, 1, step, 4 * size);
-    }
-    kernel::LstmStep<E>::run(executor, active, size, cell_before, step, cell.data() + start * size,
-                             states.data() + start * size);
-  }
-  order.last_states(states.data(), initial_hidden, size, out_hidden.data());
-  order.last_states(cell.data(), initial_cell, size, out_cell.data());
-  order.from_steps(states.data(), size, out.data());
-  if (next) trace.table = std::move(*next);
-  trace.level = level;
-  trace.reverse = options.reverse;
-}
-template <Executor E, LoDTensorLike X, class Hidden, class LastHidden, class LastCell>
-void lstm_into(const E& executor, const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights, Hidden&& hidden,
-               LastHidden&& last_hidden, LastCell&& last_cell, LstmTrace<value_type_t<X>, device_t<X>>& trace) {
-  lstm_into(executor, x, weights, {}, hidden, last_hidden, last_cell, trace);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] Lstm<value_type_t<X>, device_t<X>> lstm(const E& executor, const X& x,
-                                                      const LstmWeights<value_type_t<X>, device_t<X>>& weights,
-                                                      const LstmOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
-  Lstm<value_type_t<X>, device_t<X>> y{
-      Tensor(executor.resource()), Tensor(executor.resource()), Tensor(executor.resource()), {}};
-  lstm_into(executor, x, weights, options, y.hidden, y.last_hidden, y.last_cell, y.trace);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto lstm(const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
-                        const LstmOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  return lstm(default_executor<device_t<X>>(), x, weights, options);
-}
+inline constexpr operation::Call<op::lstm> lstm{};
+inline constexpr operation::CallInto<op::lstm> lstm_into{};
 
 /// The gradients of `lstm` with respect to x, the weights and the initial states, by back-propagation through time.
 /// `dhidden` is the gradient with respect to `hidden`; one without rows stands for zeros, as do those of the final
@@ -260,114 +337,8 @@ template <LoDTensorLike X>
 /// time steps, is computed as one matrix product. The bits do not depend on threads. The outputs must not overlap the
 /// arguments. If memory runs out, the contents of the outputs are lost. Throws ShapeMismatch if x, the weights or the
 /// gradients do not fit the trace.
-template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden, class DInitialCell>
-void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
-                    const LstmWeights<value_type_t<X>, device_t<X>>& weights,
-                    const LstmTrace<value_type_t<X>, device_t<X>>& trace,
-                    const LstmGradOptions<value_type_t<X>, device_t<X>>& options, DX&& dx,
-                    LstmWeights<value_type_t<X>, device_t<X>>& dweights, DInitialHidden&& dinitial_hidden,
-                    DInitialCell&& dinitial_cell) {
-  using T = value_type_t<X>;
-  static_assert(std::same_as<value_type_t<DHidden>, T>, "lstm_grad: x and dhidden must have one element type");
-  const auto view = x.view();
-  const auto gradient = dhidden.view();
-  operation::check_lstm_weights(view, weights, "lstm_grad");
-  const std::int64_t rows = view.rows(), inputs = view.row_size(), size = weights.recurrent.rows();
-  operation::check_trace(trace, view, size, "lstm_grad");
-  const std::int64_t sequences = trace.table.size();
-  operation::check_states(gradient, rows, size, "lstm_grad: dhidden");
-  operation::check_states(options.dlast_hidden, sequences, size, "lstm_grad: dlast_hidden");
-  operation::check_states(options.dlast_cell, sequences, size, "lstm_grad: dlast_cell");
-  const operation::SameLevels as_x{view.lod_view()};
-  const operation::LevelsAbove above{view.lod_view(), trace.level};
-  const operation::OtherMemory outputs[] = {{"dx", dx},
-                                            {"dweights.input", dweights.input},
-                                            {"dweights.recurrent", dweights.recurrent},
-                                            {"dweights.bias", dweights.bias},
-                                            {"dinitial_hidden", dinitial_hidden},
-                                            {"dinitial_cell", dinitial_cell}};
-  const operation::OtherMemory arguments[] = {{"dhidden", gradient},
-                                              {"x", view},
-                                              {"weights.input", weights.input},
-                                              {"weights.recurrent", weights.recurrent},
-                                              {"weights.bias", weights.bias},
-                                              {"trace.gates", trace.gates},
-                                              {"trace.cell", trace.cell},
-                                              {"trace.hidden", trace.hidden},
-                                              {"trace.initial_hidden", trace.initial_hidden},
-                                              {"trace.initial_cell", trace.initial_cell},
-                                              {"dlast_hidden", options.dlast_hidden},
-                                              {"dlast_cell", options.dlast_cell}};
-  operation::check_apart("lstm_grad", outputs, arguments);
-  const auto out = operation::prepare<T>(executor, {"lstm_grad", "dx"}, dx, as_x, view.row_shape(), {});
-  const auto out_input =
-      operation::prepare_like(executor, {"lstm_grad", "dweights.input"}, dweights.input, weights.input);
-  const auto out_recurrent =
-      operation::prepare_like(executor, {"lstm_grad", "dweights.recurrent"}, dweights.recurrent, weights.recurrent);
-  const auto out_bias = operation::prepare_like(executor, {"lstm_grad", "dweights.bias"}, dweights.bias, weights.bias);
-  const auto out_hidden =
-      operation::prepare<T>(executor, {"lstm_grad", "dinitial_hidden"}, dinitial_hidden, above, {size}, {});
-  const auto out_cell =
-      operation::prepare<T>(executor, {"lstm_grad", "dinitial_cell"}, dinitial_cell, above, {size}, {});
-
-  const operation::StepOrder<E> order(executor, trace.table, trace.reverse);
-  const T* const initial_hidden = operation::given(trace.initial_hidden);
-  const T* const initial_cell = operation::given(trace.initial_cell);
-  const kernel::Scratch<E, T> dgates(executor, rows * 4 * size);
-  const kernel::Scratch<E, T> dsteps(executor, rows * size);
-  // By rank: for sequences that the steps so far have not reached, with respect to their last states; for the others,
-  // with respect to the states before the step.
-  const kernel::Scratch<E, T> dstate(executor, sequences * size);
-  const kernel::Scratch<E, T> dcell(executor, sequences * size);
-  // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
-  const kernel::Scratch<E, T> recurrent(executor, 4 * size * size);
-  kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 4 * size, recurrent.data());
-  if (operation::given(gradient)) order.to_steps(gradient.data(), size, dsteps.data());
-  order.to_ranks(operation::given(options.dlast_hidden), size, dstate.data());
-  order.to_ranks(operation::given(options.dlast_cell), size, dcell.data());
-  for (std::int64_t t = order.steps(); t-- > 0;) {
-    const std::int64_t active = order.active(t), start = order.start(t);
-    T* const step = dgates.data() + start * 4 * size;
-    kernel::LstmStepGrad<E>::run(
-        executor, active, size, trace.gates.data() + start * 4 * size,
-        t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell, trace.cell.data() + start * size,
-        operation::given(gradient) ? dsteps.data() + start * size : nullptr, dstate.data(), dcell.data(), step);
-    operation::matrix_product<E, T>(executor, false, false, active, size, 4 * size, 1, step, 4 * size, recurrent.data(),
-                                    size, 0, dstate.data(), size);
-  }
-  order.project_grad(view.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 4 * size,
-                     out.data(), out_input.data(), operation::given(weights.bias) ? out_bias.data() : nullptr);
-  order.recur_grad(trace.hidden.data(), initial_hidden, size, 4 * size, static_cast<const T*>(dgates.data()),
-                   out_recurrent.data());
-  order.from_ranks(dstate.data(), size, out_hidden.data());
-  order.from_ranks(dcell.data(), size, out_cell.data());
-}
-template <Executor E, LoDTensorLike DHidden, LoDTensorLike X, class DX, class DInitialHidden, class DInitialCell>
-void lstm_grad_into(const E& executor, const DHidden& dhidden, const X& x,
-                    const LstmWeights<value_type_t<X>, device_t<X>>& weights,
-                    const LstmTrace<value_type_t<X>, device_t<X>>& trace, DX&& dx,
-                    LstmWeights<value_type_t<X>, device_t<X>>& dweights, DInitialHidden&& dinitial_hidden,
-                    DInitialCell&& dinitial_cell) {
-  lstm_grad_into(executor, dhidden, x, weights, trace, {}, dx, dweights, dinitial_hidden, dinitial_cell);
-}
-template <Executor E, LoDTensorLike DHidden, LoDTensorLike X>
-[[nodiscard]] LstmGrad<value_type_t<X>, device_t<X>> lstm_grad(
-    const E& executor, const DHidden& dhidden, const X& x, const LstmWeights<value_type_t<X>, device_t<X>>& weights,
-    const LstmTrace<value_type_t<X>, device_t<X>>& trace,
-    const LstmGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  using Tensor = LoDTensor<value_type_t<X>, device_t<X>>;
-  const auto tensor = [&] { return Tensor(executor.resource()); };
-  LstmGrad<value_type_t<X>, device_t<X>> d{tensor(), {tensor(), tensor(), tensor()}, tensor(), tensor()};
-  lstm_grad_into(executor, dhidden, x, weights, trace, options, d.x, d.weights, d.initial_hidden, d.initial_cell);
-  return d;
-}
-template <LoDTensorLike DHidden, LoDTensorLike X>
-[[nodiscard]] auto lstm_grad(const DHidden& dhidden, const X& x,
-                             const LstmWeights<value_type_t<X>, device_t<X>>& weights,
-                             const LstmTrace<value_type_t<X>, device_t<X>>& trace,
-                             const LstmGradOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  return lstm_grad(default_executor<device_t<X>>(), dhidden, x, weights, trace, options);
-}
+inline constexpr operation::Call<op::lstm_grad> lstm_grad{};
+inline constexpr operation::CallInto<op::lstm_grad> lstm_grad_into{};
 
 /// The results of `lstm` and `lstm_grad`, described: see <lod/infer.hpp>.
 inline LstmDesc infer_lstm(const LoDTensorDesc& x, const LstmWeightsDesc& weights,

@@ -272,7 +272,7 @@ Output<T, Device> prepare_like(const E& executor, const OutputName& name, LoDTen
 }
 /// Throws ShapeMismatch unless there is a row of `size` numbers for each sequence, or no row, which stands for zeros.
 template <class View>
-void check_states(const View& found, std::int64_t sequences, std::int64_t size, const char* what) {
+void check_states(const View& found, std::int64_t sequences, std::int64_t size, const Subject& what) {
   if (found.rows() == 0) return;
   check_row_count(found.rows(), sequences, what);
   check_row_shape(found.row_shape(), {size}, what);
