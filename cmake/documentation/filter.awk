@@ -96,10 +96,16 @@ function form(name, tag, executor, options, outputs, i, n, depth, c, parts, part
       if (first == "") first = toupper(part)
       heads = heads (heads ? ", " : "") "LoDTensorLike " toupper(part)
       type = "const " toupper(part) "& " part
+    } else if (type ~ /^std::span<const (Input|SelectedRows)</) {
+      heads = heads (heads ? ", " : "") "class " toupper(part)
+      first = type ~ /Input/ ? toupper(part) : ""
+      type = "const " toupper(part) "& " part
     } else if (type ~ /^const To</) {
       if (!outputs) continue
       heads = heads ", class " toupper(part)
       type = toupper(part) "&& " part
+    } else if (type !~ /^const / && type ~ /& /) {
+      if (!outputs) continue
     } else if (type ~ / options$/) {
       if (!options) continue
       if (!outputs) type = type " = {}"

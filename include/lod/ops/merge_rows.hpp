@@ -8,11 +8,13 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/row_groups.hpp>
 #include <lod/ops/row_places.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/sequence_pool.hpp>
+#include <lod/ops/several.hpp>
 #include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/staging.hpp>
@@ -26,8 +28,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::op {
@@ -43,27 +43,6 @@ struct to_dense_grad : elements::Any {};
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
-
-/// Calls f with the addresses of several row-sparse tensors.
-template <Executor E, RowSparseRange Gs, class F>
-void with_sources(const E& executor, const Gs& gs, const F& f) {
-  using Sparse = element_t<Gs>;
-  const Workspace::Loan<const Sparse*> sources(executor.workspace(), static_cast<std::int64_t>(gs.size()));
-  std::int64_t count = 0;
-  for (const Sparse& g : gs) sources[count++] = &g;
-  f(std::span<const Sparse* const>(sources.span()));
-}
-/// Calls f with the addresses of all but the last, and with the last.
-template <class F, class Sparse, class... More>
-void with_sources_and_output(const F& f, const Sparse& g, More&... more) {
-  constexpr std::size_t count = sizeof...(More);
-  const auto all = std::tie(more...);
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
-    const std::array<const Sparse*, count> sources{&g, &std::get<i>(all)...};
-    f(std::span<const Sparse* const>(sources), std::get<count - 1>(all));
-  }
-  (std::make_index_sequence<count - 1>{});
-}
 
 /// Throws std::invalid_argument if the output overlaps one of several row-sparse tensors.
 template <class T, class Device>
@@ -199,6 +178,93 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
   spread_groups(executor, values, static_cast<const std::int64_t*>(order.data()), groups, dy.row_size(), out.data());
 }
 
+template <class Op, PoolType type>
+struct Merging : Takes<Several<Of<SelectedRows>>> {
+  template <Executor E, class T>
+  static void run(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
+                  SelectedRows<T, typename E::device>& out) {
+    merge_into<E, T>(executor, type, Declared<Op>::name, sources, out);
+  }
+};
+template <class Op, PoolType type>
+struct MergingGradient : Takes<Of<SelectedRows>, IdList>, Gives<Of<SelectedRows>> {
+  template <Executor E, class T>
+  static void run(const E& executor, const SelectedRows<T, typename E::device>& dy, const IdList& rows,
+                  SelectedRows<T, typename E::device>& dg) {
+    merge_grad_into<E, T>(executor, type, Declared<Op>::name, dy, rows, dg);
+  }
+};
+template <>
+struct Declared<op::merge_add> : Merging<op::merge_add, PoolType::SUM> {
+  static constexpr const char* name = "merge_add";
+  using Gradient = op::merge_add_grad;
+};
+template <>
+struct Declared<op::merge_add_grad> : MergingGradient<op::merge_add_grad, PoolType::SUM> {
+  static constexpr const char* name = "merge_add_grad";
+};
+template <>
+struct Declared<op::merge_average> : Merging<op::merge_average, PoolType::AVERAGE> {
+  static constexpr const char* name = "merge_average";
+  using Gradient = op::merge_average_grad;
+};
+template <>
+struct Declared<op::merge_average_grad> : MergingGradient<op::merge_average_grad, PoolType::AVERAGE> {
+  static constexpr const char* name = "merge_average_grad";
+};
+
+template <>
+struct Declared<op::to_dense> : Takes<Of<SelectedRows>> {
+  static constexpr const char* name = "to_dense";
+  using Gradient = op::to_dense_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const SelectedRows<T, typename E::device>& g, const To<E, T>& y) {
+    detail::check_value_rows(g, name);
+    const std::array sources{&g};
+    const auto out = prepare(executor, name, y, PlainRows{g.height()}, g.row_shape(), {{"g", g.value()}});
+    const std::int64_t count = g.height() * g.row_size();
+    // On a GPU the kernel that lists the rows also sets the zeros.
+    const RowGroups<E, T> groups(executor, sources, nullptr, std::span<T>(out.data(), static_cast<std::size_t>(count)));
+    const auto sum = [&](const kernel::Segments& of) {
+      kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), of, g.row_size(), groups.ids(),
+                                out.data());
+    };
+    if constexpr (std::same_as<E, CpuExecutor>)
+      sum(groups.groups().none());  // allocates scratch memory before anything is written
+    if constexpr (on_cpu<E>) kernel::SetZero<E>::run(executor, out.data(), count);
+    sum(groups.groups());
+  }
+};
+
+template <class Op>
+struct RowsOfDense : Takes<Tensor, IdList>, Gives<Of<SelectedRows>> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const IdList& rows, SelectedRows<T, typename E::device>& g) {
+    const char* const name = Declared<Op>::name;
+    const auto count = static_cast<std::int64_t>(rows.size());
+    detail::check_row_ids(rows, x.rows(), name);
+    const OnDevice<E, std::int64_t> ids(executor, rows);
+    RowsOutput<E, T> out = [&] {
+      const OtherMemory read("x", x);
+      if constexpr (on_cpu<E>) {
+        return RowsOutput<E, T>(executor, name, g, rows, x.rows(), x.row_shape(), {read});
+      } else {
+        return RowsOutput<E, T>(executor, name, g, count, x.rows(), x.row_shape(), {read});
+      }
+    }();
+    if constexpr (!on_cpu<E>) kernel::CopyValues<E>::run(executor, ids.data(), count, out.ids());
+    kernel::GatherRows<E>::run(executor, x.data(), ids.data(), count, x.row_size(), std::int64_t{-1}, out.data());
+  }
+};
+template <>
+struct Declared<op::from_dense> : RowsOfDense<op::from_dense> {
+  static constexpr const char* name = "from_dense";
+};
+template <>
+struct Declared<op::to_dense_grad> : RowsOfDense<op::to_dense_grad> {
+  static constexpr const char* name = "to_dense_grad";
+};
+
 }  // namespace operation
 
 /// The sum of row-sparse tensors with each row listed once, ids ascending, whatever order they came in. Rows that occur
@@ -211,213 +277,40 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
 ///
 /// The sources are passed one by one, or as one range of row-sparse tensors; with an output, also as a span of pointers
 /// to them. `out` must not be one of them.
-template <Executor E, class T>
-void merge_add_into(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
-                    SelectedRows<T, typename E::device>& out) {
-  detail::check_elements<op::merge_add, T>();
-  operation::merge_into<E, T>(executor, PoolType::SUM, "merge_add", sources, out);
-}
-template <Executor E, operation::RowSparseRange Gs>
-void merge_add_into(const E& executor, const Gs& gs, operation::element_t<Gs>& out) {
-  operation::with_sources(executor, gs, [&](const auto& sources) { merge_add_into(executor, sources, out); });
-}
-/// The last argument is the output.
-template <Executor E, class T, class... More>
-void merge_add_into(const E& executor, const SelectedRows<T, typename E::device>& g,
-                    More&... more) requires(sizeof...(More) > 0) {
-  const auto run = [&](const auto& sources, auto& out) { merge_add_into(executor, sources, out); };
-  operation::with_sources_and_output(run, g, more...);
-}
-template <Executor E, operation::RowSparseRange Gs>
-[[nodiscard]] auto merge_add(const E& executor, const Gs& gs) {
-  operation::element_t<Gs> out(executor.resource());
-  merge_add_into(executor, gs, out);
-  return out;
-}
-template <operation::RowSparseRange Gs>
-[[nodiscard]] auto merge_add(const Gs& gs) {
-  return merge_add(default_executor<typename operation::element_t<Gs>::device>(), gs);
-}
-template <Executor E, class T, std::same_as<SelectedRows<T, typename E::device>>... More>
-[[nodiscard]] SelectedRows<T, typename E::device> merge_add(const E& executor,
-                                                            const SelectedRows<T, typename E::device>& g,
-                                                            const More&... more) {
-  SelectedRows<T, typename E::device> out(executor.resource());
-  merge_add_into(executor, g, more..., out);
-  return out;
-}
-template <class T, class Device, std::same_as<SelectedRows<T, Device>>... More>
-[[nodiscard]] auto merge_add(const SelectedRows<T, Device>& g, const More&... more) {
-  return merge_add(default_executor<Device>(), g, more...);
-}
+inline constexpr operation::Call<op::merge_add> merge_add{};
+inline constexpr operation::CallInto<op::merge_add> merge_add_into{};
 
 /// The same with the average of each row's occurrences in place of their sum: over all sources together, divided by the
 /// number of occurrences. Averages of integers are those of the exact sum, truncated; those of finite numbers are
 /// finite. Semantics: PaddlePaddle's MergeAverage, which however divides by the number of sources.
-template <Executor E, class T>
-void merge_average_into(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
-                        SelectedRows<T, typename E::device>& out) {
-  detail::check_elements<op::merge_average, T>();
-  operation::merge_into<E, T>(executor, PoolType::AVERAGE, "merge_average", sources, out);
-}
-template <Executor E, operation::RowSparseRange Gs>
-void merge_average_into(const E& executor, const Gs& gs, operation::element_t<Gs>& out) {
-  operation::with_sources(executor, gs, [&](const auto& sources) { merge_average_into(executor, sources, out); });
-}
-/// The last argument is the output.
-template <Executor E, class T, class... More>
-void merge_average_into(const E& executor, const SelectedRows<T, typename E::device>& g,
-                        More&... more) requires(sizeof...(More) > 0) {
-  const auto run = [&](const auto& sources, auto& out) { merge_average_into(executor, sources, out); };
-  operation::with_sources_and_output(run, g, more...);
-}
-template <Executor E, operation::RowSparseRange Gs>
-[[nodiscard]] auto merge_average(const E& executor, const Gs& gs) {
-  operation::element_t<Gs> out(executor.resource());
-  merge_average_into(executor, gs, out);
-  return out;
-}
-template <operation::RowSparseRange Gs>
-[[nodiscard]] auto merge_average(const Gs& gs) {
-  return merge_average(default_executor<typename operation::element_t<Gs>::device>(), gs);
-}
-template <Executor E, class T, std::same_as<SelectedRows<T, typename E::device>>... More>
-[[nodiscard]] SelectedRows<T, typename E::device> merge_average(const E& executor,
-                                                                const SelectedRows<T, typename E::device>& g,
-                                                                const More&... more) {
-  SelectedRows<T, typename E::device> out(executor.resource());
-  merge_average_into(executor, g, more..., out);
-  return out;
-}
-template <class T, class Device, std::same_as<SelectedRows<T, Device>>... More>
-[[nodiscard]] auto merge_average(const SelectedRows<T, Device>& g, const More&... more) {
-  return merge_average(default_executor<Device>(), g, more...);
-}
+inline constexpr operation::Call<op::merge_average> merge_average{};
+inline constexpr operation::CallInto<op::merge_average> merge_average_into{};
 
 /// The gradient of `merge_add` for sources that list `rows`, those of several sources one after the other: row i is the
 /// row of dy with the id rows[i]. Throws OutOfRange for an id outside [0, dy.height()), ShapeMismatch unless the ids of
 /// dy are those of the rows, ascending and each of them once, as `merge_add` returns them; on a GPU, where they are not
 /// checked, unless it has as many places as there are rows, as the result of `merge_add`. `dg` must not be dy.
-template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-void merge_add_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
-                         SelectedRows<T, typename E::device>& dg) {
-  detail::check_elements<op::merge_add_grad, T>();
-  operation::merge_grad_into<E, T>(executor, PoolType::SUM, "merge_add_grad", dy, operation::ids_of(rows), dg);
-}
-template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-[[nodiscard]] SelectedRows<T, typename E::device> merge_add_grad(const E& executor,
-                                                                 const SelectedRows<T, typename E::device>& dy,
-                                                                 const Rows& rows) {
-  SelectedRows<T, typename E::device> dg(executor.resource());
-  merge_add_grad_into(executor, dy, rows, dg);
-  return dg;
-}
-template <class T, class Device, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto merge_add_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
-  return merge_add_grad(default_executor<Device>(), dy, rows);
-}
+inline constexpr operation::Call<op::merge_add_grad> merge_add_grad{};
+inline constexpr operation::CallInto<op::merge_add_grad> merge_add_grad_into{};
 
 /// The gradient of `merge_average`: the same, divided by how often the id occurs among the rows.
-template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-void merge_average_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy, const Rows& rows,
-                             SelectedRows<T, typename E::device>& dg) {
-  detail::check_elements<op::merge_average_grad, T>();
-  operation::merge_grad_into<E, T>(executor, PoolType::AVERAGE, "merge_average_grad", dy, operation::ids_of(rows), dg);
-}
-template <Executor E, class T, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-[[nodiscard]] SelectedRows<T, typename E::device> merge_average_grad(const E& executor,
-                                                                     const SelectedRows<T, typename E::device>& dy,
-                                                                     const Rows& rows) {
-  SelectedRows<T, typename E::device> dg(executor.resource());
-  merge_average_grad_into(executor, dy, rows, dg);
-  return dg;
-}
-template <class T, class Device, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto merge_average_grad(const SelectedRows<T, Device>& dy, const Rows& rows) {
-  return merge_average_grad(default_executor<Device>(), dy, rows);
-}
+inline constexpr operation::Call<op::merge_average_grad> merge_average_grad{};
+inline constexpr operation::CallInto<op::merge_average_grad> merge_average_grad_into{};
 
 /// The dense tensor that g represents: no level, {height, row shape...}, zero where no row is listed, repeated rows
 /// added up as by `merge_add`. `y` must not overlap g.
-template <Executor E, class T, class Y>
-void to_dense_into(const E& executor, const SelectedRows<T, typename E::device>& g, Y&& y) {
-  detail::check_elements<op::to_dense, T>();
-  detail::check_value_rows(g, "to_dense");
-  const std::array sources{&g};
-  const auto out = operation::prepare<T>(executor, "to_dense", y, operation::PlainRows{g.height()}, g.row_shape(),
-                                         {{"g", g.value()}});
-  const std::int64_t count = g.height() * g.row_size();
-  // On a GPU the kernel that lists the rows also sets the zeros.
-  const operation::RowGroups<E, T> groups(executor, sources, nullptr,
-                                          std::span<T>(out.data(), static_cast<std::size_t>(count)));
-  const auto sum = [&](const kernel::Segments& of) {
-    kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), of, g.row_size(), groups.ids(),
-                              out.data());
-  };
-  if constexpr (std::same_as<E, CpuExecutor>)
-    sum(groups.groups().none());  // allocates scratch memory before anything is written
-  if constexpr (operation::on_cpu<E>) kernel::SetZero<E>::run(executor, out.data(), count);
-  sum(groups.groups());
-}
-template <Executor E, class T>
-[[nodiscard]] LoDTensor<T, typename E::device> to_dense(const E& executor,
-                                                        const SelectedRows<T, typename E::device>& g) {
-  LoDTensor<T, typename E::device> y(executor.resource());
-  to_dense_into(executor, g, y);
-  return y;
-}
-template <class T, class Device>
-[[nodiscard]] auto to_dense(const SelectedRows<T, Device>& g) {
-  return to_dense(default_executor<Device>(), g);
-}
+inline constexpr operation::Call<op::to_dense> to_dense{};
+inline constexpr operation::CallInto<op::to_dense> to_dense_into{};
 
 /// The rows of x that `rows` lists, as a row-sparse tensor of height x.rows(). A row that is listed twice occurs twice,
 /// and counts twice: `to_dense` of the result has it doubled. `rows` are int64: a range, a list in braces or a tensor.
 /// The gradient is `to_dense`. Throws OutOfRange for an id that is not a row of x.
-template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-void from_dense_into(const E& executor, const X& x, const Rows& rows, SelectedRows<value_type_t<X>, device_t<X>>& g) {
-  using T = value_type_t<X>;
-  const auto view = x.view();
-  const auto list = operation::ids_of(rows);
-  const auto count = static_cast<std::int64_t>(list.size());
-  detail::check_row_ids(list, view.rows(), "from_dense");
-  const operation::OnDevice<E, std::int64_t> ids(executor, list);
-  operation::RowsOutput<E, T> out = [&] {
-    const operation::OtherMemory read("x", view);
-    if constexpr (operation::on_cpu<E>) {
-      return operation::RowsOutput<E, T>(executor, "from_dense", g, list, view.rows(), view.row_shape(), {read});
-    } else {
-      return operation::RowsOutput<E, T>(executor, "from_dense", g, count, view.rows(), view.row_shape(), {read});
-    }
-  }();
-  if constexpr (!operation::on_cpu<E>) kernel::CopyValues<E>::run(executor, ids.data(), count, out.ids());
-  kernel::GatherRows<E>::run(executor, view.data(), ids.data(), count, view.row_size(), std::int64_t{-1}, out.data());
-}
-template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-[[nodiscard]] SelectedRows<value_type_t<X>, device_t<X>> from_dense(const E& executor, const X& x, const Rows& rows) {
-  SelectedRows<value_type_t<X>, device_t<X>> g(executor.resource());
-  from_dense_into(executor, x, rows, g);
-  return g;
-}
-template <LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto from_dense(const X& x, const Rows& rows) {
-  return from_dense(default_executor<device_t<X>>(), x, rows);
-}
+inline constexpr operation::Call<op::from_dense> from_dense{};
+inline constexpr operation::CallInto<op::from_dense> from_dense_into{};
 
 /// The gradient of `to_dense` for a tensor that lists `rows`: `from_dense` of dy.
-template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-void to_dense_grad_into(const E& executor, const X& dy, const Rows& rows,
-                        SelectedRows<value_type_t<X>, device_t<X>>& dg) {
-  detail::with_name("to_dense_grad", [&] { from_dense_into(executor, dy, rows, dg); });
-}
-template <Executor E, LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto to_dense_grad(const E& executor, const X& dy, const Rows& rows) {
-  return detail::with_name("to_dense_grad", [&] { return from_dense(executor, dy, rows); });
-}
-template <LoDTensorLike X, operation::ArgumentList Rows = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto to_dense_grad(const X& dy, const Rows& rows) {
-  return detail::with_name("to_dense_grad", [&] { return from_dense(dy, rows); });
-}
+inline constexpr operation::Call<op::to_dense_grad> to_dense_grad{};
+inline constexpr operation::CallInto<op::to_dense_grad> to_dense_grad_into{};
 
 namespace operation {
 

@@ -86,10 +86,10 @@ concept RowSparseRange = requires(const Range& range) {
 /// Throws ShapeMismatch unless height and row shape are those of `expected`.
 template <class T, class Device>
 void check_same_rows(std::int64_t height, const Shape& row_shape, const SelectedRows<T, Device>& expected,
-                     const char* what) {
+                     const Subject& what) {
   check_row_shape(row_shape, expected.row_shape(), what);
   if (height != expected.height()) {
-    throw ShapeMismatch(detail::text({what, ": height ", height, ", expected ", expected.height()}));
+    throw ShapeMismatch(detail::text({what.text(), ": height ", height, ", expected ", expected.height()}));
   }
 }
 

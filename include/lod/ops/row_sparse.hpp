@@ -7,6 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/elementwise.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rearrange.hpp>
@@ -185,47 +186,56 @@ void scatter(const SelectedRows<T, Device>& g, ScatterOp op, Dense&& dense) {
   scatter(default_executor<Device>(), g, op, dense);
 }
 
+namespace operation {
+
+template <>
+struct Declared<op::scatter_grad> : Takes<Tensor, Of<SelectedRows>, ScatterOp, Tensor>,
+                                    GivesAll<ScatterGrad, Tensor, Of<SelectedRows>> {
+  static constexpr const char* name = "scatter_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const SelectedRows<T, typename E::device>& g, ScatterOp op,
+                  const Input<E, T>& dense, const To<E, T>& ddense, SelectedRows<T, typename E::device>& dg) {
+    check_scatter_op(op, name);
+    detail::check_value_rows(g, name);
+    check_same_rows(dy.rows(), dy.row_shape(), g, {name, "dy"});
+    check_same_rows(dense.rows(), dense.row_shape(), g, {name, "the dense tensor"});
+    const std::array sources{&g};
+    const RowGroups<E, T> groups(executor, sources);
+    const auto d = prepare(executor, {name, "ddense"}, ddense, SameLevels{dy.lod_view()}, dy.row_shape(),
+                           {in_place("dy", dy), {"g", g.value()}, {"dense", dense}});
+    RowsOutput<E, T> listed = prepare_like_rows(executor, {name, "dg"}, g, dg,
+                                                {{"dy", dy}, {"g", g.value()}, {"dense", dense}, {"ddense", ddense}});
+    copy_ids(executor, g, listed);
+    copy_rows(executor, dy, d.data());
+    with_scattered(op, [&](const auto& f) {
+      kernel::ScatterRowsGrad<E>::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(),
+                                      groups.ids(), dense.data(), d.data(), listed.data());
+    });
+  }
+};
+
+template <>
+struct Declared<op::scale> : Takes<Of<SelectedRows>, Scalar>, Gives<Of<SelectedRows>> {
+  static constexpr const char* name = "scale";
+  template <Executor E, class T>
+  static void run(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar factor,
+                  SelectedRows<T, typename E::device>& out) {
+    static_cast<void>(detail::checked<T>(factor, name, "factor"));
+    detail::check_value_rows(g, name);
+    RowsOutput<E, T> scaled = prepare_like_rows(executor, name, g, out, {in_place("g", g.value())});
+    copy_ids(executor, g, scaled);
+    kernel::Map<E>::run(executor, Scaled{factor}, g.value().data(), g.value().rows() * g.row_size(), scaled.data());
+  }
+};
+
+}  // namespace operation
+
 /// The gradients of `scatter`, from that by its result: `dense` is the tensor as it was before. Rows that g does not
 /// list keep their dy. Of a row that is listed repeatedly, each time gets its own gradient; of ASSIGN, which takes the
 /// last, the others get 0. `ddense` may be dy's own tensor, but overlap in no other way; nor must `dg`. Throws
 /// ShapeMismatch if heights or row shapes differ.
-template <Executor E, LoDTensorLike DY, class T, LoDTensorLike Dense, class DDense>
-void scatter_grad_into(const E& executor, const DY& dy, const SelectedRows<T, typename E::device>& g, ScatterOp op,
-                       const Dense& dense, DDense&& ddense, SelectedRows<T, typename E::device>& dg) {
-  detail::check_elements<op::scatter_grad, T>();
-  const auto view = dy.view();
-  const auto x = dense.view();
-  operation::check_scatter_op(op, "scatter_grad");
-  detail::check_value_rows(g, "scatter_grad");
-  operation::check_same_rows(view.rows(), view.row_shape(), g, "scatter_grad: dy");
-  operation::check_same_rows(x.rows(), x.row_shape(), g, "scatter_grad: the dense tensor");
-  const std::array sources{&g};
-  const operation::RowGroups<E, T> groups(executor, sources);
-  const auto d = operation::prepare<value_type_t<DY>>(
-      executor, {"scatter_grad", "ddense"}, ddense, operation::SameLevels{view.lod_view()}, view.row_shape(),
-      {operation::in_place("dy", view), {"g", g.value()}, {"dense", x}});
-  operation::RowsOutput<E, T> listed = operation::prepare_like_rows(
-      executor, {"scatter_grad", "dg"}, g, dg, {{"dy", view}, {"g", g.value()}, {"dense", x}, {"ddense", ddense}});
-  operation::copy_ids(executor, g, listed);
-  operation::copy_rows(executor, view, d.data());
-  operation::with_scattered(op, [&](const auto& f) {
-    kernel::ScatterRowsGrad<E>::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(),
-                                    groups.ids(), x.data(), d.data(), listed.data());
-  });
-}
-template <Executor E, LoDTensorLike DY, class T, LoDTensorLike Dense>
-[[nodiscard]] ScatterGrad<T, typename E::device> scatter_grad(const E& executor, const DY& dy,
-                                                              const SelectedRows<T, typename E::device>& g,
-                                                              ScatterOp op, const Dense& dense) {
-  ScatterGrad<T, typename E::device> d{LoDTensor<T, typename E::device>(executor.resource()),
-                                       SelectedRows<T, typename E::device>(executor.resource())};
-  scatter_grad_into(executor, dy, g, op, dense, d.dense, d.g);
-  return d;
-}
-template <LoDTensorLike DY, class T, class Device, LoDTensorLike Dense>
-[[nodiscard]] auto scatter_grad(const DY& dy, const SelectedRows<T, Device>& g, ScatterOp op, const Dense& dense) {
-  return scatter_grad(default_executor<Device>(), dy, g, op, dense);
-}
+inline constexpr operation::Call<op::scatter_grad> scatter_grad{};
+inline constexpr operation::CallInto<op::scatter_grad> scatter_grad_into{};
 
 /// The sum of two row-sparse tensors: the rows of a, then those of b, as they are. Nothing is added up here: repeated
 /// rows count as their sum wherever they go, and `merge_add(a, b)` makes them one. The gradients are the first and the
@@ -303,29 +313,8 @@ template <class T, class Device, LoDTensorLike X>
 /// The values times a number, the rows as they are. 16-bit values are rounded once; products of integers wrap around.
 /// Throws OutOfRange for a number that T cannot hold: integers take no fraction. The gradient is `scale` of that of the
 /// result. `out` may be g, but must not overlap it otherwise.
-template <Executor E, class T>
-void scale_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar factor,
-                SelectedRows<T, typename E::device>& out) {
-  detail::check_elements<op::scale, T>();
-  static_cast<void>(detail::checked<T>(factor, "scale", "factor"));
-  detail::check_value_rows(g, "scale");
-  operation::RowsOutput<E, T> scaled =
-      operation::prepare_like_rows(executor, "scale", g, out, {operation::in_place("g", g.value())});
-  operation::copy_ids(executor, g, scaled);
-  kernel::Map<E>::run(executor, operation::Scaled{factor}, g.value().data(), g.value().rows() * g.row_size(),
-                      scaled.data());
-}
-template <Executor E, class T>
-[[nodiscard]] SelectedRows<T, typename E::device> scale(const E& executor, const SelectedRows<T, typename E::device>& g,
-                                                        Scalar factor) {
-  SelectedRows<T, typename E::device> out(executor.resource());
-  scale_into(executor, g, factor, out);
-  return out;
-}
-template <class T, class Device>
-[[nodiscard]] auto scale(const SelectedRows<T, Device>& g, Scalar factor) {
-  return scale(default_executor<Device>(), g, factor);
-}
+inline constexpr operation::Call<op::scale> scale{};
+inline constexpr operation::CallInto<op::scale> scale_into{};
 
 /// What `add` gives of row-sparse tensors, described: see <lod/infer.hpp>, also for the following. They are described
 /// as the dense tensors that they stand for.

@@ -9,7 +9,9 @@
 #include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/run_copy.hpp>
+#include <lod/ops/several.hpp>
 #include <lod/output.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
@@ -18,11 +20,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
-#include <new>
 #include <span>
-#include <tuple>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::op {
@@ -39,44 +37,32 @@ using const_view_t = LoDTensorView<const value_type_t<X>, device_t<X>>;
 
 /// Throws InvalidLoD unless there are as many levels as the first argument has, and at least one; ShapeMismatch unless
 /// they have as many sequences. `name` and `i` identify the argument in the text.
-inline void check_levels_as_first(const LoDView& levels, const LoDView& first, const char* name, std::size_t i) {
+inline void check_levels_as_first(const LoDView& levels, const LoDView& first, const Subject& name, std::size_t i) {
   if (first.levels() == 0) {
-    throw InvalidLoD(detail::text({name, i, " has ", levels.levels(), " levels, expected at least one"}));
+    throw InvalidLoD(detail::text({name.text(), i, " has ", levels.levels(), " levels, expected at least one"}));
   }
   if (levels.levels() != first.levels()) {
-    throw InvalidLoD(
-        detail::text({name, i, " has ", levels.levels(), " levels, expected ", first.levels(), " as the first has"}));
+    throw InvalidLoD(detail::text(
+        {name.text(), i, " has ", levels.levels(), " levels, expected ", first.levels(), " as the first has"}));
   }
   if (levels.size() != first.size()) {
-    throw ShapeMismatch(
-        detail::text({name, i, " has ", levels.size(), " sequences, expected ", first.size(), " as the first has"}));
+    throw ShapeMismatch(detail::text(
+        {name.text(), i, " has ", levels.size(), " sequences, expected ", first.size(), " as the first has"}));
   }
 }
 /// Throws ShapeMismatch unless the rows have the same shape as those of the first argument.
 template <class View>
-void check_rows_as_first(const View& view, const View& first, const char* name, std::size_t i) {
+void check_rows_as_first(const View& view, const View& first, const Subject& name, std::size_t i) {
   if (view.row_shape() != first.row_shape()) {
-    throw ShapeMismatch(detail::text({name, i, " has rows of shape ", to_string(view.row_shape()), ", expected ",
+    throw ShapeMismatch(detail::text({name.text(), i, " has rows of shape ", to_string(view.row_shape()), ", expected ",
                                       to_string(first.row_shape()), " as the first has"}));
   }
 }
 
-template <class View>
-void check_concat(std::span<const View> views) {
-  if (views.empty()) throw InvalidLoD("sequence_concat: nothing given, expected at least one tensor");
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    const View& view = views[i];
-    check_levels_as_first(view.lod_view(), views[0].lod_view(), "sequence_concat: tensor ", i);
-    check_rows_as_first(view, views[0], "sequence_concat: tensor ", i);
-  }
-}
-
 /// For views with one level, whose offsets are `children`.
-template <class E, class View, class Y>
-void concat_rows_into(const E& executor, std::span<const View> views, std::span<const std::int64_t* const> children,
-                      Y&& y) {
-  constexpr const char* what = "sequence_concat";
-  using T = value_type_t<View>;
+template <class E, class T>
+void concat_rows_into(const E& executor, const char* what, std::span<const Input<E, T>> views,
+                      std::span<const std::int64_t* const> children, const To<E, T>& y) {
   const std::int64_t size = views[0].size(), sources = static_cast<std::int64_t>(views.size());
   const std::int64_t row_size = views[0].row_size();
   // Number k: sequence k / sources of each argument in turn.
@@ -88,38 +74,47 @@ void concat_rows_into(const E& executor, std::span<const View> views, std::span<
   const NewOffsets<E> offsets(executor, what, size, [&, at = runs.offsets().data()](std::int64_t i) {
     return at[(i + 1) * sources] - at[i * sources];
   });
-  const auto out = prepare<T>(executor, what, y, OneLevel<E>{executor, offsets.span()}, views[0].row_shape(), {});
+  const auto out = prepare(executor, what, y, OneLevel<E>{executor, offsets.span()}, views[0].row_shape(), {});
   runs.copy(row_size, out.data());
 }
 
-template <class E, class View, class Y>
-void concat_into(const E& executor, std::span<const View> views, Y&& y) {
-  check_concat(views);
-  check_apart_from_all("sequence_concat", y, views);
-  const std::int64_t size = views[0].size(), sources = static_cast<std::int64_t>(views.size());
-  const Workspace::Loan<const std::int64_t*> children(executor.workspace(), sources);
-  for (std::int64_t source = 0; source < sources; ++source) {
-    children[source] = views[static_cast<std::size_t>(source)].lod_view().offsets(0).data();
-  }
-  if (views[0].levels() == 1) return concat_rows_into(executor, views, children.span(), y);
-  // Sequence i of the result consists of a run of each argument, one level below.
-  Runs runs(executor.workspace(), views, 1, size * sources);
-  for (std::int64_t i = 0; i < size; ++i) {
-    for (std::int64_t source = 0; source < sources; ++source) {
-      const std::int64_t* offsets = children[source];
-      runs.add(source, offsets[i] - offsets[0], offsets[i + 1] - offsets[0]);
+template <>
+struct Declared<op::sequence_concat> : Takes<Several<Tensor>> {
+  static constexpr const char* name = "sequence_concat";
+  using Gradient = op::sequence_concat_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, std::span<const Input<E, T>> views, const To<E, T>& y) {
+    if (views.empty()) throw InvalidLoD(detail::text({name, ": nothing given, expected at least one tensor"}));
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      check_levels_as_first(views[i].lod_view(), views[0].lod_view(), {name, "tensor "}, i);
+      check_rows_as_first(views[i], views[0], {name, "tensor "}, i);
     }
+    check_apart_from_all(name, y, views);
+    const std::int64_t size = views[0].size(), sources = static_cast<std::int64_t>(views.size());
+    const Workspace::Loan<const std::int64_t*> children(executor.workspace(), sources);
+    for (std::int64_t source = 0; source < sources; ++source) {
+      children[source] = views[static_cast<std::size_t>(source)].lod_view().offsets(0).data();
+    }
+    if (views[0].levels() == 1) return concat_rows_into<E, T>(executor, name, views, children.span(), y);
+    // Sequence i of the result consists of a run of each argument, one level below.
+    Runs runs(executor.workspace(), views, 1, size * sources);
+    for (std::int64_t i = 0; i < size; ++i) {
+      for (std::int64_t source = 0; source < sources; ++source) {
+        const std::int64_t* offsets = children[source];
+        runs.add(source, offsets[i] - offsets[0], offsets[i + 1] - offsets[0]);
+      }
+    }
+    NewLevels levels(executor.workspace(), views[0].levels(), size + runs.sequences(name));
+    const auto lengths = levels.add(size);
+    for (std::size_t i = 0; i + 1 < lengths.size(); ++i) {
+      lengths[i + 1] = lengths[i];
+      for (const std::int64_t* offsets : children.span()) lengths[i + 1] += offsets[i + 1] - offsets[i];
+    }
+    runs.descend(levels);
+    const auto out = prepare(executor, name, y, levels, views[0].row_shape(), {});
+    runs.copy(executor, views, views[0].row_size(), out.data());
   }
-  NewLevels levels(executor.workspace(), views[0].levels(), size + runs.sequences("sequence_concat"));
-  const auto lengths = levels.add(size);
-  for (std::size_t i = 0; i + 1 < lengths.size(); ++i) {
-    lengths[i + 1] = lengths[i];
-    for (const std::int64_t* offsets : children.span()) lengths[i + 1] += offsets[i + 1] - offsets[i];
-  }
-  runs.descend(levels);
-  const auto out = prepare<value_type_t<View>>(executor, "sequence_concat", y, levels, views[0].row_shape(), {});
-  runs.copy(executor, views, views[0].row_size(), out.data());
-}
+};
 
 }  // namespace operation
 
@@ -131,47 +126,8 @@ void concat_into(const E& executor, std::span<const View> views, Y&& y) {
 /// The arguments are passed one by one, or as one range of tensors or views. `y` must overlap none of them. Throws
 /// InvalidLoD for different numbers of levels, and if there is no level or no argument; ShapeMismatch for different
 /// numbers of sequences or row shapes.
-template <Executor E, operation::TensorRange Xs, class Y>
-void sequence_concat_into(const E& executor, const Xs& xs, Y&& y) {
-  using View = operation::const_view_t<operation::element_t<Xs>>;
-  const Workspace::Loan<View> views(executor.workspace(), static_cast<std::int64_t>(xs.size()));
-  std::int64_t count = 0;
-  for (const auto& x : xs) ::new (static_cast<void*>(&views[count++])) View(x.view());
-  operation::concat_into(executor, std::span<const View>(views.span()), y);
-}
-/// The last argument is the output.
-template <Executor E, LoDTensorLike X, class... More>
-void sequence_concat_into(const E& executor, const X& x, More&&... more) requires(sizeof...(More) > 0) {
-  constexpr std::size_t others = sizeof...(More) - 1;
-  const auto all = std::forward_as_tuple(more...);
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
-    const operation::const_view_t<X> views[] = {x.view(), std::get<i>(all).view()...};
-    operation::concat_into(executor, std::span<const operation::const_view_t<X>>(views), std::get<others>(all));
-  }
-  (std::make_index_sequence<others>{});
-}
-template <Executor E, operation::TensorRange Xs>
-[[nodiscard]] auto sequence_concat(const E& executor, const Xs& xs) {
-  using X = operation::element_t<Xs>;
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_concat_into(executor, xs, y);
-  return y;
-}
-template <operation::TensorRange Xs>
-[[nodiscard]] auto sequence_concat(const Xs& xs) {
-  return sequence_concat(default_executor<device_t<operation::element_t<Xs>>>(), xs);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike... More>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_concat(const E& executor, const X& x,
-                                                                      const More&... more) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_concat_into(executor, x, more..., y);
-  return y;
-}
-template <LoDTensorLike X, LoDTensorLike... More>
-[[nodiscard]] auto sequence_concat(const X& x, const More&... more) {
-  return sequence_concat(default_executor<device_t<X>>(), x, more...);
-}
+inline constexpr operation::Call<op::sequence_concat> sequence_concat{};
+inline constexpr operation::CallInto<op::sequence_concat> sequence_concat_into{};
 
 /// The gradients of `sequence_concat`, one for each of its arguments, whose LoDs are `lods`: the rows of dy that came
 /// from it, with its levels. The levels of dy are ignored.
@@ -189,7 +145,7 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods
   std::int64_t rows = 0;
   for (std::size_t source = 0; source < all.size(); ++source) {
     const LoD& lod = all[source];
-    operation::check_levels_as_first(lod.view(), all[0].view(), "sequence_concat_grad: LoD ", source);
+    operation::check_levels_as_first(lod.view(), all[0].view(), {"sequence_concat_grad", "LoD "}, source);
     if (__builtin_add_overflow(rows, lod.rows(), &rows)) {
       throw ShapeMismatch("sequence_concat_grad: the LoDs have more rows than 64 bits count");
     }
