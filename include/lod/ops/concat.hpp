@@ -12,10 +12,12 @@
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/batch_levels.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/select.hpp>
 #include <lod/ops/sequence_concat.hpp>
+#include <lod/ops/several.hpp>
 #include <lod/output.hpp>
 #include <lod/sizes.hpp>
 #include <lod/supports.hpp>
@@ -44,31 +46,44 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-template <class E, class View, class Y>
-void join_into(const E& executor, std::span<const View> views, Y&& y) {
-  if (views.empty()) throw InvalidLoD("concat: nothing given, expected at least one tensor");
-  const auto sources = static_cast<std::int64_t>(views.size());
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    if (views[i].levels() != views[0].levels()) {
-      throw InvalidLoD(detail::text({"concat: tensor ", i, " has ", views[i].levels(), " levels, expected ",
-                                     views[0].levels(), " as the first has"}));
+template <class Op>
+struct Joining : Takes<Several<Tensor>> {
+  template <Executor E, class T>
+  static void run(const E& executor, std::span<const Input<E, T>> views, const To<E, T>& y) {
+    const char* const what = Declared<Op>::name;
+    if (views.empty()) throw InvalidLoD(detail::text({what, ": nothing given, expected at least one tensor"}));
+    const auto sources = static_cast<std::int64_t>(views.size());
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      if (views[i].levels() != views[0].levels()) {
+        throw InvalidLoD(detail::text({what, ": tensor ", i, " has ", views[i].levels(), " levels, expected ",
+                                       views[0].levels(), " as the first has"}));
+      }
+      check_rows_as_first(views[i], views[0], {what, "tensor "}, i);
     }
-    check_rows_as_first(views[i], views[0], "concat: tensor ", i);
+    check_apart_from_all(what, y, views);
+    Runs runs(executor.workspace(), views, 0, sources);
+    for (std::int64_t source = 0; source < sources; ++source) {
+      runs.add(source, 0, views[static_cast<std::size_t>(source)].size());
+    }
+    const std::int64_t sequences =
+        runs.sequences(what);  // throws if the sum exceeds 64 bits, before anything is added up
+    std::int64_t size = 0;
+    for (const auto& view : views) size += view.size();
+    NewLevels levels(executor.workspace(), views[0].levels(), sequences, size);
+    runs.descend(levels);
+    const auto out = prepare(executor, what, y, levels, views[0].row_shape(), {});
+    runs.copy(executor, views, views[0].row_size(), out.data());
   }
-  check_apart_from_all("concat", y, views);
-  Runs runs(executor.workspace(), views, 0, sources);
-  for (std::int64_t source = 0; source < sources; ++source) {
-    runs.add(source, 0, views[static_cast<std::size_t>(source)].size());
-  }
-  const std::int64_t sequences =
-      runs.sequences("concat");  // throws if the sum exceeds 64 bits, before anything is added up
-  std::int64_t size = 0;
-  for (const View& view : views) size += view.size();
-  NewLevels levels(executor.workspace(), views[0].levels(), sequences, size);
-  runs.descend(levels);
-  const auto out = prepare<value_type_t<View>>(executor, "concat", y, levels, views[0].row_shape(), {});
-  runs.copy(executor, views, views[0].row_size(), out.data());
-}
+};
+template <>
+struct Declared<op::concat> : Joining<op::concat> {
+  static constexpr const char* name = "concat";
+  using Gradient = op::concat_grad;
+};
+template <>
+struct Declared<op::split_grad> : Joining<op::split_grad> {
+  static constexpr const char* name = "split_grad";
+};
 
 /// Calls f(part, begin, end) for the parts between the boundaries, in order.
 template <class F>
@@ -124,46 +139,10 @@ std::vector<LoDTensor<T, Device>> new_tensors(const E& executor, std::int64_t co
 ///
 /// The arguments are passed one by one, or as one range of tensors or views. `y` must overlap none of them. Throws
 /// InvalidLoD for different numbers of levels, and if there are no arguments; ShapeMismatch for different row shapes.
-template <Executor E, operation::TensorRange Xs, class Y>
-void concat_into(const E& executor, const Xs& xs, Y&& y) {
-  using View = operation::const_view_t<operation::element_t<Xs>>;
-  const Workspace::Loan<View> views(executor.workspace(), static_cast<std::int64_t>(xs.size()));
-  std::int64_t count = 0;
-  for (const auto& x : xs) ::new (static_cast<void*>(&views[count++])) View(x.view());
-  operation::join_into(executor, std::span<const View>(views.span()), y);
-}
-/// The last argument is the output.
-template <Executor E, LoDTensorLike X, class... More>
-void concat_into(const E& executor, const X& x, More&&... more) requires(sizeof...(More) > 0) {
-  constexpr std::size_t others = sizeof...(More) - 1;
-  const auto all = std::forward_as_tuple(more...);
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
-    const operation::const_view_t<X> views[] = {x.view(), std::get<i>(all).view()...};
-    operation::join_into(executor, std::span<const operation::const_view_t<X>>(views), std::get<others>(all));
-  }
-  (std::make_index_sequence<others>{});
-}
-template <Executor E, operation::TensorRange Xs>
-[[nodiscard]] auto concat(const E& executor, const Xs& xs) {
-  using X = operation::element_t<Xs>;
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  concat_into(executor, xs, y);
-  return y;
-}
-template <operation::TensorRange Xs>
-[[nodiscard]] auto concat(const Xs& xs) {
-  return concat(default_executor<device_t<operation::element_t<Xs>>>(), xs);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike... More>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> concat(const E& executor, const X& x, const More&... more) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  concat_into(executor, x, more..., y);
-  return y;
-}
-template <LoDTensorLike X, LoDTensorLike... More>
-[[nodiscard]] auto concat(const X& x, const More&... more) {
-  return concat(default_executor<device_t<X>>(), x, more...);
-}
+template <class... Xs>
+  requires std::invocable < operation::Call<op::concat>,
+const Xs&... > [[nodiscard]] auto concat(const Xs&... xs) { return operation::Call<op::concat>()(xs...); }
+inline constexpr operation::CallInto<op::concat> concat_into{};
 
 /// The gradients of `concat`, one for each of its arguments, whose levels are `x_levels`: the rows of dy that came from
 /// it. The levels of dy are ignored.
@@ -224,20 +203,19 @@ template <LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>>
 /// `boundaries` are int64: a range, a list in braces or a tensor. `parts` has one tensor or view for each part; none
 /// may overlap x. Throws OutOfRange unless the boundaries ascend from 0 to the number of sequences, ShapeMismatch for
 /// another number of outputs.
-template <Executor E, LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer_list<std::int64_t>,
-          class Parts>
-void split_at_into(const E& executor, const X& x, const Boundaries& boundaries, Parts&& parts) {
-  operation::cut_into(executor, x.view(), operation::ids_of(boundaries), parts, "split_at");
+template <Executor E, LoDTensorLike X, class Parts>
+void split_at_into(const E& executor, const X& x, const operation::IdList& boundaries, Parts&& parts) {
+  operation::cut_into(executor, x.view(), boundaries, parts, "split_at");
 }
-template <Executor E, LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto split_at(const E& executor, const X& x, const Boundaries& boundaries) {
+template <Executor E, LoDTensorLike X>
+[[nodiscard]] auto split_at(const E& executor, const X& x, const operation::IdList& boundaries) {
   auto parts = operation::new_tensors<E, value_type_t<X>, device_t<X>>(
-      executor, static_cast<std::int64_t>(operation::ids_of(boundaries).size()) + 1, "split_at");
+      executor, static_cast<std::int64_t>(boundaries.size()) + 1, "split_at");
   split_at_into(executor, x, boundaries, parts);
   return parts;
 }
-template <LoDTensorLike X, operation::ArgumentList Boundaries = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto split_at(const X& x, const Boundaries& boundaries) {
+template <LoDTensorLike X>
+[[nodiscard]] auto split_at(const X& x, const operation::IdList& boundaries) {
   return split_at(default_executor<device_t<X>>(), x, boundaries);
 }
 
@@ -267,18 +245,8 @@ template <LoDTensorLike X>
 }
 
 /// The gradient of `split` and `split_at`: the gradients of the parts, one after the other, as joined by `concat`.
-template <Executor E, operation::TensorRange DParts, class DX>
-void split_grad_into(const E& executor, const DParts& dparts, DX&& dx) {
-  detail::with_name("split_grad", [&] { concat_into(executor, dparts, dx); });
-}
-template <Executor E, operation::TensorRange DParts>
-[[nodiscard]] auto split_grad(const E& executor, const DParts& dparts) {
-  return detail::with_name("split_grad", [&] { return concat(executor, dparts); });
-}
-template <operation::TensorRange DParts>
-[[nodiscard]] auto split_grad(const DParts& dparts) {
-  return detail::with_name("split_grad", [&] { return concat(dparts); });
-}
+inline constexpr operation::Call<op::split_grad> split_grad{};
+inline constexpr operation::CallInto<op::split_grad> split_grad_into{};
 
 /// The results of `concat`, `split_at` and `split`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_concat(const std::vector<LoDTensorDesc>& xs) {

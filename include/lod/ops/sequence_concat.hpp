@@ -32,9 +32,6 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-template <class X>
-using const_view_t = LoDTensorView<const value_type_t<X>, device_t<X>>;
-
 /// Throws InvalidLoD unless there are as many levels as the first argument has, and at least one; ShapeMismatch unless
 /// they have as many sequences. `name` and `i` identify the argument in the text.
 inline void check_levels_as_first(const LoDView& levels, const LoDView& first, const Subject& name, std::size_t i) {
