@@ -8,6 +8,7 @@
 #include <lod/executor.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/elementwise.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/scalar.hpp>
@@ -165,6 +166,70 @@ void merged_grad_into(const E& executor, const char* what, const SelectedRows<T,
   spread_groups(executor, static_cast<const T*>(d.data()), groups.order(), merged, dy.row_size(), out.data());
 }
 
+template <>
+struct Declared<op::clip> : Takes<Of<SelectedRows>, Scalar, Scalar>, Gives<Of<SelectedRows>> {
+  static constexpr const char* name = "clip";
+  using Gradient = op::clip_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
+                  SelectedRows<T, typename E::device>& out) {
+    const Clipped bounds = clipped<T>(least, greatest, name);
+    detail::check_value_rows(g, name);
+    const std::array sources{&g};
+    merge_into<E, T>(executor, PoolType::SUM, name,
+                     std::span<const SelectedRows<T, typename E::device>* const>(sources), out,
+                     [&](T* values, std::int64_t count) {
+                       if (values) kernel::Map<E>::run(executor, bounds, static_cast<const T*>(values), count, values);
+                     });
+  }
+};
+
+template <>
+struct Declared<op::clip_grad> : Takes<Of<SelectedRows>, Of<SelectedRows>, Scalar, Scalar>, Gives<Of<SelectedRows>> {
+  static constexpr const char* name = "clip_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                  const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
+                  SelectedRows<T, typename E::device>& dg) {
+    const Clipped bounds = clipped<T>(least, greatest, name);
+    const auto change = [&](const T* x, const T* values, const kernel::Segments& groups, T* d) {
+      kernel::Combine<E>::run(executor, ClippedGrad{bounds.least, bounds.greatest}, values, x,
+                              groups.size * dy.row_size(), d);
+    };
+    merged_grad_into(executor, name, dy, g, dg, change);
+  }
+};
+
+template <>
+struct Declared<op::clip_by_norm> : Takes<Of<SelectedRows>, double>, Gives<Of<SelectedRows>> {
+  static constexpr const char* name = "clip_by_norm";
+  using Gradient = op::clip_by_norm_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const SelectedRows<T, typename E::device>& g, double norm,
+                  SelectedRows<T, typename E::device>& out) {
+    check_norm(norm, name);
+    detail::check_value_rows(g, name);
+    const std::array sources{&g};
+    merge_into<E, T>(executor, PoolType::SUM, name,
+                     std::span<const SelectedRows<T, typename E::device>* const>(sources), out,
+                     [&](T* values, std::int64_t count) { kernel::Shorten<E>::run(executor, values, count, norm); });
+  }
+};
+
+template <>
+struct Declared<op::clip_by_norm_grad> : Takes<Of<SelectedRows>, Of<SelectedRows>, double>, Gives<Of<SelectedRows>> {
+  static constexpr const char* name = "clip_by_norm_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const SelectedRows<T, typename E::device>& dy,
+                  const SelectedRows<T, typename E::device>& g, double norm, SelectedRows<T, typename E::device>& dg) {
+    check_norm(norm, name);
+    const auto change = [&](const T* x, const T* values, const kernel::Segments& groups, T* d) {
+      kernel::ShortenGrad<E>::run(executor, values, x, groups, dy.row_size(), norm, d);
+    };
+    merged_grad_into(executor, name, dy, g, dg, change);
+  }
+};
+
 }  // namespace operation
 
 /// `merge_add(g)` with its values clipped to [least, greatest]; NaN stays. Rows that are not listed stay zero, whatever
@@ -172,117 +237,27 @@ void merged_grad_into(const E& executor, const char* what, const SelectedRows<T,
 /// their type if it has none of these; a finite bound beyond the range of a floating-point type clips infinite values
 /// to its greatest or least number. Throws std::invalid_argument unless least <= greatest, and if integers are to be
 /// clipped and there is none between the bounds. `out` must not be g. Semantics: PaddlePaddle's clip.
-template <Executor E, class T>
-void clip_into(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
-               SelectedRows<T, typename E::device>& out) {
-  detail::check_elements<op::clip, T>();
-  const operation::Clipped clipped = operation::clipped<T>(least, greatest, "clip");
-  detail::check_value_rows(g, "clip");
-  const std::array sources{&g};
-  operation::merge_into<E, T>(executor, PoolType::SUM, "clip",
-                              std::span<const SelectedRows<T, typename E::device>* const>(sources), out,
-                              [&](T* values, std::int64_t count) {
-                                if (values)
-                                  kernel::Map<E>::run(executor, clipped, static_cast<const T*>(values), count, values);
-                              });
-}
-template <Executor E, class T>
-[[nodiscard]] SelectedRows<T, typename E::device> clip(const E& executor, const SelectedRows<T, typename E::device>& g,
-                                                       Scalar least, Scalar greatest) {
-  SelectedRows<T, typename E::device> out(executor.resource());
-  clip_into(executor, g, least, greatest, out);
-  return out;
-}
-template <class T, class Device>
-[[nodiscard]] auto clip(const SelectedRows<T, Device>& g, Scalar least, Scalar greatest) {
-  return clip(default_executor<Device>(), g, least, greatest);
-}
+inline constexpr operation::Call<op::clip> clip{};
+inline constexpr operation::CallInto<op::clip> clip_into{};
 
 /// The gradient of `clip`: row i is the row of dy with the id of row i of g, 0 where the merged number was clipped.
 /// Throws as `clip`, and ShapeMismatch unless dy matches the result of `clip`. `dg` must be neither dy nor g.
-template <Executor E, class T>
-void clip_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
-                    const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
-                    SelectedRows<T, typename E::device>& dg) {
-  detail::check_elements<op::clip_grad, T>();
-  const operation::Clipped clipped = operation::clipped<T>(least, greatest, "clip_grad");
-  const auto change = [&](const T* x, const T* values, const kernel::Segments& groups, T* d) {
-    kernel::Combine<E>::run(executor, operation::ClippedGrad{clipped.least, clipped.greatest}, values, x,
-                            groups.size * dy.row_size(), d);
-  };
-  operation::merged_grad_into(executor, "clip_grad", dy, g, dg, change);
-}
-template <Executor E, class T>
-[[nodiscard]] SelectedRows<T, typename E::device> clip_grad(const E& executor,
-                                                            const SelectedRows<T, typename E::device>& dy,
-                                                            const SelectedRows<T, typename E::device>& g, Scalar least,
-                                                            Scalar greatest) {
-  SelectedRows<T, typename E::device> dg(executor.resource());
-  clip_grad_into(executor, dy, g, least, greatest, dg);
-  return dg;
-}
-template <class T, class Device>
-[[nodiscard]] auto clip_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, Scalar least,
-                             Scalar greatest) {
-  return clip_grad(default_executor<Device>(), dy, g, least, greatest);
-}
+inline constexpr operation::Call<op::clip_grad> clip_grad{};
+inline constexpr operation::CallInto<op::clip_grad> clip_grad_into{};
 
 /// `merge_add(g)`, scaled down to the length `norm` if it is longer: then multiplied by norm / length, where the length
 /// is the square root of the sum of the squares of all values, in double, even if the squares overflow or underflow. A
 /// NaN length changes nothing; an infinite one, due to an infinite value, makes finite values 0 and infinite ones NaN.
 /// Throws std::invalid_argument for a negative norm, or one that is NaN. `out` must not be g. Semantics: PaddlePaddle's
 /// clip_by_norm.
-template <Executor E, class T>
-void clip_by_norm_into(const E& executor, const SelectedRows<T, typename E::device>& g, double norm,
-                       SelectedRows<T, typename E::device>& out) {
-  detail::check_elements<op::clip_by_norm, T>();
-  operation::check_norm(norm, "clip_by_norm");
-  detail::check_value_rows(g, "clip_by_norm");
-  const std::array sources{&g};
-  operation::merge_into<E, T>(
-      executor, PoolType::SUM, "clip_by_norm", std::span<const SelectedRows<T, typename E::device>* const>(sources),
-      out, [&](T* values, std::int64_t count) { kernel::Shorten<E>::run(executor, values, count, norm); });
-}
-template <Executor E, class T>
-[[nodiscard]] SelectedRows<T, typename E::device> clip_by_norm(const E& executor,
-                                                               const SelectedRows<T, typename E::device>& g,
-                                                               double norm) {
-  SelectedRows<T, typename E::device> out(executor.resource());
-  clip_by_norm_into(executor, g, norm, out);
-  return out;
-}
-template <class T, class Device>
-[[nodiscard]] auto clip_by_norm(const SelectedRows<T, Device>& g, double norm) {
-  return clip_by_norm(default_executor<Device>(), g, norm);
-}
+inline constexpr operation::Call<op::clip_by_norm> clip_by_norm{};
+inline constexpr operation::CallInto<op::clip_by_norm> clip_by_norm_into{};
 
 /// The gradient of `clip_by_norm`: that of `merge_add` if nothing was scaled down; otherwise, with x the merged values
 /// and l their length, that of x * norm / l, which is norm / l * (dy - x * (x . dy) / l^2). Throws as `clip_by_norm`,
 /// and ShapeMismatch unless dy matches its result. `dg` must be neither dy nor g.
-template <Executor E, class T>
-void clip_by_norm_grad_into(const E& executor, const SelectedRows<T, typename E::device>& dy,
-                            const SelectedRows<T, typename E::device>& g, double norm,
-                            SelectedRows<T, typename E::device>& dg) {
-  detail::check_elements<op::clip_by_norm_grad, T>();
-  operation::check_norm(norm, "clip_by_norm_grad");
-  const auto change = [&](const T* x, const T* values, const kernel::Segments& groups, T* d) {
-    kernel::ShortenGrad<E>::run(executor, values, x, groups, dy.row_size(), norm, d);
-  };
-  operation::merged_grad_into(executor, "clip_by_norm_grad", dy, g, dg, change);
-}
-template <Executor E, class T>
-[[nodiscard]] SelectedRows<T, typename E::device> clip_by_norm_grad(const E& executor,
-                                                                    const SelectedRows<T, typename E::device>& dy,
-                                                                    const SelectedRows<T, typename E::device>& g,
-                                                                    double norm) {
-  SelectedRows<T, typename E::device> dg(executor.resource());
-  clip_by_norm_grad_into(executor, dy, g, norm, dg);
-  return dg;
-}
-template <class T, class Device>
-[[nodiscard]] auto clip_by_norm_grad(const SelectedRows<T, Device>& dy, const SelectedRows<T, Device>& g, double norm) {
-  return clip_by_norm_grad(default_executor<Device>(), dy, g, norm);
-}
+inline constexpr operation::Call<op::clip_by_norm_grad> clip_by_norm_grad{};
+inline constexpr operation::CallInto<op::clip_by_norm_grad> clip_by_norm_grad_into{};
 
 /// The results of `clip` and `clip_by_norm`, described: see <lod/infer.hpp>. The rows are described as the dense
 /// tensors that they represent.
