@@ -7,12 +7,12 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
-#include <concepts>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
@@ -43,6 +43,34 @@ LOD_HOST_DEVICE inline float edit_distance_of(std::int64_t edits, std::int64_t l
 }
 }  // namespace kernel
 
+namespace operation {
+
+template <>
+struct Declared<op::edit_distance> : Takes<Tensor, Tensor>, With<EditDistanceOptions>, Gives<TensorOf<float>> {
+  static constexpr const char* name = "edit_distance";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& a, const Input<E, T>& b, const EditDistanceOptions& options,
+                  const To<E, float>& y) {
+    check_has_level(a, {name, "a"});
+    check_has_level(b, {name, "b"});
+    const int level = detail::resolve_level(options.level, a.levels(), name);
+    const kernel::Segments sequences = segments(executor, a, level);
+    const kernel::Segments others = segments(executor, b, detail::resolve_level(options.level, b.levels(), name));
+    if (a.row_size() != 1 || b.row_size() != 1) {
+      throw ShapeMismatch(detail::text({name, ": rows of shape ", to_string(a.row_shape()), " and ",
+                                        to_string(b.row_shape()), ", expected one id a row"}));
+    }
+    if (others.size != sequences.size) {
+      throw ShapeMismatch(
+          detail::text({name, ": b has ", others.size, " sequences, expected ", sequences.size, " as a"}));
+    }
+    const auto out = prepare(executor, name, y, LevelsAbove{a.lod_view(), level}, Shape(), {{"a", a}, {"b", b}});
+    kernel::EditDistance<E>::run(executor, a.data(), sequences, b.data(), others, options.normalized, out.data());
+  }
+};
+
+}  // namespace operation
+
 /// For each sequence of `level` the Levenshtein distance from a to b: how many rows must be inserted, removed or
 /// replaced to turn one into the other. Scalar rows of float; LoD: the levels of a above `level`. With `normalized`,
 /// divided by the length of the sequence of b; if that is empty, the result is 0 if both are and 1 otherwise.
@@ -51,45 +79,8 @@ LOD_HOST_DEVICE inline float edit_distance_of(std::int64_t edits, std::int64_t l
 /// Rows are integers of size 1. Time: the product of the two lengths, without their common prefix and suffix, in steps
 /// of 64 numbers of the table. The output must overlap neither argument. Throws InvalidLoD if a or b has no level,
 /// OutOfRange for the level, ShapeMismatch for different numbers of sequences and for another row size.
-template <Executor E, LoDTensorLike A, LoDTensorLike B, class Y>
-void edit_distance_into(const E& executor, const A& a, const B& b, const EditDistanceOptions& options, Y&& y) {
-  detail::check_elements<op::edit_distance, value_type_t<A>>();
-  static_assert(std::same_as<value_type_t<A>, value_type_t<B>>, "edit_distance: a and b must have one element type");
-  const auto from = a.view();
-  const auto to = b.view();
-  operation::check_has_level(from, "edit_distance: a");
-  operation::check_has_level(to, "edit_distance: b");
-  const int level = detail::resolve_level(options.level, from.levels(), "edit_distance");
-  const kernel::Segments sequences = operation::segments(executor, from, level);
-  const kernel::Segments others =
-      operation::segments(executor, to, detail::resolve_level(options.level, to.levels(), "edit_distance"));
-  if (from.row_size() != 1 || to.row_size() != 1) {
-    throw ShapeMismatch(detail::text({"edit_distance: rows of shape ", to_string(from.row_shape()), " and ",
-                                      to_string(to.row_shape()), ", expected one id a row"}));
-  }
-  if (others.size != sequences.size) {
-    throw ShapeMismatch(
-        detail::text({"edit_distance: b has ", others.size, " sequences, expected ", sequences.size, " as a"}));
-  }
-  const auto out = operation::prepare<float>(
-      executor, "edit_distance", y, operation::LevelsAbove{from.lod_view(), level}, Shape(), {{"a", from}, {"b", to}});
-  kernel::EditDistance<E>::run(executor, from.data(), sequences, to.data(), others, options.normalized, out.data());
-}
-template <Executor E, LoDTensorLike A, LoDTensorLike B, class Y>
-void edit_distance_into(const E& executor, const A& a, const B& b, Y&& y) {
-  edit_distance_into(executor, a, b, EditDistanceOptions{}, y);
-}
-template <Executor E, LoDTensorLike A, LoDTensorLike B>
-[[nodiscard]] LoDTensor<float, device_t<A>> edit_distance(const E& executor, const A& a, const B& b,
-                                                          const EditDistanceOptions& options = {}) {
-  LoDTensor<float, device_t<A>> y(executor.resource());
-  edit_distance_into(executor, a, b, options, y);
-  return y;
-}
-template <LoDTensorLike A, LoDTensorLike B>
-[[nodiscard]] auto edit_distance(const A& a, const B& b, const EditDistanceOptions& options = {}) {
-  return edit_distance(default_executor<device_t<A>>(), a, b, options);
-}
+inline constexpr operation::Call<op::edit_distance> edit_distance{};
+inline constexpr operation::CallInto<op::edit_distance> edit_distance_into{};
 
 /// The result of `edit_distance`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_edit_distance(const LoDTensorDesc& a, const LoDTensorDesc& b,
