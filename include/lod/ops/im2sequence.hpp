@@ -7,6 +7,7 @@
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
 #include <lod/shape.hpp>
@@ -103,6 +104,18 @@ inline void check_real_sizes(std::span<const std::int64_t> real_sizes, std::int6
       {found, 2 * static_cast<std::uint64_t>(images), ", a height and a width for each of ", images, " images"}));
 }
 
+/// Images of any type, of which only the shape and the levels are used.
+class ImageShapes : public LoDTensorView<const char> {
+ public:
+  template <LoDTensorLike Images>
+  ImageShapes(const Images& images) noexcept : ImageShapes(images.view(), nullptr) {}
+
+ private:
+  template <class View>
+  ImageShapes(const View& view, std::nullptr_t) noexcept
+      : LoDTensorView(nullptr, view.lod_view(), &view.row_shape(), view.row_size()) {}
+};
+
 /// The patches of a batch of images, checked. The levels of the result are those of the images, followed by one with a
 /// sequence for each image.
 template <Executor E>
@@ -176,6 +189,34 @@ class PatchLevels {
   std::int64_t patch_size_ = 0;
 };
 
+template <>
+struct Declared<op::im2sequence> : Takes<Tensor>, With<Im2SequenceOptions> {
+  static constexpr const char* name = "im2sequence";
+  using Gradient = op::im2sequence_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& images, const Im2SequenceOptions& options, const To<E, T>& y) {
+    const PatchLevels<E> levels(executor, images, options, name);
+    const auto out = prepare(executor, name, y, levels.levels(), levels.row_shape(),
+                             {{"images", images}, {"real_sizes", options.real_sizes}});
+    kernel::Im2Sequence<E>::run(executor, images.data(), levels.patches(), levels.sequences(), out.data());
+  }
+};
+
+template <>
+struct Declared<op::im2sequence_grad> : Takes<Tensor, ImageShapes>, With<Im2SequenceOptions> {
+  static constexpr const char* name = "im2sequence_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const ImageShapes& images,
+                  const Im2SequenceOptions& options, const To<E, T>& dx) {
+    const PatchLevels<E> levels(executor, images, options, name);
+    check_row_count(dy.rows(), levels.sequences().rows(), {name, "dy"});
+    check_row_shape(dy.row_shape(), levels.row_shape(), {name, "dy"});
+    const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{images.lod_view()}, images.row_shape(),
+                             {{"dy", dy}, {"real_sizes", options.real_sizes}});
+    kernel::Im2SequenceGrad<E>::run(executor, dy.data(), levels.patches(), levels.sequences(), out.data());
+  }
+};
+
 }  // namespace operation
 
 /// The patches of each image, from left to right and from top to bottom, as a sequence: rows of channels x kernel
@@ -190,64 +231,14 @@ class PatchLevels {
 /// One pass. `y` must not overlap the images. Throws ShapeMismatch unless an image has three dimensions, and for
 /// another number of real sizes; OutOfRange for kernels or strides under 1, negative paddings, and real sizes beyond
 /// the image.
-template <Executor E, LoDTensorLike Images, class Y>
-void im2sequence_into(const E& executor, const Images& images, const Im2SequenceOptions& options, Y&& y) {
-  const auto view = images.view();
-  const operation::PatchLevels<E> levels(executor, view, options, "im2sequence");
-  const auto out =
-      operation::prepare<value_type_t<Images>>(executor, "im2sequence", y, levels.levels(), levels.row_shape(),
-                                               {{"images", view}, {"real_sizes", options.real_sizes}});
-  kernel::Im2Sequence<E>::run(executor, view.data(), levels.patches(), levels.sequences(), out.data());
-}
-template <Executor E, LoDTensorLike Images, class Y>
-void im2sequence_into(const E& executor, const Images& images, Y&& y) {
-  im2sequence_into(executor, images, Im2SequenceOptions{}, y);
-}
-template <Executor E, LoDTensorLike Images>
-[[nodiscard]] LoDTensor<value_type_t<Images>, device_t<Images>> im2sequence(const E& executor, const Images& images,
-                                                                            const Im2SequenceOptions& options = {}) {
-  LoDTensor<value_type_t<Images>, device_t<Images>> y(executor.resource());
-  im2sequence_into(executor, images, options, y);
-  return y;
-}
-template <LoDTensorLike Images>
-[[nodiscard]] auto im2sequence(const Images& images, const Im2SequenceOptions& options = {}) {
-  return im2sequence(default_executor<device_t<Images>>(), images, options);
-}
+inline constexpr operation::Call<op::im2sequence> im2sequence{};
+inline constexpr operation::CallInto<op::im2sequence> im2sequence_into{};
 
 /// The gradient of `im2sequence` with the same options, as images: a pixel has the sum of dy over the patches that
 /// contain it, rounded once. Only the shape and the levels of the images are used; the levels of dy are ignored. `dx`
 /// must not overlap dy. Throws as `im2sequence`, and ShapeMismatch unless dy has the rows of its result.
-template <Executor E, LoDTensorLike DY, LoDTensorLike Images, class DX>
-void im2sequence_grad_into(const E& executor, const DY& dy, const Images& images, const Im2SequenceOptions& options,
-                           DX&& dx) {
-  detail::check_elements<op::im2sequence_grad, value_type_t<DY>>();
-  const auto gradient = dy.view();
-  const auto view = images.view();
-  const operation::PatchLevels<E> levels(executor, view, options, "im2sequence_grad");
-  operation::check_row_count(gradient.rows(), levels.sequences().rows(), "im2sequence_grad: dy");
-  operation::check_row_shape(gradient.row_shape(), levels.row_shape(), "im2sequence_grad: dy");
-  const auto out = operation::prepare<value_type_t<DY>>(executor, {"im2sequence_grad", "dx"}, dx,
-                                                        operation::SameLevels{view.lod_view()}, view.row_shape(),
-                                                        {{"dy", gradient}, {"real_sizes", options.real_sizes}});
-  kernel::Im2SequenceGrad<E>::run(executor, gradient.data(), levels.patches(), levels.sequences(), out.data());
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike Images, class DX>
-void im2sequence_grad_into(const E& executor, const DY& dy, const Images& images, DX&& dx) {
-  im2sequence_grad_into(executor, dy, images, Im2SequenceOptions{}, dx);
-}
-template <Executor E, LoDTensorLike DY, LoDTensorLike Images>
-[[nodiscard]] LoDTensor<value_type_t<DY>, device_t<DY>> im2sequence_grad(const E& executor, const DY& dy,
-                                                                         const Images& images,
-                                                                         const Im2SequenceOptions& options = {}) {
-  LoDTensor<value_type_t<DY>, device_t<DY>> dx(executor.resource());
-  im2sequence_grad_into(executor, dy, images, options, dx);
-  return dx;
-}
-template <LoDTensorLike DY, LoDTensorLike Images>
-[[nodiscard]] auto im2sequence_grad(const DY& dy, const Images& images, const Im2SequenceOptions& options = {}) {
-  return im2sequence_grad(default_executor<device_t<DY>>(), dy, images, options);
-}
+inline constexpr operation::Call<op::im2sequence_grad> im2sequence_grad{};
+inline constexpr operation::CallInto<op::im2sequence_grad> im2sequence_grad_into{};
 
 /// The result of `im2sequence`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_im2sequence(const LoDTensorDesc& images, const Im2SequenceOptions& options = {}) {
