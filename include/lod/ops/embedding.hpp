@@ -7,6 +7,7 @@
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
 #include <lod/ops/checked_ids.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/row_places.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/output.hpp>
@@ -15,7 +16,6 @@
 #include <lod/target.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstdint>
 #include <span>
 
@@ -55,6 +55,67 @@ inline Shape looked_up_shape(const Shape& ids, const Shape& table, const char* w
   }
 }
 
+template <>
+struct Declared<op::embedding> : Takes<Tensor, TensorOf<std::int64_t>>, With<EmbeddingOptions> {
+  static constexpr const char* name = "embedding";
+  using Gradient = op::embedding_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& table, const Input<E, std::int64_t>& ids,
+                  const EmbeddingOptions& options, const To<E, T>& y) {
+    const kernel::PaddingIds padding{options.padding_idx, options.skip_minus_one};
+    const CheckedIds<E> checked(executor, ids.values(), table.rows(), name, padding);
+    const std::int64_t count = ids.rows() * ids.row_size();
+    const std::int64_t* found = checked.data();
+    // Kernels skip one id: if there are two, the other is replaced by that one. On a GPU all are -1 already.
+    const bool two = on_cpu<E> && padding.minus_one && padding.id >= 0;
+    const Workspace::Loan<std::int64_t> one_padding(executor.workspace(), two ? count : 0);
+    const auto out =
+        prepare(executor, name, y, SameLevels{ids.lod_view()},
+                looked_up_shape(ids.row_shape(), table.row_shape(), name), {{"table", table}, {"ids", ids}});
+    if (two) {
+      std::replace_copy(found, found + count, one_padding.data(), padding.id, std::int64_t{-1});
+      found = one_padding.data();
+    }
+    kernel::GatherRows<E>::run(executor, table.data(), found, count, table.row_size(),
+                               padding.minus_one ? std::int64_t{-1} : padding.id, out.data());
+  }
+};
+
+template <>
+struct Declared<op::embedding_grad>
+    : Takes<Tensor, TensorOf<std::int64_t>, std::int64_t>, With<EmbeddingOptions>, Gives<Of<SelectedRows>> {
+  static constexpr const char* name = "embedding_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& ids, std::int64_t height,
+                  const EmbeddingOptions& options, SelectedRows<T, typename E::device>& dtable) {
+    check_row_count(dy.rows(), ids.rows(), {name, "dy"});
+    const std::size_t rank = ids.row_shape().size();
+    const Shape row_shape = dy.row_shape().without_first(rank);
+    check_row_shape(dy.row_shape(), ids.row_shape().followed_by(row_shape), {name, "dy"});
+    const std::int64_t count = ids.rows() * ids.row_size();
+    const kernel::PaddingIds padding{options.padding_idx, options.skip_minus_one};
+    const CheckedIds<E> checked(executor, ids.values(), height, name, padding);
+    if constexpr (on_cpu<E>) {
+      const Workspace::Loan<std::int64_t> kept(executor.workspace(), count);       // the ids
+      const Workspace::Loan<std::int64_t> positions(executor.workspace(), count);  // and their positions
+      std::int64_t size = 0;
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (padding.contains(ids.data()[i])) continue;
+        kept[size] = ids.data()[i];
+        positions[size++] = i;
+      }
+      RowsOutput<E, T> out(executor, name, dtable, std::span(kept.data(), static_cast<std::size_t>(size)), height,
+                           row_shape, {{"dy", dy}, {"ids", ids}});
+      kernel::GatherRows<E>::run(executor, dy.data(), positions.data(), size, row_shape.elements(), std::int64_t{-1},
+                                 out.data());
+    } else {
+      RowsOutput<E, T> out(executor, name, dtable, count, height, row_shape, {{"dy", dy}, {"ids", ids}});
+      kernel::CopyValues<E>::run(executor, checked.data(), count, out.ids());
+      kernel::CopyValues<E>::run(executor, dy.data(), count * row_shape.elements(), out.data());
+    }
+  }
+};
+
 }  // namespace operation
 
 /// y[i] = table[ids[i]]: the LoD of the ids, rows of the shape {ids' row shape..., table's row shape...}. The row of
@@ -62,103 +123,15 @@ inline Shape looked_up_shape(const Shape& ids, const Shape& table, const char* w
 /// OutOfRange for any other id outside [0, table.rows()), with nothing changed; on a GPU its row is zero, and whatever
 /// waits for the executor next throws. One pass. The output must not overlap the table or the ids. Semantics:
 /// PaddlePaddle's lookup_table.
-template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
-void embedding_into(const E& executor, const Table& table, const Ids& ids, const EmbeddingOptions& options, Y&& y) {
-  static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding: ids are int64");
-  const auto rows = table.view();
-  const auto list = ids.view();
-  const kernel::PaddingIds padding{options.padding_idx, options.skip_minus_one};
-  const operation::CheckedIds<E> checked(executor, list.values(), rows.rows(), "embedding", padding);
-  const std::int64_t count = list.rows() * list.row_size();
-  const std::int64_t* found = checked.data();
-  // Kernels skip one id: if there are two, the other is replaced by that one. On a GPU all are -1 already.
-  const bool two = operation::on_cpu<E> && padding.minus_one && padding.id >= 0;
-  const Workspace::Loan<std::int64_t> one_padding(executor.workspace(), two ? count : 0);
-  const auto out = operation::prepare<value_type_t<Table>>(
-      executor, "embedding", y, operation::SameLevels{list.lod_view()},
-      operation::looked_up_shape(list.row_shape(), rows.row_shape(), "embedding"), {{"table", rows}, {"ids", list}});
-  if (two) {
-    std::replace_copy(found, found + count, one_padding.data(), padding.id, std::int64_t{-1});
-    found = one_padding.data();
-  }
-  kernel::GatherRows<E>::run(executor, rows.data(), found, count, rows.row_size(),
-                             padding.minus_one ? std::int64_t{-1} : padding.id, out.data());
-}
-template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
-  requires(!std::same_as<std::remove_cvref_t<Y>, EmbeddingOptions>)
-void embedding_into(const E& executor, const Table& table, const Ids& ids, Y&& y) {
-  embedding_into(executor, table, ids, EmbeddingOptions{}, y);
-}
-template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
-[[nodiscard]] LoDTensor<value_type_t<Table>, device_t<Table>> embedding(const E& executor, const Table& table,
-                                                                        const Ids& ids,
-                                                                        const EmbeddingOptions& options = {}) {
-  LoDTensor<value_type_t<Table>, device_t<Table>> y(executor.resource());
-  embedding_into(executor, table, ids, options, y);
-  return y;
-}
-template <LoDTensorLike Table, LoDTensorLike Ids>
-[[nodiscard]] auto embedding(const Table& table, const Ids& ids, const EmbeddingOptions& options = {}) {
-  return embedding(default_executor<device_t<Table>>(), table, ids, options);
-}
+inline constexpr operation::Call<op::embedding> embedding{};
+inline constexpr operation::CallInto<op::embedding> embedding_into{};
 
 /// The gradient of `embedding` for its table of `height` rows: row dy[i] for ids[i], in the order of the ids, without
 /// adding up repeated ids (`merge_add` does that). Padding ids are left out; on a GPU they keep a place, which names no
 /// row. Throws ShapeMismatch unless dy has as many rows as the ids, of a shape that begins with theirs; OutOfRange for
 /// any other id outside [0, height).
-template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
-void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height,
-                         const EmbeddingOptions& options, SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
-  static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding_grad: ids are int64");
-  using T = value_type_t<X>;
-  const auto view = dy.view();
-  const auto list = ids.view();
-  operation::check_row_count(view.rows(), list.rows(), "embedding_grad: dy");
-  const std::size_t rank = list.row_shape().size();
-  const Shape row_shape = view.row_shape().without_first(rank);
-  operation::check_row_shape(view.row_shape(), list.row_shape().followed_by(row_shape), "embedding_grad: dy");
-  const std::int64_t count = list.rows() * list.row_size();
-  const kernel::PaddingIds padding{options.padding_idx, options.skip_minus_one};
-  const operation::CheckedIds<E> checked(executor, list.values(), height, "embedding_grad", padding);
-  if constexpr (operation::on_cpu<E>) {
-    const Workspace::Loan<std::int64_t> kept(executor.workspace(), count);       // the ids
-    const Workspace::Loan<std::int64_t> positions(executor.workspace(), count);  // and their positions
-    std::int64_t size = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (padding.contains(list.data()[i])) continue;
-      kept[size] = list.data()[i];
-      positions[size++] = i;
-    }
-    operation::RowsOutput<E, T> out(executor, "embedding_grad", dtable,
-                                    std::span(kept.data(), static_cast<std::size_t>(size)), height, row_shape,
-                                    {{"dy", view}, {"ids", list}});
-    kernel::GatherRows<E>::run(executor, view.data(), positions.data(), size, row_shape.elements(), std::int64_t{-1},
-                               out.data());
-  } else {
-    operation::RowsOutput<E, T> out(executor, "embedding_grad", dtable, count, height, row_shape,
-                                    {{"dy", view}, {"ids", list}});
-    kernel::CopyValues<E>::run(executor, checked.data(), count, out.ids());
-    kernel::CopyValues<E>::run(executor, view.data(), count * row_shape.elements(), out.data());
-  }
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
-void embedding_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height,
-                         SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
-  embedding_grad_into(executor, dy, ids, height, EmbeddingOptions{}, dtable);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
-[[nodiscard]] SelectedRows<value_type_t<X>, device_t<X>> embedding_grad(const E& executor, const X& dy, const Ids& ids,
-                                                                        std::int64_t height,
-                                                                        const EmbeddingOptions& options = {}) {
-  SelectedRows<value_type_t<X>, device_t<X>> dtable(executor.resource());
-  embedding_grad_into(executor, dy, ids, height, options, dtable);
-  return dtable;
-}
-template <LoDTensorLike X, LoDTensorLike Ids>
-[[nodiscard]] auto embedding_grad(const X& dy, const Ids& ids, std::int64_t height,
-                                  const EmbeddingOptions& options = {}) {
-  return embedding_grad(default_executor<device_t<X>>(), dy, ids, height, options);
-}
+inline constexpr operation::Call<op::embedding_grad> embedding_grad{};
+inline constexpr operation::CallInto<op::embedding_grad> embedding_grad_into{};
 
 /// The result of `embedding`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_embedding(const LoDTensorDesc& table, const LoDTensorDesc& ids,

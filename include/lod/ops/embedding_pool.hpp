@@ -9,6 +9,7 @@
 #include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/checked_ids.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/looked_up_rows.hpp>
 #include <lod/ops/merge_rows.hpp>
@@ -22,7 +23,6 @@
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -64,7 +64,6 @@ namespace operation {
 template <Executor E, class Ids, class T, class Device>
 kernel::Segments check_embedding_pool(const E& executor, const Ids& ids, const EmbeddingPoolOptions<T, Device>& options,
                                       const char* what) {
-  static_assert(std::same_as<value_type_t<Ids>, std::int64_t>, "embedding_pool: ids are int64");
   check_has_level(ids, what);
   const int level = detail::resolve_level(options.level, ids.levels(), what);
   if (ids.row_size() != 1) {
@@ -188,10 +187,9 @@ class UnpooledGrad {
 
 /// `winners` is null for sums, for FIRST and for LAST.
 template <Executor E, LoDTensorLike X, LoDTensorLike Ids, class T, class Device>
-void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, const std::int64_t* winners,
-                              const Ids& ids, std::int64_t height, PoolType type,
-                              const EmbeddingPoolOptions<T, Device>& options, const kernel::Segments& sequences,
-                              const Shape& row_shape, SelectedRows<T, Device>& dtable) {
+void looked_up_grad_into(const E& executor, const char* what, const X& dy, const std::int64_t* winners, const Ids& ids,
+                         std::int64_t height, PoolType type, const EmbeddingPoolOptions<T, Device>& options,
+                         const kernel::Segments& sequences, const Shape& row_shape, SelectedRows<T, Device>& dtable) {
   using Numbers = kernel::Scratch<E, std::int64_t>;
   const std::int64_t count = ids.rows();
   const kernel::PaddingIds padding = padding_of(options);
@@ -246,12 +244,82 @@ void embedding_pool_grad_into(const E& executor, const char* what, const X& dy, 
 
 /// The row shape of the table, from those of dy and the ids. Throws if dy does not fit.
 template <class View, class Ids>
-Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& sequences, const char* what) {
+Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& sequences, const Subject& what) {
   check_row_count(dy.rows(), sequences.size, what);
   const Shape row_shape = dy.row_shape().without_first(ids.row_shape().size());
   check_row_shape(dy.row_shape(), ids.row_shape().followed_by(row_shape), what);
   return row_shape;
 }
+
+template <>
+struct Declared<op::embedding_pool> : Takes<Tensor, TensorOf<std::int64_t>, PoolType>, WithTyped<EmbeddingPoolOptions> {
+  static constexpr const char* name = "embedding_pool";
+  using Gradient = op::embedding_pool_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& table, const Input<E, std::int64_t>& ids, PoolType type,
+                  const EmbeddingPoolOptions<T, typename E::device>& options, const To<E, T>& y) {
+    check_pool_type(type, name);
+    const kernel::Segments sequences = check_embedding_pool(executor, ids, options, name);
+    const LookedUp<E, T> looked_up(executor, table, ids, sequences, options, name);
+    const int level = detail::resolve_level(options.level, ids.levels(), name);
+    const T pad_value = detail::checked<T>(options.pad_value, name, "pad_value");
+    const auto out = prepare(executor, name, y, LevelsAbove{ids.lod_view(), level},
+                             looked_up_shape(ids.row_shape(), table.row_shape(), name),
+                             {{"table", table}, {"ids", ids}, {"weights", options.weights}});
+    kernel::EmbeddingPool<E>::run(executor, looked_up.rows(), looked_up.kept().sequences(), type, pad_value,
+                                  out.data());
+  }
+};
+
+template <>
+struct Declared<op::embedding_pool_grad> : Takes<Tensor, TensorOf<std::int64_t>, std::int64_t, PoolType>,
+                                           WithTyped<EmbeddingPoolOptions>,
+                                           Gives<Of<SelectedRows>> {
+  static constexpr const char* name = "embedding_pool_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& ids, std::int64_t height,
+                  PoolType type, const EmbeddingPoolOptions<T, typename E::device>& options,
+                  SelectedRows<T, typename E::device>& dtable) {
+    check_sums_or_steps(type, name, "embedding_max_pool_grad or embedding_min_pool_grad");
+    const kernel::Segments sequences = check_embedding_pool(executor, ids, options, name);
+    const Shape row_shape = check_pooled_grad(dy, ids, sequences, {name, "dy"});
+    looked_up_grad_into(executor, name, dy, nullptr, ids, height, type, options, sequences, row_shape, dtable);
+  }
+};
+
+template <>
+struct Declared<op::embedding_pool_weights_grad> : Takes<Tensor, Tensor, TensorOf<std::int64_t>, PoolType>,
+                                                   WithTyped<EmbeddingPoolOptions> {
+  static constexpr const char* name = "embedding_pool_weights_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& table, const Input<E, std::int64_t>& ids,
+                  PoolType type, const EmbeddingPoolOptions<T, typename E::device>& options, const To<E, T>& dweights) {
+    check_pool_type(type, name);
+    const kernel::Segments sequences = check_embedding_pool(executor, ids, options, name);
+    check_row_shape(check_pooled_grad(dy, ids, sequences, {name, "dy"}), table.row_shape(), {name, "dy"});
+    const LookedUp<E, T> looked_up(executor, table, ids, sequences, options, name, {.places = true});
+    const KeptIds<E>& kept = looked_up.kept();
+    const bool extreme = type == PoolType::MAX || type == PoolType::MIN;
+    const std::int64_t numbers = extreme ? sequences.size * table.row_size() : 0;
+    const kernel::Scratch<E, T> values(executor, numbers);
+    const kernel::Scratch<E, std::int64_t> winners(executor, numbers);
+    if (extreme) {
+      kernel::EmbeddingMaxPool<E>::run(executor, looked_up.rows(), kept.sequences(), type == PoolType::MIN, T{},
+                                       values.data(), winners.data());
+    }
+    const UnpooledGrad<E, T> unpooled(executor, dy.data(), kept.sequences(), table.row_size(), type);
+    const kernel::Scratch<E, T> of_kept(executor, kept.leaves_out() ? kept.sequences().rows() : 0);
+    const auto out = prepare(executor, {name, "dweights"}, dweights, SameLevels{ids.lod_view()}, ids.row_shape(),
+                             {{"dy", dy}, {"table", table}, {"ids", ids}, {"weights", options.weights}});
+    kernel::LookUpWeightsGrad<E>::run(executor, looked_up.rows(), unpooled.data(),
+                                      extreme ? static_cast<const std::int64_t*>(winners.data()) : nullptr,
+                                      kept.sequences(), type, kept.leaves_out() ? of_kept.data() : out.data());
+    if (kept.leaves_out()) {
+      kernel::GatherRows<E>::run(executor, static_cast<const T*>(of_kept.data()), kept.places(), ids.rows(),
+                                 std::int64_t{1}, std::int64_t{-1}, out.data());
+    }
+  }
+};
 
 }  // namespace operation
 
@@ -269,41 +337,8 @@ Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& 
 /// outside [0, table.rows()), ShapeMismatch unless there is one id per row and one weight for each id; then nothing is
 /// changed. The output must not overlap the arguments. Semantics: the framework operators fused_embedding_seq_pool
 /// (SUM) and EmbeddingBag.
-template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
-void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, PoolType type,
-                         const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options, Y&& y) {
-  using T = value_type_t<Table>;
-  detail::check_elements<op::embedding_pool, T>();
-  operation::check_pool_type(type, "embedding_pool");
-  const auto rows = table.view();
-  const auto list = ids.view();
-  const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, "embedding_pool");
-  const operation::LookedUp<E, T> looked_up(executor, rows, list, sequences, options, "embedding_pool");
-  const int level = detail::resolve_level(options.level, list.levels(), "embedding_pool");
-  const T pad_value = detail::checked<T>(options.pad_value, "embedding_pool", "pad_value");
-  const auto out =
-      operation::prepare<T>(executor, "embedding_pool", y, operation::LevelsAbove{list.lod_view(), level},
-                            operation::looked_up_shape(list.row_shape(), rows.row_shape(), "embedding_pool"),
-                            {{"table", rows}, {"ids", list}, {"weights", options.weights}});
-  kernel::EmbeddingPool<E>::run(executor, looked_up.rows(), looked_up.kept().sequences(), type, pad_value, out.data());
-}
-template <Executor E, LoDTensorLike Table, LoDTensorLike Ids, class Y>
-void embedding_pool_into(const E& executor, const Table& table, const Ids& ids, PoolType type, Y&& y) {
-  embedding_pool_into(executor, table, ids, type, {}, y);
-}
-template <Executor E, LoDTensorLike Table, LoDTensorLike Ids>
-[[nodiscard]] LoDTensor<value_type_t<Table>, device_t<Table>> embedding_pool(
-    const E& executor, const Table& table, const Ids& ids, PoolType type,
-    const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
-  LoDTensor<value_type_t<Table>, device_t<Table>> y(executor.resource());
-  embedding_pool_into(executor, table, ids, type, options, y);
-  return y;
-}
-template <LoDTensorLike Table, LoDTensorLike Ids>
-[[nodiscard]] auto embedding_pool(const Table& table, const Ids& ids, PoolType type,
-                                  const EmbeddingPoolOptions<value_type_t<Table>, device_t<Table>>& options = {}) {
-  return embedding_pool(default_executor<device_t<Table>>(), table, ids, type, options);
-}
+inline constexpr operation::Call<op::embedding_pool> embedding_pool{};
+inline constexpr operation::CallInto<op::embedding_pool> embedding_pool_into{};
 
 /// The gradient of `embedding_pool` for its table of `height` rows: equal to `merge_add` of `embedding_grad` of
 /// `sequence_pool_grad`, with each row listed once and ids ascending, but without intermediate rows, one for each id.
@@ -313,99 +348,15 @@ template <LoDTensorLike Table, LoDTensorLike Ids>
 /// Throws as `embedding_pool`, ShapeMismatch unless dy has one row for each sequence, of a shape that begins with that
 /// of the ids, and std::invalid_argument for MAX and MIN, whose gradients need the index (`embedding_max_pool_grad`,
 /// `embedding_min_pool_grad`).
-template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
-void embedding_pool_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height, PoolType type,
-                              const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options,
-                              SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
-  constexpr const char* what = "embedding_pool_grad";
-  detail::check_elements<op::embedding_pool_grad, value_type_t<X>>();
-  operation::check_sums_or_steps(type, what, "embedding_max_pool_grad or embedding_min_pool_grad");
-  const auto view = dy.view();
-  const auto list = ids.view();
-  const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, what);
-  const Shape row_shape = operation::check_pooled_grad(view, list, sequences, "embedding_pool_grad: dy");
-  operation::embedding_pool_grad_into(executor, what, view, nullptr, list, height, type, options, sequences, row_shape,
-                                      dtable);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
-void embedding_pool_grad_into(const E& executor, const X& dy, const Ids& ids, std::int64_t height, PoolType type,
-                              SelectedRows<value_type_t<X>, device_t<X>>& dtable) {
-  embedding_pool_grad_into(executor, dy, ids, height, type, {}, dtable);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Ids>
-[[nodiscard]] SelectedRows<value_type_t<X>, device_t<X>> embedding_pool_grad(
-    const E& executor, const X& dy, const Ids& ids, std::int64_t height, PoolType type,
-    const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  SelectedRows<value_type_t<X>, device_t<X>> dtable(executor.resource());
-  embedding_pool_grad_into(executor, dy, ids, height, type, options, dtable);
-  return dtable;
-}
-template <LoDTensorLike X, LoDTensorLike Ids>
-[[nodiscard]] auto embedding_pool_grad(const X& dy, const Ids& ids, std::int64_t height, PoolType type,
-                                       const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  return embedding_pool_grad(default_executor<device_t<X>>(), dy, ids, height, type, options);
-}
+inline constexpr operation::Call<op::embedding_pool_grad> embedding_pool_grad{};
+inline constexpr operation::CallInto<op::embedding_pool_grad> embedding_pool_grad_into{};
 
 /// The gradient of `embedding_pool`, of any type, for its weights: for each id the dot product of its row of the table
 /// and of that row's gradient, 0 for padding. Rows and LoD of the ids. MAX and MIN are computed once more to find which
 /// rows won. `dweights` must not overlap the arguments. Throws as `embedding_pool`, and ShapeMismatch unless dy has the
 /// rows and the row shape of its result.
-template <Executor E, LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids, class Y>
-void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Table& table, const Ids& ids, PoolType type,
-                                      const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options, Y&& dweights) {
-  constexpr const char* what = "embedding_pool_weights_grad";
-  using T = value_type_t<X>;
-  detail::check_elements<op::embedding_pool_weights_grad, T>();
-  operation::check_pool_type(type, what);
-  static_assert(std::same_as<value_type_t<Table>, T>,
-                "embedding_pool_weights_grad: dy and the table must have one element type");
-  const auto view = dy.view();
-  const auto rows = table.view();
-  const auto list = ids.view();
-  const kernel::Segments sequences = operation::check_embedding_pool(executor, list, options, what);
-  operation::check_row_shape(operation::check_pooled_grad(view, list, sequences, "embedding_pool_weights_grad: dy"),
-                             rows.row_shape(), "embedding_pool_weights_grad: dy");
-  const operation::LookedUp<E, T> looked_up(executor, rows, list, sequences, options, what, {.places = true});
-  const operation::KeptIds<E>& kept = looked_up.kept();
-  const bool extreme = type == PoolType::MAX || type == PoolType::MIN;
-  const std::int64_t numbers = extreme ? sequences.size * rows.row_size() : 0;
-  const kernel::Scratch<E, T> values(executor, numbers);
-  const kernel::Scratch<E, std::int64_t> winners(executor, numbers);
-  if (extreme) {
-    kernel::EmbeddingMaxPool<E>::run(executor, looked_up.rows(), kept.sequences(), type == PoolType::MIN, T{},
-                                     values.data(), winners.data());
-  }
-  const operation::UnpooledGrad<E, T> unpooled(executor, view.data(), kept.sequences(), rows.row_size(), type);
-  const kernel::Scratch<E, T> of_kept(executor, kept.leaves_out() ? kept.sequences().rows() : 0);
-  const auto out = operation::prepare<T>(executor, {what, "dweights"}, dweights, operation::SameLevels{list.lod_view()},
-                                         list.row_shape(),
-                                         {{"dy", view}, {"table", rows}, {"ids", list}, {"weights", options.weights}});
-  kernel::LookUpWeightsGrad<E>::run(executor, looked_up.rows(), unpooled.data(),
-                                    extreme ? static_cast<const std::int64_t*>(winners.data()) : nullptr,
-                                    kept.sequences(), type, kept.leaves_out() ? of_kept.data() : out.data());
-  if (kept.leaves_out()) {
-    kernel::GatherRows<E>::run(executor, static_cast<const T*>(of_kept.data()), kept.places(), list.rows(),
-                               std::int64_t{1}, std::int64_t{-1}, out.data());
-  }
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids, class Y>
-void embedding_pool_weights_grad_into(const E& executor, const X& dy, const Table& table, const Ids& ids, PoolType type,
-                                      Y&& dweights) {
-  embedding_pool_weights_grad_into(executor, dy, table, ids, type, {}, dweights);
-}
-template <Executor E, LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> embedding_pool_weights_grad(
-    const E& executor, const X& dy, const Table& table, const Ids& ids, PoolType type,
-    const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> dweights(executor.resource());
-  embedding_pool_weights_grad_into(executor, dy, table, ids, type, options, dweights);
-  return dweights;
-}
-template <LoDTensorLike X, LoDTensorLike Table, LoDTensorLike Ids>
-[[nodiscard]] auto embedding_pool_weights_grad(const X& dy, const Table& table, const Ids& ids, PoolType type,
-                                               const EmbeddingPoolOptions<value_type_t<X>, device_t<X>>& options = {}) {
-  return embedding_pool_weights_grad(default_executor<device_t<X>>(), dy, table, ids, type, options);
-}
+inline constexpr operation::Call<op::embedding_pool_weights_grad> embedding_pool_weights_grad{};
+inline constexpr operation::CallInto<op::embedding_pool_weights_grad> embedding_pool_weights_grad_into{};
 
 namespace operation {
 
