@@ -6,8 +6,8 @@
 
 #include <lod/infer.hpp>
 #include <lod/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/sequence_erase.hpp>
-#include <lod/output.hpp>
 #include <lod/supports.hpp>
 #include <lod/target.hpp>
 
@@ -36,6 +36,26 @@ template <class Executor>
 struct CtcAlign : Missing<Executor> {};
 }  // namespace kernel
 
+namespace operation {
+
+template <class Op>
+struct CtcAlignment : Takes<Tensor>, With<CtcAlignOptions> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const CtcAlignOptions& options, const To<E, T>& y) {
+    filter_rows_into<Op, kernel::CtcAlign<E>>(executor, x, options, Declared<Op>::name, y, {{"x", x}});
+  }
+};
+template <>
+struct Declared<op::ctc_align> : CtcAlignment<op::ctc_align> {
+  static constexpr const char* name = "ctc_align";
+};
+template <>
+struct Declared<op::ctc_align_and_wait> : CtcAlignment<op::ctc_align_and_wait> {
+  static constexpr const char* name = "ctc_align_and_wait";
+};
+
+}  // namespace operation
+
 /// For each sequence of the last level, its labels without blanks and, with `merge_repeated`, without those equal to
 /// the row before them: a blank between two equal labels keeps both. Row shape as x; the lengths of the last level
 /// shrink, perhaps to 0, and the levels above stay. Semantics: PaddlePaddle's ctc_align, except that an empty result is
@@ -43,48 +63,12 @@ struct CtcAlign : Missing<Executor> {};
 ///
 /// Rows are integers of size 1. One pass that counts and one that copies. `y` must not overlap x. Throws InvalidLoD if
 /// x has no level, ShapeMismatch for another row size.
-template <Executor E, LoDTensorLike X, class Y>
-void ctc_align_into(const E& executor, const X& x, const CtcAlignOptions& options, Y&& y) {
-  operation::filter_rows_into<op::ctc_align, kernel::CtcAlign<E>>(executor, x.view(), options, "ctc_align", y,
-                                                                  {{"x", x.view()}});
-}
-template <Executor E, LoDTensorLike X, class Y>
-void ctc_align_into(const E& executor, const X& x, Y&& y) {
-  ctc_align_into(executor, x, CtcAlignOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> ctc_align(const E& executor, const X& x,
-                                                                const CtcAlignOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  ctc_align_into(executor, x, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto ctc_align(const X& x, const CtcAlignOptions& options = {}) {
-  return ctc_align(default_executor<device_t<X>>(), x, options);
-}
+inline constexpr operation::Call<op::ctc_align> ctc_align{};
+inline constexpr operation::CallInto<op::ctc_align> ctc_align_into{};
 
 /// `ctc_align` for any device, and the same on the CPU; on a GPU it waits as `sequence_erase_and_wait` does.
-template <Executor E, LoDTensorLike X, class Y>
-void ctc_align_and_wait_into(const E& executor, const X& x, const CtcAlignOptions& options, Y&& y) {
-  operation::filter_rows_into<op::ctc_align_and_wait, kernel::CtcAlign<E>>(executor, x.view(), options,
-                                                                           "ctc_align_and_wait", y, {{"x", x.view()}});
-}
-template <Executor E, LoDTensorLike X, class Y>
-void ctc_align_and_wait_into(const E& executor, const X& x, Y&& y) {
-  ctc_align_and_wait_into(executor, x, CtcAlignOptions{}, y);
-}
-template <Executor E, LoDTensorLike X>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> ctc_align_and_wait(const E& executor, const X& x,
-                                                                         const CtcAlignOptions& options = {}) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  ctc_align_and_wait_into(executor, x, options, y);
-  return y;
-}
-template <LoDTensorLike X>
-[[nodiscard]] auto ctc_align_and_wait(const X& x, const CtcAlignOptions& options = {}) {
-  return ctc_align_and_wait(default_executor<device_t<X>>(), x, options);
-}
+inline constexpr operation::Call<op::ctc_align_and_wait> ctc_align_and_wait{};
+inline constexpr operation::CallInto<op::ctc_align_and_wait> ctc_align_and_wait_into{};
 
 /// The results of `ctc_align` and `ctc_align_and_wait`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_ctc_align(const LoDTensorDesc& x, const CtcAlignOptions& = {}) {
