@@ -7,7 +7,6 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/lod_batch.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
@@ -18,10 +17,7 @@
 #include <lod/ops/select.hpp>
 #include <lod/ops/sequence_concat.hpp>
 #include <lod/ops/several.hpp>
-#include <lod/output.hpp>
 #include <lod/sizes.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -29,9 +25,6 @@
 #include <new>
 #include <span>
 #include <string>
-#include <tuple>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::op {

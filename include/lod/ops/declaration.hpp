@@ -20,6 +20,8 @@
 /// A name that is a C function as well (`div`, `select`), or one that takes template arguments (`sequence_cumsum<U>`),
 /// cannot be that of an object: there functions call one. So they do where others of the name are functions (`concat`)
 /// or where parameters have the name (`filter`), which compilers would call shadowing.
+///
+/// This header brings what every declaration needs: elements, kernels, outputs, LOD_TARGET.
 #pragma once
 
 #include <lod/executor.hpp>

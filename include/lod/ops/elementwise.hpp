@@ -7,22 +7,16 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/arithmetic.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/sequence_pool.hpp>
-#include <lod/output.hpp>
 #include <lod/scalar.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct add : elements::Number {};

@@ -17,16 +17,11 @@
 #pragma once
 
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/recurrent.hpp>
-#include <lod/output.hpp>
 #include <lod/rank_table.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
-#include <concepts>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {

@@ -6,16 +6,12 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/time_major.hpp>
-#include <lod/output.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>

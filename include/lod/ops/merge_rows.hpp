@@ -6,7 +6,6 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/embedding.hpp>
@@ -15,11 +14,8 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/ops/several.hpp>
-#include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/staging.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <array>

@@ -4,13 +4,10 @@
 #pragma once
 
 #include <lod/error.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/output.hpp>
 #include <lod/sizes.hpp>
-#include <lod/target.hpp>
 
 #include <cstdint>
 #include <initializer_list>

@@ -6,13 +6,7 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/declaration.hpp>
-#include <lod/output.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
-
-#include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct row_conv : elements::Floating {};

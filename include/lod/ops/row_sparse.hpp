@@ -6,22 +6,17 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/elementwise.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/selected_rows.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <array>
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 

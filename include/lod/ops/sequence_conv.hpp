@@ -6,14 +6,10 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/matrix_product.hpp>
-#include <lod/output.hpp>
 #include <lod/shape.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <concepts>

@@ -6,13 +6,9 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/declaration.hpp>
-#include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/shape.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <cstdint>
 

@@ -6,14 +6,10 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/sequence_pool.hpp>
-#include <lod/output.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>

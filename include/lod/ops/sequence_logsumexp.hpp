@@ -5,14 +5,8 @@
 #pragma once
 
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/sequence_softmax.hpp>
-#include <lod/output.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
-
-#include <concepts>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_logsumexp : elements::Floating {};

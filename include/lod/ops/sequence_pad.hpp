@@ -6,21 +6,15 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/new_offsets.hpp>
-#include <lod/output.hpp>
 #include <lod/scalar.hpp>
 #include <lod/shape.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {

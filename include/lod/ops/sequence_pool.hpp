@@ -5,13 +5,9 @@
 #pragma once
 
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/row_index.hpp>
-#include <lod/output.hpp>
 #include <lod/scalar.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <concepts>
 #include <cstdint>

@@ -5,12 +5,8 @@
 #pragma once
 
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/output.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <cstdint>
 #include <span>

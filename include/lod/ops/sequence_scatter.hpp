@@ -6,14 +6,10 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/checked_ids.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/rearrange.hpp>
-#include <lod/output.hpp>
 #include <lod/selected_rows.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <concepts>
 #include <cstdint>

@@ -5,11 +5,7 @@
 #pragma once
 
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/declaration.hpp>
-#include <lod/output.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_softmax : elements::Floating {};

@@ -6,7 +6,6 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/declaration.hpp>
@@ -14,13 +13,9 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/select.hpp>
 #include <lod/ops/time_major.hpp>
-#include <lod/output.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {

@@ -8,7 +8,6 @@
 #include <lod/error.hpp>
 #include <lod/executor.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/merge_rows.hpp>
@@ -17,14 +16,11 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/selected_rows.hpp>
 #include <lod/staging.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <initializer_list>
 #include <span>
 #include <vector>
 

@@ -8,7 +8,6 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/batch_levels.hpp>
@@ -17,11 +16,8 @@
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/time_major.hpp>
-#include <lod/output.hpp>
 #include <lod/rank_table.hpp>
 #include <lod/sizes.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>

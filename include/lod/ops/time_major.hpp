@@ -7,16 +7,12 @@
 
 #include <lod/error.hpp>
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/lifetime.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/new_offsets.hpp>
-#include <lod/output.hpp>
 #include <lod/rank_table.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -5,16 +5,12 @@
 #pragma once
 
 #include <lod/infer.hpp>
-#include <lod/kernel.hpp>
 #include <lod/keyed_hash.hpp>
 #include <lod/lod_index.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/new_offsets.hpp>
 #include <lod/ops/rearrange.hpp>
-#include <lod/output.hpp>
 #include <lod/staging.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstdint>
