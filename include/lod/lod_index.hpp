@@ -49,14 +49,16 @@ namespace detail {
 LOD_TAGGED inline std::string wrong_branch(std::span<const std::int64_t> branch, std::size_t depth, std::int64_t found,
                                            int levels);
 
+[[noreturn, gnu::cold, gnu::noinline]] LOD_TAGGED inline void throw_no_such_level(int level, int levels,
+                                                                                  const char* what) {
+  const std::string range = levels > 0 ? detail::text({", expected ", -levels, " to ", levels - 1}) : "";
+  throw OutOfRange(
+      detail::text({what, *what ? ": " : "", "level ", level, " of a LoD with ", levels, " levels", range}));
+}
 /// `level`, counted from the outermost; negative ones count from the last. Throws OutOfRange.
 LOD_TAGGED inline int resolve_level(int level, int levels, const char* what = "") {
   const int resolved = level < 0 ? level + levels : level;
-  if (resolved < 0 || resolved >= levels) {
-    const std::string range = levels > 0 ? detail::text({", expected ", -levels, " to ", levels - 1}) : "";
-    throw OutOfRange(
-        detail::text({what, *what ? ": " : "", "level ", level, " of a LoD with ", levels, " levels", range}));
-  }
+  if (resolved < 0 || resolved >= levels) throw_no_such_level(level, levels, what);
   return resolved;
 }
 

@@ -227,15 +227,15 @@ OtherMemory in_place(const char* name, const X& x, bool allowed = true) noexcept
   return OtherMemory(name, x).in_place(allowed);
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_overlap(const OutputName& name, const OtherMemory& other) {
+  throw std::invalid_argument(detail::text({name.text(), " overlaps ", other.name(), ", expected memory of its own"}));
+}
 /// Throws std::invalid_argument if an output, which is a tensor or a view, overlaps one of the others.
 template <class Y>
 void check_apart(const OutputName& name, const Y& y, std::initializer_list<OtherMemory> others) {
   const OtherMemory written(name.output, y);
   for (const OtherMemory& other : others) {
-    if (other.overlaps(written)) {
-      throw std::invalid_argument(
-          detail::text({name.text(), " overlaps ", other.name(), ", expected memory of its own"}));
-    }
+    if (other.overlaps(written)) throw_overlap(name, other);
   }
 }
 
@@ -414,12 +414,13 @@ struct Subject {
   const char* argument;
 };
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_no_level(const Subject& what) {
+  throw InvalidLoD(detail::text({what.text(), ": the tensor has no level, expected at least one"}));
+}
 /// Throws InvalidLoD unless x has a level.
 template <class View>
 void check_has_level(const View& x, const Subject& what) {
-  if (x.levels() == 0) {
-    throw InvalidLoD(detail::text({what.text(), ": the tensor has no level, expected at least one"}));
-  }
+  if (x.levels() == 0) throw_no_level(what);
 }
 
 /// For error texts: where the offsets of a level, counted from the first, are not those expected.
