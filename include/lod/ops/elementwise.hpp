@@ -16,6 +16,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
@@ -56,14 +57,13 @@ class Pairing {
   /// Throws OutOfRange for the level, where x has one, and ShapeMismatch where y has none of the forms that it may
   /// have.
   template <class X, class Y>
-  Pairing(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, const char* what)
-      : whole_(executor, x.rows()) {
+  Pairing(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, const char* what) {
     const int level = x.levels() > 0 ? detail::resolve_level(options.level, x.levels(), what) : -1;
     const bool same_rows = y.row_shape() == x.row_shape();
     is_same_ = same_rows && y.lod_view() == x.lod_view();
     if (is_same_) return;
     if (y.levels() == 0 && (y.shape() == x.row_shape() || (same_rows && y.rows() == 1))) {
-      sequences_ = whole_.segments();
+      sequences_ = whole_.emplace(executor, x.rows()).segments();
       return;
     }
     if (level >= 0) {
@@ -108,7 +108,7 @@ class Pairing {
   }
 
  private:
-  WholeBatch<E> whole_;
+  std::optional<WholeBatch<E>> whole_;
   bool is_same_ = false;
   kernel::Segments sequences_{};
 };
