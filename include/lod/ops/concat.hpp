@@ -125,6 +125,12 @@ std::vector<LoDTensor<T, Device>> new_tensors(const E& executor, std::int64_t co
   return tensors;
 }
 
+/// What `concat` joins, with or without an executor before it.
+template <class... Xs>
+concept Joinable = requires(const Call<op::concat>& join, const Xs&... xs) {
+  join(xs...);
+};
+
 }  // namespace operation
 
 /// The batches one after the other: the sequences of every level of the first, then those of the second, and so on; the
@@ -133,8 +139,8 @@ std::vector<LoDTensor<T, Device>> new_tensors(const E& executor, std::int64_t co
 /// The arguments are passed one by one, or as one range of tensors or views. `y` must overlap none of them. Throws
 /// InvalidLoD for different numbers of levels, and if there are no arguments; ShapeMismatch for different row shapes.
 template <class... Xs>
-  requires std::invocable < operation::Call<op::concat>,
-const Xs&... > [[nodiscard]] auto concat(const Xs&... xs) { return operation::Call<op::concat>()(xs...); }
+  requires operation::Joinable<Xs...>
+[[nodiscard]] auto concat(const Xs&... xs) { return operation::Call<op::concat>()(xs...); }
 inline constexpr operation::CallInto<op::concat> concat_into{};
 
 /// The gradients of `concat`, one for each of its arguments, whose levels are `x_levels`: the rows of dy that came from
