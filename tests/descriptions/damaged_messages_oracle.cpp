@@ -112,8 +112,8 @@ TEST_CASE("decode: of each beginning of a message, accepts what libprotobuf acce
 TEST_CASE("decode: of damaged messages, accepts none that libprotobuf refuses, and reads what it reads") {
   std::size_t accepted = 0, refused = 0, stricter = 0;
   // What the fuzzers try under the same sanitizers, too.
-  const std::size_t count = slow ? 60 : 300;
-  for_each_random_message(static_cast<int>(count), [&](auto schema, Engine& engine, const auto& message) {
+  const std::size_t messages = slow ? 60 : 300;
+  for_each_random_message(static_cast<int>(messages), [&](auto schema, Engine& engine, const auto& message) {
     using M = typename decltype(schema)::Struct;
     const std::string whole = lod::encode(message);
     M untouched = message;
@@ -148,9 +148,9 @@ TEST_CASE("decode: of damaged messages, accepts none that libprotobuf refuses, a
       }
     }
   });
-  CHECK(accepted > 10 * count / 3);
-  CHECK(refused > 100 * count / 3);
-  CHECK(stricter > count / 3);
+  CHECK(accepted > 10 * messages / 3);
+  CHECK(refused > 100 * messages / 3);
+  CHECK(stricter > messages / 3);
 }
 
 TEST_CASE("decode: groups may lie as deep as libprotobuf lets them, also inside messages") {
