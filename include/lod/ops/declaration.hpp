@@ -252,12 +252,12 @@ template <class Op, class First, class... More>
 struct Forms<Op, Takes<First, More...>> {
   template <Executor E, FirstArgument<First> X>
   [[nodiscard]] auto operator()(const E& executor, const X& x, const Argument<More, X>&... more,
-                                const Options<Op, X>& options = Options<Op, X>()) const {
+                                const Options<Op, X>& options = Options<Op, X>{}) const {
     return BodyOf<Op>::evaluate(executor, x, more..., options);
   }
   template <FirstArgument<First> X>
   [[nodiscard]] auto operator()(const X& x, const Argument<More, X>&... more,
-                                const Options<Op, X>& options = Options<Op, X>()) const {
+                                const Options<Op, X>& options = Options<Op, X>{}) const {
     return BodyOf<Op>::evaluate(default_executor<device_t<X>>(), x, more..., options);
   }
 };
@@ -273,7 +273,7 @@ struct FormsInto<Op, Takes<First, More...>> {
   template <Executor E, FirstArgument<First> X, class... Zs>
     requires(sizeof...(Zs) == BodyOf<Op>::outputs && (!std::same_as<std::remove_cvref_t<Zs>, Options<Op, X>> && ...))
   void operator()(const E& executor, const X& x, const Argument<More, X>&... more, Zs&&... outputs) const {
-    BodyOf<Op>::run(executor, x, more..., Options<Op, X>(), outputs...);
+    BodyOf<Op>::run(executor, x, more..., Options<Op, X>{}, outputs...);
   }
 };
 
