@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -39,8 +40,7 @@ TEST_CASE("on a GPU: row-sparse tensors merged, added, scaled, made dense") {
         lod::merge_average_into(call.executor(), call.on(*first), call.template out_rows<float>());
         // What was merged has places that name no row; they are none to whoever takes it.
         const SelectedRows<float, Device>* const sources[] = {&merged, &call.on(h)};
-        lod::merge_add_into<std::remove_cvref_t<decltype(call.executor())>, float>(call.executor(), sources,
-                                                                                   call.template out_rows<float>());
+        lod::merge_add_into(call.executor(), std::span(sources), call.template out_rows<float>());
         lod::to_dense_into(call.executor(), merged, call.template out<float>());
       });
     }
