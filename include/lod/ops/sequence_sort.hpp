@@ -143,12 +143,12 @@ void sort_into(const E& executor, const char* what, const Input<E, T>& x, const 
   const kernel::Segments sequences = segments(executor, x, level);
   std::optional<Output<T, typename E::device>> values;
   std::optional<Output<std::int64_t, typename E::device>> sources;
-  if (y) values.emplace(prepare(executor, {what, "y"}, *y, rows, x.row_shape(), {{"x", x}}));
+  if (y) static_cast<void>(values.emplace(prepare(executor, {what, "y"}, *y, rows, x.row_shape(), {{"x", x}})));
   if (index) {
     const IndexLevels<SameLevels> levels{rows, options.row_index};
     const OtherMemory memory("x", x);
-    sources.emplace(
-        prepare(executor, {what, "index"}, *index, levels, x.row_shape(), {memory, y ? OtherMemory("y", *y) : memory}));
+    static_cast<void>(sources.emplace(prepare(executor, {what, "index"}, *index, levels, x.row_shape(),
+                                              {memory, y ? OtherMemory("y", *y) : memory})));
   }
   kernel::SequenceSort<E>::run(executor, x.data(), sequences, options.descending, values ? values->data() : nullptr,
                                sources ? sources->data() : nullptr);

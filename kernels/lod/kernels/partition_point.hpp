@@ -13,6 +13,9 @@ namespace kernel {
 
 /// The first number in [low, high) for which `holds` is false; `high` where it is true for all of them. It is false for
 /// all numbers after one for which it is false.
+#ifdef __CUDACC__
+#  pragma nv_exec_check_disable  // `holds` may be for the host alone, where the caller is
+#endif
 template <std::integral Number, class Holds>
 LOD_HOST_DEVICE constexpr Number partition_point(Number low, Number high, const Holds& holds) noexcept {
   while (low < high) {
