@@ -20,7 +20,7 @@ elseif(NOT CMAKE_OBJCOPY OR NOT linker_options MATCHES "--force-group-allocation
   message(STATUS "lodtensor::cpu: for the baseline only, since objcopy or GNU ld were not found")
 else()
   target_compile_definitions(lodtensor_cpu PRIVATE LOD_HAS_WIDER_SETS)
-  # The inline namespace of the interface's version (version.hpp), as it is in the names of object code.
+  # The inline namespace of the interface's version (core/version.hpp), as it is in the names of object code.
   set(interface "v${PROJECT_VERSION_MAJOR}_${PROJECT_VERSION_MINOR}")
   string(LENGTH "${interface}" interface_length)
   string(PREPEND interface "${interface_length}")

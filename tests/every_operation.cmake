@@ -6,7 +6,7 @@
 # programs that link the compiled libraries for every type of elements, and by cases with random batches, whose results
 # on a GPU are compared with those of the CPU; their gradients by cases that hold them to differences; all by the case
 # that counts what they launch there. Options, results and what else users name stand where the flags of a file are no
-# part of names (see <lod/target.hpp>).
+# part of names (see <lod/core/target.hpp>).
 cmake_minimum_required(VERSION 3.25)
 include("${LIST}")
 set(give_no_tensor sgd momentum adagrad rmsprop adam ftrl scatter for_each_sequence)

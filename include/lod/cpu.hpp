@@ -10,7 +10,7 @@
 /// from the headers.
 #pragma once
 
-#include <lod/include_folders.hpp>
+#include <lod/core/include_folders.hpp>
 #include <lod/kernels/cpu/clip.hpp>
 #include <lod/kernels/cpu/ctc_align.hpp>
 #include <lod/kernels/cpu/edit_distance.hpp>

@@ -9,21 +9,21 @@
 /// - thrust.hpp, cuda.hpp: other executors.
 #pragma once
 
+#include <lod/core/data_type.hpp>
+#include <lod/core/device.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/lod_batch.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/rank_table.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/version.hpp>
 #include <lod/cpu.hpp>
-#include <lod/data_type.hpp>
-#include <lod/device.hpp>
-#include <lod/error.hpp>
-#include <lod/executor.hpp>
-#include <lod/float16.hpp>
-#include <lod/infer.hpp>
-#include <lod/lod_batch.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/lod_tensor.hpp>
-#include <lod/lod_view.hpp>
 #include <lod/ops.hpp>
-#include <lod/rank_table.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/shape.hpp>
-#include <lod/sparse_table.hpp>
-#include <lod/supports.hpp>
-#include <lod/version.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/ops/sparse_table.hpp>
+#include <lod/ops/supports.hpp>

@@ -1,34 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The version of the library. The build reads it from here; it is written nowhere else.
+/// The version of the library. Documented in <lod/core/version.hpp>.
 #pragma once
 
-/// @{
-/// The numbers of the version.
-#define LOD_VERSION_MAJOR 0
-#define LOD_VERSION_MINOR 1
-#define LOD_VERSION_PATCH 0
-/// @}
-
-/// @cond
-#define LOD_VERSION_QUOTE(text) #text
-#define LOD_VERSION_TEXT(major, minor, patch) \
-  LOD_VERSION_QUOTE(major) "." LOD_VERSION_QUOTE(minor) "." LOD_VERSION_QUOTE(patch)
-
-// All names of the library are in an inline namespace of the interface's version, which nobody writes: two versions of
-// the library in one program, one of them in a plugin say, have nothing in common. While the major number is 0, the
-// minor one counts.
-#define LOD_INTERFACE_JOINED(major, minor) v##major##_##minor
-#define LOD_INTERFACE_JOIN(major, minor) LOD_INTERFACE_JOINED(major, minor)
-#define LOD_INTERFACE LOD_INTERFACE_JOIN(LOD_VERSION_MAJOR, LOD_VERSION_MINOR)
-/// @endcond
-
-namespace lod::inline LOD_INTERFACE {
-
-/// Major, minor and patch number joined by dots.
-inline constexpr char version[] = LOD_VERSION_TEXT(LOD_VERSION_MAJOR, LOD_VERSION_MINOR, LOD_VERSION_PATCH);
-
-}  // namespace lod::inline LOD_INTERFACE
-
-#undef LOD_VERSION_TEXT
-#undef LOD_VERSION_QUOTE
+#include <lod/core/version.hpp>

@@ -7,10 +7,10 @@
 #pragma once
 
 #include "instances.hpp"
+#include <lod/core/executor.hpp>
+#include <lod/core/instruction_set.hpp>
+#include <lod/core/version.hpp>
 #include <lod/cpu.hpp>
-#include <lod/executor.hpp>
-#include <lod/instruction_set.hpp>
-#include <lod/version.hpp>
 
 #include <cstddef>
 

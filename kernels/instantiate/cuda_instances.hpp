@@ -8,9 +8,9 @@
 #ifdef __CUDACC__
 #  include <lod/cuda.cuh>
 #endif
+#include <lod/core/version.hpp>
 #include <lod/cuda/executor.hpp>
 #include <lod/kernels/cuda/fallback.hpp>
-#include <lod/version.hpp>
 
 #include <cstddef>
 

@@ -4,11 +4,11 @@
 /// files in this folder instantiates them for one element type, of `CudaLibrary` or of `CpuLibrary`.
 #pragma once
 
-#include <lod/kernel.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/compiled/boundary.hpp>
 #include <lod/kernels/compiled/kernels.hpp>
-#include <lod/ops.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/operations.hpp>
 
 #include <bit>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <lod/error.hpp>
-#include <lod/instruction_set.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/instruction_set.hpp>
 
 #include <cstdlib>
 #include <string_view>

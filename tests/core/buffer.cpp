@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/counting_resource.hpp"
-#include <lod/buffer.hpp>
+#include <lod/core/buffer.hpp>
 #include <lod/executor.hpp>
 
 #include <doctest/doctest.h>

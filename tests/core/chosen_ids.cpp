@@ -2,8 +2,8 @@
 /// @file
 /// Ids and values that somebody has chosen who knows how they are hashed, but not the key.
 #include "support/random_lod.hpp"
-#include <lod/keyed_hash.hpp>
-#include <lod/name_hash.hpp>
+#include <lod/core/keyed_hash.hpp>
+#include <lod/core/name_hash.hpp>
 #include <lod/sparse_table.hpp>
 
 #include <doctest/doctest.h>

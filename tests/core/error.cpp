@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/assert.hpp"
+#include <lod/core/shape.hpp>
 #include <lod/error.hpp>
 #include <lod/lod_tensor.hpp>
-#include <lod/shape.hpp>
 
 #include <doctest/doctest.h>
 

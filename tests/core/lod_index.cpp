@@ -2,7 +2,7 @@
 #include "support/articles.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
-#include <lod/lod_batch.hpp>
+#include <lod/core/lod_batch.hpp>
 #include <lod/lod_index.hpp>
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/temporary_folder.hpp"
+#include <lod/core/processors.hpp>
 #include <lod/executor.hpp>
-#include <lod/processors.hpp>
 
 #include <doctest/doctest.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <lod/scalar.hpp>
+#include <lod/core/scalar.hpp>
 
 #include <doctest/doctest.h>
 

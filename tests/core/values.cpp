@@ -3,7 +3,8 @@
 // streams, are as long and as written as they should be, whatever comes from outside.
 #include "support/same_bits.hpp"
 #include <lod/any_tensor.hpp>
-#include <lod/buffer.hpp>
+#include <lod/core/buffer.hpp>
+#include <lod/core/shape.hpp>
 #include <lod/executor.hpp>
 #include <lod/io/json.hpp>
 #include <lod/io/text.hpp>
@@ -13,7 +14,6 @@
 #include <lod/ops/time_major.hpp>
 #include <lod/rank_table.hpp>
 #include <lod/selected_rows.hpp>
-#include <lod/shape.hpp>
 #include <lod/variable.hpp>
 
 #include <doctest/doctest.h>

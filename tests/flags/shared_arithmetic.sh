@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # shared_arithmetic.sh <objdump> <object> <object>: of two objects from the same source, one of them compiled with
-# -ffast-math. Functions of the library whose names do not tell the flags (<lod/target.hpp>) are the same function for a
+# -ffast-math. Functions of the library whose names do not tell the flags (<lod/core/target.hpp>) are the same function for a
 # linker, which keeps either: they must do the same floating-point instructions. Those of xsimd, too.
 set -euo pipefail
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # untagged_vectors.sh <objdump> <nm> <object>...: of objects compiled for AVX2. A weak function of the library whose name
-# does not carry the flags (<lod/target.hpp>) may be the one that the linker keeps for all files of a program, also for
+# does not carry the flags (<lod/core/target.hpp>) may be the one that the linker keeps for all files of a program, also for
 # those that are compiled for less: it has no AVX code. Exempt is what a compiler writes by itself for aggregates, which
 # cannot declare it: `aggregates` lists those that have such code. So any other function than a constructor, a destructor
 # or an assignment has the flags in its name, whatever its code.

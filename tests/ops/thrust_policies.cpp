@@ -6,7 +6,7 @@
 #  include "support/executors.hpp"
 #  include "support/random_batch.hpp"
 #  include "support/repeatable.hpp"
-#  include <lod/kernels/thrust/leaves.hpp>
+#  include <lod/kernels/bulk/leaves.hpp>
 #  include <lod/lod.hpp>
 #  include <lod/thrust.hpp>
 

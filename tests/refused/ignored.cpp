@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Calls that change nothing, whose results are ignored: one for each case, which must not compile without a warning.
-#include <lod/lod_batch.hpp>
+#include <lod/core/lod_batch.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 

@@ -9,7 +9,7 @@
 #include <lod/cuda.hpp>
 #include <lod/kernels/cuda/fallback.hpp>
 #include <lod/kernels/cuda/tile.hpp>
-#include <lod/kernels/thrust/system.hpp>
+#include <lod/kernels/bulk/system.hpp>
 
 #include <thrust/system/cpp/execution_policy.h>
 

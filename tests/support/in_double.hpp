@@ -6,7 +6,7 @@
 #include "support/random_batch.hpp"
 #include <lod/executor.hpp>
 #include <lod/lod_tensor.hpp>
-#include <lod/output.hpp>
+#include <lod/ops/output.hpp>
 #include <lod/selected_rows.hpp>
 
 #include <doctest/doctest.h>

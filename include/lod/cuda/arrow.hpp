@@ -6,15 +6,15 @@
 /// outlive memory that it uses.
 #pragma once
 
-#include <lod/any_tensor.hpp>
-#include <lod/arrow.hpp>
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/reference.hpp>
+#include <lod/core/version.hpp>
 #include <lod/cuda/executor.hpp>
 #include <lod/cuda/stream.hpp>
-#include <lod/error.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/lod_tensor.hpp>
-#include <lod/reference.hpp>
-#include <lod/version.hpp>
+#include <lod/interop/arrow.hpp>
 
 #include <cuda_runtime_api.h>
 

@@ -10,15 +10,15 @@
 /// over or returned, and no graph may outlive memory that it uses.
 #pragma once
 
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/reference.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/version.hpp>
 #include <lod/cuda/executor.hpp>
 #include <lod/cuda/stream.hpp>
-#include <lod/dlpack.hpp>
-#include <lod/error.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/lod_tensor.hpp>
-#include <lod/reference.hpp>
-#include <lod/shape.hpp>
-#include <lod/version.hpp>
+#include <lod/interop/dlpack.hpp>
 
 #include <cuda_runtime_api.h>
 

@@ -5,13 +5,13 @@
 /// particular compiler; the kernels come with <lod/cuda.cuh> or from the compiled library.
 #pragma once
 
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/reference.hpp>
+#include <lod/core/row_marks.hpp>
+#include <lod/core/version.hpp>
 #include <lod/cuda/faults.hpp>
 #include <lod/cuda/stream.hpp>
-#include <lod/executor.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/reference.hpp>
-#include <lod/row_marks.hpp>
-#include <lod/version.hpp>
 
 #include <cuda_runtime_api.h>
 

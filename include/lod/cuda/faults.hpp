@@ -4,9 +4,9 @@
 /// Invalid ids on a GPU: found by kernels, reported when the host waits.
 #pragma once
 
+#include <lod/core/error.hpp>
+#include <lod/core/version.hpp>
 #include <lod/cuda/stream.hpp>
-#include <lod/error.hpp>
-#include <lod/version.hpp>
 
 #include <cuda_runtime_api.h>
 

@@ -4,8 +4,8 @@
 /// Stream-ordered memory of NVIDIA GPUs, and checks of CUDA runtime calls.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/version.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/version.hpp>
 
 #include <cuda_runtime_api.h>
 

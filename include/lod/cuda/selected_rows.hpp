@@ -4,12 +4,12 @@
 /// Row-sparse tensors on NVIDIA GPUs.
 #pragma once
 
+#include <lod/core/error.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/version.hpp>
 #include <lod/cuda/stream.hpp>
-#include <lod/error.hpp>
-#include <lod/lod_tensor.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/shape.hpp>
-#include <lod/version.hpp>
 
 #include <cstdint>
 #include <utility>

@@ -5,12 +5,12 @@
 /// Needs the headers of the CUDA runtime but no particular compiler.
 #pragma once
 
-#include <lod/buffer.hpp>
+#include <lod/core/buffer.hpp>
+#include <lod/core/device.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/reference.hpp>
+#include <lod/core/version.hpp>
 #include <lod/cuda/memory.hpp>
-#include <lod/device.hpp>
-#include <lod/error.hpp>
-#include <lod/reference.hpp>
-#include <lod/version.hpp>
 
 #include <cuda_runtime_api.h>
 

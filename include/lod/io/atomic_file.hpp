@@ -4,10 +4,10 @@
 /// Files that appear as a whole or not at all.
 #pragma once
 
-#include <lod/error.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/file_access.hpp>
 #include <lod/io/system_file.hpp>
-#include <lod/target.hpp>
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 /// Checksums of file contents: the 64-bit XXH3 hash. The doorway to xxHash, whose code is in its header.
 #pragma once
 
-#include <lod/target.hpp>
+#include <lod/core/target.hpp>
 
 // At -Og g++ does not see through the function pointers by which xxHash tells its loops what to inline, and stops with
 // an error. g++ 12 warns that its own AVX-512 header uses uninitialized variables.

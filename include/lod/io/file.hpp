@@ -21,19 +21,19 @@
 /// This header includes <lod/io/file_writer.hpp>, which writes files; file_format.hpp documents the layout.
 #pragma once
 
-#include <lod/any_tensor.hpp>
-#include <lod/data_type.hpp>
-#include <lod/desc.hpp>
-#include <lod/device.hpp>
-#include <lod/error.hpp>
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/desc.hpp>
+#include <lod/core/device.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/reference.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/file_format.hpp>
 #include <lod/io/file_index.hpp>
 #include <lod/io/file_reader.hpp>
 #include <lod/io/file_writer.hpp>
-#include <lod/lod_tensor.hpp>
-#include <lod/reference.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -4,8 +4,8 @@
 /// Who may read and write a file, and how that is transferred to the file that replaces it.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/io/system_file.hpp>
-#include <lod/target.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>

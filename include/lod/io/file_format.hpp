@@ -29,15 +29,15 @@
 /// additions that it may ignore become new fields of the footer, which older readers skip, without a new version.
 #pragma once
 
-#include <lod/buffer.hpp>
-#include <lod/data_type.hpp>
-#include <lod/desc.hpp>
-#include <lod/error.hpp>
+#include <lod/core/buffer.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/desc.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/checksum.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/proto.hpp>
-#include <lod/shape.hpp>
-#include <lod/target.hpp>
+#include <lod/io/proto/desc.hpp>
 
 #include <bit>
 #include <cstddef>

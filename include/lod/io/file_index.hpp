@@ -4,14 +4,14 @@
 /// The contents of an open file of the library's format and their places: the footer, checked.
 #pragma once
 
-#include <lod/desc.hpp>
-#include <lod/error.hpp>
+#include <lod/core/desc.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/reference.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/checksum.hpp>
 #include <lod/io/file_format.hpp>
 #include <lod/io/mapped_file.hpp>
-#include <lod/proto.hpp>
-#include <lod/reference.hpp>
-#include <lod/target.hpp>
+#include <lod/io/proto/desc.hpp>
 
 #include <algorithm>
 #include <cstddef>

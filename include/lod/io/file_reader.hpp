@@ -4,20 +4,20 @@
 /// How the buffers of a variable become tensors: on the file, in part, or loaded. The implementation of lod::File.
 #pragma once
 
-#include <lod/any_tensor.hpp>
-#include <lod/buffer.hpp>
-#include <lod/data_type.hpp>
-#include <lod/desc.hpp>
-#include <lod/device.hpp>
-#include <lod/error.hpp>
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/buffer.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/desc.hpp>
+#include <lod/core/device.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/reference.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/file_format.hpp>
 #include <lod/io/file_index.hpp>
 #include <lod/io/populated_memory.hpp>
 #include <lod/io/stored_values.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/reference.hpp>
-#include <lod/shape.hpp>
-#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>

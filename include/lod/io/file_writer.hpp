@@ -12,20 +12,20 @@
 /// <lod/io/file.hpp> reads them; file_format.hpp documents the layout.
 #pragma once
 
-#include <lod/any_tensor.hpp>
-#include <lod/desc.hpp>
-#include <lod/error.hpp>
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/desc.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/atomic_file.hpp>
 #include <lod/io/checksum.hpp>
 #include <lod/io/file_format.hpp>
 #include <lod/io/file_index.hpp>
+#include <lod/io/proto/desc.hpp>
 #include <lod/io/stored_values.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/lod_view.hpp>
-#include <lod/proto.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/shape.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <concepts>

@@ -4,9 +4,9 @@
 /// Bytes from outside, from a string or a file, read once from front to back.
 #pragma once
 
-#include <lod/error.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/system_file.hpp>
-#include <lod/target.hpp>
 
 #include <unistd.h>
 

@@ -9,19 +9,19 @@
 /// protobuf; all NaNs are alike). A bool is true or false, a complex number a list of its real and its imaginary part.
 #pragma once
 
-#include <lod/any_tensor.hpp>
-#include <lod/data_type.hpp>
-#include <lod/device.hpp>
-#include <lod/error.hpp>
-#include <lod/floating_point_control.hpp>
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/device.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/floating_point_control.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/sizes.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/json_reader.hpp>
 #include <lod/io/stored_values.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/lod_tensor.hpp>
-#include <lod/lod_view.hpp>
-#include <lod/shape.hpp>
-#include <lod/sizes.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <charconv>

@@ -6,9 +6,9 @@
 /// once instead of via double, and every error has its byte position.
 #pragma once
 
-#include <lod/data_type.hpp>
-#include <lod/error.hpp>
-#include <lod/target.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/target.hpp>
 
 #include <algorithm>
 #include <charconv>

@@ -4,9 +4,9 @@
 /// Files that are read in place.
 #pragma once
 
-#include <lod/error.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/system_file.hpp>
-#include <lod/target.hpp>
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -17,20 +17,20 @@
 /// written: NumPy has no dtype for them.
 #pragma once
 
-#include <lod/any_tensor.hpp>
-#include <lod/data_type.hpp>
-#include <lod/device.hpp>
-#include <lod/error.hpp>
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/device.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/atomic_file.hpp>
 #include <lod/io/input.hpp>
 #include <lod/io/npy_header.hpp>
 #include <lod/io/stored_values.hpp>
 #include <lod/io/system_file.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/lod_tensor.hpp>
-#include <lod/lod_view.hpp>
-#include <lod/shape.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <concepts>

@@ -4,10 +4,10 @@
 /// shape.
 #pragma once
 
-#include <lod/data_type.hpp>
-#include <lod/error.hpp>
-#include <lod/shape.hpp>
-#include <lod/target.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -25,19 +25,19 @@
 /// members other than `.npy` are listed separately (`other_members`).
 #pragma once
 
-#include <lod/any_tensor.hpp>
-#include <lod/data_type.hpp>
-#include <lod/device.hpp>
-#include <lod/error.hpp>
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/device.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/npy.hpp>
 #include <lod/io/npz_members.hpp>
 #include <lod/io/stored_values.hpp>
 #include <lod/io/zip.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/lod_tensor.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/shape.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <concepts>

@@ -3,9 +3,9 @@
 /// Which arrays of an `.npz` make up a variable, by their names.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/target.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/target.hpp>
 
 #include <cstddef>
 #include <cstdint>

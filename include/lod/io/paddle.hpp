@@ -20,17 +20,17 @@
 /// treated as by FileWriter of <lod/io/file_writer.hpp>.
 #pragma once
 
-#include <lod/any_tensor.hpp>
-#include <lod/desc.hpp>
-#include <lod/error.hpp>
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/desc.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/atomic_file.hpp>
 #include <lod/io/input.hpp>
 #include <lod/io/paddle_stream.hpp>
+#include <lod/io/proto/program.hpp>
 #include <lod/io/system_file.hpp>
-#include <lod/program.hpp>
-#include <lod/proto/program.hpp>
-#include <lod/shape.hpp>
-#include <lod/target.hpp>
+#include <lod/program/program.hpp>
 
 #include <sys/stat.h>
 

@@ -4,8 +4,8 @@
 /// New memory that is about to be filled from a file.
 #pragma once
 
-#include <lod/processors.hpp>
-#include <lod/target.hpp>
+#include <lod/core/processors.hpp>
+#include <lod/core/target.hpp>
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -4,10 +4,10 @@
 /// What values must satisfy to be readable from a file of any format: the rules of readers, for writers.
 #pragma once
 
-#include <lod/data_type.hpp>
-#include <lod/error.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/target.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/target.hpp>
 
 #include <algorithm>
 #include <cstddef>

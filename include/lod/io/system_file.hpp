@@ -4,8 +4,8 @@
 /// Files at the level of the operating system: paths for its calls, what exists, and how to open it.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/target.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/target.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>

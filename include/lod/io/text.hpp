@@ -4,15 +4,15 @@
 /// Text for people: LoDs in one line and as drawings, tensors with their values. None of it is meant to be read back.
 #pragma once
 
-#include <lod/data_type.hpp>
-#include <lod/device.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/lod_tensor.hpp>
-#include <lod/lod_view.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/shape.hpp>
-#include <lod/sizes.hpp>
-#include <lod/target.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/device.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/sizes.hpp>
+#include <lod/core/target.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -3,12 +3,12 @@
 /// The doorway to libzip: archives of named members, read from files and from memory, written to a byte sink.
 #pragma once
 
-#include <lod/any_tensor.hpp>
-#include <lod/buffer.hpp>
-#include <lod/error.hpp>
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/buffer.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/target.hpp>
 #include <lod/io/atomic_file.hpp>
 #include <lod/io/system_file.hpp>
-#include <lod/target.hpp>
 
 #include <unistd.h>
 #include <zip.h>

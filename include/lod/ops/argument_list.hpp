@@ -8,9 +8,9 @@
 /// template parameter has a default, as in `ArgumentList Ids = std::initializer_list<std::int64_t>`.
 #pragma once
 
-#include <lod/device.hpp>
-#include <lod/lod_view.hpp>
-#include <lod/target.hpp>
+#include <lod/core/device.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/target.hpp>
 
 #include <concepts>
 #include <cstddef>

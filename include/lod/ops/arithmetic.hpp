@@ -3,9 +3,9 @@
 /// Functions of numbers and of whole vectors, and the kernels that apply them element by element.
 #pragma once
 
-#include <lod/kernel.hpp>
-#include <lod/scalar.hpp>
-#include <lod/target.hpp>
+#include <lod/core/scalar.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <concepts>
 #include <cstdint>

@@ -5,8 +5,8 @@
 /// values do not matter.
 #pragma once
 
-#include <lod/lod_index.hpp>
-#include <lod/target.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/target.hpp>
 
 #include <cstdint>
 

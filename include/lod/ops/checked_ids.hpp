@@ -3,11 +3,11 @@
 /// Ids as arguments: numbers of rows or columns that must exist.
 #pragma once
 
-#include <lod/executor.hpp>
-#include <lod/kernel.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/staging.hpp>
-#include <lod/target.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/staging.hpp>
 
 #include <cstdint>
 #include <span>

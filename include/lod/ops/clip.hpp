@@ -4,17 +4,17 @@
 /// Clipping row-sparse gradients to bounds, or to a norm.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/executor.hpp>
-#include <lod/infer.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/scalar.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/target.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/elementwise.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/merge_rows.hpp>
-#include <lod/scalar.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/supports.hpp>
 
 #include <algorithm>
 #include <array>

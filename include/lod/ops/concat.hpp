@@ -5,19 +5,19 @@
 /// lod_batch.hpp does the same for LoDs without values.)
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/lod_batch.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_batch.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/sizes.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/select.hpp>
 #include <lod/ops/sequence_concat.hpp>
 #include <lod/ops/several.hpp>
-#include <lod/sizes.hpp>
 
 #include <cstddef>
 #include <cstdint>

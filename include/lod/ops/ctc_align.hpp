@@ -4,12 +4,12 @@
 /// Alignment of connectionist temporal classification: the labels spelled by a path through the frames.
 #pragma once
 
-#include <lod/infer.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/target.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/sequence_erase.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/supports.hpp>
 
 #include <cstdint>
 

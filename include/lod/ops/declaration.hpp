@@ -24,12 +24,12 @@
 /// This header brings what every declaration needs: elements, kernels, outputs, LOD_TARGET.
 #pragma once
 
-#include <lod/executor.hpp>
-#include <lod/kernel.hpp>
-#include <lod/lod_tensor.hpp>
-#include <lod/output.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/output.hpp>
+#include <lod/ops/supports.hpp>
 
 #include <concepts>
 #include <type_traits>

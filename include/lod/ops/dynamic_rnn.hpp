@@ -5,16 +5,16 @@
 /// reads in turn: the nested network of the design documents.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/rank_table.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/output.hpp>
 #include <lod/ops/rearrange.hpp>
+#include <lod/ops/supports.hpp>
 #include <lod/ops/tensor_array.hpp>
 #include <lod/ops/time_major.hpp>
-#include <lod/output.hpp>
-#include <lod/rank_table.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <cstdint>
 #include <span>

@@ -5,14 +5,14 @@
 /// sequence.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/ops/arithmetic.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/sequence_pool.hpp>
-#include <lod/scalar.hpp>
 
 #include <concepts>
 #include <cstdint>

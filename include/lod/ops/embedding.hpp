@@ -4,16 +4,16 @@
 /// Embeddings: rows of a table looked up by ids, and the row-sparse gradient of the table.
 #pragma once
 
-#include <lod/infer.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/target.hpp>
 #include <lod/ops/checked_ids.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/output.hpp>
 #include <lod/ops/row_places.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/output.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/supports.hpp>
 
 #include <algorithm>
 #include <cstdint>

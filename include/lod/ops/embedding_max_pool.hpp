@@ -4,20 +4,20 @@
 /// Maxima and minima of embeddings, pooled as they are looked up, and which rows won.
 #pragma once
 
-#include <lod/infer.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/scalar.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/target.hpp>
 #include <lod/ops/checked_ids.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/embedding_pool.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/looked_up_rows.hpp>
+#include <lod/ops/output.hpp>
 #include <lod/ops/row_index.hpp>
 #include <lod/ops/sequence_pool.hpp>
-#include <lod/output.hpp>
-#include <lod/scalar.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/supports.hpp>
 
 #include <cstdint>
 

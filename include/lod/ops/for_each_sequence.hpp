@@ -4,15 +4,15 @@
 /// Calling a user's function for every sequence by several threads.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/output.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
+#include <lod/ops/supports.hpp>
 #include <lod/ops/time_major.hpp>
-#include <lod/output.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <atomic>
 #include <concepts>

@@ -16,11 +16,11 @@
 /// after, and by default has z and 1 - z exchanged.)
 #pragma once
 
-#include <lod/infer.hpp>
+#include <lod/core/rank_table.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/recurrent.hpp>
-#include <lod/rank_table.hpp>
 
 #include <cstdint>
 

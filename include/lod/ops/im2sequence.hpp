@@ -4,15 +4,15 @@
 /// Images as sequences of patches.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/output.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/output.hpp>
-#include <lod/shape.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/supports.hpp>
 
 #include <algorithm>
 #include <array>

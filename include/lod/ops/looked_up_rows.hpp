@@ -3,8 +3,8 @@
 /// Rows of a table that are pooled as they are looked up, and the kernels that do so.
 #pragma once
 
-#include <lod/kernel.hpp>
-#include <lod/target.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <cstdint>
 

@@ -17,11 +17,11 @@
 /// (PaddlePaddle's dynamic_lstm has the order g, i, f, o.)
 #pragma once
 
-#include <lod/infer.hpp>
+#include <lod/core/rank_table.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/recurrent.hpp>
-#include <lod/rank_table.hpp>
 
 #include <cstdint>
 

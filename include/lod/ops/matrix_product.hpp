@@ -3,10 +3,10 @@
 /// Products of dense matrices, for the operations that are built on them.
 #pragma once
 
-#include <lod/executor.hpp>
-#include <lod/kernel.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/supports.hpp>
 
 #include <cstdint>
 

@@ -4,18 +4,18 @@
 /// Row-sparse tensors in canonical form: repeated rows added up or averaged; conversion to and from dense tensors.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/selected_rows.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/row_groups.hpp>
 #include <lod/ops/row_places.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/ops/several.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/staging.hpp>
+#include <lod/ops/staging.hpp>
 
 #include <algorithm>
 #include <array>

@@ -4,13 +4,13 @@
 /// millions of sequences. With short rows, that takes as long as copying them.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/executor.hpp>
-#include <lod/kernel.hpp>
-#include <lod/lod_index.hpp>
-#include <lod/lod_view.hpp>
-#include <lod/staging.hpp>
-#include <lod/target.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/staging.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -108,7 +108,7 @@ class NewOffsets {
   std::int64_t longest_ = 0;
 };
 
-/// The structure of a result with one level: see <lod/output.hpp>. The offsets begin with 0.
+/// The structure of a result with one level: see <lod/ops/output.hpp>. The offsets begin with 0.
 template <Executor E>
 struct OneLevel {
   const E& executor;

@@ -4,10 +4,10 @@
 /// The options of optimizers, and the check that they are in their ranges.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/float16.hpp>
-#include <lod/scalar.hpp>
-#include <lod/target.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/scalar.hpp>
+#include <lod/core/target.hpp>
 
 #include <cstdint>
 #include <initializer_list>

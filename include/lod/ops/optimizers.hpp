@@ -22,17 +22,17 @@
 /// handled as the formula implies.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/float16.hpp>
-#include <lod/floating_point_control.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/floating_point_control.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/optimizer_options.hpp>
+#include <lod/ops/output.hpp>
 #include <lod/ops/row_groups.hpp>
-#include <lod/output.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/supports.hpp>
 
 #include <array>
 #include <cmath>

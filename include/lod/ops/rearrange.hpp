@@ -3,11 +3,11 @@
 /// Copying the sequences of one batch as they are, or in another order: for operations that only move sequences.
 #pragma once
 
-#include <lod/error.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/sizes.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/sizes.hpp>
 
 #include <cstdint>
 #include <initializer_list>

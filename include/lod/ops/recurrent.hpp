@@ -8,18 +8,18 @@
 /// nothing is masked, and no product is larger than necessary.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/rank_table.hpp>
+#include <lod/core/target.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/merge_rows.hpp>
+#include <lod/ops/output.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/ops/time_major.hpp>
-#include <lod/output.hpp>
-#include <lod/rank_table.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -4,9 +4,9 @@
 /// Look-ahead convolution: each column weighted over the rows that follow.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
+#include <lod/core/error.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct row_conv : elements::Floating {};

@@ -3,14 +3,14 @@
 /// The first step of row-sparse operations: rows sorted into groups of equal ids.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/executor.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/target.hpp>
 #include <lod/ops/argument_list.hpp>
-#include <lod/output.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/staging.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/output.hpp>
+#include <lod/ops/staging.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -4,15 +4,15 @@
 /// Row numbers as results, and as arguments of gradients: of winning rows, sorted rows, the greatest rows.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/executor.hpp>
-#include <lod/infer.hpp>
-#include <lod/kernel.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/new_offsets.hpp>
-#include <lod/output.hpp>
-#include <lod/staging.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/output.hpp>
+#include <lod/ops/staging.hpp>
 
 #include <cstdint>
 
@@ -117,7 +117,7 @@ inline void check_row_index(RowIndex counted, const Subject& what) {
   }
 }
 
-/// The structure of an index: the levels of the values that it belongs to, or none. See <lod/output.hpp>.
+/// The structure of an index: the levels of the values that it belongs to, or none. See <lod/ops/output.hpp>.
 template <class Levels>
 struct IndexLevels {
   const Levels& levels;

@@ -3,13 +3,13 @@
 /// Row-sparse outputs. On a GPU they have places for as many rows as there may be.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/executor.hpp>
-#include <lod/output.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/shape.hpp>
-#include <lod/staging.hpp>
-#include <lod/target.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/output.hpp>
+#include <lod/ops/staging.hpp>
 
 #include <cstdint>
 #include <exception>

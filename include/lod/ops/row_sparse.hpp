@@ -4,15 +4,15 @@
 /// Arithmetic with row-sparse tensors: among themselves, with a number, and into dense tensors.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/scalar.hpp>
+#include <lod/core/selected_rows.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/elementwise.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/scalar.hpp>
-#include <lod/selected_rows.hpp>
 
 #include <algorithm>
 #include <array>

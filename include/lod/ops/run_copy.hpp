@@ -4,12 +4,12 @@
 /// names the runs of its result, in order; their levels and the copies of their rows follow from that here.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/executor.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/new_offsets.hpp>
-#include <lod/output.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/output.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -4,17 +4,17 @@
 /// Selecting, keeping and dropping whole sequences, with the levels rebuilt around them.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/selected_rows.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/selected_rows.hpp>
 
 #include <algorithm>
 #include <concepts>

@@ -4,12 +4,12 @@
 /// Convolution along sequences: windows of rows times a filter.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/shape.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/matrix_product.hpp>
-#include <lod/shape.hpp>
 
 #include <algorithm>
 #include <concepts>

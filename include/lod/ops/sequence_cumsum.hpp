@@ -4,8 +4,8 @@
 /// Running sums inside each sequence.
 #pragma once
 
-#include <lod/infer.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 
 #include <concepts>
 #include <cstdint>

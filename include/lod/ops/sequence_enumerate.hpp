@@ -4,11 +4,11 @@
 /// Enumeration: at each row the window of rows that begins there.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/scalar.hpp>
+#include <lod/core/shape.hpp>
 #include <lod/ops/declaration.hpp>
-#include <lod/scalar.hpp>
-#include <lod/shape.hpp>
+#include <lod/ops/infer.hpp>
 
 #include <cstdint>
 

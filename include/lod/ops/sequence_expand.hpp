@@ -4,10 +4,10 @@
 /// Expansion: sequences, or single rows, repeated as often as a LoD says.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/sequence_pool.hpp>
 

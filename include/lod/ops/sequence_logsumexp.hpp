@@ -4,8 +4,8 @@
 /// The logarithm of the sum of exponentials over the rows of each sequence.
 #pragma once
 
-#include <lod/infer.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/sequence_softmax.hpp>
 
 namespace lod::inline LOD_INTERFACE::op {

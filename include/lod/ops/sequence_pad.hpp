@@ -4,14 +4,14 @@
 /// Padding: sequences as one dense block, and back.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/scalar.hpp>
+#include <lod/core/shape.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/new_offsets.hpp>
-#include <lod/scalar.hpp>
-#include <lod/shape.hpp>
 
 #include <cstddef>
 #include <cstdint>

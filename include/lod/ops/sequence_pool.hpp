@@ -4,10 +4,10 @@
 /// Pooling: one row from the rows of each sequence.
 #pragma once
 
-#include <lod/infer.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/row_index.hpp>
-#include <lod/scalar.hpp>
 
 #include <concepts>
 #include <cstdint>

@@ -4,13 +4,13 @@
 /// Reshaping: the values of each sequence cut into rows of another size.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/shape.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/shape.hpp>
 
 #include <cstddef>
 #include <cstdint>

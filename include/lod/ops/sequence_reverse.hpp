@@ -4,8 +4,8 @@
 /// Reversal: the rows of each sequence, or its sub-sequences, from the last to the first.
 #pragma once
 
-#include <lod/infer.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/run_copy.hpp>
 
 #include <cstdint>

@@ -4,12 +4,12 @@
 /// Scattering: adding numbers to elements of a row, listed by a sequence.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/selected_rows.hpp>
 #include <lod/ops/checked_ids.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/rearrange.hpp>
-#include <lod/selected_rows.hpp>
 
 #include <concepts>
 #include <cstdint>

@@ -4,8 +4,8 @@
 /// Softmax over the rows of each sequence.
 #pragma once
 
-#include <lod/infer.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_softmax : elements::Floating {};

@@ -4,10 +4,10 @@
 /// Sorting sequences: sorted rows, the permutation that sorts, the greatest rows.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/row_index.hpp>
 #include <lod/ops/run_copy.hpp>
 

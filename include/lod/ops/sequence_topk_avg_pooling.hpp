@@ -4,13 +4,13 @@
 /// Pooling of matrices whose size is that of two sequences: the means of each row's greatest numbers.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/shape.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/sequence_sort.hpp>
-#include <lod/shape.hpp>
 
 #include <cstdint>
 #include <span>

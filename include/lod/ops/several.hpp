@@ -5,13 +5,13 @@
 /// `Takes<Several<Tensor>>`: the body sees a span of views. `Takes<Several<Of<SelectedRows>>>`: a span of pointers.
 #pragma once
 
-#include <lod/device.hpp>
-#include <lod/executor.hpp>
-#include <lod/lod_view.hpp>
+#include <lod/core/device.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/target.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/declaration.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/supports.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -4,18 +4,18 @@
 /// A row-sparse tensor cut into sections of its height, for example for several servers.
 #pragma once
 
-#include <lod/desc.hpp>
-#include <lod/error.hpp>
-#include <lod/executor.hpp>
-#include <lod/infer.hpp>
+#include <lod/core/desc.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/selected_rows.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/row_groups.hpp>
 #include <lod/ops/row_places.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/selected_rows.hpp>
-#include <lod/staging.hpp>
+#include <lod/ops/staging.hpp>
 
 #include <algorithm>
 #include <cstddef>

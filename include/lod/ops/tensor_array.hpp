@@ -6,18 +6,18 @@
 /// time_major.hpp.)
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/lifetime.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lifetime.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/rank_table.hpp>
+#include <lod/core/sizes.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/rearrange.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/time_major.hpp>
-#include <lod/rank_table.hpp>
-#include <lod/sizes.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -5,14 +5,14 @@
 /// loops over these: each step is contiguous, and the active sequences are always the first ones.
 #pragma once
 
-#include <lod/error.hpp>
-#include <lod/infer.hpp>
-#include <lod/lifetime.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lifetime.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/rank_table.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/embedding.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/new_offsets.hpp>
-#include <lod/rank_table.hpp>
 
 #include <algorithm>
 #include <cstddef>

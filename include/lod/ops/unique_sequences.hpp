@@ -4,13 +4,13 @@
 /// The distinct sequences of a batch.
 #pragma once
 
-#include <lod/infer.hpp>
-#include <lod/keyed_hash.hpp>
-#include <lod/lod_index.hpp>
+#include <lod/core/keyed_hash.hpp>
+#include <lod/core/lod_index.hpp>
 #include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
 #include <lod/ops/new_offsets.hpp>
 #include <lod/ops/rearrange.hpp>
-#include <lod/staging.hpp>
+#include <lod/ops/staging.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -4,8 +4,8 @@
 /// square overflowed, or underflowed and left a division by 0.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/kernels/unbounded.hpp>
-#include <lod/target.hpp>
 
 #include <cstddef>
 #include <utility>

@@ -3,8 +3,8 @@
 /// Neighbouring columns of the table of an edit distance, as the bits of a word.
 #pragma once
 
-#include <lod/float16.hpp>
-#include <lod/target.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/target.hpp>
 
 #include <concepts>
 #include <cstdint>

@@ -3,8 +3,8 @@
 /// Binary search, for CPUs and for bodies that GPUs run, which cannot call the standard library's.
 #pragma once
 
-#include <lod/float16.hpp>
-#include <lod/target.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/target.hpp>
 
 #include <concepts>
 

@@ -14,8 +14,8 @@
 /// - Sums begin with `empty_sum`, so that a sum of negative zeros is a negative zero, as by the additions alone.
 #pragma once
 
-#include <lod/float16.hpp>
-#include <lod/target.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/target.hpp>
 
 #include <cmath>
 #include <cstdint>

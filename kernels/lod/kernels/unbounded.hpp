@@ -4,8 +4,8 @@
 /// small for an intermediate step.
 #pragma once
 
-#include <lod/float16.hpp>
-#include <lod/target.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/target.hpp>
 
 #include <cmath>
 #include <concepts>

@@ -4,10 +4,10 @@
 /// underflows and loses bits, the length is computed from the numbers times a power of two.
 #pragma once
 
-#include <lod/kernel.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/unbounded.hpp>
 #include <lod/ops/clip.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <cmath>
 #include <concepts>

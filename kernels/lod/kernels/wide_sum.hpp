@@ -4,12 +4,12 @@
 /// sum has become infinite or NaN. Pooling rounds or truncates them once, at the end.
 #pragma once
 
-#include <lod/kernel.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/partition_point.hpp>
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/kernels/unbounded.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/sequence_pool.hpp>
-#include <lod/target.hpp>
 
 #include <cmath>
 #include <concepts>

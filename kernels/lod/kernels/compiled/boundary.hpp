@@ -2,16 +2,16 @@
 /// @file
 /// The boundary between compiled kernels and their users: cuda.hpp and cpu.hpp call what kernels/instantiate defines.
 ///
-/// The names of operations and their types depend on the flags that a file is compiled with: see <lod/target.hpp>. A
-/// library is compiled with its own flags, its users with any others. So nothing with such a name crosses the boundary:
-/// kernels and types have names of their own here, and values of such types are passed as their bytes.
+/// The names of operations and their types depend on the flags that a file is compiled with: see <lod/core/target.hpp>.
+/// A library is compiled with its own flags, its users with any others. So nothing with such a name crosses the
+/// boundary: kernels and types have names of their own here, and values of such types are passed as their bytes.
 #pragma once
 
-#include <lod/float16.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/compiled/kernels.hpp>
-#include <lod/ops.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/operations.hpp>
 
 #include <bit>
 #include <concepts>

@@ -3,14 +3,14 @@
 /// The kernels for CPUs: from the compiled library, or from the headers for elements that it does not have.
 #pragma once
 
-#include <lod/executor.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/compiled/boundary.hpp>
 #include <lod/kernels/compiled/kernels.hpp>
 #include <lod/kernels/cpu/for_each_range.hpp>
 #include <lod/kernels/cpu/for_each_sequence.hpp>
 #include <lod/kernels/cpu/unique_sequences.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <cstdint>
 

@@ -3,11 +3,11 @@
 /// The kernels for GPUs from the compiled library, for files that are compiled by another compiler than nvcc.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/cuda/executor.hpp>
 #include <lod/kernels/compiled/boundary.hpp>
 #include <lod/kernels/compiled/kernels.hpp>
 #include <lod/kernels/cuda/on_the_cpu.hpp>
-#include <lod/target.hpp>
 
 #include <cstdint>
 

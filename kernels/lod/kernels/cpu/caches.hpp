@@ -3,8 +3,8 @@
 /// The sizes of the processor's caches.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/vector.hpp>
-#include <lod/target.hpp>
 
 #include <unistd.h>
 

@@ -3,13 +3,13 @@
 /// Clipping the norm of row-sparse gradients on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/run_copy.hpp>
 #include <lod/kernels/vector_length.hpp>
 #include <lod/ops/clip.hpp>
-#include <lod/version.hpp>
 
 #include <cmath>
 #include <cstdint>

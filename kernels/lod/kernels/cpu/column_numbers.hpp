@@ -3,8 +3,8 @@
 /// The rows of a sequence as one array: whole vectors of it are processed, whatever the row size.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/vector.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstdint>

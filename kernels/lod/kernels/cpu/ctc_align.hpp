@@ -3,10 +3,10 @@
 /// Labels without blanks and repetitions, on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/row_filter.hpp>
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/ops/ctc_align.hpp>
-#include <lod/version.hpp>
 
 #include <concepts>
 #include <cstdint>

@@ -3,11 +3,11 @@
 /// Edit distances on the CPU: 64 columns of the table at a time, as the bits of a word.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/kernels/distance_strip.hpp>
 #include <lod/ops/edit_distance.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <array>

@@ -3,10 +3,10 @@
 /// Elementwise arithmetic on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/elementwise.hpp>
-#include <lod/version.hpp>
 
 #include <concepts>
 #include <cstddef>

@@ -3,10 +3,10 @@
 /// Gathering rows on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/embedding.hpp>
-#include <lod/version.hpp>
 
 #include <cstdint>
 

@@ -4,6 +4,7 @@
 /// place.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/caches.hpp>
 #include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/embedding.hpp>
@@ -19,7 +20,6 @@
 #include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/embedding_pool.hpp>
-#include <lod/version.hpp>
 
 #include <array>
 #include <bit>

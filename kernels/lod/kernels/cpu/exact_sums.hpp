@@ -4,13 +4,13 @@
 /// from the limits of their type, do not wrap around; whether all were ordinary is known after adding them.
 #pragma once
 
+#include <lod/core/sizes.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/wide_sum.hpp>
-#include <lod/sizes.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <concepts>

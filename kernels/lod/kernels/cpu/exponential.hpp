@@ -7,8 +7,8 @@
 /// into functions whose names do: [[gnu::flatten]].
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/vector.hpp>
-#include <lod/target.hpp>
 
 #include <cmath>
 #include <cstdint>

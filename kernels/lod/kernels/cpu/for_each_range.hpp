@@ -3,9 +3,9 @@
 /// What is computed about sequences, by the threads of a CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/ops/new_offsets.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -3,9 +3,9 @@
 /// Calling a user's function for each sequence on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/ops/for_each_sequence.hpp>
-#include <lod/version.hpp>
 
 #include <cstdint>
 

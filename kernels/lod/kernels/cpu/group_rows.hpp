@@ -4,10 +4,10 @@
 /// The result depends on the ids alone, however many threads there are.
 #pragma once
 
-#include <lod/executor.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/ops/merge_rows.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <atomic>

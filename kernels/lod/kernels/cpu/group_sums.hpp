@@ -4,10 +4,10 @@
 /// groups go side by side: the eight of a full leaf as the lanes of one vector, fewer as independent chains.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/transpose.hpp>
 #include <lod/ops/sequence_cumsum.hpp>
-#include <lod/target.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -3,11 +3,11 @@
 /// The steps of gated recurrent units on the CPU, except for their matrix products.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/recurrent.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/gru.hpp>
-#include <lod/version.hpp>
 
 #include <cstdint>
 

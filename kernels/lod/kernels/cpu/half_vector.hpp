@@ -7,9 +7,9 @@
 /// arithmetic on the compiler's own vectors, for whatever instruction set it is compiled for.
 #pragma once
 
-#include <lod/float16.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
-#include <lod/target.hpp>
 
 #include <concepts>
 #include <cstddef>

@@ -3,11 +3,11 @@
 /// Patches of images on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/im2sequence.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>

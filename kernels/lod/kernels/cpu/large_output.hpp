@@ -5,10 +5,10 @@
 /// stores, in whole lines, which avoids the second read.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/sum_tree.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <concepts>

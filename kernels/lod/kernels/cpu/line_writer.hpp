@@ -4,9 +4,9 @@
 /// whole lines, past the caches if it is large.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/vector.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>

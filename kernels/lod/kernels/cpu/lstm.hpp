@@ -3,11 +3,11 @@
 /// The steps of a long short-term memory on the CPU, except for their matrix products.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/recurrent.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/lstm.hpp>
-#include <lod/version.hpp>
 
 #include <cstdint>
 

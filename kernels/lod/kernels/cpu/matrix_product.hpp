@@ -8,12 +8,12 @@
 /// added with compensation. So tiles may have any size, threads may share tiles or leaves, and the bits stay the same.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/matrix_product.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <concepts>

@@ -3,6 +3,7 @@
 /// Rows sorted by id and pooled, on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/exact_sums.hpp>
 #include <lod/kernels/cpu/group_rows.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
@@ -13,7 +14,6 @@
 #include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/merge_rows.hpp>
-#include <lod/version.hpp>
 
 #include <concepts>
 #include <cstddef>

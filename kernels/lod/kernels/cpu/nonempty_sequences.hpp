@@ -3,8 +3,8 @@
 /// Batches in which most sequences are empty: the others are gathered before they are pooled.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -3,13 +3,13 @@
 /// The two loops of all optimizers on the CPU: over dense tensors, and over the rows of row-sparse gradients.
 #pragma once
 
+#include <lod/core/sizes.hpp>
+#include <lod/core/version.hpp>
 #include <lod/kernels/careful_update.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/optimizers.hpp>
-#include <lod/sizes.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <array>

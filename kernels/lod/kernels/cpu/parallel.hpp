@@ -3,15 +3,15 @@
 /// Threads: work handed out in pieces of equal size, whatever the lengths of the sequences.
 #pragma once
 
-#include <lod/executor.hpp>
-#include <lod/floating_point_control.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/floating_point_control.hpp>
+#include <lod/core/sizes.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/team.hpp>
 #include <lod/kernels/partition_point.hpp>
 #include <lod/kernels/sum_tree.hpp>
-#include <lod/sizes.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <algorithm>
 #include <atomic>

@@ -3,13 +3,13 @@
 /// Turns the sums of sequences into pooled results, on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/wide_sum.hpp>
 #include <lod/ops/sequence_pool.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -3,11 +3,11 @@
 /// The gate functions on the CPU, for whole vectors, the loop over the numbers of states, and matrix transposition.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/recurrent.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -4,13 +4,13 @@
 /// to it, with all columns as one array.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/column_numbers.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/row_conv.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -3,11 +3,11 @@
 /// Removing rows from their sequences, on the CPU: by words of 64 rows, regardless of the sequences.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/kernels/cpu/rows.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -5,9 +5,9 @@
 /// AVX2 where available, and otherwise with the compiler's own vectors or plain loops.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <array>

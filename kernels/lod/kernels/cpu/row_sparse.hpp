@@ -3,13 +3,13 @@
 /// Arithmetic with row-sparse tensors on the CPU: each row of the dense tensor belongs to one thread.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/row_sparse.hpp>
-#include <lod/version.hpp>
 
 #include <concepts>
 #include <cstdint>

@@ -3,11 +3,11 @@
 /// The sum of many rows, column by column, by the tree of sum_tree.hpp, on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/sum_tree.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -3,11 +3,11 @@
 /// Rows in CPU kernels: the sequences that they belong to, and their numbers in the type of the computation.
 #pragma once
 
-#include <lod/executor.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <algorithm>
 #include <concepts>

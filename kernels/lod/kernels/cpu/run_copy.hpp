@@ -3,13 +3,13 @@
 /// Runs of rows, copied on the CPU by all threads: cut by rows, not by runs.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/run_copy.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <array>

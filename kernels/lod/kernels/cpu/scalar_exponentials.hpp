@@ -4,14 +4,14 @@
 /// common.
 #pragma once
 
-#include <lod/kernel.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/softmax_terms.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/sequence_pool.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -3,12 +3,12 @@
 /// Softmax of many short sequences of scalar rows at once.
 #pragma once
 
-#include <lod/kernel.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/scalar_exponentials.hpp>
 #include <lod/kernels/cpu/softmax_terms.hpp>
 #include <lod/kernels/cpu/vector.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <concepts>
 #include <cstdint>

@@ -4,12 +4,12 @@
 /// the product needs them.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_conv.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>

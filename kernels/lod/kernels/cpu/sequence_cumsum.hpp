@@ -8,6 +8,7 @@
 /// time. Scalar rows are cut once more, into groups, whose sums are computed side by side.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/group_sums.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
@@ -17,7 +18,6 @@
 #include <lod/kernels/cpu/sequence_tile.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_cumsum.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <concepts>

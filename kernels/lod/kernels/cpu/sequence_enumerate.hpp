@@ -3,12 +3,12 @@
 /// Sliding windows on the CPU: one pass over the result, which is written in whole cache lines.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_enumerate.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstddef>

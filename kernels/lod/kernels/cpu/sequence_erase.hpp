@@ -3,10 +3,10 @@
 /// Erasing ids on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/row_filter.hpp>
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/ops/sequence_erase.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstddef>

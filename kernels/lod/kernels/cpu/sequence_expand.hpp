@@ -3,11 +3,11 @@
 /// The gradient of expansion on the CPU: the copies of a sequence are summed as if each copy were one long row.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_expand.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>

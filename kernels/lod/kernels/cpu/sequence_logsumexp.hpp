@@ -3,6 +3,7 @@
 /// The logarithm of sums of exponentials on the CPU: the maxima and the sums of the softmax.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/column_numbers.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
@@ -12,7 +13,6 @@
 #include <lod/kernels/cpu/softmax_terms.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>

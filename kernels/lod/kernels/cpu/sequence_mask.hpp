@@ -3,10 +3,10 @@
 /// Masks on the CPU: one pass over the result, whose elements are shared out among threads.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_mask.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -3,12 +3,12 @@
 /// Padding on the CPU: one pass over the dense block, whose rows are shared out among threads.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_pad.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <concepts>

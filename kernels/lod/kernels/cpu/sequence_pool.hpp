@@ -3,6 +3,7 @@
 /// Pooling on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/exact_sums.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
@@ -13,7 +14,6 @@
 #include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_pool.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <bit>

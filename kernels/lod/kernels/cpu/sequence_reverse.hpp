@@ -3,13 +3,13 @@
 /// Reversal of rows on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/shuffle.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_reverse.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -3,12 +3,12 @@
 /// Scattering into rows on the CPU: each row belongs to one thread.
 #pragma once
 
-#include <lod/float16.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_scatter.hpp>
-#include <lod/version.hpp>
 
 #include <cstdint>
 

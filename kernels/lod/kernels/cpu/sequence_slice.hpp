@@ -3,10 +3,10 @@
 /// The gradient of slicing inside sequences on the CPU: one pass over the rows.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_slice.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -4,6 +4,7 @@
 /// the tree of row_sum.hpp.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/column_numbers.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
@@ -13,7 +14,6 @@
 #include <lod/kernels/cpu/softmax_terms.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_softmax.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstddef>

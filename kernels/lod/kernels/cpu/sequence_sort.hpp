@@ -10,6 +10,7 @@
 /// sorted parts.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/short_sort.hpp>
@@ -17,7 +18,6 @@
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/partition_point.hpp>
 #include <lod/ops/sequence_sort.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <array>

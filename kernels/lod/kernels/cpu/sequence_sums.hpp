@@ -3,6 +3,8 @@
 /// The sums of the rows of many sequences on the CPU: short ones by a thread each, or many at once, long ones by all.
 #pragma once
 
+#include <lod/core/sizes.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
@@ -11,8 +13,6 @@
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/kernels/unbounded.hpp>
 #include <lod/kernels/wide_sum.hpp>
-#include <lod/sizes.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -4,10 +4,10 @@
 /// from row to row process all of them at once, and no branch depends on where one ends.
 #pragma once
 
-#include <lod/kernel.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/transpose.hpp>
 #include <lod/kernels/cpu/vector.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <algorithm>
 #include <bit>

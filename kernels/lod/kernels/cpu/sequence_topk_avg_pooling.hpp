@@ -3,12 +3,12 @@
 /// Means of the greatest numbers of matrix rows, on the CPU.
 #pragma once
 
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/sequence_sort.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_topk_avg_pooling.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -6,12 +6,12 @@
 /// written for AVX-512 and for AVX2, and elsewhere sequences are processed one by one.
 #pragma once
 
-#include <lod/kernel.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/nonempty_sequences.hpp>
 #include <lod/kernels/sum_tree.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/sequence_pool.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <bit>

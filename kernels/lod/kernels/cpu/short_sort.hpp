@@ -3,7 +3,7 @@
 /// Sorting many short sequences at a time by a sorting network.
 #pragma once
 
-#include <lod/kernel.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/half_vector.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
@@ -12,7 +12,7 @@
 #include <lod/kernels/cpu/sort_entry.hpp>
 #include <lod/kernels/cpu/sorting_network.hpp>
 #include <lod/kernels/cpu/vector.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -3,7 +3,7 @@
 /// Permutes the numbers of vectors.
 #pragma once
 
-#include <lod/target.hpp>
+#include <lod/core/target.hpp>
 
 #include <cstddef>
 #include <utility>

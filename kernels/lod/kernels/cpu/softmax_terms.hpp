@@ -4,12 +4,12 @@
 /// are divided by.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/column_numbers.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/sum_tree.hpp>
-#include <lod/target.hpp>
 
 #include <algorithm>
 #include <cstddef>

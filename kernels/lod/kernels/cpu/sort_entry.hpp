@@ -4,8 +4,8 @@
 /// of its row.
 #pragma once
 
-#include <lod/kernel.hpp>
-#include <lod/target.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <bit>
 #include <concepts>

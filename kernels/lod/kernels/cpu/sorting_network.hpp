@@ -3,7 +3,7 @@
 /// Sorting without branches: the same comparisons in the same order, whatever the numbers.
 #pragma once
 
-#include <lod/target.hpp>
+#include <lod/core/target.hpp>
 
 #include <algorithm>
 #include <array>

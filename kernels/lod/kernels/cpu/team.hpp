@@ -4,9 +4,9 @@
 /// wait for ever for threads that a fork has lost; so both are found out beforehand.
 #pragma once
 
-#include <lod/executor.hpp>
-#include <lod/forks.hpp>
-#include <lod/target.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/forks.hpp>
+#include <lod/core/target.hpp>
 
 #include <pthread.h>
 #include <sched.h>

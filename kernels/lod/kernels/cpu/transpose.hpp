@@ -3,8 +3,8 @@
 /// Transposes square blocks of numbers in vectors.
 #pragma once
 
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/shuffle.hpp>
-#include <lod/target.hpp>
 
 #include <cstddef>
 #include <utility>

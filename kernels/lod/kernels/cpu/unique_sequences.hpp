@@ -3,11 +3,11 @@
 /// The distinct sequences of a batch on the CPU: a hash of each one's bits, and a table of those met so far.
 #pragma once
 
+#include <lod/core/keyed_hash.hpp>
+#include <lod/core/version.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
-#include <lod/keyed_hash.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/ops/unique_sequences.hpp>
-#include <lod/staging.hpp>
-#include <lod/version.hpp>
 
 #include <algorithm>
 #include <bit>

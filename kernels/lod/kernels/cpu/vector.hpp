@@ -4,11 +4,11 @@
 /// compute in its `Accumulator`, in whole vectors; loads and stores convert, and also handle the tail of an array.
 #pragma once
 
-#include <lod/float16.hpp>
-#include <lod/kernel.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/target.hpp>
 #include <lod/kernels/cpu/half_vector.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <xsimd/xsimd.hpp>
 

@@ -3,13 +3,13 @@
 /// Products of dense matrices on GPUs, by cuBLAS. Include it before fallback.hpp, whose body it replaces.
 #pragma once
 
+#include <lod/core/error.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/reference.hpp>
+#include <lod/core/target.hpp>
 #include <lod/cuda/executor.hpp>
-#include <lod/error.hpp>
-#include <lod/float16.hpp>
-#include <lod/kernel.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/matrix_product.hpp>
-#include <lod/reference.hpp>
-#include <lod/target.hpp>
 
 #include <cublas_v2.h>
 

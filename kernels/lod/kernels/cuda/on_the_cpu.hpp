@@ -4,14 +4,14 @@
 /// sequences on a GPU.
 #pragma once
 
+#include <lod/core/device.hpp>
+#include <lod/core/keyed_hash.hpp>
+#include <lod/core/target.hpp>
 #include <lod/cuda/executor.hpp>
-#include <lod/device.hpp>
-#include <lod/keyed_hash.hpp>
 #include <lod/ops/for_each_sequence.hpp>
+#include <lod/ops/staging.hpp>
+#include <lod/ops/supports.hpp>
 #include <lod/ops/unique_sequences.hpp>
-#include <lod/staging.hpp>
-#include <lod/supports.hpp>
-#include <lod/target.hpp>
 
 #include <cstdint>
 

@@ -8,14 +8,14 @@
 #  error "lod/kernels/cuda/system.cuh: expected nvcc; other compilers include <lod/cuda.hpp>"
 #endif
 
-#include <lod/buffer.hpp>
+#include <lod/core/buffer.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/target.hpp>
 #include <lod/cuda/executor.hpp>
-#include <lod/error.hpp>
+#include <lod/kernels/bulk/system.hpp>
 #include <lod/kernels/cuda/thread_lanes.hpp>
 #include <lod/kernels/cuda/tile.hpp>
-#include <lod/kernels/thrust/system.hpp>
-#include <lod/staging.hpp>
-#include <lod/target.hpp>
+#include <lod/ops/staging.hpp>
 
 #include <cub/device/device_radix_sort.cuh>
 #include <thrust/system/cuda/execution_policy.h>

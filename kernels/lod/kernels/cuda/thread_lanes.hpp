@@ -3,9 +3,9 @@
 /// Lanes as neighbouring threads of a warp.
 #pragma once
 
-#include <lod/float16.hpp>
-#include <lod/kernels/thrust/lanes.hpp>
-#include <lod/target.hpp>
+#include <lod/core/float16.hpp>
+#include <lod/core/target.hpp>
+#include <lod/kernels/bulk/lanes.hpp>
 
 #include <cstddef>
 #include <cstdint>

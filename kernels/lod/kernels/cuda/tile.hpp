@@ -3,10 +3,10 @@
 /// How the blocks of a GPU go through the rows of a batch.
 #pragma once
 
-#include <lod/kernel.hpp>
-#include <lod/kernels/thrust/bulk.hpp>
-#include <lod/kernels/thrust/divisor.hpp>
-#include <lod/target.hpp>
+#include <lod/core/target.hpp>
+#include <lod/kernels/bulk/bulk.hpp>
+#include <lod/kernels/bulk/divisor.hpp>
+#include <lod/ops/kernel.hpp>
 
 #include <algorithm>
 #include <cstdint>

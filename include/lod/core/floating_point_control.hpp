@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The control word of a thread's floating-point unit: how results are rounded, whether subnormal numbers are flushed
+/// to zero, which exceptions trap. Every thread has its own, and a program may have set that of the calling thread
+/// only; so operations set the same word on all threads while they compute.
+#pragma once
+
+#include <lod/core/target.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
+
+/// The control word of the calling thread. On an unknown architecture nothing is set.
+class FloatingPointControl {
+ public:
+#if defined(__SSE2_MATH__)
+  using Word = std::uint32_t;
+  /// Flushing of subnormal arguments and results, exception masks, the rounding mode. The other bits are flags.
+  static constexpr Word controls = 0xffc0;
+  /// To nearest, with subnormal numbers and without traps.
+  static constexpr Word standard = 0x1f80;
+  static Word read() noexcept {
+    Word word;
+    asm volatile("stmxcsr %0" : "=m"(word));
+    return word;
+  }
+  static void write(Word word) noexcept { asm volatile("ldmxcsr %0" : : "m"(word) : "memory"); }
+#elif defined(__aarch64__)
+  using Word = std::uint64_t;
+  static constexpr Word controls = 0x7ffff07;  // alternative handling, traps, rounding, flushing, default NaN
+  static constexpr Word standard = 0;
+  static Word read() noexcept {
+    Word word;
+    asm volatile("mrs %0, fpcr" : "=r"(word));
+    return word;
+  }
+  static void write(Word word) noexcept { asm volatile("msr fpcr, %0" : : "r"(word) : "memory"); }
+#else
+  using Word = std::uint32_t;
+  static constexpr Word controls = 0, standard = 0;
+  static Word read() noexcept { return 0; }
+  static void write(Word) noexcept {}
+#endif
+
+  /// Sets the controls of `word` until the end of the scope, then restores the previous ones. Raised flags stay. If the
+  /// controls are already set, it costs a read.
+  explicit FloatingPointControl(Word word = standard) noexcept : before_(read()), set_((before_ ^ word) & controls) {
+    if (set_) write(before_ ^ set_);
+  }
+  FloatingPointControl(const FloatingPointControl&) = delete;
+  FloatingPointControl& operator=(const FloatingPointControl&) = delete;
+  ~FloatingPointControl() {
+    if (set_) write((read() & ~controls) | (before_ & controls));
+  }
+
+ private:
+  Word before_;
+  Word set_;  // the bits that differ
+};
+
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

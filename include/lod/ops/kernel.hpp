@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Where operations and kernels meet: what a kernel is, and how it receives sequences.
+///
+/// A kernel is a class template over executors with static functions that take raw pointers and sizes. Its primary
+/// template is next to the operation that calls it; each back end specialises it for its executor.
+#pragma once
+
+#include <lod/core/float16.hpp>
+#include <lod/core/row_marks.hpp>
+#include <lod/core/target.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace lod::inline LOD_INTERFACE {
+class CpuExecutor;
+}  // namespace lod::inline LOD_INTERFACE
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+namespace kernel {
+
+#ifdef LOD_CPU_LIBRARY
+/// The kernels of the headers, for elements that the library lodtensor::cpu does not have.
+struct InlineCpu;
+#else
+/// The kernels of the headers are those of CpuExecutor. Files that use its kernels from the library lodtensor::cpu keep
+/// the two apart.
+using InlineCpu = CpuExecutor;
+#endif
+
+template <class T>
+struct AccumulatorOf {
+  using type = std::conditional_t<std::integral<T>, std::int64_t, float>;
+};
+template <>
+struct AccumulatorOf<double> {
+  using type = double;
+};
+/// The type in which numbers of type T are computed: double for itself, float for the other floating-point types, int64
+/// for integers and bool.
+template <class T>
+using Accumulator = typename AccumulatorOf<T>::type;
+
+/// Whether sums of numbers of type T may be requested in the type U, which holds more.
+template <class T, class U>
+inline constexpr bool has_wide_sums =
+    !std::same_as<T, U> && std::same_as<Accumulator<T>, U> && (!std::integral<T> || sizeof(T) < sizeof(U));
+/// A compile error if they may not.
+template <class T, class U>
+constexpr void check_wide_sums() noexcept {
+  static_assert(has_wide_sums<T, U>,
+                "sums of a type of their own have the one that they are computed in: std::int64_t of bool and of "
+                "integers of up to 32 bits, float of float16 and bfloat16");
+}
+
+/// Sequences as kernels see them: sequence i has the rows [offsets[i] - first, offsets[i+1] - first) of the
+/// accompanying values, where `first` is offsets[0]. So the offsets of a slice can be used as they are. The numbers
+/// besides the offsets are for code that cannot read these: the CPU, for sequences on a GPU.
+struct Segments {
+  const std::int64_t* offsets = nullptr;
+  std::int64_t size = 0;
+  std::int64_t max_rows = 0;  ///< no sequence is longer
+  std::int64_t first = 0;     ///< offsets[0]
+  std::int64_t row_count = 0;
+  detail::RowMarks marks = {};  ///< on a GPU, if they are the sequences of a LoD's level
+
+  Segments() = default;
+  /// `sequences` sequences, whose offsets the caller can read.
+  Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest) noexcept
+      : Segments(from, sequences, longest, from[0], from[sequences] - from[0]) {}
+  Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest, std::int64_t begin,
+           std::int64_t rows) noexcept
+      : offsets(from), size(sequences), max_rows(longest), first(begin), row_count(rows) {}
+  /// The same, with their offsets, and marks if there are any, at other addresses.
+  Segments at(const std::int64_t* address, const detail::RowMarks& with = {}) const noexcept {
+    Segments copy = *this;
+    copy.offsets = address;
+    copy.marks = with;
+    return copy;
+  }
+
+  /// No sequences: a kernel of a CpuExecutor that is run with these writes nothing, but allocates the scratch memory
+  /// that it needs for all, which is then available when it is run with all.
+  Segments none() const noexcept {
+    Segments copy = *this;
+    copy.size = 0;
+    return copy;
+  }
+
+  LOD_HOST_DEVICE std::int64_t rows() const noexcept { return row_count; }
+  LOD_HOST_DEVICE std::int64_t begin(std::int64_t i) const noexcept { return offsets[i] - first; }
+  LOD_HOST_DEVICE std::int64_t length(std::int64_t i) const noexcept { return offsets[i + 1] - offsets[i]; }
+};
+
+/// The base of the primary templates: the error for a missing specialisation.
+template <class Executor>
+struct Missing {
+  template <class... Arguments>
+  static void run(const Executor&, Arguments&&...) {
+    static_assert(
+        sizeof(Executor) == 0,
+        "no kernel of this operation for this executor: include its back end, <lod/cpu.hpp>, "
+        "<lod/thrust.hpp> or, for nvcc, <lod/cuda.cuh>, or link lodtensor::cuda; lod::supports says what there is");
+  }
+};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Checking ids where they are in bulk.
+#pragma once
+
+#include <lod/core/version.hpp>
+#include <lod/kernels/bulk/bulk.hpp>
+#include <lod/ops/checked_ids.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+namespace kernel::bulk {
+
+struct CheckIds {
+  template <class E>
+  static void run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
+                  std::int64_t padding_idx, bool minus_one, std::int64_t* checked, std::int64_t* fault) {
+    const PaddingIds padding{padding_idx, minus_one};
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
+      const bool good = ids[i] >= padding.least() && ids[i] < height;
+      checked[i] = good && !padding.contains(ids[i]) ? ids[i] : -1;
+      if (!good) *fault = i;
+    });
+  }
+};
+
+}  // namespace kernel::bulk
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Labels without blanks and repetitions in bulk.
+#pragma once
+
+#include <lod/core/thrust_executor.hpp>
+#include <lod/core/version.hpp>
+#include <lod/kernels/bulk/bulk.hpp>
+#include <lod/kernels/bulk/row_filter.hpp>
+#include <lod/ops/ctc_align.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+namespace kernel {
+
+namespace bulk {
+
+/// Selects the rows that spell a label.
+template <class T>
+struct SpellsLabel {
+  const T* x;
+  Segments sequences;
+  CtcAlignOptions options;
+
+  LOD_HOST_DEVICE bool operator()(std::int64_t row) const {
+    const bool can_be_blank = std::signed_integral<T> || options.blank >= 0;
+    if (can_be_blank && static_cast<std::int64_t>(x[row]) == options.blank) return false;
+    if (!options.merge_repeated || row == 0 || x[row] != x[row - 1]) return true;
+    // If the sequence begins with this row, the row before belongs to another one: few rows need a search to find out.
+    return sequences.begin(sequence_of(sequences, row)) == row;
+  }
+};
+
+struct CtcAlign {
+  static std::int64_t scratch(std::int64_t rows) noexcept { return RowFilter::scratch(rows); }
+
+  template <class E, class T>
+  static void count(const E& executor, const T* x, const Segments& sequences, const CtcAlignOptions& options,
+                    std::int64_t* scratch, std::int64_t* kept) {
+    RowFilter::count(executor, sequences, SpellsLabel<T>{x, sequences, options}, scratch, kept);
+  }
+
+  template <class E, class T>
+  static void run(const E& executor, const T* x, const Segments& sequences, const CtcAlignOptions&,
+                  const std::int64_t* scratch, T* y) {
+    RowFilter::copy(executor, x, sequences, scratch, y);
+  }
+};
+
+}  // namespace bulk
+
+template <class Policy>
+struct CtcAlign<ThrustExecutor<Policy>> : bulk::CtcAlign {};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

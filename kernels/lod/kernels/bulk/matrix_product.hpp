@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Products of dense matrices in bulk, for back ends that have no library for them.
+///
+/// The order of the additions is that of the CPU: the products of a leaf one after the other, by fused multiply-add
+/// where there is one, and the leaves with compensation.
+#pragma once
+
+#include <lod/core/thrust_executor.hpp>
+#include <lod/core/version.hpp>
+#include <lod/kernels/bulk/bulk.hpp>
+#include <lod/kernels/sum_tree.hpp>
+#include <lod/ops/matrix_product.hpp>
+#include <lod/ops/staging.hpp>
+
+#include <cmath>
+#include <cstdint>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+namespace kernel {
+
+namespace bulk {
+
+/// a * b + sum, rounded once if the processor can.
+template <class A>
+LOD_HOST_DEVICE A multiply_add(A a, A b, A sum) {
+#if defined(__CUDA_ARCH__) || defined(__FMA__) || defined(__aarch64__)
+  return std::fma(a, b, sum);
+#else
+  return a * b + sum;
+#endif
+}
+
+/// A matrix in memory: its rows are `row_stride` numbers apart, its columns `column_stride`.
+template <class T>
+struct StridedNumbers {
+  const T* first;
+  std::int64_t row_stride;
+  std::int64_t column_stride;
+  LOD_HOST_DEVICE Accumulator<T> operator()(std::int64_t row, std::int64_t column) const noexcept {
+    return static_cast<Accumulator<T>>(first[row * row_stride + column * column_stride]);
+  }
+};
+
+/// Leaves of the sums that make up the numbers of a product; `at` counts these numbers row by row.
+template <class A, class Left, class Right>
+struct ProductLeaves {
+  static constexpr std::int64_t leaf_terms = 256;
+
+  Left left;
+  Right right;
+  std::int64_t columns;
+  std::int64_t terms;
+
+  std::int64_t count() const noexcept { return greatest<std::int64_t>((terms + leaf_terms - 1) / leaf_terms, 1); }
+  LOD_HOST_DEVICE A operator()(std::int64_t at, std::int64_t leaf) const {
+    const std::int64_t row = at / columns, column = at % columns;
+    const std::int64_t end = least((leaf + 1) * leaf_terms, terms);
+    A sum{};
+    for (std::int64_t k = leaf * leaf_terms; k < end; ++k) sum = multiply_add(left(row, k), right(k, column), sum);
+    return sum;
+  }
+};
+
+/// c = alpha * left * right + beta * c. The operands are m x k and k x n; left(row, k) and right(k, column) return
+/// their numbers in type A.
+template <class A, class E, class Left, class Right, class T>
+void multiply(const E& executor, std::int64_t m, std::int64_t n, std::int64_t k, A alpha, const Left& left,
+              const Right& right, A beta, T* c, std::int64_t ldc) {
+  const ProductLeaves<A, Left, Right> leaf_sum{left, right, n, k};
+  const std::int64_t numbers = m * n, leaves = leaf_sum.count();
+  if (numbers == 0) return;
+  const auto write = [=] LOD_HOST_DEVICE(std::int64_t at, A sum) {
+    T* const to = c + at / n * ldc + at % n;
+    *to = static_cast<T>(beta == A{} ? alpha * sum : alpha * sum + beta * static_cast<A>(*to));
+  };
+  // So many bodies keep any machine busy. If there are fewer numbers, several bodies compute the leaves of each.
+  constexpr std::int64_t bodies = std::int64_t{1} << 18, few_leaves = 4;
+  const std::int64_t at_a_time = least(bodies / numbers, leaves);
+  if (at_a_time < few_leaves) {
+    for_each(executor, numbers, [=] LOD_HOST_DEVICE(std::int64_t at) {
+      A sum = leaf_sum(at, 0), error{};
+      for (std::int64_t leaf = 1; leaf < leaves; ++leaf) add_compensated(sum, error, leaf_sum(at, leaf));
+      write(at, leaves > 1 ? sum + error : sum);
+    });
+    return;
+  }
+  const Scratch<E, A> part_loan(executor, at_a_time * numbers);
+  const Scratch<E, A> state_loan(executor, 2 * numbers);
+  A* const parts = part_loan.data();
+  A* const sums = state_loan.data();
+  A* const errors = sums + numbers;
+  for (std::int64_t first = 0; first < leaves; first += at_a_time) {
+    const std::int64_t some = least(at_a_time, leaves - first);
+    for_each(executor, some * numbers,
+             [=] LOD_HOST_DEVICE(std::int64_t i) { parts[i] = leaf_sum(i % numbers, first + i / numbers); });
+    for_each(executor, numbers, [=] LOD_HOST_DEVICE(std::int64_t at) {
+      A sum = first > 0 ? sums[at] : parts[at], error = first > 0 ? errors[at] : A{};
+      for (std::int64_t i = first > 0 ? 0 : 1; i < some; ++i) add_compensated(sum, error, parts[i * numbers + at]);
+      sums[at] = sum;
+      errors[at] = error;
+      if (first + some == leaves) write(at, sum + error);
+    });
+  }
+}
+
+struct MatrixProduct {
+  template <class E, class T>
+  static void run(const E& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
+                  double alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, double beta, T* c,
+                  std::int64_t ldc) {
+    using A = Accumulator<T>;
+    const StridedNumbers<T> left{a, transpose_a ? 1 : lda, transpose_a ? lda : 1};
+    const StridedNumbers<T> right{b, transpose_b ? 1 : ldb, transpose_b ? ldb : 1};
+    multiply(executor, m, n, k, static_cast<A>(alpha), left, right, static_cast<A>(beta), c, ldc);
+  }
+};
+
+}  // namespace bulk
+
+template <class Policy>
+struct MatrixProduct<ThrustExecutor<Policy>> : bulk::MatrixProduct {};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

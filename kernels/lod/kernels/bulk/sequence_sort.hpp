@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Sorting the rows of sequences in bulk: all rows of the batch at once, by sequence and number.
+#pragma once
+
+#include <lod/core/thrust_executor.hpp>
+#include <lod/core/version.hpp>
+#include <lod/kernels/bulk/bulk.hpp>
+#include <lod/ops/sequence_sort.hpp>
+#include <lod/ops/staging.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+namespace kernel {
+
+namespace bulk {
+
+/// Whether keys of type T fit 32 bits.
+template <class T>
+inline constexpr bool has_narrow_key =
+    std::integral<T> ? sizeof(T) < 4 || (sizeof(T) == 4 && std::signed_integral<T>) : sizeof(T) <= 4;
+
+/// Ascending keys mean ascending numbers, or descending ones, and NaNs last; -0 and 0 have the same key.
+template <class T>
+LOD_HOST_DEVICE std::int64_t sort_key(T number, bool descending) {
+  if constexpr (std::integral<T>) {
+    auto key = static_cast<std::int64_t>(number);
+    if constexpr (sizeof(T) == 8 && std::unsigned_integral<T>) key ^= INT64_MIN;
+    return descending ? ~key : key;
+  } else {
+    using A = Accumulator<T>;
+    using Bits = std::conditional_t<sizeof(A) == 4, std::int32_t, std::int64_t>;
+    constexpr auto greatest_key = static_cast<Bits>(sizeof(A) == 4 ? INT32_MAX : INT64_MAX);
+    const auto wide = static_cast<A>(number);
+    if (wide != wide) return greatest_key;
+    const auto bits = __builtin_bit_cast(Bits, wide == A{} ? A{} : wide);
+    const Bits key = bits < 0 ? bits ^ greatest_key : bits;
+    return descending ? ~key : key;
+  }
+}
+
+/// Sets order[place] to the row that is at each place when the rows of each group are sorted. The rows of a group are
+/// contiguous; group_of(row) ascends and is less than `groups`.
+template <class E, class T, class GroupOf>
+void sort_groups(const E& executor, const T* x, std::int64_t rows, std::int64_t groups, const GroupOf& group_of,
+                 bool descending, std::int64_t* order) {
+  // One sort, if a group and a key fit one number; otherwise one by keys and one by groups.
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  const bool together = has_narrow_key<T> && groups <= most;
+  const Scratch<E, std::int64_t> loan(executor, rows);
+  std::int64_t* const keys = loan.data();
+  for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t row) {
+    const std::int64_t key = sort_key(x[row], descending);
+    keys[row] = together ? 2 * most * group_of(row) + (key + most) : key;
+    order[row] = row;
+  });
+  System<E>(executor).sort_by_key(keys, rows, order, together ? 32 + bits_up_to(groups - 1) : 64);
+  if (together || groups <= 1) return;
+  for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t place) { keys[place] = group_of(order[place]); });
+  System<E>(executor).sort_by_key(keys, rows, order, bits_up_to(groups - 1));
+}
+
+/// The sequences as groups.
+struct SequenceOfRow {
+  Segments sequences;
+  LOD_HOST_DEVICE std::int64_t operator()(std::int64_t row) const noexcept { return sequence_of(sequences, row); }
+};
+
+struct SequenceSort {
+  template <class E, class T>
+  static void run(const E& executor, const T* x, const Segments& sequences, bool descending, T* y,
+                  std::int64_t* index) {
+    const std::int64_t rows = sequences.rows();
+    const Scratch<E, std::int64_t> loan(executor, index ? 0 : rows);
+    std::int64_t* const order = index ? index : loan.data();
+    sort_groups(executor, x, rows, sequences.size, SequenceOfRow{sequences}, descending, order);
+    if (!y) return;
+    for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t place) { y[place] = x[order[place]]; });
+  }
+};
+
+struct SequenceTopK {
+  template <class E, class T>
+  static void run(const E& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
+                  std::int64_t* index) {
+    const std::int64_t rows = sequences.rows();
+    const Scratch<E, std::int64_t> loan(executor, rows);
+    std::int64_t* const order = loan.data();
+    sort_groups(executor, x, rows, sequences.size, SequenceOfRow{sequences}, true, order);
+    for_each(executor, parts.rows(), [=] LOD_HOST_DEVICE(std::int64_t at) {
+      const std::int64_t i = sequence_of(parts, at), row = order[sequences.begin(i) + at - parts.begin(i)];
+      y[at] = x[row];
+      index[at] = row;
+    });
+  }
+};
+
+struct SequenceSortGrad {
+  /// An index names each row at most once: the order in which the rows are written does not matter.
+  template <class E, class T>
+  static void run(const E& executor, const T* dy, const std::int64_t* index, const Segments& parts,
+                  const Segments& sequences, T* dx) {
+    for_each(executor, sequences.rows(), [=] LOD_HOST_DEVICE(std::int64_t row) { dx[row] = T{}; });
+    for_each(executor, parts.rows(), [=] LOD_HOST_DEVICE(std::int64_t at) {
+      const std::int64_t row = index[at];
+      if (row >= 0 && row < sequences.rows()) dx[row] = dy[at];  // only the CPU has checked it before
+    });
+  }
+};
+
+}  // namespace bulk
+
+template <class Policy>
+struct SequenceSort<ThrustExecutor<Policy>> : bulk::SequenceSort {};
+template <class Policy>
+struct SequenceTopK<ThrustExecutor<Policy>> : bulk::SequenceTopK {};
+template <class Policy>
+struct SequenceSortGrad<ThrustExecutor<Policy>> : bulk::SequenceSortGrad {};
+
+}  // namespace kernel
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
