@@ -5,8 +5,7 @@
 # test case that says in its name that a second call allocates nothing. Those that there are for GPUs are called by the
 # programs that link the compiled libraries for every type of elements, and by cases with random batches, whose results
 # on a GPU are compared with those of the CPU; their gradients by cases that hold them to differences; all by the case
-# that counts what they launch there. Options, results and what else users name stand where the flags of a file are no
-# part of names (see <lod/core/target.hpp>).
+# that counts what they launch there.
 cmake_minimum_required(VERSION 3.25)
 include("${LIST}")
 set(give_no_tensor sgd momentum adagrad rmsprop adam ftrl scatter for_each_sequence)
@@ -60,19 +59,6 @@ file(GLOB header_files "${lodtensor_operation_headers_folder}/*.hpp")
 foreach(header IN LISTS header_files)
   file(READ "${header}" text)
   string(APPEND headers "${text}")
-  string(REGEX REPLACE "[][;]" " " text "${text}")
-  string(REGEX REPLACE "\nnamespace (kernel|operation) {\n" ";inside " parts "${text}")
-  foreach(part IN LISTS parts)
-    # What follows the end of one of these namespaces, or the beginning of that with the flags, is outside.
-    if(part MATCHES "^inside ")
-      string(REGEX REPLACE "^.*\n}  // namespace (kernel|operation)\n" "" part "${part}")
-    else()
-      string(REGEX REPLACE "^.*\nnamespace lod::inline LOD_INTERFACE::inline LOD_TARGET {\n" "" part "${part}")
-    endif()
-    if(text MATCHES "inline LOD_TARGET" AND part MATCHES "\n(struct|class|enum class) ([A-Za-z]+)")
-      message(SEND_ERROR "${header}: lod::${CMAKE_MATCH_2} belongs into `namespace lod::inline LOD_INTERFACE`, without LOD_TARGET")
-    endif()
-  endforeach()
 endforeach()
 foreach(tag IN LISTS tags)
   if(NOT headers MATCHES "\nstruct ${tag} : [^\n]*OnCpu" AND NOT calls MATCHES "lod::${tag}[<(]")

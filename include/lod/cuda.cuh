@@ -9,6 +9,6 @@
 #ifdef LOD_CUDA_BLAS
 #  include <lod/kernels/cuda/matrix_product.cuh>
 #endif
-#include <lod/kernels/cuda/fallback.hpp>
+#include <lod/kernels/cuda/in_bulk.hpp>
 #include <lod/kernels/cuda/system.cuh>
 #include <lod/ops.hpp>

@@ -14,60 +14,53 @@
 
 #include <cstddef>
 
-template <class Kernel, class... Arguments>
-typename lod::compiled::ResultOf<Kernel>::type lod::compiled::LOD_RUN(const CpuExecutor& executor,
-                                                                      Arguments... arguments) {
-  return kernel::receive<Kernel>(executor, arguments...);
+template <class Tag, class... Arguments>
+typename lod::compiled::ResultOf<Tag>::type lod::compiled::LOD_RUN(const CpuExecutor& executor,
+                                                                   Arguments... arguments) {
+  return kernel::launch(Tag(), executor, arguments...);
 }
 
 #ifdef LOD_RUN_ANY
-template <class Kernel, class... Arguments>
-typename lod::compiled::ResultOf<Kernel>::type lod::compiled::run(const CpuExecutor& executor, Arguments... arguments) {
+template <class Tag, class... Arguments>
+typename lod::compiled::ResultOf<Tag>::type lod::compiled::run(const CpuExecutor& executor, Arguments... arguments) {
   const InstructionSet instructions = instruction_set();
 #  ifdef LOD_HAS_WIDER_SETS
-  if (instructions == InstructionSet::AVX512) return run_by_avx512<Kernel>(executor, arguments...);
-  if (instructions == InstructionSet::AVX2) return run_by_avx2<Kernel>(executor, arguments...);
+  if (instructions == InstructionSet::AVX512) return run_by_avx512<Tag>(executor, arguments...);
+  if (instructions == InstructionSet::AVX2) return run_by_avx2<Tag>(executor, arguments...);
 #  endif
   static_cast<void>(instructions);
-  return run_by_baseline<Kernel>(executor, arguments...);
+  return run_by_baseline<Tag>(executor, arguments...);
 }
 #endif
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 struct CpuLibrary {
   using executor = CpuExecutor;
   static constexpr bool on_gpu = false;
 
-  template <class Name, class... Passed>
+  template <class Tag, class... Passed>
   static constexpr bool instantiate() {
 #ifdef LOD_RUN_ANY
-    if (&compiled::run<Name, Passed...> == nullptr) return false;
+    if (&compiled::run<Tag, Passed...> == nullptr) return false;
 #endif
-    return &compiled::LOD_RUN<Name, Passed...> != nullptr;
+    return &compiled::LOD_RUN<Tag, Passed...> != nullptr;
   }
   /// @{
-  /// The function of a kernel.
-  template <class Name, class... Arguments>
-  static constexpr auto function() {
-    using Kernel = typename KernelOf<CpuExecutor, Name>::type;
-    if constexpr (sizeof...(Arguments) == 0) {
-      return &Kernel::run;
-    } else {
-      return &Kernel::template run<Arguments...>;
-    }
+  /// The type of a kernel's function, as a null pointer.
+  template <class Tag>
+  static constexpr decltype(&cpu::Kernel<Tag>::run) function() noexcept {
+    return nullptr;
   }
-  template <class Name, class Rule, class T, class S, std::size_t states>
-  static constexpr auto rule() {
-    return &KernelOf<CpuExecutor, Name>::type::template run<Rule, T, S, states>;
+  template <class Tag, class First, class... More>
+  static constexpr decltype(&cpu::Kernel<Tag>::template run<First, More...>) function() noexcept {
+    return nullptr;
   }
-  template <class Filter, class T>
-  static constexpr auto count() {
-    return &KernelOf<CpuExecutor, Filter>::type::template count<T>;
+  template <class Tag, class Rule, class T, class S, std::size_t states>
+  static constexpr decltype(&cpu::Kernel<Tag>::template run<Rule, T, S, states>) rule() noexcept {
+    return nullptr;
   }
   /// @}
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -10,43 +10,37 @@
 #endif
 #include <lod/core/version.hpp>
 #include <lod/cuda/executor.hpp>
-#include <lod/kernels/cuda/fallback.hpp>
+#include <lod/kernels/cuda/in_bulk.hpp>
 
 #include <cstddef>
 
-template <class Kernel, class... Arguments>
-typename lod::compiled::ResultOf<Kernel>::type lod::compiled::enqueue(const CudaExecutor& executor,
-                                                                      Arguments... arguments) {
-  return kernel::receive<Kernel>(executor, arguments...);
+template <class Tag, class... Arguments>
+typename lod::compiled::ResultOf<Tag>::type lod::compiled::enqueue(const CudaExecutor& executor,
+                                                                   Arguments... arguments) {
+  return kernel::launch(Tag(), executor, arguments...);
 }
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 struct CudaLibrary {
   using executor = CudaExecutor;
   static constexpr bool on_gpu = true;
 
-  template <class Name, class... Passed>
+  template <class Tag, class... Passed>
   static constexpr bool instantiate() {
-    return &compiled::enqueue<Name, Passed...> != nullptr;
+    return &compiled::enqueue<Tag, Passed...> != nullptr;
   }
   /// @{
-  /// The body of a kernel.
-  template <class Name, class... Arguments>
-  static constexpr auto function() {
-    return &KernelOf<CudaExecutor, Name>::type::template run<CudaExecutor, Arguments...>;
+  /// The type of a kernel's function, as a null pointer.
+  template <class Tag, class... Arguments>
+  static constexpr decltype(&bulk::Kernel<Tag>::template run<CudaExecutor, Arguments...>) function() noexcept {
+    return nullptr;
   }
-  template <class Name, class Rule, class T, class S, std::size_t states>
-  static constexpr auto rule() {
-    return &KernelOf<CudaExecutor, Name>::type::template run<CudaExecutor, Rule, T, S, states>;
-  }
-  template <class Filter, class T>
-  static constexpr auto count() {
-    return &KernelOf<CudaExecutor, Filter>::type::template count<CudaExecutor, T>;
+  template <class Tag, class Rule, class T, class S, std::size_t states>
+  static constexpr decltype(&bulk::Kernel<Tag>::template run<CudaExecutor, Rule, T, S, states>) rule() noexcept {
+    return nullptr;
   }
   /// @}
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

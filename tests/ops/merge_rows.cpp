@@ -162,8 +162,8 @@ TEST_CASE("merge_add: ids of any width, counts around the parts that threads tak
       for (const int threads : lod_test::thread_counts) {
         CAPTURE(threads);
         Numbers found(ids.size()), names(ids.size()), offsets(ids.size() + 1);
-        const std::int64_t size = lod::kernel::GroupRows<lod::CpuExecutor>::run(
-            lod::CpuExecutor(threads), ids.data(), count, height, found.data(), names.data(), offsets.data());
+        const std::int64_t size = launch(lod::kernel::GroupRows(), lod::CpuExecutor(threads), ids.data(), count, height,
+                                         found.data(), names.data(), offsets.data());
         REQUIRE(size == static_cast<std::int64_t>(unique.size()));
         names.resize(unique.size());
         CHECK(found == order);

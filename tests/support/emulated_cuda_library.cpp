@@ -7,15 +7,15 @@
 
 #include <cstdint>
 
-using lod::kernel::is_there;
-namespace name = lod::compiled::name;
+namespace kernel = lod::kernel;
+using kernel::is_there;
 
-static_assert(lod::kernel::instantiate<lod::kernel::CudaLibrary, float>());
-static_assert(lod::kernel::instantiate_ids<lod::kernel::CudaLibrary>());
-static_assert((lod::kernel::instantiate_of_ids<lod::kernel::CudaLibrary, std::int64_t>(), true));
-static_assert(is_there<lod::kernel::CudaLibrary, name::CopyValues, std::int64_t>());
-static_assert(is_there<lod::kernel::CudaLibrary, name::SequenceEnumerate, std::int64_t>());
-static_assert(is_there<lod::kernel::CudaLibrary, name::SequenceMask, std::int64_t>());
-static_assert(is_there<lod::kernel::CudaLibrary, name::FindTwins, std::int64_t>());
-static_assert(is_there<lod::kernel::CudaLibrary, name::NumberSequences, std::int64_t>());
-static_assert(is_there<lod::kernel::CudaLibrary, name::RunCopy, std::int64_t>());
+static_assert(kernel::instantiate<kernel::CudaLibrary, float>());
+static_assert(kernel::instantiate_ids<kernel::CudaLibrary>());
+static_assert((kernel::instantiate_of_ids<kernel::CudaLibrary, std::int64_t>(), true));
+static_assert(is_there<kernel::CudaLibrary, kernel::CopyValues, std::int64_t>());
+static_assert(is_there<kernel::CudaLibrary, kernel::SequenceEnumerate, std::int64_t>());
+static_assert(is_there<kernel::CudaLibrary, kernel::SequenceMask, std::int64_t>());
+static_assert(is_there<kernel::CudaLibrary, kernel::FindTwins, std::int64_t>());
+static_assert(is_there<kernel::CudaLibrary, kernel::NumberSequences, std::int64_t>());
+static_assert(is_there<kernel::CudaLibrary, kernel::RunCopy, std::int64_t>());

@@ -7,9 +7,9 @@
 #include "support/emulated_cuda.hpp"
 #include "support/sort_by_key.hpp"
 #include <lod/cuda.hpp>
-#include <lod/kernels/cuda/fallback.hpp>
-#include <lod/kernels/cuda/tile.hpp>
 #include <lod/kernels/bulk/system.hpp>
+#include <lod/kernels/cuda/in_bulk.hpp>
+#include <lod/kernels/cuda/tile.hpp>
 
 #include <thrust/system/cpp/execution_policy.h>
 
@@ -19,8 +19,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 template <>
 class System<CudaExecutor> {
@@ -159,5 +158,4 @@ class System<CudaExecutor> {
   cudaStream_t stream_;
 };
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

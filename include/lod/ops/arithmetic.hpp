@@ -11,31 +11,23 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// The type in which `Map` computes integers of type T: 64 bits, which hold each T exactly.
 template <std::integral T>
 using MappedInteger =
     std::conditional_t<std::unsigned_integral<T> && sizeof(T) == sizeof(std::uint64_t), std::uint64_t, std::int64_t>;
 /// run(executor, f, x, count, y): y[i] = f(x[i]). y may be x.
-template <class Executor>
-struct Map : Missing<Executor> {};
+struct Map {};
 /// run(executor, f, x, y, count, z): z[i] = f(x[i], y[i]). z may be x.
-template <class Executor>
-struct Combine : Missing<Executor> {};
+struct Combine {};
 /// run(executor, f, x, y, sequences, row_size, z): the same with row i of y for each row of sequence i. z may be x.
-template <class Executor>
-struct CombineRows : Missing<Executor> {};
-}  // namespace kernel
-
-namespace operation {
+struct CombineRows {};
 
 // The four operations. Integers wrap around.
 
 struct Add {
   template <class N>
-  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     if constexpr (std::integral<N>) {
       return static_cast<N>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
     } else {
@@ -45,7 +37,7 @@ struct Add {
 };
 struct Subtract {
   template <class N>
-  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     if constexpr (std::integral<N>) {
       return static_cast<N>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
     } else {
@@ -55,7 +47,7 @@ struct Subtract {
 };
 struct Multiply {
   template <class N>
-  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     if constexpr (std::integral<N>) {
       return static_cast<N>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
     } else {
@@ -65,7 +57,7 @@ struct Multiply {
 };
 struct Divide {
   template <class N>
-  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     if constexpr (std::signed_integral<N>) {
       // The least number divided by -1 exceeds the greatest.
       return b == -1 ? Subtract()(N{}, a) : static_cast<N>(a / b);
@@ -78,7 +70,7 @@ struct Divide {
 struct Scaled {
   Scalar factor;
   template <class N>
-  LOD_HOST_DEVICE N operator()(const N& x) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE N operator()(const N& x) const noexcept {
     if constexpr (std::integral<N>) {
       return Multiply()(x, factor.to<N>());
     } else {
@@ -89,18 +81,15 @@ struct Scaled {
 /// The remaining factor of a quotient's derivative with respect to the divisor.
 struct NegatedQuotient {
   template <class N>
-  LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     return -(a / b);
   }
 };
 /// The second number, negated; the first is ignored.
 struct Negate {
   template <class N>
-  LOD_HOST_DEVICE N operator()(const N&, const N& b) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE N operator()(const N&, const N& b) const noexcept {
     return Subtract()(N(0), b);
   }
 };
-
-}  // namespace operation
-
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel

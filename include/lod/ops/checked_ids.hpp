@@ -12,19 +12,17 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 
 /// Padding ids, which stand for nothing: `id`, if it is not negative, and -1, if `minus_one`.
 struct PaddingIds {
   std::int64_t id = -1;
   bool minus_one = false;
 
-  bool any() const noexcept { return id >= 0 || minus_one; }
+  LOD_TAGGED bool any() const noexcept { return id >= 0 || minus_one; }
   /// The least id that is not an error.
-  LOD_HOST_DEVICE std::int64_t least() const noexcept { return minus_one ? -1 : 0; }
-  LOD_HOST_DEVICE bool contains(std::int64_t other) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE std::int64_t least() const noexcept { return minus_one ? -1 : 0; }
+  LOD_TAGGED LOD_HOST_DEVICE bool contains(std::int64_t other) const noexcept {
     return other >= 0 ? other == id : minus_one && other == -1;
   }
 };
@@ -32,10 +30,11 @@ struct PaddingIds {
 /// run(executor, ids, count, height, padding_idx, minus_one, checked, fault): checked[i] = ids[i], or -1 if that is
 /// padding or not in [0, height); in the latter case *fault is one such position. For executors whose device the CPU
 /// does not read.
-template <class Executor>
-struct CheckIds : Missing<Executor> {};
+struct CheckIds {};
 
-}  // namespace kernel
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -50,8 +49,8 @@ class CheckedIds {
              const kernel::PaddingIds& padding = {})
       : checked_(executor, static_cast<std::int64_t>(ids.size())) {
     detail::check_height(height, what);
-    kernel::CheckIds<E>::run(executor, ids.data(), static_cast<std::int64_t>(ids.size()), height, padding.id,
-                             padding.minus_one, checked_.data(), executor.fault(what, height));
+    launch(kernel::CheckIds(), executor, ids.data(), static_cast<std::int64_t>(ids.size()), height, padding.id,
+           padding.minus_one, checked_.data(), executor.fault(what, height));
   }
   const std::int64_t* data() const noexcept { return checked_.data(); }
 

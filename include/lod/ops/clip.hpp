@@ -32,27 +32,20 @@ struct clip_by_norm : elements::Floating {};
 struct clip_by_norm_grad : elements::Floating {};
 }  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, count, norm): if the length of x, the square root of the sum of the squares in double, exceeds
 /// `norm`, x[i] *= norm / length. Squares that overflow or underflow a double are handled. If x is null, only takes the
 /// scratch memory for it.
-template <class Executor>
-struct Shorten : Missing<Executor> {};
+struct Shorten {};
 /// run(executor, dy, x, groups, row_size, norm, d): its gradient, for an x with as many rows as there are groups. The
 /// rows of dy whose groups are empty are ignored. d may be dy.
-template <class Executor>
-struct ShortenGrad : Missing<Executor> {};
-}  // namespace kernel
-
-namespace operation {
+struct ShortenGrad {};
 
 /// At least `least` and at most `greatest`; NaN stays.
 struct Clipped {
   Scalar least, greatest;
   template <class N>
-  LOD_HOST_DEVICE N operator()(const N& x) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE N operator()(const N& x) const noexcept {
     if constexpr (std::integral<N>) {
       const N low = least.to<N>(), high = greatest.to<N>();
       return x < low ? low : x > high ? high : x;
@@ -67,13 +60,19 @@ struct Clipped {
 struct ClippedGrad {
   Scalar least, greatest;
   template <class N>
-  LOD_HOST_DEVICE N operator()(const N& gradient, const N& x) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE N operator()(const N& gradient, const N& x) const noexcept {
     using Number = typename N::value_type;
     const N low(least.to<Number>()), high(greatest.to<Number>());
     const N none(Number{});
     return select(x < low, none, select(x > high, none, gradient));
   }
 };
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+
+namespace operation {
+
 /// first * a - second * b
 struct Combined {
   double first, second;
@@ -113,7 +112,7 @@ Scalar real_bound(Scalar bound) {
 }
 /// The bounds for numbers of type T. Throws unless they are valid bounds.
 template <class T>
-Clipped clipped(Scalar least, Scalar greatest, const char* what) {
+kernel::Clipped clipped(Scalar least, Scalar greatest, const char* what) {
   const detail::FloatingPointControl standard;
   if (!(least.to<double>() <= greatest.to<double>())) {
     throw std::invalid_argument(detail::text({what, ": the lower bound is ", to_string(least),
@@ -159,8 +158,8 @@ void merged_grad_into(const E& executor, const char* what, const SelectedRows<T,
   const std::int64_t count = merged.size * dy.row_size();
   const kernel::Scratch<E, T> x(executor, count), d(executor, count);
   RowsOutput<E, T> out = prepare_like_rows(executor, what, g, dg, {{"dy", dy.value()}, {"g", g.value()}});
-  kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), merged, g.row_size(),
-                            static_cast<const std::int64_t*>(nullptr), x.data());
+  launch(kernel::SumGroups(), executor, PoolType::SUM, groups.rows(), groups.order(), merged, g.row_size(),
+         static_cast<const std::int64_t*>(nullptr), x.data());
   change(static_cast<const T*>(x.data()), dy.value().data(), merged, d.data());
   copy_ids(executor, g, out);
   spread_groups(executor, static_cast<const T*>(d.data()), groups.order(), merged, dy.row_size(), out.data());
@@ -173,13 +172,14 @@ struct Declared<op::clip> : Takes<Of<SelectedRows>, Scalar, Scalar>, Gives<Of<Se
   template <Executor E, class T>
   static void run(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
                   SelectedRows<T, typename E::device>& out) {
-    const Clipped bounds = clipped<T>(least, greatest, name);
+    const kernel::Clipped bounds = clipped<T>(least, greatest, name);
     detail::check_value_rows(g, name);
     const std::array sources{&g};
     merge_into<E, T>(executor, PoolType::SUM, name,
                      std::span<const SelectedRows<T, typename E::device>* const>(sources), out,
                      [&](T* values, std::int64_t count) {
-                       if (values) kernel::Map<E>::run(executor, bounds, static_cast<const T*>(values), count, values);
+                       if (values)
+                         launch(kernel::Map(), executor, bounds, static_cast<const T*>(values), count, values);
                      });
   }
 };
@@ -191,10 +191,10 @@ struct Declared<op::clip_grad> : Takes<Of<SelectedRows>, Of<SelectedRows>, Scala
   static void run(const E& executor, const SelectedRows<T, typename E::device>& dy,
                   const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
                   SelectedRows<T, typename E::device>& dg) {
-    const Clipped bounds = clipped<T>(least, greatest, name);
+    const kernel::Clipped bounds = clipped<T>(least, greatest, name);
     const auto change = [&](const T* x, const T* values, const kernel::Segments& groups, T* d) {
-      kernel::Combine<E>::run(executor, ClippedGrad{bounds.least, bounds.greatest}, values, x,
-                              groups.size * dy.row_size(), d);
+      launch(kernel::Combine(), executor, kernel::ClippedGrad{bounds.least, bounds.greatest}, values, x,
+             groups.size * dy.row_size(), d);
     };
     merged_grad_into(executor, name, dy, g, dg, change);
   }
@@ -212,7 +212,7 @@ struct Declared<op::clip_by_norm> : Takes<Of<SelectedRows>, double>, Gives<Of<Se
     const std::array sources{&g};
     merge_into<E, T>(executor, PoolType::SUM, name,
                      std::span<const SelectedRows<T, typename E::device>* const>(sources), out,
-                     [&](T* values, std::int64_t count) { kernel::Shorten<E>::run(executor, values, count, norm); });
+                     [&](T* values, std::int64_t count) { launch(kernel::Shorten(), executor, values, count, norm); });
   }
 };
 
@@ -224,7 +224,7 @@ struct Declared<op::clip_by_norm_grad> : Takes<Of<SelectedRows>, Of<SelectedRows
                   const SelectedRows<T, typename E::device>& g, double norm, SelectedRows<T, typename E::device>& dg) {
     check_norm(norm, name);
     const auto change = [&](const T* x, const T* values, const kernel::Segments& groups, T* d) {
-      kernel::ShortenGrad<E>::run(executor, values, x, groups, dy.row_size(), norm, d);
+      launch(kernel::ShortenGrad(), executor, values, x, groups, dy.row_size(), norm, d);
     };
     merged_grad_into(executor, name, dy, g, dg, change);
   }

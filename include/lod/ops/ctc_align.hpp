@@ -28,13 +28,12 @@ struct CtcAlignOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel {
+/// The first step of SequenceErase, with the options in place of the tokens.
+struct CtcAlign {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
 
-namespace kernel {
-/// The two steps of SequenceErase, with the options in place of the tokens.
-template <class Executor>
-struct CtcAlign : Missing<Executor> {};
-}  // namespace kernel
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -42,7 +41,7 @@ template <class Op>
 struct CtcAlignment : Takes<Tensor>, With<CtcAlignOptions> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const CtcAlignOptions& options, const To<E, T>& y) {
-    filter_rows_into<Op, kernel::CtcAlign<E>>(executor, x, options, Declared<Op>::name, y, {{"x", x}});
+    filter_rows_into<Op, kernel::CtcAlign>(executor, x, options, Declared<Op>::name, y, {{"x", x}});
   }
 };
 template <>

@@ -29,19 +29,19 @@ struct EditDistanceOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, a, a_sequences, b, b_sequences, normalized, y)
-template <class Executor>
-struct EditDistance : Missing<Executor> {};
+struct EditDistance {};
 /// The result for `edits` edits and a sequence of so many rows of b.
-LOD_HOST_DEVICE inline float edit_distance_of(std::int64_t edits, std::int64_t length, bool normalized) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE inline float edit_distance_of(std::int64_t edits, std::int64_t length,
+                                                         bool normalized) noexcept {
   if (!normalized) return static_cast<float>(edits);
   if (length == 0) return edits == 0 ? 0.F : 1.F;
   return static_cast<float>(static_cast<double>(edits) / static_cast<double>(length));
 }
-}  // namespace kernel
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -65,7 +65,7 @@ struct Declared<op::edit_distance> : Takes<Tensor, Tensor>, With<EditDistanceOpt
           detail::text({name, ": b has ", others.size, " sequences, expected ", sequences.size, " as a"}));
     }
     const auto out = prepare(executor, name, y, LevelsAbove{a.lod_view(), level}, Shape(), {{"a", a}, {"b", b}});
-    kernel::EditDistance<E>::run(executor, a.data(), sequences, b.data(), others, options.normalized, out.data());
+    launch(kernel::EditDistance(), executor, a.data(), sequences, b.data(), others, options.normalized, out.data());
   }
 };
 

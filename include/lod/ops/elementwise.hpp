@@ -91,9 +91,9 @@ class Pairing {
   template <class F, class X, class T>
   void combine(const E& executor, const F& f, const X& x, const T* y, T* z) const {
     if (is_same_) {
-      kernel::Combine<E>::run(executor, f, x.data(), y, x.rows() * x.row_size(), z);
+      launch(kernel::Combine(), executor, f, x.data(), y, x.rows() * x.row_size(), z);
     } else {
-      kernel::CombineRows<E>::run(executor, f, x.data(), y, sequences_, x.row_size(), z);
+      launch(kernel::CombineRows(), executor, f, x.data(), y, sequences_, x.row_size(), z);
     }
   }
   /// Sums of the rows of `terms`, one for each row of y, as `sequence_pool` has them; the terms themselves where y is
@@ -103,7 +103,7 @@ class Pairing {
     if (is_same_) {
       copy_rows(executor, terms, dy);
     } else {
-      kernel::SequencePool<E>::run(executor, terms.data(), sequences_, terms.row_size(), PoolType::SUM, T{}, dy);
+      launch(kernel::SequencePool(), executor, terms.data(), sequences_, terms.row_size(), PoolType::SUM, T{}, dy);
     }
   }
 
@@ -138,7 +138,7 @@ struct Elementwise : Takes<Tensor, Tensor>, With<ElementwiseOptions> {
                   const To<E, T>& z) {
     const char* const what = Declared<Op>::name;
     const Pairing<E> pairing(executor, x, y, options, what);
-    if constexpr (std::same_as<F, Divide> && std::integral<T> && on_cpu<E>) check_divisors(x, y, pairing);
+    if constexpr (std::same_as<F, kernel::Divide> && std::integral<T> && on_cpu<E>) check_divisors(x, y, pairing);
     const auto out = prepare<T>(executor, what, z, SameLevels{x.lod_view()}, x.row_shape(),
                                 {in_place("x", x), in_place("y", y, pairing.is_same())});
     pairing.combine(executor, F(), x, y.data(), out.data());
@@ -161,11 +161,12 @@ struct ElementwiseGradient : Takes<Tensor, Tensor, Tensor>,
     const auto to_y =
         prepare<T>(executor, {what, "dy"}, dy, as_y, y.row_shape(), {{"dz", dz}, {"x", x}, {"y", y}, {"dx", dx}});
     // The sums first: what else writes to the outputs needs no memory.
-    if constexpr (std::same_as<F, Add> || std::same_as<F, Subtract>) {
+    if constexpr (std::same_as<F, kernel::Add> || std::same_as<F, kernel::Subtract>) {
       pairing.gather(executor, dz, to_y.data());
-      if constexpr (std::same_as<F, Subtract>) {
+      if constexpr (std::same_as<F, kernel::Subtract>) {
         const std::int64_t count = y.rows() * y.row_size();
-        kernel::Combine<E>::run(executor, Negate(), to_y.view().data(), to_y.view().data(), count, to_y.data());
+        launch(kernel::Combine(), executor, kernel::Negate(), to_y.view().data(), to_y.view().data(), count,
+               to_y.data());
       }
       copy_rows(executor, dz, to_x.data());
     } else {
@@ -173,15 +174,16 @@ struct ElementwiseGradient : Takes<Tensor, Tensor, Tensor>,
       const kernel::Scratch<E, T> terms(executor, count);
       const Input<E, T> rows(terms.data(), x.lod_view(), &x.row_shape(), x.row_size());
       // Quotients are needed for both: they are computed twice only where memory may run out between the two.
-      constexpr bool is_product = std::same_as<F, Multiply>;
+      constexpr bool is_product = std::same_as<F, kernel::Multiply>;
       const bool last = is_product || (std::same_as<E, CpuExecutor> && !pairing.is_same());
       if constexpr (is_product) {
-        kernel::Combine<E>::run(executor, Multiply(), dz.data(), x.data(), count, terms.data());
+        launch(kernel::Combine(), executor, kernel::Multiply(), dz.data(), x.data(), count, terms.data());
       } else {  // - dz / y * x / y
         T* const quotients = last ? terms.data() : to_x.data();
         pairing.combine(executor, F(), dz, y.data(), quotients);
-        kernel::Combine<E>::run(executor, Multiply(), static_cast<const T*>(quotients), x.data(), count, terms.data());
-        pairing.combine(executor, NegatedQuotient(), rows, y.data(), terms.data());
+        launch(kernel::Combine(), executor, kernel::Multiply(), static_cast<const T*>(quotients), x.data(), count,
+               terms.data());
+        pairing.combine(executor, kernel::NegatedQuotient(), rows, y.data(), terms.data());
       }
       pairing.gather(executor, rows, to_y.data());
       if (last) pairing.combine(executor, F(), dz, y.data(), to_x.data());  // dz * y, dz / y
@@ -190,39 +192,39 @@ struct ElementwiseGradient : Takes<Tensor, Tensor, Tensor>,
 };
 
 template <>
-struct Declared<op::add> : Elementwise<op::add, Add> {
+struct Declared<op::add> : Elementwise<op::add, kernel::Add> {
   static constexpr const char* name = "add";
   using Gradient = op::add_grad;
 };
 template <>
-struct Declared<op::add_grad> : ElementwiseGradient<op::add_grad, Add> {
+struct Declared<op::add_grad> : ElementwiseGradient<op::add_grad, kernel::Add> {
   static constexpr const char* name = "add_grad";
 };
 template <>
-struct Declared<op::sub> : Elementwise<op::sub, Subtract> {
+struct Declared<op::sub> : Elementwise<op::sub, kernel::Subtract> {
   static constexpr const char* name = "sub";
   using Gradient = op::sub_grad;
 };
 template <>
-struct Declared<op::sub_grad> : ElementwiseGradient<op::sub_grad, Subtract> {
+struct Declared<op::sub_grad> : ElementwiseGradient<op::sub_grad, kernel::Subtract> {
   static constexpr const char* name = "sub_grad";
 };
 template <>
-struct Declared<op::mul> : Elementwise<op::mul, Multiply> {
+struct Declared<op::mul> : Elementwise<op::mul, kernel::Multiply> {
   static constexpr const char* name = "mul";
   using Gradient = op::mul_grad;
 };
 template <>
-struct Declared<op::mul_grad> : ElementwiseGradient<op::mul_grad, Multiply> {
+struct Declared<op::mul_grad> : ElementwiseGradient<op::mul_grad, kernel::Multiply> {
   static constexpr const char* name = "mul_grad";
 };
 template <>
-struct Declared<op::div> : Elementwise<op::div, Divide> {
+struct Declared<op::div> : Elementwise<op::div, kernel::Divide> {
   static constexpr const char* name = "div";
   using Gradient = op::div_grad;
 };
 template <>
-struct Declared<op::div_grad> : ElementwiseGradient<op::div_grad, Divide> {
+struct Declared<op::div_grad> : ElementwiseGradient<op::div_grad, kernel::Divide> {
   static constexpr const char* name = "div_grad";
 };
 

@@ -34,14 +34,13 @@ struct EmbeddingOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// y[i] = x[ids[i]] for i in [0, count), rows of row_size elements; zero if ids[i] is `skipped` and, on a GPU, if it is
 /// negative.
-template <class Executor>
-struct GatherRows : Missing<Executor> {};
-}  // namespace kernel
+struct GatherRows {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -76,8 +75,8 @@ struct Declared<op::embedding> : Takes<Tensor, TensorOf<std::int64_t>>, With<Emb
       std::replace_copy(found, found + count, one_padding.data(), padding.id, std::int64_t{-1});
       found = one_padding.data();
     }
-    kernel::GatherRows<E>::run(executor, table.data(), found, count, table.row_size(),
-                               padding.minus_one ? std::int64_t{-1} : padding.id, out.data());
+    launch(kernel::GatherRows(), executor, table.data(), found, count, table.row_size(),
+           padding.minus_one ? std::int64_t{-1} : padding.id, out.data());
   }
 };
 
@@ -106,12 +105,12 @@ struct Declared<op::embedding_grad>
       }
       RowsOutput<E, T> out(executor, name, dtable, std::span(kept.data(), static_cast<std::size_t>(size)), height,
                            row_shape, {{"dy", dy}, {"ids", ids}});
-      kernel::GatherRows<E>::run(executor, dy.data(), positions.data(), size, row_shape.elements(), std::int64_t{-1},
-                                 out.data());
+      launch(kernel::GatherRows(), executor, dy.data(), positions.data(), size, row_shape.elements(), std::int64_t{-1},
+             out.data());
     } else {
       RowsOutput<E, T> out(executor, name, dtable, count, height, row_shape, {{"dy", dy}, {"ids", ids}});
-      kernel::CopyValues<E>::run(executor, checked.data(), count, out.ids());
-      kernel::CopyValues<E>::run(executor, dy.data(), count * row_shape.elements(), out.data());
+      launch(kernel::CopyValues(), executor, checked.data(), count, out.ids());
+      launch(kernel::CopyValues(), executor, dy.data(), count * row_shape.elements(), out.data());
     }
   }
 };

@@ -54,8 +54,8 @@ struct EmbeddingExtremePool : Takes<Tensor, TensorOf<std::int64_t>>,
         prepare(executor, {name, "values"}, values, above, row_shape, {{"table", table}, {"ids", ids}, weights});
     const auto winners = prepare(executor, {name, "index"}, index, of_index, row_shape,
                                  {{"table", table}, {"ids", ids}, weights, {"values", values}});
-    kernel::EmbeddingMaxPool<E>::run(executor, looked_up.rows(), looked_up.kept().sequences(), minimum, pad_value,
-                                     out.data(), winners.data());
+    launch(kernel::EmbeddingMaxPool(), executor, looked_up.rows(), looked_up.kept().sequences(), minimum, pad_value,
+           out.data(), winners.data());
     const bool leaves_out = looked_up.kept().leaves_out(), by_sequence = options.row_index == RowIndex::SEQUENCE;
     if (leaves_out || by_sequence) {
       renumber(executor, winners.data(), {{}, table.row_size()}, sequences,

@@ -103,8 +103,8 @@ class KeptIds {
     const std::int64_t count = sequences.rows();
     const Numbers scratch(executor, kernel::kept_scratch(count));
     offsets_.emplace(executor, sequences.size + 1);
-    kernel::CountKept<E>::run(executor, ids, sequences, padding.id, padding.minus_one, scratch.data(),
-                              offsets_->data());
+    launch(kernel::CountKept(), executor, ids, sequences, padding.id, padding.minus_one, scratch.data(),
+           offsets_->data());
     if constexpr (on_cpu<E>) {
       if (offsets_->data()[sequences.size] == count) return;
       sequences_ = kernel::Segments(offsets_->data(), sequences.size, sequences.max_rows);
@@ -114,9 +114,8 @@ class KeptIds {
     kept_.emplace(executor, count);
     rows_.emplace(executor, options.rows ? count : 0);
     places_.emplace(executor, options.places ? count : 0);
-    kernel::KeepIds<E>::run(executor, values, sequences, static_cast<const std::int64_t*>(scratch.data()),
-                            kept_->data(), options.rows ? rows_->data() : nullptr,
-                            options.places ? places_->data() : nullptr);
+    launch(kernel::KeepIds(), executor, values, sequences, static_cast<const std::int64_t*>(scratch.data()),
+           kept_->data(), options.rows ? rows_->data() : nullptr, options.places ? places_->data() : nullptr);
     values_ = kept_->data();
   }
 
@@ -151,8 +150,8 @@ class LookedUp {
         weights_(executor, options.weights && kept_.leaves_out() ? kept_.sequences().rows() : 0),
         rows_{table.data(), kept_.values(), options.weights.data(), table.row_size(), table.rows()} {
     if (!options.weights || !kept_.leaves_out()) return;
-    kernel::GatherRows<E>::run(executor, options.weights.data(), kept_.rows(), kept_.sequences().rows(),
-                               std::int64_t{1}, std::int64_t{-1}, weights_.data());
+    launch(kernel::GatherRows(), executor, options.weights.data(), kept_.rows(), kept_.sequences().rows(),
+           std::int64_t{1}, std::int64_t{-1}, weights_.data());
     rows_.weights = weights_.data();
   }
 
@@ -173,7 +172,7 @@ class UnpooledGrad {
   UnpooledGrad(const E& executor, const T* dy, const kernel::Segments& sequences, std::int64_t row_size, PoolType type)
       : divided_(executor, divides(type) ? sequences.size * row_size : 0), dy_(dy) {
     if (!divides(type)) return;
-    kernel::DividePooled<E>::run(executor, dy, sequences, row_size, type, divided_.data());
+    launch(kernel::DividePooled(), executor, dy, sequences, row_size, type, divided_.data());
     dy_ = divided_.data();
   }
   const T* data() const noexcept { return dy_; }
@@ -213,8 +212,8 @@ void looked_up_grad_into(const E& executor, const char* what, const X& dy, const
         sequence.data()[size++] = i;
       }
     }
-    rows = kernel::GroupRows<E>::run(executor, static_cast<const std::int64_t*>(listed.data()), size, height,
-                                     order.data(), unique.data(), groups.data());
+    rows = launch(kernel::GroupRows(), executor, static_cast<const std::int64_t*>(listed.data()), size, height,
+                  order.data(), unique.data(), groups.data());
   } else {
     rows = size = count;
   }
@@ -231,15 +230,15 @@ void looked_up_grad_into(const E& executor, const char* what, const X& dy, const
     }
   }();
   if constexpr (!on_cpu<E>) {
-    kernel::ListLookUps<E>::run(executor, kept.values(), kept_rows, kept.sequences(), type, height, listed.data(),
-                                order.data(), occurrences.data(), sequence.data(), executor.fault(what, height));
-    kernel::GroupListed<E>::run(executor, listed.data(), count, height, order.data(), unique.data(), groups.data(),
-                                out.ids());
+    launch(kernel::ListLookUps(), executor, kept.values(), kept_rows, kept.sequences(), type, height, listed.data(),
+           order.data(), occurrences.data(), sequence.data(), executor.fault(what, height));
+    launch(kernel::GroupListed(), executor, listed.data(), count, height, order.data(), unique.data(), groups.data(),
+           out.ids());
   }
-  kernel::SumLookUpGrads<E>::run(executor,
-                                 kernel::LookUpGrad<T>{unpooled.data(), occurrences.data(), sequence.data(),
-                                                       options.weights.data(), winners, row_shape.elements()},
-                                 order.data(), kernel::Segments(groups.data(), rows, size, 0, size), out.data());
+  launch(kernel::SumLookUpGrads(), executor,
+         kernel::LookUpGrad<T>{unpooled.data(), occurrences.data(), sequence.data(), options.weights.data(), winners,
+                               row_shape.elements()},
+         order.data(), kernel::Segments(groups.data(), rows, size, 0, size), out.data());
 }
 
 /// The row shape of the table, from those of dy and the ids. Throws if dy does not fit.
@@ -266,8 +265,8 @@ struct Declared<op::embedding_pool> : Takes<Tensor, TensorOf<std::int64_t>, Pool
     const auto out = prepare(executor, name, y, LevelsAbove{ids.lod_view(), level},
                              looked_up_shape(ids.row_shape(), table.row_shape(), name),
                              {{"table", table}, {"ids", ids}, {"weights", options.weights}});
-    kernel::EmbeddingPool<E>::run(executor, looked_up.rows(), looked_up.kept().sequences(), type, pad_value,
-                                  out.data());
+    launch(kernel::EmbeddingPool(), executor, looked_up.rows(), looked_up.kept().sequences(), type, pad_value,
+           out.data());
   }
 };
 
@@ -304,19 +303,19 @@ struct Declared<op::embedding_pool_weights_grad> : Takes<Tensor, Tensor, TensorO
     const kernel::Scratch<E, T> values(executor, numbers);
     const kernel::Scratch<E, std::int64_t> winners(executor, numbers);
     if (extreme) {
-      kernel::EmbeddingMaxPool<E>::run(executor, looked_up.rows(), kept.sequences(), type == PoolType::MIN, T{},
-                                       values.data(), winners.data());
+      launch(kernel::EmbeddingMaxPool(), executor, looked_up.rows(), kept.sequences(), type == PoolType::MIN, T{},
+             values.data(), winners.data());
     }
     const UnpooledGrad<E, T> unpooled(executor, dy.data(), kept.sequences(), table.row_size(), type);
     const kernel::Scratch<E, T> of_kept(executor, kept.leaves_out() ? kept.sequences().rows() : 0);
     const auto out = prepare(executor, {name, "dweights"}, dweights, SameLevels{ids.lod_view()}, ids.row_shape(),
                              {{"dy", dy}, {"table", table}, {"ids", ids}, {"weights", options.weights}});
-    kernel::LookUpWeightsGrad<E>::run(executor, looked_up.rows(), unpooled.data(),
-                                      extreme ? static_cast<const std::int64_t*>(winners.data()) : nullptr,
-                                      kept.sequences(), type, kept.leaves_out() ? of_kept.data() : out.data());
+    launch(kernel::LookUpWeightsGrad(), executor, looked_up.rows(), unpooled.data(),
+           extreme ? static_cast<const std::int64_t*>(winners.data()) : nullptr, kept.sequences(), type,
+           kept.leaves_out() ? of_kept.data() : out.data());
     if (kept.leaves_out()) {
-      kernel::GatherRows<E>::run(executor, static_cast<const T*>(of_kept.data()), kept.places(), ids.rows(),
-                                 std::int64_t{1}, std::int64_t{-1}, out.data());
+      launch(kernel::GatherRows(), executor, static_cast<const T*>(of_kept.data()), kept.places(), ids.rows(),
+             std::int64_t{1}, std::int64_t{-1}, out.data());
     }
   }
 };

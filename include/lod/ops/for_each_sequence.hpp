@@ -30,14 +30,15 @@ struct for_each_sequence : elements::Any {};
 struct map_sequences : elements::Any {};
 }  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, sequences, body): calls body(i) for each sequence, on all CPU threads that may be used; it must not
 /// throw.
-template <class Executor>
-struct ForEachSequence : Missing<Executor> {};
-}  // namespace kernel
+struct ForEachSequence {
+  static constexpr bool in_headers_only = true;  ///< it calls a function of the caller's
+};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -103,8 +104,8 @@ void visit_sequences(const E& executor, const View& x, int level, const char* wh
   const View sequences(x.data(), levels, &x.row_shape(), x.row_size());
   const OutermostSegments<E> parts(executor, levels);
   FirstError error;
-  kernel::ForEachSequence<E>::run(
-      executor, parts.get(), [&](std::int64_t i) noexcept { error.guard(i, [&] { f(sequences.element(i), i); }); });
+  launch(kernel::ForEachSequence(), executor, parts.get(),
+         [&](std::int64_t i) noexcept { error.guard(i, [&] { f(sequences.element(i), i); }); });
   error.rethrow();
 }
 

@@ -114,20 +114,18 @@ struct GruGradDesc {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, rows, size, products, recurrent_bias, hidden_before, gates, memory, hidden): one step. `gates` holds
 /// the contribution of x to r z n, on return r z n; `products` that of h'. Null pointers stand for zeros.
-template <class Executor>
-struct GruStep : Missing<Executor> {};
+struct GruStep {};
 /// run(executor, rows, size, gates, memory, hidden_before, dhidden, dstate, dgates, dproducts): the step backwards. The
 /// gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`, which on return holds the part
 /// of the gradient with respect to h' that does not go through the products. `dgates` and `dproducts` are the gradients
 /// with respect to the contributions of x and of h' to r z n.
-template <class Executor>
-struct GruStepGrad : Missing<Executor> {};
-}  // namespace kernel
+struct GruStepGrad {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -203,9 +201,9 @@ struct Declared<op::gru>
         matrix_product(executor, false, false, active, 3 * size, size, 1, before, size, weights.recurrent.data(),
                        3 * size, 0, products.data(), 3 * size);
       }
-      kernel::GruStep<E>::run(executor, active, size, before ? products.data() : nullptr, given(weights.recurrent_bias),
-                              before, gates.data() + start * 3 * size, memory.data() + start * size,
-                              states.data() + start * size);
+      launch(kernel::GruStep(), executor, active, size, before ? products.data() : nullptr,
+             given(weights.recurrent_bias), before, gates.data() + start * 3 * size, memory.data() + start * size,
+             states.data() + start * size);
     }
     order.last_states(states.data(), initial, size, out_last.data());
     order.from_steps(states.data(), size, out.data());
@@ -270,17 +268,16 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
     const kernel::Scratch<E, T> dstate(executor, sequences * size);
     // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
     const kernel::Scratch<E, T> recurrent(executor, 3 * size * size);
-    kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 3 * size, recurrent.data());
+    launch(kernel::TransposeMatrix(), executor, weights.recurrent.data(), size, 3 * size, recurrent.data());
     if (given(dhidden)) order.to_steps(dhidden.data(), size, dsteps.data());
     order.to_ranks(given(options.dlast_hidden), size, dstate.data());
     for (std::int64_t t = order.steps(); t-- > 0;) {
       const std::int64_t active = order.active(t), start = order.start(t);
       T* const step = dproducts.data() + start * 3 * size;
-      kernel::GruStepGrad<E>::run(executor, active, size, trace.gates.data() + start * 3 * size,
-                                  trace.memory.data() + start * size,
-                                  t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
-                                  given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(),
-                                  dgates.data() + start * 3 * size, step);
+      launch(kernel::GruStepGrad(), executor, active, size, trace.gates.data() + start * 3 * size,
+             trace.memory.data() + start * size, t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
+             given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(), dgates.data() + start * 3 * size,
+             step);
       matrix_product<E, T>(executor, false, false, active, size, 3 * size, 1, step, 3 * size, recurrent.data(), size, 1,
                            dstate.data(), size);
     }

@@ -42,9 +42,7 @@ struct Im2SequenceOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 
 /// Images of {channels, height, width} and their patches.
 struct ImagePatches {
@@ -54,18 +52,20 @@ struct ImagePatches {
   std::int64_t above, left;              ///< zeros
   const std::int64_t* patches_in_a_row;  ///< of each image
 
-  LOD_HOST_DEVICE std::int64_t image_size() const noexcept { return channels * height * width; }
-  LOD_HOST_DEVICE std::int64_t patch_size() const noexcept { return channels * kernel_height * kernel_width; }
+  LOD_TAGGED LOD_HOST_DEVICE std::int64_t image_size() const noexcept { return channels * height * width; }
+  LOD_TAGGED LOD_HOST_DEVICE std::int64_t patch_size() const noexcept {
+    return channels * kernel_height * kernel_width;
+  }
 };
 
 /// run(executor, images, patches, sequences, y): sequence i consists of the patches of image i.
-template <class Executor>
-struct Im2Sequence : Missing<Executor> {};
+struct Im2Sequence {};
 /// run(executor, dy, patches, sequences, dx)
-template <class Executor>
-struct Im2SequenceGrad : Missing<Executor> {};
+struct Im2SequenceGrad {};
 
-}  // namespace kernel
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -198,7 +198,7 @@ struct Declared<op::im2sequence> : Takes<Tensor>, With<Im2SequenceOptions> {
     const PatchLevels<E> levels(executor, images, options, name);
     const auto out = prepare(executor, name, y, levels.levels(), levels.row_shape(),
                              {{"images", images}, {"real_sizes", options.real_sizes}});
-    kernel::Im2Sequence<E>::run(executor, images.data(), levels.patches(), levels.sequences(), out.data());
+    launch(kernel::Im2Sequence(), executor, images.data(), levels.patches(), levels.sequences(), out.data());
   }
 };
 
@@ -213,7 +213,7 @@ struct Declared<op::im2sequence_grad> : Takes<Tensor, ImageShapes>, With<Im2Sequ
     check_row_shape(dy.row_shape(), levels.row_shape(), {name, "dy"});
     const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{images.lod_view()}, images.row_shape(),
                              {{"dy", dy}, {"real_sizes", options.real_sizes}});
-    kernel::Im2SequenceGrad<E>::run(executor, dy.data(), levels.patches(), levels.sequences(), out.data());
+    launch(kernel::Im2SequenceGrad(), executor, dy.data(), levels.patches(), levels.sequences(), out.data());
   }
 };
 

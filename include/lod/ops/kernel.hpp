@@ -2,8 +2,11 @@
 /// @file
 /// Where operations and kernels meet: what a kernel is, and how it receives sequences.
 ///
-/// A kernel is a class template over executors with static functions that take raw pointers and sizes. Its primary
-/// template is next to the operation that calls it; each back end specialises it for its executor.
+/// A kernel is declared next to the operation that calls it, as a type, its tag: `kernel::SequenceReverse`. What runs
+/// it takes raw pointers and sizes: an operation calls `launch(kernel::SequenceReverse(), executor, x, ...)`, and
+/// argument dependent lookup finds the overload of the executor's back end, which calls `run` of
+/// `cpu::Kernel<SequenceReverse>` or `bulk::Kernel<SequenceReverse>`, or, unless the tag has a member
+/// `in_headers_only`, a compiled library. Tags are the same for all flags of the compiler.
 #pragma once
 
 #include <lod/core/float16.hpp>
@@ -14,21 +17,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE {
-class CpuExecutor;
-}  // namespace lod::inline LOD_INTERFACE
-
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
-
-#ifdef LOD_CPU_LIBRARY
-/// The kernels of the headers, for elements that the library lodtensor::cpu does not have.
-struct InlineCpu;
-#else
-/// The kernels of the headers are those of CpuExecutor. Files that use its kernels from the library lodtensor::cpu keep
-/// the two apart.
-using InlineCpu = CpuExecutor;
-#endif
+namespace lod::inline LOD_INTERFACE::kernel {
 
 template <class T>
 struct AccumulatorOf {
@@ -49,7 +38,7 @@ inline constexpr bool has_wide_sums =
     !std::same_as<T, U> && std::same_as<Accumulator<T>, U> && (!std::integral<T> || sizeof(T) < sizeof(U));
 /// A compile error if they may not.
 template <class T, class U>
-constexpr void check_wide_sums() noexcept {
+LOD_TAGGED constexpr void check_wide_sums() noexcept {
   static_assert(has_wide_sums<T, U>,
                 "sums of a type of their own have the one that they are computed in: std::int64_t of bool and of "
                 "integers of up to 32 bits, float of float16 and bfloat16");
@@ -66,15 +55,15 @@ struct Segments {
   std::int64_t row_count = 0;
   detail::RowMarks marks = {};  ///< on a GPU, if they are the sequences of a LoD's level
 
-  Segments() = default;
+  LOD_TAGGED Segments() = default;
   /// `sequences` sequences, whose offsets the caller can read.
-  Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest) noexcept
+  LOD_TAGGED Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest) noexcept
       : Segments(from, sequences, longest, from[0], from[sequences] - from[0]) {}
-  Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest, std::int64_t begin,
-           std::int64_t rows) noexcept
+  LOD_TAGGED Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest, std::int64_t begin,
+                      std::int64_t rows) noexcept
       : offsets(from), size(sequences), max_rows(longest), first(begin), row_count(rows) {}
   /// The same, with their offsets, and marks if there are any, at other addresses.
-  Segments at(const std::int64_t* address, const detail::RowMarks& with = {}) const noexcept {
+  LOD_TAGGED Segments at(const std::int64_t* address, const detail::RowMarks& with = {}) const noexcept {
     Segments copy = *this;
     copy.offsets = address;
     copy.marks = with;
@@ -83,28 +72,27 @@ struct Segments {
 
   /// No sequences: a kernel of a CpuExecutor that is run with these writes nothing, but allocates the scratch memory
   /// that it needs for all, which is then available when it is run with all.
-  Segments none() const noexcept {
+  LOD_TAGGED Segments none() const noexcept {
     Segments copy = *this;
     copy.size = 0;
     return copy;
   }
 
-  LOD_HOST_DEVICE std::int64_t rows() const noexcept { return row_count; }
-  LOD_HOST_DEVICE std::int64_t begin(std::int64_t i) const noexcept { return offsets[i] - first; }
-  LOD_HOST_DEVICE std::int64_t length(std::int64_t i) const noexcept { return offsets[i + 1] - offsets[i]; }
+  LOD_TAGGED LOD_HOST_DEVICE std::int64_t rows() const noexcept { return row_count; }
+  LOD_TAGGED LOD_HOST_DEVICE std::int64_t begin(std::int64_t i) const noexcept { return offsets[i] - first; }
+  LOD_TAGGED LOD_HOST_DEVICE std::int64_t length(std::int64_t i) const noexcept { return offsets[i + 1] - offsets[i]; }
 };
 
-/// The base of the primary templates: the error for a missing specialisation.
-template <class Executor>
-struct Missing {
-  template <class... Arguments>
-  static void run(const Executor&, Arguments&&...) {
-    static_assert(
-        sizeof(Executor) == 0,
-        "no kernel of this operation for this executor: include its back end, <lod/cpu.hpp>, "
-        "<lod/thrust.hpp> or, for nvcc, <lod/cuda.cuh>, or link lodtensor::cuda; lod::supports says what there is");
-  }
-};
+}  // namespace lod::inline LOD_INTERFACE::kernel
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+
+/// Runs a kernel where no back end has an overload for its executor: a compile error.
+template <class Tag, class E, class... A>
+void launch(Tag, const E&, const A&...) {
+  static_assert(sizeof(E) == 0,
+                "no kernel of this operation for this executor: include its back end, <lod/cpu.hpp>, <lod/thrust.hpp> "
+                "or, for nvcc, <lod/cuda.cuh>, or link lodtensor::cuda; lod::supports says what there is");
+}
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

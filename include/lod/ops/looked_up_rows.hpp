@@ -8,9 +8,7 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 
 /// Looked-up rows: row k is weights[k] * table[ids[k]], without the factor if `weights` is null; zero in place of the
 /// table's row if the id is negative, as it may be on a GPU.
@@ -37,38 +35,29 @@ struct LookUpGrad {
 };
 
 /// run(executor, rows, sequences, type, pad_value, y)
-template <class Executor>
-struct EmbeddingPool : Missing<Executor> {};
+struct EmbeddingPool {};
 /// run(executor, rows, sequences, minimum, pad_value, y, index)
-template <class Executor>
-struct EmbeddingMaxPool : Missing<Executor> {};
+struct EmbeddingMaxPool {};
 /// Moves the ids that are not padding together, in two steps: `scratch`, with room for kept_scratch(rows) numbers,
 /// passes from the first to the second where they go.
 ///
 /// run(executor, ids, sequences, padding_idx, minus_one, scratch, offsets): sets offsets[i] to the number of ids before
 /// sequence i that are not padding, for i in [0, sequences.size].
-template <class Executor>
-struct CountKept : Missing<Executor> {};
+struct CountKept {};
 /// run(executor, ids, sequences, scratch, kept, rows, places): kept[j] is the j-th id that is not padding and rows[j]
 /// its position among all; on a GPU -1 for each j for which there is none. places[k] = j for id k, -1 if it is padding.
 /// rows and places may be null.
-template <class Executor>
-struct KeepIds : Missing<Executor> {};
-constexpr std::int64_t kept_scratch(std::int64_t rows) noexcept { return rows + 4; }
+struct KeepIds {};
+LOD_TAGGED constexpr std::int64_t kept_scratch(std::int64_t rows) noexcept { return rows + 4; }
 /// On a GPU. run(executor, ids, rows, sequences, type, height, listed, order, occurrences, sequence, fault): for each
 /// id k, listed[k] is the id itself if it has a gradient, otherwise `height`; order[k] = k, occurrences[k] = rows[k],
 /// or k if `rows` is null, sequence[k] is its sequence. An id of a sequence that is not in [0, height) has no gradient:
 /// *fault is then the position of one. Nor does an id outside all sequences.
-template <class Executor>
-struct ListLookUps : Missing<Executor> {};
+struct ListLookUps {};
 /// run(executor, rows, order, groups, y): y[g] = the sum of the gradients number order[i], i in group g.
-template <class Executor>
-struct SumLookUpGrads : Missing<Executor> {};
+struct SumLookUpGrads {};
 /// run(executor, rows, dy, winners, sequences, type, dweights): dweights[k] = the dot product of table[ids[k]] and the
 /// gradient of row k.
-template <class Executor>
-struct LookUpWeightsGrad : Missing<Executor> {};
+struct LookUpWeightsGrad {};
 
-}  // namespace kernel
-
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel

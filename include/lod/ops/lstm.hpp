@@ -121,19 +121,17 @@ struct LstmGradDesc {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, rows, size, cell_before, gates, cell, hidden): one step. `gates` holds i f g o, on entry before their
 /// activation functions, on return after. A null `cell_before` stands for zeros.
-template <class Executor>
-struct LstmStep : Missing<Executor> {};
+struct LstmStep {};
 /// run(executor, rows, size, gates, cell_before, cell, dhidden, dstate, dcell, dgates): the step backwards. The
 /// gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`. `dcell` is the gradient with
 /// respect to c, on return that with respect to c'; `dgates` those for the gates before activation.
-template <class Executor>
-struct LstmStepGrad : Missing<Executor> {};
-}  // namespace kernel
+struct LstmStepGrad {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -217,8 +215,8 @@ struct Declared<op::lstm>
         matrix_product(executor, false, false, active, 4 * size, size, 1, hidden_before, size, weights.recurrent.data(),
                        4 * size, 1, step, 4 * size);
       }
-      kernel::LstmStep<E>::run(executor, active, size, cell_before, step, cell.data() + start * size,
-                               states.data() + start * size);
+      launch(kernel::LstmStep(), executor, active, size, cell_before, step, cell.data() + start * size,
+             states.data() + start * size);
     }
     order.last_states(states.data(), initial_hidden, size, out_hidden.data());
     order.last_states(cell.data(), initial_cell, size, out_cell.data());
@@ -287,17 +285,16 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
     const kernel::Scratch<E, T> dcell(executor, sequences * size);
     // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
     const kernel::Scratch<E, T> recurrent(executor, 4 * size * size);
-    kernel::TransposeMatrix<E>::run(executor, weights.recurrent.data(), size, 4 * size, recurrent.data());
+    launch(kernel::TransposeMatrix(), executor, weights.recurrent.data(), size, 4 * size, recurrent.data());
     if (given(dhidden)) order.to_steps(dhidden.data(), size, dsteps.data());
     order.to_ranks(given(options.dlast_hidden), size, dstate.data());
     order.to_ranks(given(options.dlast_cell), size, dcell.data());
     for (std::int64_t t = order.steps(); t-- > 0;) {
       const std::int64_t active = order.active(t), start = order.start(t);
       T* const step = dgates.data() + start * 4 * size;
-      kernel::LstmStepGrad<E>::run(
-          executor, active, size, trace.gates.data() + start * 4 * size,
-          t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell, trace.cell.data() + start * size,
-          given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(), dcell.data(), step);
+      launch(kernel::LstmStepGrad(), executor, active, size, trace.gates.data() + start * 4 * size,
+             t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell, trace.cell.data() + start * size,
+             given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(), dcell.data(), step);
       matrix_product<E, T>(executor, false, false, active, size, 4 * size, 1, step, 4 * size, recurrent.data(), size, 0,
                            dstate.data(), size);
     }

@@ -10,14 +10,13 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc): see
 /// `operation::matrix_product`. A back end with a BLAS calls it here.
-template <class Executor>
-struct MatrixProduct : Missing<Executor> {};
-}  // namespace kernel
+struct MatrixProduct {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -34,7 +33,7 @@ void matrix_product(const E& executor, bool transpose_a, bool transpose_b, std::
                     double beta, T* c, std::int64_t ldc) {
   static_assert(elements::Floating::includes<T>,
                 "matrix products are of floating-point numbers: float, double, float16, bfloat16");
-  kernel::MatrixProduct<E>::run(executor, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  launch(kernel::MatrixProduct(), executor, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 }  // namespace operation

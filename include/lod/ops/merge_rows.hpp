@@ -70,8 +70,8 @@ void merge_into(const E& executor, PoolType type, const char* what,
   const auto sum = [&](const RowGroups<E, T>& groups, T* y) {
     if constexpr (std::same_as<E, CpuExecutor>)
       change(static_cast<T*>(nullptr), groups.groups().size * first.row_size());
-    kernel::SumGroups<E>::run(executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(),
-                              static_cast<const std::int64_t*>(nullptr), y);
+    launch(kernel::SumGroups(), executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(),
+           static_cast<const std::int64_t*>(nullptr), y);
     change(y, groups.groups().size * first.row_size());
   };
   if constexpr (on_cpu<E>) {
@@ -117,7 +117,7 @@ template <Executor E, class T>
 void copy_ids(const E& executor, const SelectedRows<T, typename E::device>& g, const RowsOutput<E, T>& out) {
   if constexpr (!on_cpu<E>) {
     if (out.ids() == g.rows().data()) return;
-    kernel::CopyValues<E>::run(executor, g.rows().data(), g.value().rows(), out.ids());
+    launch(kernel::CopyValues(), executor, g.rows().data(), g.value().rows(), out.ids());
   }
 }
 
@@ -132,10 +132,10 @@ void spread_groups(const E& executor, const T* values, const std::int64_t* order
       for (std::int64_t k = groups.begin(group); k < groups.begin(group + 1); ++k) of.data()[order[k]] = group;
     }
   } else {
-    kernel::GroupOfRows<E>::run(executor, order, groups, of.data());
+    launch(kernel::GroupOfRows(), executor, order, groups, of.data());
   }
-  kernel::GatherRows<E>::run(executor, values, static_cast<const std::int64_t*>(of.data()), count, row_size,
-                             std::int64_t{-1}, y);
+  launch(kernel::GatherRows(), executor, values, static_cast<const std::int64_t*>(of.data()), count, row_size,
+         std::int64_t{-1}, y);
 }
 
 /// The gradient of `merge_into`: each of the rows gets that of its merged row, divided as the row was.
@@ -148,8 +148,8 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
   detail::check_row_ids(rows, dy.height(), what);
   const OnDevice<E, std::int64_t> ids(executor, rows);
   const Numbers order(executor, count), unique(executor, count), offsets(executor, count + 1);
-  const std::int64_t size =
-      kernel::GroupRows<E>::run(executor, ids.data(), count, dy.height(), order.data(), unique.data(), offsets.data());
+  const std::int64_t size = launch(kernel::GroupRows(), executor, ids.data(), count, dy.height(), order.data(),
+                                   unique.data(), offsets.data());
   if constexpr (on_cpu<E>) {
     check_merged_ids(dy, {unique.data(), static_cast<std::size_t>(size)}, what);
   } else {
@@ -159,7 +159,7 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
   const T* values = dy.value().data();
   const kernel::Scratch<E, T> divided(executor, type == PoolType::SUM ? 0 : size * dy.row_size());
   if (type != PoolType::SUM) {
-    kernel::DividePooled<E>::run(executor, values, groups, dy.row_size(), type, divided.data());
+    launch(kernel::DividePooled(), executor, values, groups, dy.row_size(), type, divided.data());
     values = divided.data();
   }
   RowsOutput<E, T> out = [&] {
@@ -170,7 +170,7 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
       return RowsOutput<E, T>(executor, what, dg, count, dy.height(), dy.row_shape(), {read});
     }
   }();
-  if constexpr (!on_cpu<E>) kernel::CopyValues<E>::run(executor, ids.data(), count, out.ids());
+  if constexpr (!on_cpu<E>) launch(kernel::CopyValues(), executor, ids.data(), count, out.ids());
   spread_groups(executor, values, static_cast<const std::int64_t*>(order.data()), groups, dy.row_size(), out.data());
 }
 
@@ -222,12 +222,12 @@ struct Declared<op::to_dense> : Takes<Of<SelectedRows>> {
     // On a GPU the kernel that lists the rows also sets the zeros.
     const RowGroups<E, T> groups(executor, sources, nullptr, std::span<T>(out.data(), static_cast<std::size_t>(count)));
     const auto sum = [&](const kernel::Segments& of) {
-      kernel::SumGroups<E>::run(executor, PoolType::SUM, groups.rows(), groups.order(), of, g.row_size(), groups.ids(),
-                                out.data());
+      launch(kernel::SumGroups(), executor, PoolType::SUM, groups.rows(), groups.order(), of, g.row_size(),
+             groups.ids(), out.data());
     };
     if constexpr (std::same_as<E, CpuExecutor>)
       sum(groups.groups().none());  // allocates scratch memory before anything is written
-    if constexpr (on_cpu<E>) kernel::SetZero<E>::run(executor, out.data(), count);
+    if constexpr (on_cpu<E>) launch(kernel::SetZero(), executor, out.data(), count);
     sum(groups.groups());
   }
 };
@@ -248,8 +248,8 @@ struct RowsOfDense : Takes<Tensor, IdList>, Gives<Of<SelectedRows>> {
         return RowsOutput<E, T>(executor, name, g, count, x.rows(), x.row_shape(), {read});
       }
     }();
-    if constexpr (!on_cpu<E>) kernel::CopyValues<E>::run(executor, ids.data(), count, out.ids());
-    kernel::GatherRows<E>::run(executor, x.data(), ids.data(), count, x.row_size(), std::int64_t{-1}, out.data());
+    if constexpr (!on_cpu<E>) launch(kernel::CopyValues(), executor, ids.data(), count, out.ids());
+    launch(kernel::GatherRows(), executor, x.data(), ids.data(), count, x.row_size(), std::int64_t{-1}, out.data());
   }
 };
 template <>

@@ -18,21 +18,31 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
-/// What the CPU computes about sequences, whatever device the values are on. run(executor, count, body): calls
-/// body(part, begin, end) for parts [begin, end) that cover [0, count), parts(executor, count) of them. Here by the
-/// calling thread; by all threads of a `CpuExecutor` where that is specialised.
-template <class Executor>
+namespace lod::inline LOD_INTERFACE::kernel {
+/// What the CPU computes about sequences, whatever device the values are on: calls body(part, begin, end) for parts
+/// [begin, end) that cover [0, count), as many as `RangeCount` says. By the calling thread; by all threads of a
+/// `CpuExecutor` where its back end is included.
 struct ForEachRange {
-  static std::int64_t parts(const Executor&, std::int64_t) noexcept { return 1; }
-  template <class Body>
-  static void run(const Executor&, std::int64_t count, const Body& body) {
-    body(std::int64_t{0}, std::int64_t{0}, count);
-  }
+  static constexpr bool in_headers_only = true;  ///< it calls a function of the caller's
 };
-}  // namespace kernel
+/// The number of these parts.
+struct RangeCount {
+  static constexpr bool in_headers_only = true;
+};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+template <class E>
+std::int64_t launch(RangeCount, const E&, std::int64_t) noexcept {
+  return 1;
+}
+template <class E, class Body>
+void launch(ForEachRange, const E&, std::int64_t count, const Body& body) {
+  body(std::int64_t{0}, std::int64_t{0}, count);
+}
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -40,7 +50,7 @@ namespace operation {
 template <Executor E, class Holds>
 bool all_hold(const E& executor, std::int64_t count, const Holds& holds) {
   std::atomic<bool> all = true;
-  kernel::ForEachRange<E>::run(executor, count, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+  launch(kernel::ForEachRange(), executor, count, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
     bool held = true;
     for (std::int64_t i = begin; i < end; ++i) held &= static_cast<bool>(holds(i));
     if (!held) all.store(false, std::memory_order_relaxed);
@@ -51,18 +61,16 @@ bool all_hold(const E& executor, std::int64_t count, const Holds& holds) {
 /// The offsets of `count` sequences, where sequence i has the length length(i) >= 0.
 template <Executor E>
 class NewOffsets {
-  using Ranges = kernel::ForEachRange<E>;
-
  public:
   /// length(i) is called once for each i, by any thread. Throws ShapeMismatch if the sum exceeds 64 bits, with a text
   /// that begins with `what`.
   template <class Length>
   NewOffsets(const E& executor, const char* what, std::int64_t count, const Length& length)
       : count_(count), offsets_(executor, count + 1) {
-    const Workspace::Loan<Sum> sums(executor.workspace(), Ranges::parts(executor, count));
+    const Workspace::Loan<Sum> sums(executor.workspace(), launch(kernel::RangeCount(), executor, count));
     offsets_[0] = 0;
     // Each part starting from 0, then shifted to where the parts before it end.
-    Ranges::run(executor, count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+    launch(kernel::ForEachRange(), executor, count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
       std::int64_t* const offsets = offsets_.data();
       Sum sum;
       for (std::int64_t i = begin; i < end; ++i) {
@@ -84,7 +92,7 @@ class NewOffsets {
     }
     if (exceeds) throw ShapeMismatch(detail::text({what, ": the result has more rows than 64 bits count"}));
     if (sums.span().size() == 1) return;
-    Ranges::run(executor, count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+    launch(kernel::ForEachRange(), executor, count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
       std::int64_t* const offsets = offsets_.data();
       const std::int64_t first = sums[part].rows;
       for (std::int64_t i = begin; i < end; ++i) offsets[i + 1] += first;

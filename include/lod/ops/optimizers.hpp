@@ -54,32 +54,25 @@ struct adam : elements::Floating {};
 struct ftrl : elements::Floating {};
 }  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// rule(parameter[i], {states[0][i], ...}, gradient[i]) for i in [0, count).
-template <class Executor>
-struct Update : Missing<Executor> {};
+struct Update {};
 /// The same for the rows to[g], whose gradient is the sum of the rows of group g, rounded to the parameter's type; and
 /// with zeros for all other rows of [0, height), unless `listed_only`.
-template <class Executor>
-struct UpdateRows : Missing<Executor> {};
-}  // namespace kernel
-
-namespace operation {
+struct UpdateRows {};
 
 // A rule is called with vectors of numbers: of the parameter and of each state, which it changes, and of the gradient.
 // The functions that it calls on them (sqrt, select, ...) are found in the namespace of the vectors.
 
 template <class Vector>
-LOD_HOST_DEVICE Vector number(double x) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE Vector number(double x) noexcept {
   return Vector(static_cast<typename Vector::value_type>(x));
 }
 
 /// a / b. If a step of an update overflowed or underflowed, it is recomputed in unbounded numbers: with those, the
 /// result is `of_zero` if b is 0.
 template <class V>
-LOD_HOST_DEVICE V divided(const V& a, const V& b, [[maybe_unused]] const V& of_zero) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE V divided(const V& a, const V& b, [[maybe_unused]] const V& of_zero) noexcept {
   if constexpr (requires { quotient(a, b, of_zero); }) {
     return quotient(a, b, of_zero);
   } else {
@@ -93,7 +86,7 @@ struct SgdRule {
   double rate;
 
   template <class V>
-  LOD_HOST_DEVICE void operator()(V& parameter, const V& gradient) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(V& parameter, const V& gradient) const noexcept {
     parameter = parameter - number<V>(rate) * gradient;
   }
   /// Whether a zero gradient leaves parameter and states as they are.
@@ -107,7 +100,7 @@ struct MomentumRule {
   bool nesterov;
 
   template <class V>
-  LOD_HOST_DEVICE void operator()(V& parameter, V& velocity, const V& gradient) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(V& parameter, V& velocity, const V& gradient) const noexcept {
     const V decayed = l2_decay == 0 ? gradient : gradient + number<V>(l2_decay) * parameter;
     velocity = number<V>(momentum) * velocity + decayed;
     const V direction = nesterov ? decayed + number<V>(momentum) * velocity : velocity;
@@ -122,7 +115,7 @@ struct AdagradRule {
   double rate, epsilon;
 
   template <class V>
-  LOD_HOST_DEVICE void operator()(V& parameter, V& squares, const V& gradient) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(V& parameter, V& squares, const V& gradient) const noexcept {
     squares = squares + gradient * gradient;
     parameter = parameter - number<V>(rate) * gradient / (sqrt(squares) + number<V>(epsilon));
   }
@@ -135,7 +128,7 @@ struct RmspropRule {
   double rate, rho, epsilon, momentum;
 
   template <class V>
-  LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& velocity, const V& gradient) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& velocity, const V& gradient) const noexcept {
     squares = number<V>(rho) * squares + number<V>(1 - rho) * gradient * gradient;
     move(parameter, velocity, gradient, squares);
   }
@@ -143,7 +136,7 @@ struct RmspropRule {
 
  protected:
   template <class V>
-  LOD_HOST_DEVICE void move(V& parameter, V& velocity, const V& gradient, const V& variance) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE void move(V& parameter, V& velocity, const V& gradient, const V& variance) const noexcept {
     velocity = number<V>(momentum) * velocity + number<V>(rate) * gradient / sqrt(variance + number<V>(epsilon));
     parameter = parameter - velocity;
   }
@@ -151,7 +144,8 @@ struct RmspropRule {
 
 struct CenteredRmspropRule : RmspropRule {
   template <class V>
-  LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& velocity, V& mean, const V& gradient) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& velocity, V& mean,
+                                             const V& gradient) const noexcept {
     squares = number<V>(rho) * squares + number<V>(1 - rho) * gradient * gradient;
     mean = number<V>(rho) * mean + number<V>(1 - rho) * gradient;
     // Rounding makes the difference of nearly equal numbers negative, by more than epsilon if they are large.
@@ -167,7 +161,8 @@ struct AdamRule {
   double rate, beta1, beta2, epsilon;  // rate and epsilon including the corrections of the step
 
   // Not inlined: compilers move arithmetic on local variables past a change of the control word.
-  [[gnu::noinline]] explicit AdamRule(const AdamOptions& options) : beta1(options.beta1), beta2(options.beta2) {
+  LOD_TAGGED [[gnu::noinline]] explicit AdamRule(const AdamOptions& options)
+      : beta1(options.beta1), beta2(options.beta2) {
     const detail::FloatingPointControl standard;
     const double step = static_cast<double>(options.step);
     const double correction = std::sqrt(1 - std::pow(beta2, step)), of_mean = 1 - std::pow(beta1, step);
@@ -176,7 +171,7 @@ struct AdamRule {
   }
 
   template <class V>
-  LOD_HOST_DEVICE void operator()(V& parameter, V& mean, V& squares, const V& gradient) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(V& parameter, V& mean, V& squares, const V& gradient) const noexcept {
     mean = number<V>(beta1) * mean + number<V>(1 - beta1) * gradient;
     squares = number<V>(beta2) * squares + number<V>(1 - beta2) * gradient * gradient;
     parameter = parameter - number<V>(rate) * mean / (sqrt(squares) + number<V>(epsilon));
@@ -190,7 +185,7 @@ struct FtrlRule {
   double rate, l1, l2, power;
 
   template <class V>
-  LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& linear, const V& gradient) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& linear, const V& gradient) const noexcept {
     const V before = root(squares);
     squares = squares + gradient * gradient;
     const V after = root(squares);
@@ -205,10 +200,15 @@ struct FtrlRule {
 
  private:
   template <class V>
-  LOD_HOST_DEVICE V root(const V& squares) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE V root(const V& squares) const noexcept {
     return power == -0.5 ? sqrt(squares) : pow(squares, number<V>(-power));
   }
 };
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+
+namespace operation {
 
 template <class X>
 using element_t_of = value_type_t<std::remove_cvref_t<X>>;
@@ -275,11 +275,11 @@ void update(const E& executor, const Rule& rule, Sparse mode,
     const std::array sources{&gradient};
     const RowGroups<E, T> groups(executor, sources);
     const bool listed_only = mode == Sparse::LAZY || Rule::rests_at_zero;
-    kernel::UpdateRows<E>::run(executor, rule, parameter.data(), pointers, groups.rows(), groups.order(),
-                               groups.groups(), groups.ids(), target.rows(), target.row_size(), listed_only);
+    launch(kernel::UpdateRows(), executor, rule, parameter.data(), pointers, groups.rows(), groups.order(),
+           groups.groups(), groups.ids(), target.rows(), target.row_size(), listed_only);
   } else {
     const auto view = gradient.view();
-    kernel::Update<E>::run(executor, rule, parameter.data(), pointers, view.data(), view.rows() * view.row_size());
+    launch(kernel::Update(), executor, rule, parameter.data(), pointers, view.data(), view.rows() * view.row_size());
   }
 }
 
@@ -289,7 +289,7 @@ void update(const E& executor, const Rule& rule, Sparse mode,
 template <Executor E, MutableTensorLike P, operation::Gradient G>
 void sgd(const E& executor, P&& parameter, const G& gradient, const SgdOptions& options = {}) {
   operation::check_options("sgd", options.mode, {{"learning_rate", options.learning_rate}});
-  operation::update(executor, operation::SgdRule{options.learning_rate}, options.mode, {"sgd: gradient"}, parameter,
+  operation::update(executor, kernel::SgdRule{options.learning_rate}, options.mode, {"sgd: gradient"}, parameter,
                     gradient);
 }
 template <MutableTensorLike P, operation::Gradient G>
@@ -314,7 +314,7 @@ void momentum(const E& executor, P&& parameter, S&& velocity, const G& gradient,
   operation::check_options(
       "momentum", options.mode,
       {{"learning_rate", options.learning_rate}, {"momentum", options.momentum}, {"l2_decay", options.l2_decay}});
-  const operation::MomentumRule rule{options.learning_rate, options.momentum, options.l2_decay, options.nesterov};
+  const kernel::MomentumRule rule{options.learning_rate, options.momentum, options.l2_decay, options.nesterov};
   operation::update(executor, rule, options.mode, {"momentum: gradient", "momentum: velocity"}, parameter, gradient,
                     velocity);
 }
@@ -331,7 +331,7 @@ void adagrad(const E& executor, P&& parameter, S&& squares, const G& gradient, c
   operation::check_options(
       "adagrad", options.mode,
       {{"learning_rate", options.learning_rate}, operation::zero_or_more("epsilon", options.epsilon)});
-  const operation::AdagradRule rule{options.learning_rate, options.epsilon};
+  const kernel::AdagradRule rule{options.learning_rate, options.epsilon};
   operation::update(executor, rule, options.mode, {"adagrad: gradient", "adagrad: squares"}, parameter, gradient,
                     squares);
 }
@@ -347,7 +347,7 @@ template <Executor E, MutableTensorLike P, MutableTensorLike S, MutableTensorLik
 void rmsprop(const E& executor, P&& parameter, S&& squares, V&& velocity, const G& gradient,
              const RmspropOptions& options = {}) {
   operation::check_options(options);
-  const operation::RmspropRule rule{options.learning_rate, options.rho, options.epsilon, options.momentum};
+  const kernel::RmspropRule rule{options.learning_rate, options.rho, options.epsilon, options.momentum};
   operation::update(executor, rule, options.mode, {"rmsprop: gradient", "rmsprop: squares", "rmsprop: velocity"},
                     parameter, gradient, squares, velocity);
 }
@@ -362,7 +362,7 @@ template <Executor E, MutableTensorLike P, MutableTensorLike S, MutableTensorLik
 void rmsprop(const E& executor, P&& parameter, S&& squares, V&& velocity, M&& mean, const G& gradient,
              const RmspropOptions& options = {}) {
   operation::check_options(options);
-  const operation::CenteredRmspropRule rule{{options.learning_rate, options.rho, options.epsilon, options.momentum}};
+  const kernel::CenteredRmspropRule rule{{options.learning_rate, options.rho, options.epsilon, options.momentum}};
   operation::update(executor, rule, options.mode,
                     {"rmsprop: gradient", "rmsprop: squares", "rmsprop: velocity", "rmsprop: mean"}, parameter,
                     gradient, squares, velocity, mean);
@@ -389,7 +389,7 @@ void adam(const E& executor, P&& parameter, M&& mean, S&& squares, const G& grad
                             operation::zero_to_one("beta1", options.beta1),
                             operation::zero_to_one("beta2", options.beta2),
                             operation::zero_or_more("epsilon", options.epsilon)});
-  operation::update(executor, operation::AdamRule(options), options.mode,
+  operation::update(executor, kernel::AdamRule(options), options.mode,
                     {"adam: gradient", "adam: mean", "adam: squares"}, parameter, gradient, mean, squares);
 }
 template <MutableTensorLike P, MutableTensorLike M, MutableTensorLike S, operation::Gradient G>
@@ -410,7 +410,7 @@ void ftrl(const E& executor, P&& parameter, S&& squares, L&& linear, const G& gr
                             operation::zero_or_more("l1", options.l1),
                             operation::zero_or_more("l2", options.l2),
                             {"learning_rate_power", options.learning_rate_power}});
-  const operation::FtrlRule rule{options.learning_rate, options.l1, options.l2, options.learning_rate_power};
+  const kernel::FtrlRule rule{options.learning_rate, options.l1, options.l2, options.learning_rate_power};
   operation::update(executor, rule, options.mode, {"ftrl: gradient", "ftrl: squares", "ftrl: linear"}, parameter,
                     gradient, squares, linear);
 }

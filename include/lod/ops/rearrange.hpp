@@ -39,7 +39,7 @@ class OutermostSegments {
 /// Copies the rows of x to `to`, which must be their own address, or not overlap them.
 template <Executor E, class T, class Device>
 void copy_rows(const E& executor, const LoDTensorView<const T, Device>& x, T* to) {
-  if (to != x.data()) kernel::CopyValues<E>::run(executor, x.data(), x.rows() * x.row_size(), to);
+  if (to != x.data()) launch(kernel::CopyValues(), executor, x.data(), x.rows() * x.row_size(), to);
 }
 
 /// Copies the rows of x, which error texts call `argument`, under the levels of `structure`, which must be for as many

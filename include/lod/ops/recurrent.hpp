@@ -31,13 +31,12 @@
 #include <utility>
 #include <vector>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, rows, columns, y): y[j][i] = x[i][j].
-template <class Executor>
-struct TransposeMatrix : Missing<Executor> {};
-}  // namespace kernel
+struct TransposeMatrix {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -72,13 +71,13 @@ auto* given(const X& x) {
 template <Executor E, class T>
 void repeat_row(const E& executor, const T* row, std::int64_t row_size, std::int64_t rows, T* to) {
   const WholeBatch<E> batch(executor, rows);
-  kernel::SequencePoolGrad<E>::run(executor, row, batch.segments(), row_size, PoolType::SUM, to);
+  launch(kernel::SequencePoolGrad(), executor, row, batch.segments(), row_size, PoolType::SUM, to);
 }
 /// The sums of the columns, computed as those of a sequence.
 template <Executor E, class T>
 void sum_columns(const E& executor, const T* x, std::int64_t rows, std::int64_t row_size, T* sums) {
   const WholeBatch<E> batch(executor, rows);
-  kernel::SequencePool<E>::run(executor, x, batch.segments(), row_size, PoolType::SUM, T{}, sums);
+  launch(kernel::SequencePool(), executor, x, batch.segments(), row_size, PoolType::SUM, T{}, sums);
 }
 
 /// The order of rows and sequences by time steps, in scratch memory.
@@ -134,7 +133,7 @@ class StepOrder {
     if (x) {
       gather(x, sequences_, sequences(), row_size, by_rank);
     } else {
-      kernel::SetZero<E>::run(executor_, by_rank, sequences() * row_size);
+      launch(kernel::SetZero(), executor_, by_rank, sequences() * row_size);
     }
   }
   template <class T>
@@ -157,7 +156,7 @@ class StepOrder {
     const Array<E, const T*> sources(executor_, sequences());
     const Array<E, std::int64_t> offsets(executor_, sequences() + 1);
     const kernel::Scratch<E, T> zero(executor_, row_size);
-    kernel::SetZero<E>::run(executor_, zero.data(), row_size);
+    launch(kernel::SetZero(), executor_, zero.data(), row_size);
     for (std::int64_t i = 0; i < sequences(); ++i) {
       const std::int64_t rank = ranks_[i], length = table_[rank].length;
       sources[i] = length > 0 ? by_steps + (starts_[length - 1] + rank) * row_size
@@ -166,7 +165,7 @@ class StepOrder {
       offsets[i] = i;
     }
     offsets[sequences()] = sequences();
-    kernel::RunCopy<E>::run(executor_, sources.on_device(), segments(offsets, sequences(), 1), row_size, last);
+    launch(kernel::RunCopy(), executor_, sources.on_device(), segments(offsets, sequences(), 1), row_size, last);
   }
 
   /// gates = x W + bias, by steps; x has rows of d numbers, W d rows of `columns`. The bias may be null.
@@ -208,8 +207,8 @@ class StepOrder {
     }
     if (count > 0) {
       const kernel::Segments parts(starts_.data() + first, count, active(first));
-      kernel::RunCopy<E>::run(executor_, sources.on_device(), parts.at(starts_.on_device() + first), size,
-                              before.data());
+      launch(kernel::RunCopy(), executor_, sources.on_device(), parts.at(starts_.on_device() + first), size,
+             before.data());
     }
     matrix_product<E, T>(executor_, true, false, size, columns, rows() - skipped, 1, before.data(), size,
                          dproducts + skipped * columns, columns, 0, dweights, columns);
@@ -218,7 +217,7 @@ class StepOrder {
  private:
   template <class T>
   void gather(const T* x, const Array<E, std::int64_t>& ids, std::int64_t count, std::int64_t row_size, T* y) const {
-    kernel::GatherRows<E>::run(executor_, x, ids.on_device(), count, row_size, std::int64_t{-1}, y);
+    launch(kernel::GatherRows(), executor_, x, ids.on_device(), count, row_size, std::int64_t{-1}, y);
   }
 
   const E& executor_;

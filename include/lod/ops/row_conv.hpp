@@ -29,19 +29,16 @@ struct RowConvGrad {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, sequences, row_size, filter, filter_rows, y)
-template <class Executor>
-struct RowConv : Missing<Executor> {};
+struct RowConv {};
 /// run(executor, dy, sequences, row_size, filter, filter_rows, dx)
-template <class Executor>
-struct RowConvInputGrad : Missing<Executor> {};
+struct RowConvInputGrad {};
 /// run(executor, x, dy, sequences, row_size, filter_rows, dfilter)
-template <class Executor>
-struct RowConvFilterGrad : Missing<Executor> {};
-}  // namespace kernel
+struct RowConvFilterGrad {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -57,8 +54,8 @@ struct Declared<op::row_conv> : Takes<Tensor, Tensor>, With<RowConvOptions> {
     check_row_shape(filter.row_shape(), x.row_shape(), {name, "filter"});
     const auto out =
         prepare(executor, name, y, SameLevels{x.lod_view()}, x.row_shape(), {{"x", x}, {"filter", filter}});
-    kernel::RowConv<E>::run(executor, x.data(), segments(executor, x, level), x.row_size(), filter.data(),
-                            filter.rows(), out.data());
+    launch(kernel::RowConv(), executor, x.data(), segments(executor, x, level), x.row_size(), filter.data(),
+           filter.rows(), out.data());
   }
 };
 
@@ -81,10 +78,10 @@ struct Declared<op::row_conv_grad>
         prepare(executor, {name, "dx"}, dx, rows, x.row_shape(), {{"dy", dy}, {"x", x}, {"filter", filter}});
     const auto out_filter = prepare(executor, {name, "dfilter"}, dfilter, filter_rows, x.row_shape(),
                                     {{"dy", dy}, {"x", x}, {"filter", filter}, {"dx", dx}});
-    kernel::RowConvInputGrad<E>::run(executor, dy.data(), sequences, x.row_size(), filter.data(), filter.rows(),
-                                     out.data());
-    kernel::RowConvFilterGrad<E>::run(executor, x.data(), dy.data(), sequences, x.row_size(), filter.rows(),
-                                      out_filter.data());
+    launch(kernel::RowConvInputGrad(), executor, dy.data(), sequences, x.row_size(), filter.data(), filter.rows(),
+           out.data());
+    launch(kernel::RowConvFilterGrad(), executor, x.data(), dy.data(), sequences, x.row_size(), filter.rows(),
+           out_filter.data());
   }
 };
 

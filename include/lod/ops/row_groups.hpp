@@ -17,30 +17,24 @@
 #include <limits>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// Sorts ids[0 .. count), which are in [0, height): `order` are their positions by ascending id, equal ids in the order
 /// of their positions; unique[g] is the g-th id that occurs, at order[groups[g] .. groups[g+1]). Returns their number.
 /// On a GPU, where the CPU does not wait for that, it returns `count`, and empty groups of the id `no_row` follow those
 /// that occur.
-template <class Executor>
-struct GroupRows : Missing<Executor> {};
+struct GroupRows {};
 /// A sentinel greater than all ids.
 inline constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
 /// On a GPU. run(executor, listed, count, height, order, unique, groups, names): the same for ids that have already
 /// been listed, with `order` set to 0, 1, ...; ids equal to `height` are in no group. The list is overwritten. names[g]
 /// = unique[g], -1 for `no_row`; `names` may be null.
-template <class Executor>
-struct GroupListed : Missing<Executor> {};
+struct GroupListed {};
 /// On a GPU. run(executor, ids, values, count, row_size, height, first, listed, order, rows, zeros, zero_count):
 /// listed[first + i] = ids[i], or `height` if that is not a row; order[first + i] = first + i, and rows[first + i] is
 /// the address of row i of the values. Also sets zeros[0 .. zero_count) to 0.
-template <class Executor>
-struct ListRows : Missing<Executor> {};
+struct ListRows {};
 /// On a GPU. run(executor, order, groups, of): of[order[k]] = the group of k, -1 if it is in none.
-template <class Executor>
-struct GroupOfRows : Missing<Executor> {};
+struct GroupOfRows {};
 /// The rows of row-sparse tensors, numbered consecutively: contiguous rows from `first` on, whose addresses are
 /// computed, or those whose addresses are in `list`.
 template <class T>
@@ -49,17 +43,19 @@ struct NumberedRows {
   const T* first = nullptr;  ///< if there is no list
   std::int64_t row_size = 0;
 
-  LOD_HOST_DEVICE const T* operator[](std::int64_t i) const noexcept { return list ? list[i] : first + i * row_size; }
+  LOD_TAGGED LOD_HOST_DEVICE const T* operator[](std::int64_t i) const noexcept {
+    return list ? list[i] : first + i * row_size;
+  }
 };
 /// run(executor, type, rows, order, groups, row_size, to, y), with `rows` as `NumberedRows`: y[to[g]], or y[g] if `to`
 /// is null, = the rows rows[order[k]], k in group g, pooled as SUM, AVERAGE or SQRT. Each sum follows the tree of
 /// sequence sums, over the rows in the order of their positions.
-template <class Executor>
-struct SumGroups : Missing<Executor> {};
+struct SumGroups {};
 /// y[i] = 0 for i in [0, count).
-template <class Executor>
-struct SetZero : Missing<Executor> {};
-}  // namespace kernel
+struct SetZero {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -123,20 +119,19 @@ class RowGroups {
         list(sources, listed.data());
       }
       groups_ =
-          kernel::GroupRows<E>::run(executor, ids, count_, height, order_.data(), unique_.data(), offsets_.data());
+          launch(kernel::GroupRows(), executor, ids, count_, height, order_.data(), unique_.data(), offsets_.data());
     } else {
       groups_ = count_;
       const auto zero_count = static_cast<std::int64_t>(zeros.size());
       std::int64_t first = 0;
       for (const Sparse* source : sources) {
         const std::int64_t size = source->value().rows();
-        kernel::ListRows<E>::run(executor, source->rows().data(), source->value().data(), size, source->row_size(),
-                                 height, first, listed.data(), order_.data(), rows_.data(), zeros.data(),
-                                 first == 0 ? zero_count : 0);
+        launch(kernel::ListRows(), executor, source->rows().data(), source->value().data(), size, source->row_size(),
+               height, first, listed.data(), order_.data(), rows_.data(), zeros.data(), first == 0 ? zero_count : 0);
         first += size;
       }
-      kernel::GroupListed<E>::run(executor, listed.data(), count_, height, order_.data(), unique_.data(),
-                                  offsets_.data(), names);
+      launch(kernel::GroupListed(), executor, listed.data(), count_, height, order_.data(), unique_.data(),
+             offsets_.data(), names);
     }
   }
 

@@ -26,9 +26,7 @@ enum class RowIndex {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 
 /// The sequence that each number of an index refers to: number k refers to sequence i if k is in part i of `parts`; if
 /// these have no offsets, there are `row_size` numbers for each sequence.
@@ -41,8 +39,9 @@ enum class Renumbering : int { TO_SEQUENCE, TO_BATCH, KEEP };
 
 /// The new number of row `row`, counted as before, of sequence i; -1 if it is not a row of a sequence. `places`, if not
 /// null, says which rows of another batch the rows of a batch are: these are renumbered.
-LOD_HOST_DEVICE inline std::int64_t renumbered(std::int64_t row, std::int64_t i, const Segments& sequences,
-                                               const std::int64_t* places, Renumbering renumbering) noexcept {
+LOD_TAGGED LOD_HOST_DEVICE inline std::int64_t renumbered(std::int64_t row, std::int64_t i, const Segments& sequences,
+                                                          const std::int64_t* places,
+                                                          Renumbering renumbering) noexcept {
   if (row < 0) return -1;
   if (renumbering == Renumbering::TO_BATCH) return row < sequences.length(i) ? sequences.begin(i) + row : -1;
   const std::int64_t in_batch = places == nullptr ? row : places[row];
@@ -51,10 +50,11 @@ LOD_HOST_DEVICE inline std::int64_t renumbered(std::int64_t row, std::int64_t i,
 
 /// On a GPU. run(executor, index, parts, row_size, sequences, places, renumbering, to): for each number of an index
 /// over IndexedRows{parts, row_size} the result of `renumbered`; `to` may be the index.
-template <class Executor>
-struct RenumberRows : Missing<Executor> {};
+struct RenumberRows {};
 
-}  // namespace kernel
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -66,7 +66,7 @@ void renumber(const E& executor, const std::int64_t* index, const kernel::Indexe
               std::int64_t* to) {
   if constexpr (on_cpu<E>) {
     const bool by_parts = rows.parts.offsets != nullptr;
-    kernel::ForEachRange<E>::run(executor, sequences.size, [=](std::int64_t, std::int64_t first, std::int64_t last) {
+    launch(kernel::ForEachRange(), executor, sequences.size, [=](std::int64_t, std::int64_t first, std::int64_t last) {
       for (std::int64_t i = first; i < last; ++i) {
         const std::int64_t begin = by_parts ? rows.parts.begin(i) : i * rows.row_size;
         const std::int64_t end = begin + (by_parts ? rows.parts.length(i) : rows.row_size);
@@ -76,8 +76,8 @@ void renumber(const E& executor, const std::int64_t* index, const kernel::Indexe
       }
     });
   } else {
-    kernel::RenumberRows<E>::run(executor, index, rows.parts, rows.row_size, sequences, places,
-                                 static_cast<int>(renumbering), to);
+    launch(kernel::RenumberRows(), executor, index, rows.parts, rows.row_size, sequences, places,
+           static_cast<int>(renumbering), to);
   }
 }
 

@@ -48,29 +48,21 @@ struct ScatterGrad {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, f, rows, order, groups, row_size, to, y): y[to[g]] = f(y[to[g]], the sum of the rows of group g).
-template <class Executor>
-struct ScatterSums : Missing<Executor> {};
+struct ScatterSums {};
 /// The same with the rows of group g one after the other: y[to[g]] = f(y[to[g]], rows[order[k]]) for each k in it.
-template <class Executor>
-struct ScatterRows : Missing<Executor> {};
+struct ScatterRows {};
 /// run(executor, f, rows, order, groups, row_size, to, x, d, dg): the gradient of `ScatterRows`, where x is the former
 /// y. On entry d[to[g]] is the gradient with respect to y, on return that with respect to x, and dg[order[k]] that with
 /// respect to rows[order[k]]. f.by_dense(a, b, c) and f.by_listed(a, b, c) are the derivatives of c = f(a, b).
-template <class Executor>
-struct ScatterRowsGrad : Missing<Executor> {};
-}  // namespace kernel
-
-namespace operation {
+struct ScatterRowsGrad {};
 
 /// The result of `scatter` for a number and a listed one, and its derivatives.
 template <ScatterOp op>
 struct Scattered {
   template <class N>
-  LOD_HOST_DEVICE N operator()(const N& dense, const N& listed) const noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE N operator()(const N& dense, const N& listed) const noexcept {
     if constexpr (op == ScatterOp::ASSIGN) return listed;
     if constexpr (op == ScatterOp::ADD) return Add()(dense, listed);
     if constexpr (op == ScatterOp::SUB) return Subtract()(dense, listed);
@@ -80,7 +72,7 @@ struct Scattered {
     if constexpr (op == ScatterOp::DIVBY) return Divide()(listed, dense);
   }
   template <std::floating_point N>
-  LOD_HOST_DEVICE static N by_dense(N dense, N listed, N result) noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE static N by_dense(N dense, N listed, N result) noexcept {
     if constexpr (op == ScatterOp::ASSIGN) return 0;
     if constexpr (op == ScatterOp::ADD || op == ScatterOp::SUB) return 1;
     if constexpr (op == ScatterOp::SUBBY) return -1;
@@ -89,7 +81,7 @@ struct Scattered {
     if constexpr (op == ScatterOp::DIVBY) return -result / dense;
   }
   template <std::floating_point N>
-  LOD_HOST_DEVICE static N by_listed(N dense, N listed, N result) noexcept {
+  LOD_TAGGED LOD_HOST_DEVICE static N by_listed(N dense, N listed, N result) noexcept {
     if constexpr (op == ScatterOp::ASSIGN || op == ScatterOp::ADD || op == ScatterOp::SUBBY) return 1;
     if constexpr (op == ScatterOp::SUB) return -1;
     if constexpr (op == ScatterOp::MUL) return dense;
@@ -97,6 +89,12 @@ struct Scattered {
     if constexpr (op == ScatterOp::DIVBY) return 1 / dense;
   }
 };
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+
+namespace operation {
+
 /// Throws OutOfRange for a number that is not a ScatterOp.
 inline void check_scatter_op(ScatterOp op, const char* what) {
   if (op < ScatterOp::ASSIGN || op > ScatterOp::DIVBY) {
@@ -108,19 +106,19 @@ template <class F>
 void with_scattered(ScatterOp op, const F& f) {
   switch (op) {
     case ScatterOp::ASSIGN:
-      return f(Scattered<ScatterOp::ASSIGN>());
+      return f(kernel::Scattered<ScatterOp::ASSIGN>());
     case ScatterOp::ADD:
-      return f(Scattered<ScatterOp::ADD>());
+      return f(kernel::Scattered<ScatterOp::ADD>());
     case ScatterOp::SUB:
-      return f(Scattered<ScatterOp::SUB>());
+      return f(kernel::Scattered<ScatterOp::SUB>());
     case ScatterOp::SUBBY:
-      return f(Scattered<ScatterOp::SUBBY>());
+      return f(kernel::Scattered<ScatterOp::SUBBY>());
     case ScatterOp::MUL:
-      return f(Scattered<ScatterOp::MUL>());
+      return f(kernel::Scattered<ScatterOp::MUL>());
     case ScatterOp::DIV:
-      return f(Scattered<ScatterOp::DIV>());
+      return f(kernel::Scattered<ScatterOp::DIV>());
     case ScatterOp::DIVBY:
-      return f(Scattered<ScatterOp::DIVBY>());
+      return f(kernel::Scattered<ScatterOp::DIVBY>());
   }
 }
 
@@ -137,7 +135,7 @@ void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row
         if ((op == ScatterOp::DIV ? listed : number) == 0) {
           throw OutOfRange(detail::text({"scatter: division by 0 in row ", row, ", column ", column}));
         }
-        number = op == ScatterOp::DIV ? Divide()(number, listed) : Divide()(listed, number);
+        number = op == ScatterOp::DIV ? kernel::Divide()(number, listed) : kernel::Divide()(listed, number);
       }
     }
   }
@@ -170,10 +168,10 @@ void scatter(const E& executor, const SelectedRows<T, typename E::device>& g, Sc
     }
   }
   operation::with_scattered(op, [&](const auto& f) {
-    using Kernel = std::conditional_t<std::is_same_v<decltype(f), const operation::Scattered<ScatterOp::ADD>&> ||
-                                          std::is_same_v<decltype(f), const operation::Scattered<ScatterOp::SUB>&>,
-                                      kernel::ScatterSums<E>, kernel::ScatterRows<E>>;
-    Kernel::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(), groups.ids(), y);
+    using Kernel = std::conditional_t<std::is_same_v<decltype(f), const kernel::Scattered<ScatterOp::ADD>&> ||
+                                          std::is_same_v<decltype(f), const kernel::Scattered<ScatterOp::SUB>&>,
+                                      kernel::ScatterSums, kernel::ScatterRows>;
+    launch(Kernel(), executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(), groups.ids(), y);
   });
 }
 template <class T, class Device, MutableTensorLike Dense>
@@ -203,8 +201,8 @@ struct Declared<op::scatter_grad> : Takes<Tensor, Of<SelectedRows>, ScatterOp, T
     copy_ids(executor, g, listed);
     copy_rows(executor, dy, d.data());
     with_scattered(op, [&](const auto& f) {
-      kernel::ScatterRowsGrad<E>::run(executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(),
-                                      groups.ids(), dense.data(), d.data(), listed.data());
+      launch(kernel::ScatterRowsGrad(), executor, f, groups.rows(), groups.order(), groups.groups(), g.row_size(),
+             groups.ids(), dense.data(), d.data(), listed.data());
     });
   }
 };
@@ -219,7 +217,8 @@ struct Declared<op::scale> : Takes<Of<SelectedRows>, Scalar>, Gives<Of<SelectedR
     detail::check_value_rows(g, name);
     RowsOutput<E, T> scaled = prepare_like_rows(executor, name, g, out, {in_place("g", g.value())});
     copy_ids(executor, g, scaled);
-    kernel::Map<E>::run(executor, Scaled{factor}, g.value().data(), g.value().rows() * g.row_size(), scaled.data());
+    launch(kernel::Map(), executor, kernel::Scaled{factor}, g.value().data(), g.value().rows() * g.row_size(),
+           scaled.data());
   }
 };
 
@@ -245,8 +244,8 @@ void add_rows_into(op::add, const E& executor, const SelectedRows<T, typename E:
   operation::check_same_rows(b.height(), b.row_shape(), a, "add");
   const std::int64_t first = a.value().rows(), second = b.value().rows(), row_size = a.row_size();
   const auto copy = [&](T* values) {
-    kernel::CopyValues<E>::run(executor, a.value().data(), first * row_size, values);
-    kernel::CopyValues<E>::run(executor, b.value().data(), second * row_size, values + first * row_size);
+    launch(kernel::CopyValues(), executor, a.value().data(), first * row_size, values);
+    launch(kernel::CopyValues(), executor, b.value().data(), second * row_size, values + first * row_size);
   };
   const std::array sources{&a, &b};
   operation::check_apart_from_rows<T, typename E::device>("add", out, sources);
@@ -257,8 +256,8 @@ void add_rows_into(op::add, const E& executor, const SelectedRows<T, typename E:
     copy(both.data());
   } else {
     const operation::RowsOutput<E, T> both(executor, "add", out, first + second, a.height(), a.row_shape(), {});
-    kernel::CopyValues<E>::run(executor, a.rows().data(), first, both.ids());
-    kernel::CopyValues<E>::run(executor, b.rows().data(), second, both.ids() + first);
+    launch(kernel::CopyValues(), executor, a.rows().data(), first, both.ids());
+    launch(kernel::CopyValues(), executor, b.rows().data(), second, both.ids() + first);
     copy(both.data());
   }
 }
@@ -290,8 +289,8 @@ void add_rows_into(op::add, const E& executor, const SelectedRows<T, typename E:
   const std::array sources{&g};
   const operation::RowGroups<E, T> groups(executor, sources);
   operation::copy_rows(executor, view, out.data());
-  kernel::ScatterSums<E>::run(executor, operation::Scattered<ScatterOp::ADD>(), groups.rows(), groups.order(),
-                              groups.groups(), g.row_size(), groups.ids(), out.data());
+  launch(kernel::ScatterSums(), executor, kernel::Scattered<ScatterOp::ADD>(), groups.rows(), groups.order(),
+         groups.groups(), g.row_size(), groups.ids(), out.data());
 }
 template <Executor E, class T, LoDTensorLike X>
 [[nodiscard]] LoDTensor<T, typename E::device> add_rows(op::add, const E& executor,

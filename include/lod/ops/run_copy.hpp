@@ -15,16 +15,14 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, sources, destination, row_size, y): copies the rows of sequence i of `destination` from sources[i] on.
-template <class Executor>
-struct RunCopy : Missing<Executor> {};
+struct RunCopy {};
 /// run(executor, x, count, y): y[i] = x[i].
-template <class Executor>
-struct CopyValues : Missing<Executor> {};
-}  // namespace kernel
+struct CopyValues {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -154,8 +152,8 @@ class RunSources {
 
   /// Copies them one after the other to y.
   void copy(T* y) const {
-    kernel::RunCopy<E>::run(executor_, sources_.on_device(copies_), segments(offsets_, copies_, max_rows_), row_size_,
-                            y);
+    launch(kernel::RunCopy(), executor_, sources_.on_device(copies_), segments(offsets_, copies_, max_rows_), row_size_,
+           y);
   }
 
  private:
@@ -191,7 +189,7 @@ class RowRuns {
   std::span<const std::int64_t> offsets() const noexcept { return offsets_.span(); }
   /// Copies the rows of the runs one after the other to y.
   void copy(std::int64_t row_size, T* y) const {
-    kernel::RunCopy<E>::run(executor_, sources_.on_device(), offsets_.segments(), row_size, y);
+    launch(kernel::RunCopy(), executor_, sources_.on_device(), offsets_.segments(), row_size, y);
   }
 
  private:

@@ -139,12 +139,12 @@ struct Declared<op::select_grad> : Takes<Tensor, BatchLevels, IdList> {
     const auto out =
         prepare(executor, {name, "dx"}, dx, SameLevels{levels}, dy.row_shape(), {{"dy", dy}, {"ids", ids}});
     const auto sum = [&](const kernel::Segments& groups) {
-      kernel::SumGroups<E>::run(executor, PoolType::SUM, kernel::NumberedRows<T>{nullptr, dy.data(), dy.row_size()},
-                                copies.on_device(), groups, dy.row_size(), to.on_device(), out.data());
+      launch(kernel::SumGroups(), executor, PoolType::SUM, kernel::NumberedRows<T>{nullptr, dy.data(), dy.row_size()},
+             copies.on_device(), groups, dy.row_size(), to.on_device(), out.data());
     };
     const kernel::Segments groups = segments(row_groups, row_count, longest);
     if constexpr (std::same_as<E, CpuExecutor>) sum(groups.none());  // takes scratch memory before anything is written
-    kernel::SetZero<E>::run(executor, out.data(), out.rows() * dy.row_size());
+    launch(kernel::SetZero(), executor, out.data(), out.rows() * dy.row_size());
     sum(groups);
   }
 };
@@ -182,8 +182,8 @@ struct Declared<op::filter_grad> : Takes<Tensor, BatchLevels, MaskList> {
     check_row_count(dy.rows(), count, {name, "dy"});
     const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{levels}, dy.row_shape(), {{"dy", dy}});
     if (!has_elements) return;
-    kernel::GatherRows<E>::run(executor, dy.data(), rows.on_device(), levels.rows(), dy.row_size(), std::int64_t{-1},
-                               out.data());
+    launch(kernel::GatherRows(), executor, dy.data(), rows.on_device(), levels.rows(), dy.row_size(), std::int64_t{-1},
+           out.data());
   }
 };
 

@@ -176,7 +176,7 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods
   }
   const T* const* from = sources.on_device();
   for (const auto& out : outs) {
-    kernel::RunCopy<E>::run(executor, from, operation::segments(executor, out, 0), view.row_size(), out.data());
+    launch(kernel::RunCopy(), executor, from, operation::segments(executor, out, 0), view.row_size(), out.data());
     from += size;
   }
 }

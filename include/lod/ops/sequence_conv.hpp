@@ -53,33 +53,29 @@ struct ConvDescOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 
 /// The window of row t consists of rows [t + start, t + start + length).
 struct ContextWindow {
   std::int64_t length;
   std::int64_t start;
   /// How far windows extend beyond the two ends of a sequence.
-  std::int64_t rows_before() const noexcept { return std::max<std::int64_t>(0, -start); }
-  std::int64_t rows_behind() const noexcept { return std::max<std::int64_t>(0, start + length - 1); }
+  LOD_TAGGED std::int64_t rows_before() const noexcept { return std::max<std::int64_t>(0, -start); }
+  LOD_TAGGED std::int64_t rows_behind() const noexcept { return std::max<std::int64_t>(0, start + length - 1); }
 };
 
 /// run(executor, x, sequences, row_size, window, padding, filter, columns, y); padding may be null.
-template <class Executor>
-struct SequenceConv : Missing<Executor> {};
+struct SequenceConv {};
 /// run(executor, dy, sequences, columns, window, filter, row_size, dx)
-template <class Executor>
-struct SequenceConvInputGrad : Missing<Executor> {};
+struct SequenceConvInputGrad {};
 /// run(executor, x, dy, sequences, row_size, window, padding, columns, dfilter)
-template <class Executor>
-struct SequenceConvFilterGrad : Missing<Executor> {};
+struct SequenceConvFilterGrad {};
 /// run(executor, dy, sequences, columns, window, filter, row_size, dpadding)
-template <class Executor>
-struct SequenceConvPaddingGrad : Missing<Executor> {};
+struct SequenceConvPaddingGrad {};
 
-}  // namespace kernel
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -128,8 +124,8 @@ struct Declared<op::sequence_conv> : Takes<Tensor, Tensor>, WithTyped<ConvOption
     const auto window = check_conv(x, filter, options, name);
     const auto out = prepare(executor, name, y, SameLevels{x.lod_view()}, filter.row_shape(),
                              {{"x", x}, {"filter", filter}, {"padding", options.padding}});
-    kernel::SequenceConv<E>::run(executor, x.data(), segments(executor, x, level), x.row_size(), window,
-                                 options.padding.data(), filter.data(), filter.row_size(), out.data());
+    launch(kernel::SequenceConv(), executor, x.data(), segments(executor, x, level), x.row_size(), window,
+           options.padding.data(), filter.data(), filter.row_size(), out.data());
   }
 };
 
@@ -172,13 +168,13 @@ void conv_grad_into(const E& executor, const View& dy, const View& x, const Filt
         executor, {what, "dpadding"}, *dpadding, padding_rows, x.row_shape(),
         {{"dy", dy}, {"x", x}, {"filter", filter}, padding, {"dx", dx}, {"dfilter", dfilter}})));
   }
-  kernel::SequenceConvInputGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
-                                        out.data());
-  kernel::SequenceConvFilterGrad<E>::run(executor, x.data(), dy.data(), sequences, x.row_size(), window,
-                                         options.padding.data(), columns, out_filter.data());
+  launch(kernel::SequenceConvInputGrad(), executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
+         out.data());
+  launch(kernel::SequenceConvFilterGrad(), executor, x.data(), dy.data(), sequences, x.row_size(), window,
+         options.padding.data(), columns, out_filter.data());
   if (!dpadding) return;
-  kernel::SequenceConvPaddingGrad<E>::run(executor, dy.data(), sequences, columns, window, filter.data(), x.row_size(),
-                                          out_padding->data());
+  launch(kernel::SequenceConvPaddingGrad(), executor, dy.data(), sequences, columns, window, filter.data(),
+         x.row_size(), out_padding->data());
 }
 
 }  // namespace operation

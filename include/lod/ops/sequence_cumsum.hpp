@@ -26,16 +26,15 @@ struct CumsumOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// Scalar rows of a leaf are summed in groups of so many, and the groups' sums then joined.
 inline constexpr std::int64_t cumsum_group_rows = 64;
 
 /// run(executor, x, sequences, row_size, exclusive, reverse, y): y may be x, or be of type `Accumulator<T>`.
-template <class Executor>
-struct SequenceCumsum : Missing<Executor> {};
-}  // namespace kernel
+struct SequenceCumsum {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -48,8 +47,8 @@ struct Cumsum : Takes<Tensor>, With<CumsumOptions>, Gives<Sums> {
     const int level = detail::resolve_level(options.level, x.levels(), what);
     const auto out =
         prepare(executor, what, y, SameLevels{x.lod_view()}, x.row_shape(), {in_place("x", x, std::same_as<T, U>)});
-    kernel::SequenceCumsum<E>::run(executor, x.data(), segments(executor, x, level), x.row_size(), options.exclusive,
-                                   options.reverse != other_way, out.data());
+    launch(kernel::SequenceCumsum(), executor, x.data(), segments(executor, x, level), x.row_size(), options.exclusive,
+           options.reverse != other_way, out.data());
   }
 };
 template <>

@@ -26,13 +26,12 @@ struct EnumerateOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, sequences, window, pad_value, y)
-template <class Executor>
-struct SequenceEnumerate : Missing<Executor> {};
-}  // namespace kernel
+struct SequenceEnumerate {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -57,7 +56,8 @@ struct Declared<op::sequence_enumerate> : Takes<Tensor, std::int64_t>, With<Enum
     }
     const T pad_value = detail::checked<T>(options.pad_value, name, "pad_value");
     const auto out = prepare(executor, name, y, SameLevels{x.lod_view()}, Shape{window}, {{"x", x}});
-    kernel::SequenceEnumerate<E>::run(executor, x.data(), segments(executor, x, level), window, pad_value, out.data());
+    launch(kernel::SequenceEnumerate(), executor, x.data(), segments(executor, x, level), window, pad_value,
+           out.data());
   }
 };
 

@@ -26,18 +26,27 @@ struct sequence_erase : elements::Id, elements::OnCpu {};
 struct sequence_erase_and_wait : elements::Id {};
 }  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel {
+/// The first step of a filter, since the number of rows of its result depends on it. run(executor, x, sequences,
+/// tokens, scratch, kept): sets kept[i] to the number of rows before sequence i that equal none of `tokens`, which
+/// ascend, for i in [0, sequences.size]; writes to `scratch` what the second step needs.
+struct SequenceErase {};
+/// The second step of all filters. run(executor, x, sequences, scratch, y): copies the rows that are kept.
+struct CopyKept {};
+/// How many numbers `scratch` has room for, for so many rows.
+struct FilterScratch {
+  static constexpr bool in_headers_only = true;  ///< on the CPU, whatever the device
+};
+}  // namespace lod::inline LOD_INTERFACE::kernel
 
-namespace kernel {
-/// Two steps, since the number of rows of the result depends on the first. `tokens` ascend. The first step writes to
-/// `scratch`, which has room for scratch(rows) numbers, what the second one needs.
-///
-/// count(executor, x, sequences, tokens, scratch, kept): sets kept[i] to the number of rows before sequence i that are
-/// kept, for i in [0, sequences.size].
-/// run(executor, x, sequences, tokens, scratch, y): copies the rows that are kept.
-template <class Executor>
-struct SequenceErase : Missing<Executor> {};
-}  // namespace kernel
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+template <class E>
+std::int64_t launch(FilterScratch, const E&, std::int64_t rows) noexcept {
+  return rows + 1;
+}
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -67,8 +76,8 @@ class SortedTokens {
   std::int64_t size_ = 0;
 };
 
-/// The rows of x that a rule keeps: the lengths of the last level shrink, the levels above stay. `Kernel` has the two
-/// steps of kernel::SequenceErase, with the rule in place of the tokens.
+/// The rows of x that a rule keeps: the lengths of the last level shrink, the levels above stay. `Kernel` is the first
+/// step of kernel::SequenceErase, with the rule in place of the tokens.
 template <class Op, class Kernel, Executor E, class View, class Rule, class Y>
 void filter_rows_into(const E& executor, const View& x, const Rule& rule, const char* what, Y&& y,
                       std::initializer_list<OtherMemory> others) {
@@ -86,18 +95,19 @@ void filter_rows_into(const E& executor, const View& x, const Rule& rule, const 
   NewLevels levels(executor.workspace(), lod.levels(), size);
   for (int level = 0; level < last; ++level) add_level(levels, lod.offsets(level));
   const kernel::Segments sequences = segments(executor, x, last);
-  const kernel::Scratch<E, std::int64_t> scratch(executor, Kernel::scratch(x.rows()));
+  const kernel::Scratch<E, std::int64_t> scratch(executor, launch(kernel::FilterScratch(), executor, x.rows()));
   const std::span<std::int64_t> kept = levels.add(lod.size(last));
   if constexpr (on_cpu<E>) {
-    Kernel::count(executor, x.data(), sequences, rule, scratch.data(), kept.data());
+    launch(Kernel(), executor, x.data(), sequences, rule, scratch.data(), kept.data());
   } else {
     const kernel::Scratch<E, std::int64_t> counted(executor, lod.size(last) + 1);
-    Kernel::count(executor, x.data(), sequences, rule, scratch.data(), counted.data());
+    launch(Kernel(), executor, x.data(), sequences, rule, scratch.data(), counted.data());
     executor.resource()->download(kept.data(), counted.data(), kept.size_bytes());
     executor.rethrow_faults();
   }
   const auto out = prepare<T>(executor, what, y, levels, x.row_shape(), others);
-  Kernel::run(executor, x.data(), sequences, rule, static_cast<const std::int64_t*>(scratch.data()), out.data());
+  launch(kernel::CopyKept(), executor, x.data(), sequences, static_cast<const std::int64_t*>(scratch.data()),
+         out.data());
 }
 
 template <class Op, Executor E, class View, class Tokens, class Y>
@@ -105,8 +115,8 @@ void erase_into(const E& executor, const View& x, const Tokens& tokens, const ch
   using T = value_type_t<View>;
   const SortedTokens<T> sorted(executor.workspace(), tokens);
   const OnDevice<E, T> listed(executor, sorted.span());
-  filter_rows_into<Op, kernel::SequenceErase<E>>(executor, x, std::span<const T>(listed.data(), sorted.span().size()),
-                                                 what, y, {{"x", x}});
+  filter_rows_into<Op, kernel::SequenceErase>(executor, x, std::span<const T>(listed.data(), sorted.span().size()),
+                                              what, y, {{"x", x}});
 }
 
 }  // namespace operation

@@ -31,14 +31,13 @@ struct ExpandOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, dy, blocks, sequences, row_size, dx): in dx, the rows of sequence i are the sum of those of its
 /// copies, which are contiguous in sequence i of `blocks` in dy.
-template <class Executor>
-struct SequenceExpandGrad : Missing<Executor> {};
-}  // namespace kernel
+struct SequenceExpandGrad {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -67,8 +66,8 @@ struct Declared<op::sequence_expand> : Takes<Tensor, LoD>, With<ExpandOptions> {
     const kernel::Segments repeats = lengths_of(y_lod, level);
     if (x.levels() == 0) {
       const auto out = prepare(executor, name, y, PlainRows{repeats.rows()}, x.row_shape(), {{"x", x}});
-      kernel::SequencePoolGrad<E>::run(executor, x.data(), on_device(executor, y_lod.view(), repeats), x.row_size(),
-                                       PoolType::SUM, out.data());
+      launch(kernel::SequencePoolGrad(), executor, x.data(), on_device(executor, y_lod.view(), repeats), x.row_size(),
+             PoolType::SUM, out.data());
       return;
     }
     const std::span views(&x, 1);
@@ -94,8 +93,8 @@ struct Declared<op::sequence_expand_grad> : Takes<Tensor, LoD, LoD>, With<Expand
     if (x_lod.levels() == 0) {
       check_row_count(dy.rows(), repeats.rows(), {name, "dy"});
       const auto out = prepare(executor, {name, "dx"}, dx, PlainRows{repeats.size}, dy.row_shape(), {{"dy", dy}});
-      kernel::SequencePool<E>::run(executor, dy.data(), on_device(executor, y_lod.view(), repeats), dy.row_size(),
-                                   PoolType::SUM, T{}, out.data());
+      launch(kernel::SequencePool(), executor, dy.data(), on_device(executor, y_lod.view(), repeats), dy.row_size(),
+             PoolType::SUM, T{}, out.data());
       return;
     }
     check_repeats(x_lod.size(0), y_lod, level, name);
@@ -114,8 +113,8 @@ struct Declared<op::sequence_expand_grad> : Takes<Tensor, LoD, LoD>, With<Expand
     }
     check_row_count(dy.rows(), blocks[repeats.size], {name, "dy"});
     const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{sequences}, dy.row_shape(), {{"dy", dy}});
-    kernel::SequenceExpandGrad<E>::run(executor, dy.data(), segments(blocks, repeats.size, longest),
-                                       segments(executor, out, 0), dy.row_size(), out.data());
+    launch(kernel::SequenceExpandGrad(), executor, dy.data(), segments(blocks, repeats.size, longest),
+           segments(executor, out, 0), dy.row_size(), out.data());
   }
 };
 
@@ -129,8 +128,8 @@ struct Declared<op::sequence_expand_as> : Takes<Tensor, LoD> {
     check_row_count(x.rows(), y_lod.size(-1), {name, "x"});
     const LoDView sequences = y_lod.view();
     const auto out = prepare(executor, name, y, SameLevels{sequences}, x.row_shape(), {{"x", x}});
-    kernel::SequencePoolGrad<E>::run(executor, x.data(), segments(executor, out, -1), x.row_size(), PoolType::SUM,
-                                     out.data());
+    launch(kernel::SequencePoolGrad(), executor, x.data(), segments(executor, out, -1), x.row_size(), PoolType::SUM,
+           out.data());
   }
 };
 
@@ -143,8 +142,8 @@ struct Declared<op::sequence_expand_as_grad> : Takes<Tensor, LoD> {
     check_row_count(dy.rows(), y_lod.rows(), {name, "dy"});
     const int last = y_lod.levels() - 1;
     const auto out = prepare(executor, {name, "dx"}, dx, LevelsAbove{y_lod.view(), last}, dy.row_shape(), {{"dy", dy}});
-    kernel::SequencePool<E>::run(executor, dy.data(), segments(executor, y_lod.view(), last), dy.row_size(),
-                                 PoolType::SUM, T{}, out.data());
+    launch(kernel::SequencePool(), executor, dy.data(), segments(executor, y_lod.view(), last), dy.row_size(),
+           PoolType::SUM, T{}, out.data());
   }
 };
 

@@ -22,16 +22,14 @@ struct LogsumexpOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, sequences, row_size, y)
-template <class Executor>
-struct SequenceLogsumexp : Missing<Executor> {};
+struct SequenceLogsumexp {};
 /// run(executor, factors, sequences, row_size, y): the rows of sequence i of y times row i of the factors.
-template <class Executor>
-struct ScaleSequences : Missing<Executor> {};
-}  // namespace kernel
+struct ScaleSequences {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -44,7 +42,7 @@ struct Declared<op::sequence_logsumexp> : Takes<Tensor>, With<LogsumexpOptions> 
     check_has_level(x, name);
     const int level = detail::resolve_level(options.level, x.levels(), name);
     const auto out = prepare(executor, name, y, LevelsAbove{x.lod_view(), level}, x.row_shape(), {{"x", x}});
-    kernel::SequenceLogsumexp<E>::run(executor, x.data(), segments(executor, x, level), x.row_size(), out.data());
+    launch(kernel::SequenceLogsumexp(), executor, x.data(), segments(executor, x, level), x.row_size(), out.data());
   }
 };
 
@@ -61,8 +59,8 @@ struct Declared<op::sequence_logsumexp_grad> : Takes<Tensor, Tensor>, With<Logsu
     check_row_shape(dy.row_shape(), x.row_shape(), {name, "dy"});
     const auto out =
         prepare(executor, {name, "dx"}, dx, SameLevels{x.lod_view()}, x.row_shape(), {{"dy", dy}, in_place("x", x)});
-    kernel::SequenceSoftmax<E>::run(executor, x.data(), sequences, x.row_size(), false, out.data());
-    kernel::ScaleSequences<E>::run(executor, dy.data(), sequences, x.row_size(), out.data());
+    launch(kernel::SequenceSoftmax(), executor, x.data(), sequences, x.row_size(), false, out.data());
+    launch(kernel::ScaleSequences(), executor, dy.data(), sequences, x.row_size(), out.data());
   }
 };
 

@@ -33,13 +33,12 @@ struct MaskOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, lengths, count, max_length, y): y[i * max_length + place] is 1 where place < lengths[i], else 0.
-template <class Executor>
-struct SequenceMask : Missing<Executor> {};
-}  // namespace kernel
+struct SequenceMask {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -91,7 +90,7 @@ void sequence_mask_into(const E& executor, const Lengths& lengths, const MaskOpt
   }();
   const auto count = static_cast<std::int64_t>(numbers.size());
   const operation::OnDevice<E, std::int64_t> there(executor, numbers);
-  kernel::SequenceMask<E>::run(executor, there.data(), count, places, out.data());
+  launch(kernel::SequenceMask(), executor, there.data(), count, places, out.data());
 }
 template <Executor E, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class Y>
 void sequence_mask_into(const E& executor, const Lengths& lengths, Y&& y) {

@@ -61,17 +61,15 @@ struct PaddedDesc {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, sequences, row_size, padded_length, side, pad_value, dense, lengths)
-template <class Executor>
-struct SequencePad : Missing<Executor> {};
+struct SequencePad {};
 /// run(executor, dense, padded_length, side, sequences, row_size, x): a sequence longer than padded_length has zeros
 /// where rows were cut off.
-template <class Executor>
-struct SequenceUnpad : Missing<Executor> {};
-}  // namespace kernel
+struct SequenceUnpad {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -156,8 +154,8 @@ struct Declared<op::sequence_pad> : Takes<Tensor>, With<PadOptions>, GivesAll<Pa
     const Shape row_shape = padded_shape(length, x.row_shape(), name);
     const auto out = prepare(executor, {name, "dense"}, dense, rows, row_shape, {{"x", x}});
     const auto out_lengths = prepare(executor, {name, "lengths"}, lengths, rows, Shape(), {{"x", x}, {"dense", dense}});
-    kernel::SequencePad<E>::run(executor, x.data(), on_device(executor, x.lod_view(), sequences), x.row_size(), length,
-                                options.side, pad_value, out.data(), out_lengths.data());
+    launch(kernel::SequencePad(), executor, x.data(), on_device(executor, x.lod_view(), sequences), x.row_size(),
+           length, options.side, pad_value, out.data(), out_lengths.data());
   }
 };
 
@@ -177,8 +175,8 @@ struct Declared<op::sequence_pad_grad> : Takes<Tensor, LoD>, With<PadOptions> {
     const Shape row_shape = dy.row_shape().without_first();
     check_row_shape(dy.row_shape(), Shape(length, row_shape), {name, "dy"});
     const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{levels}, row_shape, {{"dy", dy}});
-    kernel::SequenceUnpad<E>::run(executor, dy.data(), length, options.side, on_device(executor, levels, sequences),
-                                  row_shape.elements(), out.data());
+    launch(kernel::SequenceUnpad(), executor, dy.data(), length, options.side, on_device(executor, levels, sequences),
+           row_shape.elements(), out.data());
   }
 };
 
@@ -196,8 +194,8 @@ struct Declared<op::sequence_unpad> : Takes<Tensor, IdList>, With<UnpadOptions> 
     check_lengths(executor, lengths, dense.rows(), length, name);
     const auto out = prepare(executor, name, y, LevelOfLengths<E>{executor, name, lengths}, row_shape,
                              {{"dense", dense}, {"the lengths", lengths}});
-    kernel::SequenceUnpad<E>::run(executor, dense.data(), length, options.side, segments(executor, out, 0),
-                                  row_shape.elements(), out.data());
+    launch(kernel::SequenceUnpad(), executor, dense.data(), length, options.side, segments(executor, out, 0),
+           row_shape.elements(), out.data());
   }
 };
 
@@ -219,8 +217,8 @@ struct Declared<op::sequence_unpad_grad> : Takes<Tensor, IdList, std::int64_t>, 
     check_row_count(dy.rows(), offsets.rows(), {name, "dy"});
     const auto out =
         prepare(executor, {name, "ddense"}, ddense, PlainRows{size}, row_shape, {{"dy", dy}, {"the lengths", lengths}});
-    kernel::SequencePad<E>::run(executor, dy.data(), offsets.segments(), dy.row_size(), padded_length, options.side,
-                                T{}, out.data(), static_cast<std::int64_t*>(nullptr));
+    launch(kernel::SequencePad(), executor, dy.data(), offsets.segments(), dy.row_size(), padded_length, options.side,
+           T{}, out.data(), static_cast<std::int64_t*>(nullptr));
   }
 };
 

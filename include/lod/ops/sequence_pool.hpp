@@ -63,26 +63,20 @@ struct MaxPoolDesc {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
-template <class Executor>
-struct SequencePool : Missing<Executor> {};
+namespace lod::inline LOD_INTERFACE::kernel {
+struct SequencePool {};
 /// SequencePool with SUM, AVERAGE or SQRT of type `Accumulator<T>`: run(executor, x, sequences, row_size, type,
 /// pad_value, y), with pad_value and y of that type.
-template <class Executor>
-struct SequenceSums : Missing<Executor> {};
-template <class Executor>
-struct SequenceMaxPool : Missing<Executor> {};
-template <class Executor>
-struct SequencePoolGrad : Missing<Executor> {};
-template <class Executor>
-struct SequenceMaxPoolGrad : Missing<Executor> {};
+struct SequenceSums {};
+struct SequenceMaxPool {};
+struct SequencePoolGrad {};
+struct SequenceMaxPoolGrad {};
 /// run(executor, dy, sequences, row_size, type, y): y[i] = dy[i] divided as the sum of sequence i was, unless that is
 /// empty.
-template <class Executor>
-struct DividePooled : Missing<Executor> {};
-}  // namespace kernel
+struct DividePooled {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -113,7 +107,7 @@ inline void check_wide_pool_type(PoolType type) {
 /// Pools sequences; into elements of type U, where that is the type in which those of type T are summed.
 template <class Op, Executor E, class T, class U>
 void pool_into(const E& executor, const Input<E, T>& x, PoolType type, const PoolOptions& options, const To<E, U>& y) {
-  using Kernel = std::conditional_t<std::same_as<T, U>, kernel::SequencePool<E>, kernel::SequenceSums<E>>;
+  using Kernel = std::conditional_t<std::same_as<T, U>, kernel::SequencePool, kernel::SequenceSums>;
   const char* const what = Declared<Op>::name;
   check_pool_type(type, what);
   if constexpr (!std::same_as<T, U>) check_wide_pool_type(type);
@@ -121,7 +115,7 @@ void pool_into(const E& executor, const Input<E, T>& x, PoolType type, const Poo
   const int level = detail::resolve_level(options.level, x.levels(), what);
   const U pad_value = detail::checked<U>(options.pad_value, what, "pad_value");
   const auto out = prepare(executor, what, y, LevelsAbove{x.lod_view(), level}, x.row_shape(), {{"x", x}});
-  Kernel::run(executor, x.data(), segments(executor, x, level), x.row_size(), type, pad_value, out.data());
+  launch(Kernel(), executor, x.data(), segments(executor, x, level), x.row_size(), type, pad_value, out.data());
 }
 
 template <>
@@ -161,8 +155,8 @@ struct Declared<op::sequence_pool_grad> : Takes<Tensor, LoD, PoolType>, With<Poo
     const int level = detail::resolve_level(options.level, lod.levels(), name);
     check_row_count(dy.rows(), lod.size(level), {name, "dy"});
     const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{lod.view()}, dy.row_shape(), {{"dy", dy}});
-    kernel::SequencePoolGrad<E>::run(executor, dy.data(), segments(executor, out, level), dy.row_size(), type,
-                                     out.data());
+    launch(kernel::SequencePoolGrad(), executor, dy.data(), segments(executor, out, level), dy.row_size(), type,
+           out.data());
   }
 };
 
@@ -182,8 +176,8 @@ struct ExtremePool : Takes<Tensor>, With<PoolOptions>, GivesAll<MaxPool, Tensor,
     const auto to_values = prepare(executor, {what, "values"}, values, above, x.row_shape(), {{"x", x}});
     const auto to_index =
         prepare(executor, {what, "index"}, index, of_index, x.row_shape(), {{"x", x}, {"values", values}});
-    kernel::SequenceMaxPool<E>::run(executor, x.data(), sequences, x.row_size(), minimum, pad_value, to_values.data(),
-                                    to_index.data());
+    launch(kernel::SequenceMaxPool(), executor, x.data(), sequences, x.row_size(), minimum, pad_value, to_values.data(),
+           to_index.data());
     if (options.row_index == RowIndex::SEQUENCE) {
       renumber(executor, to_index.data(), {{}, x.row_size()}, sequences, nullptr, kernel::Renumbering::TO_SEQUENCE,
                to_index.data());
@@ -232,8 +226,8 @@ struct ExtremePoolGradient : Takes<Tensor, TensorOf<std::int64_t>, LoD>, With<Po
                               {{}, dy.row_size()}, segments(executor, sequences, level));
     const auto out =
         prepare(executor, {what, "dx"}, dx, SameLevels{sequences}, dy.row_shape(), {{"dy", dy}, {"index", index}});
-    kernel::SequenceMaxPoolGrad<E>::run(executor, dy.data(), rows.data(), segments(executor, out, level), dy.row_size(),
-                                        out.data());
+    launch(kernel::SequenceMaxPoolGrad(), executor, dy.data(), rows.data(), segments(executor, out, level),
+           dy.row_size(), out.data());
   }
 };
 template <>

@@ -25,12 +25,11 @@ struct ReverseOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel {
+struct SequenceReverse {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
 
-namespace kernel {
-template <class Executor>
-struct SequenceReverse : Missing<Executor> {};
-}  // namespace kernel
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -44,7 +43,7 @@ struct Reversal : Takes<Tensor>, With<ReverseOptions> {
     const LoDView lod = x.lod_view();
     if (level + 1 == lod.levels()) {
       const auto out = prepare(executor, name, y, SameLevels{lod}, x.row_shape(), {{"x", x}});
-      kernel::SequenceReverse<E>::run(executor, x.data(), segments(executor, x, level), x.row_size(), out.data());
+      launch(kernel::SequenceReverse(), executor, x.data(), segments(executor, x, level), x.row_size(), out.data());
       return;
     }
     const std::span views(&x, 1);

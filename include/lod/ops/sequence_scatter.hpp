@@ -35,16 +35,14 @@ struct SequenceScatterGrad {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, ids, updates, sequences, columns, y): y[i][ids[k]] += updates[k] for k in sequence i, in order.
-template <class Executor>
-struct SequenceScatter : Missing<Executor> {};
+struct SequenceScatter {};
 /// run(executor, dy, ids, sequences, columns, dupdates): dupdates[k] = dy[i][ids[k]] for k in sequence i.
-template <class Executor>
-struct SequenceScatterUpdatesGrad : Missing<Executor> {};
-}  // namespace kernel
+struct SequenceScatterUpdatesGrad {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -84,11 +82,11 @@ struct Declared<op::sequence_scatter> : Takes<Tensor, TensorOf<std::int64_t>, Te
                              {in_place("x", x), {"ids", ids}, {"updates", updates}});
     if constexpr (std::same_as<E, CpuExecutor>) {
       // Allocates scratch memory before anything is written.
-      kernel::SequenceScatter<E>::run(executor, checked.data(), updates.data(), sequences.none(), x.row_size(),
-                                      out.data());
+      launch(kernel::SequenceScatter(), executor, checked.data(), updates.data(), sequences.none(), x.row_size(),
+             out.data());
     }
     copy_rows(executor, x, out.data());
-    kernel::SequenceScatter<E>::run(executor, checked.data(), updates.data(), sequences, x.row_size(), out.data());
+    launch(kernel::SequenceScatter(), executor, checked.data(), updates.data(), sequences, x.row_size(), out.data());
   }
 };
 
@@ -106,8 +104,8 @@ struct Declared<op::sequence_scatter_grad> : Takes<Tensor, TensorOf<std::int64_t
     const auto out = prepare(executor, {name, "dx"}, dx, rows, dy.row_shape(), {in_place("dy", dy), {"ids", ids}});
     const auto out_updates = prepare(executor, {name, "dupdates"}, dupdates, updates, ids.row_shape(),
                                      {{"dy", dy}, {"ids", ids}, {"dx", dx}});
-    kernel::SequenceScatterUpdatesGrad<E>::run(executor, dy.data(), checked.data(), sequences, dy.row_size(),
-                                               out_updates.data());
+    launch(kernel::SequenceScatterUpdatesGrad(), executor, dy.data(), checked.data(), sequences, dy.row_size(),
+           out_updates.data());
     copy_rows(executor, dy, out.data());
   }
 };

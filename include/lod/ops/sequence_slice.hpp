@@ -21,14 +21,13 @@ struct sequence_slice : elements::Any {};
 struct sequence_slice_grad : elements::Any {};
 }  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, dy, parts, first_rows, sequences, row_size, dx): copies the rows of part i in dy to sequence i in dx
 /// from first_rows[i] on, counted from its start; its other rows become zero.
-template <class Executor>
-struct SequenceSliceGrad : Missing<Executor> {};
-}  // namespace kernel
+struct SequenceSliceGrad {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -118,8 +117,8 @@ struct Declared<op::sequence_slice_grad> : Takes<Tensor, LoD, IdList, IdList> {
     }
     check_row_count(dy.rows(), parts[size], {name, "dy"});
     const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{levels}, dy.row_shape(), {{"dy", dy}});
-    kernel::SequenceSliceGrad<E>::run(executor, dy.data(), segments(parts, size, longest), first_rows.on_device(),
-                                      segments(executor, out, 0), dy.row_size(), out.data());
+    launch(kernel::SequenceSliceGrad(), executor, dy.data(), segments(parts, size, longest), first_rows.on_device(),
+           segments(executor, out, 0), dy.row_size(), out.data());
   }
 };
 

@@ -23,14 +23,12 @@ struct SoftmaxOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel {
+struct SequenceSoftmax {};
+struct SequenceSoftmaxGrad {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
 
-namespace kernel {
-template <class Executor>
-struct SequenceSoftmax : Missing<Executor> {};
-template <class Executor>
-struct SequenceSoftmaxGrad : Missing<Executor> {};
-}  // namespace kernel
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -42,8 +40,8 @@ struct Softmax : Takes<Tensor>, With<SoftmaxOptions> {
     check_has_level(x, what);
     const int level = detail::resolve_level(options.level, x.levels(), what);
     const auto out = prepare<T>(executor, what, y, SameLevels{x.lod_view()}, x.row_shape(), {in_place("x", x)});
-    kernel::SequenceSoftmax<E>::run(executor, x.data(), segments(executor, x, level), x.row_size(), logarithm,
-                                    out.data());
+    launch(kernel::SequenceSoftmax(), executor, x.data(), segments(executor, x, level), x.row_size(), logarithm,
+           out.data());
   }
 };
 
@@ -59,8 +57,8 @@ struct SoftmaxGradient : Takes<Tensor, Tensor>, With<SoftmaxOptions> {
     check_row_shape(dy.row_shape(), y.row_shape(), {what, "dy"});
     const auto out = prepare<T>(executor, {what, "dx"}, dx, SameLevels{y.lod_view()}, y.row_shape(),
                                 {in_place("dy", dy), in_place("y", y)});
-    kernel::SequenceSoftmaxGrad<E>::run(executor, dy.data(), y.data(), segments(executor, y, level), y.row_size(),
-                                        logarithm, out.data());
+    launch(kernel::SequenceSoftmaxGrad(), executor, dy.data(), y.data(), segments(executor, y, level), y.row_size(),
+           logarithm, out.data());
   }
 };
 

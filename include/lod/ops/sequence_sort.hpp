@@ -56,21 +56,18 @@ struct TopKDesc {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, sequences, descending, y, index): y and index may be null.
-template <class Executor>
-struct SequenceSort : Missing<Executor> {};
+struct SequenceSort {};
 /// run(executor, x, sequences, parts, y, index): part i becomes the first rows of sequence i sorted in descending
 /// order.
-template <class Executor>
-struct SequenceTopK : Missing<Executor> {};
+struct SequenceTopK {};
 /// run(executor, dy, index, parts, sequences, dx): row k of part i of dy goes to the row of sequence i of dx that
 /// index[k] names; the other rows become zeros.
-template <class Executor>
-struct SequenceSortGrad : Missing<Executor> {};
-}  // namespace kernel
+struct SequenceSortGrad {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -110,8 +107,8 @@ void sort_grad_into(const E& executor, const Input<E, T>& dy, const Input<E, std
   const RowsOfBatch<E> rows(executor, index.data(), dy.rows(), counted, {parts.at(part_offsets)},
                             segments(executor, lod, level));
   const auto out = prepare(executor, {what, "dx"}, dx, SameLevels{lod}, dy.row_shape(), {{"dy", dy}, {"index", index}});
-  kernel::SequenceSortGrad<E>::run(executor, dy.data(), rows.data(), parts.at(part_offsets),
-                                   segments(executor, lod, level), out.data());
+  launch(kernel::SequenceSortGrad(), executor, dy.data(), rows.data(), parts.at(part_offsets),
+         segments(executor, lod, level), out.data());
 }
 
 /// The levels of a result with at most the first `k` rows of each sequence of `level`; returns the last of them.
@@ -150,8 +147,8 @@ void sort_into(const E& executor, const char* what, const Input<E, T>& x, const 
     static_cast<void>(sources.emplace(prepare(executor, {what, "index"}, *index, levels, x.row_shape(),
                                               {memory, y ? OtherMemory("y", *y) : memory})));
   }
-  kernel::SequenceSort<E>::run(executor, x.data(), sequences, options.descending, values ? values->data() : nullptr,
-                               sources ? sources->data() : nullptr);
+  launch(kernel::SequenceSort(), executor, x.data(), sequences, options.descending, values ? values->data() : nullptr,
+         sources ? sources->data() : nullptr);
   if (index) count_by(executor, options.row_index, sequences, sequences, sources->data());
 }
 
@@ -227,7 +224,7 @@ struct Declared<op::sequence_topk>
     const auto sources =
         prepare(executor, {name, "index"}, index, of_index, x.row_shape(), {{"x", x}, {"values", values}});
     const kernel::Segments tops = parts.at(segments(executor, out, level).offsets);
-    kernel::SequenceTopK<E>::run(executor, x.data(), sequences, tops, out.data(), sources.data());
+    launch(kernel::SequenceTopK(), executor, x.data(), sequences, tops, out.data(), sources.data());
     count_by(executor, options.row_index, tops, sequences, sources.data());
   }
 };

@@ -20,9 +20,7 @@ struct sequence_topk_avg_pooling : elements::Floating {};
 struct sequence_topk_avg_pooling_grad : elements::Floating {};
 }  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 
 /// Sequence i consists of `channels` matrices of rows.length(i) x columns.length(i) numbers, one after the other.
 struct ChannelMatrices {
@@ -33,13 +31,13 @@ struct ChannelMatrices {
 
 /// run(executor, x, matrices, starts, topks, y): sequence i begins with number starts[i] of x. y[row][channel][k] is
 /// the mean of the greatest topks[k] numbers. `topks` is in CPU memory.
-template <class Executor>
-struct SequenceTopKAvgPooling : Missing<Executor> {};
+struct SequenceTopKAvgPooling {};
 /// run(executor, dy, x, matrices, starts, topks, dx)
-template <class Executor>
-struct SequenceTopKAvgPoolingGrad : Missing<Executor> {};
+struct SequenceTopKAvgPoolingGrad {};
 
-}  // namespace kernel
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -101,7 +99,8 @@ struct Declared<op::sequence_topk_avg_pooling> : Takes<Tensor, LoD, LoD, IdList,
     const auto matrices = check_topk_avg_pooling(executor, x, row_lod, column_lod, topks, channel_num, name);
     const std::int64_t means = mean_count(topks, channel_num, name);
     const auto out = prepare(executor, name, y, SameLevels{row_lod.view()}, Shape{means}, {{"x", x}, {"topks", topks}});
-    kernel::SequenceTopKAvgPooling<E>::run(executor, x.data(), matrices, segments(executor, x, -1), topks, out.data());
+    launch(kernel::SequenceTopKAvgPooling(), executor, x.data(), matrices, segments(executor, x, -1), topks,
+           out.data());
   }
 };
 
@@ -117,8 +116,8 @@ struct Declared<op::sequence_topk_avg_pooling_grad> : Takes<Tensor, Tensor, LoD,
     check_row_shape(dy.row_shape(), Shape{mean_count(topks, channel_num, name)}, {name, "dy"});
     const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{x.lod_view()}, x.row_shape(),
                              {{"dy", dy}, {"x", x}, {"topks", topks}});
-    kernel::SequenceTopKAvgPoolingGrad<E>::run(executor, dy.data(), x.data(), matrices, segments(executor, x, -1),
-                                               topks, out.data());
+    launch(kernel::SequenceTopKAvgPoolingGrad(), executor, dy.data(), x.data(), matrices, segments(executor, x, -1),
+           topks, out.data());
   }
 };
 

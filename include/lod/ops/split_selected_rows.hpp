@@ -29,14 +29,13 @@ struct split_selected_rows : elements::Any {};
 struct split_selected_rows_grad : elements::Any {};
 }  // namespace lod::inline LOD_INTERFACE::op
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, ids, count, first, height, shift, y): y[i] = ids[i] + shift for ids in [first, first + height), -1 for
 /// others. For GPUs.
-template <class Executor>
-struct ShiftRows : Missing<Executor> {};
-}  // namespace kernel
+struct ShiftRows {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -116,8 +115,8 @@ void split_by_section(const E& executor, const SelectedRows<T>& g, std::span<con
   outs.check_apart("split_selected_rows");
   std::int64_t begin = 0;
   for (std::int64_t s = 0; auto& out : outs) {
-    kernel::GatherRows<E>::run(executor, g.value().data(), positions.data() + begin, ends[s] - begin, g.row_size(),
-                               std::int64_t{-1}, out.data());
+    launch(kernel::GatherRows(), executor, g.value().data(), positions.data() + begin, ends[s] - begin, g.row_size(),
+           std::int64_t{-1}, out.data());
     begin = ends[s++];
   }
 }
@@ -152,8 +151,8 @@ struct Declared<op::split_selected_rows> : Takes<Of<SelectedRows>, IdList>, Give
       for (std::size_t s = 0; s < height_sections.size(); ++s) {
         const auto& out = outs.begin()[s];
         const std::int64_t start = starts.data()[s];
-        kernel::ShiftRows<E>::run(executor, g.rows().data(), count, start, height_sections[s], -start, out.ids());
-        kernel::CopyValues<E>::run(executor, g.value().data(), count * g.row_size(), out.data());
+        launch(kernel::ShiftRows(), executor, g.rows().data(), count, start, height_sections[s], -start, out.ids());
+        launch(kernel::CopyValues(), executor, g.value().data(), count * g.row_size(), out.data());
       }
     }
   }
@@ -199,8 +198,8 @@ void split_selected_rows_grad_into(const E& executor, const DParts& dparts, oper
     operation::check_apart("split_selected_rows_grad", dg.value(), {{"a part", dpart.value()}});
   }
   const auto copy = [&](T* values) {
-    kernel::RunCopy<E>::run(executor, sources.on_device(), operation::segments(offsets, parts, longest),
-                            row_shape.elements(), values);
+    launch(kernel::RunCopy(), executor, sources.on_device(), operation::segments(offsets, parts, longest),
+           row_shape.elements(), values);
   };
   std::int64_t start = 0;
   if constexpr (operation::on_cpu<E>) {
@@ -218,7 +217,7 @@ void split_selected_rows_grad_into(const E& executor, const DParts& dparts, oper
     std::int64_t* ids = out.ids();
     for (const auto& dpart : dparts) {
       const std::int64_t size = dpart.value().rows();
-      kernel::ShiftRows<E>::run(executor, dpart.rows().data(), size, std::int64_t{0}, dpart.height(), start, ids);
+      launch(kernel::ShiftRows(), executor, dpart.rows().data(), size, std::int64_t{0}, dpart.height(), start, ids);
       ids += size;
       start += dpart.height();
     }

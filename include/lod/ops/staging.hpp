@@ -14,9 +14,7 @@
 #include <optional>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 /// `count` values of T in scratch memory of the device of E: what kernels keep from one pass to the next.
 template <class E, class T>
@@ -31,7 +29,9 @@ class Scratch {
   typename ScratchMemory<typename E::device>::template Loan<T> loan_;
 };
 
-}  // namespace kernel
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 

@@ -309,7 +309,8 @@ struct Declared<op::shrink_rnn_memory_grad> : Takes<Tensor, BatchLevels, RankTab
     check_row_count(dy.rows(), levels.between(0, active).rows(), {name, "dy"});
     const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{levels}, dy.row_shape(), {in_place("dy", dy)});
     copy_rows(executor, dy, out.data());
-    kernel::SetZero<E>::run(executor, out.data() + dy.rows() * dy.row_size(), (out.rows() - dy.rows()) * dy.row_size());
+    launch(kernel::SetZero(), executor, out.data() + dy.rows() * dy.row_size(),
+           (out.rows() - dy.rows()) * dy.row_size());
   }
 };
 

@@ -178,7 +178,7 @@ struct ToTimeMajor : Takes<Tensor, RankTable>, Gives<Of<TimeMajor>> {
     const std::span<std::int64_t> steps = levels.add(table.steps());
     detail::write_step_offsets(table, steps);
     ElementOrder<E> order(executor, elements);
-    kernel::ForEachRange<E>::run(executor, elements.size(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    launch(kernel::ForEachRange(), executor, elements.size(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
       std::int64_t t = std::upper_bound(steps.begin(), steps.end(), begin) - steps.begin() - 1;
       for (std::int64_t i = begin; i < end; ++t) {
         const std::int64_t first = steps[static_cast<std::size_t>(t)];
@@ -188,8 +188,8 @@ struct ToTimeMajor : Takes<Tensor, RankTable>, Gives<Of<TimeMajor>> {
     });
     const Array<E, std::int64_t>& rows = order.rows(levels);
     const auto out = prepare(executor, name, z.values(), levels, x.row_shape(), {{"x", x}});
-    kernel::GatherRows<E>::run(executor, x.data(), rows.on_device(), x.rows(), x.row_size(), std::int64_t{-1},
-                               out.data());
+    launch(kernel::GatherRows(), executor, x.data(), rows.on_device(), x.rows(), x.row_size(), std::int64_t{-1},
+           out.data());
   }
 };
 template <>
@@ -228,7 +228,7 @@ struct FromTimeMajor : Takes<Of<TimeMajor>, RankTable> {
     }
     const auto offsets = whole.offsets(table.level());
     ElementOrder<E> order(executor, elements);
-    kernel::ForEachRange<E>::run(executor, table.size(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    launch(kernel::ForEachRange(), executor, table.size(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
       for (std::int64_t rank = begin; rank < end; ++rank) {
         const std::int64_t first = offsets[static_cast<std::size_t>(table[rank].index)];
         for (std::int64_t t = 0; t < table[rank].length; ++t) order[first + t] = steps[t] + rank;
@@ -236,8 +236,8 @@ struct FromTimeMajor : Takes<Of<TimeMajor>, RankTable> {
     });
     const Array<E, std::int64_t>& rows = order.rows(levels);
     const auto out = prepare(executor, name, y, levels, view.row_shape(), {{"z", view}});
-    kernel::GatherRows<E>::run(executor, view.data(), rows.on_device(), view.rows(), view.row_size(), std::int64_t{-1},
-                               out.data());
+    launch(kernel::GatherRows(), executor, view.data(), rows.on_device(), view.rows(), view.row_size(),
+           std::int64_t{-1}, out.data());
   }
 };
 template <>

@@ -39,25 +39,24 @@ struct UniqueSequencesDesc {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, sequences, splits, key, row_size, same_levels, first, index): first[u] = the first occurrence of
 /// the u-th distinct sequence, index[i] = which one sequence i is, both for the CPU; returns how many there are.
 /// Sequences are the same if same_levels(i, j) says so and their rows have the same bits. splits[i] is a hash of the
 /// levels below sequence i, for the CPU. `key` is that of the hashes.
-template <class Executor>
-struct UniqueSequences : Missing<Executor> {};
+struct UniqueSequences {
+  static constexpr bool in_headers_only = true;  ///< it calls a function of the caller's
+};
 /// run(executor, x, sequences, splits, start, factor, row_size, numbers, left): numbers[i] = a hash of the bits of
 /// sequence i, its length and splits[i], with a key of this start and factor; left[i] = i.
-template <class Executor>
-struct NumberSequences : Missing<Executor> {};
+struct NumberSequences {};
 /// run(executor, x, sequences, row_size, numbers, count, left, twins): twins[i] = the first of the `count` sequences in
 /// `left` that has the hash of sequence i, for each i in `left`. Then `left` becomes the sequences whose twin has other
 /// rows, in order, and twins[sequences.size] their number: none, except for hash collisions.
-template <class Executor>
-struct FindTwins : Missing<Executor> {};
-}  // namespace kernel
+struct FindTwins {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
@@ -70,7 +69,7 @@ class LevelNumbers {
     const Workspace::Loan<const std::int64_t*> offsets(executor.workspace(), below > 0 ? below : 0);
     for (int level = 0; level < below; ++level) offsets[level] = lod.offsets(level + 1).data();
     const std::int64_t* const outermost = below > 0 ? lod.offsets(0).data() : nullptr;
-    kernel::ForEachRange<E>::run(executor, lod.size(), [&](std::int64_t, std::int64_t first, std::int64_t last) {
+    launch(kernel::ForEachRange(), executor, lod.size(), [&](std::int64_t, std::int64_t first, std::int64_t last) {
       for (std::int64_t i = first; i < last; ++i) {
         std::uint64_t number = key.start;
         if (below > 0) {
@@ -103,12 +102,12 @@ std::int64_t unique_by_twins(const E& executor, const T* x, const kernel::Segmen
   const kernel::Scratch<E, std::int64_t> numbers(executor, size), left(executor, size), found(executor, size + 1);
   const Workspace::Loan<std::int64_t> twins(executor.workspace(), size + 1), next(executor.workspace(), size);
   if (size > 0) {
-    kernel::NumberSequences<E>::run(executor, x, sequences, splits.on_device(), key.start, key.factor, row_size,
-                                    numbers.data(), left.data());
+    launch(kernel::NumberSequences(), executor, x, sequences, splits.on_device(), key.start, key.factor, row_size,
+           numbers.data(), left.data());
   }
   for (std::int64_t count = size; count > 0; count = twins[size]) {
-    kernel::FindTwins<E>::run(executor, x, sequences, row_size, static_cast<const std::int64_t*>(numbers.data()), count,
-                              left.data(), found.data());
+    launch(kernel::FindTwins(), executor, x, sequences, row_size, static_cast<const std::int64_t*>(numbers.data()),
+           count, left.data(), found.data());
     if constexpr (on_cpu<E>) {
       std::copy_n(found.data(), size + 1, twins.data());
     } else {
@@ -149,8 +148,8 @@ struct Distinct : Takes<Tensor>, GivesAll<UniqueSequences, Tensor, TensorOf<std:
     const LevelNumbers<E> splits(executor, levels, key);
     const Workspace::Loan<std::int64_t> first(executor.workspace(), size);
     const Array<E, std::int64_t> which(executor, size);
-    const std::int64_t different = kernel::UniqueSequences<E>::run(
-        executor, x.data(), sequences.get(), splits.get(), key, x.row_size(),
+    const std::int64_t different = launch(
+        kernel::UniqueSequences(), executor, x.data(), sequences.get(), splits.get(), key, x.row_size(),
         [&](std::int64_t i, std::int64_t j) { return levels.element(i) == levels.element(j); }, first.data(),
         which.data());
     const Array<E, std::int64_t> times(executor, different);
@@ -164,8 +163,8 @@ struct Distinct : Takes<Tensor>, GivesAll<UniqueSequences, Tensor, TensorOf<std:
         prepare(executor, {what, "index"}, index, PlainRows{size}, {}, {{"x", x}, {"values", values}});
     const auto to_counts = prepare(executor, {what, "counts"}, counts, PlainRows{different}, {},
                                    {{"x", x}, {"values", values}, {"index", index}});
-    kernel::CopyValues<E>::run(executor, times.on_device(), different, to_counts.data());
-    kernel::CopyValues<E>::run(executor, which.on_device(), size, to_index.data());
+    launch(kernel::CopyValues(), executor, times.on_device(), different, to_counts.data());
+    launch(kernel::CopyValues(), executor, which.on_device(), size, to_index.data());
     rows.copy(to_values.data());
   }
 };

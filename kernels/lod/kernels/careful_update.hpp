@@ -10,8 +10,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 /// An element of a parameter, of its `n` states and of its gradient.
 template <class A, std::size_t n>
@@ -46,5 +45,4 @@ LOD_HOST_DEVICE bool update_carefully(const Rule& rule, UpdatedNumbers<A, sizeof
   return true;
 }
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

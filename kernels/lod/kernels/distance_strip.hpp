@@ -10,8 +10,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 /// The difference between a number of the table and the number above it.
 struct DistanceChange {
@@ -57,5 +56,4 @@ class DistanceStrip {
   Word decreases_ = 0;         ///< a bit for each column that is one less
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -8,8 +8,7 @@
 
 #include <concepts>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 /// The first number in [low, high) for which `holds` is false; `high` where it is true for all of them. It is false for
 /// all numbers after one for which it is false.
@@ -29,5 +28,4 @@ LOD_HOST_DEVICE constexpr Number partition_point(Number low, Number high, const 
   return low;
 }
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -21,8 +21,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 /// The elements of a long sequence that a thread takes at a time.
 #ifdef LOD_GRAIN
@@ -77,5 +76,4 @@ LOD_HOST_DEVICE inline void add_compensated(A& sum, A& error, A term) noexcept {
   }
 }
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

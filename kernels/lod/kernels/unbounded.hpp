@@ -11,8 +11,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 /// The greatest finite number of a type. GPUs cannot call the functions of std::numeric_limits.
 template <class T>
@@ -126,5 +125,4 @@ class Unbounded {
   std::int64_t exponent_ = 0;
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

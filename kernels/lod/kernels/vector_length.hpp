@@ -12,8 +12,7 @@
 #include <cmath>
 #include <concepts>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 /// Types of numbers whose squares may overflow or underflow a double: those of the other types are far from its limits.
 template <class T>
@@ -105,5 +104,4 @@ struct ShortenedGrad {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

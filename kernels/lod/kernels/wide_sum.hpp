@@ -16,8 +16,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 /// A sum of numbers of type A, added in order, in double; doubles are scaled by a power of two.
 template <std::floating_point A>
@@ -197,5 +196,4 @@ LOD_HOST_DEVICE T pooled_integer(PoolType type, std::int64_t length, Sum sum) no
   return WideInteger(sum).template pooled<T>(type, length);
 }
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -10,14 +10,25 @@
 
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
+#include <lod/core/thrust_executor.hpp>
 #include <lod/ops/kernel.hpp>
 
 #include <bit>
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
+
+/// The kernel of a tag, for all executors that have a `System`: its static function `run(executor, ...)`.
+template <class Tag>
+struct Kernel;
+
+/// Whether kernels in bulk are those of an executor: of ThrustExecutor, and of CudaExecutor where <lod/cuda.cuh> says
+/// so.
+template <class E>
+inline constexpr bool runs_in_bulk = false;
+template <class Policy>
+inline constexpr bool runs_in_bulk<ThrustExecutor<Policy>> = true;
 
 /// The algorithms that bodies are built on, where an executor has them run: in system.hpp, the only file that includes
 /// Thrust. Doorway headers such as <lod/thrust.hpp> include it together with the kernels.
@@ -163,5 +174,13 @@ LOD_HOST_DEVICE constexpr A plus(A a, A b) noexcept {
   }
 }
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk
+
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+
+/// Runs a kernel in bulk.
+template <class Tag, class E, class... A>
+  requires(bulk::runs_in_bulk<E>)
+auto launch(Tag, const E& executor, const A&... arguments) { return bulk::Kernel<Tag>::run(executor, arguments...); }
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

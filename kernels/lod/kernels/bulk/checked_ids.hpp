@@ -9,10 +9,10 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
-struct CheckIds {
+template <>
+struct Kernel<CheckIds> {
   template <class E>
   static void run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
                   std::int64_t padding_idx, bool minus_one, std::int64_t* checked, std::int64_t* fault) {
@@ -25,5 +25,4 @@ struct CheckIds {
   }
 };
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

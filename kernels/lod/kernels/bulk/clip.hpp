@@ -3,7 +3,6 @@
 /// Clipping the norm of row-sparse gradients in bulk: the norms stay in the memory of the values.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/elementwise.hpp>
@@ -18,8 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -86,7 +84,8 @@ struct CountsInGroups {
   LOD_HOST_DEVICE bool operator()(std::int64_t at) const noexcept { return groups.length(at / row_size) > 0; }
 };
 
-struct Shorten {
+template <>
+struct Kernel<Shorten> {
   template <class E, class T>
   static void run(const E& executor, T* x, std::int64_t count, double norm) {
     if (!x) return;
@@ -98,12 +97,13 @@ struct Shorten {
       const VectorLength length = squares->length();
       if (!length.exceeds(norm)) return;
       const Shortened<T> shortened{length, norm};
-      x[at] = shortened.is_ordinary() ? mapped(operation::Scaled{Scalar(shortened.factor())}, x[at]) : shortened(x[at]);
+      x[at] = shortened.is_ordinary() ? mapped(kernel::Scaled{Scalar(shortened.factor())}, x[at]) : shortened(x[at]);
     });
   }
 };
 
-struct ShortenGrad {
+template <>
+struct Kernel<ShortenGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const T* x, const Segments& groups, std::int64_t row_size,
                   double norm, T* d) {
@@ -128,10 +128,4 @@ struct ShortenGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct Shorten<ThrustExecutor<Policy>> : bulk::Shorten {};
-template <class Policy>
-struct ShortenGrad<ThrustExecutor<Policy>> : bulk::ShortenGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

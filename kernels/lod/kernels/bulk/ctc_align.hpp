@@ -3,7 +3,6 @@
 /// Labels without blanks and repetitions in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/row_filter.hpp>
@@ -12,8 +11,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -33,26 +31,15 @@ struct SpellsLabel {
   }
 };
 
-struct CtcAlign {
-  static std::int64_t scratch(std::int64_t rows) noexcept { return RowFilter::scratch(rows); }
-
+template <>
+struct Kernel<CtcAlign> {
   template <class E, class T>
-  static void count(const E& executor, const T* x, const Segments& sequences, const CtcAlignOptions& options,
-                    std::int64_t* scratch, std::int64_t* kept) {
+  static void run(const E& executor, const T* x, const Segments& sequences, const CtcAlignOptions& options,
+                  std::int64_t* scratch, std::int64_t* kept) {
     RowFilter::count(executor, sequences, SpellsLabel<T>{x, sequences, options}, scratch, kept);
-  }
-
-  template <class E, class T>
-  static void run(const E& executor, const T* x, const Segments& sequences, const CtcAlignOptions&,
-                  const std::int64_t* scratch, T* y) {
-    RowFilter::copy(executor, x, sequences, scratch, y);
   }
 };
 
 }  // namespace bulk
 
-template <class Policy>
-struct CtcAlign<ThrustExecutor<Policy>> : bulk::CtcAlign {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

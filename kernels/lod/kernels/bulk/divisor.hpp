@@ -10,8 +10,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Divides numbers less than 2^31 by a number in [1, 2^31): multiplies and shifts the upper half of the product.
 class Divisor {
@@ -64,5 +63,4 @@ class LongDivisor {
   Divisor short_;
 };
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -3,7 +3,6 @@
 /// Edit distances in bulk: lanes share the table of a pair of sequences, many columns each.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/lanes.hpp>
@@ -14,8 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -140,7 +138,8 @@ struct WriteDistance {
   }
 };
 
-struct EditDistance {
+template <>
+struct Kernel<EditDistance> {
   /// The longest sequence that counts as short: four lanes are enough for a pair of these, so that a warp has eight
   /// pairs.
   static constexpr std::int64_t short_rows = 128;
@@ -161,8 +160,4 @@ struct EditDistance {
 
 }  // namespace bulk
 
-template <class Policy>
-struct EditDistance<ThrustExecutor<Policy>> : bulk::EditDistance {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

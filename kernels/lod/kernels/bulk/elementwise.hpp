@@ -3,7 +3,6 @@
 /// Elementwise arithmetic in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/lane.hpp>
@@ -12,8 +11,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -38,21 +36,24 @@ LOD_HOST_DEVICE T combined(const F& f, T x, T y) {
   }
 }
 
-struct Map {
+template <>
+struct Kernel<Map> {
   template <class E, class F, class T>
   static void run(const E& executor, const F& f, const T* x, std::int64_t count, T* y) {
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) { y[at] = mapped(f, x[at]); });
   }
 };
 
-struct Combine {
+template <>
+struct Kernel<Combine> {
   template <class E, class F, class T>
   static void run(const E& executor, const F& f, const T* x, const T* y, std::int64_t count, T* z) {
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) { z[at] = combined(f, x[at], y[at]); });
   }
 };
 
-struct CombineRows {
+template <>
+struct Kernel<CombineRows> {
   template <class E, class F, class T>
   static void run(const E& executor, const F& f, const T* x, const T* y, const Segments& sequences,
                   std::int64_t row_size, T* z) {
@@ -66,12 +67,4 @@ struct CombineRows {
 
 }  // namespace bulk
 
-template <class Policy>
-struct Map<ThrustExecutor<Policy>> : bulk::Map {};
-template <class Policy>
-struct Combine<ThrustExecutor<Policy>> : bulk::Combine {};
-template <class Policy>
-struct CombineRows<ThrustExecutor<Policy>> : bulk::CombineRows {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -3,7 +3,6 @@
 /// Gathering rows in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/pieces.hpp>
@@ -11,12 +10,12 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct GatherRows {
+template <>
+struct Kernel<GatherRows> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const std::int64_t* ids, std::int64_t count, std::int64_t row_size,
                   std::int64_t skipped, T* y) {
@@ -34,8 +33,4 @@ struct GatherRows {
 
 }  // namespace bulk
 
-template <class Policy>
-struct GatherRows<ThrustExecutor<Policy>> : bulk::GatherRows {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

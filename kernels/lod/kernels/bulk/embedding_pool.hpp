@@ -3,7 +3,6 @@
 /// Pooling of looked-up rows in bulk: numbers are read from the table in place.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/few.hpp>
@@ -19,8 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -83,7 +81,8 @@ struct LookedUpNumbers {
   }
 };
 
-struct EmbeddingPool {
+template <>
+struct Kernel<EmbeddingPool> {
   template <class E, class T>
   static void run(const E& executor, const LookUp<T>& rows, const Segments& sequences, PoolType type, T pad_value,
                   T* y) {
@@ -118,7 +117,8 @@ struct EmbeddingPool {
   }
 };
 
-struct EmbeddingMaxPool {
+template <>
+struct Kernel<EmbeddingMaxPool> {
   template <class E, class T>
   static void run(const E& executor, const LookUp<T>& rows, const Segments& sequences, bool minimum, T pad_value, T* y,
                   std::int64_t* index) {
@@ -130,7 +130,8 @@ struct EmbeddingMaxPool {
   }
 };
 
-struct CountKept {
+template <>
+struct Kernel<CountKept> {
   template <class E>
   static void run(const E& executor, const std::int64_t* ids, const Segments& sequences, std::int64_t padding_idx,
                   bool minus_one, std::int64_t* scratch, std::int64_t* offsets) {
@@ -141,7 +142,8 @@ struct CountKept {
   }
 };
 
-struct KeepIds {
+template <>
+struct Kernel<KeepIds> {
   template <class E>
   static void run(const E& executor, const std::int64_t* ids, const Segments& sequences, const std::int64_t* scratch,
                   std::int64_t* kept, std::int64_t* rows, std::int64_t* places) {
@@ -159,7 +161,8 @@ struct KeepIds {
   }
 };
 
-struct ListLookUps {
+template <>
+struct Kernel<ListLookUps> {
   template <class E>
   static void run(const E& executor, const std::int64_t* ids, const std::int64_t* rows, const Segments& sequences,
                   PoolType type, std::int64_t height, std::int64_t* listed, std::int64_t* order,
@@ -181,7 +184,8 @@ struct ListLookUps {
   }
 };
 
-struct SumLookUpGrads {
+template <>
+struct Kernel<SumLookUpGrads> {
   template <class E, class T>
   static void run(const E& executor, const LookUpGrad<T>& rows, const std::int64_t* order, const Segments& groups,
                   T* y) {
@@ -196,7 +200,8 @@ struct SumLookUpGrads {
   }
 };
 
-struct LookUpWeightsGrad {
+template <>
+struct Kernel<LookUpWeightsGrad> {
   template <class E, class T>
   static void run(const E& executor, const LookUp<T>& rows, const T* dy, const std::int64_t* winners,
                   const Segments& sequences, PoolType type, T* dweights) {
@@ -224,18 +229,4 @@ struct LookUpWeightsGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct EmbeddingPool<ThrustExecutor<Policy>> : bulk::EmbeddingPool {};
-template <class Policy>
-struct EmbeddingMaxPool<ThrustExecutor<Policy>> : bulk::EmbeddingMaxPool {};
-template <class Policy>
-struct CountKept<ThrustExecutor<Policy>> : bulk::CountKept {};
-template <class Policy>
-struct KeepIds<ThrustExecutor<Policy>> : bulk::KeepIds {};
-template <class Policy>
-struct SumLookUpGrads<ThrustExecutor<Policy>> : bulk::SumLookUpGrads {};
-template <class Policy>
-struct LookUpWeightsGrad<ThrustExecutor<Policy>> : bulk::LookUpWeightsGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

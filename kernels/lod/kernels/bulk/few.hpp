@@ -14,8 +14,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Sixteen bytes of any type.
 struct [[gnu::may_alias]] alignas(16) Sixteen {
@@ -148,5 +147,4 @@ LOD_HOST_DEVICE void add_rounded(Few<A, count>& sum, Few<A, count>& error, const
   for (std::size_t n = 0; n < count; ++n) add_rounded(sum.number[n], error.number[n], term.number[n]);
 }
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

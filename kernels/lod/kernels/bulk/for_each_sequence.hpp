@@ -4,19 +4,18 @@
 #pragma once
 
 #include <lod/core/floating_point_control.hpp>
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct ForEachSequence {
+template <>
+struct Kernel<ForEachSequence> {
   template <class E, class Body>
   static void run(const E& executor, const Segments& sequences, const Body& body) {
     const auto callers = detail::FloatingPointControl::read();
@@ -29,8 +28,4 @@ struct ForEachSequence {
 
 }  // namespace bulk
 
-template <class Policy>
-struct ForEachSequence<ThrustExecutor<Policy>> : bulk::ForEachSequence {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

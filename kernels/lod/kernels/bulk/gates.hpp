@@ -9,8 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// 1 / (1 + e^-x): 0 where the exponential overflows and 1 where it underflows.
 template <class A>
@@ -24,5 +23,4 @@ LOD_HOST_DEVICE Accumulator<T> number_or_zero(const T* x, std::int64_t at) {
   return x ? static_cast<Accumulator<T>>(x[at]) : Accumulator<T>{};
 }
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -3,7 +3,6 @@
 /// The steps of gated recurrent units in bulk, except for their matrix products.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/gates.hpp>
@@ -13,12 +12,12 @@
 #include <cmath>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct GruStep {
+template <>
+struct Kernel<GruStep> {
   template <class E, class T>
   static void run(const E& executor, std::int64_t rows, std::int64_t size, const T* products, const T* recurrent_bias,
                   const T* hidden_before, T* gates, T* memory, T* hidden) {
@@ -40,7 +39,8 @@ struct GruStep {
   }
 };
 
-struct GruStepGrad {
+template <>
+struct Kernel<GruStepGrad> {
   template <class E, class T>
   static void run(const E& executor, std::int64_t rows, std::int64_t size, const T* gates, const T* memory,
                   const T* hidden_before, const T* dhidden, T* dstate, T* dgates, T* dproducts) {
@@ -67,10 +67,4 @@ struct GruStepGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct GruStep<ThrustExecutor<Policy>> : bulk::GruStep {};
-template <class Policy>
-struct GruStepGrad<ThrustExecutor<Policy>> : bulk::GruStepGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -3,19 +3,18 @@
 /// Patches of images in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/ops/im2sequence.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct Im2Sequence {
+template <>
+struct Kernel<Im2Sequence> {
   template <class E, class T>
   static void run(const E& executor, const T* images, const ImagePatches& patches, const Segments& sequences, T* y) {
     const std::int64_t patch_size = patches.patch_size();
@@ -34,7 +33,8 @@ struct Im2Sequence {
   }
 };
 
-struct Im2SequenceGrad {
+template <>
+struct Kernel<Im2SequenceGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const ImagePatches& patches, const Segments& sequences, T* dx) {
     using A = Accumulator<T>;
@@ -68,10 +68,4 @@ struct Im2SequenceGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct Im2Sequence<ThrustExecutor<Policy>> : bulk::Im2Sequence {};
-template <class Policy>
-struct Im2SequenceGrad<ThrustExecutor<Policy>> : bulk::Im2SequenceGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

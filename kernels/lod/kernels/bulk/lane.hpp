@@ -9,8 +9,7 @@
 #include <cmath>
 #include <concepts>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// A vector of one lane, for the formulas that CPU kernels call with whole vectors.
 template <class A>
@@ -54,5 +53,4 @@ LOD_HOST_DEVICE A product(A a, A b) noexcept {
 #endif
 }
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -10,8 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// How many lanes share a column.
 inline constexpr int lanes_at_a_time = 16;
@@ -105,5 +104,4 @@ using OneWarp = LanesInTurn<32>;
 /// The lane of a column that is not shared.
 using LaneAlone = LanesInTurn<1>;
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

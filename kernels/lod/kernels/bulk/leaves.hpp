@@ -16,8 +16,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// A leaf of a sequence that has several.
 struct Leaf {
@@ -254,5 +253,4 @@ void join_parts(const E& executor, const Leaves& leaves, const LeafParts<Joined>
                            JoinParts<Joined, Join, Finish>{leaves, parts, join, finish});
 }
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

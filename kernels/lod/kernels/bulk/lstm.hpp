@@ -3,7 +3,6 @@
 /// The steps of a long short-term memory in bulk, except for their matrix products.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/gates.hpp>
@@ -13,12 +12,12 @@
 #include <cmath>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct LstmStep {
+template <>
+struct Kernel<LstmStep> {
   template <class E, class T>
   static void run(const E& executor, std::int64_t rows, std::int64_t size, const T* cell_before, T* gates, T* cell,
                   T* hidden) {
@@ -38,7 +37,8 @@ struct LstmStep {
   }
 };
 
-struct LstmStepGrad {
+template <>
+struct Kernel<LstmStepGrad> {
   template <class E, class T>
   static void run(const E& executor, std::int64_t rows, std::int64_t size, const T* gates, const T* cell_before,
                   const T* cell, const T* dhidden, const T* dstate, T* dcell, T* dgates) {
@@ -65,10 +65,4 @@ struct LstmStepGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct LstmStep<ThrustExecutor<Policy>> : bulk::LstmStep {};
-template <class Policy>
-struct LstmStepGrad<ThrustExecutor<Policy>> : bulk::LstmStepGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

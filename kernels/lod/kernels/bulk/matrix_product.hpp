@@ -6,7 +6,6 @@
 /// where there is one, and the leaves with compensation.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/sum_tree.hpp>
@@ -16,8 +15,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -104,7 +102,8 @@ void multiply(const E& executor, std::int64_t m, std::int64_t n, std::int64_t k,
   }
 }
 
-struct MatrixProduct {
+template <>
+struct Kernel<MatrixProduct> {
   template <class E, class T>
   static void run(const E& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
                   double alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, double beta, T* c,
@@ -118,8 +117,4 @@ struct MatrixProduct {
 
 }  // namespace bulk
 
-template <class Policy>
-struct MatrixProduct<ThrustExecutor<Policy>> : bulk::MatrixProduct {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

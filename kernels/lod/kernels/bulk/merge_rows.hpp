@@ -3,7 +3,6 @@
 /// Rows sorted by id and pooled in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/few.hpp>
@@ -16,8 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -108,7 +106,8 @@ void group_none(const E& executor, std::int64_t* groups) {
   for_each(executor, 1, [=] LOD_HOST_DEVICE(std::int64_t) { groups[0] = 0; });
 }
 
-struct GroupRows {
+template <>
+struct Kernel<GroupRows> {
   template <class E>
   static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,
                           std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
@@ -137,7 +136,8 @@ struct GroupRowsInPlaces {
   }
 };
 
-struct GroupListed {
+template <>
+struct Kernel<GroupListed> {
   template <class E>
   static void run(const E& executor, std::int64_t* ids, std::int64_t count, std::int64_t height, std::int64_t* order,
                   std::int64_t* unique, std::int64_t* groups, std::int64_t* names) {
@@ -146,7 +146,8 @@ struct GroupListed {
   }
 };
 
-struct ListRows {
+template <>
+struct Kernel<ListRows> {
   template <class E, class T>
   static void run(const E& executor, const std::int64_t* ids, const T* values, std::int64_t count,
                   std::int64_t row_size, std::int64_t height, std::int64_t first, std::int64_t* listed,
@@ -161,7 +162,8 @@ struct ListRows {
   }
 };
 
-struct GroupOfRows {
+template <>
+struct Kernel<GroupOfRows> {
   template <class E>
   static void run(const E& executor, const std::int64_t* order, const Segments& groups, std::int64_t* of) {
     for_each(executor, groups.rows(), [=] LOD_HOST_DEVICE(std::int64_t k) {
@@ -200,7 +202,8 @@ struct WriteGroup {
   }
 };
 
-struct SumGroups {
+template <>
+struct Kernel<SumGroups> {
   template <class E, class T>
   static void run(const E& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -217,7 +220,8 @@ struct SumGroups {
   }
 };
 
-struct SetZero {
+template <>
+struct Kernel<SetZero> {
   template <class E, class T>
   static void run(const E& executor, T* y, std::int64_t count) {
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) { y[at] = T{}; });
@@ -226,12 +230,4 @@ struct SetZero {
 
 }  // namespace bulk
 
-template <class Policy>
-struct GroupRows<ThrustExecutor<Policy>> : bulk::GroupRows {};
-template <class Policy>
-struct SumGroups<ThrustExecutor<Policy>> : bulk::SumGroups {};
-template <class Policy>
-struct SetZero<ThrustExecutor<Policy>> : bulk::SetZero {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -3,7 +3,6 @@
 /// The two loops of all optimizers in bulk: over dense tensors, and over the rows of row-sparse gradients.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/few.hpp>
@@ -21,8 +20,7 @@
 #include <tuple>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -89,7 +87,8 @@ struct UpdateGroup {
   }
 };
 
-struct Update {
+template <>
+struct Kernel<Update> {
   template <class E, class Rule, class T, class S, std::size_t n>
   static void run(const E& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states, const T* gradient,
                   std::int64_t count) {
@@ -100,7 +99,8 @@ struct Update {
   }
 };
 
-struct UpdateRows {
+template <>
+struct Kernel<UpdateRows> {
   template <class E, class Rule, class T, class S, std::size_t n>
   static void run(const E& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
                   const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
@@ -129,10 +129,4 @@ struct UpdateRows {
 
 }  // namespace bulk
 
-template <class Policy>
-struct Update<ThrustExecutor<Policy>> : bulk::Update {};
-template <class Policy>
-struct UpdateRows<ThrustExecutor<Policy>> : bulk::UpdateRows {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

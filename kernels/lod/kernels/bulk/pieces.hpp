@@ -9,8 +9,7 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// What a thread moves at a time: 16 bytes if all rows of the target begin at a multiple of 16; otherwise one number.
 template <class T>
@@ -63,5 +62,4 @@ class Pieces {
   std::int64_t in_row_;
 };
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

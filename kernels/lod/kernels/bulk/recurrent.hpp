@@ -3,7 +3,6 @@
 /// Matrix transposition in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/divisor.hpp>
@@ -11,12 +10,12 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct TransposeMatrix {
+template <>
+struct Kernel<TransposeMatrix> {
   /// By squares of elements, each of which neighbouring threads take: whole sectors of memory are read and written,
   /// where threads that follow a row of y would read one element of each.
   static constexpr std::int64_t side = 8;
@@ -37,8 +36,4 @@ struct TransposeMatrix {
 
 }  // namespace bulk
 
-template <class Policy>
-struct TransposeMatrix<ThrustExecutor<Policy>> : bulk::TransposeMatrix {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

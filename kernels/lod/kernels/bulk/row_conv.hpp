@@ -3,7 +3,6 @@
 /// Look-ahead convolution in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/matrix_product.hpp>
@@ -13,8 +12,7 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -35,7 +33,8 @@ void weigh_neighbours(const E& executor, const T* x, const Segments& sequences, 
   });
 }
 
-struct RowConv {
+template <>
+struct Kernel<RowConv> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, const T* filter,
                   std::int64_t filter_rows, T* y) {
@@ -43,7 +42,8 @@ struct RowConv {
   }
 };
 
-struct RowConvInputGrad {
+template <>
+struct Kernel<RowConvInputGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& sequences, std::int64_t row_size, const T* filter,
                   std::int64_t filter_rows, T* dx) {
@@ -51,7 +51,8 @@ struct RowConvInputGrad {
   }
 };
 
-struct RowConvFilterGrad {
+template <>
+struct Kernel<RowConvFilterGrad> {
   /// The sum over all rows of dy[t] * {x[t], x[t + 1], ...}, with zeros after the end of the sequence.
   template <class E, class T>
   static void run(const E& executor, const T* x, const T* dy, const Segments& sequences, std::int64_t row_size,
@@ -80,12 +81,4 @@ struct RowConvFilterGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct RowConv<ThrustExecutor<Policy>> : bulk::RowConv {};
-template <class Policy>
-struct RowConvInputGrad<ThrustExecutor<Policy>> : bulk::RowConvInputGrad {};
-template <class Policy>
-struct RowConvFilterGrad<ThrustExecutor<Policy>> : bulk::RowConvFilterGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -5,11 +5,11 @@
 
 #include <lod/core/target.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
+#include <lod/ops/sequence_erase.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Whether the row before is kept.
 template <class IsLeft>
@@ -18,11 +18,9 @@ struct CountLeft {
   LOD_HOST_DEVICE std::int64_t operator()(std::int64_t i) const { return i > 0 && is_left(i - 1) ? 1 : 0; }
 };
 
-/// The two steps of a kernel that keeps some rows of one number each. `is_left(row)` says whether row `row` is kept.
+/// The first step of a kernel that keeps some rows of one number each. `is_left(row)` says whether row `row` is kept.
 /// Between the steps, `scratch` holds for each row, and for the end, the number of rows kept before it.
 struct RowFilter {
-  static std::int64_t scratch(std::int64_t rows) noexcept { return rows + 1; }
-
   /// Sets kept[i] to the number of rows kept before sequence i, for i in [0, sequences.size].
   template <class E, class IsLeft>
   static void count(const E& executor, const Segments& sequences, const IsLeft& is_left, std::int64_t* scratch,
@@ -32,10 +30,12 @@ struct RowFilter {
     for_each(executor, sequences.size + 1,
              [=] LOD_HOST_DEVICE(std::int64_t i) { kept[i] = scratch[sequences.begin(i)]; });
   }
+};
 
-  /// Copies the rows that are kept.
+template <>
+struct Kernel<CopyKept> {
   template <class E, class T>
-  static void copy(const E& executor, const T* x, const Segments& sequences, const std::int64_t* scratch, T* y) {
+  static void run(const E& executor, const T* x, const Segments& sequences, const std::int64_t* scratch, T* y) {
     for_each(executor, sequences.rows(), [=] LOD_HOST_DEVICE(std::int64_t row) {
       const std::int64_t to = scratch[row];
       if (scratch[row + 1] > to) y[to] = x[row];
@@ -43,5 +43,4 @@ struct RowFilter {
   }
 };
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

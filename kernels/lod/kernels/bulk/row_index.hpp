@@ -9,10 +9,10 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
-struct RenumberRows {
+template <>
+struct Kernel<RenumberRows> {
   template <class E>
   static void run(const E& executor, const std::int64_t* index, const Segments& parts, std::int64_t row_size,
                   const Segments& sequences, const std::int64_t* places, int renumbering, std::int64_t* to) {
@@ -30,5 +30,4 @@ struct RenumberRows {
   }
 };
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -3,7 +3,6 @@
 /// Arithmetic with row-sparse tensors in bulk: each number of the dense tensor belongs to one body.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/elementwise.hpp>
@@ -15,8 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -38,7 +36,8 @@ struct CombineGroup {
   }
 };
 
-struct ScatterSums {
+template <>
+struct Kernel<ScatterSums> {
   template <class E, class F, class T>
   static void run(const E& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -50,7 +49,8 @@ struct ScatterSums {
   }
 };
 
-struct ScatterRows {
+template <>
+struct Kernel<ScatterRows> {
   template <class E, class F, class T>
   static void run(const E& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -65,7 +65,8 @@ struct ScatterRows {
   }
 };
 
-struct ScatterRowsGrad {
+template <>
+struct Kernel<ScatterRowsGrad> {
   template <class E, class F, class T>
   static void run(const E& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, const T* x, T* d, T* dg) {
@@ -99,12 +100,4 @@ struct ScatterRowsGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct ScatterSums<ThrustExecutor<Policy>> : bulk::ScatterSums {};
-template <class Policy>
-struct ScatterRows<ThrustExecutor<Policy>> : bulk::ScatterRows {};
-template <class Policy>
-struct ScatterRowsGrad<ThrustExecutor<Policy>> : bulk::ScatterRowsGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -17,8 +17,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Sums one column of at most a leaf of rows: term(row) for row in [first, first + count).
 template <class A, class Lanes, class Term>
@@ -273,5 +272,4 @@ class OneSequence {
   Scratch<E, std::int64_t> offsets_;
 };
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

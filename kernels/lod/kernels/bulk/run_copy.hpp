@@ -3,7 +3,6 @@
 /// Copies of runs of rows in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/pieces.hpp>
@@ -11,12 +10,12 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct RunCopy {
+template <>
+struct Kernel<RunCopy> {
   template <class E, class T>
   static void run(const E& executor, const T* const* sources, const Segments& destination, std::int64_t row_size,
                   T* y) {
@@ -28,7 +27,8 @@ struct RunCopy {
   }
 };
 
-struct CopyValues {
+template <>
+struct Kernel<CopyValues> {
   template <class E, class T>
   static void run(const E& executor, const T* x, std::int64_t count, T* y) {
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) { y[at] = x[at]; });
@@ -37,10 +37,4 @@ struct CopyValues {
 
 }  // namespace bulk
 
-template <class Policy>
-struct RunCopy<ThrustExecutor<Policy>> : bulk::RunCopy {};
-template <class Policy>
-struct CopyValues<ThrustExecutor<Policy>> : bulk::CopyValues {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -4,7 +4,6 @@
 /// never stored.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/matrix_product.hpp>
@@ -14,8 +13,7 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -64,7 +62,8 @@ void find_sequences(const E& executor, const Segments& sequences, std::int64_t r
   for_each(executor, rows, [=] LOD_HOST_DEVICE(std::int64_t row) { row_sequences[row] = sequence_of(sequences, row); });
 }
 
-struct SequenceConv {
+template <>
+struct Kernel<SequenceConv> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const ContextWindow& window, const T* padding, const T* filter, std::int64_t columns, T* y) {
@@ -79,7 +78,8 @@ struct SequenceConv {
   }
 };
 
-struct SequenceConvInputGrad {
+template <>
+struct Kernel<SequenceConvInputGrad> {
   /// Row t of x is in the windows of the rows from t - start - length + 1 to t - start: its gradient is a convolution
   /// of dy with the window reversed.
   template <class E, class T>
@@ -96,7 +96,8 @@ struct SequenceConvInputGrad {
   }
 };
 
-struct SequenceConvFilterGrad {
+template <>
+struct Kernel<SequenceConvFilterGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const T* dy, const Segments& sequences, std::int64_t row_size,
                   const ContextWindow& window, const T* padding, std::int64_t columns, T* dfilter) {
@@ -111,7 +112,8 @@ struct SequenceConvFilterGrad {
   }
 };
 
-struct SequenceConvPaddingGrad {
+template <>
+struct Kernel<SequenceConvPaddingGrad> {
   /// A row of the padding is at one position of the window of at most one row of each sequence. The rows of dy that
   /// belong to a position are summed, and the sums multiplied by the filter.
   template <class E, class T>
@@ -143,14 +145,4 @@ struct SequenceConvPaddingGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceConv<ThrustExecutor<Policy>> : bulk::SequenceConv {};
-template <class Policy>
-struct SequenceConvInputGrad<ThrustExecutor<Policy>> : bulk::SequenceConvInputGrad {};
-template <class Policy>
-struct SequenceConvFilterGrad<ThrustExecutor<Policy>> : bulk::SequenceConvFilterGrad {};
-template <class Policy>
-struct SequenceConvPaddingGrad<ThrustExecutor<Policy>> : bulk::SequenceConvPaddingGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

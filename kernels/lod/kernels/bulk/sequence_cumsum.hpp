@@ -3,7 +3,6 @@
 /// Running sums in bulk: the totals of leaves of rows, the sums before each chunk of them, the sums within them.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/leaves.hpp>
@@ -14,8 +13,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -145,7 +143,8 @@ void sum_up_chunks(const E& executor, const Leaves& leaves, std::int64_t step, c
   for_each_element(executor, leaves.places(), totals.columns, sum_up);
 }
 
-struct SequenceCumsum {
+template <>
+struct Kernel<SequenceCumsum> {
   template <class E, class T, class Y>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool exclusive,
                   bool reverse, Y* y) {
@@ -176,8 +175,4 @@ struct SequenceCumsum {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceCumsum<ThrustExecutor<Policy>> : bulk::SequenceCumsum {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -3,19 +3,18 @@
 /// Sliding windows in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/ops/sequence_enumerate.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct SequenceEnumerate {
+template <>
+struct Kernel<SequenceEnumerate> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t window, T pad_value, T* y) {
     const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t ahead) {
@@ -28,8 +27,4 @@ struct SequenceEnumerate {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceEnumerate<ThrustExecutor<Policy>> : bulk::SequenceEnumerate {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -3,7 +3,6 @@
 /// Erasing ids in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/row_filter.hpp>
@@ -13,8 +12,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -33,27 +31,16 @@ struct NoToken {
   }
 };
 
-struct SequenceErase {
-  static std::int64_t scratch(std::int64_t rows) noexcept { return RowFilter::scratch(rows); }
-
+template <>
+struct Kernel<SequenceErase> {
   template <class E, class T>
-  static void count(const E& executor, const T* x, const Segments& sequences, std::span<const T> tokens,
-                    std::int64_t* scratch, std::int64_t* kept) {
+  static void run(const E& executor, const T* x, const Segments& sequences, std::span<const T> tokens,
+                  std::int64_t* scratch, std::int64_t* kept) {
     const NoToken<T> is_left{x, tokens.data(), static_cast<std::int64_t>(tokens.size())};
     RowFilter::count(executor, sequences, is_left, scratch, kept);
-  }
-
-  template <class E, class T>
-  static void run(const E& executor, const T* x, const Segments& sequences, std::span<const T>,
-                  const std::int64_t* scratch, T* y) {
-    RowFilter::copy(executor, x, sequences, scratch, y);
   }
 };
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceErase<ThrustExecutor<Policy>> : bulk::SequenceErase {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

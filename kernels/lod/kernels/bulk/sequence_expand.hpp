@@ -3,7 +3,6 @@
 /// The gradient of expansion in bulk: for each number of a sequence, the sum over its copies.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/leaves.hpp>
@@ -13,8 +12,7 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -64,7 +62,8 @@ struct CopyLeaves {
   }
 };
 
-struct SequenceExpandGrad {
+template <>
+struct Kernel<SequenceExpandGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& blocks, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
@@ -99,8 +98,4 @@ struct SequenceExpandGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceExpandGrad<ThrustExecutor<Policy>> : bulk::SequenceExpandGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

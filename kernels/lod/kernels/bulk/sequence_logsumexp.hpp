@@ -3,7 +3,6 @@
 /// The logarithm of sums of exponentials in bulk: the maxima and the sums of the softmax.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/few.hpp>
@@ -15,8 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -60,7 +58,8 @@ void logsumexp_columns(const E& executor, const T* x, const Segments& sequences,
       });
 }
 
-struct SequenceLogsumexp {
+template <>
+struct Kernel<SequenceLogsumexp> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     const auto of_columns = [&]<std::size_t count>() { logsumexp_columns<count>(executor, x, sequences, row_size, y); };
@@ -68,7 +67,8 @@ struct SequenceLogsumexp {
   }
 };
 
-struct ScaleSequences {
+template <>
+struct Kernel<ScaleSequences> {
   template <class E, class T>
   static void run(const E& executor, const T* factors, const Segments& sequences, std::int64_t row_size, T* y) {
     using A = Accumulator<T>;
@@ -82,10 +82,4 @@ struct ScaleSequences {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceLogsumexp<ThrustExecutor<Policy>> : bulk::SequenceLogsumexp {};
-template <class Policy>
-struct ScaleSequences<ThrustExecutor<Policy>> : bulk::ScaleSequences {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -3,19 +3,18 @@
 /// Masks in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/ops/sequence_mask.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct SequenceMask {
+template <>
+struct Kernel<SequenceMask> {
   template <class E, class U>
   static void run(const E& executor, const std::int64_t* lengths, std::int64_t count, std::int64_t max_length, U* y) {
     for_each(executor, count * max_length, [=] LOD_HOST_DEVICE(std::int64_t at) {
@@ -26,8 +25,4 @@ struct SequenceMask {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceMask<ThrustExecutor<Policy>> : bulk::SequenceMask {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

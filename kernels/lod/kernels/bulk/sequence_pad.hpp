@@ -3,7 +3,6 @@
 /// Padding in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/divisor.hpp>
@@ -12,12 +11,12 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct SequencePad {
+template <>
+struct Kernel<SequencePad> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   std::int64_t padded_length, Side side, T pad_value, T* dense, std::int64_t* lengths) {
@@ -41,7 +40,8 @@ struct SequencePad {
   }
 };
 
-struct SequenceUnpad {
+template <>
+struct Kernel<SequenceUnpad> {
   template <class E, class T>
   static void run(const E& executor, const T* dense, std::int64_t padded_length, Side side, const Segments& sequences,
                   std::int64_t row_size, T* x) {
@@ -62,10 +62,4 @@ struct SequenceUnpad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequencePad<ThrustExecutor<Policy>> : bulk::SequencePad {};
-template <class Policy>
-struct SequenceUnpad<ThrustExecutor<Policy>> : bulk::SequenceUnpad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

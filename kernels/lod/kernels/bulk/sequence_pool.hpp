@@ -3,7 +3,6 @@
 /// Pooling in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/few.hpp>
@@ -18,8 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -284,7 +282,8 @@ void pool_sums(const E& executor, const Segments& sequences, std::int64_t row_si
   sum_few<A, count>(executor, sequences, row_size, Terms<A, T, count, Numbers>{numbers}, write);
 }
 
-struct SequencePool {
+template <>
+struct Kernel<SequencePool> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, PoolType type,
                   T pad_value, T* y) {
@@ -317,7 +316,8 @@ struct SequencePool {
   }
 };
 
-struct SequenceSums {
+template <>
+struct Kernel<SequenceSums> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, PoolType type,
                   Accumulator<T> pad_value, Accumulator<T>* y) {
@@ -329,7 +329,8 @@ struct SequenceSums {
   }
 };
 
-struct SequenceMaxPool {
+template <>
+struct Kernel<SequenceMaxPool> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool minimum,
                   T pad_value, T* y, std::int64_t* index) {
@@ -341,7 +342,8 @@ struct SequenceMaxPool {
   }
 };
 
-struct SequencePoolGrad {
+template <>
+struct Kernel<SequencePoolGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& sequences, std::int64_t row_size, PoolType type,
                   T* dx) {
@@ -358,7 +360,8 @@ struct SequencePoolGrad {
   }
 };
 
-struct SequenceMaxPoolGrad {
+template <>
+struct Kernel<SequenceMaxPoolGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const std::int64_t* index, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
@@ -370,7 +373,8 @@ struct SequenceMaxPoolGrad {
   }
 };
 
-struct DividePooled {
+template <>
+struct Kernel<DividePooled> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& sequences, std::int64_t row_size, PoolType type,
                   T* y) {
@@ -383,18 +387,4 @@ struct DividePooled {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequencePool<ThrustExecutor<Policy>> : bulk::SequencePool {};
-template <class Policy>
-struct SequenceSums<ThrustExecutor<Policy>> : bulk::SequenceSums {};
-template <class Policy>
-struct SequenceMaxPool<ThrustExecutor<Policy>> : bulk::SequenceMaxPool {};
-template <class Policy>
-struct SequencePoolGrad<ThrustExecutor<Policy>> : bulk::SequencePoolGrad {};
-template <class Policy>
-struct SequenceMaxPoolGrad<ThrustExecutor<Policy>> : bulk::SequenceMaxPoolGrad {};
-template <class Policy>
-struct DividePooled<ThrustExecutor<Policy>> : bulk::DividePooled {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -3,7 +3,6 @@
 /// Reversal of rows in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/pieces.hpp>
@@ -11,12 +10,12 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct SequenceReverse {
+template <>
+struct Kernel<SequenceReverse> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     const Pieces<T> pieces(y, row_size);
@@ -30,8 +29,4 @@ struct SequenceReverse {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceReverse<ThrustExecutor<Policy>> : bulk::SequenceReverse {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -3,7 +3,6 @@
 /// Scattering into rows in bulk: updates are sorted by the number they apply to, which adds up its own.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/ops/sequence_scatter.hpp>
@@ -11,12 +10,12 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct SequenceScatter {
+template <>
+struct Kernel<SequenceScatter> {
   template <class E, class T>
   static void run(const E& executor, const std::int64_t* ids, const T* updates, const Segments& sequences,
                   std::int64_t columns, T* y) {
@@ -46,7 +45,8 @@ struct SequenceScatter {
   }
 };
 
-struct SequenceScatterUpdatesGrad {
+template <>
+struct Kernel<SequenceScatterUpdatesGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const std::int64_t* ids, const Segments& sequences,
                   std::int64_t columns, T* dupdates) {
@@ -58,10 +58,4 @@ struct SequenceScatterUpdatesGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceScatter<ThrustExecutor<Policy>> : bulk::SequenceScatter {};
-template <class Policy>
-struct SequenceScatterUpdatesGrad<ThrustExecutor<Policy>> : bulk::SequenceScatterUpdatesGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

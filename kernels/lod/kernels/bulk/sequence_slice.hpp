@@ -3,19 +3,18 @@
 /// The gradient of slicing inside sequences in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/ops/sequence_slice.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
-struct SequenceSliceGrad {
+template <>
+struct Kernel<SequenceSliceGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const Segments& parts, const std::int64_t* first_rows,
                   const Segments& sequences, std::int64_t row_size, T* dx) {
@@ -30,8 +29,4 @@ struct SequenceSliceGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceSliceGrad<ThrustExecutor<Policy>> : bulk::SequenceSliceGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -3,7 +3,6 @@
 /// Softmax in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/few.hpp>
@@ -20,8 +19,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -352,7 +350,8 @@ void softmax_columns(const E& executor, const T* x, const Segments& sequences, s
                                              WriteLeaf<decltype(write)>{sequences, write});
 }
 
-struct SequenceSoftmax {
+template <>
+struct Kernel<SequenceSoftmax> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size, bool logarithm,
                   T* y) {
@@ -450,7 +449,8 @@ void softmax_grad_columns(const E& executor, const T* dy, const T* y, const Segm
                                              WriteLeaf<decltype(write)>{sequences, write});
 }
 
-struct SequenceSoftmaxGrad {
+template <>
+struct Kernel<SequenceSoftmaxGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const T* y, const Segments& sequences, std::int64_t row_size,
                   bool logarithm, T* dx) {
@@ -464,10 +464,4 @@ struct SequenceSoftmaxGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceSoftmax<ThrustExecutor<Policy>> : bulk::SequenceSoftmax {};
-template <class Policy>
-struct SequenceSoftmaxGrad<ThrustExecutor<Policy>> : bulk::SequenceSoftmaxGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

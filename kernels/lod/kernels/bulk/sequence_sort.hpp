@@ -3,7 +3,6 @@
 /// Sorting the rows of sequences in bulk: all rows of the batch at once, by sequence and number.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/ops/sequence_sort.hpp>
@@ -13,8 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -69,7 +67,8 @@ struct SequenceOfRow {
   LOD_HOST_DEVICE std::int64_t operator()(std::int64_t row) const noexcept { return sequence_of(sequences, row); }
 };
 
-struct SequenceSort {
+template <>
+struct Kernel<SequenceSort> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, bool descending, T* y,
                   std::int64_t* index) {
@@ -82,7 +81,8 @@ struct SequenceSort {
   }
 };
 
-struct SequenceTopK {
+template <>
+struct Kernel<SequenceTopK> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
                   std::int64_t* index) {
@@ -98,7 +98,8 @@ struct SequenceTopK {
   }
 };
 
-struct SequenceSortGrad {
+template <>
+struct Kernel<SequenceSortGrad> {
   /// An index names each row at most once: the order in which the rows are written does not matter.
   template <class E, class T>
   static void run(const E& executor, const T* dy, const std::int64_t* index, const Segments& parts,
@@ -113,12 +114,4 @@ struct SequenceSortGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceSort<ThrustExecutor<Policy>> : bulk::SequenceSort {};
-template <class Policy>
-struct SequenceTopK<ThrustExecutor<Policy>> : bulk::SequenceTopK {};
-template <class Policy>
-struct SequenceSortGrad<ThrustExecutor<Policy>> : bulk::SequenceSortGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -3,7 +3,6 @@
 /// Means of the greatest numbers of matrix rows in bulk.
 #pragma once
 
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/sequence_sort.hpp>
@@ -14,8 +13,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -29,7 +27,8 @@ struct MatrixRowStart {
   }
 };
 
-struct SequenceTopKAvgPooling {
+template <>
+struct Kernel<SequenceTopKAvgPooling> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const ChannelMatrices& matrices, const Segments& sequences,
                   std::span<const std::int64_t> topks, T* y) {
@@ -55,7 +54,8 @@ struct SequenceTopKAvgPooling {
   }
 };
 
-struct SequenceTopKAvgPoolingGrad {
+template <>
+struct Kernel<SequenceTopKAvgPoolingGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const T* x, const ChannelMatrices& matrices,
                   const Segments& sequences, std::span<const std::int64_t> topks, T* dx) {
@@ -86,10 +86,4 @@ struct SequenceTopKAvgPoolingGrad {
 
 }  // namespace bulk
 
-template <class Policy>
-struct SequenceTopKAvgPooling<ThrustExecutor<Policy>> : bulk::SequenceTopKAvgPooling {};
-template <class Policy>
-struct SequenceTopKAvgPoolingGrad<ThrustExecutor<Policy>> : bulk::SequenceTopKAvgPoolingGrad {};
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

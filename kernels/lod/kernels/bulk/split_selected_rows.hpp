@@ -9,10 +9,10 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
-struct ShiftRows {
+template <>
+struct Kernel<ShiftRows> {
   template <class E>
   static void run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t first,
                   std::int64_t height, std::int64_t shift, std::int64_t* y) {
@@ -23,5 +23,4 @@ struct ShiftRows {
   }
 };
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

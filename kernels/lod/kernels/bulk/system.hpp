@@ -24,8 +24,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Calls body(row, column) from the number of an element.
 template <class Body>
@@ -215,5 +214,4 @@ class System : public Algorithms<std::remove_cvref_t<decltype(std::declval<const
   explicit System(const E& executor) noexcept : System::Algorithms(executor.policy()) {}
 };
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

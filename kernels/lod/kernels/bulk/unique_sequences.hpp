@@ -4,7 +4,6 @@
 #pragma once
 
 #include <lod/core/keyed_hash.hpp>
-#include <lod/core/thrust_executor.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/row_sum.hpp>
@@ -15,8 +14,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace bulk {
 
@@ -38,7 +36,8 @@ LOD_HOST_DEVICE inline bool same_bytes(const unsigned char* a, const unsigned ch
   return true;
 }
 
-struct NumberSequences {
+template <>
+struct Kernel<NumberSequences> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, const std::int64_t* splits,
                   std::uint64_t start, std::uint64_t factor, std::int64_t row_size, std::int64_t* numbers,
@@ -73,7 +72,8 @@ struct ReadNumber {
   LOD_HOST_DEVICE std::int64_t operator()(std::int64_t i) const { return numbers[i]; }
 };
 
-struct FindTwins {
+template <>
+struct Kernel<FindTwins> {
   template <class E, class T>
   static void run(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const std::int64_t* numbers, std::int64_t count, std::int64_t* left, std::int64_t* twins) {
@@ -113,22 +113,14 @@ struct FindTwins {
   }
 };
 
-}  // namespace bulk
-
-template <class Policy>
-struct NumberSequences<ThrustExecutor<Policy>> : bulk::NumberSequences {};
-template <class Policy>
-struct FindTwins<ThrustExecutor<Policy>> : bulk::FindTwins {};
-template <class Policy>
-struct UniqueSequences<ThrustExecutor<Policy>> {
-  template <class T, class SameLevels>
-  static std::int64_t run(const ThrustExecutor<Policy>& executor, const T* x, const Segments& sequences,
-                          const operation::Array<ThrustExecutor<Policy>, std::int64_t>& splits,
-                          const detail::HashKey& key, std::int64_t row_size, const SameLevels& same_levels,
-                          std::int64_t* first, std::int64_t* index) {
-    return operation::unique_by_twins(executor, x, sequences, splits, key, row_size, same_levels, first, index);
+template <>
+struct Kernel<UniqueSequences> {
+  template <class E, class... A>
+  static std::int64_t run(const E& executor, const A&... arguments) {
+    return operation::unique_by_twins(executor, arguments...);
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace bulk
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

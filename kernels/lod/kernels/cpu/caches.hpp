@@ -11,8 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Bytes of the last-level cache, or 0 if the system does not say.
 inline std::int64_t last_cache_bytes() noexcept {
@@ -31,5 +30,4 @@ inline Whereabouts whereabouts(std::int64_t bytes) noexcept {
   return bytes <= last_cache_bytes() / 2 ? Whereabouts::CACHE : Whereabouts::MEMORY;
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -5,6 +5,7 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/elementwise.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/run_copy.hpp>
@@ -14,8 +15,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -59,7 +59,7 @@ VectorLength vector_length(const CpuExecutor& executor, const T* x, std::int64_t
 }  // namespace cpu
 
 template <>
-struct Shorten<InlineCpu> {
+struct cpu::Kernel<Shorten> {
   template <class T>
   static void run(const CpuExecutor& executor, T* x, std::int64_t count, double norm) {
     const cpu::FloatingPointControl standard;
@@ -67,7 +67,7 @@ struct Shorten<InlineCpu> {
     if (!length.exceeds(norm)) return;
     const Shortened<T> shortened{length, norm};
     if (shortened.is_ordinary()) {
-      Map<InlineCpu>::run(executor, operation::Scaled{shortened.factor()}, static_cast<const T*>(x), count, x);
+      cpu::Kernel<Map>::run(executor, kernel::Scaled{shortened.factor()}, static_cast<const T*>(x), count, x);
       return;
     }
     for_each(executor, count, [&](std::int64_t i) { x[i] = shortened(x[i]); });
@@ -84,21 +84,20 @@ struct Shorten<InlineCpu> {
 };
 
 template <>
-struct ShortenGrad<InlineCpu> {
+struct cpu::Kernel<ShortenGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* x, const Segments& groups, std::int64_t row_size,
                   double norm, T* d) {
     const std::int64_t count = groups.size * row_size;  // on a CPU, no group is empty
     const cpu::FloatingPointControl standard;
     const VectorLength length = cpu::vector_length(executor, x, count);
-    if (!length.exceeds(norm)) return CopyValues<InlineCpu>::run(executor, dy, count, d);
+    if (!length.exceeds(norm)) return cpu::Kernel<CopyValues>::run(executor, dy, count, d);
     const ScaledSum product =
         cpu::best_sum<T>([&](double scale) { return cpu::sum_products(executor, x, length.scale, dy, scale, count); });
     const ShortenedGrad<T> grad{{length, norm}, product};
-    if (grad.is_ordinary()) return Combine<InlineCpu>::run(executor, grad.combined(), dy, x, count, d);
-    Shorten<InlineCpu>::for_each(executor, count, [&](std::int64_t i) { d[i] = grad(dy[i], x[i]); });
+    if (grad.is_ordinary()) return cpu::Kernel<Combine>::run(executor, grad.combined(), dy, x, count, d);
+    cpu::Kernel<Shorten>::for_each(executor, count, [&](std::int64_t i) { d[i] = grad(dy[i], x[i]); });
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -9,8 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// One number for each column, followed by the first ones again, so that a vector may be read from any column. The rows
 /// of a sequence can then be processed as one array, whatever their size.
@@ -58,5 +57,4 @@ inline void for_each_vector(std::int64_t rows, std::int64_t row_size, const Body
   if (i < numbers) body(i, numbers - i, column);
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

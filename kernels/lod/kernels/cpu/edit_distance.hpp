@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/kernels/distance_strip.hpp>
@@ -16,11 +17,10 @@
 #include <span>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct EditDistance<InlineCpu> {
+struct cpu::Kernel<EditDistance> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* a, const Segments& a_sequences, const T* b,
                   const Segments& b_sequences, bool normalized, float* y) {
@@ -100,5 +100,4 @@ struct EditDistance<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

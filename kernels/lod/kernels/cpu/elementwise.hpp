@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/elementwise.hpp>
@@ -12,8 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -40,7 +40,7 @@ inline void combine(const F& f, const T* x, T y, std::int64_t count, T* z) {
 }  // namespace cpu
 
 template <>
-struct Map<InlineCpu> {
+struct cpu::Kernel<Map> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, std::int64_t count, T* y) {
     const std::int64_t bytes = lod::detail::bytes_of<T>(2, count);
@@ -55,7 +55,7 @@ struct Map<InlineCpu> {
 };
 
 template <>
-struct Combine<InlineCpu> {
+struct cpu::Kernel<Combine> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, std::int64_t count, T* z) {
     cpu::parallel_ranges(
@@ -65,7 +65,7 @@ struct Combine<InlineCpu> {
 };
 
 template <>
-struct CombineRows<InlineCpu> {
+struct cpu::Kernel<CombineRows> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, const Segments& sequences,
                   std::int64_t row_size, T* z) {
@@ -93,5 +93,4 @@ struct CombineRows<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -4,17 +4,17 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/embedding.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct GatherRows<InlineCpu> {
+struct cpu::Kernel<GatherRows> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const std::int64_t* ids, std::int64_t count,
                   std::int64_t row_size, std::int64_t skipped, T* y) {
@@ -41,5 +41,4 @@ struct GatherRows<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

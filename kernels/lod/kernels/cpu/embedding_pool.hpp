@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/embedding.hpp>
 #include <lod/kernels/cpu/exact_sums.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/pooled_sums.hpp>
@@ -28,8 +29,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -38,11 +38,11 @@ template <class T>
 inline void weigh(const T* x, T weight, std::int64_t row_size, T* y) {
   using A = Accumulator<T>;
   if (row_size >= lanes<T>) {
-    combine(operation::Multiply(), x, weight, row_size, y);
+    combine(kernel::Multiply(), x, weight, row_size, y);
   } else {
     const auto factor = static_cast<A>(weight);
     for (std::int64_t i = 0; i < row_size; ++i) {
-      y[i] = static_cast<T>(operation::Multiply()(static_cast<A>(x[i]), factor));
+      y[i] = static_cast<T>(kernel::Multiply()(static_cast<A>(x[i]), factor));
     }
   }
 }
@@ -158,7 +158,7 @@ struct PartialGrads {
 }  // namespace cpu
 
 template <>
-struct EmbeddingPool<InlineCpu> {
+struct cpu::Kernel<EmbeddingPool> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences, PoolType type,
                   T pad_value, T* y) {
@@ -168,11 +168,11 @@ struct EmbeddingPool<InlineCpu> {
       // Scalars are gathered first: then many short sequences of them are pooled at a time.
       const std::int64_t count = sequences.rows();
       const Workspace::Loan<T> found(executor.workspace(), count);
-      GatherRows<InlineCpu>::run(executor, rows.table, rows.ids, count, 1, std::int64_t{-1}, found.data());
+      cpu::Kernel<GatherRows>::run(executor, rows.table, rows.ids, count, 1, std::int64_t{-1}, found.data());
       if (rows.weights) {
-        Combine<InlineCpu>::run(executor, operation::Multiply(), found.data(), rows.weights, count, found.data());
+        cpu::Kernel<Combine>::run(executor, kernel::Multiply(), found.data(), rows.weights, count, found.data());
       }
-      SequencePool<InlineCpu>::run(executor, found.data(), sequences, 1, type, pad_value, y);
+      cpu::Kernel<SequencePool>::run(executor, found.data(), sequences, 1, type, pad_value, y);
       return;
     }
     const cpu::LookedUpSequences<T> looked_up(executor, rows, sequences);
@@ -226,7 +226,7 @@ struct EmbeddingPool<InlineCpu> {
 };
 
 template <>
-struct EmbeddingMaxPool<InlineCpu> {
+struct cpu::Kernel<EmbeddingMaxPool> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences, bool minimum,
                   T pad_value, T* y, std::int64_t* index) {
@@ -259,7 +259,7 @@ struct EmbeddingMaxPool<InlineCpu> {
 };
 
 template <>
-struct CountKept<InlineCpu> {
+struct cpu::Kernel<CountKept> {
   static void run(const CpuExecutor& executor, const std::int64_t* ids, const Segments& sequences,
                   std::int64_t padding_idx, bool minus_one, std::int64_t* scratch, std::int64_t* offsets) {
     LOD_ASSERT(cpu::RowFilter::scratch(sequences.rows()) <= kept_scratch(sequences.rows()));
@@ -274,7 +274,7 @@ struct CountKept<InlineCpu> {
 };
 
 template <>
-struct KeepIds<InlineCpu> {
+struct cpu::Kernel<KeepIds> {
   static void run(const CpuExecutor& executor, const std::int64_t* ids, const Segments& sequences,
                   const std::int64_t* scratch, std::int64_t* kept, std::int64_t* rows, std::int64_t* places) {
     cpu::RowFilter::copy(executor, ids, sequences, scratch, kept);
@@ -293,7 +293,7 @@ struct KeepIds<InlineCpu> {
 };
 
 template <>
-struct SumLookUpGrads<InlineCpu> {
+struct cpu::Kernel<SumLookUpGrads> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUpGrad<T>& rows, const std::int64_t* order,
                   const Segments& groups, T* y) {
@@ -321,7 +321,7 @@ struct SumLookUpGrads<InlineCpu> {
 };
 
 template <>
-struct LookUpWeightsGrad<InlineCpu> {
+struct cpu::Kernel<LookUpWeightsGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const T* dy, const std::int64_t* winners,
                   const Segments& sequences, PoolType type, T* dweights) {
@@ -354,5 +354,4 @@ struct LookUpWeightsGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -17,8 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// An ordinary number has at most so many bits, the sign included.
 inline constexpr int ordinary_bits = 48;
@@ -269,5 +268,4 @@ void sum_sequences_exactly(const CpuExecutor& executor, const Segments& sequence
   finish_large_output();
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -14,8 +14,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// e^x, with an error of at most two units in the last place. Doubles by xsimd. Floats: a result beyond 2^127.5 (with
 /// AVX-512, beyond the greatest float) is infinite, one less than the smallest normal number is 0. NaN stays NaN.
@@ -90,5 +89,4 @@ inline xsimd::batch<float> logarithm(const xsimd::batch<float>& x) {
   return choose(x <= V(std::numeric_limits<float>::max()), unless_tiny, x);
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -4,16 +4,16 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct ForEachSequence<InlineCpu> {
+struct cpu::Kernel<ForEachSequence> {
   template <class Body>
   static void run(const CpuExecutor& executor, const Segments& sequences, const Body& body) {
     const auto callers = cpu::FloatingPointControl::read();
@@ -25,5 +25,4 @@ struct ForEachSequence<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

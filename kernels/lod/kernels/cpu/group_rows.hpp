@@ -6,6 +6,7 @@
 
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/ops/merge_rows.hpp>
 
@@ -15,8 +16,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -205,7 +205,7 @@ class RowSort {
 }  // namespace cpu
 
 template <>
-struct GroupRows<InlineCpu> {
+struct cpu::Kernel<GroupRows> {
   static std::int64_t run(const CpuExecutor& executor, const std::int64_t* ids, std::int64_t count, std::int64_t,
                           std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
     groups[0] = 0;
@@ -220,5 +220,4 @@ struct GroupRows<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

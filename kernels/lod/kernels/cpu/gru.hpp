@@ -5,17 +5,17 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/recurrent.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/gru.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct GruStep<InlineCpu> {
+struct cpu::Kernel<GruStep> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* products,
                   const T* recurrent_bias, const T* hidden_before, T* gates, T* memory, T* hidden) {
@@ -43,7 +43,7 @@ struct GruStep<InlineCpu> {
 };
 
 template <>
-struct GruStepGrad<InlineCpu> {
+struct cpu::Kernel<GruStepGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* gates, const T* memory,
                   const T* hidden_before, const T* dhidden, T* dstate, T* dgates, T* dproducts) {
@@ -68,5 +68,4 @@ struct GruStepGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -20,8 +20,7 @@
 #  define LOD_HALVES_BY_MASKS
 #endif
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// As many numbers at a time as the machine's vectors hold floats. All functions are always inlined: a call would cost
 /// more than they do.
@@ -145,5 +144,4 @@ struct HalfVector {
 };
 #undef LOD_HALVES_BY_MASKS
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -12,11 +13,10 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct Im2Sequence<InlineCpu> {
+struct cpu::Kernel<Im2Sequence> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* images, const ImagePatches& patches, const Segments& sequences,
                   T* y) {
@@ -57,7 +57,7 @@ struct Im2Sequence<InlineCpu> {
 };
 
 template <>
-struct Im2SequenceGrad<InlineCpu> {
+struct cpu::Kernel<Im2SequenceGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const ImagePatches& patches, const Segments& sequences,
                   T* dx) {
@@ -107,5 +107,4 @@ struct Im2SequenceGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

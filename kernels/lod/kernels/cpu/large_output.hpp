@@ -17,8 +17,7 @@
 #include <cstring>
 #include <iterator>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// A result of at least so many bytes is assumed not to stay in the cache: half of the last-level cache that servers
 /// have for a few cores. A smaller one is likely to be read next, from the cache.
@@ -138,5 +137,4 @@ class LargeOutput {
   bool past_caches_;
 };
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

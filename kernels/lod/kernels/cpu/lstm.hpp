@@ -5,17 +5,17 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/recurrent.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/lstm.hpp>
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct LstmStep<InlineCpu> {
+struct cpu::Kernel<LstmStep> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* cell_before, T* gates,
                   T* cell, T* hidden) {
@@ -39,7 +39,7 @@ struct LstmStep<InlineCpu> {
 };
 
 template <>
-struct LstmStepGrad<InlineCpu> {
+struct cpu::Kernel<LstmStepGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* gates,
                   const T* cell_before, const T* cell, const T* dhidden, const T* dstate, T* dcell, T* dgates) {
@@ -64,5 +64,4 @@ struct LstmStepGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -7,6 +7,7 @@
 #include <lod/kernels/cpu/exact_sums.hpp>
 #include <lod/kernels/cpu/group_rows.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/pooled_sums.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
@@ -19,8 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -62,7 +62,7 @@ void for_each_group_sum(const CpuExecutor& executor, const NumberedRows<T>& rows
 }  // namespace cpu
 
 template <>
-struct SumGroups<InlineCpu> {
+struct cpu::Kernel<SumGroups> {
   template <class T>
   static void run(const CpuExecutor& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -79,7 +79,7 @@ struct SumGroups<InlineCpu> {
 };
 
 template <>
-struct SetZero<InlineCpu> {
+struct cpu::Kernel<SetZero> {
   template <class T>
   static void run(const CpuExecutor& executor, T* y, std::int64_t count) {
     cpu::parallel_ranges(executor, count, count * static_cast<std::int64_t>(sizeof(T)),
@@ -87,5 +87,4 @@ struct SetZero<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

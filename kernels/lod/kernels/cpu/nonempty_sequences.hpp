@@ -10,8 +10,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// The nonempty sequences of a run. An empty one repeats an offset: without the repetitions, the offsets are those of
 /// the nonempty ones, in order.
@@ -68,5 +67,4 @@ class NonemptySequences {
   std::int32_t places_[most + slack];
 };
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

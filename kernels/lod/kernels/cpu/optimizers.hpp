@@ -6,6 +6,7 @@
 #include <lod/core/sizes.hpp>
 #include <lod/core/version.hpp>
 #include <lod/kernels/careful_update.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -22,8 +23,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -165,7 +165,7 @@ void update_carefully_from(const Rule& rule, T* parameter, const std::array<S*, 
 }  // namespace cpu
 
 template <>
-struct Update<InlineCpu> {
+struct cpu::Kernel<Update> {
   template <class Rule, class T, class S, std::size_t n>
   static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
                   const T* gradient, std::int64_t count) {
@@ -178,7 +178,7 @@ struct Update<InlineCpu> {
 };
 
 template <>
-struct UpdateRows<InlineCpu> {
+struct cpu::Kernel<UpdateRows> {
   template <class Rule, class T, class S, std::size_t n>
   static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
                   const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
@@ -218,5 +218,4 @@ struct UpdateRows<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

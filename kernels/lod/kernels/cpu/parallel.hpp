@@ -23,8 +23,7 @@
 #  include <omp.h>
 #endif
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 using detail::FloatingPointControl;
 
@@ -261,5 +260,4 @@ void parallel_rows(const CpuExecutor& executor, const Segments& sequences, std::
   });
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

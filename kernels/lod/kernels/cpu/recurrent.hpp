@@ -5,6 +5,7 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/recurrent.hpp>
@@ -12,8 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// 1 / (1 + e^-x): 0 where the exponential overflows and 1 where it underflows.
 template <class V>
@@ -52,12 +52,12 @@ void for_each_state(const CpuExecutor& executor, std::int64_t rows, std::int64_t
   });
 }
 
-}  // namespace kernel::cpu
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu
 
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct TransposeMatrix<InlineCpu> {
+struct cpu::Kernel<TransposeMatrix> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, std::int64_t rows, std::int64_t columns, T* y) {
     // Square tiles: the lines of both matrices that a tile touches stay in the first-level cache.
@@ -77,5 +77,4 @@ struct TransposeMatrix<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

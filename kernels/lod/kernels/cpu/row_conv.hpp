@@ -6,6 +6,7 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/column_numbers.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
@@ -15,8 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -89,7 +89,7 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
 }  // namespace cpu
 
 template <>
-struct RowConv<InlineCpu> {
+struct cpu::Kernel<RowConv> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const T* filter, std::int64_t filter_rows, T* y) {
@@ -98,7 +98,7 @@ struct RowConv<InlineCpu> {
 };
 
 template <>
-struct RowConvInputGrad<InlineCpu> {
+struct cpu::Kernel<RowConvInputGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   const T* filter, std::int64_t filter_rows, T* dx) {
@@ -107,7 +107,7 @@ struct RowConvInputGrad<InlineCpu> {
 };
 
 template <>
-struct RowConvFilterGrad<InlineCpu> {
+struct cpu::Kernel<RowConvFilterGrad> {
   /// The sum over all rows of dy[t] * {x[t], x[t + 1], ...}, with zeros after the end of the sequence.
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const T* dy, const Segments& sequences,
@@ -144,5 +144,4 @@ struct RowConvFilterGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

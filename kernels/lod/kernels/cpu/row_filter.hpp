@@ -4,18 +4,19 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/kernels/cpu/rows.hpp>
+#include <lod/ops/sequence_erase.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// The two steps of a kernel that keeps some rows of one id each. `left(row, count)`, or `left(row, count, starts)`,
 /// returns the mask of the rows to keep among [row, row + count), at most 64; `starts` is the mask of those that begin
@@ -135,5 +136,19 @@ class RowFilter {
   }
 };
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+template <>
+struct Kernel<CopyKept> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, const std::int64_t* scratch,
+                  T* y) {
+    RowFilter::copy(executor, x, sequences, scratch, y);
+  }
+};
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu
+
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+inline std::int64_t launch(FilterScratch, const CpuExecutor&, std::int64_t rows) noexcept {
+  return cpu::RowFilter::scratch(rows);
+}
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

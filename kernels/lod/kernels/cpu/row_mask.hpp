@@ -18,8 +18,7 @@
 #include <span>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// The rows of a word.
 inline constexpr std::int64_t mask_rows = 64;
@@ -278,5 +277,4 @@ inline void pack_rows(const T* x, std::uint64_t mask, T* y) noexcept {
   for (; mask != 0; mask &= mask - 1) *y++ = x[std::countr_zero(mask)];
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

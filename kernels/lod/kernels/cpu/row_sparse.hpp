@@ -5,6 +5,7 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/elementwise.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
@@ -14,11 +15,10 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct ScatterSums<InlineCpu> {
+struct cpu::Kernel<ScatterSums> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -34,7 +34,7 @@ struct ScatterSums<InlineCpu> {
 };
 
 template <>
-struct ScatterRows<InlineCpu> {
+struct cpu::Kernel<ScatterRows> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -54,7 +54,7 @@ struct ScatterRows<InlineCpu> {
 };
 
 template <>
-struct ScatterRowsGrad<InlineCpu> {
+struct cpu::Kernel<ScatterRowsGrad> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, const T* x, T* d, T* dg) {
@@ -87,5 +87,4 @@ struct ScatterRowsGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -16,8 +16,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Reads consecutive rows. `readable` numbers from `first` on may be read, rows or not: a caller that vouches for more
 /// than its rows spares narrow ones a slow tail. `far`: the rows are in more memory than caches hold.
@@ -442,5 +441,4 @@ void sum_rows(const CpuExecutor& executor, const RowsOf& rows_of, std::int64_t c
   sum_rows<T>(executor, rows_of, count, row_size, bytes, partial, sum);
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -6,6 +6,7 @@
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -17,8 +18,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 #ifdef __AVX2__
 namespace cpu {
@@ -111,7 +111,7 @@ class ShortRuns {
 #endif
 
 template <>
-struct RunCopy<InlineCpu> {
+struct cpu::Kernel<RunCopy> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* const* sources, const Segments& destination,
                   std::int64_t row_size, T* y) {
@@ -132,7 +132,7 @@ struct RunCopy<InlineCpu> {
 };
 
 template <>
-struct CopyValues<InlineCpu> {
+struct cpu::Kernel<CopyValues> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, std::int64_t count, T* y) {
     const std::int64_t bytes = lod::detail::bytes_of<T>(count);
@@ -142,5 +142,4 @@ struct CopyValues<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -16,8 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// A block of many short sequences of scalar rows: computations for each number treat them as one array, so that no
 /// vector is cut at the end of a sequence; only the maxima and the sums are per sequence.
@@ -138,5 +137,4 @@ class ScalarExponentials {
   A* sums_;    // likewise
 };
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

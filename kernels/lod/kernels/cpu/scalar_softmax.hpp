@@ -13,8 +13,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// See `ScalarExponentials`. `terms_` holds the numbers to normalise; `others_` the exponentials for the logarithm,
 /// then the results; finally `shifts_` holds the sums' reciprocals, and `sums_` what terms are normalised by.
@@ -66,5 +65,4 @@ class ScalarSoftmax : public ScalarExponentials<T> {
   LargeOutput output_;
 };
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

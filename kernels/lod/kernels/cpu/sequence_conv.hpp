@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
@@ -14,8 +15,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -72,7 +72,7 @@ struct FilterLines {
 }  // namespace cpu
 
 template <>
-struct SequenceConv<InlineCpu> {
+struct cpu::Kernel<SequenceConv> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const ContextWindow& window, const T* padding, const T* filter, std::int64_t columns, T* y) {
@@ -86,7 +86,7 @@ struct SequenceConv<InlineCpu> {
 };
 
 template <>
-struct SequenceConvInputGrad<InlineCpu> {
+struct cpu::Kernel<SequenceConvInputGrad> {
   /// Row t of x is in the windows of the rows from t - start - length + 1 to t - start: its gradient is a convolution
   /// of dy with the window reversed.
   template <class T>
@@ -105,7 +105,7 @@ struct SequenceConvInputGrad<InlineCpu> {
 };
 
 template <>
-struct SequenceConvFilterGrad<InlineCpu> {
+struct cpu::Kernel<SequenceConvFilterGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const T* dy, const Segments& sequences,
                   std::int64_t row_size, const ContextWindow& window, const T* padding, std::int64_t columns,
@@ -120,7 +120,7 @@ struct SequenceConvFilterGrad<InlineCpu> {
 };
 
 template <>
-struct SequenceConvPaddingGrad<InlineCpu> {
+struct cpu::Kernel<SequenceConvPaddingGrad> {
   /// A row of the padding is at one position of the window of at most one row of each sequence. The rows of dy that
   /// belong to a position are summed, and the sums multiplied by the filter.
   template <class T>
@@ -153,5 +153,4 @@ struct SequenceConvPaddingGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -11,6 +11,7 @@
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/group_sums.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
@@ -24,8 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -235,7 +235,7 @@ class RunningSums {
 }  // namespace cpu
 
 template <>
-struct SequenceCumsum<InlineCpu> {
+struct cpu::Kernel<SequenceCumsum> {
   template <class T, class Y>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool exclusive, bool reverse, Y* y) {
@@ -368,5 +368,4 @@ struct SequenceCumsum<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

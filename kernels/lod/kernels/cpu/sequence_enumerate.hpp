@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/rows.hpp>
@@ -16,11 +17,10 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct SequenceEnumerate<InlineCpu> {
+struct cpu::Kernel<SequenceEnumerate> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t window, T pad_value,
                   T* y) {
@@ -156,5 +156,4 @@ struct SequenceEnumerate<InlineCpu> {
   };
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

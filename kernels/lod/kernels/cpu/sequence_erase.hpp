@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/row_filter.hpp>
 #include <lod/kernels/cpu/row_mask.hpp>
 #include <lod/ops/sequence_erase.hpp>
@@ -13,23 +14,14 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct SequenceErase<InlineCpu> {
-  static std::int64_t scratch(std::int64_t rows) noexcept { return cpu::RowFilter::scratch(rows); }
-
+struct cpu::Kernel<SequenceErase> {
   template <class T>
-  static void count(const CpuExecutor& executor, const T* x, const Segments& sequences, std::span<const T> tokens,
-                    std::int64_t* scratch, std::int64_t* kept) {
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::span<const T> tokens,
+                  std::int64_t* scratch, std::int64_t* kept) {
     cpu::RowFilter::count(executor, sequences, static_cast<std::int64_t>(sizeof(T)), rule(x, tokens), scratch, kept);
-  }
-
-  template <class T>
-  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::span<const T>,
-                  const std::int64_t* scratch, T* y) {
-    cpu::RowFilter::copy(executor, x, sequences, scratch, y);
   }
 
  private:
@@ -47,5 +39,4 @@ struct SequenceErase<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -6,6 +6,7 @@
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/column_numbers.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
@@ -18,8 +19,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -58,7 +58,7 @@ class ScalarLogsumexp : public ScalarExponentials<T> {
 }  // namespace cpu
 
 template <>
-struct SequenceLogsumexp<InlineCpu> {
+struct cpu::Kernel<SequenceLogsumexp> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     using A = Accumulator<T>;
@@ -128,7 +128,7 @@ struct SequenceLogsumexp<InlineCpu> {
 };
 
 template <>
-struct ScaleSequences<InlineCpu> {
+struct cpu::Kernel<ScaleSequences> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* factors, const Segments& sequences, std::int64_t row_size,
                   T* y) {
@@ -150,5 +150,4 @@ struct ScaleSequences<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -5,6 +5,7 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -16,8 +17,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -51,7 +51,7 @@ inline void pad_short_block(const T* x, std::int64_t from, std::int64_t to, std:
 }  // namespace cpu
 
 template <>
-struct SequencePad<InlineCpu> {
+struct cpu::Kernel<SequencePad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   std::int64_t padded_length, Side side, T pad_value, T* dense, std::int64_t* lengths) {
@@ -123,7 +123,7 @@ struct SequencePad<InlineCpu> {
 };
 
 template <>
-struct SequenceUnpad<InlineCpu> {
+struct cpu::Kernel<SequenceUnpad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dense, std::int64_t padded_length, Side side,
                   const Segments& sequences, std::int64_t row_size, T* x) {
@@ -195,5 +195,4 @@ struct SequenceUnpad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -6,6 +6,7 @@
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/exact_sums.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/pooled_sums.hpp>
@@ -23,8 +24,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -348,7 +348,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
 }  // namespace cpu
 
 template <>
-struct SequencePool<InlineCpu> {
+struct cpu::Kernel<SequencePool> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T pad_value, T* y) {
@@ -378,7 +378,7 @@ struct SequencePool<InlineCpu> {
 };
 
 template <>
-struct SequenceSums<InlineCpu> {
+struct cpu::Kernel<SequenceSums> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   PoolType type, Accumulator<T> pad_value, Accumulator<T>* y) {
@@ -394,7 +394,7 @@ struct SequenceSums<InlineCpu> {
 };
 
 template <>
-struct SequenceMaxPool<InlineCpu> {
+struct cpu::Kernel<SequenceMaxPool> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool minimum, T pad_value, T* y, std::int64_t* index) {
@@ -408,7 +408,7 @@ struct SequenceMaxPool<InlineCpu> {
 };
 
 template <>
-struct SequencePoolGrad<InlineCpu> {
+struct cpu::Kernel<SequencePoolGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T* dx) {
@@ -462,7 +462,7 @@ struct SequencePoolGrad<InlineCpu> {
 };
 
 template <>
-struct SequenceMaxPoolGrad<InlineCpu> {
+struct cpu::Kernel<SequenceMaxPoolGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* index, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
@@ -481,7 +481,7 @@ struct SequenceMaxPoolGrad<InlineCpu> {
 };
 
 template <>
-struct DividePooled<InlineCpu> {
+struct cpu::Kernel<DividePooled> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T* y) {
@@ -495,5 +495,4 @@ struct DividePooled<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -5,6 +5,7 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/shuffle.hpp>
@@ -17,8 +18,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -60,7 +60,7 @@ inline void reverse_scalars(const T* x, const T* last, std::int64_t count, T* y,
 }  // namespace cpu
 
 template <>
-struct SequenceReverse<InlineCpu> {
+struct cpu::Kernel<SequenceReverse> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
@@ -109,5 +109,4 @@ struct SequenceReverse<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -5,6 +5,7 @@
 
 #include <lod/core/float16.hpp>
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -12,11 +13,10 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct SequenceScatter<InlineCpu> {
+struct cpu::Kernel<SequenceScatter> {
   template <class T>
   static void run(const CpuExecutor& executor, const std::int64_t* ids, const T* updates, const Segments& sequences,
                   std::int64_t columns, T* y) {
@@ -47,7 +47,7 @@ struct SequenceScatter<InlineCpu> {
 };
 
 template <>
-struct SequenceScatterUpdatesGrad<InlineCpu> {
+struct cpu::Kernel<SequenceScatterUpdatesGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* ids, const Segments& sequences,
                   std::int64_t columns, T* dupdates) {
@@ -62,5 +62,4 @@ struct SequenceScatterUpdatesGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

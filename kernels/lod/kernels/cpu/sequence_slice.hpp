@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_slice.hpp>
@@ -11,11 +12,10 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct SequenceSliceGrad<InlineCpu> {
+struct cpu::Kernel<SequenceSliceGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& parts, const std::int64_t* first_rows,
                   const Segments& sequences, std::int64_t row_size, T* dx) {
@@ -33,5 +33,4 @@ struct SequenceSliceGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

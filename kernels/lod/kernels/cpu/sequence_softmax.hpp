@@ -8,6 +8,7 @@
 #include <lod/kernels/cpu/column_numbers.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/scalar_softmax.hpp>
@@ -19,8 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -315,7 +315,7 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
 }  // namespace cpu
 
 template <>
-struct SequenceSoftmax<InlineCpu> {
+struct cpu::Kernel<SequenceSoftmax> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool logarithm, T* y) {
@@ -329,7 +329,7 @@ struct SequenceSoftmax<InlineCpu> {
 };
 
 template <>
-struct SequenceSoftmaxGrad<InlineCpu> {
+struct cpu::Kernel<SequenceSoftmaxGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* y, const Segments& sequences,
                   std::int64_t row_size, bool logarithm, T* dx) {
@@ -342,5 +342,4 @@ struct SequenceSoftmaxGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

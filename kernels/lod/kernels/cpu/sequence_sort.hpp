@@ -12,6 +12,7 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/short_sort.hpp>
 #include <lod/kernels/cpu/sort_entry.hpp>
@@ -27,8 +28,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -236,7 +236,7 @@ void write_sorted(const Entry* entries, std::int64_t count, const T* x, std::int
 }  // namespace cpu
 
 template <>
-struct SequenceSort<InlineCpu> {
+struct cpu::Kernel<SequenceSort> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
                   std::int64_t* index) {
@@ -305,7 +305,7 @@ struct SequenceSort<InlineCpu> {
 };
 
 template <>
-struct SequenceTopK<InlineCpu> {
+struct cpu::Kernel<SequenceTopK> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
                   std::int64_t* index) {
@@ -371,7 +371,7 @@ struct SequenceTopK<InlineCpu> {
 };
 
 template <>
-struct SequenceSortGrad<InlineCpu> {
+struct cpu::Kernel<SequenceSortGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* index, const Segments& parts,
                   const Segments& sequences, T* dx) {
@@ -385,5 +385,4 @@ struct SequenceSortGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

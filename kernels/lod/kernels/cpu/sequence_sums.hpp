@@ -20,8 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// A row as numbers to compute with: itself, or a copy in `scratch`.
 template <class T>
@@ -280,5 +279,4 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
   sum_sequences<T>(executor, sequences, row_size, rows_of, finish);
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -17,8 +17,7 @@
 #include <cstring>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Sequences of more rows do not fit a tile.
 inline constexpr std::int64_t tile_rows = 256;
@@ -153,5 +152,4 @@ class SequenceTile {
   Row numbers_[static_cast<std::size_t>(std::max(tile_rows, width))];
 };
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/sequence_sort.hpp>
@@ -14,8 +15,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 namespace cpu {
 
@@ -54,7 +54,7 @@ void for_each_matrix_row(const CpuExecutor& executor, const T* x, const ChannelM
 }  // namespace cpu
 
 template <>
-struct SequenceTopKAvgPooling<InlineCpu> {
+struct cpu::Kernel<SequenceTopKAvgPooling> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const ChannelMatrices& matrices, const Segments& sequences,
                   std::span<const std::int64_t> topks, T* y) {
@@ -75,7 +75,7 @@ struct SequenceTopKAvgPooling<InlineCpu> {
 };
 
 template <>
-struct SequenceTopKAvgPoolingGrad<InlineCpu> {
+struct cpu::Kernel<SequenceTopKAvgPoolingGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* x, const ChannelMatrices& matrices,
                   const Segments& sequences, std::span<const std::int64_t> topks, T* dx) {
@@ -97,5 +97,4 @@ struct SequenceTopKAvgPoolingGrad<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -24,8 +24,7 @@
 #  define LOD_SHORT_SEQUENCES_BY_AVX512 0
 #endif
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// The sequences that are pooled at once.
 inline constexpr std::int64_t short_sequences = LOD_SHORT_SEQUENCES_BY_AVX512 ? 16 : 8;
@@ -467,5 +466,4 @@ class PooledShortSequences {
   T* y_;
 };
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -23,8 +23,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Whether there was a NaN or a negative zero among the numbers that it was shown.
 template <class A>
@@ -273,5 +272,4 @@ std::int64_t sort_tiles_of_entries(const T* x, const Segments& sequences, std::i
   }
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

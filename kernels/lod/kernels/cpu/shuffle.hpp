@@ -8,8 +8,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// result[i] = number place(i) of a and b, which are the compiler's own vectors; the numbers of b continue the count of
 /// those of a. `Place` is a stateless function. The result is not returned by value: vectors wider than the processor's
@@ -31,5 +30,4 @@ template <class V, class Place>
 #endif
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -16,8 +16,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// The greatest number; unspecified if one is a NaN.
 template <class T>
@@ -158,5 +157,4 @@ inline xsimd::batch<A> softmax_shift(const xsimd::batch<A>& maximum, const xsimd
   return choose(is_plain(plain_sum), xsimd::batch<A>(A{}), softmax_shift(maximum));
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

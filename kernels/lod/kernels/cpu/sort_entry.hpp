@@ -13,8 +13,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Whether keys of type T fit 32 bits.
 template <class T>
@@ -86,5 +85,4 @@ void with_entries(const Segments& sequences, const Body& body) {
   body(std::type_identity<WideEntry>());
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -10,8 +10,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Batcher's merge exchange for `size` numbers: pairs of positions, the lower one first. After all comparisons in turn,
 /// each of which moves the lesser of two numbers to the lower position, the numbers ascend.
@@ -107,5 +106,4 @@ inline void merge_ascending(V* numbers, V* other, std::size_t size, const Order&
   if constexpr (!dropped) sort_bitonic(other, size, order);
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

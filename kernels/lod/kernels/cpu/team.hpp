@@ -22,8 +22,7 @@
 #include <mutex>
 #include <new>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Starts up to `count` threads that do nothing, all alive at the same time, and ends them. Returns how many started.
 inline int count_startable_threads(int count) noexcept {
@@ -100,5 +99,4 @@ inline int team_size(int threads) noexcept {
   return lod::detail::lost_threads() ? 1 : limited_threads(threads);
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -9,8 +9,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Swaps the off-diagonal blocks of `distance` columns of two rows that are `distance` apart.
 template <std::size_t distance, std::size_t row, class V, std::size_t size>
@@ -42,5 +41,4 @@ template <class V, std::size_t size>
   transpose_from<1>(rows, std::make_index_sequence<size>());
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -5,6 +5,7 @@
 
 #include <lod/core/keyed_hash.hpp>
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/ops/staging.hpp>
 #include <lod/ops/unique_sequences.hpp>
@@ -15,11 +16,10 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 template <>
-struct UniqueSequences<InlineCpu> {
+struct cpu::Kernel<UniqueSequences> {
   template <class T, class SameLevels>
   static std::int64_t run(const CpuExecutor& executor, const T* x, const Segments& sequences,
                           const operation::Array<CpuExecutor, std::int64_t>& splits, const detail::HashKey& key,
@@ -62,5 +62,4 @@ struct UniqueSequences<InlineCpu> {
   }
 };
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -20,8 +20,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <class T>
 using Vector = xsimd::batch<Accumulator<T>>;
@@ -404,5 +403,4 @@ inline auto falls_below(const V& candidate, const V& best) {
   }
 }
 
-}  // namespace kernel::cpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Products of dense matrices on GPUs, by cuBLAS. Include it before fallback.hpp, whose body it replaces.
+/// Products of dense matrices on GPUs, by cuBLAS, in place of the kernel in bulk.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -71,35 +71,39 @@ class BlasHandle final : public Shared {
 
 }  // namespace lod::inline LOD_INTERFACE::detail
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk::on_gpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+
+namespace blas {
 
 template <class T>
-inline constexpr cudaDataType_t blas_type = std::same_as<T, float>     ? CUDA_R_32F
-                                            : std::same_as<T, double>  ? CUDA_R_64F
-                                            : std::same_as<T, float16> ? CUDA_R_16F
-                                                                       : CUDA_R_16BF;
+inline constexpr cudaDataType_t type = std::same_as<T, float>     ? CUDA_R_32F
+                                       : std::same_as<T, double>  ? CUDA_R_64F
+                                       : std::same_as<T, float16> ? CUDA_R_16F
+                                                                  : CUDA_R_16BF;
 
 /// Sums are of type float, or double for double, never of a narrower type.
-struct MatrixProduct {
-  template <class E, class T>
-  static void run(const E& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
-                  double alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, double beta, T* c,
-                  std::int64_t ldc) {
-    using A = Accumulator<T>;
-    if (m == 0 || n == 0) return;
-    const A by = static_cast<A>(alpha), kept = static_cast<A>(beta);
-    const cublasComputeType_t computed_in = std::same_as<A, double> ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
-    const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
-    // cuBLAS expects column-major matrices: read that way ours are transposed, and so is the product, b * a.
-    executor.template companion<detail::BlasHandle>().with_handle(executor, [&](cublasHandle_t handle) {
-      detail::check_blas(
-          cublasGemmEx_64(handle, operation(transpose_b), operation(transpose_a), n, m, k, &by, b, blas_type<T>, ldb, a,
-                          blas_type<T>, lda, &kept, c, blas_type<T>, ldc, computed_in, CUBLAS_GEMM_DEFAULT),
-          "cublasGemmEx_64");
-    });
-  }
-};
+template <class T>
+void multiply(const CudaExecutor& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
+              std::int64_t k, double alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, double beta,
+              T* c, std::int64_t ldc) {
+  using A = Accumulator<T>;
+  if (m == 0 || n == 0) return;
+  const A by = static_cast<A>(alpha), kept = static_cast<A>(beta);
+  const cublasComputeType_t computed_in = std::same_as<A, double> ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+  const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  // cuBLAS expects column-major matrices: read that way ours are transposed, and so is the product, b * a.
+  executor.companion<detail::BlasHandle>().with_handle(executor, [&](cublasHandle_t handle) {
+    detail::check_blas(cublasGemmEx_64(handle, operation(transpose_b), operation(transpose_a), n, m, k, &by, b, type<T>,
+                                       ldb, a, type<T>, lda, &kept, c, type<T>, ldc, computed_in, CUBLAS_GEMM_DEFAULT),
+                       "cublasGemmEx_64");
+  });
+}
 
-}  // namespace kernel::bulk::on_gpu
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace blas
+
+template <class... A>
+void launch(MatrixProduct, const CudaExecutor& executor, const A&... arguments) {
+  blas::multiply(executor, arguments...);
+}
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -21,28 +21,17 @@ template <class Op>
 inline constexpr bool has_kernels<Op, Cuda> = !on_cpu_only<Op>;
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
-template <>
-struct ForEachSequence<CudaExecutor> {
-  template <class Body>
-  static void run(const CudaExecutor&, const Segments& sequences, const Body& body) {
-    // What one call enqueues comes before what the next one does: one thread, in order.
-    for (std::int64_t i = 0; i < sequences.size; ++i) body(i);
-  }
-};
+/// What one call enqueues comes before what the next one does: one thread, in order.
+template <class Body>
+void launch(ForEachSequence, const CudaExecutor&, const Segments& sequences, const Body& body) {
+  for (std::int64_t i = 0; i < sequences.size; ++i) body(i);
+}
 
-template <>
-struct UniqueSequences<CudaExecutor> {
-  template <class T, class SameLevels>
-  static std::int64_t run(const CudaExecutor& executor, const T* x, const Segments& sequences,
-                          const operation::Array<CudaExecutor, std::int64_t>& splits, const detail::HashKey& key,
-                          std::int64_t row_size, const SameLevels& same_levels, std::int64_t* first,
-                          std::int64_t* index) {
-    return operation::unique_by_twins(executor, x, sequences, splits, key, row_size, same_levels, first, index);
-  }
-};
+template <class... A>
+std::int64_t launch(UniqueSequences, const CudaExecutor& executor, const A&... arguments) {
+  return operation::unique_by_twins(executor, arguments...);
+}
 
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

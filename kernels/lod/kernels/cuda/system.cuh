@@ -29,8 +29,7 @@
 #include <new>
 #include <optional>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 inline constexpr int threads_per_block = 256;
 inline constexpr int warp_threads = 32;
@@ -294,5 +293,4 @@ Pairs<Key, Value> System<CudaExecutor>::sort_pairs(const Pairs<Key, Value>& pair
   return {keys.Current(), values.Current()};
 }
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -11,8 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel::bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Neighbouring rows that the threads of a block process side by side: first they find the sequence of each row, once
 /// per row, and then they process the elements. If the sequences have no marks, those of the first and the last row are
@@ -113,5 +112,4 @@ void for_each_block(std::int64_t rows, std::int64_t row_size, std::int64_t most,
   }
 }
 
-}  // namespace kernel::bulk
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What runs on GPUs where no kernel is written for them: the bodies of the Thrust back end. Bodies that hand a number
-/// to the CPU, or read scratch memory there, are not among them.
+/// All kernels in bulk.
 #pragma once
 
-#include <lod/core/target.hpp>
-#include <lod/cuda/executor.hpp>
 #include <lod/kernels/bulk/checked_ids.hpp>
 #include <lod/kernels/bulk/clip.hpp>
 #include <lod/kernels/bulk/ctc_align.hpp>
@@ -13,6 +10,7 @@
 #include <lod/kernels/bulk/elementwise.hpp>
 #include <lod/kernels/bulk/embedding.hpp>
 #include <lod/kernels/bulk/embedding_pool.hpp>
+#include <lod/kernels/bulk/for_each_sequence.hpp>
 #include <lod/kernels/bulk/gru.hpp>
 #include <lod/kernels/bulk/im2sequence.hpp>
 #include <lod/kernels/bulk/lstm.hpp>
@@ -41,25 +39,3 @@
 #include <lod/kernels/bulk/sequence_topk_avg_pooling.hpp>
 #include <lod/kernels/bulk/split_selected_rows.hpp>
 #include <lod/kernels/bulk/unique_sequences.hpp>
-#include <lod/kernels/compiled/kernels.hpp>
-#include <lod/kernels/cuda/on_the_cpu.hpp>
-
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-namespace kernel {
-
-namespace bulk::on_gpu {
-using namespace bulk;
-/// The variant in which the CPU does not wait for the number of groups.
-using GroupRows = GroupRowsInPlaces;
-}  // namespace bulk::on_gpu
-
-#define LOD_FALLBACK(name) \
-  template <>              \
-  struct name<CudaExecutor> : bulk::on_gpu::name {};
-LOD_SHARED_KERNELS(LOD_FALLBACK)
-LOD_CUDA_ONLY_KERNELS(LOD_FALLBACK)
-LOD_FILTERS(LOD_FALLBACK)
-#undef LOD_FALLBACK
-
-}  // namespace kernel
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
