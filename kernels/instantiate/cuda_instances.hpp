@@ -33,12 +33,14 @@ struct CudaLibrary {
   /// @{
   /// The type of a kernel's function, as a null pointer.
   template <class Tag, class... Arguments>
-  static constexpr decltype(&bulk::Kernel<Tag>::template run<CudaExecutor, Arguments...>) function() noexcept {
-    return nullptr;
+  static constexpr auto function() noexcept {
+    using Function = decltype(&bulk::Kernel<Tag>::template run<CudaExecutor, Arguments...>);
+    return Function{};
   }
   template <class Tag, class Rule, class T, class S, std::size_t states>
-  static constexpr decltype(&bulk::Kernel<Tag>::template run<CudaExecutor, Rule, T, S, states>) rule() noexcept {
-    return nullptr;
+  static constexpr auto rule() noexcept {
+    using Function = decltype(&bulk::Kernel<Tag>::template run<CudaExecutor, Rule, T, S, states>);
+    return Function{};
   }
   /// @}
 };

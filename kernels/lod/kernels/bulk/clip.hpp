@@ -17,9 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Sums of x[i] * x_scale * (y[i] * y_scale), in double, over those i in [0, rows of `all`) for which counts(i). sum[0]
 /// leaves y unscaled, with a scale of 1 for both if it is the only sum; sum[1] and sum[2] have the scales for large and
@@ -126,6 +124,4 @@ struct Kernel<ShortenGrad> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

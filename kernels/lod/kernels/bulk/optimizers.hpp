@@ -20,9 +20,7 @@
 #include <tuple>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// The states of a parameter. Bodies cannot call the functions of std::array.
 template <class S, std::size_t n>
@@ -127,6 +125,4 @@ struct Kernel<UpdateRows> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -12,9 +12,7 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// y[t] = x[t] * filter[0] + x[t + 1] * filter[1] + ..., or x[t - 1], ... if `back`, within the sequence.
 template <class E, class T>
@@ -79,6 +77,4 @@ struct Kernel<RowConvFilterGrad> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -14,9 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Combines a row of the dense tensor with the sums of a group.
 template <class T, std::size_t count, class F>
@@ -98,6 +96,4 @@ struct Kernel<ScatterRowsGrad> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

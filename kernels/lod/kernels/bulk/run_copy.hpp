@@ -10,9 +10,7 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 template <>
 struct Kernel<RunCopy> {
@@ -35,6 +33,4 @@ struct Kernel<CopyValues> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -13,9 +13,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Sums up at most a leaf of rows in the direction of the sums, column by column; the order of the additions is that of
 /// the CPU, where scalar rows are cut into groups.
@@ -173,6 +171,4 @@ struct Kernel<SequenceCumsum> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

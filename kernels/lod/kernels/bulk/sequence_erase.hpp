@@ -12,9 +12,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Selects the rows that equal none of `count` ascending tokens.
 template <class T>
@@ -41,6 +39,4 @@ struct Kernel<SequenceErase> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

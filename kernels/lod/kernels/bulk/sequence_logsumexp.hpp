@@ -14,9 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Computes the results of short sequences, which are read once.
 template <class T, std::size_t count>
@@ -80,6 +78,4 @@ struct Kernel<ScaleSequences> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -17,9 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// The pooled result of `length` rows from their sum; for gradients, the same with dy as `sum`.
 template <class T, class Sum>
@@ -385,6 +383,4 @@ struct Kernel<DividePooled> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -19,9 +19,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 // Outside functions, because those of numeric_limits are host functions.
 template <class A>
@@ -462,6 +460,4 @@ struct Kernel<SequenceSoftmaxGrad> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -13,9 +13,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Where the matrix row begins that contains number `at` of x.
 struct MatrixRowStart {
@@ -84,6 +82,4 @@ struct Kernel<SequenceTopKAvgPoolingGrad> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

@@ -14,9 +14,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace bulk {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 /// Eight bytes of `count`, from `at` on, with zeros after the last.
 LOD_HOST_DEVICE inline std::uint64_t word_of(const unsigned char* bytes, std::int64_t at, std::int64_t count) noexcept {
@@ -121,6 +119,4 @@ struct Kernel<UniqueSequences> {
   }
 };
 
-}  // namespace bulk
-
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

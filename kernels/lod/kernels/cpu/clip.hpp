@@ -15,9 +15,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// The sum of x[i] * x_scale * (y[i] * y_scale), in double. If x is null, 0: only scratch memory is taken.
 template <class T>
@@ -56,10 +54,8 @@ VectorLength vector_length(const CpuExecutor& executor, const T* x, std::int64_t
   return {std::sqrt(squares.sum), squares.scale};
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<Shorten> {
+struct Kernel<Shorten> {
   template <class T>
   static void run(const CpuExecutor& executor, T* x, std::int64_t count, double norm) {
     const cpu::FloatingPointControl standard;
@@ -84,7 +80,7 @@ struct cpu::Kernel<Shorten> {
 };
 
 template <>
-struct cpu::Kernel<ShortenGrad> {
+struct Kernel<ShortenGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* x, const Segments& groups, std::int64_t row_size,
                   double norm, T* d) {
@@ -100,4 +96,4 @@ struct cpu::Kernel<ShortenGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -13,10 +13,10 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<CtcAlign> {
+struct Kernel<CtcAlign> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, const CtcAlignOptions& options,
                   std::int64_t* scratch, std::int64_t* kept) {
@@ -41,4 +41,4 @@ struct cpu::Kernel<CtcAlign> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -17,10 +17,10 @@
 #include <span>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<EditDistance> {
+struct Kernel<EditDistance> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* a, const Segments& a_sequences, const T* b,
                   const Segments& b_sequences, bool normalized, float* y) {
@@ -100,4 +100,4 @@ struct cpu::Kernel<EditDistance> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -13,9 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// z[i] = f(x[i], y[i]), in whole vectors; integers one by one in their own type, which the compiler vectorizes.
 template <class T, class F>
@@ -37,10 +35,8 @@ inline void combine(const F& f, const T* x, T y, std::int64_t count, T* z) {
   }
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<Map> {
+struct Kernel<Map> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, std::int64_t count, T* y) {
     const std::int64_t bytes = lod::detail::bytes_of<T>(2, count);
@@ -55,7 +51,7 @@ struct cpu::Kernel<Map> {
 };
 
 template <>
-struct cpu::Kernel<Combine> {
+struct Kernel<Combine> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, std::int64_t count, T* z) {
     cpu::parallel_ranges(
@@ -65,7 +61,7 @@ struct cpu::Kernel<Combine> {
 };
 
 template <>
-struct cpu::Kernel<CombineRows> {
+struct Kernel<CombineRows> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, const Segments& sequences,
                   std::int64_t row_size, T* z) {
@@ -93,4 +89,4 @@ struct cpu::Kernel<CombineRows> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -11,10 +11,10 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<GatherRows> {
+struct Kernel<GatherRows> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const std::int64_t* ids, std::int64_t count,
                   std::int64_t row_size, std::int64_t skipped, T* y) {
@@ -41,4 +41,4 @@ struct cpu::Kernel<GatherRows> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -29,9 +29,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// y = x times a weight; y may be x.
 template <class T>
@@ -155,10 +153,8 @@ struct PartialGrads {
   }
 };
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<EmbeddingPool> {
+struct Kernel<EmbeddingPool> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences, PoolType type,
                   T pad_value, T* y) {
@@ -226,7 +222,7 @@ struct cpu::Kernel<EmbeddingPool> {
 };
 
 template <>
-struct cpu::Kernel<EmbeddingMaxPool> {
+struct Kernel<EmbeddingMaxPool> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences, bool minimum,
                   T pad_value, T* y, std::int64_t* index) {
@@ -259,7 +255,7 @@ struct cpu::Kernel<EmbeddingMaxPool> {
 };
 
 template <>
-struct cpu::Kernel<CountKept> {
+struct Kernel<CountKept> {
   static void run(const CpuExecutor& executor, const std::int64_t* ids, const Segments& sequences,
                   std::int64_t padding_idx, bool minus_one, std::int64_t* scratch, std::int64_t* offsets) {
     LOD_ASSERT(cpu::RowFilter::scratch(sequences.rows()) <= kept_scratch(sequences.rows()));
@@ -274,7 +270,7 @@ struct cpu::Kernel<CountKept> {
 };
 
 template <>
-struct cpu::Kernel<KeepIds> {
+struct Kernel<KeepIds> {
   static void run(const CpuExecutor& executor, const std::int64_t* ids, const Segments& sequences,
                   const std::int64_t* scratch, std::int64_t* kept, std::int64_t* rows, std::int64_t* places) {
     cpu::RowFilter::copy(executor, ids, sequences, scratch, kept);
@@ -293,7 +289,7 @@ struct cpu::Kernel<KeepIds> {
 };
 
 template <>
-struct cpu::Kernel<SumLookUpGrads> {
+struct Kernel<SumLookUpGrads> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUpGrad<T>& rows, const std::int64_t* order,
                   const Segments& groups, T* y) {
@@ -321,7 +317,7 @@ struct cpu::Kernel<SumLookUpGrads> {
 };
 
 template <>
-struct cpu::Kernel<LookUpWeightsGrad> {
+struct Kernel<LookUpWeightsGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const T* dy, const std::int64_t* winners,
                   const Segments& sequences, PoolType type, T* dweights) {
@@ -354,4 +350,4 @@ struct cpu::Kernel<LookUpWeightsGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -10,10 +10,10 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<ForEachSequence> {
+struct Kernel<ForEachSequence> {
   template <class Body>
   static void run(const CpuExecutor& executor, const Segments& sequences, const Body& body) {
     const auto callers = cpu::FloatingPointControl::read();
@@ -25,4 +25,4 @@ struct cpu::Kernel<ForEachSequence> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

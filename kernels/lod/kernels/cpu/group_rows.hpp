@@ -16,9 +16,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// An id and its position in one number: half the memory to go through in each pass.
 struct PackedEntries {
@@ -202,10 +200,8 @@ class RowSort {
   Workspace::Loan<std::int64_t> places_;  // for each part and digit, where its next entry goes
 };
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<GroupRows> {
+struct Kernel<GroupRows> {
   static std::int64_t run(const CpuExecutor& executor, const std::int64_t* ids, std::int64_t count, std::int64_t,
                           std::int64_t* order, std::int64_t* unique, std::int64_t* groups) {
     groups[0] = 0;
@@ -220,4 +216,4 @@ struct cpu::Kernel<GroupRows> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

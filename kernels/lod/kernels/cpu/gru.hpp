@@ -12,10 +12,10 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<GruStep> {
+struct Kernel<GruStep> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* products,
                   const T* recurrent_bias, const T* hidden_before, T* gates, T* memory, T* hidden) {
@@ -43,7 +43,7 @@ struct cpu::Kernel<GruStep> {
 };
 
 template <>
-struct cpu::Kernel<GruStepGrad> {
+struct Kernel<GruStepGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* gates, const T* memory,
                   const T* hidden_before, const T* dhidden, T* dstate, T* dgates, T* dproducts) {
@@ -68,4 +68,4 @@ struct cpu::Kernel<GruStepGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -13,10 +13,10 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<Im2Sequence> {
+struct Kernel<Im2Sequence> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* images, const ImagePatches& patches, const Segments& sequences,
                   T* y) {
@@ -57,7 +57,7 @@ struct cpu::Kernel<Im2Sequence> {
 };
 
 template <>
-struct cpu::Kernel<Im2SequenceGrad> {
+struct Kernel<Im2SequenceGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const ImagePatches& patches, const Segments& sequences,
                   T* dx) {
@@ -107,4 +107,4 @@ struct cpu::Kernel<Im2SequenceGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -12,10 +12,10 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<LstmStep> {
+struct Kernel<LstmStep> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* cell_before, T* gates,
                   T* cell, T* hidden) {
@@ -39,7 +39,7 @@ struct cpu::Kernel<LstmStep> {
 };
 
 template <>
-struct cpu::Kernel<LstmStepGrad> {
+struct Kernel<LstmStepGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, const T* gates,
                   const T* cell_before, const T* cell, const T* dhidden, const T* dstate, T* dcell, T* dgates) {
@@ -64,4 +64,4 @@ struct cpu::Kernel<LstmStepGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

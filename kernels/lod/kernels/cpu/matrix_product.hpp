@@ -21,9 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// A matrix that is read line by line, with its lines at equal distances in memory.
 template <class T>
@@ -414,10 +412,8 @@ void multiply(const CpuExecutor& executor, std::int64_t m, std::int64_t n, std::
   if (m > 0 && n > 0) Product<A, Left, Right>(executor, m, n, k, left, right).run(alpha, beta, c, ldc);
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<MatrixProduct> {
+struct Kernel<MatrixProduct> {
   template <class T>
   static void run(const CpuExecutor& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
                   std::int64_t k, double alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, double beta,
@@ -428,4 +424,4 @@ struct cpu::Kernel<MatrixProduct> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -20,9 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// The addresses of rows that are read in the order of a list.
 template <class T>
@@ -59,10 +57,8 @@ void for_each_group_sum(const CpuExecutor& executor, const NumberedRows<T>& rows
   sum_sequences<T>(executor, groups, row_size, GroupedRows<T>{rows, order, groups, row_size}, finish);
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<SumGroups> {
+struct Kernel<SumGroups> {
   template <class T>
   static void run(const CpuExecutor& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -79,7 +75,7 @@ struct cpu::Kernel<SumGroups> {
 };
 
 template <>
-struct cpu::Kernel<SetZero> {
+struct Kernel<SetZero> {
   template <class T>
   static void run(const CpuExecutor& executor, T* y, std::int64_t count) {
     cpu::parallel_ranges(executor, count, count * static_cast<std::int64_t>(sizeof(T)),
@@ -87,4 +83,4 @@ struct cpu::Kernel<SetZero> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

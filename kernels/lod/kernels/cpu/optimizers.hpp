@@ -23,9 +23,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <class S, std::size_t n>
 inline std::array<S*, n> advance(std::array<S*, n> states, std::int64_t distance) noexcept {
@@ -162,10 +160,8 @@ void update_carefully_from(const Rule& rule, T* parameter, const std::array<S*, 
   update<true>(rule, parameter, states, gradient, count);
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<Update> {
+struct Kernel<Update> {
   template <class Rule, class T, class S, std::size_t n>
   static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
                   const T* gradient, std::int64_t count) {
@@ -178,7 +174,7 @@ struct cpu::Kernel<Update> {
 };
 
 template <>
-struct cpu::Kernel<UpdateRows> {
+struct Kernel<UpdateRows> {
   template <class Rule, class T, class S, std::size_t n>
   static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
                   const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
@@ -218,4 +214,4 @@ struct cpu::Kernel<UpdateRows> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

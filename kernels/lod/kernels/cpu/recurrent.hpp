@@ -52,12 +52,8 @@ void for_each_state(const CpuExecutor& executor, std::int64_t rows, std::int64_t
   });
 }
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu
-
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
 template <>
-struct cpu::Kernel<TransposeMatrix> {
+struct Kernel<TransposeMatrix> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, std::int64_t rows, std::int64_t columns, T* y) {
     // Square tiles: the lines of both matrices that a tile touches stay in the first-level cache.
@@ -77,4 +73,4 @@ struct cpu::Kernel<TransposeMatrix> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

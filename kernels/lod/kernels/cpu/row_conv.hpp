@@ -16,9 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// y[t] = x[t] * filter[0] + x[t + 1] * filter[1] + ..., or x[t - 1], ... if `back`, within the sequence.
 ///
@@ -86,10 +84,8 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
   });
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<RowConv> {
+struct Kernel<RowConv> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const T* filter, std::int64_t filter_rows, T* y) {
@@ -98,7 +94,7 @@ struct cpu::Kernel<RowConv> {
 };
 
 template <>
-struct cpu::Kernel<RowConvInputGrad> {
+struct Kernel<RowConvInputGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   const T* filter, std::int64_t filter_rows, T* dx) {
@@ -107,7 +103,7 @@ struct cpu::Kernel<RowConvInputGrad> {
 };
 
 template <>
-struct cpu::Kernel<RowConvFilterGrad> {
+struct Kernel<RowConvFilterGrad> {
   /// The sum over all rows of dy[t] * {x[t], x[t + 1], ...}, with zeros after the end of the sequence.
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const T* dy, const Segments& sequences,
@@ -144,4 +140,4 @@ struct cpu::Kernel<RowConvFilterGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

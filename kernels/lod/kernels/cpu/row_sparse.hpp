@@ -15,10 +15,10 @@
 #include <concepts>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<ScatterSums> {
+struct Kernel<ScatterSums> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -34,7 +34,7 @@ struct cpu::Kernel<ScatterSums> {
 };
 
 template <>
-struct cpu::Kernel<ScatterRows> {
+struct Kernel<ScatterRows> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
@@ -54,7 +54,7 @@ struct cpu::Kernel<ScatterRows> {
 };
 
 template <>
-struct cpu::Kernel<ScatterRowsGrad> {
+struct Kernel<ScatterRowsGrad> {
   template <class F, class T>
   static void run(const CpuExecutor& executor, const F& f, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, const T* x, T* d, T* dg) {
@@ -87,4 +87,4 @@ struct cpu::Kernel<ScatterRowsGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

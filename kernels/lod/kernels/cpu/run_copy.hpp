@@ -18,10 +18,9 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 #ifdef __AVX2__
-namespace cpu {
 
 /// Runs of a few dozen bytes: nothing is read after the end of a run, but bytes after it are written, which the next
 /// run overwrites. So no branch depends on its length.
@@ -107,11 +106,10 @@ class ShortRuns {
   }
 };
 
-}  // namespace cpu
 #endif
 
 template <>
-struct cpu::Kernel<RunCopy> {
+struct Kernel<RunCopy> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* const* sources, const Segments& destination,
                   std::int64_t row_size, T* y) {
@@ -132,7 +130,7 @@ struct cpu::Kernel<RunCopy> {
 };
 
 template <>
-struct cpu::Kernel<CopyValues> {
+struct Kernel<CopyValues> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, std::int64_t count, T* y) {
     const std::int64_t bytes = lod::detail::bytes_of<T>(count);
@@ -142,4 +140,4 @@ struct cpu::Kernel<CopyValues> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -15,9 +15,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Line t consists of the rows of the window of row t, one after the other.
 template <class T>
@@ -69,10 +67,8 @@ struct FilterLines {
   }
 };
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<SequenceConv> {
+struct Kernel<SequenceConv> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   const ContextWindow& window, const T* padding, const T* filter, std::int64_t columns, T* y) {
@@ -86,7 +82,7 @@ struct cpu::Kernel<SequenceConv> {
 };
 
 template <>
-struct cpu::Kernel<SequenceConvInputGrad> {
+struct Kernel<SequenceConvInputGrad> {
   /// Row t of x is in the windows of the rows from t - start - length + 1 to t - start: its gradient is a convolution
   /// of dy with the window reversed.
   template <class T>
@@ -105,7 +101,7 @@ struct cpu::Kernel<SequenceConvInputGrad> {
 };
 
 template <>
-struct cpu::Kernel<SequenceConvFilterGrad> {
+struct Kernel<SequenceConvFilterGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const T* dy, const Segments& sequences,
                   std::int64_t row_size, const ContextWindow& window, const T* padding, std::int64_t columns,
@@ -120,7 +116,7 @@ struct cpu::Kernel<SequenceConvFilterGrad> {
 };
 
 template <>
-struct cpu::Kernel<SequenceConvPaddingGrad> {
+struct Kernel<SequenceConvPaddingGrad> {
   /// A row of the padding is at one position of the window of at most one row of each sequence. The rows of dy that
   /// belong to a position are summed, and the sums multiplied by the filter.
   template <class T>
@@ -153,4 +149,4 @@ struct cpu::Kernel<SequenceConvPaddingGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

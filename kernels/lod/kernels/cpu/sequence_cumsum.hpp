@@ -25,9 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Running sums of numbers of type T, written as numbers of type Y.
 template <class T, class Y>
@@ -232,10 +230,8 @@ class RunningSums {
   A start_;
 };
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<SequenceCumsum> {
+struct Kernel<SequenceCumsum> {
   template <class T, class Y>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool exclusive, bool reverse, Y* y) {
@@ -368,4 +364,4 @@ struct cpu::Kernel<SequenceCumsum> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

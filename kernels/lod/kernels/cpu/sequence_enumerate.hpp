@@ -17,10 +17,10 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<SequenceEnumerate> {
+struct Kernel<SequenceEnumerate> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t window, T pad_value,
                   T* y) {
@@ -156,4 +156,4 @@ struct cpu::Kernel<SequenceEnumerate> {
   };
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -14,10 +14,10 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<SequenceErase> {
+struct Kernel<SequenceErase> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::span<const T> tokens,
                   std::int64_t* scratch, std::int64_t* kept) {
@@ -39,4 +39,4 @@ struct cpu::Kernel<SequenceErase> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -13,9 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Reads rows that are `stride` numbers apart.
 template <class T>
@@ -25,10 +23,8 @@ struct StridedRows {
   const T* operator()(std::int64_t row) const noexcept { return first + row * stride; }
 };
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<SequenceExpandGrad> {
+struct Kernel<SequenceExpandGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& blocks, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
@@ -84,4 +80,4 @@ struct cpu::Kernel<SequenceExpandGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

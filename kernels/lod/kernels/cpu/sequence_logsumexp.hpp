@@ -19,9 +19,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// What is subtracted from a column: its maximum, if that is finite. Otherwise the exponentials are 0 or infinite, and
 /// so is their sum.
@@ -55,10 +53,8 @@ class ScalarLogsumexp : public ScalarExponentials<T> {
   }
 };
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<SequenceLogsumexp> {
+struct Kernel<SequenceLogsumexp> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     using A = Accumulator<T>;
@@ -128,7 +124,7 @@ struct cpu::Kernel<SequenceLogsumexp> {
 };
 
 template <>
-struct cpu::Kernel<ScaleSequences> {
+struct Kernel<ScaleSequences> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* factors, const Segments& sequences, std::int64_t row_size,
                   T* y) {
@@ -150,4 +146,4 @@ struct cpu::Kernel<ScaleSequences> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -12,10 +12,10 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<SequenceMask> {
+struct Kernel<SequenceMask> {
   template <class U>
   static void run(const CpuExecutor& executor, const std::int64_t* lengths, std::int64_t count, std::int64_t max_length,
                   U* y) {
@@ -33,4 +33,4 @@ struct cpu::Kernel<SequenceMask> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -17,9 +17,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Where the rows of a sequence are in the dense block.
 struct PaddedRows {
@@ -48,10 +46,8 @@ inline void pad_short_block(const T* x, std::int64_t from, std::int64_t to, std:
   }
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<SequencePad> {
+struct Kernel<SequencePad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   std::int64_t padded_length, Side side, T pad_value, T* dense, std::int64_t* lengths) {
@@ -123,7 +119,7 @@ struct cpu::Kernel<SequencePad> {
 };
 
 template <>
-struct cpu::Kernel<SequenceUnpad> {
+struct Kernel<SequenceUnpad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dense, std::int64_t padded_length, Side side,
                   const Segments& sequences, std::int64_t row_size, T* x) {
@@ -195,4 +191,4 @@ struct cpu::Kernel<SequenceUnpad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -24,9 +24,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <class T>
 void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, PoolType type,
@@ -345,10 +343,8 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
   });
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<SequencePool> {
+struct Kernel<SequencePool> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T pad_value, T* y) {
@@ -378,7 +374,7 @@ struct cpu::Kernel<SequencePool> {
 };
 
 template <>
-struct cpu::Kernel<SequenceSums> {
+struct Kernel<SequenceSums> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   PoolType type, Accumulator<T> pad_value, Accumulator<T>* y) {
@@ -394,7 +390,7 @@ struct cpu::Kernel<SequenceSums> {
 };
 
 template <>
-struct cpu::Kernel<SequenceMaxPool> {
+struct Kernel<SequenceMaxPool> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool minimum, T pad_value, T* y, std::int64_t* index) {
@@ -408,7 +404,7 @@ struct cpu::Kernel<SequenceMaxPool> {
 };
 
 template <>
-struct cpu::Kernel<SequencePoolGrad> {
+struct Kernel<SequencePoolGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T* dx) {
@@ -462,7 +458,7 @@ struct cpu::Kernel<SequencePoolGrad> {
 };
 
 template <>
-struct cpu::Kernel<SequenceMaxPoolGrad> {
+struct Kernel<SequenceMaxPoolGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* index, const Segments& sequences,
                   std::int64_t row_size, T* dx) {
@@ -481,7 +477,7 @@ struct cpu::Kernel<SequenceMaxPoolGrad> {
 };
 
 template <>
-struct cpu::Kernel<DividePooled> {
+struct Kernel<DividePooled> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T* y) {
@@ -495,4 +491,4 @@ struct cpu::Kernel<DividePooled> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -18,9 +18,7 @@
 #include <cstring>
 #include <type_traits>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Scalars are reversed in blocks of a vector, whatever their type, as bits.
 template <class T>
@@ -57,10 +55,8 @@ inline void reverse_scalars(const T* x, const T* last, std::int64_t count, T* y,
   for (; i < count; ++i) y[i] = last[-i];
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<SequenceReverse> {
+struct Kernel<SequenceReverse> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
@@ -109,4 +105,4 @@ struct cpu::Kernel<SequenceReverse> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -13,10 +13,10 @@
 
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<SequenceScatter> {
+struct Kernel<SequenceScatter> {
   template <class T>
   static void run(const CpuExecutor& executor, const std::int64_t* ids, const T* updates, const Segments& sequences,
                   std::int64_t columns, T* y) {
@@ -47,7 +47,7 @@ struct cpu::Kernel<SequenceScatter> {
 };
 
 template <>
-struct cpu::Kernel<SequenceScatterUpdatesGrad> {
+struct Kernel<SequenceScatterUpdatesGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* ids, const Segments& sequences,
                   std::int64_t columns, T* dupdates) {
@@ -62,4 +62,4 @@ struct cpu::Kernel<SequenceScatterUpdatesGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -12,10 +12,10 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<SequenceSliceGrad> {
+struct Kernel<SequenceSliceGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& parts, const std::int64_t* first_rows,
                   const Segments& sequences, std::int64_t row_size, T* dx) {
@@ -33,4 +33,4 @@ struct cpu::Kernel<SequenceSliceGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -20,9 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// The two passes, for rows of any size.
 template <bool logarithm, class T>
@@ -312,10 +310,8 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
   });
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<SequenceSoftmax> {
+struct Kernel<SequenceSoftmax> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool logarithm, T* y) {
@@ -329,7 +325,7 @@ struct cpu::Kernel<SequenceSoftmax> {
 };
 
 template <>
-struct cpu::Kernel<SequenceSoftmaxGrad> {
+struct Kernel<SequenceSoftmaxGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* y, const Segments& sequences,
                   std::int64_t row_size, bool logarithm, T* dx) {
@@ -342,4 +338,4 @@ struct cpu::Kernel<SequenceSoftmaxGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -28,9 +28,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Sorts entries whose rows ascend, using `scratch` of the same size. Returns the one of the two that holds the result.
 template <int digit_bits, class Entry>
@@ -233,10 +231,8 @@ void write_sorted(const Entry* entries, std::int64_t count, const T* x, std::int
   }
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<SequenceSort> {
+struct Kernel<SequenceSort> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
                   std::int64_t* index) {
@@ -305,7 +301,7 @@ struct cpu::Kernel<SequenceSort> {
 };
 
 template <>
-struct cpu::Kernel<SequenceTopK> {
+struct Kernel<SequenceTopK> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, const Segments& parts, T* y,
                   std::int64_t* index) {
@@ -371,7 +367,7 @@ struct cpu::Kernel<SequenceTopK> {
 };
 
 template <>
-struct cpu::Kernel<SequenceSortGrad> {
+struct Kernel<SequenceSortGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const std::int64_t* index, const Segments& parts,
                   const Segments& sequences, T* dx) {
@@ -385,4 +381,4 @@ struct cpu::Kernel<SequenceSortGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -15,9 +15,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-
-namespace cpu {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Calls body(row, channel, first, columns, greatest, count) for each row of each matrix, where `row` counts the rows
 /// of all sequences: the row's numbers are `columns` ones from x[first] on, and the greatest `count` of them are in the
@@ -51,10 +49,8 @@ void for_each_matrix_row(const CpuExecutor& executor, const T* x, const ChannelM
   });
 }
 
-}  // namespace cpu
-
 template <>
-struct cpu::Kernel<SequenceTopKAvgPooling> {
+struct Kernel<SequenceTopKAvgPooling> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const ChannelMatrices& matrices, const Segments& sequences,
                   std::span<const std::int64_t> topks, T* y) {
@@ -75,7 +71,7 @@ struct cpu::Kernel<SequenceTopKAvgPooling> {
 };
 
 template <>
-struct cpu::Kernel<SequenceTopKAvgPoolingGrad> {
+struct Kernel<SequenceTopKAvgPoolingGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* x, const ChannelMatrices& matrices,
                   const Segments& sequences, std::span<const std::int64_t> topks, T* dx) {
@@ -97,4 +93,4 @@ struct cpu::Kernel<SequenceTopKAvgPoolingGrad> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

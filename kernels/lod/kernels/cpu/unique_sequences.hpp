@@ -16,10 +16,10 @@
 #include <cstdint>
 #include <cstring>
 
-namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <>
-struct cpu::Kernel<UniqueSequences> {
+struct Kernel<UniqueSequences> {
   template <class T, class SameLevels>
   static std::int64_t run(const CpuExecutor& executor, const T* x, const Segments& sequences,
                           const operation::Array<CpuExecutor, std::int64_t>& splits, const detail::HashKey& key,
@@ -62,4 +62,4 @@ struct cpu::Kernel<UniqueSequences> {
   }
 };
 
-}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu
