@@ -19,12 +19,11 @@
 #include <lod/kernels/cpu/embedding_pool.hpp>
 #include <lod/kernels/cpu/for_each_range.hpp>
 #include <lod/kernels/cpu/for_each_sequence.hpp>
-#include <lod/kernels/cpu/gru.hpp>
 #include <lod/kernels/cpu/im2sequence.hpp>
-#include <lod/kernels/cpu/lstm.hpp>
 #include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/optimizers.hpp>
+#include <lod/kernels/cpu/recurrent.hpp>
 #include <lod/kernels/cpu/row_conv.hpp>
 #include <lod/kernels/cpu/row_sparse.hpp>
 #include <lod/kernels/cpu/run_copy.hpp>

@@ -136,10 +136,6 @@ constexpr void instantiate_floating() {
   static_assert(is_there<Library, Combine, Negate, T>());
   static_assert(is_there<Library, Combine, NegatedQuotient, T>());
   static_assert(is_there<Library, CombineRows, NegatedQuotient, T>());
-  static_assert(is_there<Library, GruStep, T>());
-  static_assert(is_there<Library, GruStepGrad, T>());
-  static_assert(is_there<Library, LstmStep, T>());
-  static_assert(is_there<Library, LstmStepGrad, T>());
   static_assert(is_there<Library, MatrixProduct, T>());
   static_assert(is_there<Library, RowConv, T>());
   static_assert(is_there<Library, RowConvFilterGrad, T>());
@@ -156,6 +152,10 @@ constexpr void instantiate_floating() {
   static_assert(is_there<Library, SequenceTopKAvgPoolingGrad, T>());
   static_assert(is_there<Library, Shorten, T>());
   static_assert(is_there<Library, ShortenGrad, T>());
+  static_assert(Library::template instantiate<StepStates, std::int64_t, GruStepGrad<T>>());
+  static_assert(Library::template instantiate<StepStates, std::int64_t, GruStep<T>>());
+  static_assert(Library::template instantiate<StepStates, std::int64_t, LstmStepGrad<T>>());
+  static_assert(Library::template instantiate<StepStates, std::int64_t, LstmStep<T>>());
   static_assert(is_there<Library, TransposeMatrix, T>());
   instantiate_rule<Library, SgdRule, 0, T, T>();
   instantiate_rules<Library, T, T>();

@@ -115,14 +115,71 @@ struct GruGradDesc {
 }  // namespace lod::inline LOD_INTERFACE
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// run(executor, rows, size, products, recurrent_bias, hidden_before, gates, memory, hidden): one step. `gates` holds
-/// the contribution of x to r z n, on return r z n; `products` that of h'. Null pointers stand for zeros.
-struct GruStep {};
-/// run(executor, rows, size, gates, memory, hidden_before, dhidden, dstate, dgates, dproducts): the step backwards. The
-/// gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`, which on return holds the part
-/// of the gradient with respect to h' that does not go through the products. `dgates` and `dproducts` are the gradients
-/// with respect to the contributions of x and of h' to r z n.
-struct GruStepGrad {};
+
+/// One step, for `StepStates`. `gates` holds the contribution of x to r z n, on return r z n; `products` that of h'.
+/// Null pointers stand for zeros.
+template <class T>
+struct GruStep {
+  std::int64_t size;
+  const T* products;
+  const T* recurrent_bias;
+  const T* hidden_before;
+  T* gates;
+  T* memory;
+  T* hidden;
+
+  static constexpr std::int64_t arrays = 12;
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    const std::int64_t first = row * 3 * size + column, at = row * size + column;
+    T* const gate = gates + first;
+    const auto r = lanes.sigmoid(lanes.load(gate) + lanes.load(products, first));
+    const auto z = lanes.sigmoid(lanes.load(gate, size) + lanes.load(products, first + size));
+    const auto m = lanes.load(products, first + 2 * size) + lanes.load(recurrent_bias, column);
+    const auto n = lanes.hyperbolic_tangent(lanes.load(gate, 2 * size) + r * m);
+    const auto before = lanes.load(hidden_before, at);
+    lanes.store(gate, r);
+    lanes.store(gate + size, z);
+    lanes.store(gate + 2 * size, n);
+    lanes.store(memory + at, m);
+    lanes.store(hidden + at, z * before + (lanes.one() - z) * n);
+  }
+};
+/// The step backwards. The gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`, which
+/// on return holds the part of the gradient with respect to h' that does not go through the products. `dgates` and
+/// `dproducts` are the gradients with respect to the contributions of x and of h' to r z n.
+template <class T>
+struct GruStepGrad {
+  std::int64_t size;
+  const T* gates;
+  const T* memory;
+  const T* hidden_before;
+  const T* dhidden;
+  T* dstate;
+  T* dgates;
+  T* dproducts;
+
+  static constexpr std::int64_t arrays = 14;
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    const std::int64_t first = row * 3 * size + column, at = row * size + column;
+    const auto one = lanes.one();
+    const auto r = lanes.load(gates, first), z = lanes.load(gates, first + size);
+    const auto n = lanes.load(gates, first + 2 * size), m = lanes.load(memory, at);
+    const auto before = lanes.load(hidden_before, at);
+    const auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
+    const auto dn = dh * (one - z) * (one - n * n);
+    const auto dr = dn * m * r * (one - r), dz = dh * (before - n) * z * (one - z);
+    lanes.store(dgates + first, dr);
+    lanes.store(dgates + first + size, dz);
+    lanes.store(dgates + first + 2 * size, dn);
+    lanes.store(dproducts + first, dr);
+    lanes.store(dproducts + first + size, dz);
+    lanes.store(dproducts + first + 2 * size, dn * r);
+    lanes.store(dstate + at, dh * z);
+  }
+};
+
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
@@ -201,9 +258,10 @@ struct Declared<op::gru>
         matrix_product(executor, false, false, active, 3 * size, size, 1, before, size, weights.recurrent.data(),
                        3 * size, 0, products.data(), 3 * size);
       }
-      launch(kernel::GruStep(), executor, active, size, before ? products.data() : nullptr,
-             given(weights.recurrent_bias), before, gates.data() + start * 3 * size, memory.data() + start * size,
-             states.data() + start * size);
+      launch(kernel::StepStates(), executor, active,
+             kernel::GruStep<T>{size, before ? products.data() : nullptr, given(weights.recurrent_bias), before,
+                                gates.data() + start * 3 * size, memory.data() + start * size,
+                                states.data() + start * size});
     }
     order.last_states(states.data(), initial, size, out_last.data());
     order.from_steps(states.data(), size, out.data());
@@ -274,10 +332,11 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
     for (std::int64_t t = order.steps(); t-- > 0;) {
       const std::int64_t active = order.active(t), start = order.start(t);
       T* const step = dproducts.data() + start * 3 * size;
-      launch(kernel::GruStepGrad(), executor, active, size, trace.gates.data() + start * 3 * size,
-             trace.memory.data() + start * size, t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
-             given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(), dgates.data() + start * 3 * size,
-             step);
+      launch(kernel::StepStates(), executor, active,
+             kernel::GruStepGrad<T>{size, trace.gates.data() + start * 3 * size, trace.memory.data() + start * size,
+                                    t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
+                                    given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(),
+                                    dgates.data() + start * 3 * size, step});
       matrix_product<E, T>(executor, false, false, active, size, 3 * size, 1, step, 3 * size, recurrent.data(), size, 1,
                            dstate.data(), size);
     }

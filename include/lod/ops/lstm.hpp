@@ -122,13 +122,70 @@ struct LstmGradDesc {
 }  // namespace lod::inline LOD_INTERFACE
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// run(executor, rows, size, cell_before, gates, cell, hidden): one step. `gates` holds i f g o, on entry before their
-/// activation functions, on return after. A null `cell_before` stands for zeros.
-struct LstmStep {};
-/// run(executor, rows, size, gates, cell_before, cell, dhidden, dstate, dcell, dgates): the step backwards. The
-/// gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`. `dcell` is the gradient with
-/// respect to c, on return that with respect to c'; `dgates` those for the gates before activation.
-struct LstmStepGrad {};
+
+/// One step, for `StepStates`. `gates` holds i f g o, on entry before their activation functions, on return after. A
+/// null `cell_before` stands for zeros.
+template <class T>
+struct LstmStep {
+  std::int64_t size;
+  const T* cell_before;
+  T* gates;
+  T* cell;
+  T* hidden;
+
+  static constexpr std::int64_t arrays = 11;
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    T* const gate = gates + row * 4 * size + column;
+    const std::int64_t at = row * size + column;
+    const auto i = lanes.sigmoid(lanes.load(gate));
+    const auto f = lanes.sigmoid(lanes.load(gate, size));
+    const auto g = lanes.hyperbolic_tangent(lanes.load(gate, 2 * size));
+    const auto o = lanes.sigmoid(lanes.load(gate, 3 * size));
+    const auto c = f * lanes.load(cell_before, at) + i * g;
+    lanes.store(gate, i);
+    lanes.store(gate + size, f);
+    lanes.store(gate + 2 * size, g);
+    lanes.store(gate + 3 * size, o);
+    lanes.store(cell + at, c);
+    lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
+  }
+};
+/// The step backwards. The gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`. `dcell`
+/// is the gradient with respect to c, on return that with respect to c'; `dgates` those for the gates before
+/// activation.
+template <class T>
+struct LstmStepGrad {
+  std::int64_t size;
+  const T* gates;
+  const T* cell_before;
+  const T* cell;
+  const T* dhidden;
+  const T* dstate;
+  T* dcell;
+  T* dgates;
+
+  static constexpr std::int64_t arrays = 14;
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    const std::int64_t first = row * 4 * size + column, at = row * size + column;
+    const T* const gate = gates + first;
+    T* const dgate = dgates + first;
+    const auto one = lanes.one();
+    const auto i = lanes.load(gate), f = lanes.load(gate, size);
+    const auto g = lanes.load(gate, 2 * size), o = lanes.load(gate, 3 * size);
+    const auto shown = lanes.hyperbolic_tangent(lanes.load(cell, at));
+    const auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
+    const auto dc = lanes.load(dcell, at) + dh * o * (one - shown * shown);
+    const auto before = lanes.load(cell_before, at);
+    lanes.store(dgate, dc * g * i * (one - i));
+    lanes.store(dgate + size, dc * before * f * (one - f));
+    lanes.store(dgate + 2 * size, dc * i * (one - g * g));
+    lanes.store(dgate + 3 * size, dh * shown * o * (one - o));
+    lanes.store(dcell + at, dc * f);
+  }
+};
+
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
@@ -215,8 +272,8 @@ struct Declared<op::lstm>
         matrix_product(executor, false, false, active, 4 * size, size, 1, hidden_before, size, weights.recurrent.data(),
                        4 * size, 1, step, 4 * size);
       }
-      launch(kernel::LstmStep(), executor, active, size, cell_before, step, cell.data() + start * size,
-             states.data() + start * size);
+      launch(kernel::StepStates(), executor, active,
+             kernel::LstmStep<T>{size, cell_before, step, cell.data() + start * size, states.data() + start * size});
     }
     order.last_states(states.data(), initial_hidden, size, out_hidden.data());
     order.last_states(cell.data(), initial_cell, size, out_cell.data());
@@ -292,9 +349,11 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
     for (std::int64_t t = order.steps(); t-- > 0;) {
       const std::int64_t active = order.active(t), start = order.start(t);
       T* const step = dgates.data() + start * 4 * size;
-      launch(kernel::LstmStepGrad(), executor, active, size, trace.gates.data() + start * 4 * size,
-             t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell, trace.cell.data() + start * size,
-             given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(), dcell.data(), step);
+      launch(kernel::StepStates(), executor, active,
+             kernel::LstmStepGrad<T>{
+                 size, trace.gates.data() + start * 4 * size,
+                 t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell, trace.cell.data() + start * size,
+                 given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(), dcell.data(), step});
       matrix_product<E, T>(executor, false, false, active, size, 4 * size, 1, step, 4 * size, recurrent.data(), size, 0,
                            dstate.data(), size);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Matrix transposition in bulk.
+/// The steps of recurrent units in bulk, except for their matrix products, and matrix transposition.
 #pragma once
 
 #include <lod/core/version.hpp>
@@ -8,9 +8,32 @@
 #include <lod/kernels/bulk/divisor.hpp>
 #include <lod/ops/recurrent.hpp>
 
+#include <cmath>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
+
+/// One number.
+template <class T>
+struct StateLane {
+  using A = Accumulator<T>;
+
+  LOD_HOST_DEVICE A load(const T* x, std::int64_t at = 0) const { return x ? static_cast<A>(x[at]) : A{}; }
+  LOD_HOST_DEVICE void store(T* y, A number) const { *y = static_cast<T>(number); }
+  LOD_HOST_DEVICE static constexpr A one() { return A{1}; }
+  /// 1 / (1 + e^-x): 0 where the exponential overflows and 1 where it underflows.
+  LOD_HOST_DEVICE static A sigmoid(A x) { return A{1} / (A{1} + std::exp(-x)); }
+  LOD_HOST_DEVICE static A hyperbolic_tangent(A x) { return std::tanh(x); }
+};
+
+template <>
+struct Kernel<StepStates> {
+  template <class E, template <class> class Step, class T>
+  static void run(const E& executor, std::int64_t rows, const Step<T>& step) {
+    for_each(executor, rows * step.size,
+             [=] LOD_HOST_DEVICE(std::int64_t at) { step(StateLane<T>{}, at / step.size, at % step.size); });
+  }
+};
 
 template <>
 struct Kernel<TransposeMatrix> {

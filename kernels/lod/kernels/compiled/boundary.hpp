@@ -10,7 +10,6 @@
 #include <lod/core/float16.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/kernel.hpp>
-#include <lod/ops/looked_up_rows.hpp>
 #include <lod/ops/row_groups.hpp>
 #include <lod/ops/sequence_mask.hpp>
 
@@ -60,7 +59,8 @@ inline constexpr bool has_elements =
     std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, float16> || std::same_as<T, bfloat16> ||
     std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
 
-/// Whether the libraries have the type of elements, if any, that an argument points to. Masks may also be of bool.
+/// Whether the libraries have the type of elements, if any, that an argument points to or is a template of. Masks may
+/// also be of bool.
 template <class Tag, class A>
 inline constexpr bool takes = true;
 template <class Tag, class P>
@@ -70,12 +70,8 @@ template <class Tag, class P>
 inline constexpr bool takes<Tag, P* const*> = takes<Tag, P*>;
 template <class Tag, class P>
 inline constexpr bool takes<Tag, P**> = takes<Tag, P*>;
-template <class Tag, class T>
-inline constexpr bool takes<Tag, kernel::LookUp<T>> = has_elements<T>;
-template <class Tag, class T>
-inline constexpr bool takes<Tag, kernel::LookUpGrad<T>> = has_elements<T>;
-template <class Tag, class T>
-inline constexpr bool takes<Tag, kernel::NumberedRows<T>> = has_elements<T>;
+template <class Tag, template <class> class Rows, class T>
+inline constexpr bool takes<Tag, Rows<T>> = has_elements<T>;
 
 /// How an argument of type A is passed: a pointer as a pointer to non-const, anything else as it is.
 template <class A>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The gate functions on the CPU, for whole vectors, the loop over the numbers of states, and matrix transposition.
+/// The steps of recurrent units on the CPU, except for their matrix products, and matrix transposition.
 #pragma once
 
 #include <lod/core/version.hpp>
@@ -15,42 +15,36 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// 1 / (1 + e^-x): 0 where the exponential overflows and 1 where it underflows.
-template <class V>
-inline V sigmoid(const V& x) {
-  return V(1) / (V(1) + exponential(-x));
-}
-
-/// `count` numbers, at most a vector, followed by zeros; all zeros if x is null.
+/// `count` numbers, at most a vector.
 template <class T>
-inline Vector<T> load_state(const T* x, std::int64_t count) {
-  return x ? load_vector(x, count) : Vector<T>(Accumulator<T>{});
-}
-template <class T>
-inline void store_state(T* y, const Vector<T>& vector, std::int64_t count) {
-  store_first(y, vector, count, count);
-}
+struct StateLanes {
+  using V = Vector<T>;
 
-/// x + offset, or null if x is null.
-template <class T>
-inline T* optional(T* x, std::int64_t offset) noexcept {
-  return x ? x + offset : nullptr;
-}
+  std::int64_t count;
 
-/// Calls body(row, column, count) for the vectors that rows of `size` numbers are cut into: `count` numbers from
-/// `column` on. Threads share the rows; `arrays` says how many numbers of type T are touched for each number of a row.
-template <class T, class Body>
-void for_each_state(const CpuExecutor& executor, std::int64_t rows, std::int64_t size, std::int64_t arrays,
-                    const Body& body) {
-  const std::int64_t bytes = lod::detail::bytes_of<T>(rows, size, arrays);
-  parallel_ranges(executor, rows, bytes, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      for (std::int64_t column = 0; column < size; column += lanes<T>) {
-        body(row, column, std::min(lanes<T>, size - column));
+  V load(const T* x, std::int64_t at = 0) const { return x ? load_vector(x + at, count) : V(Accumulator<T>{}); }
+  void store(T* y, const V& numbers) const { store_first(y, numbers, count, count); }
+  static V one() { return V(1); }
+  /// 1 / (1 + e^-x): 0 where the exponential overflows and 1 where it underflows.
+  static V sigmoid(const V& x) { return V(1) / (V(1) + exponential(-x)); }
+  static V hyperbolic_tangent(const V& x) { return cpu::hyperbolic_tangent(x); }
+};
+
+/// Threads share the rows.
+template <>
+struct Kernel<StepStates> {
+  template <template <class> class Step, class T>
+  static void run(const CpuExecutor& executor, std::int64_t rows, const Step<T>& step) {
+    const std::int64_t size = step.size, bytes = lod::detail::bytes_of<T>(rows, size, step.arrays);
+    parallel_ranges(executor, rows, bytes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        for (std::int64_t column = 0; column < size; column += lanes<T>) {
+          step(StateLanes<T>{std::min(lanes<T>, size - column)}, row, column);
+        }
       }
-    }
-  });
-}
+    });
+  }
+};
 
 template <>
 struct Kernel<TransposeMatrix> {
