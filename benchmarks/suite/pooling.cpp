@@ -77,6 +77,51 @@ Job max_pool(const Workload& workload, int threads) {
   return job;
 }
 
+/// y is the variance.
+template <class T>
+struct Described : Batch<T> {
+  using Batch<T>::Batch;
+  lod::LoDTensor<T> mean;
+  std::vector<T> plain_mean;
+};
+
+/// Row by row, first the means, then the squares.
+template <class T>
+void mean_var_by_loop(Described<T>& batch) {
+  pool_by_loop(batch, lod::PoolType::AVERAGE, batch.plain_mean);
+  const T* const x = batch.x.data();
+  const auto offsets = batch.offsets();
+  const std::int64_t columns = batch.row_size();
+  for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+    const T* const mean = batch.plain_mean.data() + static_cast<std::int64_t>(i) * columns;
+    T* const out = batch.plain_y.data() + static_cast<std::int64_t>(i) * columns;
+    std::fill_n(out, columns, T{});
+    for (std::int64_t row = offsets[i]; row < offsets[i + 1]; ++row) {
+      for (std::int64_t column = 0; column < columns; ++column) {
+        const T distance = x[row * columns + column] - mean[column];
+        out[column] += distance * distance;
+      }
+    }
+    const auto length = static_cast<T>(std::max<std::int64_t>(offsets[i + 1] - offsets[i], 1));
+    for (std::int64_t column = 0; column < columns; ++column) out[column] /= length;
+  }
+}
+
+Job mean_var(const Workload& workload, int threads) {
+  using T = float;
+  const auto batch = std::make_shared<Described<T>>(workload, threads);
+  Job job = job_of<T>(batch, batch->x_bytes() + batch->offset_bytes() + 2 * batch->sequences() * batch->row_bytes());
+  job.contenders.push_back(lodtensor(
+      batch, [](Described<T>& data) { lod::sequence_mean_var_into(data.executor, data.x, data.mean, data.y); },
+      &Described<T>::y));
+  batch->plain_mean.resize(static_cast<std::size_t>(batch->sequences() * batch->row_size()));
+  batch->plain_y.resize(batch->plain_mean.size());
+  job.contenders.push_back(contender(
+      "scalar loop", batch, [](Described<T>& data) { mean_var_by_loop(data); }, &Described<T>::plain_y,
+      "one thread, two passes"));
+  return job;
+}
+
 Job any_pool(const Workload& workload, int threads) {
   return with_dtype(workload.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -111,6 +156,21 @@ void add_pooling(std::vector<Workload>& all) {
   for (const std::int64_t row_size : {64, 100}) {
     for (const char* variant : {"SUM", "MAX", "MAX with index"}) {
       add("W3", variant, "u16", row_size, "512MiB", row_size == 64 ? "64MiB" : "");
+    }
+  }
+  for (const std::int64_t row_size : {1, 16, 64}) {
+    for (const char* lengths : {"u16", "u256", "giant"}) {
+      add_workload(all,
+                   {.work = "mean and variance",
+                    .op = "sequence_mean_var",
+                    .variant = "",
+                    .lengths = lengths,
+                    .row_size = row_size,
+                    .dtype = "float32",
+                    .size = "512MiB",
+                    .roof = Roof::READ,
+                    .make = mean_var},
+                   row_size == 64 ? "64MiB" : "");
     }
   }
   for (const std::int64_t row_size : {3, 8, 768}) add("rows", "SUM", "u16", row_size, "512MiB");

@@ -34,6 +34,7 @@
 #include <lod/kernels/cpu/sequence_expand.hpp>
 #include <lod/kernels/cpu/sequence_logsumexp.hpp>
 #include <lod/kernels/cpu/sequence_mask.hpp>
+#include <lod/kernels/cpu/sequence_mean_var.hpp>
 #include <lod/kernels/cpu/sequence_pad.hpp>
 #include <lod/kernels/cpu/sequence_pool.hpp>
 #include <lod/kernels/cpu/sequence_reverse.hpp>

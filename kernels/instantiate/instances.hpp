@@ -146,6 +146,8 @@ constexpr void instantiate_floating() {
   static_assert(is_there<Library, SequenceConvInputGrad, T>());
   static_assert(is_there<Library, SequenceConvPaddingGrad, T>());
   static_assert(is_there<Library, SequenceLogsumexp, T>());
+  static_assert(is_there<Library, SequenceMeanVar, T>());
+  static_assert(is_there<Library, SequenceMeanVarGrad, T>());
   static_assert(is_there<Library, SequenceSoftmax, T>());
   static_assert(is_there<Library, SequenceSoftmaxGrad, T>());
   static_assert(is_there<Library, SequenceTopKAvgPooling, T>());

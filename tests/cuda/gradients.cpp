@@ -108,6 +108,13 @@ TEST_CASE("on a GPU, gradients against differences: reductions, and what keeps t
         "sequence_logsumexp_grad", x, [&](const Gpu& at) { return lod::sequence_logsumexp(e, at, {.level = level}); },
         [&](const Gpu& dy) { return lod::sequence_logsumexp_grad(e, dy, on.there(x), {.level = level}); });
     on.check(
+        "sequence_mean_var_grad", x,
+        [&](const Gpu& at) { return lod::sequence_mean_var(e, at, {.level = level}).variance; },
+        [&](const Gpu& dy) {
+          const Gpu none = on.there(Batch({index.size(level), x.row_size()}));
+          return lod::sequence_mean_var_grad(e, none, dy, on.there(x), {.level = level});
+        });
+    on.check(
         "sequence_softmax_grad", x, [&](const Gpu& at) { return lod::sequence_softmax(e, at, {.level = level}); },
         [&](const Gpu& dy) {
           return lod::sequence_softmax_grad(e, dy, lod::sequence_softmax(e, on.there(x), {.level = level}),

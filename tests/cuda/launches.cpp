@@ -136,6 +136,8 @@ void LaunchCensus::sequences(const LoD& index, std::int64_t row_size) {
   count("sequence_min_pool_grad", [&] { lod::sequence_min_pool_grad_into(e, y, at, index, dx); });
   count("sequence_logsumexp", [&] { lod::sequence_logsumexp_into(e, x, y); });
   count("sequence_logsumexp_grad", [&] { lod::sequence_logsumexp_grad_into(e, y, x, dx); });
+  count("sequence_mean_var", [&] { lod::sequence_mean_var_into(e, x, y, z); });
+  count("sequence_mean_var_grad", [&] { lod::sequence_mean_var_grad_into(e, y, z, x, dx); });
   count("sequence_softmax", [&] { lod::sequence_softmax_into(e, x, y); });
   count("sequence_softmax_grad", [&] { lod::sequence_softmax_grad_into(e, x, y, dx); });
   count("sequence_log_softmax", [&] { lod::sequence_log_softmax_into(e, x, y); });

@@ -60,6 +60,13 @@ TEST_CASE("on a GPU, random batches: reductions") {
       lod::sequence_logsumexp_grad_into(call.executor(), y, middle.of(call, x), {.level = level},
                                         call.template out<float>());
     });
+    check_on_gpu("sequence_mean_var and its gradient", [&](auto& call) {
+      auto& mean = call.template out<float>();
+      auto& variance = call.template out<float>();
+      lod::sequence_mean_var_into(call.executor(), middle.of(call, x), {.level = level}, mean, variance);
+      lod::sequence_mean_var_grad_into(call.executor(), mean, variance, middle.of(call, x), {.level = level},
+                                       call.template out<float>());
+    });
     const LoD rows = LoD::from_lengths({middle.numbers(5, 0, 4)}),
               columns = LoD::from_lengths({middle.numbers(5, 0, 6)});
     std::vector<std::int64_t> sizes;

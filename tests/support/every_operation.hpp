@@ -187,6 +187,8 @@ void of_floating_types(const Arguments<E, Copy, T>& a) {
   called(lod::sequence_softmax_grad(e, x, lod::sequence_softmax(e, x)));
   called(lod::sequence_log_softmax_grad(e, x, lod::sequence_log_softmax(e, x)));
   called(lod::sequence_logsumexp_grad(e, lod::sequence_logsumexp(e, x), x));
+  const auto described = lod::sequence_mean_var(e, x);
+  called(lod::sequence_mean_var_grad(e, described.mean, described.variance, x));
   const LoD sides = LoD::from_lengths({{2, 0, 1}});
   const std::vector<std::int64_t> topks = {1, 2};
   const auto matrices = a.scalars(LoD::from_lengths({{4, 0, 1}}));

@@ -310,6 +310,12 @@ std::vector<OperationWithOutputs> operations_with_outputs() {
   visit(
       "sequence_logsumexp_grad", strong, in(states, x), tensor(),
       [](const auto& e, const auto& dy, const auto& a, auto& dx) { lod::sequence_logsumexp_grad_into(e, dy, a, dx); });
+  visit("sequence_mean_var", strong, in(x), both(),
+        [](const auto& e, const auto& a, auto& y, auto& z) { lod::sequence_mean_var_into(e, a, y, z); });
+  visit("sequence_mean_var_grad", strong, in(states, states, x), tensor(),
+        [](const auto& e, const auto& dmean, const auto& dvariance, const auto& a, auto& dx) {
+          lod::sequence_mean_var_grad_into(e, dmean, dvariance, a, dx);
+        });
   visit("sequence_sort", strong, in(column), with_index(),
         [](const auto& e, const auto& a, auto& y, auto& i) { lod::sequence_sort_into(e, a, y, i); });
   visit("sequence_sort without an index", strong, in(column), tensor(),

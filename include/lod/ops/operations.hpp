@@ -41,6 +41,7 @@
 #include <lod/ops/sequence_expand.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>
 #include <lod/ops/sequence_mask.hpp>
+#include <lod/ops/sequence_mean_var.hpp>
 #include <lod/ops/sequence_pad.hpp>
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/ops/sequence_reshape.hpp>

@@ -27,6 +27,7 @@
 #include <lod/kernels/bulk/sequence_expand.hpp>
 #include <lod/kernels/bulk/sequence_logsumexp.hpp>
 #include <lod/kernels/bulk/sequence_mask.hpp>
+#include <lod/kernels/bulk/sequence_mean_var.hpp>
 #include <lod/kernels/bulk/sequence_pad.hpp>
 #include <lod/kernels/bulk/sequence_pool.hpp>
 #include <lod/kernels/bulk/sequence_reverse.hpp>

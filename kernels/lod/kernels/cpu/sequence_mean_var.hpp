@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Means and variances of sequences on the CPU.
+#pragma once
+
+#include <lod/core/version.hpp>
+#include <lod/kernels/cpu/column_numbers.hpp>
+#include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/launch.hpp>
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/moments.hpp>
+#include <lod/ops/sequence_mean_var.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
+
+/// What moments.hpp does with numbers and with vectors.
+struct MomentsArithmetic {
+  template <std::floating_point A>
+  A product(A a, A b) const noexcept {
+    const volatile A rounded = a * b;
+    return rounded;
+  }
+  template <class A>
+  [[gnu::always_inline]] xsimd::batch<A> product(const xsimd::batch<A>& a, const xsimd::batch<A>& b) const noexcept {
+    xsimd::batch<A> rounded = a * b;
+#if defined(__aarch64__)
+    asm("" : "+w"(rounded.data));
+    return rounded;
+#else
+    return read_once(rounded);  // which compilers do not fuse with an addition
+#endif
+  }
+  template <std::floating_point A>
+  A positive(A a) const noexcept {
+    return a < 0 ? A{} : a;
+  }
+  template <class A>
+  xsimd::batch<A> positive(const xsimd::batch<A>& a) const noexcept {
+    return choose(a < xsimd::batch<A>(A{}), xsimd::batch<A>(A{}), a);
+  }
+  template <class V>
+  V least(const V& a, const V& b) const noexcept {
+    if constexpr (std::floating_point<V>) {
+      return std::min(a, b);
+    } else {
+      return xsimd::min(a, b);
+    }
+  }
+  template <class V>
+  V greatest(const V& a, const V& b) const noexcept {
+    if constexpr (std::floating_point<V>) {
+      return std::max(a, b);
+    } else {
+      return xsimd::max(a, b);
+    }
+  }
+};
+
+/// Those from `row` on.
+template <class T>
+ContiguousRows<T> rows_from(const ContiguousRows<T>& rows, std::int64_t row) noexcept {
+  return {rows(row), rows.row_size, rows.readable - row * rows.row_size, rows.far};
+}
+
+/// Numbers for each column, in rows of whole vectors.
+template <class A>
+class MomentsScratch {
+ public:
+  static constexpr std::int64_t rows = 14;
+  static constexpr std::int64_t shared_rows = 4;
+  static constexpr std::int64_t stride(std::int64_t row_size) noexcept {
+    return (row_size + lanes<A> - 1) / lanes<A> * lanes<A>;
+  }
+  static std::int64_t size(std::int64_t row_size) noexcept {
+    return lod::detail::saturated_product(rows, lod::detail::saturated_sum(row_size, lanes<A>));
+  }
+
+  MomentsScratch(A* numbers, std::int64_t row_size) noexcept
+      : numbers_(numbers), row_size_(row_size), stride_(stride(row_size)) {}
+
+  std::int64_t row_size() const noexcept { return row_size_; }
+  /// @{
+  /// The sums of a leaf.
+  A* shift() const noexcept { return row(0); }
+  A* sum() const noexcept { return row(1); }
+  A* squares() const noexcept { return row(2); }
+  /// @}
+  /// @{
+  /// Moments, four rows each.
+  A* all() const noexcept { return row(3); }
+  A* chunk() const noexcept { return row(7); }
+  /// @}
+  /// @{
+  /// Results.
+  A* mean() const noexcept { return row(11); }
+  A* mean_error() const noexcept { return row(12); }
+  A* variance() const noexcept { return row(13); }
+  /// @}
+
+  /// Calls f.template operator()<V>(column) for each number, or for each vector of wide rows.
+  template <class F>
+  void for_each_column(const F& f) const {
+    if (row_size_ <= narrow_row_size) {
+      for (std::int64_t column = 0; column < row_size_; ++column) f.template operator()<A>(column);
+    } else {
+      for (std::int64_t column = 0; column < row_size_; column += lanes<A>) f.template operator()<Vector<A>>(column);
+    }
+  }
+  template <class V>
+  static V load(const A* from) noexcept {
+    if constexpr (std::same_as<V, A>) {
+      return *from;
+    } else {
+      return V::load_unaligned(from);
+    }
+  }
+  template <class V>
+  static void store(A* to, const V& numbers) noexcept {
+    if constexpr (std::same_as<V, A>) {
+      *to = numbers;
+    } else {
+      numbers.store_unaligned(to);
+    }
+  }
+  template <class V>
+  Moments<V> load_moments(const A* from, std::int64_t column) const noexcept {
+    const auto part = [&](std::int64_t k) { return load<V>(from + k * stride_ + column); };
+    return {part(0), part(1), part(2), part(3)};
+  }
+  template <class V>
+  void store_moments(A* to, std::int64_t column, const Moments<V>& moments) const noexcept {
+    store(to + column, moments.mean);
+    store(to + stride_ + column, moments.mean_error);
+    store(to + 2 * stride_ + column, moments.squares);
+    store(to + 3 * stride_ + column, moments.squares_error);
+  }
+  template <class V>
+  Moments<V> moments_of_leaf(std::int64_t column, std::int64_t rows_of_leaf) const noexcept {
+    return leaf_moments(load<V>(shift() + column), load<V>(sum() + column), load<V>(squares() + column),
+                        V(static_cast<A>(rows_of_leaf)), MomentsArithmetic());
+  }
+
+ private:
+  A* row(std::int64_t k) const noexcept { return numbers_ + k * stride_; }
+
+  A* numbers_;
+  std::int64_t row_size_;
+  std::int64_t stride_;
+};
+
+/// The sums of a leaf of rows of 1 to 7 columns, in the order of `sum_narrow_leaf`.
+template <std::size_t columns, class T>
+void narrow_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, Accumulator<T>* shift,
+                           Accumulator<T>* sum, Accumulator<T>* squares) {
+  using A = Accumulator<T>;
+  using V = Vector<T>;
+  const MomentsArithmetic arithmetic;
+  constexpr std::size_t vectors = narrow_vectors<columns, T>;
+  constexpr std::int64_t block = vectors * lanes<T>;
+  V shifts[vectors], sums[vectors], all_squares[vectors];
+  alignas(64) A pattern[16 * columns];
+  for (std::size_t column = 0; column < columns; ++column) {
+    const auto number = [&](std::size_t row) { return static_cast<A>(rows.first[row * columns + column]); };
+    shift[column] = count >= shift_rows ? shift_of(number(0), number(1), number(2), arithmetic) : number(0);
+    if constexpr (columns > 1) {
+      for (std::size_t row = 0; row < 16; ++row) pattern[row * columns + column] = shift[column];
+    }
+  }
+  for (std::size_t v = 0; v < vectors; ++v) {
+    shifts[v] = columns > 1 ? V::load_aligned(pattern + v * V::size) : V(*shift);
+    sums[v] = all_squares[v] = V(empty_sum<A>());
+  }
+  const auto add = [&](std::size_t v, const V& distance) {
+    sums[v] += distance;
+    all_squares[v] += arithmetic.product(distance, distance);
+  };
+  const T* x = rows.first;
+  std::int64_t left = count * static_cast<std::int64_t>(columns), readable = rows.readable;
+  for (; left >= block; left -= block, readable -= block, x += block) {
+    for (std::size_t v = 0; v < vectors; ++v) add(v, load(x + v * V::size) - shifts[v]);
+  }
+  for (std::size_t v = 0; v < vectors && left > 0; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
+    const V distance = load_first(x, left, A{}, readable) - shifts[v];
+    add(v, choose(first_lanes<T>(left), distance, V(A{})));
+  }
+  add_tree<columns, T>(sums, sum);
+  add_tree<columns, T>(all_squares, squares);
+}
+
+/// Adds some rows to the sums of `vectors` vectors of columns, the last of which has `last` columns: four rows at a
+/// time, as `add_wide_rows`.
+template <std::size_t vectors, class T>
+[[gnu::always_inline]] inline void add_distances(const ContiguousRows<T>& rows, std::int64_t column, std::int64_t count,
+                                                 std::int64_t last, const MomentsScratch<Accumulator<T>>& to) {
+  using V = Vector<T>;
+  const MomentsArithmetic arithmetic;
+  V shifts[vectors], sums[vectors], squares[vectors];
+  const auto at = [](std::size_t v) { return static_cast<std::int64_t>(v) * lanes<T>; };
+  for (std::size_t v = 0; v < vectors; ++v) {
+    shifts[v] = V::load_unaligned(to.shift() + column + at(v));
+    sums[v] = V::load_unaligned(to.sum() + column + at(v));
+    squares[v] = V::load_unaligned(to.squares() + column + at(v));
+  }
+  const auto distance = [&](std::int64_t row, std::size_t v) {
+    const std::int64_t i = row * rows.row_size + column + at(v);
+    if (vectors > 1 || last == lanes<T>) return load(rows.first + i) - shifts[v];
+    return load_first(rows.first + i, last, {}, rows.readable - i) - shifts[v];
+  };
+  std::int64_t row = 0;
+  for (; row + 4 <= count; row += 4) {
+    if (column == 0) prefetch_after<4, T>(rows, row, rows.row_size);
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const V a = distance(row, v), b = distance(row + 1, v), c = distance(row + 2, v), d = distance(row + 3, v);
+      sums[v] += (a + b) + (c + d);
+      squares[v] +=
+          (arithmetic.product(a, a) + arithmetic.product(b, b)) + (arithmetic.product(c, c) + arithmetic.product(d, d));
+    }
+  }
+  for (; row < count; ++row) {
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const V a = distance(row, v);
+      sums[v] += a;
+      squares[v] += arithmetic.product(a, a);
+    }
+  }
+  for (std::size_t v = 0; v < vectors; ++v) {
+    sums[v].store_unaligned(to.sum() + column + at(v));
+    squares[v].store_unaligned(to.squares() + column + at(v));
+  }
+}
+
+/// The sums of a leaf of wider rows.
+template <class T>
+void wide_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, const MomentsScratch<Accumulator<T>>& to) {
+  using A = Accumulator<T>;
+  using V = Vector<T>;
+  constexpr std::size_t some = vectors_of_four;
+  constexpr std::int64_t block = static_cast<std::int64_t>(some) * lanes<T>;
+  // A few rows at a time stay in the first-level cache until all their columns have been added.
+  constexpr std::int64_t step = 16;
+  const std::int64_t row_size = rows.row_size, at_a_time = row_size <= block ? count : step;
+  for (std::int64_t column = 0; column < row_size; column += lanes<T>) {
+    const std::int64_t columns = std::min(row_size - column, lanes<T>);
+    const auto number = [&](std::int64_t row) {
+      const std::int64_t i = row * row_size + column;
+      return load_vector(rows.first + i, columns, A{}, rows.readable - i);
+    };
+    const V shift = count >= shift_rows ? shift_of(number(0), number(1), number(2), MomentsArithmetic()) : number(0);
+    shift.store_unaligned(to.shift() + column);
+    V(empty_sum<A>()).store_unaligned(to.sum() + column);
+    V(empty_sum<A>()).store_unaligned(to.squares() + column);
+  }
+  for (std::int64_t row = 0; row < count; row += at_a_time) {
+    const ContiguousRows<T> here = rows_from(rows, row);
+    const std::int64_t rows_here = std::min(at_a_time, count - row);
+    std::int64_t column = 0;
+    for (; column + block <= row_size; column += block) add_distances<some>(here, column, rows_here, lanes<T>, to);
+    for (; column < row_size; column += lanes<T>) {
+      add_distances<1>(here, column, rows_here, std::min(row_size - column, lanes<T>), to);
+    }
+  }
+}
+
+template <class T>
+void leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, const MomentsScratch<Accumulator<T>>& to) {
+  switch (rows.row_size) {
+    case 1:
+      return narrow_leaf_distances<1>(rows, count, to.shift(), to.sum(), to.squares());
+    case 2:
+      return narrow_leaf_distances<2>(rows, count, to.shift(), to.sum(), to.squares());
+    case 3:
+      return narrow_leaf_distances<3>(rows, count, to.shift(), to.sum(), to.squares());
+    case 4:
+      return narrow_leaf_distances<4>(rows, count, to.shift(), to.sum(), to.squares());
+    case 5:
+      return narrow_leaf_distances<5>(rows, count, to.shift(), to.sum(), to.squares());
+    case 6:
+      return narrow_leaf_distances<6>(rows, count, to.shift(), to.sum(), to.squares());
+    case 7:
+      return narrow_leaf_distances<7>(rows, count, to.shift(), to.sum(), to.squares());
+    default:
+      return wide_leaf_distances(rows, count, to);
+  }
+}
+
+/// The moments of at most a chunk of rows.
+template <class T>
+void chunk_moments(const ContiguousRows<T>& rows, std::int64_t count, const MomentsScratch<Accumulator<T>>& scratch,
+                   Accumulator<T>* to) {
+  using A = Accumulator<T>;
+  for (std::int64_t row = 0; row < count; row += leaf_rows) {
+    const std::int64_t more = std::min(count - row, leaf_rows);
+    leaf_distances(rows_from(rows, row), more, scratch);
+    scratch.for_each_column([&]<class V>(std::int64_t column) {
+      Moments<V> leaf = scratch.template moments_of_leaf<V>(column, more);
+      if (row > 0) {
+        Moments<V> all = scratch.template load_moments<V>(to, column);
+        join_moments<A>(all, row, leaf, more, MomentsArithmetic());
+        leaf = all;
+      }
+      scratch.store_moments(to, column, leaf);
+    });
+  }
+}
+/// Joins the moments of a chunk to those of the rows before it.
+template <class A>
+void join_chunk_moments(const MomentsScratch<A>& scratch, A* all, std::int64_t rows, const A* chunk,
+                        std::int64_t more) {
+  scratch.for_each_column([&]<class V>(std::int64_t column) {
+    Moments<V> joined = scratch.template load_moments<V>(all, column);
+    join_moments<A>(joined, rows, scratch.template load_moments<V>(chunk, column), more, MomentsArithmetic());
+    scratch.store_moments(all, column, joined);
+  });
+}
+
+/// What is known of a column whose sums have become infinite or NaN.
+template <class T>
+[[gnu::noinline]] MeanVarNumbers<Accumulator<T>> careful_column(const ContiguousRows<T>& rows, std::int64_t count,
+                                                                std::int64_t column, bool unbiased) {
+  using A = Accumulator<T>;
+  const auto read = [&](std::int64_t row) { return static_cast<A>(rows(row)[column]); };
+  return careful_mean_var<A>(read, count, unbiased, MomentsArithmetic());
+}
+
+/// Works out means and variances from moments(column), which are a number's or a vector's.
+template <class T, class MomentsOf>
+void finish_moments(const ContiguousRows<T>& rows, std::int64_t count, bool unbiased,
+                    const MomentsScratch<Accumulator<T>>& scratch, const MomentsOf& moments) {
+  using A = Accumulator<T>;
+  const auto divisor = static_cast<A>(squares_divisor(count, unbiased));
+  A* const mean = scratch.mean();
+  A* const error = scratch.mean_error();
+  A* const variance = scratch.variance();
+  scratch.for_each_column([&]<class V>(std::int64_t column) {
+    const MeanVarNumbers<V> numbers = mean_var_of(moments.template operator()<V>(column), V(divisor));
+    MomentsScratch<A>::store(mean + column, numbers.mean);
+    MomentsScratch<A>::store(error + column, numbers.mean_error);
+    MomentsScratch<A>::store(variance + column, numbers.variance);
+  });
+  unsigned others = 0;
+  for (std::int64_t column = 0; column < rows.row_size; ++column) {
+    others |= unsigned{!is_finite(mean[column])} | unsigned{!is_finite(variance[column])};
+  }
+  if (others == 0) return;
+  for (std::int64_t column = 0; column < rows.row_size; ++column) {
+    if (is_finite(mean[column]) && is_finite(variance[column])) continue;
+    const MeanVarNumbers<A> numbers = careful_column(rows, count, column, unbiased);
+    mean[column] = numbers.mean;
+    error[column] = numbers.mean_error;
+    variance[column] = numbers.variance;
+  }
+}
+
+/// Means and variances of short sequences of scalars: the sums of one after the other, then all at once.
+template <class T>
+class ScalarMoments {
+  using A = Accumulator<T>;
+  static constexpr std::int64_t most = 64;
+
+ public:
+  /// Where those from `first` on end that are handled together, so many at most.
+  static std::int64_t block_end(const Segments& sequences, std::int64_t first, std::int64_t end) noexcept {
+    std::int64_t last = first;
+    for (; last < std::min(end, first + most); ++last) {
+      if (sequences.length(last) > leaf_rows) break;
+    }
+    return last;
+  }
+
+  /// Calls write(begin, end - begin, mean, mean_error, variance); rows_of(i) are the rows of a sequence.
+  template <class RowsOf, class Write>
+  void run(const Segments& sequences, std::int64_t begin, std::int64_t end, bool unbiased, const RowsOf& rows_of,
+           const Write& write) {
+    const std::int64_t size = end - begin;
+    for (std::int64_t k = 0; k < size; ++k) {
+      const std::int64_t count = sequences.length(begin + k);
+      counts_[k] = static_cast<A>(std::max<std::int64_t>(count, 1));
+      divisors_[k] = count > 0 ? static_cast<A>(squares_divisor(count, unbiased)) : A{1};
+      if (count > 0) {
+        narrow_leaf_distances<1>(rows_of(begin + k), count, shifts_ + k, sums_ + k, squares_ + k);
+      } else {
+        shifts_[k] = sums_[k] = squares_[k] = A{};
+      }
+    }
+    bool finite = true;
+    for (std::int64_t k = 0; k < size; k += lanes<A>) {
+      const auto at = [k](const A* numbers) { return Vector<A>::load_aligned(numbers + k); };
+      const MeanVarNumbers<Vector<A>> numbers = mean_var_of(
+          leaf_moments(at(shifts_), at(sums_), at(squares_), at(counts_), MomentsArithmetic()), at(divisors_));
+      numbers.mean.store_aligned(means_ + k);
+      numbers.mean_error.store_aligned(errors_ + k);
+      numbers.variance.store_aligned(variances_ + k);
+      const auto used = first_lanes<A>(size - k);
+      finite = finite && all_finite(choose(used, numbers.mean, Vector<A>(A{}))) &&
+               all_finite(choose(used, numbers.variance, Vector<A>(A{})));
+    }
+    for (std::int64_t k = 0; k < size && !finite; ++k) {
+      if (is_finite(means_[k]) && is_finite(variances_[k])) continue;
+      const MeanVarNumbers<A> numbers = careful_column(rows_of(begin + k), sequences.length(begin + k), 0, unbiased);
+      means_[k] = numbers.mean;
+      errors_[k] = numbers.mean_error;
+      variances_[k] = numbers.variance;
+    }
+    write(begin, size, static_cast<const A*>(means_), static_cast<const A*>(errors_),
+          static_cast<const A*>(variances_));
+  }
+
+ private:
+  // Lanes after the last sequence compute with what is there.
+  alignas(64) A shifts_[most] = {}, sums_[most] = {}, squares_[most] = {}, counts_[most] = {}, divisors_[most] = {};
+  alignas(64) A means_[most], errors_[most], variances_[most];
+};
+
+/// Calls write(i, count, mean, mean_error, variance), with row_size numbers for each of `count` sequences from i on, or
+/// write_empty(i) for an empty one, until all sequences have had theirs. Long ones are shared by all threads.
+template <class T, class Write, class WriteEmpty>
+void mean_var_of_sequences(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
+                           bool unbiased, const Write& write, const WriteEmpty& write_empty) {
+  using A = Accumulator<T>;
+  using Numbers = MomentsScratch<A>;
+  if (sequences.size == 0 || row_size == 0) return;
+  const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size), step = chunk_rows(row_size);
+  const ThreadScratch<A> scratch(executor, Numbers::size(row_size));
+  LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
+  const std::int64_t shared_size = Numbers::shared_rows * Numbers::stride(row_size);
+  const Workspace::Loan<A> shared(executor.workspace(), (long_ones.longest() + step - 1) / step * shared_size);
+  const bool far = lod::detail::bytes_of<T>(sequences.rows(), row_size) >= large_output_bytes;
+  const auto rows_of = [&](std::int64_t i) {
+    const std::int64_t before = sequences.begin(i) * row_size;
+    return ContiguousRows<T>{x + before, row_size, sequences.rows() * row_size - before, far};
+  };
+  const auto write_one = [&](std::int64_t i, const Numbers& numbers) {
+    write(i, std::int64_t{1}, static_cast<const A*>(numbers.mean()), static_cast<const A*>(numbers.mean_error()),
+          static_cast<const A*>(numbers.variance()));
+  };
+  parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+    const Numbers numbers(scratch(thread), row_size);
+    ScalarMoments<T> scalars;
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (row_size == 1) {
+        if (const std::int64_t last = ScalarMoments<T>::block_end(sequences, i, end); last > i) {
+          scalars.run(sequences, i, last, unbiased, rows_of, write);
+          i = last - 1;
+          continue;
+        }
+      }
+      const std::int64_t count = sequences.length(i);
+      if (count == 0) {
+        write_empty(i);
+        continue;
+      }
+      if (long_ones.note(i, count)) continue;
+      const ContiguousRows<T> rows = rows_of(i);
+      if (count <= leaf_rows) {
+        leaf_distances(rows, count, numbers);
+        finish_moments(rows, count, unbiased, numbers, [&]<class V>(std::int64_t column) {
+          return numbers.template moments_of_leaf<V>(column, count);
+        });
+      } else {
+        chunk_moments(rows, std::min(count, step), numbers, numbers.all());
+        for (std::int64_t row = step; row < count; row += step) {
+          const std::int64_t more = std::min(count - row, step);
+          chunk_moments(rows_from(rows, row), more, numbers, numbers.chunk());
+          join_chunk_moments(numbers, numbers.all(), row, numbers.chunk(), more);
+        }
+        finish_moments(rows, count, unbiased, numbers, [&]<class V>(std::int64_t column) {
+          return numbers.template load_moments<V>(numbers.all(), column);
+        });
+      }
+      write_one(i, numbers);
+    }
+  });
+  const Numbers numbers(scratch(0), row_size);
+  long_ones.for_each([&](std::int64_t i) {
+    const std::int64_t count = sequences.length(i), chunks = (count + step - 1) / step;
+    const ContiguousRows<T> rows = rows_of(i);
+    A* const all = shared.data();
+    parallel_for(executor, chunks, count * row_bytes, [&](std::int64_t chunk, int thread) {
+      chunk_moments(rows_from(rows, chunk * step), std::min(count - chunk * step, step),
+                    Numbers(scratch(thread), row_size), all + chunk * shared_size);
+    });
+    for (std::int64_t chunk = 1; chunk < chunks; ++chunk) {
+      join_chunk_moments(numbers, all, chunk * step, all + chunk * shared_size, std::min(count - chunk * step, step));
+    }
+    finish_moments(rows, count, unbiased, numbers,
+                   [&]<class V>(std::int64_t column) { return numbers.template load_moments<V>(all, column); });
+    write_one(i, numbers);
+  });
+}
+
+template <>
+struct Kernel<SequenceMeanVar> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
+                  bool unbiased, T* mean, T* variance) {
+    using A = Accumulator<T>;
+    const auto write = [=](std::int64_t i, std::int64_t count, const A* means, const A*, const A* variances) {
+      cpu::convert(means, count * row_size, mean + i * row_size);
+      cpu::convert(variances, count * row_size, variance + i * row_size);
+    };
+    const auto write_empty = [=](std::int64_t i) {
+      cpu::fill(mean + i * row_size, row_size, T{});
+      cpu::fill(variance + i * row_size, row_size, T{});
+    };
+    cpu::mean_var_of_sequences(executor, x, sequences, row_size, unbiased, write, write_empty);
+  }
+};
+
+template <>
+struct Kernel<SequenceMeanVarGrad> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* dmean, const T* dvariance, const T* x,
+                  const Segments& sequences, std::int64_t row_size, bool unbiased, T* dx) {
+    using A = Accumulator<T>;
+    if (sequences.rows() == 0 || row_size == 0) return;
+    const cpu::ThreadScratch<A> scratch(executor, 4 * cpu::ColumnNumbers<A>::scratch(row_size) + row_size);
+    const std::int64_t numbers = sequences.size * row_size;
+    const Workspace::Loan<A> means(executor.workspace(), numbers), errors(executor.workspace(), numbers);
+    A* const mean = means.data();
+    A* const error = errors.data();
+    cpu::mean_var_of_sequences(
+        executor, x, sequences, row_size, unbiased,
+        [=](std::int64_t i, std::int64_t count, const A* means_found, const A* errors_found, const A*) {
+          cpu::copy(means_found, count * row_size, mean + i * row_size);
+          cpu::copy(errors_found, count * row_size, error + i * row_size);
+        },
+        [](std::int64_t) {});
+    const cpu::MomentsArithmetic arithmetic;
+    const auto write_scalars = [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
+      const std::int64_t length = sequences.length(i);
+      const A of_squares = A{2} / static_cast<A>(squares_divisor(length, unbiased));
+      const cpu::Vector<A> center(mean[i]), rest(error[i]);
+      const cpu::Vector<A> share(static_cast<A>(dmean[i]) / static_cast<A>(length));
+      const cpu::Vector<A> factor(static_cast<A>(dvariance[i]) * of_squares);
+      const T* const from = x + sequences.begin(i);
+      T* const to = dx + sequences.begin(i);
+      for (std::int64_t row = begin; row < end; row += cpu::lanes<T>) {
+        const std::int64_t count = std::min(end - row, cpu::lanes<T>);
+        const cpu::Vector<A> distance = (cpu::load_vector(from + row, count) - center) - rest;
+        cpu::store_first(to + row, share + arithmetic.product(factor, distance), count, 0);
+      }
+    };
+    const auto write = [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t, int thread) {
+      A* const first = scratch(thread);
+      const auto columns = [&](std::int64_t k) {
+        return cpu::ColumnNumbers<A>(first + k * cpu::ColumnNumbers<A>::scratch(row_size), row_size);
+      };
+      const cpu::ColumnNumbers<A> center = columns(0), rest = columns(1), share = columns(2), factor = columns(3);
+      A* const widened = first + 4 * cpu::ColumnNumbers<A>::scratch(row_size);
+      const std::int64_t length = sequences.length(i), of_sequence = i * row_size;
+      const cpu::Vector<A> rows(static_cast<A>(length));
+      const cpu::Vector<A> of_squares(A{2} / static_cast<A>(squares_divisor(length, unbiased)));
+      center.set(mean + of_sequence);
+      rest.set(error + of_sequence);
+      cpu::convert(dmean + of_sequence, row_size, widened);
+      share.set(widened, [&](const cpu::Vector<A>& dy, std::int64_t) { return dy / rows; });
+      cpu::convert(dvariance + of_sequence, row_size, widened);
+      factor.set(widened, [&](const cpu::Vector<A>& dy, std::int64_t) { return arithmetic.product(dy, of_squares); });
+      const std::int64_t before = (sequences.begin(i) + begin) * row_size;
+      cpu::for_each_vector<T>(end - begin, row_size, [&](std::int64_t at, std::int64_t count, std::int64_t column) {
+        const cpu::Vector<A> distance = (cpu::load_vector(x + before + at, count) - center(column)) - rest(column);
+        cpu::store_first(dx + before + at, share(column) + arithmetic.product(factor(column), distance), count, 0);
+      });
+    };
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
+    if (row_size == 1) return cpu::parallel_rows(executor, sequences, row_bytes, write_scalars);
+    cpu::parallel_rows(executor, sequences, row_bytes, write);
+  }
+};
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Mean and squares of many rows in one pass, along the tree of sum_tree.hpp.
+///
+/// - A *leaf* is summed as distances from its *shift*: the median of the first three rows, or the first of fewer. Two
+///   rows are at least as far from the mean as that median, so the squares of n distances from it are at most 1 + n/2
+///   times those from the mean (of two rows, twice), and usually about the same: what is subtracted at the end costs
+///   few digits, whatever the rows are. A single row that is far off is never the shift: it would cost the others
+///   digits.
+/// - Leaves are joined to chunks, and chunks to the sequence, by Chan's formula, with the rounding errors of mean and
+///   squares carried along.
+///
+/// What has become infinite or NaN, perhaps only on the way, is computed again: `careful_mean_var`.
+///
+/// The formulas are for numbers and vectors; `arithmetic` has what these do differently: product(a, b), rounded before
+/// anything is added to it, positive(a), which is 0 for negative numbers and keeps NaN, and least(a, b) and
+/// greatest(a, b), which may give anything where one is NaN.
+#pragma once
+
+#include <lod/core/target.hpp>
+#include <lod/kernels/sum_tree.hpp>
+#include <lod/kernels/unbounded.hpp>
+#include <lod/kernels/wide_sum.hpp>
+#include <lod/ops/sequence_pool.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+
+/// The first rows of a leaf, if there are so many, whose median is its shift.
+inline constexpr std::int64_t shift_rows = 3;
+template <class V, class Arithmetic>
+LOD_HOST_DEVICE V shift_of(const V& a, const V& b, const V& c, const Arithmetic& arithmetic) {
+  return arithmetic.greatest(arithmetic.least(a, b), arithmetic.least(arithmetic.greatest(a, b), c));
+}
+
+/// The mean of some rows and the sum of the squares of their distances from it, each in two parts: the second are
+/// rounding errors.
+template <class V>
+struct Moments {
+  V mean, mean_error;
+  V squares, squares_error;
+};
+
+/// Adds to a sum in two parts.
+template <class V>
+LOD_HOST_DEVICE void add_to_parts(V& sum, V& error, const V& term) {
+  const V total = sum + term, back = total - sum;
+  error = error + ((sum - (total - back)) + (term - back));
+  sum = total;
+}
+
+/// Those of a leaf of `count` rows, from the sums of distances and of their squares.
+template <class V, class Arithmetic>
+LOD_HOST_DEVICE Moments<V> leaf_moments(const V& shift, const V& sum, const V& squares, const V& count,
+                                        const Arithmetic& arithmetic) {
+  const V distance = sum / count;
+  Moments<V> leaf{shift, V(0.F), arithmetic.positive(squares - arithmetic.product(sum, distance)), V(0.F)};
+  add_to_parts(leaf.mean, leaf.mean_error, distance);
+  return leaf;
+}
+/// Joins the moments of `more_rows` rows to those of the `rows` rows before them.
+template <class A, class V, class Arithmetic>
+LOD_HOST_DEVICE void join_moments(Moments<V>& all, std::int64_t rows, const Moments<V>& more, std::int64_t more_rows,
+                                  const Arithmetic& arithmetic) {
+  const A share = static_cast<A>(more_rows) / static_cast<A>(rows + more_rows);
+  const V distance = (more.mean - all.mean) + (more.mean_error - all.mean_error);
+  const V between = arithmetic.product(arithmetic.product(distance, distance), V(static_cast<A>(rows) * share));
+  add_to_parts(all.mean, all.mean_error, arithmetic.product(distance, V(share)));
+  add_to_parts(all.squares, all.squares_error, more.squares);
+  add_to_parts(all.squares, all.squares_error, between);
+  all.squares_error = all.squares_error + more.squares_error;
+}
+
+/// What is known of a column of a sequence. The mean is in two parts, of which the first is the nearest number.
+template <class V>
+struct MeanVarNumbers {
+  V mean, mean_error;
+  V variance;
+};
+/// `divisor` is what squares are divided by.
+template <class V>
+LOD_HOST_DEVICE MeanVarNumbers<V> mean_var_of(const Moments<V>& all, const V& divisor) {
+  const V mean = all.mean + all.mean_error;
+  return {mean, all.mean_error - (mean - all.mean), (all.squares + all.squares_error) / divisor};
+}
+
+/// What squares are divided by; 0 where there is no variance.
+LOD_HOST_DEVICE constexpr std::int64_t squares_divisor(std::int64_t rows, bool unbiased) noexcept {
+  return rows - (unbiased ? 1 : 0);
+}
+
+/// The same from all numbers of the column, read(row), in one order: in double, doubles scaled by a power of two.
+template <std::floating_point A, class Read, class Arithmetic>
+LOD_HOST_DEVICE MeanVarNumbers<A> careful_mean_var(const Read& read, std::int64_t rows, bool unbiased,
+                                                   const Arithmetic& arithmetic) {
+  // One NaN, whatever the processor makes of infinities of both signs.
+  constexpr A nan = static_cast<A>(__builtin_nan(""));
+  WideSum<A> sum;
+  for (std::int64_t row = 0; row < rows && !sum.is_nan(); ++row) sum.add(read(row));
+  const A mean = sum.pooled(PoolType::AVERAGE, rows);
+  if (!is_finite(mean)) return {mean == mean ? mean : nan, A{}, nan};
+  // The squares of any numbers are finite, and those lost are too small to count beside what brought us here.
+  constexpr double scale = std::same_as<A, double> ? 0x1p-540 : 1;
+  const double center = arithmetic.product(static_cast<double>(mean), scale);
+  double distances = 0, distances_error = 0, squares = 0, squares_error = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const double distance = arithmetic.product(static_cast<double>(read(row)), scale) - center;
+    add_to_parts(distances, distances_error, distance);
+    add_to_parts(squares, squares_error, arithmetic.product(distance, distance));
+  }
+  distances += distances_error;
+  squares += squares_error;
+  const double rest = distances / static_cast<double>(rows);
+  const double from_mean = arithmetic.positive(squares - arithmetic.product(distances, rest));
+  const std::int64_t divisor = squares_divisor(rows, unbiased);
+  const double variance = from_mean / static_cast<double>(divisor) / scale / scale;
+  return {mean, static_cast<A>(rest / scale), divisor > 0 ? static_cast<A>(variance) : nan};
+}
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
