@@ -2,7 +2,6 @@
 /// @file
 /// Prints which operation takes which elements, and which there are for GPUs, as a table in Markdown, from
 /// `lod::supports`.
-#include "operations.hpp"  // made by CMake, from the headers: every tag in namespace lod::op
 #include <lod/lod.hpp>
 
 #include <cstdint>
@@ -17,16 +16,10 @@ using ElementTypes = Types<bool, std::int8_t, std::uint8_t, std::int16_t, std::i
                            lod::bfloat16, float, double>;
 
 template <class Op, class... T>
-void print_row(const char* name, Types<T...>) {
-  std::cout << "| `" << name << "` |";
+void print_row(Types<T...>) {
+  std::cout << "| `" << lod::operation::name_of<Op> << "` |";
   ((std::cout << (lod::supports<Op, T> ? " yes |" : " |")), ...);
   std::cout << (!lod::on_cpu_only<Op> ? " yes |" : " |") << '\n';
-}
-
-template <class... Op>
-void print_rows(const Operations<Op...>& operations) {
-  const char* const* name = operations.names;
-  (print_row<Op>(*name++, ElementTypes()), ...);
 }
 
 }  // namespace
@@ -35,5 +28,5 @@ int main() {
   std::cout
       << "| operation | bool | int8 | uint8 | int16 | int32 | int64 | float16 | bfloat16 | float | double | GPU |\n"
          "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
-  print_rows(all_operations);
+  lod::operation::for_each_operation(lod::AllOperations(), []<class Op>() { print_row<Op>(ElementTypes()); });
 }
