@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// The operations for CPUs in a translation unit of nvcc, beside the kernels for GPUs: that they compile, and run.
-#include "support/every_operation.hpp"
+#include "catalogue/every_operation.hpp"
 #include <lod/cuda.cuh>
 #include <lod/lod.hpp>
 
@@ -11,9 +11,7 @@
 
 TEST_CASE("nvcc: each operation for CPUs, in a file that has the kernels for GPUs, too") {
   const lod::CpuExecutor executor(2);
-  const auto copy = [](const lod::CpuExecutor&, const auto& x) { return x; };
-  using Copy = decltype(copy);
-  lod_test::call_every_operation_for<float, lod::CpuExecutor, Copy>(executor);
-  lod_test::call_every_operation_for<lod::float16, lod::CpuExecutor, Copy>(executor);
-  lod_test::call_every_operation_for<std::int64_t, lod::CpuExecutor, Copy>(executor);
+  lod_test::call_every_operation_for<float>(executor);
+  lod_test::call_every_operation_for<lod::float16>(executor);
+  lod_test::call_every_operation_for<std::int64_t>(executor);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// A user of the library lodtensor::cuda, whom any compiler compiles. On a GPU, each of the calls is made.
-#include "support/every_operation.hpp"
-
+#include "catalogue/every_operation.hpp"
+#include "support/gpu_transfer.hpp"
 #include <lod/cuda.hpp>
 
 #include <cstdio>
@@ -14,8 +14,7 @@ int main() {
     return 77;
   }
   const lod::CudaExecutor executor;
-  lod_test::call_every_operation(executor,
-                                 [](const lod::CudaExecutor& to, const auto& x) { return lod::to<lod::Cuda>(to, x); });
+  lod_test::call_every_operation(executor);
   executor.synchronize();
   std::puts("every operation was called");
   return 0;

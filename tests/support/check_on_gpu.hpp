@@ -8,6 +8,7 @@
 
 #include "support/counting_cuda_resource.hpp"
 #include "support/device_calls.hpp"
+#include "support/gpu_transfer.hpp"
 #include "support/thrust_system.hpp"
 #include <lod/cuda.hpp>
 #if defined(__CUDACC__)
@@ -29,9 +30,12 @@
 
 namespace lod_test {
 
+/// What of a call is checked: its results alone, where it waits or allocates by itself, or all that is said above.
+enum class Checked { RESULTS, ALL };
+
 /// The check of a call that is given for both executors. It is compiled once, and not for each of the calls.
 inline void check_on_gpu(const std::string& name, const std::function<void(DeviceCall<ThrustExecutor>&)>& f_on_cpu,
-                         const std::function<void(DeviceCall<lod::CudaExecutor>&)>& f) {
+                         const std::function<void(DeviceCall<lod::CudaExecutor>&)>& f, Checked what) {
   CAPTURE(name);
   const ThrustExecutor on_cpu;
   DeviceCall<ThrustExecutor> there(on_cpu);
@@ -43,6 +47,7 @@ inline void check_on_gpu(const std::string& name, const std::function<void(Devic
   DeviceCall<lod::CudaExecutor> call(executor);
   call.make(f);
   check_same_results(call.results(), expected);
+  if (what == Checked::RESULTS) return;
 
   call.forget();
   executor.synchronize();
@@ -80,9 +85,9 @@ inline void check_on_gpu(const std::string& name, const std::function<void(Devic
 
 /// f(call) calls an operation with the executor, the arguments and the results of a DeviceCall.
 template <class F>
-void check_on_gpu(const std::string& name, const F& f) {
+void check_on_gpu(const std::string& name, const F& f, Checked what = Checked::ALL) {
   check_on_gpu(name, std::function<void(DeviceCall<ThrustExecutor>&)>(std::cref(f)),
-               std::function<void(DeviceCall<lod::CudaExecutor>&)>(std::cref(f)));
+               std::function<void(DeviceCall<lod::CudaExecutor>&)>(std::cref(f)), what);
 }
 
 #ifdef LOD_TEST_EMULATED_GPU

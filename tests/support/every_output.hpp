@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Every operation that writes to outputs of the caller's, with arguments for it: what holds of all of them is tested
-/// over this list.
+/// over this list, which is made of the samples of the catalogue.
 #pragma once
 
 #include <lod/lod.hpp>
@@ -24,7 +24,8 @@ using lod::SelectedRows;
 /// How much is promised where memory runs out.
 enum class Failure {
   CHANGES_NOTHING,
-  CONTENTS_LOST  ///< outputs keep their levels, shape and memory, but not what is in it
+  CONTENTS_LOST,  ///< outputs keep their levels, shape and memory, but not what is in it
+  BY_ELEMENTS     ///< elements of arrays that were written keep their new contents
 };
 
 /// Numbers for arguments: small ones, which are not all different.
@@ -35,13 +36,13 @@ LoDTensor<T> numbered(LoDTensor<T> x, int from = 1) {
   return x;
 }
 
-/// What operations take and give. All are float, ids and lengths are int64.
+/// What operations take and give. All are float, or int64 where the operation takes ids; ids and lengths are int64.
 using Value = std::variant<LoDTensor<float>, LoDTensor<std::int64_t>, SelectedRows<float>,
                            std::vector<LoDTensor<float>>, std::vector<SelectedRows<float>>, lod::TimeMajor<float>,
-                           lod::LstmWeights<float>, lod::GruWeights<float>>;
+                           lod::TensorArray<float>, lod::LstmWeights<float>, lod::GruWeights<float>>;
 using Values = std::vector<Value>;
 
-/// An operation, arguments for it, and empty outputs.
+/// An operation in one of its forms, arguments for it, and empty outputs.
 struct OperationWithOutputs {
   std::string name;
   Failure failure;

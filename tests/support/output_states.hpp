@@ -48,6 +48,11 @@ struct OutputState {
     for (const X& x : all) add(x);
   }
   template <class T>
+  void add(const lod::TensorArray<T, lod::Cpu>& array) {
+    shapes.push_back({array.size()});
+    for (const auto& element : array) add(element);
+  }
+  template <class T>
   void add(const lod::TimeMajor<T, lod::Cpu>& z) {
     add(z.values());
   }

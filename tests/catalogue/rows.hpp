@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Samples of the operations that compute with the rows of sequences: arithmetic, pools, softmax, sums, sorts, windows.
+#pragma once
+
+#include <lod/ops.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lod_test {
+
+namespace op = lod::op;
+
+// Arithmetic, with all forms of the second argument.
+
+void combine(auto& c, const auto& f) {
+  const std::int64_t form = c.variant(3);
+  f(c.executor, c.rows(), c.divisors(form), lod::ElementwiseOptions{.level = c.level}, c.out());
+}
+void combine_grad(auto& c, const auto& f) {
+  const std::int64_t form = c.variant(3);
+  f(c.executor, c.rows(), c.rows(), c.divisors(form), lod::ElementwiseOptions{.level = c.level}, c.out(), c.out());
+}
+void sample(op::add, auto& c) {
+  const std::int64_t form = c.variant(5);
+  if (form < 3) {
+    lod::add_into(c.executor, c.rows(), c.divisors(form), {.level = c.level}, c.out());
+    return;
+  }
+  c.named("row-sparse");
+  if (form == 3) {
+    lod::add_into(c.executor, c.sparse(), c.few_rows(), c.out_rows());
+  } else {
+    lod::add_into(c.executor, c.sparse(), c.dense({c.height, c.row_size}), c.out());
+  }
+}
+void sample(op::sub, auto& c) { combine(c, lod::sub_into); }
+void sample(op::mul, auto& c) { combine(c, lod::mul_into); }
+void sample(op::div, auto& c) { combine(c, lod::div_into); }
+void sample(op::add_grad, auto& c) { combine_grad(c, lod::add_grad_into); }
+void sample(op::sub_grad, auto& c) { combine_grad(c, lod::sub_grad_into); }
+void sample(op::mul_grad, auto& c) { combine_grad(c, lod::mul_grad_into); }
+void sample(op::div_grad, auto& c) { combine_grad(c, lod::div_grad_into); }
+
+// One row for each sequence.
+
+lod::PoolType any_pool(auto& c) {
+  using enum lod::PoolType;
+  return c.one_of({SUM, AVERAGE, SQRT, MAX, MIN, FIRST, LAST});
+}
+/// Those whose gradient needs no index.
+lod::PoolType plain_pool(auto& c) {
+  using enum lod::PoolType;
+  return c.one_of({SUM, AVERAGE, SQRT, FIRST, LAST});
+}
+lod::PoolOptions with_index(auto& c) {
+  return {.level = c.level, .row_index = c.one_of({lod::RowIndex::BATCH, lod::RowIndex::SEQUENCE})};
+}
+auto row_for_each(auto& c) { return c.dense({c.sequences(), c.row_size}); }
+
+void sample(op::sequence_pool, auto& c) {
+  lod::sequence_pool_into(c.executor, c.rows(), any_pool(c), {.pad_value = 7, .level = c.level}, c.out());
+}
+void sample(op::sequence_pool_grad, auto& c) {
+  lod::sequence_pool_grad_into(c.executor, row_for_each(c), c.index, plain_pool(c), {.level = c.level}, c.out());
+}
+void sample(op::sequence_first_step, auto& c) {
+  lod::sequence_first_step_into(c.executor, c.rows(), {.level = c.level}, c.out());
+}
+void sample(op::sequence_last_step, auto& c) {
+  lod::sequence_last_step_into(c.executor, c.rows(), {.level = c.level}, c.out());
+}
+void sample(op::sequence_max_pool, auto& c) {
+  lod::sequence_max_pool_into(c.executor, c.ties(), with_index(c), c.out(), c.out_ids());
+}
+void sample(op::sequence_max_pool_grad, auto& c) {
+  const auto x = c.ties();
+  const lod::PoolOptions options = with_index(c);
+  const auto& winners = c.given([&] { return lod::sequence_max_pool(c.executor, x, options).index; });
+  lod::sequence_max_pool_grad_into(c.executor, row_for_each(c), winners, c.index, options, c.out());
+}
+void sample(op::sequence_min_pool, auto& c) {
+  lod::sequence_min_pool_into(c.executor, c.ties(), with_index(c), c.out(), c.out_ids());
+}
+void sample(op::sequence_min_pool_grad, auto& c) {
+  const auto x = c.ties();
+  const lod::PoolOptions options = with_index(c);
+  const auto& losers = c.given([&] { return lod::sequence_min_pool(c.executor, x, options).index; });
+  lod::sequence_min_pool_grad_into(c.executor, row_for_each(c), losers, c.index, options, c.out());
+}
+void sample(op::sequence_logsumexp, auto& c) {
+  lod::sequence_logsumexp_into(c.executor, c.rows(), {.level = c.level}, c.out());
+}
+void sample(op::sequence_logsumexp_grad, auto& c) {
+  lod::sequence_logsumexp_grad_into(c.executor, row_for_each(c), c.rows(), {.level = c.level}, c.out());
+}
+void sample(op::sequence_mean_var, auto& c) {
+  lod::sequence_mean_var_into(c.executor, c.rows(), {.level = c.level, .unbiased = c.one_of({false, true})}, c.out(),
+                              c.out());
+}
+void sample(op::sequence_mean_var_grad, auto& c) {
+  lod::sequence_mean_var_grad_into(c.executor, row_for_each(c), row_for_each(c), c.rows(),
+                                   {.level = c.level, .unbiased = c.one_of({false, true})}, c.out());
+}
+/// Matrices of two channels, one a sequence, with so many rows and columns.
+struct Matrices {
+  lod::LoD rows, columns, sizes;
+};
+const Matrices& matrices(auto& c) {
+  const lod::LoD &rows = c.lod(5, 4), &columns = c.lod(5, 6);
+  return c.draw([&] {
+    std::vector<std::int64_t> sizes;
+    for (std::size_t i = 0; i < 5; ++i) sizes.push_back(2 * rows.lengths(0)[i] * columns.lengths(0)[i]);
+    return Matrices{rows, columns, lod::LoD::from_lengths({sizes})};
+  });
+}
+const std::vector<std::int64_t>& topks(auto& c) {
+  return c.draw([] { return std::vector<std::int64_t>{1, 3, 9}; });
+}
+void sample(op::sequence_topk_avg_pooling, auto& c) {
+  const Matrices& all = matrices(c);
+  lod::sequence_topk_avg_pooling_into(c.executor, c.scalars(all.sizes), all.rows, all.columns, topks(c), 2, c.out());
+}
+void sample(op::sequence_topk_avg_pooling_grad, auto& c) {
+  const Matrices& all = matrices(c);
+  const auto dy = c.dense({all.rows.rows(), 6}), x = c.scalars(all.sizes);
+  lod::sequence_topk_avg_pooling_grad_into(c.executor, dy, x, all.rows, all.columns, topks(c), 2, c.out());
+}
+
+// Row by row.
+
+void sample(op::sequence_softmax, auto& c) {
+  lod::sequence_softmax_into(c.executor, c.rows(), {.level = c.level}, c.out());
+}
+void sample(op::sequence_softmax_grad, auto& c) {
+  lod::sequence_softmax_grad_into(c.executor, c.rows(), c.rows(), {.level = c.level}, c.out());
+}
+void sample(op::sequence_log_softmax, auto& c) {
+  lod::sequence_log_softmax_into(c.executor, c.rows(), {.level = c.level}, c.out());
+}
+void sample(op::sequence_log_softmax_grad, auto& c) {
+  lod::sequence_log_softmax_grad_into(c.executor, c.rows(), c.rows(), {.level = c.level}, c.out());
+}
+lod::CumsumOptions running(auto& c) {
+  const std::int64_t form = c.variant(4);
+  return {.exclusive = form % 2 == 1, .reverse = form > 1, .level = c.level};
+}
+void sample(op::sequence_cumsum, auto& c) { lod::sequence_cumsum_into(c.executor, c.rows(), running(c), c.out()); }
+void sample(op::sequence_cumsum_grad, auto& c) {
+  lod::sequence_cumsum_grad_into(c.executor, c.rows(), running(c), c.out());
+}
+/// By real numbers in one order, by repeated ones in the other.
+auto keys(auto& c) { return c.variant(2) == 0 ? c.column() : c.column_of_ties(); }
+lod::SortOptions order(auto& c) {
+  const bool other = c.variant(2) == 1;
+  return {.descending = other, .level = c.level, .row_index = other ? lod::RowIndex::SEQUENCE : lod::RowIndex::BATCH};
+}
+lod::TopKOptions greatest(auto& c) {
+  if (c.variant(2) == 1) c.named("counted in sequences");
+  return {.level = c.level, .row_index = c.one_of({lod::RowIndex::BATCH, lod::RowIndex::SEQUENCE})};
+}
+void sample(op::sequence_sort, auto& c) {
+  if (c.variant(4) < 2) {
+    c.named("with an index");
+    lod::sequence_sort_into(c.executor, keys(c), order(c), c.out(), c.out_ids());
+  } else {
+    lod::sequence_sort_into(c.executor, keys(c), order(c), c.out());
+  }
+}
+void sample(op::sequence_argsort, auto& c) { lod::sequence_argsort_into(c.executor, keys(c), order(c), c.out_ids()); }
+void sample(op::sequence_sort_grad, auto& c) {
+  const auto x = keys(c);
+  const lod::SortOptions options = order(c);
+  const auto& rows = c.given([&] { return lod::sequence_argsort(c.executor, x, options); });
+  lod::sequence_sort_grad_into(c.executor, c.column(), rows, options, c.out());
+}
+void sample(op::sequence_topk, auto& c) {
+  lod::sequence_topk_into(c.executor, keys(c), 3, greatest(c), c.out(), c.out_ids());
+}
+void sample(op::sequence_topk_grad, auto& c) {
+  const auto x = keys(c);
+  const lod::TopKOptions options = greatest(c);
+  const auto& dy = c.given([&] { return lod::sequence_topk(c.executor, x, 3, options).values; });
+  const auto& rows = c.given([&] { return lod::sequence_topk(c.executor, x, 3, options).index; });
+  lod::sequence_topk_grad_into(c.executor, dy, rows, c.index, 3, options, c.out());
+}
+
+// Windows.
+
+void sample(op::sequence_conv, auto& c) {
+  const auto filter = c.weights({3 * c.row_size, 5}), outside = c.dense({2, c.row_size});
+  lod::sequence_conv_into(c.executor, c.rows(), filter,
+                          {.context_length = 3, .context_start = -1, .padding = outside, .level = c.level}, c.out());
+}
+void sample(op::sequence_conv_grad, auto& c) {
+  const auto filter = c.weights({3 * c.row_size, 5}), outside = c.dense({2, c.row_size});
+  lod::sequence_conv_grad_into(c.executor, c.dense({c.index.rows(), 5}), c.rows(), filter,
+                               {.context_length = 3, .context_start = -1, .padding = outside, .level = c.level},
+                               c.out(), c.out(), c.out());
+}
+void sample(op::row_conv, auto& c) {
+  lod::row_conv_into(c.executor, c.rows(), c.weights({4, c.row_size}), {.level = c.level}, c.out());
+}
+void sample(op::row_conv_grad, auto& c) {
+  lod::row_conv_grad_into(c.executor, c.rows(), c.rows(), c.weights({4, c.row_size}), {.level = c.level}, c.out(),
+                          c.out());
+}
+
+}  // namespace lod_test

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Samples of the operations that keep or move rows: joined and cut, picked from, reordered, with other levels, padded.
+#pragma once
+
+#include <lod/ops.hpp>
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+namespace lod_test {
+
+namespace op = lod::op;
+
+// Joined and cut.
+
+void sample(op::concat, auto& c) { lod::concat_into(c.executor, c.rows(), c.rows(), c.out()); }
+void sample(op::concat_grad, auto& c) {
+  lod::concat_grad_into(c.executor, c.dense({2 * c.index.rows(), c.row_size}), c.both, c.outs(2));
+}
+void sample(op::split, auto& c) { lod::split_into(c.executor, c.rows(), 3, c.outs(3)); }
+void sample(op::split_at, auto& c) {
+  const auto& borders = c.list([&] { return std::vector{c.size() / 2, c.size() / 2}; });
+  lod::split_at_into(c.executor, c.rows(), borders, c.outs(3));
+}
+void sample(op::split_grad, auto& c) {
+  const auto x = c.rows();
+  lod::split_grad_into(c.executor, c.given([&] { return lod::split(c.executor, x, 3); }), c.out());
+}
+void sample(op::sequence_concat, auto& c) { lod::sequence_concat_into(c.executor, c.rows(), c.rows(), c.out()); }
+void sample(op::sequence_concat_grad, auto& c) {
+  lod::sequence_concat_grad_into(c.executor, c.dense({2 * c.index.rows(), c.row_size}), c.both, c.outs(2));
+}
+
+// Picked from.
+
+const auto& picked(auto& c) { return c.random(c.size() > 0 ? 5 : 0, 0, c.size() - 1); }
+void sample(op::select, auto& c) { lod::select_into(c.executor, c.rows(), picked(c), c.out()); }
+void sample(op::select_grad, auto& c) {
+  const auto x = c.rows();
+  const auto& ids = picked(c);
+  const auto& dy = c.given([&] { return lod::select(c.executor, x, ids); });
+  lod::select_grad_into(c.executor, dy, c.index, ids, c.out());
+}
+void sample(op::filter, auto& c) { lod::filter_into(c.executor, c.rows(), c.mask(c.size()), c.out()); }
+void sample(op::filter_grad, auto& c) {
+  const auto x = c.rows();
+  const auto& mask = c.mask(c.size());
+  const auto& dy = c.given([&] { return lod::filter(c.executor, x, mask); });
+  lod::filter_grad_into(c.executor, dy, c.index, mask, c.out());
+}
+void sample(op::remove_empty, auto& c) { lod::remove_empty_into(c.executor, c.rows(), {.level = c.level}, c.out()); }
+void sample(op::remove_empty_grad, auto& c) {
+  const auto x = c.rows();
+  const auto& dy = c.given([&] { return lod::remove_empty(c.executor, x, {.level = c.level}); });
+  lod::remove_empty_grad_into(c.executor, dy, c.index, c.out());
+}
+void sample(op::split_lod_tensor, auto& c) {
+  lod::split_lod_tensor_into(c.executor, c.rows(), c.mask(c.sequences()), {.level = c.level}, c.out(), c.out());
+}
+void sample(op::split_lod_tensor_grad, auto& c) {
+  const auto x = c.rows();
+  const auto& mask = c.mask(c.sequences());
+  const auto& in_true = c.given([&] { return lod::split_lod_tensor(c.executor, x, mask, {.level = c.level}).in_true; });
+  const auto& in_false =
+      c.given([&] { return lod::split_lod_tensor(c.executor, x, mask, {.level = c.level}).in_false; });
+  lod::split_lod_tensor_grad_into(c.executor, in_true, in_false, mask, {.level = c.level, .lod = c.index}, c.out());
+}
+void sample(op::merge_lod_tensor, auto& c) {
+  const auto x = c.rows();
+  const auto& mask = c.mask(c.sequences());
+  const auto& in_true = c.given([&] { return lod::split_lod_tensor(c.executor, x, mask, {.level = c.level}).in_true; });
+  const auto& in_false =
+      c.given([&] { return lod::split_lod_tensor(c.executor, x, mask, {.level = c.level}).in_false; });
+  lod::merge_lod_tensor_into(c.executor, in_true, in_false, mask, {.level = c.level, .lod = c.index}, c.out());
+}
+void sample(op::merge_lod_tensor_grad, auto& c) {
+  lod::merge_lod_tensor_grad_into(c.executor, c.rows(), c.mask(c.sequences()), {.level = c.level}, c.out(), c.out());
+}
+void sample(op::unique_sequences, auto& c) {
+  lod::unique_sequences_into(c.executor, c.tokens(), c.out(), c.out_ids(), c.out_ids());
+}
+void sample(op::unique_sequences_and_wait, auto& c) {
+  lod::unique_sequences_and_wait_into(c.executor, c.tokens(), c.out(), c.out_ids(), c.out_ids());
+}
+
+// With other levels.
+
+void sample(op::remove_level, auto& c) { lod::remove_level_into(c.executor, c.rows(), c.level, c.out()); }
+void sample(op::remove_level_grad, auto& c) {
+  const auto x = c.rows();
+  const auto& dy = c.given([&] { return lod::remove_level(c.executor, x, c.level); });
+  lod::remove_level_grad_into(c.executor, dy, c.index, c.out());
+}
+void sample(op::insert_level, auto& c) {
+  lod::insert_level_into(c.executor, c.rows(), 0, c.lod({{0, c.size()}}), c.out());
+}
+void sample(op::insert_level_grad, auto& c) {
+  const auto x = c.rows();
+  const lod::LoD& above = c.lod({{0, c.size()}});
+  const auto& dy = c.given([&] { return lod::insert_level(c.executor, x, 0, above); });
+  lod::insert_level_grad_into(c.executor, dy, c.index, c.out());
+}
+void sample(op::flatten, auto& c) { lod::flatten_into(c.executor, c.rows(), c.out()); }
+void sample(op::flatten_grad, auto& c) {
+  const auto x = c.rows();
+  const auto& dy = c.given([&] { return lod::flatten(c.executor, x); });
+  lod::flatten_grad_into(c.executor, dy, c.index, c.out());
+}
+void sample(op::transpose_levels, auto& c) {
+  if (c.index.levels() > 1) lod::transpose_levels_into(c.executor, c.rows(), c.out());
+}
+void sample(op::transpose_levels_grad, auto& c) {
+  if (c.index.levels() < 2) return;
+  const auto x = c.rows();
+  const auto& dy = c.given([&] { return lod::transpose_levels(c.executor, x); });
+  lod::transpose_levels_grad_into(c.executor, dy, c.index, c.out());
+}
+void sample(op::lod_reset, auto& c) {
+  lod::lod_reset_into(c.executor, c.rows(), c.lod({{0, c.index.rows(), 0}}), c.out());
+}
+void sample(op::lod_reset_grad, auto& c) { lod::lod_reset_grad_into(c.executor, c.rows(), c.index, c.out()); }
+/// The offsets of sequences of one row each.
+const auto& offsets_of_rows(auto& c) {
+  return c.list([&] {
+    std::vector<std::int64_t> offsets(static_cast<std::size_t>(c.index.rows()) + 1);
+    std::iota(offsets.begin(), offsets.end(), std::int64_t{0});
+    return offsets;
+  });
+}
+void sample(op::lod_append, auto& c) { lod::lod_append_into(c.executor, c.rows(), offsets_of_rows(c), c.out()); }
+void sample(op::lod_append_grad, auto& c) {
+  const auto x = c.rows();
+  const auto& offsets = offsets_of_rows(c);
+  const auto& dy = c.given([&] { return lod::lod_append(c.executor, x, offsets); });
+  lod::lod_append_grad_into(c.executor, dy, c.index, c.out());
+}
+void sample(op::for_each_sequence, auto& c) {
+  const auto x = c.rows();
+  auto& y = c.copy(x);
+  lod::for_each_sequence(c.executor, y, 0, [&](const auto& sequence, std::int64_t i) {
+    lod::add_into(c.executor, x.element(i), x.element(i), sequence);
+  });
+}
+void sample(op::map_sequences, auto& c) {
+  const auto same = [](const auto& sequence) { return sequence; };
+  lod::map_sequences_into(c.executor, c.rows(), same, c.out());
+}
+
+// Repeated, reversed, taken from.
+
+void sample(op::sequence_expand, auto& c) {
+  lod::sequence_expand_into(c.executor, c.rows(), c.lod(c.size(), 3), c.out());
+}
+void sample(op::sequence_expand_grad, auto& c) {
+  const auto x = c.rows();
+  const lod::LoD& repeats = c.lod(c.size(), 3);
+  const auto& dy = c.given([&] { return lod::sequence_expand(c.executor, x, repeats); });
+  lod::sequence_expand_grad_into(c.executor, dy, c.index, repeats, c.out());
+}
+void sample(op::sequence_expand_as, auto& c) {
+  lod::sequence_expand_as_into(c.executor, c.dense({c.index.size(-1), c.row_size}), c.index, c.out());
+}
+void sample(op::sequence_expand_as_grad, auto& c) {
+  lod::sequence_expand_as_grad_into(c.executor, c.rows(), c.index, c.out());
+}
+void sample(op::sequence_reverse, auto& c) {
+  lod::sequence_reverse_into(c.executor, c.rows(), {.level = c.level}, c.out());
+}
+void sample(op::sequence_reverse_grad, auto& c) {
+  lod::sequence_reverse_grad_into(c.executor, c.rows(), {.level = c.level}, c.out());
+}
+/// A third of each sequence lies before what is taken, and half of the rest is.
+const auto& rows_before(auto& c) {
+  return c.list([&] {
+    std::vector<std::int64_t> first = c.index.lengths(0);
+    for (std::int64_t& length : first) length /= 3;
+    return first;
+  });
+}
+const auto& rows_taken(auto& c) {
+  return c.list([&] {
+    std::vector<std::int64_t> counts = c.index.lengths(0);
+    for (std::int64_t& length : counts) length = (length - length / 3 + 1) / 2;
+    return counts;
+  });
+}
+void sample(op::sequence_slice, auto& c) {
+  const auto &first = rows_before(c), &counts = rows_taken(c);
+  lod::sequence_slice_into(c.executor, c.rows(), first, counts, c.out());
+}
+void sample(op::sequence_slice_grad, auto& c) {
+  const auto &first = rows_before(c), &counts = rows_taken(c);
+  const auto x = c.rows();
+  const auto& dy = c.given([&] { return lod::sequence_slice(c.executor, x, first, counts); });
+  lod::sequence_slice_grad_into(c.executor, dy, c.index, first, counts, c.out());
+}
+
+// Padded.
+
+lod::PadOptions padding(auto& c) {
+  const lod::Side side = c.one_of({lod::Side::RIGHT, lod::Side::LEFT});
+  return {.pad_value = 2, .padded_length = 20, .side = side, .truncate = true, .level = c.level};
+}
+void sample(op::sequence_pad, auto& c) {
+  lod::sequence_pad_into(c.executor, c.rows(), padding(c), c.out(), c.out_ids());
+}
+void sample(op::sequence_pad_grad, auto& c) {
+  const auto x = c.rows();
+  const lod::PadOptions options = padding(c);
+  const auto& dy = c.given([&] { return lod::sequence_pad(c.executor, x, options).dense; });
+  lod::sequence_pad_grad_into(c.executor, dy, c.index, options, c.out());
+}
+void sample(op::sequence_unpad, auto& c) {
+  const lod::Side side = c.one_of({lod::Side::RIGHT, lod::Side::LEFT});
+  lod::sequence_unpad_into(c.executor, c.dense({4, 20, c.row_size}), c.random(4, 0, 20), {.side = side}, c.out());
+}
+void sample(op::sequence_unpad_grad, auto& c) {
+  const lod::Side side = c.one_of({lod::Side::RIGHT, lod::Side::LEFT});
+  const auto padded = c.dense({4, 20, c.row_size});
+  const auto& lengths = c.random(4, 0, 20);
+  const auto& dy = c.given([&] { return lod::sequence_unpad(c.executor, padded, lengths, {.side = side}); });
+  lod::sequence_unpad_grad_into(c.executor, dy, lengths, 20, {.side = side}, c.out());
+}
+void sample(op::sequence_mask, auto& c) {
+  const auto& lengths = c.list([&] { return c.index.lengths(-1); });
+  lod::sequence_mask_into(c.executor, lengths, {.max_length = 30}, c.out());
+}
+void sample(op::sequence_reshape, auto& c) { lod::sequence_reshape_into(c.executor, c.rows(), 1, c.out()); }
+void sample(op::sequence_reshape_grad, auto& c) {
+  const auto x = c.rows();
+  const auto& dy = c.given([&] { return lod::sequence_reshape(c.executor, x, 1); });
+  lod::sequence_reshape_grad_into(c.executor, dy, c.index, {c.row_size}, c.out());
+}
+const lod::Im2SequenceOptions& patches(auto& c) {
+  return c.draw([] { return lod::Im2SequenceOptions{.kernels = {2, 3}, .strides = {1, 2}, .paddings = {1, 0, 0, 1}}; });
+}
+void sample(op::im2sequence, auto& c) {
+  lod::im2sequence_into(c.executor, c.dense({2, c.row_size, 4, 5}), patches(c), c.out());
+}
+void sample(op::im2sequence_grad, auto& c) {
+  const auto images = c.dense({2, c.row_size, 4, 5});
+  const auto& options = patches(c);
+  const auto& dy = c.given([&] { return lod::im2sequence(c.executor, images, options); });
+  lod::im2sequence_grad_into(c.executor, dy, images, options, c.out());
+}
+
+// Ids and tokens.
+
+void sample(op::sequence_enumerate, auto& c) {
+  lod::sequence_enumerate_into(c.executor, c.tokens(), 3, {.pad_value = 7, .level = c.level}, c.out());
+}
+void sample(op::edit_distance, auto& c) {
+  if (!c.is_short()) return;
+  lod::edit_distance_into(c.executor, c.tokens(), c.tokens(), {.level = c.level}, c.template out_of<float>());
+}
+void sample(op::sequence_erase, auto& c) { lod::sequence_erase_into(c.executor, c.tokens(), c.two_tokens(), c.out()); }
+void sample(op::sequence_erase_and_wait, auto& c) {
+  lod::sequence_erase_and_wait_into(c.executor, c.tokens(), c.two_tokens(), c.out());
+}
+void sample(op::ctc_align, auto& c) { lod::ctc_align_into(c.executor, c.tokens(), c.out()); }
+void sample(op::ctc_align_and_wait, auto& c) { lod::ctc_align_and_wait_into(c.executor, c.tokens(), c.out()); }
+
+}  // namespace lod_test

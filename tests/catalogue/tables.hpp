@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Samples of the operations on rows of tables: looked up, row-sparse, scattered, updated by optimizers.
+#pragma once
+
+#include <lod/ops.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lod_test {
+
+namespace op = lod::op;
+
+// Looked up.
+
+auto table(auto& c) { return c.dense({c.height, c.row_size}); }
+
+void sample(op::embedding, auto& c) {
+  const bool skip = c.one_of({false, true});
+  lod::embedding_into(c.executor, table(c), skip ? c.ids_or_none() : c.ids(),
+                      {.padding_idx = 3, .skip_minus_one = skip}, c.out());
+}
+void sample(op::embedding_grad, auto& c) {
+  lod::embedding_grad_into(c.executor, c.rows(), c.ids(), c.height, {.padding_idx = 3}, c.out_rows());
+}
+/// A padding id in each second of so many forms of a pool.
+std::int64_t padding_id(auto& c, std::int64_t forms) {
+  if (c.variant(2 * forms) < forms) return -1;
+  c.named("with padding");
+  return 3;
+}
+void sample(op::embedding_pool, auto& c) {
+  const auto weights = c.column();
+  lod::embedding_pool_into(c.executor, table(c), c.ids(), any_pool(c),
+                           {.weights = weights, .padding_idx = padding_id(c, 7), .pad_value = 5, .level = c.level},
+                           c.out());
+}
+void sample(op::embedding_pool_grad, auto& c) {
+  const auto weights = c.column();
+  lod::embedding_pool_grad_into(c.executor, row_for_each(c), c.ids(), c.height, plain_pool(c),
+                                {.weights = weights, .padding_idx = padding_id(c, 5), .level = c.level}, c.out_rows());
+}
+void sample(op::embedding_pool_weights_grad, auto& c) {
+  const auto weights = c.column();
+  lod::embedding_pool_weights_grad_into(c.executor, row_for_each(c), table(c), c.ids(), any_pool(c),
+                                        {.weights = weights, .padding_idx = padding_id(c, 7), .level = c.level},
+                                        c.out());
+}
+auto ids_of_options(auto& c) { return c.variant(3) < 2 ? c.ids() : c.ids_or_none(); }
+void sample(op::embedding_max_pool, auto& c) {
+  lod::embedding_max_pool_into(c.executor, table(c), ids_of_options(c), c.pool_options(), c.out(), c.out_ids());
+}
+void sample(op::embedding_min_pool, auto& c) {
+  lod::embedding_min_pool_into(c.executor, table(c), ids_of_options(c), c.pool_options(), c.out(), c.out_ids());
+}
+void sample(op::embedding_max_pool_grad, auto& c) {
+  const auto x = table(c);
+  const auto ids = ids_of_options(c);
+  const auto& winners = c.given([&] { return lod::embedding_max_pool(c.executor, x, ids, c.pool_options()).index; });
+  lod::embedding_max_pool_grad_into(c.executor, row_for_each(c), winners, ids, c.height, c.pool_options(),
+                                    c.out_rows());
+}
+void sample(op::embedding_min_pool_grad, auto& c) {
+  const auto x = table(c);
+  const auto ids = ids_of_options(c);
+  const auto& losers = c.given([&] { return lod::embedding_min_pool(c.executor, x, ids, c.pool_options()).index; });
+  lod::embedding_min_pool_grad_into(c.executor, row_for_each(c), losers, ids, c.height, c.pool_options(), c.out_rows());
+}
+void sample(op::sequence_scatter, auto& c) {
+  lod::sequence_scatter_into(c.executor, c.dense({c.sequences(), c.height}), c.ids(), c.column(), {.level = c.level},
+                             c.out());
+}
+void sample(op::sequence_scatter_grad, auto& c) {
+  lod::sequence_scatter_grad_into(c.executor, c.dense({c.sequences(), c.height}), c.ids(), {.level = c.level}, c.out(),
+                                  c.out());
+}
+
+// Row-sparse.
+
+void sample(op::merge_add, auto& c) {
+  if (c.variant(2) == 0) {
+    lod::merge_add_into(c.executor, c.sparse(), c.out_rows());
+  } else {
+    c.named("of two");
+    lod::merge_add_into(c.executor, c.sparse(), c.few_rows(), c.out_rows());
+  }
+}
+void sample(op::merge_average, auto& c) { lod::merge_average_into(c.executor, c.sparse(), c.out_rows()); }
+/// A gradient of what was merged: other values in the same rows.
+const auto& merged(auto& c) {
+  const auto& g = c.sparse();
+  return c.given([&] { return lod::merge_add(c.executor, g); });
+}
+void sample(op::merge_add_grad, auto& c) { lod::merge_add_grad_into(c.executor, merged(c), c.listed(), c.out_rows()); }
+void sample(op::merge_average_grad, auto& c) {
+  lod::merge_average_grad_into(c.executor, merged(c), c.listed(), c.out_rows());
+}
+void sample(op::to_dense, auto& c) { lod::to_dense_into(c.executor, c.sparse(), c.out()); }
+void sample(op::to_dense_grad, auto& c) { lod::to_dense_grad_into(c.executor, table(c), c.listed(), c.out_rows()); }
+void sample(op::from_dense, auto& c) {
+  lod::from_dense_into(c.executor, table(c), c.random(4, 0, c.height - 1), c.out_rows());
+}
+void sample(op::scale, auto& c) { lod::scale_into(c.executor, c.sparse(), 2, c.out_rows()); }
+void sample(op::clip, auto& c) { lod::clip_into(c.executor, c.sparse(), -2, 2, c.out_rows()); }
+void sample(op::clip_grad, auto& c) {
+  const auto& dy = merged(c);
+  lod::clip_grad_into(c.executor, dy, c.sparse(), -2, 2, c.out_rows());
+}
+void sample(op::clip_by_norm, auto& c) {
+  lod::clip_by_norm_into(c.executor, c.sparse(), c.one_of({0.5, 1e4}), c.out_rows());
+}
+void sample(op::clip_by_norm_grad, auto& c) {
+  const auto& dy = merged(c);
+  lod::clip_by_norm_grad_into(c.executor, dy, c.sparse(), c.one_of({0.5, 1e4}), c.out_rows());
+}
+const auto& sections(auto& c) {
+  return c.list([&] { return std::vector{c.height / 3, std::int64_t{0}, c.height - c.height / 3}; });
+}
+void sample(op::split_selected_rows, auto& c) {
+  lod::split_selected_rows_into(c.executor, c.sparse(), sections(c), c.out_parts());
+}
+void sample(op::split_selected_rows_grad, auto& c) {
+  const auto& g = c.sparse();
+  const auto& heights = sections(c);
+  const auto& parts = c.given([&] { return lod::split_selected_rows(c.executor, g, heights); });
+  lod::split_selected_rows_grad_into(c.executor, parts, c.out_rows());
+}
+
+// Scattered, and updated by optimizers: in place.
+
+lod::ScatterOp how_scattered(auto& c) {
+  using enum lod::ScatterOp;
+  // Integers are not divided: quotients may be 0 by which the next one would be divided.
+  return c.divides() ? c.one_of({ASSIGN, ADD, SUB, SUBBY, MUL, DIV, DIVBY}) : c.one_of({ASSIGN, ADD, SUB, SUBBY, MUL});
+}
+void sample(op::scatter, auto& c) { lod::scatter(c.executor, c.near_one(), how_scattered(c), c.parameter()); }
+void sample(op::scatter_grad, auto& c) {
+  const auto dy = table(c), y = table(c);
+  lod::scatter_grad_into(c.executor, dy, c.near_one(), how_scattered(c), y, c.out(), c.out_rows());
+}
+/// update(gradient, mode) with listed rows in both modes, and with a dense gradient.
+void with_gradients(auto& c, const auto& update) {
+  const std::int64_t form = c.variant(3);
+  if (form == 2) {
+    c.named("dense");
+    update(table(c), lod::Sparse::LAZY);
+  } else {
+    if (form == 1) c.named("EXACT");
+    update(c.sparse(), form == 0 ? lod::Sparse::LAZY : lod::Sparse::EXACT);
+  }
+}
+void sample(op::sgd, auto& c) {
+  with_gradients(c, [&](const auto& g, lod::Sparse mode) {
+    lod::sgd(c.executor, c.parameter(), g, {.learning_rate = 0.5, .mode = mode});
+  });
+}
+void sample(op::momentum, auto& c) {
+  with_gradients(c, [&](const auto& g, lod::Sparse mode) {
+    lod::momentum(c.executor, c.parameter(), c.state(), g, {.learning_rate = 0.1, .nesterov = true, .mode = mode});
+  });
+}
+void sample(op::adagrad, auto& c) {
+  with_gradients(c, [&](const auto& g, lod::Sparse mode) {
+    lod::adagrad(c.executor, c.parameter(), c.state(), g, {.learning_rate = 0.1, .mode = mode});
+  });
+}
+void sample(op::rmsprop, auto& c) {
+  const bool centered = c.variant(6) > 2;
+  with_gradients(c, [&](const auto& g, lod::Sparse mode) {
+    const lod::RmspropOptions options = {.learning_rate = 0.1, .momentum = 0.5, .mode = mode};
+    if (centered) {
+      lod::rmsprop(c.executor, c.parameter(), c.state(), c.state(), c.state(), g, options);
+    } else {
+      lod::rmsprop(c.executor, c.parameter(), c.state(), c.state(), g, options);
+    }
+  });
+}
+void sample(op::adam, auto& c) {
+  with_gradients(c, [&](const auto& g, lod::Sparse mode) {
+    lod::adam(c.executor, c.parameter(), c.state(), c.state(), g, {.learning_rate = 0.1, .step = 1, .mode = mode});
+  });
+}
+void sample(op::ftrl, auto& c) {
+  with_gradients(c, [&](const auto& g, lod::Sparse mode) {
+    lod::ftrl(c.executor, c.parameter(), c.state(), c.state(), g, {.learning_rate = 0.1, .l1 = 0.2, .mode = mode});
+  });
+}
+
+}  // namespace lod_test

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Each operation on random batches of every row size: a GPU gives what the CPU gives, a second call allocates nothing
+/// and waits for nothing, and so does a graph.
+#include "catalogue/catalogue.hpp"
+
+#include "support/check_on_gpu.hpp"
+#include "support/gpu_batches.hpp"
+#include "support/register_cases.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace {
+
+using namespace lod_test;
+
+// Sums of products round as often as the processor's flags say, and the compiled library has its own.
+#if defined(LOD_TEST_EMULATED_GPU) && defined(LOD_CUDA_LIBRARY)
+template <class Op>
+constexpr bool depends_on_flags = is_one_of<Op, op::sequence_conv, op::sequence_conv_grad, op::row_conv,
+                                            op::row_conv_grad, op::lstm, op::lstm_grad, op::gru, op::gru_grad>;
+#else
+template <class Op>
+constexpr bool depends_on_flags = false;
+#endif
+
+struct SameOnGpu {
+  static constexpr const char* name = "on a GPU, random batches";
+  template <class Op>
+  static constexpr bool holds_for = !lod::on_cpu_only<Op> && !depends_on_flags<Op>;
+  template <class Op>
+  static constexpr Checked what = waits<Op> || calls_users<Op> ? Checked::RESULTS : Checked::ALL;
+  template <class Op>
+  static void check() {
+    for_each_gpu_batch([](const Draws& draws) {
+      for_each_variant<Op, ElementOf<Op>>(draws, [&](Draws& drawn, const auto& run) {
+        check_on_gpu("form " + std::to_string(drawn.variant), run, what<Op>);
+      });
+    });
+  }
+};
+[[maybe_unused]] const bool registered_same_on_gpu = register_cases<SameOnGpu>(__FILE__, __LINE__);
+
+}  // namespace
