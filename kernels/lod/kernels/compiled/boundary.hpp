@@ -71,7 +71,7 @@ inline constexpr bool takes<Tag, P* const*> = takes<Tag, P*>;
 template <class Tag, class P>
 inline constexpr bool takes<Tag, P**> = takes<Tag, P*>;
 template <class Tag, template <class> class Rows, class T>
-inline constexpr bool takes<Tag, Rows<T>> = has_elements<T>;
+inline constexpr bool takes<Tag, Rows<T>> = has_elements<std::remove_const_t<T>>;
 
 /// How an argument of type A is passed: a pointer as a pointer to non-const, anything else as it is.
 template <class A>
