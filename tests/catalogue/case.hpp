@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -225,8 +226,9 @@ class Case {
   const lod::LoD& lod(std::int64_t count, std::int64_t longest) {
     return draw([&] { return lod::LoD::from_lengths({random_numbers(count, 0, longest)}); });
   }
-  const lod::LoD& lod(const std::vector<std::vector<std::int64_t>>& lengths) {
-    return draw([&] { return lod::LoD::from_lengths(lengths); });
+  /// One level of these lengths.
+  const lod::LoD& lod(std::initializer_list<std::int64_t> lengths) {
+    return draw([&] { return lod::LoD::from_lengths({std::vector<std::int64_t>(lengths)}); });
   }
   const lod::RankTable& ranks(const lod::LoD& lod, int of_level) {
     return draw([&] { return lod::RankTable(lod, {.level = of_level}); });
@@ -249,26 +251,27 @@ class Case {
   }
   /// Networks that are unrolled: h = h' + x, and the output is h + x; where nothing may be worked out, what was given.
   auto cell() const {
-    return [&e = executor](const auto& before, const auto& step) {
-      if constexpr (requires { typename Store::Unchanged; }) {
-        return std::pair(before, step);
-      } else {
+    if constexpr (requires { typename Store::Unchanged; }) {
+      return [](const auto& before, const auto& step) { return std::pair(before, step); };
+    } else {
+      return [&e = executor](const auto& before, const auto& step) {
         auto after = lod::add(e, before, step);
         auto output = lod::add(e, after, step);
         return std::pair(std::move(after), std::move(output));
-      }
-    };
+      };
+    }
   }
   auto cell_grad() const {
-    return [&e = executor](const auto&, const auto&, const auto& dstate, const auto& doutput) {
-      if constexpr (requires { typename Store::Unchanged; }) {
-        return std::pair(dstate, doutput);
-      } else {
+    if constexpr (requires { typename Store::Unchanged; }) {
+      return
+          [](const auto&, const auto&, const auto& dstate, const auto& doutput) { return std::pair(dstate, doutput); };
+    } else {
+      return [&e = executor](const auto&, const auto&, const auto& dstate, const auto& doutput) {
         auto dbefore = lod::add(e, dstate, doutput);
         auto dstep = lod::add(e, dbefore, doutput);
         return std::pair(std::move(dbefore), std::move(dstep));
-      }
-    };
+      };
+    }
   }
 
   // Outputs.

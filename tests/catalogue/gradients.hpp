@@ -9,7 +9,7 @@
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 #include "support/register_cases.hpp"
-#include <lod/lod.hpp>
+#include <lod/ops.hpp>
 
 #include <doctest/doctest.h>
 
@@ -298,16 +298,16 @@ void differences_of_restructuring(DifferencesOf<E>& checks) {
         "remove_empty_grad", x, [&](const There& at) { return lod::remove_empty(e, at, {.level = level}); },
         [&](const There& dy) { return lod::remove_empty_grad(e, dy, index); });
     const lod::MergeBranchOptions back{.level = level, .lod = index};
-    auto branches = lod::split_lod_tensor(lod::CpuExecutor(), x, inner, {.level = level});
-    Batch none = branches.in_false;
+    const auto branches = lod::split_lod_tensor(e, on.there(x), inner, {.level = level});
+    Batch in_true = on.here(branches.in_true), none = on.here(branches.in_false);
     std::fill(none.values().begin(), none.values().end(), 0.0);
     on.check(
         "split_lod_tensor_grad", x,
         [&](const There& at) { return lod::split_lod_tensor(e, at, inner, {.level = level}).in_true; },
         [&](const There& dy) { return lod::split_lod_tensor_grad(e, dy, on.there(none), inner, back); });
     on.check(
-        "merge_lod_tensor_grad", branches.in_true,
-        [&](const There& at) { return lod::merge_lod_tensor(e, at, on.there(branches.in_false), inner, back); },
+        "merge_lod_tensor_grad", in_true,
+        [&](const There& at) { return lod::merge_lod_tensor(e, at, branches.in_false, inner, back); },
         [&](const There& dy) { return lod::merge_lod_tensor_grad(e, dy, inner, {.level = level}).in_true; });
     const RankTable table(index, {.level = level}), ranks(blocks);
     on.check(

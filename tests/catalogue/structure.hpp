@@ -94,11 +94,11 @@ void sample(op::remove_level_grad, auto& c) {
   lod::remove_level_grad_into(c.executor, dy, c.index, c.out());
 }
 void sample(op::insert_level, auto& c) {
-  lod::insert_level_into(c.executor, c.rows(), 0, c.lod({{0, c.size()}}), c.out());
+  lod::insert_level_into(c.executor, c.rows(), 0, c.lod({0, c.size()}), c.out());
 }
 void sample(op::insert_level_grad, auto& c) {
   const auto x = c.rows();
-  const lod::LoD& above = c.lod({{0, c.size()}});
+  const lod::LoD& above = c.lod({0, c.size()});
   const auto& dy = c.given([&] { return lod::insert_level(c.executor, x, 0, above); });
   lod::insert_level_grad_into(c.executor, dy, c.index, c.out());
 }
@@ -118,7 +118,7 @@ void sample(op::transpose_levels_grad, auto& c) {
   lod::transpose_levels_grad_into(c.executor, dy, c.index, c.out());
 }
 void sample(op::lod_reset, auto& c) {
-  lod::lod_reset_into(c.executor, c.rows(), c.lod({{0, c.index.rows(), 0}}), c.out());
+  lod::lod_reset_into(c.executor, c.rows(), c.lod({0, c.index.rows(), 0}), c.out());
 }
 void sample(op::lod_reset_grad, auto& c) { lod::lod_reset_grad_into(c.executor, c.rows(), c.index, c.out()); }
 /// The offsets of sequences of one row each.

@@ -139,10 +139,10 @@ struct FewLaunches {
       }
     }
     for (const auto& each : found) {
-      const std::string& name = each.first;
+      const std::string& form = each.first;
       const std::int64_t launches = each.second;
-      CAPTURE(name);
-      CHECK(launches_allowed(name, launches));
+      CAPTURE(form);
+      CHECK(launches_allowed(form, launches));
     }
   }
 };

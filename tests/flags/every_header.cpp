@@ -55,9 +55,7 @@ void use_variables(lod::Scope& scope, const lod::BlockDesc& block) {
 template <class Result>
 void called(const Result&) {}
 
-void use_operations() {
-  lod_test::call_every_operation_for<float>(lod::CpuExecutor(2));
-}
+void use_operations() { lod_test::call_every_operation_for<float>(lod::CpuExecutor(2)); }
 
 std::string use_texts(const lod::LoDTensor<float>& x, const lod::SelectedRows<float>& rows) {
   std::ostringstream text;

@@ -2,6 +2,7 @@
 /// @file
 /// A user of the library lodtensor::cuda, whom any compiler compiles. On a GPU, each of the calls is made.
 #include "catalogue/every_operation.hpp"
+
 #include "support/gpu_transfer.hpp"
 #include <lod/cuda.hpp>
 

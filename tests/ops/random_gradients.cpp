@@ -2,6 +2,7 @@
 /// @file
 /// Gradients against differences on random batches, with empty sequences at every level, of every row size.
 #include "catalogue/gradients.hpp"
+#include <lod/lod.hpp>
 
 namespace {
 

@@ -73,6 +73,7 @@ struct List {
   static constexpr std::size_t size = sizeof...(Ops);  ///< how many
 };
 
+/// What the compiler calls a tag, without its namespaces.
 template <class Op>
 constexpr std::string_view name_of_tag() noexcept {
   // "... [with Op = lod::v1::op::add; ...]" by g++, "... [Op = lod::op::add]" by clang, "... [with Op=lod::op::add]" by
