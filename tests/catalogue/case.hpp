@@ -8,6 +8,7 @@
 #include <lod/ops.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -124,7 +125,7 @@ class Case {
     if (giving_)
       throw std::logic_error("an argument is drawn where another one is worked out, which is done only once");
     auto& all = draws_.drawn[typeid(X)];
-    std::size_t& next = next_[typeid(X)];
+    std::size_t& next = next_of(typeid(X));
     if (next == all.size()) all.push_back(std::make_shared<X>(make()));
     return *static_cast<const X*>(all[next++].get());
   }
@@ -321,6 +322,14 @@ class Case {
   std::int64_t height;  ///< rows of tables
 
  private:
+  /// How many of this type were drawn in this call; without memory of its own, so that what allocates is the operation.
+  std::size_t& next_of(const std::type_info& type) {
+    for (auto& each : next_) {
+      if (!each.first) each.first = &type;
+      if (*each.first == type) return each.second;
+    }
+    throw std::logic_error("a sample draws things of too many types");
+  }
   template <class X>
   X& out_as() {
     return store_.output([] { return X(); });
@@ -376,7 +385,7 @@ class Case {
 
   Store& store_;
   Draws& draws_;
-  std::map<std::type_index, std::size_t> next_;
+  std::array<std::pair<const std::type_info*, std::size_t>, 16> next_{};
   bool giving_ = false;
 };
 
