@@ -197,32 +197,6 @@ TEST_CASE("add, sub, mul, div: batches without sequences, and of empty ones only
   }
 }
 
-TEST_CASE("add, sub, mul, div: a second call allocates nothing") {
-  Engine engine(2);
-  const auto x = real_numbers<float>(engine, giant_among_short(engine, 500, 20000), {3});
-  const auto y = real_numbers<float>(engine, {500, 3}), row = real_numbers<float>(engine, {3});
-  for (const int threads : thread_counts) {
-    CAPTURE(threads);
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    LoDTensor<float> z(&resource), dx(&resource), dy(&resource), drow(&resource);
-    int before = -1;
-    for (int call = 0; call < 2; ++call) {
-      before = resource.allocations;
-      lod::add_into(executor, x, y, z);
-      lod::sub_into(executor, x, row, z);
-      lod::mul_into(executor, x, x, z);
-      lod::div_into(executor, x, y, z);
-      lod::add_grad_into(executor, z, x, row, {}, dx, drow);
-      lod::sub_grad_into(executor, z, x, y, {}, dx, dy);
-      lod::mul_grad_into(executor, z, x, y, {}, dx, dy);
-      lod::div_grad_into(executor, z, x, y, {}, dx, dy);
-    }
-    CHECK(resource.allocations == before);
-    CHECK(before > 0);
-  }
-}
-
 TEST_CASE("add, sub, mul, div: bad arguments throw and change nothing") {
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}, {1, 0, 2}}), {2}), four({4, 2}), wide({1, 3}),
       other(LoD::from_lengths({{1, 2}, {1, 0, 2}}), {2}), outer(LoD::from_lengths({{1, 2}}), {2});

@@ -293,30 +293,6 @@ TEST_CASE("gru_grad: without initial states, without a bias, by an outer level, 
   }
 }
 
-TEST_CASE("gru: a second call allocates nothing") {
-  for (const int threads : thread_counts) {
-    CAPTURE(threads);
-    Engine engine(2);
-    const LoD index = giant_among_short(engine, 100, 200);
-    const auto x = real_numbers<float>(engine, index, {20});
-    const auto weights = random_gru_weights<float>(engine, 20, 33);
-    const auto states = small_reals<float>(engine, {100, 33});
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    LoDTensor<float> hidden(&resource), last_hidden(&resource), dx(&resource), dh(&resource);
-    lod::GruTrace<float> trace;
-    lod::GruWeights<float> dweights;
-    int before = -1;
-    for (int call = 0; call < 2; ++call) {
-      before = resource.allocations;
-      lod::gru_into(executor, x, weights, {.initial_hidden = states}, hidden, last_hidden, trace);
-      lod::gru_grad_into(executor, hidden, x, weights, trace, {.dlast_hidden = states}, dx, dweights, dh);
-    }
-    CHECK(resource.allocations == before);
-    CHECK(before > 0);
-  }
-}
-
 TEST_CASE("gru: bad arguments throw and change nothing") {
   Engine engine(2);
   const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 1}}), {3});

@@ -299,31 +299,6 @@ TEST_CASE("lstm_grad: without initial states, without a bias, by an outer level,
   }
 }
 
-TEST_CASE("lstm: a second call allocates nothing") {
-  for (const int threads : thread_counts) {
-    CAPTURE(threads);
-    Engine engine(2);
-    const LoD index = giant_among_short(engine, 100, 200);
-    const auto x = real_numbers<float>(engine, index, {20});
-    const auto weights = random_lstm_weights<float>(engine, 20, 33);
-    const auto states = small_reals<float>(engine, {100, 33});
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    LoDTensor<float> hidden(&resource), last_hidden(&resource), last_cell(&resource), dx(&resource), dh(&resource),
-        dc(&resource);
-    lod::LstmTrace<float> trace;
-    lod::LstmWeights<float> dweights;
-    int before = -1;
-    for (int call = 0; call < 2; ++call) {
-      before = resource.allocations;
-      lod::lstm_into(executor, x, weights, {.initial_hidden = states}, hidden, last_hidden, last_cell, trace);
-      lod::lstm_grad_into(executor, hidden, x, weights, trace, {.dlast_cell = states}, dx, dweights, dh, dc);
-    }
-    CHECK(resource.allocations == before);
-    CHECK(before > 0);
-  }
-}
-
 TEST_CASE("lstm: bad arguments throw and change nothing") {
   Engine engine(2);
   const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 1}}), {3});

@@ -278,26 +278,3 @@ TEST_CASE("optimizers: shapes that do not agree are refused and nothing changes"
   CHECK_THROWS_AS(SelectedRows<float>({10}, 10, {3}), lod::OutOfRange);
   CHECK_THROWS_AS(SelectedRows<float>({-1}, 10, {3}), lod::OutOfRange);
 }
-
-TEST_CASE("optimizers: a second call allocates nothing") {
-  for (const int threads : thread_counts) {
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    Engine engine(3);
-    Numbers rows;
-    for (int i = 0; i < 20000; ++i) rows.push_back(i % 3 ? 5 : random_number(engine, 0, 9999));
-    const SelectedRows<lod::bfloat16> g(rows, 10000, real_numbers<lod::bfloat16>(engine, {20000, 5}));
-    LoDTensor<lod::bfloat16> p({10000, 5}), s({10000, 5}), dense({10000, 5});
-    const auto run = [&] {
-      for (const Sparse mode : {Sparse::LAZY, Sparse::EXACT}) {
-        lod::sgd(executor, p, g, {.mode = mode});
-        lod::momentum(executor, p, s, g, {.mode = mode});
-      }
-      lod::momentum(executor, p, s, dense);
-    };
-    run();
-    const int before = resource.allocations;
-    run();
-    CHECK(resource.allocations == before);
-  }
-}

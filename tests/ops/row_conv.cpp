@@ -146,25 +146,6 @@ TEST_CASE("row_conv_grad: agrees with differences") {
   });
 }
 
-TEST_CASE("row_conv: a second call allocates nothing") {
-  for (const int threads : thread_counts) {
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    Engine engine(2);
-    const auto x = real_numbers<float>(engine, giant_among_short(engine, 300, 20000), {7});
-    const auto filter = real_numbers<float>(engine, {3, 7});
-    LoDTensor<float> y(&resource), dx(&resource), dfilter(&resource);
-    const auto call = [&] {
-      lod::row_conv_into(executor, x, filter, y);
-      lod::row_conv_grad_into(executor, y, x, filter, dx, dfilter);
-    };
-    call();
-    const int before = resource.allocations;
-    call();
-    CHECK(resource.allocations == before);
-  }
-}
-
 TEST_CASE("row_conv: bad arguments throw and change nothing; views as outputs") {
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {2}), plain({3, 2}), filter({4, 2}), narrow({2, 1});
   LoDTensor<float> y({1, 2}), dfilter({1, 1});

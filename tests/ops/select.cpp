@@ -197,31 +197,6 @@ TEST_CASE("select, filter, remove_empty: gradients against differences") {
   }
 }
 
-TEST_CASE("select, filter, remove_empty: a second call allocates nothing") {
-  for (const int threads : thread_counts) {
-    CAPTURE(threads);
-    Engine engine(2);
-    const LoD flat = giant_among_short(engine, 500, 20000);
-    const auto x = real_numbers<float>(engine, LoD::from_lengths({{200, 0, 300}, flat.lengths(0)}), {3});
-    const Numbers ids = {2, 0, 2};
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    LoDTensor<float> y(&resource), dx(&resource), kept(&resource), full(&resource);
-    int before = -1;
-    for (int call = 0; call < 2; ++call) {
-      before = resource.allocations;
-      lod::select_into(executor, x, ids, y);
-      lod::select_grad_into(executor, y, x.lod(), ids, dx);
-      lod::filter_into(executor, x, {true, false, true}, kept);
-      lod::filter_grad_into(executor, kept, x.lod(), {true, false, true}, dx);
-      lod::remove_empty_into(executor, x, {.level = 1}, full);
-      lod::remove_empty_grad_into(executor, full, x.lod(), dx);
-    }
-    CHECK(resource.allocations == before);
-    CHECK(before > 0);
-  }
-}
-
 TEST_CASE("select, filter, remove_empty: bad arguments throw and change nothing") {
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {2}), plain({3, 2});
   LoDTensor<float> y({1, 2});

@@ -242,28 +242,6 @@ TEST_CASE("sequence_conv: the padding may be a tensor, a view of its rows or a p
   });
 }
 
-TEST_CASE("sequence_conv: a second call allocates nothing") {
-  for (const int threads : thread_counts) {
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    Engine engine(2);
-    const auto x = real_numbers<float>(engine, giant_among_short(engine, 300, 5000), {7});
-    const auto filter = real_numbers<float>(engine, {21, 9}), padding = real_numbers<float>(engine, {2, 7});
-    const lod::ConvOptions<float> options{.padding = &padding};
-    LoDTensor<float> y(&resource), dx(&resource), dfilter(&resource), dpadding(&resource);
-    const auto call = [&] {
-      lod::sequence_conv_into(executor, x, filter, y);
-      lod::sequence_conv_into(executor, x, filter, options, y);
-      lod::sequence_conv_grad_into(executor, y, x, filter, options, dx, dfilter);
-      lod::sequence_conv_grad_into(executor, y, x, filter, options, dx, dfilter, dpadding);
-    };
-    call();
-    const int before = resource.allocations;
-    call();
-    CHECK(resource.allocations == before);
-  }
-}
-
 TEST_CASE("sequence_conv: bad arguments throw and change nothing") {
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {2}), plain({3, 2}), filter({6, 4}), padding({2, 2});
   LoDTensor<float> y({1, 2}), dx({1, 1});

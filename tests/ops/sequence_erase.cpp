@@ -174,21 +174,6 @@ TEST_CASE("sequence_erase: batches without sequences, of empty ones only, and al
   });
 }
 
-TEST_CASE("sequence_erase: a second call allocates nothing") {
-  for (const int threads : thread_counts) {
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    Engine engine(2);
-    const auto x = small_integers<int>(engine, giant_among_short(engine, 300, 3 * grain / 2), {});
-    LoDTensor<int> y(&resource);
-    const Numbers tokens = {1, 2};
-    lod::sequence_erase_into(executor, x, tokens, y);
-    const int before = resource.allocations;
-    lod::sequence_erase_into(executor, x, tokens, y);
-    CHECK(resource.allocations == before);
-  }
-}
-
 TEST_CASE("sequence_erase_and_wait: on the CPU the same, where a second call allocates nothing") {
   CountingResource resource;
   const lod::CpuExecutor executor(2, &resource);

@@ -81,25 +81,6 @@ TEST_CASE("sequence_reshape_grad: agrees with differences") {
       [&](const auto& dy) { return lod::sequence_reshape_grad(dy, x.lod(), {3}); });
 }
 
-TEST_CASE("sequence_reshape: a second call allocates nothing") {
-  for (const int threads : thread_counts) {
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    Engine engine(2);
-    const auto x = real_numbers<float>(engine, giant_among_short(engine, 300, 20000), {6});
-    LoDTensor<float> y(&resource), dx(&resource);
-    const auto call = [&] {
-      lod::sequence_reshape_into(executor, x, 3, y);
-      lod::sequence_reshape_grad_into(executor, y, x.lod(), {6}, dx);
-    };
-    call();
-    const int before = resource.allocations;
-    call();
-    CHECK(resource.allocations == before);
-    CHECK(same_bits(dx, x));
-  }
-}
-
 TEST_CASE("sequence_reshape: bad arguments throw and change nothing") {
   const LoDTensor<float> x(LoD::from_lengths({{2, 0}, {2, 1}}), {4}), plain({3, 2});
   LoDTensor<float> y({1, 2});

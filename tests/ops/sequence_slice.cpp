@@ -143,26 +143,6 @@ TEST_CASE("sequence_slice_grad: agrees with differences") {
   });
 }
 
-TEST_CASE("sequence_slice: a second call allocates nothing") {
-  for (const int threads : thread_counts) {
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    Engine engine(2);
-    const LoD words = giant_among_short(engine, 300, 20000);
-    const auto x = real_numbers<float>(engine, LoD::from_lengths({{100, 0, 200}, words.lengths(0)}), {3});
-    const Numbers offset = {20, 0, 30}, length = {70, 0, 150};
-    LoDTensor<float> y(&resource), dx(&resource);
-    const auto call = [&] {
-      lod::sequence_slice_into(executor, x, offset, length, y);
-      lod::sequence_slice_grad_into(executor, y, x.lod(), offset, length, dx);
-    };
-    call();
-    const int before = resource.allocations;
-    call();
-    CHECK(resource.allocations == before);
-  }
-}
-
 TEST_CASE("sequence_slice: bad arguments throw and change nothing") {
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {2}), plain({3, 2});
   LoDTensor<float> y({1, 2});

@@ -262,29 +262,6 @@ TEST_CASE("sequence_topk_grad: of equal rows the first gets the gradient") {
   CHECK(same_bits(dx, LoDTensor<float>::from_nested(std::vector<std::vector<float>>{{0, 10, -20, 0}, {}, {30}})));
 }
 
-TEST_CASE("sequence_sort, sequence_topk: a second call allocates nothing") {
-  for (const int threads : thread_counts) {
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    Engine engine(2);
-    const auto x = real_numbers<float>(engine, giant_among_short(engine, 300, 3 * grain / 2), {});
-    LoDTensor<float> y(&resource), values(&resource), dx(&resource);
-    LoDTensor<std::int64_t> index(&resource), which(&resource);
-    const auto call = [&] {
-      lod::sequence_sort_into(executor, x, y);
-      lod::sequence_argsort_into(executor, x, index);
-      lod::sequence_sort_into(executor, x, {.descending = true}, y, index);
-      lod::sequence_sort_grad_into(executor, y, index, dx);
-      lod::sequence_topk_into(executor, x, 5, values, which);
-      lod::sequence_topk_grad_into(executor, values, which, x.lod(), 5, {}, dx);
-    };
-    call();
-    const int before = resource.allocations;
-    call();
-    CHECK(resource.allocations == before);
-  }
-}
-
 TEST_CASE("sequence_sort, sequence_topk: bad arguments throw and change nothing") {
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {}), wide(x.lod(), {2}), plain({3});
   LoDTensor<float> y({1, 2});

@@ -334,34 +334,6 @@ TEST_CASE("tensor arrays: gradients against differences") {
   }
 }
 
-TEST_CASE("tensor arrays: a second call allocates nothing") {
-  for (const int threads : thread_counts) {
-    CAPTURE(threads);
-    Engine engine(2);
-    const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 0, 3}, {30, 600, 20, 6, 3}}), {17});
-    const RankTable table(x.lod()), words(x.lod(), {.level = 1});
-    CountingResource resource;
-    const lod::CpuExecutor executor(threads, &resource);
-    TensorArray<float> array, steps;
-    LoDTensor<float> y(&resource), shrunk(&resource), dx(&resource), ordered(&resource), back(&resource);
-    int before = -1;
-    for (int call = 0; call < 2; ++call) {
-      before = resource.allocations;
-      lod::lod_tensor_to_array_into(executor, x, table, array);
-      lod::array_to_lod_tensor_into(executor, array, table, y);
-      lod::array_to_lod_tensor_grad_into(executor, y, table, array);
-      lod::lod_tensor_to_array_grad_into(executor, array, table, y);
-      lod::lod_tensor_to_array_into(executor, x, words, steps);
-      lod::shrink_rnn_memory_into(executor, x, table, 2, shrunk);
-      lod::shrink_rnn_memory_grad_into(executor, shrunk, x.lod(), table, 2, dx);
-      lod::reorder_lod_tensor_by_rank_into(executor, x, table, ordered);
-      lod::reorder_lod_tensor_by_rank_grad_into(executor, ordered, table, back);
-    }
-    CHECK(resource.allocations == before);
-    CHECK(before > 0);
-  }
-}
-
 TEST_CASE("tensor arrays: bad arguments throw and change nothing") {
   const auto x = counted_rows({{3, 6, 1}});
   const RankTable table(x.lod()), other(LoD::from_lengths({{3, 1, 6}})), two(LoD::from_lengths({{3, 6}}));

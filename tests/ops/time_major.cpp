@@ -192,19 +192,6 @@ TEST_CASE("to_time_major: a table of another LoD is refused") {
                                    "and the levels of the result", wrong);
 }
 
-TEST_CASE("to_time_major, from_time_major: a second call allocates nothing") {
-  on_counting_executors([](const auto& check, const auto& executor, auto& resource) {
-    const auto x = counted_rows({{2, 3}, {3, 6, 2, 6, 3}});
-    const RankTable table(x.lod());
-    lod::TimeMajor<std::int64_t> z{LoDTensor<std::int64_t>(&resource)};
-    LoDTensor<std::int64_t> y(&resource);
-    check("to_time_major", [&] { lod::to_time_major_into(executor, x, table, z); });
-    check("from_time_major", [&] { lod::from_time_major_into(executor, z, table, y); });
-    check("to_time_major_grad", [&] { lod::to_time_major_grad_into(executor, z, table, y); });
-    check("from_time_major_grad", [&] { lod::from_time_major_grad_into(executor, y, table, z); });
-  });
-}
-
 TEST_CASE("infer_to_time_major, infer_from_time_major: allow what the operations give, and refuse what they do") {
   using namespace lod_test;
   for_each_random_batch<float>(1, {2}, [](Engine&, const lod::LoDTensor<float>& x) {
