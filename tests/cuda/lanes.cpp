@@ -2,11 +2,11 @@
 /// @file
 /// Lanes that are threads of a warp on a GPU, as threads of the CPU: together they are what one thread is alone.
 #include "support/random_batch.hpp"
-#include <lod/kernels/cuda/thread_lanes.hpp>
 #include <lod/kernels/bulk/edit_distance.hpp>
 #include <lod/kernels/bulk/lanes.hpp>
 #include <lod/kernels/bulk/sequence_pool.hpp>
 #include <lod/kernels/bulk/sequence_softmax.hpp>
+#include <lod/kernels/cuda/thread_lanes.hpp>
 
 #include <doctest/doctest.h>
 

@@ -2,8 +2,8 @@
 /// @file
 /// What the bodies of GPU kernels share: how the sequence of a row is found, and how rows are moved.
 #include "support/random_batch.hpp"
-#include <lod/kernels/cuda/tile.hpp>
 #include <lod/kernels/bulk/pieces.hpp>
+#include <lod/kernels/cuda/tile.hpp>
 #include <lod/lod_index.hpp>
 
 #include <doctest/doctest.h>
