@@ -25,16 +25,16 @@ namespace {
 
 /// A name, and the values that an operation gives.
 template <class T>
-struct Result {
+struct Computed {
   std::string name;
   lod::LoDTensor<T> values;
 };
 
 /// What goes through arithmetic, from sequences of which some are shared by threads.
 template <class E, class T>
-std::vector<Result<T>> compute(const E& executor, const lod::LoDTensor<T>& x, const lod::LoDTensor<T>& scalars,
-                               const lod::LoDTensor<T>& filter, const lod::LoDTensor<T>& matrix) {
-  std::vector<Result<T>> results;
+std::vector<Computed<T>> compute(const E& executor, const lod::LoDTensor<T>& x, const lod::LoDTensor<T>& scalars,
+                                 const lod::LoDTensor<T>& filter, const lod::LoDTensor<T>& matrix) {
+  std::vector<Computed<T>> results;
   const auto add = [&](const char* name, lod::LoDTensor<T> y) { results.push_back({name, std::move(y)}); };
   for (const auto type : {lod::PoolType::SUM, lod::PoolType::AVERAGE, lod::PoolType::SQRT, lod::PoolType::MAX}) {
     add("sequence_pool", lod::sequence_pool(executor, x, type));
@@ -95,11 +95,11 @@ TEST_CASE("control word: results are the same to the last bit for all modes of r
     fill_real(engine, filter);
     fill_real(engine, matrix);
     const auto compare = [&](const auto& executor) {
-      const std::vector<Result<T>> expected = compute(working_alone(executor), x, scalars, filter, matrix);
+      const std::vector<Computed<T>> expected = compute(working_alone(executor), x, scalars, filter, matrix);
       for_each_control([&](int rounding, bool flushes) {
         // Half of the combinations, each mode in some of them.
         if (flushes == (rounding == FE_UPWARD || rounding == FE_TOWARDZERO)) return;
-        std::vector<Result<T>> found;
+        std::vector<Computed<T>> found;
         unsigned word = 0, word_after = 0;
         {
           const CallersControl control(rounding, flushes);
