@@ -36,13 +36,14 @@ constexpr size_t objects = count(
     sequence_concat, sequence_conv, sequence_cumsum_grad, sequence_enumerate, sequence_expand, sequence_expand_as,
     sequence_expand_as_grad, sequence_expand_grad, sequence_first_step, sequence_last_step, sequence_log_softmax,
     sequence_log_softmax_grad, sequence_logsumexp, sequence_logsumexp_grad, sequence_max_pool, sequence_max_pool_grad,
-    sequence_min_pool, sequence_min_pool_grad, sequence_pad, sequence_pad_grad, sequence_pool_grad, sequence_reshape,
-    sequence_reshape_grad, sequence_reverse, sequence_reverse_grad, sequence_scatter, sequence_scatter_grad,
-    sequence_slice, sequence_slice_grad, sequence_softmax, sequence_softmax_grad, sequence_sort, sequence_sort_grad,
-    sequence_topk, sequence_topk_avg_pooling, sequence_topk_avg_pooling_grad, sequence_topk_grad, sequence_unpad,
-    sequence_unpad_grad, shrink_rnn_memory, shrink_rnn_memory_grad, split_grad, split_lod_tensor, split_lod_tensor_grad,
-    split_selected_rows, sub, sub_grad, to_dense, to_dense_grad, to_time_major, to_time_major_grad, transpose_levels,
-    transpose_levels_grad, unique_sequences, unique_sequences_and_wait);
+    sequence_mean_var, sequence_mean_var_grad, sequence_min_pool, sequence_min_pool_grad, sequence_pad,
+    sequence_pad_grad, sequence_pool_grad, sequence_reshape, sequence_reshape_grad, sequence_reverse,
+    sequence_reverse_grad, sequence_scatter, sequence_scatter_grad, sequence_slice, sequence_slice_grad,
+    sequence_softmax, sequence_softmax_grad, sequence_sort, sequence_sort_grad, sequence_topk,
+    sequence_topk_avg_pooling, sequence_topk_avg_pooling_grad, sequence_topk_grad, sequence_unpad, sequence_unpad_grad,
+    shrink_rnn_memory, shrink_rnn_memory_grad, split_grad, split_lod_tensor, split_lod_tensor_grad, split_selected_rows,
+    sub, sub_grad, to_dense, to_dense_grad, to_time_major, to_time_major_grad, transpose_levels, transpose_levels_grad,
+    unique_sequences, unique_sequences_and_wait);
 using Functions =
     operation::List<op::adagrad, op::adam, op::concat, op::concat_grad, op::div, op::dynamic_rnn, op::dynamic_rnn_grad,
                     op::filter, op::for_each_sequence, op::ftrl, op::map_sequences, op::momentum, op::rmsprop,

@@ -27,7 +27,7 @@ struct Copies {
       : numbers(sequences.length(i) * row_size),
         count(blocks.length(i) / sequences.length(i)),
         width(least(tile, numbers - number / tile * tile)),
-        first(dy + blocks.begin(i) * row_size + number) {}
+        first(count > 0 ? dy + blocks.begin(i) * row_size + number : nullptr) {}
 
   LOD_HOST_DEVICE A operator()(std::int64_t copy) const { return static_cast<A>(first[copy * numbers]); }
   LOD_HOST_DEVICE std::int64_t leaves() const { return (count + leaf_rows - 1) / leaf_rows; }
