@@ -24,6 +24,15 @@
 #    define LOD_HOST_DEVICE
 #  endif
 #endif
+/// Before templates of such functions that call what is there for the caller's side alone: CPU vectors, users'
+/// functions.
+#ifndef LOD_ON_THE_CALLERS_SIDE
+#  ifdef __CUDACC__
+#    define LOD_ON_THE_CALLERS_SIDE _Pragma("nv_exec_check_disable")
+#  else
+#    define LOD_ON_THE_CALLERS_SIDE
+#  endif
+#endif
 /// For functions that kernels hardly ever call: they take none of the kernels' registers.
 #ifndef LOD_NOINLINE
 #  ifdef __CUDACC__

@@ -129,6 +129,7 @@ struct GruStep {
   T* hidden;
 
   static constexpr std::int64_t arrays = 12;
+  LOD_ON_THE_CALLERS_SIDE
   template <class Lanes>
   LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
     const std::int64_t first = row * 3 * size + column, at = row * size + column;
@@ -160,6 +161,7 @@ struct GruStepGrad {
   T* dproducts;
 
   static constexpr std::int64_t arrays = 14;
+  LOD_ON_THE_CALLERS_SIDE
   template <class Lanes>
   LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
     const std::int64_t first = row * 3 * size + column, at = row * size + column;

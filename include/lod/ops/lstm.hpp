@@ -134,6 +134,7 @@ struct LstmStep {
   T* hidden;
 
   static constexpr std::int64_t arrays = 11;
+  LOD_ON_THE_CALLERS_SIDE
   template <class Lanes>
   LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
     T* const gate = gates + row * 4 * size + column;
@@ -166,6 +167,7 @@ struct LstmStepGrad {
   T* dgates;
 
   static constexpr std::int64_t arrays = 14;
+  LOD_ON_THE_CALLERS_SIDE
   template <class Lanes>
   LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
     const std::int64_t first = row * 4 * size + column, at = row * size + column;

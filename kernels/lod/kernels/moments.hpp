@@ -31,43 +31,48 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 /// The first rows of a leaf, if there are so many, whose median is its shift.
 inline constexpr std::int64_t shift_rows = 3;
+LOD_ON_THE_CALLERS_SIDE
 template <class V, class Arithmetic>
 LOD_HOST_DEVICE V shift_of(const V& a, const V& b, const V& c, const Arithmetic& arithmetic) {
   return arithmetic.greatest(arithmetic.least(a, b), arithmetic.least(arithmetic.greatest(a, b), c));
 }
 
-/// The mean of some rows and the sum of the squares of their distances from it, each in two parts: the second are
-/// rounding errors.
+// `auto` for what is worked out, not V: nvcc takes a variable of a vector type for one on the GPU.
+
+/// A sum in two parts, of which the second are rounding errors: adds a term.
+LOD_ON_THE_CALLERS_SIDE
+template <class V>
+LOD_HOST_DEVICE void add_to_parts(V& sum, V& error, const V& term) {
+  const auto total = sum + term, back = total - sum;
+  error = error + ((sum - (total - back)) + (term - back));
+  sum = total;
+}
+
+/// The mean of some rows and the sum of the squares of their distances from it, each in two parts.
 template <class V>
 struct Moments {
   V mean, mean_error;
   V squares, squares_error;
 };
 
-/// Adds to a sum in two parts.
-template <class V>
-LOD_HOST_DEVICE void add_to_parts(V& sum, V& error, const V& term) {
-  const V total = sum + term, back = total - sum;
-  error = error + ((sum - (total - back)) + (term - back));
-  sum = total;
-}
-
 /// Those of a leaf of `count` rows, from the sums of distances and of their squares.
+LOD_ON_THE_CALLERS_SIDE
 template <class V, class Arithmetic>
 LOD_HOST_DEVICE Moments<V> leaf_moments(const V& shift, const V& sum, const V& squares, const V& count,
                                         const Arithmetic& arithmetic) {
-  const V distance = sum / count;
-  Moments<V> leaf{shift, V(0.F), arithmetic.positive(squares - arithmetic.product(sum, distance)), V(0.F)};
-  add_to_parts(leaf.mean, leaf.mean_error, distance);
-  return leaf;
+  const auto distance = sum / count;
+  auto mean = shift, mean_error = V(0.F);
+  add_to_parts(mean, mean_error, distance);
+  return {mean, mean_error, arithmetic.positive(squares - arithmetic.product(sum, distance)), V(0.F)};
 }
 /// Joins the moments of `more_rows` rows to those of the `rows` rows before them.
+LOD_ON_THE_CALLERS_SIDE
 template <class A, class V, class Arithmetic>
 LOD_HOST_DEVICE void join_moments(Moments<V>& all, std::int64_t rows, const Moments<V>& more, std::int64_t more_rows,
                                   const Arithmetic& arithmetic) {
   const A share = static_cast<A>(more_rows) / static_cast<A>(rows + more_rows);
-  const V distance = (more.mean - all.mean) + (more.mean_error - all.mean_error);
-  const V between = arithmetic.product(arithmetic.product(distance, distance), V(static_cast<A>(rows) * share));
+  const auto distance = (more.mean - all.mean) + (more.mean_error - all.mean_error);
+  const auto between = arithmetic.product(arithmetic.product(distance, distance), V(static_cast<A>(rows) * share));
   add_to_parts(all.mean, all.mean_error, arithmetic.product(distance, V(share)));
   add_to_parts(all.squares, all.squares_error, more.squares);
   add_to_parts(all.squares, all.squares_error, between);
@@ -81,9 +86,10 @@ struct MeanVarNumbers {
   V variance;
 };
 /// `divisor` is what squares are divided by.
+LOD_ON_THE_CALLERS_SIDE
 template <class V>
 LOD_HOST_DEVICE MeanVarNumbers<V> mean_var_of(const Moments<V>& all, const V& divisor) {
-  const V mean = all.mean + all.mean_error;
+  const auto mean = all.mean + all.mean_error;
   return {mean, all.mean_error - (mean - all.mean), (all.squares + all.squares_error) / divisor};
 }
 
@@ -93,6 +99,7 @@ LOD_HOST_DEVICE constexpr std::int64_t squares_divisor(std::int64_t rows, bool u
 }
 
 /// The same from all numbers of the column, read(row), in one order: in double, doubles scaled by a power of two.
+LOD_ON_THE_CALLERS_SIDE
 template <std::floating_point A, class Read, class Arithmetic>
 LOD_HOST_DEVICE MeanVarNumbers<A> careful_mean_var(const Read& read, std::int64_t rows, bool unbiased,
                                                    const Arithmetic& arithmetic) {

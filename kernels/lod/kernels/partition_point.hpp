@@ -12,9 +12,7 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 /// The first number in [low, high) for which `holds` is false; `high` where it is true for all of them. It is false for
 /// all numbers after one for which it is false.
-#ifdef __CUDACC__
-#  pragma nv_exec_check_disable  // `holds` may be for the host alone, where the caller is
-#endif
+LOD_ON_THE_CALLERS_SIDE
 template <std::integral Number, class Holds>
 LOD_HOST_DEVICE constexpr Number partition_point(Number low, Number high, const Holds& holds) noexcept {
   while (low < high) {

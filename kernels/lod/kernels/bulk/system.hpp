@@ -76,9 +76,7 @@ struct OfPart {
   Body body;
   std::int64_t count;
   std::int64_t part;
-#ifdef __CUDACC__
-#  pragma nv_exec_check_disable  // a user's function may be for the CPU alone
-#endif
+  LOD_ON_THE_CALLERS_SIDE
   LOD_HOST_DEVICE void operator()(std::int64_t i) const {
 #ifndef __CUDA_ARCH__
     const detail::FloatingPointControl standard;
