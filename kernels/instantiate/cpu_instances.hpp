@@ -12,8 +12,6 @@
 #include <lod/core/version.hpp>
 #include <lod/cpu.hpp>
 
-#include <cstddef>
-
 template <class Tag, class... Arguments>
 typename lod::compiled::ResultOf<Tag>::type lod::compiled::LOD_RUN(const CpuExecutor& executor,
                                                                    Arguments... arguments) {
@@ -37,7 +35,11 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 struct CpuLibrary {
   using executor = CpuExecutor;
-  static constexpr bool on_gpu = false;
+  /// Whether there is a kernel for CPUs.
+  template <class Tag>
+  static constexpr bool has = requires {
+    sizeof(cpu::Kernel<Tag>);
+  };
 
   template <class Tag, class... Passed>
   static constexpr bool instantiate() {
@@ -54,10 +56,6 @@ struct CpuLibrary {
   }
   template <class Tag, class First, class... More>
   static constexpr decltype(&cpu::Kernel<Tag>::template run<First, More...>) function() noexcept {
-    return nullptr;
-  }
-  template <class Tag, class Rule, class T, class S, std::size_t states>
-  static constexpr decltype(&cpu::Kernel<Tag>::template run<Rule, T, S, states>) rule() noexcept {
     return nullptr;
   }
   /// @}

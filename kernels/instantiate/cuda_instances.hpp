@@ -12,8 +12,6 @@
 #include <lod/cuda/executor.hpp>
 #include <lod/kernels/cuda/in_bulk.hpp>
 
-#include <cstddef>
-
 template <class Tag, class... Arguments>
 typename lod::compiled::ResultOf<Tag>::type lod::compiled::enqueue(const CudaExecutor& executor,
                                                                    Arguments... arguments) {
@@ -24,25 +22,22 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
 struct CudaLibrary {
   using executor = CudaExecutor;
-  static constexpr bool on_gpu = true;
+  /// Whether there is a kernel for GPUs.
+  template <class Tag>
+  static constexpr bool has = requires {
+    sizeof(bulk::Kernel<Tag>);
+  };
 
   template <class Tag, class... Passed>
   static constexpr bool instantiate() {
     return &compiled::enqueue<Tag, Passed...> != nullptr;
   }
-  /// @{
   /// The type of a kernel's function, as a null pointer.
   template <class Tag, class... Arguments>
   static constexpr auto function() noexcept {
     using Function = decltype(&bulk::Kernel<Tag>::template run<CudaExecutor, Arguments...>);
     return Function{};
   }
-  template <class Tag, class Rule, class T, class S, std::size_t states>
-  static constexpr auto rule() noexcept {
-    using Function = decltype(&bulk::Kernel<Tag>::template run<CudaExecutor, Rule, T, S, states>);
-    return Function{};
-  }
-  /// @}
 };
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

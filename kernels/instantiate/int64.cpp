@@ -4,4 +4,4 @@
 #include <cstdint>
 
 static_assert(lod::kernel::instantiate<lod::kernel::CpuLibrary, std::int64_t>());
-static_assert(lod::kernel::instantiate_ids<lod::kernel::CpuLibrary>());
+static_assert(lod::kernel::instantiate<lod::kernel::CpuLibrary, bool>());  // masks

@@ -169,6 +169,8 @@ template <>
 struct Declared<op::clip> : Takes<Of<SelectedRows>, Scalar, Scalar>, Gives<Of<SelectedRows>> {
   static constexpr const char* name = "clip";
   using Gradient = op::clip_grad;
+  template <class T>
+  using Kernels = kernel::Instance<kernel::Map, kernel::Clipped, T>;
   template <Executor E, class T>
   static void run(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
                   SelectedRows<T, typename E::device>& out) {
@@ -187,6 +189,8 @@ struct Declared<op::clip> : Takes<Of<SelectedRows>, Scalar, Scalar>, Gives<Of<Se
 template <>
 struct Declared<op::clip_grad> : Takes<Of<SelectedRows>, Of<SelectedRows>, Scalar, Scalar>, Gives<Of<SelectedRows>> {
   static constexpr const char* name = "clip_grad";
+  template <class T>
+  using Kernels = kernel::Instance<kernel::Combine, kernel::ClippedGrad, T>;
   template <Executor E, class T>
   static void run(const E& executor, const SelectedRows<T, typename E::device>& dy,
                   const SelectedRows<T, typename E::device>& g, Scalar least, Scalar greatest,
@@ -201,7 +205,8 @@ struct Declared<op::clip_grad> : Takes<Of<SelectedRows>, Of<SelectedRows>, Scala
 };
 
 template <>
-struct Declared<op::clip_by_norm> : Takes<Of<SelectedRows>, double>, Gives<Of<SelectedRows>> {
+struct Declared<op::clip_by_norm>
+    : Takes<Of<SelectedRows>, double>, Gives<Of<SelectedRows>>, Launches<kernel::Shorten> {
   static constexpr const char* name = "clip_by_norm";
   using Gradient = op::clip_by_norm_grad;
   template <Executor E, class T>
@@ -217,7 +222,8 @@ struct Declared<op::clip_by_norm> : Takes<Of<SelectedRows>, double>, Gives<Of<Se
 };
 
 template <>
-struct Declared<op::clip_by_norm_grad> : Takes<Of<SelectedRows>, Of<SelectedRows>, double>, Gives<Of<SelectedRows>> {
+struct Declared<op::clip_by_norm_grad>
+    : Takes<Of<SelectedRows>, Of<SelectedRows>, double>, Gives<Of<SelectedRows>>, Launches<kernel::ShortenGrad> {
   static constexpr const char* name = "clip_by_norm_grad";
   template <Executor E, class T>
   static void run(const E& executor, const SelectedRows<T, typename E::device>& dy,

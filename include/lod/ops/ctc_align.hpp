@@ -38,7 +38,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 template <class Op>
-struct CtcAlignment : Takes<Tensor>, With<CtcAlignOptions> {
+struct CtcAlignment : Takes<Tensor>, With<CtcAlignOptions>, Launches<kernel::CtcAlign> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const CtcAlignOptions& options, const To<E, T>& y) {
     filter_rows_into<Op, kernel::CtcAlign>(executor, x, options, Declared<Op>::name, y, {{"x", x}});

@@ -9,10 +9,10 @@
 ///       static void run(executor, dy, index, lod, options, dx) { ... }
 ///     };
 ///
-/// It says what the operation takes (`Takes`), its options, where it has some (`With`), and its results, where they are
-/// other than a tensor of the same elements (`Gives`). `run` is its body: it sees views of tensors and a `Destination`
-/// for each output, so that there is one for each executor and type of elements, whether tensors, views or slices were
-/// given. The public names are objects:
+/// It says what the operation takes (`Takes`), its options, where it has some (`With`), its results, where they are
+/// other than a tensor of the same elements (`Gives`), and its kernels (`Launches`). `run` is its body: it sees views
+/// of tensors and a `Destination` for each output, so that there is one for each executor and type of elements, whether
+/// tensors, views or slices were given. The public names are objects:
 ///
 ///     inline constexpr operation::Call<op::sequence_max_pool_grad> sequence_max_pool_grad{};
 ///     inline constexpr operation::CallInto<op::sequence_max_pool_grad> sequence_max_pool_grad_into{};
@@ -130,6 +130,21 @@ struct Gives {
 template <template <class, class> class ByValue, class... Kinds>
 struct GivesAll {
   using Returned = ResultKinds<ByValue, Kinds...>;
+};
+
+/// A base of declarations: kernels for elements of type T, which the compiled libraries then have for each type that
+/// the operation takes. A kernel that several operations launch is named by one of them. What has other template
+/// arguments than T is named by a member `Kernels` of the declaration's own. Operations that are functions declare
+/// nothing else.
+template <class... Tags>
+struct Launches {
+  template <class T>
+  using Kernels = kernel::Instances<kernel::Instance<Tags, T>...>;
+};
+/// The same for kernels whose only elements are ids, always std::int64_t.
+template <class... Tags>
+struct LaunchesOnIds {
+  using IdKernels = kernel::Instances<kernel::Instance<Tags>...>;
 };
 
 /// The options of an operation without options. Braces make none.

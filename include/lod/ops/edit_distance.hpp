@@ -46,7 +46,8 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 template <>
-struct Declared<op::edit_distance> : Takes<Tensor, Tensor>, With<EditDistanceOptions>, Gives<TensorOf<float>> {
+struct Declared<op::edit_distance>
+    : Takes<Tensor, Tensor>, With<EditDistanceOptions>, Gives<TensorOf<float>>, Launches<kernel::EditDistance> {
   static constexpr const char* name = "edit_distance";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& a, const Input<E, T>& b, const EditDistanceOptions& options,

@@ -133,6 +133,9 @@ void check_divisors(const X& x, const Y& y, const Pairing<E>& pairing) {
 
 template <class Op, class F>
 struct Elementwise : Takes<Tensor, Tensor>, With<ElementwiseOptions> {
+  template <class T>
+  using Kernels =
+      kernel::Instances<kernel::Instance<kernel::Combine, F, T>, kernel::Instance<kernel::CombineRows, F, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const Input<E, T>& y, const ElementwiseOptions& options,
                   const To<E, T>& z) {
@@ -208,6 +211,8 @@ struct Declared<op::sub> : Elementwise<op::sub, kernel::Subtract> {
 template <>
 struct Declared<op::sub_grad> : ElementwiseGradient<op::sub_grad, kernel::Subtract> {
   static constexpr const char* name = "sub_grad";
+  template <class T>
+  using Kernels = kernel::Instance<kernel::Combine, kernel::Negate, T>;
 };
 template <>
 struct Declared<op::mul> : Elementwise<op::mul, kernel::Multiply> {
@@ -226,6 +231,8 @@ struct Declared<op::div> : Elementwise<op::div, kernel::Divide> {
 template <>
 struct Declared<op::div_grad> : ElementwiseGradient<op::div_grad, kernel::Divide> {
   static constexpr const char* name = "div_grad";
+  template <class T>
+  using Kernels = typename Elementwise<op::div_grad, kernel::NegatedQuotient>::template Kernels<T>;
 };
 
 /// What <lod/ops/row_sparse.hpp> has sums of, and those that it writes to the last of them.

@@ -55,7 +55,10 @@ inline Shape looked_up_shape(const Shape& ids, const Shape& table, const char* w
 }
 
 template <>
-struct Declared<op::embedding> : Takes<Tensor, TensorOf<std::int64_t>>, With<EmbeddingOptions> {
+struct Declared<op::embedding> : Takes<Tensor, TensorOf<std::int64_t>>,
+                                 With<EmbeddingOptions>,
+                                 Launches<kernel::GatherRows>,
+                                 LaunchesOnIds<kernel::CheckIds> {
   static constexpr const char* name = "embedding";
   using Gradient = op::embedding_grad;
   template <Executor E, class T>

@@ -35,7 +35,8 @@ namespace operation {
 template <class Op, bool minimum>
 struct EmbeddingExtremePool : Takes<Tensor, TensorOf<std::int64_t>>,
                               WithTyped<EmbeddingPoolOptions>,
-                              GivesAll<MaxPool, Tensor, TensorOf<std::int64_t>> {
+                              GivesAll<MaxPool, Tensor, TensorOf<std::int64_t>>,
+                              Launches<kernel::EmbeddingMaxPool> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& table, const Input<E, std::int64_t>& ids,
                   const EmbeddingPoolOptions<T, typename E::device>& options, const To<E, T>& values,

@@ -251,7 +251,10 @@ Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& 
 }
 
 template <>
-struct Declared<op::embedding_pool> : Takes<Tensor, TensorOf<std::int64_t>, PoolType>, WithTyped<EmbeddingPoolOptions> {
+struct Declared<op::embedding_pool> : Takes<Tensor, TensorOf<std::int64_t>, PoolType>,
+                                      WithTyped<EmbeddingPoolOptions>,
+                                      Launches<kernel::EmbeddingPool>,
+                                      LaunchesOnIds<kernel::CountKept, kernel::KeepIds> {
   static constexpr const char* name = "embedding_pool";
   using Gradient = op::embedding_pool_grad;
   template <Executor E, class T>
@@ -273,7 +276,9 @@ struct Declared<op::embedding_pool> : Takes<Tensor, TensorOf<std::int64_t>, Pool
 template <>
 struct Declared<op::embedding_pool_grad> : Takes<Tensor, TensorOf<std::int64_t>, std::int64_t, PoolType>,
                                            WithTyped<EmbeddingPoolOptions>,
-                                           Gives<Of<SelectedRows>> {
+                                           Gives<Of<SelectedRows>>,
+                                           Launches<kernel::SumLookUpGrads>,
+                                           LaunchesOnIds<kernel::ListLookUps> {
   static constexpr const char* name = "embedding_pool_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& ids, std::int64_t height,
@@ -288,7 +293,8 @@ struct Declared<op::embedding_pool_grad> : Takes<Tensor, TensorOf<std::int64_t>,
 
 template <>
 struct Declared<op::embedding_pool_weights_grad> : Takes<Tensor, Tensor, TensorOf<std::int64_t>, PoolType>,
-                                                   WithTyped<EmbeddingPoolOptions> {
+                                                   WithTyped<EmbeddingPoolOptions>,
+                                                   Launches<kernel::LookUpWeightsGrad> {
   static constexpr const char* name = "embedding_pool_weights_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& table, const Input<E, std::int64_t>& ids,

@@ -120,6 +120,8 @@ namespace lod::inline LOD_INTERFACE::kernel {
 /// Null pointers stand for zeros.
 template <class T>
 struct GruStep {
+  using value_type = T;
+
   std::int64_t size;
   const T* products;
   const T* recurrent_bias;
@@ -151,6 +153,8 @@ struct GruStep {
 /// `dproducts` are the gradients with respect to the contributions of x and of h' to r z n.
 template <class T>
 struct GruStepGrad {
+  using value_type = T;
+
   std::int64_t size;
   const T* gates;
   const T* memory;
@@ -211,6 +215,9 @@ struct Declared<op::gru>
     : Takes<Tensor, Of<GruWeights>>, WithTyped<GruOptions>, GivesAll<Gru, Tensor, Tensor, Of<GruTrace>> {
   static constexpr const char* name = "gru";
   using Gradient = op::gru_grad;
+  template <class T>
+  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStep<T>>,
+                                    kernel::Instance<kernel::MatrixProduct, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const GruWeights<T, typename E::device>& weights,
                   const GruOptions<T, typename E::device>& options, const To<E, T>& hidden, const To<E, T>& last_hidden,
@@ -278,6 +285,9 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
                                 WithTyped<GruGradOptions>,
                                 GivesAll<GruGrad, Tensor, Of<GruWeights>, Tensor> {
   static constexpr const char* name = "gru_grad";
+  template <class T>
+  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T>>,
+                                    kernel::Instance<kernel::TransposeMatrix, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& x,
                   const GruWeights<T, typename E::device>& weights, const GruTrace<T, typename E::device>& trace,

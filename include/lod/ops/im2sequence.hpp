@@ -190,7 +190,7 @@ class PatchLevels {
 };
 
 template <>
-struct Declared<op::im2sequence> : Takes<Tensor>, With<Im2SequenceOptions> {
+struct Declared<op::im2sequence> : Takes<Tensor>, With<Im2SequenceOptions>, Launches<kernel::Im2Sequence> {
   static constexpr const char* name = "im2sequence";
   using Gradient = op::im2sequence_grad;
   template <Executor E, class T>
@@ -203,7 +203,8 @@ struct Declared<op::im2sequence> : Takes<Tensor>, With<Im2SequenceOptions> {
 };
 
 template <>
-struct Declared<op::im2sequence_grad> : Takes<Tensor, ImageShapes>, With<Im2SequenceOptions> {
+struct Declared<op::im2sequence_grad>
+    : Takes<Tensor, ImageShapes>, With<Im2SequenceOptions>, Launches<kernel::Im2SequenceGrad> {
   static constexpr const char* name = "im2sequence_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const ImageShapes& images,

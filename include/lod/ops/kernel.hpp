@@ -6,7 +6,8 @@
 /// it takes raw pointers and sizes: an operation calls `launch(kernel::SequenceReverse(), executor, x, ...)`, and
 /// argument dependent lookup finds the overload of the executor's back end, which calls `run` of
 /// `cpu::Kernel<SequenceReverse>` or `bulk::Kernel<SequenceReverse>`, or, unless the tag has a member
-/// `in_headers_only`, a compiled library. Tags are the same for all flags of the compiler.
+/// `in_headers_only`, a compiled library, which contains what the declarations of operations name (`Launches`). Tags
+/// are the same for all flags of the compiler.
 #pragma once
 
 #include <lod/core/float16.hpp>
@@ -82,6 +83,14 @@ struct Segments {
   LOD_TAGGED LOD_HOST_DEVICE std::int64_t begin(std::int64_t i) const noexcept { return offsets[i] - first; }
   LOD_TAGGED LOD_HOST_DEVICE std::int64_t length(std::int64_t i) const noexcept { return offsets[i + 1] - offsets[i]; }
 };
+
+/// A kernel as the compiled libraries have it: `Types` are the first template arguments of its `run`, after the type of
+/// the executor.
+template <class Tag, class... Types>
+struct Instance {};
+/// Any number of them, or of lists of them.
+template <class... Each>
+struct Instances {};
 
 }  // namespace lod::inline LOD_INTERFACE::kernel
 

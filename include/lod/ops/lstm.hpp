@@ -127,6 +127,8 @@ namespace lod::inline LOD_INTERFACE::kernel {
 /// null `cell_before` stands for zeros.
 template <class T>
 struct LstmStep {
+  using value_type = T;
+
   std::int64_t size;
   const T* cell_before;
   T* gates;
@@ -157,6 +159,8 @@ struct LstmStep {
 /// activation.
 template <class T>
 struct LstmStepGrad {
+  using value_type = T;
+
   std::int64_t size;
   const T* gates;
   const T* cell_before;
@@ -216,6 +220,9 @@ struct Declared<op::lstm>
     : Takes<Tensor, Of<LstmWeights>>, WithTyped<LstmOptions>, GivesAll<Lstm, Tensor, Tensor, Tensor, Of<LstmTrace>> {
   static constexpr const char* name = "lstm";
   using Gradient = op::lstm_grad;
+  template <class T>
+  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::LstmStep<T>>,
+                                    kernel::Instance<kernel::MatrixProduct, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const LstmWeights<T, typename E::device>& weights,
                   const LstmOptions<T, typename E::device>& options, const To<E, T>& hidden,
@@ -291,6 +298,9 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
                                  WithTyped<LstmGradOptions>,
                                  GivesAll<LstmGrad, Tensor, Of<LstmWeights>, Tensor, Tensor> {
   static constexpr const char* name = "lstm_grad";
+  template <class T>
+  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::LstmStepGrad<T>>,
+                                    kernel::Instance<kernel::TransposeMatrix, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& x,
                   const LstmWeights<T, typename E::device>& weights, const LstmTrace<T, typename E::device>& trace,

@@ -175,7 +175,9 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
 }
 
 template <class Op, PoolType type>
-struct Merging : Takes<Several<Of<SelectedRows>>> {
+struct Merging : Takes<Several<Of<SelectedRows>>>,
+                 Launches<kernel::ListRows, kernel::SumGroups>,
+                 LaunchesOnIds<kernel::GroupRows, kernel::GroupListed> {
   template <Executor E, class T>
   static void run(const E& executor, std::span<const SelectedRows<T, typename E::device>* const> sources,
                   SelectedRows<T, typename E::device>& out) {
@@ -183,7 +185,10 @@ struct Merging : Takes<Several<Of<SelectedRows>>> {
   }
 };
 template <class Op, PoolType type>
-struct MergingGradient : Takes<Of<SelectedRows>, IdList>, Gives<Of<SelectedRows>> {
+struct MergingGradient : Takes<Of<SelectedRows>, IdList>,
+                         Gives<Of<SelectedRows>>,
+                         Launches<kernel::DividePooled>,
+                         LaunchesOnIds<kernel::GroupOfRows> {
   template <Executor E, class T>
   static void run(const E& executor, const SelectedRows<T, typename E::device>& dy, const IdList& rows,
                   SelectedRows<T, typename E::device>& dg) {
@@ -210,7 +215,7 @@ struct Declared<op::merge_average_grad> : MergingGradient<op::merge_average_grad
 };
 
 template <>
-struct Declared<op::to_dense> : Takes<Of<SelectedRows>> {
+struct Declared<op::to_dense> : Takes<Of<SelectedRows>>, Launches<kernel::SetZero> {
   static constexpr const char* name = "to_dense";
   using Gradient = op::to_dense_grad;
   template <Executor E, class T>

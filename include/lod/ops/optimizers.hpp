@@ -26,13 +26,10 @@
 #include <lod/core/float16.hpp>
 #include <lod/core/floating_point_control.hpp>
 #include <lod/core/selected_rows.hpp>
-#include <lod/core/target.hpp>
-#include <lod/ops/kernel.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/ops/optimizer_options.hpp>
-#include <lod/ops/output.hpp>
 #include <lod/ops/row_groups.hpp>
-#include <lod/ops/supports.hpp>
 
 #include <array>
 #include <cmath>
@@ -82,6 +79,7 @@ LOD_TAGGED LOD_HOST_DEVICE V divided(const V& a, const V& b, [[maybe_unused]] co
 
 struct SgdRule {
   using Tag = op::sgd;
+  static constexpr std::size_t states = 0;  ///< how many it has
 
   double rate;
 
@@ -95,6 +93,7 @@ struct SgdRule {
 
 struct MomentumRule {
   using Tag = op::momentum;
+  static constexpr std::size_t states = 1;
 
   double rate, momentum, l2_decay;
   bool nesterov;
@@ -111,6 +110,7 @@ struct MomentumRule {
 
 struct AdagradRule {
   using Tag = op::adagrad;
+  static constexpr std::size_t states = 1;
 
   double rate, epsilon;
 
@@ -124,6 +124,7 @@ struct AdagradRule {
 
 struct RmspropRule {
   using Tag = op::rmsprop;
+  static constexpr std::size_t states = 2;
 
   double rate, rho, epsilon, momentum;
 
@@ -143,6 +144,8 @@ struct RmspropRule {
 };
 
 struct CenteredRmspropRule : RmspropRule {
+  static constexpr std::size_t states = 3;
+
   template <class V>
   LOD_TAGGED LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& velocity, V& mean,
                                              const V& gradient) const noexcept {
@@ -157,6 +160,7 @@ struct CenteredRmspropRule : RmspropRule {
 
 struct AdamRule {
   using Tag = op::adam;
+  static constexpr std::size_t states = 2;
 
   double rate, beta1, beta2, epsilon;  // rate and epsilon including the corrections of the step
 
@@ -181,6 +185,7 @@ struct AdamRule {
 
 struct FtrlRule {
   using Tag = op::ftrl;
+  static constexpr std::size_t states = 2;
 
   double rate, l1, l2, power;
 
@@ -227,6 +232,30 @@ template <LoDTensorLike G>
 auto values_of(const G& gradient) noexcept {
   return gradient.view();
 }
+
+/// The kernels of a rule, whose states may be of the type in which 16-bit numbers are computed.
+template <class Rule, class T, class S = std::conditional_t<Rule::states == 0, T, kernel::Accumulator<T>>>
+using Updates =
+    kernel::Instances<kernel::Instance<kernel::Update, Rule, T, T>, kernel::Instance<kernel::UpdateRows, Rule, T, T>,
+                      kernel::Instance<kernel::Update, Rule, T, S>, kernel::Instance<kernel::UpdateRows, Rule, T, S>>;
+
+template <class... Rules>
+struct Optimizer {
+  template <class T>
+  using Kernels = kernel::Instances<Updates<Rules, T>...>;
+};
+template <>
+struct Declared<op::sgd> : Optimizer<kernel::SgdRule> {};
+template <>
+struct Declared<op::momentum> : Optimizer<kernel::MomentumRule> {};
+template <>
+struct Declared<op::adagrad> : Optimizer<kernel::AdagradRule> {};
+template <>
+struct Declared<op::rmsprop> : Optimizer<kernel::RmspropRule, kernel::CenteredRmspropRule> {};
+template <>
+struct Declared<op::adam> : Optimizer<kernel::AdamRule> {};
+template <>
+struct Declared<op::ftrl> : Optimizer<kernel::FtrlRule> {};
 
 /// One update. `names` begin the texts of errors: that of the gradient, then those of the states.
 template <class Rule, Executor E, class P, Gradient G, class... States>

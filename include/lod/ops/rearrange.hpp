@@ -54,7 +54,7 @@ void copy_into(const E& executor, const OutputName& name, const LoDTensorView<co
 /// The gradient of operations that only change levels: dy under the levels of the argument. Throws ShapeMismatch for
 /// another number of rows.
 template <class Op>
-struct RestoredLevels : Takes<Tensor, BatchLevels> {
+struct RestoredLevels : Takes<Tensor, BatchLevels>, Launches<kernel::CopyValues> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const BatchLevels& x_levels, const To<E, T>& dx) {
     check_row_count(dy.rows(), x_levels.view().rows(), {Declared<Op>::name, "dy"}, x_levels.hint());

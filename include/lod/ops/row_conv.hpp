@@ -43,7 +43,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 template <>
-struct Declared<op::row_conv> : Takes<Tensor, Tensor>, With<RowConvOptions> {
+struct Declared<op::row_conv> : Takes<Tensor, Tensor>, With<RowConvOptions>, Launches<kernel::RowConv> {
   static constexpr const char* name = "row_conv";
   using Gradient = op::row_conv_grad;
   template <Executor E, class T>
@@ -60,8 +60,10 @@ struct Declared<op::row_conv> : Takes<Tensor, Tensor>, With<RowConvOptions> {
 };
 
 template <>
-struct Declared<op::row_conv_grad>
-    : Takes<Tensor, Tensor, Tensor>, With<RowConvOptions>, GivesAll<RowConvGrad, Tensor, Tensor> {
+struct Declared<op::row_conv_grad> : Takes<Tensor, Tensor, Tensor>,
+                                     With<RowConvOptions>,
+                                     GivesAll<RowConvGrad, Tensor, Tensor>,
+                                     Launches<kernel::RowConvInputGrad, kernel::RowConvFilterGrad> {
   static constexpr const char* name = "row_conv_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& x, const Input<E, T>& filter,

@@ -181,10 +181,26 @@ void scatter(const SelectedRows<T, Device>& g, ScatterOp op, Dense&& dense) {
 
 namespace operation {
 
+/// A kernel for some ScatterOps, and for all.
+template <class Tag, class T, ScatterOp... ops>
+using ScatteredBy = kernel::Instances<kernel::Instance<Tag, kernel::Scattered<ops>, T>...>;
+template <class Tag, class T>
+using ScatteredByAll = ScatteredBy<Tag, T, ScatterOp::ASSIGN, ScatterOp::ADD, ScatterOp::SUB, ScatterOp::SUBBY,
+                                   ScatterOp::MUL, ScatterOp::DIV, ScatterOp::DIVBY>;
+
+template <>
+struct Declared<op::scatter> {
+  template <class T>
+  using Kernels = kernel::Instances<ScatteredByAll<kernel::ScatterRows, T>,
+                                    ScatteredBy<kernel::ScatterSums, T, ScatterOp::ADD, ScatterOp::SUB>>;
+};
+
 template <>
 struct Declared<op::scatter_grad> : Takes<Tensor, Of<SelectedRows>, ScatterOp, Tensor>,
                                     GivesAll<ScatterGrad, Tensor, Of<SelectedRows>> {
   static constexpr const char* name = "scatter_grad";
+  template <class T>
+  using Kernels = ScatteredByAll<kernel::ScatterRowsGrad, T>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const SelectedRows<T, typename E::device>& g, ScatterOp op,
                   const Input<E, T>& dense, const To<E, T>& ddense, SelectedRows<T, typename E::device>& dg) {
@@ -210,6 +226,8 @@ struct Declared<op::scatter_grad> : Takes<Tensor, Of<SelectedRows>, ScatterOp, T
 template <>
 struct Declared<op::scale> : Takes<Of<SelectedRows>, Scalar>, Gives<Of<SelectedRows>> {
   static constexpr const char* name = "scale";
+  template <class T>
+  using Kernels = kernel::Instance<kernel::Map, kernel::Scaled, T>;
   template <Executor E, class T>
   static void run(const E& executor, const SelectedRows<T, typename E::device>& g, Scalar factor,
                   SelectedRows<T, typename E::device>& out) {

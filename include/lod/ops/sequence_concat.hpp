@@ -72,7 +72,7 @@ void concat_rows_into(const E& executor, const char* what, std::span<const Input
 }
 
 template <>
-struct Declared<op::sequence_concat> : Takes<Several<Tensor>> {
+struct Declared<op::sequence_concat> : Takes<Several<Tensor>>, Launches<kernel::RunCopy> {
   static constexpr const char* name = "sequence_concat";
   using Gradient = op::sequence_concat_grad;
   template <Executor E, class T>

@@ -113,7 +113,7 @@ kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Opti
 }
 
 template <>
-struct Declared<op::sequence_conv> : Takes<Tensor, Tensor>, WithTyped<ConvOptions> {
+struct Declared<op::sequence_conv> : Takes<Tensor, Tensor>, WithTyped<ConvOptions>, Launches<kernel::SequenceConv> {
   static constexpr const char* name = "sequence_conv";
   using Gradient = op::sequence_conv_grad;
   template <Executor E, class T>
@@ -143,6 +143,10 @@ inline constexpr operation::Call<op::sequence_conv> sequence_conv{};
 inline constexpr operation::CallInto<op::sequence_conv> sequence_conv_into{};
 
 namespace operation {
+
+template <>
+struct Declared<op::sequence_conv_grad>
+    : Launches<kernel::SequenceConvInputGrad, kernel::SequenceConvFilterGrad, kernel::SequenceConvPaddingGrad> {};
 
 template <Executor E, class View, class Filter, class Options, class DX, class DFilter, class DPadding>
 void conv_grad_into(const E& executor, const View& dy, const View& x, const Filter& filter, const Options& options,

@@ -40,6 +40,9 @@ namespace operation {
 
 template <class Op, bool other_way>
 struct Cumsum : Takes<Tensor>, With<CumsumOptions>, Gives<Sums> {
+  template <class T>
+  using Kernels = kernel::Instances<kernel::Instance<kernel::SequenceCumsum, T, T>,
+                                    kernel::Instance<kernel::SequenceCumsum, T, kernel::Accumulator<T>>>;
   template <Executor E, class T, class U>
   static void run(const E& executor, const Input<E, T>& x, const CumsumOptions& options, const To<E, U>& y) {
     const char* const what = Declared<Op>::name;

@@ -42,7 +42,8 @@ inline void check_enumerate_window(std::int64_t window) {
 }
 
 template <>
-struct Declared<op::sequence_enumerate> : Takes<Tensor, std::int64_t>, With<EnumerateOptions> {
+struct Declared<op::sequence_enumerate>
+    : Takes<Tensor, std::int64_t>, With<EnumerateOptions>, Launches<kernel::SequenceEnumerate> {
   static constexpr const char* name = "sequence_enumerate";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, std::int64_t window, const EnumerateOptions& options,

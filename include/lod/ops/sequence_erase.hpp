@@ -5,14 +5,11 @@
 #pragma once
 
 #include <lod/core/error.hpp>
-#include <lod/core/target.hpp>
 #include <lod/ops/argument_list.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/infer.hpp>
-#include <lod/ops/kernel.hpp>
-#include <lod/ops/output.hpp>
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/staging.hpp>
-#include <lod/ops/supports.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -49,6 +46,9 @@ std::int64_t launch(FilterScratch, const E&, std::int64_t rows) noexcept {
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
+
+template <>
+struct Declared<op::sequence_erase> : Launches<kernel::SequenceErase, kernel::CopyKept> {};
 
 /// The numbers of a list that fit a T, in ascending order.
 template <class T>

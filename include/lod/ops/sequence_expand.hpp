@@ -83,7 +83,8 @@ struct Declared<op::sequence_expand> : Takes<Tensor, LoD>, With<ExpandOptions> {
 };
 
 template <>
-struct Declared<op::sequence_expand_grad> : Takes<Tensor, LoD, LoD>, With<ExpandOptions> {
+struct Declared<op::sequence_expand_grad>
+    : Takes<Tensor, LoD, LoD>, With<ExpandOptions>, Launches<kernel::SequenceExpandGrad> {
   static constexpr const char* name = "sequence_expand_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const LoD& x_lod, const LoD& y_lod,

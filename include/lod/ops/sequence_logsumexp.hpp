@@ -34,7 +34,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 template <>
-struct Declared<op::sequence_logsumexp> : Takes<Tensor>, With<LogsumexpOptions> {
+struct Declared<op::sequence_logsumexp> : Takes<Tensor>, With<LogsumexpOptions>, Launches<kernel::SequenceLogsumexp> {
   static constexpr const char* name = "sequence_logsumexp";
   using Gradient = op::sequence_logsumexp_grad;
   template <Executor E, class T>
@@ -47,7 +47,8 @@ struct Declared<op::sequence_logsumexp> : Takes<Tensor>, With<LogsumexpOptions> 
 };
 
 template <>
-struct Declared<op::sequence_logsumexp_grad> : Takes<Tensor, Tensor>, With<LogsumexpOptions> {
+struct Declared<op::sequence_logsumexp_grad>
+    : Takes<Tensor, Tensor>, With<LogsumexpOptions>, Launches<kernel::ScaleSequences> {
   static constexpr const char* name = "sequence_logsumexp_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& x, const LogsumexpOptions& options,

@@ -6,12 +6,9 @@
 
 #include <lod/core/error.hpp>
 #include <lod/core/shape.hpp>
-#include <lod/core/target.hpp>
 #include <lod/ops/argument_list.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/infer.hpp>
-#include <lod/ops/kernel.hpp>
-#include <lod/ops/output.hpp>
-#include <lod/ops/supports.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -41,6 +38,9 @@ struct SequenceMask {};
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
+
+template <>
+struct Declared<op::sequence_mask> : Launches<kernel::SequenceMask> {};
 
 inline void check_mask_length(const MaskOptions& options) {
   if (options.max_length < -1) {

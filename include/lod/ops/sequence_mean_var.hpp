@@ -47,7 +47,8 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 template <>
-struct Declared<op::sequence_mean_var> : Takes<Tensor>, With<MeanVarOptions>, GivesAll<MeanVar, Tensor, Tensor> {
+struct Declared<op::sequence_mean_var>
+    : Takes<Tensor>, With<MeanVarOptions>, GivesAll<MeanVar, Tensor, Tensor>, Launches<kernel::SequenceMeanVar> {
   static constexpr const char* name = "sequence_mean_var";
   using Gradient = op::sequence_mean_var_grad;
   template <Executor E, class T>
@@ -65,7 +66,8 @@ struct Declared<op::sequence_mean_var> : Takes<Tensor>, With<MeanVarOptions>, Gi
 };
 
 template <>
-struct Declared<op::sequence_mean_var_grad> : Takes<Tensor, Tensor, Tensor>, With<MeanVarOptions> {
+struct Declared<op::sequence_mean_var_grad>
+    : Takes<Tensor, Tensor, Tensor>, With<MeanVarOptions>, Launches<kernel::SequenceMeanVarGrad> {
   static constexpr const char* name = "sequence_mean_var_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dmean, const Input<E, T>& dvariance, const Input<E, T>& x,

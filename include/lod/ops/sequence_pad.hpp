@@ -139,7 +139,8 @@ void check_lengths(const E& executor, std::span<const std::int64_t> lengths, std
 }
 
 template <>
-struct Declared<op::sequence_pad> : Takes<Tensor>, With<PadOptions>, GivesAll<Padded, Tensor, TensorOf<std::int64_t>> {
+struct Declared<op::sequence_pad>
+    : Takes<Tensor>, With<PadOptions>, GivesAll<Padded, Tensor, TensorOf<std::int64_t>>, Launches<kernel::SequencePad> {
   static constexpr const char* name = "sequence_pad";
   using Gradient = op::sequence_pad_grad;
   template <Executor E, class T>
@@ -181,7 +182,7 @@ struct Declared<op::sequence_pad_grad> : Takes<Tensor, LoD>, With<PadOptions> {
 };
 
 template <>
-struct Declared<op::sequence_unpad> : Takes<Tensor, IdList>, With<UnpadOptions> {
+struct Declared<op::sequence_unpad> : Takes<Tensor, IdList>, With<UnpadOptions>, Launches<kernel::SequenceUnpad> {
   static constexpr const char* name = "sequence_unpad";
   using Gradient = op::sequence_unpad_grad;
   template <Executor E, class T>

@@ -122,6 +122,10 @@ template <>
 struct Declared<op::sequence_pool> : Takes<Tensor, PoolType>, With<PoolOptions>, Gives<Sums> {
   static constexpr const char* name = "sequence_pool";
   using Gradient = op::sequence_pool_grad;
+  template <class T>
+  using Kernels = kernel::Instances<kernel::Instance<kernel::SequencePool, T>,
+                                    std::conditional_t<kernel::has_wide_sums<T, kernel::Accumulator<T>>,
+                                                       kernel::Instance<kernel::SequenceSums, T>, kernel::Instances<>>>;
   template <Executor E, class T, class U>
   static void run(const E& executor, const Input<E, T>& x, PoolType type, const PoolOptions& options,
                   const To<E, U>& y) {
@@ -145,7 +149,8 @@ struct Declared<op::sequence_last_step> : OneStep<op::sequence_last_step, PoolTy
 };
 
 template <>
-struct Declared<op::sequence_pool_grad> : Takes<Tensor, LoD, PoolType>, With<PoolOptions> {
+struct Declared<op::sequence_pool_grad>
+    : Takes<Tensor, LoD, PoolType>, With<PoolOptions>, Launches<kernel::SequencePoolGrad> {
   static constexpr const char* name = "sequence_pool_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const LoD& lod, PoolType type, const PoolOptions& options,
@@ -161,7 +166,11 @@ struct Declared<op::sequence_pool_grad> : Takes<Tensor, LoD, PoolType>, With<Poo
 };
 
 template <class Op, bool minimum>
-struct ExtremePool : Takes<Tensor>, With<PoolOptions>, GivesAll<MaxPool, Tensor, TensorOf<std::int64_t>> {
+struct ExtremePool : Takes<Tensor>,
+                     With<PoolOptions>,
+                     GivesAll<MaxPool, Tensor, TensorOf<std::int64_t>>,
+                     Launches<kernel::SequenceMaxPool>,
+                     LaunchesOnIds<kernel::RenumberRows> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const PoolOptions& options, const To<E, T>& values,
                   const To<E, std::int64_t>& index) {
@@ -196,7 +205,9 @@ struct Declared<op::sequence_min_pool> : ExtremePool<op::sequence_min_pool, true
 };
 
 template <class Op>
-struct ExtremePoolGradient : Takes<Tensor, TensorOf<std::int64_t>, LoD>, With<PoolOptions> {
+struct ExtremePoolGradient : Takes<Tensor, TensorOf<std::int64_t>, LoD>,
+                             With<PoolOptions>,
+                             Launches<kernel::SequenceMaxPoolGrad> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& index, const LoD& lod,
                   const PoolOptions& options, const To<E, T>& dx) {

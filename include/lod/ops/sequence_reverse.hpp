@@ -34,7 +34,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 template <class Op>
-struct Reversal : Takes<Tensor>, With<ReverseOptions> {
+struct Reversal : Takes<Tensor>, With<ReverseOptions>, Launches<kernel::SequenceReverse> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const ReverseOptions& options, const To<E, T>& y) {
     const char* const name = Declared<Op>::name;

@@ -66,7 +66,8 @@ kernel::Segments check_scatter(const E& executor, const View& x, const Ids& ids,
 }
 
 template <>
-struct Declared<op::sequence_scatter> : Takes<Tensor, TensorOf<std::int64_t>, Tensor>, With<SequenceScatterOptions> {
+struct Declared<op::sequence_scatter>
+    : Takes<Tensor, TensorOf<std::int64_t>, Tensor>, With<SequenceScatterOptions>, Launches<kernel::SequenceScatter> {
   static constexpr const char* name = "sequence_scatter";
   using Gradient = op::sequence_scatter_grad;
   template <Executor E, class T>
@@ -93,7 +94,8 @@ struct Declared<op::sequence_scatter> : Takes<Tensor, TensorOf<std::int64_t>, Te
 template <>
 struct Declared<op::sequence_scatter_grad> : Takes<Tensor, TensorOf<std::int64_t>>,
                                              With<SequenceScatterOptions>,
-                                             GivesAll<SequenceScatterGrad, Tensor, Tensor> {
+                                             GivesAll<SequenceScatterGrad, Tensor, Tensor>,
+                                             Launches<kernel::SequenceScatterUpdatesGrad> {
   static constexpr const char* name = "sequence_scatter_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& ids,

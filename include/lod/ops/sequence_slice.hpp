@@ -90,7 +90,7 @@ struct Declared<op::sequence_slice> : Takes<Tensor, IdList, IdList> {
 };
 
 template <>
-struct Declared<op::sequence_slice_grad> : Takes<Tensor, LoD, IdList, IdList> {
+struct Declared<op::sequence_slice_grad> : Takes<Tensor, LoD, IdList, IdList>, Launches<kernel::SequenceSliceGrad> {
   static constexpr const char* name = "sequence_slice_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const LoD& lod, const IdList& offset, const IdList& length,

@@ -33,7 +33,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 template <class Op, bool logarithm>
-struct Softmax : Takes<Tensor>, With<SoftmaxOptions> {
+struct Softmax : Takes<Tensor>, With<SoftmaxOptions>, Launches<kernel::SequenceSoftmax> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const SoftmaxOptions& options, const To<E, T>& y) {
     const char* const what = Declared<Op>::name;
@@ -46,7 +46,7 @@ struct Softmax : Takes<Tensor>, With<SoftmaxOptions> {
 };
 
 template <class Op, bool logarithm>
-struct SoftmaxGradient : Takes<Tensor, Tensor>, With<SoftmaxOptions> {
+struct SoftmaxGradient : Takes<Tensor, Tensor>, With<SoftmaxOptions>, Launches<kernel::SequenceSoftmaxGrad> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& y, const SoftmaxOptions& options,
                   const To<E, T>& dx) {

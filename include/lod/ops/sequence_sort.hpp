@@ -153,7 +153,7 @@ void sort_into(const E& executor, const char* what, const Input<E, T>& x, const 
 }
 
 template <>
-struct Declared<op::sequence_sort> : Takes<Tensor>, With<SortOptions> {
+struct Declared<op::sequence_sort> : Takes<Tensor>, With<SortOptions>, Launches<kernel::SequenceSort> {
   static constexpr const char* name = "sequence_sort";
   using Gradient = op::sequence_sort_grad;
   template <Executor E, class T>
@@ -189,7 +189,8 @@ struct Declared<op::sequence_argsort> : Takes<Tensor>, With<SortOptions>, Gives<
 };
 
 template <>
-struct Declared<op::sequence_sort_grad> : Takes<Tensor, TensorOf<std::int64_t>>, With<SortOptions> {
+struct Declared<op::sequence_sort_grad>
+    : Takes<Tensor, TensorOf<std::int64_t>>, With<SortOptions>, Launches<kernel::SequenceSortGrad> {
   static constexpr const char* name = "sequence_sort_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& index,
@@ -203,8 +204,10 @@ struct Declared<op::sequence_sort_grad> : Takes<Tensor, TensorOf<std::int64_t>>,
 };
 
 template <>
-struct Declared<op::sequence_topk>
-    : Takes<Tensor, std::int64_t>, With<TopKOptions>, GivesAll<TopK, Tensor, TensorOf<std::int64_t>> {
+struct Declared<op::sequence_topk> : Takes<Tensor, std::int64_t>,
+                                     With<TopKOptions>,
+                                     GivesAll<TopK, Tensor, TensorOf<std::int64_t>>,
+                                     Launches<kernel::SequenceTopK> {
   static constexpr const char* name = "sequence_topk";
   using Gradient = op::sequence_topk_grad;
   template <Executor E, class T>

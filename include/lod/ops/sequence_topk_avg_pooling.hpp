@@ -90,7 +90,8 @@ kernel::ChannelMatrices check_topk_avg_pooling(const E& executor, const View& x,
 }
 
 template <>
-struct Declared<op::sequence_topk_avg_pooling> : Takes<Tensor, LoD, LoD, IdList, std::int64_t> {
+struct Declared<op::sequence_topk_avg_pooling> : Takes<Tensor, LoD, LoD, IdList, std::int64_t>,
+                                                 Launches<kernel::SequenceTopKAvgPooling> {
   static constexpr const char* name = "sequence_topk_avg_pooling";
   using Gradient = op::sequence_topk_avg_pooling_grad;
   template <Executor E, class T>
@@ -105,7 +106,8 @@ struct Declared<op::sequence_topk_avg_pooling> : Takes<Tensor, LoD, LoD, IdList,
 };
 
 template <>
-struct Declared<op::sequence_topk_avg_pooling_grad> : Takes<Tensor, Tensor, LoD, LoD, IdList, std::int64_t> {
+struct Declared<op::sequence_topk_avg_pooling_grad> : Takes<Tensor, Tensor, LoD, LoD, IdList, std::int64_t>,
+                                                      Launches<kernel::SequenceTopKAvgPoolingGrad> {
   static constexpr const char* name = "sequence_topk_avg_pooling_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& x, const LoD& row_lod,

@@ -126,7 +126,8 @@ template <class T, class Device>
 using SelectedRowsParts = std::vector<SelectedRows<T, Device>>;
 
 template <>
-struct Declared<op::split_selected_rows> : Takes<Of<SelectedRows>, IdList>, Gives<Of<SelectedRowsParts>> {
+struct Declared<op::split_selected_rows>
+    : Takes<Of<SelectedRows>, IdList>, Gives<Of<SelectedRowsParts>>, LaunchesOnIds<kernel::ShiftRows> {
   static constexpr const char* name = "split_selected_rows";
   using Gradient = op::split_selected_rows_grad;
   template <Executor E, class T>

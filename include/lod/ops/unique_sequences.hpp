@@ -135,7 +135,9 @@ std::int64_t unique_by_twins(const E& executor, const T* x, const kernel::Segmen
 }
 
 template <class Op>
-struct Distinct : Takes<Tensor>, GivesAll<UniqueSequences, Tensor, TensorOf<std::int64_t>, TensorOf<std::int64_t>> {
+struct Distinct : Takes<Tensor>,
+                  GivesAll<UniqueSequences, Tensor, TensorOf<std::int64_t>, TensorOf<std::int64_t>>,
+                  Launches<kernel::NumberSequences, kernel::FindTwins> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const To<E, T>& values, const To<E, std::int64_t>& index,
                   const To<E, std::int64_t>& counts) {

@@ -67,11 +67,11 @@ LOD_HOST_DEVICE void update(const Rule& rule, T* parameter, [[maybe_unused]] con
 }
 
 /// Applies the rule to the sums of a group.
-template <std::size_t count, class Rule, class T, class S, std::size_t n>
+template <std::size_t count, class Rule, class T, class S>
 struct UpdateGroup {
   Rule rule;
   T* parameter;
-  States<S, n> states;
+  States<S, Rule::states> states;
   Segments groups;
   const std::int64_t* to;
   std::int64_t row_size;
@@ -81,32 +81,32 @@ struct UpdateGroup {
                                   const Few<Accumulator<T>, count>& sums) const {
     if (groups.length(group) == 0) return;
     const std::int64_t at = to[group] * row_size + column * static_cast<std::int64_t>(count);
-    update(rule, parameter, states, converted<T>(sums), at, std::make_index_sequence<n>());
+    update(rule, parameter, states, converted<T>(sums), at, std::make_index_sequence<Rule::states>());
   }
 };
 
 template <>
 struct Kernel<Update> {
-  template <class E, class Rule, class T, class S, std::size_t n>
-  static void run(const E& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states, const T* gradient,
-                  std::int64_t count) {
-    const States<S, n> all(states);
+  template <class E, class Rule, class T, class S>
+  static void run(const E& executor, const Rule& rule, T* parameter, const std::array<S*, Rule::states>& states,
+                  const T* gradient, std::int64_t count) {
+    const States<S, Rule::states> all(states);
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      update(rule, parameter, all, read_few<1>(gradient + at), at, std::make_index_sequence<n>());
+      update(rule, parameter, all, read_few<1>(gradient + at), at, std::make_index_sequence<Rule::states>());
     });
   }
 };
 
 template <>
 struct Kernel<UpdateRows> {
-  template <class E, class Rule, class T, class S, std::size_t n>
-  static void run(const E& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
+  template <class E, class Rule, class T, class S>
+  static void run(const E& executor, const Rule& rule, T* parameter, const std::array<S*, Rule::states>& states,
                   const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
                   const std::int64_t* to, std::int64_t height, std::int64_t row_size, bool listed_only) {
-    const States<S, n> all(states);
+    const States<S, Rule::states> all(states);
     const auto of_columns = [&]<std::size_t count>() {
       sum_groups<count, Accumulator<T>>(executor, rows, order, groups, row_size,
-                                        UpdateGroup<count, Rule, T, S, n>{rule, parameter, all, groups, to, row_size});
+                                        UpdateGroup<count, Rule, T, S>{rule, parameter, all, groups, to, row_size});
     };
     if constexpr (sizeof(S) == sizeof(T)) {
       std::apply([&](const auto*... state) { with_count(of_columns, row_size, parameter, state...); }, states);
@@ -120,7 +120,7 @@ struct Kernel<UpdateRows> {
       const std::int64_t listed =  // the first listed row that is not before this one
           partition_point<std::int64_t>(0, groups.size, [=](std::int64_t k) { return to[k] < row; });
       if (listed < groups.size && to[listed] == row) return;
-      update(rule, parameter, all, Few<T, 1>{}, at, std::make_index_sequence<n>());
+      update(rule, parameter, all, Few<T, 1>{}, at, std::make_index_sequence<Rule::states>());
     });
   }
 };

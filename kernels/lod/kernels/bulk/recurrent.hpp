@@ -28,8 +28,9 @@ struct StateLane {
 
 template <>
 struct Kernel<StepStates> {
-  template <class E, template <class> class Step, class T>
-  static void run(const E& executor, std::int64_t rows, const Step<T>& step) {
+  template <class E, class Step>
+  static void run(const E& executor, std::int64_t rows, const Step& step) {
+    using T = typename Step::value_type;
     for_each(executor, rows * step.size,
              [=] LOD_HOST_DEVICE(std::int64_t at) { step(StateLane<T>{}, at / step.size, at % step.size); });
   }

@@ -162,11 +162,11 @@ void update_carefully_from(const Rule& rule, T* parameter, const std::array<S*, 
 
 template <>
 struct Kernel<Update> {
-  template <class Rule, class T, class S, std::size_t n>
-  static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
-                  const T* gradient, std::int64_t count) {
+  template <class Rule, class T, class S>
+  static void run(const CpuExecutor& executor, const Rule& rule, T* parameter,
+                  const std::array<S*, Rule::states>& states, const T* gradient, std::int64_t count) {
     const std::int64_t bytes =
-        lod::detail::saturated_product(count, static_cast<std::int64_t>(3 * sizeof(T) + 2 * n * sizeof(S)));
+        lod::detail::saturated_product(count, static_cast<std::int64_t>(3 * sizeof(T) + 2 * Rule::states * sizeof(S)));
     cpu::parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
       cpu::update(rule, parameter + begin, cpu::advance(states, begin), gradient + begin, end - begin);
     });
@@ -175,10 +175,11 @@ struct Kernel<Update> {
 
 template <>
 struct Kernel<UpdateRows> {
-  template <class Rule, class T, class S, std::size_t n>
-  static void run(const CpuExecutor& executor, const Rule& rule, T* parameter, const std::array<S*, n>& states,
-                  const NumberedRows<T>& rows, const std::int64_t* order, const Segments& groups,
-                  const std::int64_t* to, std::int64_t height, std::int64_t row_size, bool listed_only) {
+  template <class Rule, class T, class S>
+  static void run(const CpuExecutor& executor, const Rule& rule, T* parameter,
+                  const std::array<S*, Rule::states>& states, const NumberedRows<T>& rows, const std::int64_t* order,
+                  const Segments& groups, const std::int64_t* to, std::int64_t height, std::int64_t row_size,
+                  bool listed_only) {
     if (height == 0 || row_size == 0) return;
     constexpr std::int64_t block = 1024;
     const Workspace::Loan<T> zeros(executor.workspace(), listed_only ? 0 : block);  // before anything is updated
@@ -196,7 +197,7 @@ struct Kernel<UpdateRows> {
 
     // The rows that are not listed, whole runs at a time, with a gradient of zeros: the same code, hence the same bits.
     cpu::fill(zeros.data(), block, T{});
-    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(2 * sizeof(T) + 2 * n * sizeof(S));
+    const std::int64_t row_bytes = row_size * static_cast<std::int64_t>(2 * sizeof(T) + 2 * Rule::states * sizeof(S));
     cpu::parallel_ranges(executor, height, height * row_bytes, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t* const last = to + groups.size;
       const std::int64_t* listed = std::lower_bound(to, last, begin);

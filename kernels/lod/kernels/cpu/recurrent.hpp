@@ -33,8 +33,9 @@ struct StateLanes {
 /// Threads share the rows.
 template <>
 struct Kernel<StepStates> {
-  template <template <class> class Step, class T>
-  static void run(const CpuExecutor& executor, std::int64_t rows, const Step<T>& step) {
+  template <class Step>
+  static void run(const CpuExecutor& executor, std::int64_t rows, const Step& step) {
+    using T = typename Step::value_type;
     const std::int64_t size = step.size, bytes = lod::detail::bytes_of<T>(rows, size, step.arrays);
     parallel_ranges(executor, rows, bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
