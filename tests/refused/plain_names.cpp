@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Every operation by its plain name, beside all that C and the standard library have. None is left out: declared ones
-/// are counted by their objects, the others by their tags.
+/// Every operation by its plain name, beside all that C and the standard library have. LOD_OBJECTS are the names of the
+/// list of operations without those of `Functions` below, which are called. None is left out: declared ones are counted
+/// by their objects, the others by their tags.
 #include <lod/lod.hpp>
 
 #include <stdlib.h>
@@ -23,27 +24,7 @@ template <class... Ops>
 constexpr size_t count(const operation::Call<Ops>&...) {
   return sizeof...(Ops);
 }
-constexpr size_t objects = count(
-    add, add_grad, array_to_lod_tensor, array_to_lod_tensor_grad, clip, clip_by_norm, clip_by_norm_grad, clip_grad,
-    ctc_align, ctc_align_and_wait, div_grad, edit_distance, embedding, embedding_grad, embedding_max_pool,
-    embedding_max_pool_grad, embedding_min_pool, embedding_min_pool_grad, embedding_pool, embedding_pool_grad,
-    embedding_pool_weights_grad, filter_grad, flatten, flatten_grad, from_dense, from_time_major, from_time_major_grad,
-    gru, gru_grad, im2sequence, im2sequence_grad, insert_level, insert_level_grad, lod_append, lod_append_grad,
-    lod_reset, lod_reset_grad, lod_tensor_to_array, lod_tensor_to_array_grad, lstm, lstm_grad, merge_add,
-    merge_add_grad, merge_average, merge_average_grad, merge_lod_tensor, merge_lod_tensor_grad, mul, mul_grad,
-    remove_empty, remove_empty_grad, remove_level, remove_level_grad, reorder_lod_tensor_by_rank,
-    reorder_lod_tensor_by_rank_grad, row_conv, row_conv_grad, scale, scatter_grad, select_grad, sequence_argsort,
-    sequence_concat, sequence_conv, sequence_cumsum_grad, sequence_enumerate, sequence_expand, sequence_expand_as,
-    sequence_expand_as_grad, sequence_expand_grad, sequence_first_step, sequence_last_step, sequence_log_softmax,
-    sequence_log_softmax_grad, sequence_logsumexp, sequence_logsumexp_grad, sequence_max_pool, sequence_max_pool_grad,
-    sequence_mean_var, sequence_mean_var_grad, sequence_min_pool, sequence_min_pool_grad, sequence_pad,
-    sequence_pad_grad, sequence_pool_grad, sequence_reshape, sequence_reshape_grad, sequence_reverse,
-    sequence_reverse_grad, sequence_scatter, sequence_scatter_grad, sequence_slice, sequence_slice_grad,
-    sequence_softmax, sequence_softmax_grad, sequence_sort, sequence_sort_grad, sequence_topk,
-    sequence_topk_avg_pooling, sequence_topk_avg_pooling_grad, sequence_topk_grad, sequence_unpad, sequence_unpad_grad,
-    shrink_rnn_memory, shrink_rnn_memory_grad, split_grad, split_lod_tensor, split_lod_tensor_grad, split_selected_rows,
-    sub, sub_grad, to_dense, to_dense_grad, to_time_major, to_time_major_grad, transpose_levels, transpose_levels_grad,
-    unique_sequences, unique_sequences_and_wait);
+constexpr size_t objects = count(LOD_OBJECTS);
 using Functions =
     operation::List<op::adagrad, op::adam, op::concat, op::concat_grad, op::div, op::dynamic_rnn, op::dynamic_rnn_grad,
                     op::filter, op::for_each_sequence, op::ftrl, op::map_sequences, op::momentum, op::rmsprop,
