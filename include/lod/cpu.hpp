@@ -20,6 +20,7 @@
 #include <lod/kernels/cpu/for_each_range.hpp>
 #include <lod/kernels/cpu/for_each_sequence.hpp>
 #include <lod/kernels/cpu/im2sequence.hpp>
+#include <lod/kernels/cpu/linear_chain_crf.hpp>
 #include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/merge_rows.hpp>
 #include <lod/kernels/cpu/optimizers.hpp>

@@ -255,6 +255,10 @@ void sample(op::edit_distance, auto& c) {
   if (!c.is_short()) return;
   lod::edit_distance_into(c.executor, c.tokens(), c.tokens(), {.level = c.level}, c.template out_of<float>());
 }
+void sample(op::crf_decoding, auto& c) {
+  if (!c.is_short()) return;
+  lod::crf_decoding_into(c.executor, c.ties(), c.dense({c.row_size + 2, c.row_size}), c.out_ids());
+}
 void sample(op::sequence_erase, auto& c) { lod::sequence_erase_into(c.executor, c.tokens(), c.two_tokens(), c.out()); }
 void sample(op::sequence_erase_and_wait, auto& c) {
   lod::sequence_erase_and_wait_into(c.executor, c.tokens(), c.two_tokens(), c.out());

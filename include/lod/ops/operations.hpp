@@ -28,6 +28,7 @@
 #include <lod/ops/gru.hpp>
 #include <lod/ops/im2sequence.hpp>
 #include <lod/ops/levels.hpp>
+#include <lod/ops/linear_chain_crf.hpp>
 #include <lod/ops/lod_reset.hpp>
 #include <lod/ops/lstm.hpp>
 #include <lod/ops/matrix_product.hpp>
@@ -99,12 +100,12 @@ constexpr void for_each_operation(List<Ops...>, F&& f) {
 /// All operations, by their names.
 using AllOperations = operation::List<
     op::adagrad, op::adam, op::add, op::add_grad, op::array_to_lod_tensor, op::array_to_lod_tensor_grad, op::clip,
-    op::clip_by_norm, op::clip_by_norm_grad, op::clip_grad, op::concat, op::concat_grad, op::ctc_align,
-    op::ctc_align_and_wait, op::div, op::div_grad, op::dynamic_rnn, op::dynamic_rnn_grad, op::edit_distance,
-    op::embedding, op::embedding_grad, op::embedding_max_pool, op::embedding_max_pool_grad, op::embedding_min_pool,
-    op::embedding_min_pool_grad, op::embedding_pool, op::embedding_pool_grad, op::embedding_pool_weights_grad,
-    op::filter, op::filter_grad, op::flatten, op::flatten_grad, op::for_each_sequence, op::from_dense,
-    op::from_time_major, op::from_time_major_grad, op::ftrl, op::gru, op::gru_grad, op::im2sequence,
+    op::clip_by_norm, op::clip_by_norm_grad, op::clip_grad, op::concat, op::concat_grad, op::crf_decoding,
+    op::ctc_align, op::ctc_align_and_wait, op::div, op::div_grad, op::dynamic_rnn, op::dynamic_rnn_grad,
+    op::edit_distance, op::embedding, op::embedding_grad, op::embedding_max_pool, op::embedding_max_pool_grad,
+    op::embedding_min_pool, op::embedding_min_pool_grad, op::embedding_pool, op::embedding_pool_grad,
+    op::embedding_pool_weights_grad, op::filter, op::filter_grad, op::flatten, op::flatten_grad, op::for_each_sequence,
+    op::from_dense, op::from_time_major, op::from_time_major_grad, op::ftrl, op::gru, op::gru_grad, op::im2sequence,
     op::im2sequence_grad, op::insert_level, op::insert_level_grad, op::lod_append, op::lod_append_grad, op::lod_reset,
     op::lod_reset_grad, op::lod_tensor_to_array, op::lod_tensor_to_array_grad, op::lstm, op::lstm_grad,
     op::map_sequences, op::merge_add, op::merge_add_grad, op::merge_average, op::merge_average_grad,

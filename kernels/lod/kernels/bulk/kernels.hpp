@@ -12,6 +12,7 @@
 #include <lod/kernels/bulk/embedding_pool.hpp>
 #include <lod/kernels/bulk/for_each_sequence.hpp>
 #include <lod/kernels/bulk/im2sequence.hpp>
+#include <lod/kernels/bulk/linear_chain_crf.hpp>
 #include <lod/kernels/bulk/matrix_product.hpp>
 #include <lod/kernels/bulk/merge_rows.hpp>
 #include <lod/kernels/bulk/optimizers.hpp>
