@@ -2,7 +2,7 @@
 /// @file
 /// A sample of each operation of the list: sample(op::f(), c) calls f_into once, or f where it changes its arguments,
 /// with arguments and outputs of a Case. What holds for all operations is tested over the list with them: an operation
-/// without a sample does not compile there.
+/// without a sample does not compile there. And how a gradient is checked, which <catalogue/gradients.hpp> does.
 #pragma once
 
 #include "catalogue/case.hpp"

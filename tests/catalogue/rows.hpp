@@ -43,6 +43,32 @@ void sample(op::add_grad, auto& c) { combine_grad(c, lod::add_grad_into); }
 void sample(op::sub_grad, auto& c) { combine_grad(c, lod::sub_grad_into); }
 void sample(op::mul_grad, auto& c) { combine_grad(c, lod::mul_grad_into); }
 void sample(op::div_grad, auto& c) { combine_grad(c, lod::div_grad_into); }
+/// The gradients by both arguments, with all forms of the second one.
+void combined_differences(auto& on, const auto& f, const auto& grad) {
+  auto same = on.divisors(on.index, {on.row_size}), row = on.divisors({on.row_size}),
+       rows = on.divisors({on.index.size(on.level), on.row_size});
+  for (auto* const y : {&same, &row, &rows}) {
+    const lod::ElementwiseOptions options{.level = y == &rows ? on.level : 0};
+    on.check(
+        on.x, [&](const auto& at) { return f(on.executor, at, on.there(*y), options); },
+        [&](const auto& dz) { return grad(on.executor, dz, on.there(on.x), on.there(*y), options).x; });
+    on.check(
+        "of the second argument", *y, [&](const auto& at) { return f(on.executor, on.there(on.x), at, options); },
+        [&](const auto& dz) { return grad(on.executor, dz, on.there(on.x), on.there(*y), options).y; });
+  }
+}
+void differences(op::add_grad, auto& on) { combined_differences(on, lod::add, lod::add_grad); }
+void differences(op::sub_grad, auto& on) { combined_differences(on, lod::sub, lod::sub_grad); }
+void differences(op::mul_grad, auto& on) { combined_differences(on, lod::mul, lod::mul_grad); }
+void differences(op::div_grad, auto& on) {
+  combined_differences(
+      on, [](const auto&... arguments) { return lod::div(arguments...); }, lod::div_grad);
+}
+void differences_of_rows(op::add, auto& on) {
+  on.check(
+      on.value, [&](const auto& at) { return lod::add(on.executor, on.rows(at), on.there(on.dense)); },
+      [&](const auto& dy) { return on.values_of(lod::from_dense(on.executor, dy, on.ids)); });
+}
 
 // One row for each sequence.
 
@@ -66,6 +92,14 @@ void sample(op::sequence_pool, auto& c) {
 void sample(op::sequence_pool_grad, auto& c) {
   lod::sequence_pool_grad_into(c.executor, row_for_each(c), c.index, plain_pool(c), {.level = c.level}, c.out());
 }
+void differences(op::sequence_pool_grad, auto& on) {
+  using enum lod::PoolType;
+  for (const lod::PoolType type : {SUM, AVERAGE, SQRT, FIRST, LAST}) {
+    on.check(
+        on.x, [&](const auto& at) { return lod::sequence_pool(on.executor, at, type, {.level = on.level}); },
+        [&](const auto& dy) { return lod::sequence_pool_grad(on.executor, dy, on.index, type, {.level = on.level}); });
+  }
+}
 void sample(op::sequence_first_step, auto& c) {
   lod::sequence_first_step_into(c.executor, c.rows(), {.level = c.level}, c.out());
 }
@@ -81,6 +115,15 @@ void sample(op::sequence_max_pool_grad, auto& c) {
   const auto& winners = c.given([&] { return lod::sequence_max_pool(c.executor, x, options).index; });
   lod::sequence_max_pool_grad_into(c.executor, row_for_each(c), winners, c.index, options, c.out());
 }
+void differences(op::sequence_max_pool_grad, auto& on) {
+  auto x = on.apart(on.index, {on.row_size});
+  on.check(
+      x, [&](const auto& at) { return lod::sequence_max_pool(on.executor, at, {.level = on.level}).values; },
+      [&](const auto& dy) {
+        const auto winners = lod::sequence_max_pool(on.executor, on.there(x), {.level = on.level}).index;
+        return lod::sequence_max_pool_grad(on.executor, dy, winners, on.index, {.level = on.level});
+      });
+}
 void sample(op::sequence_min_pool, auto& c) {
   lod::sequence_min_pool_into(c.executor, c.ties(), with_index(c), c.out(), c.out_ids());
 }
@@ -90,11 +133,27 @@ void sample(op::sequence_min_pool_grad, auto& c) {
   const auto& losers = c.given([&] { return lod::sequence_min_pool(c.executor, x, options).index; });
   lod::sequence_min_pool_grad_into(c.executor, row_for_each(c), losers, c.index, options, c.out());
 }
+void differences(op::sequence_min_pool_grad, auto& on) {
+  auto x = on.apart(on.index, {on.row_size});
+  on.check(
+      x, [&](const auto& at) { return lod::sequence_min_pool(on.executor, at, {.level = on.level}).values; },
+      [&](const auto& dy) {
+        const auto losers = lod::sequence_min_pool(on.executor, on.there(x), {.level = on.level}).index;
+        return lod::sequence_min_pool_grad(on.executor, dy, losers, on.index, {.level = on.level});
+      });
+}
 void sample(op::sequence_logsumexp, auto& c) {
   lod::sequence_logsumexp_into(c.executor, c.rows(), {.level = c.level}, c.out());
 }
 void sample(op::sequence_logsumexp_grad, auto& c) {
   lod::sequence_logsumexp_grad_into(c.executor, row_for_each(c), c.rows(), {.level = c.level}, c.out());
+}
+void differences(op::sequence_logsumexp_grad, auto& on) {
+  on.check(
+      on.x, [&](const auto& at) { return lod::sequence_logsumexp(on.executor, at, {.level = on.level}); },
+      [&](const auto& dy) {
+        return lod::sequence_logsumexp_grad(on.executor, dy, on.there(on.x), {.level = on.level});
+      });
 }
 void sample(op::sequence_mean_var, auto& c) {
   lod::sequence_mean_var_into(c.executor, c.rows(), {.level = c.level, .unbiased = c.one_of({false, true})}, c.out(),
@@ -103,6 +162,21 @@ void sample(op::sequence_mean_var, auto& c) {
 void sample(op::sequence_mean_var_grad, auto& c) {
   lod::sequence_mean_var_grad_into(c.executor, row_for_each(c), row_for_each(c), c.rows(),
                                    {.level = c.level, .unbiased = c.one_of({false, true})}, c.out());
+}
+void differences(op::sequence_mean_var_grad, auto& on) {
+  const auto none = on.there(on.zeros({on.index.size(on.level), on.row_size}));
+  on.check(
+      "of the mean", on.x,
+      [&](const auto& at) { return lod::sequence_mean_var(on.executor, at, {.level = on.level}).mean; },
+      [&](const auto& dy) {
+        return lod::sequence_mean_var_grad(on.executor, dy, none, on.there(on.x), {.level = on.level});
+      });
+  on.check(
+      "of the variance", on.x,
+      [&](const auto& at) { return lod::sequence_mean_var(on.executor, at, {.level = on.level}).variance; },
+      [&](const auto& dy) {
+        return lod::sequence_mean_var_grad(on.executor, none, dy, on.there(on.x), {.level = on.level});
+      });
 }
 /// Matrices of two channels, one a sequence, with so many rows and columns.
 struct Matrices {
@@ -128,6 +202,16 @@ void sample(op::sequence_topk_avg_pooling_grad, auto& c) {
   const auto dy = c.dense({all.rows.rows(), 6}), x = c.scalars(all.sizes);
   lod::sequence_topk_avg_pooling_grad_into(c.executor, dy, x, all.rows, all.columns, topks(c), 2, c.out());
 }
+void differences(op::sequence_topk_avg_pooling_grad, auto& on) {
+  const lod::LoD rows = lod::LoD::from_lengths({{2, 0, 3}}), columns = lod::LoD::from_lengths({{4, 5, 1}});
+  auto x = on.apart(lod::LoD::from_lengths({{16, 0, 6}}), {});
+  const std::vector<std::int64_t> counts = {1, 3};
+  on.check(
+      x, [&](const auto& at) { return lod::sequence_topk_avg_pooling(on.executor, at, rows, columns, counts, 2); },
+      [&](const auto& dy) {
+        return lod::sequence_topk_avg_pooling_grad(on.executor, dy, on.there(x), rows, columns, counts, 2);
+      });
+}
 
 // Row by row.
 
@@ -137,11 +221,23 @@ void sample(op::sequence_softmax, auto& c) {
 void sample(op::sequence_softmax_grad, auto& c) {
   lod::sequence_softmax_grad_into(c.executor, c.rows(), c.rows(), {.level = c.level}, c.out());
 }
+void differences(op::sequence_softmax_grad, auto& on) {
+  const auto f = [&](const auto& at) { return lod::sequence_softmax(on.executor, at, {.level = on.level}); };
+  on.check(on.x, f, [&](const auto& dy) {
+    return lod::sequence_softmax_grad(on.executor, dy, f(on.there(on.x)), {.level = on.level});
+  });
+}
 void sample(op::sequence_log_softmax, auto& c) {
   lod::sequence_log_softmax_into(c.executor, c.rows(), {.level = c.level}, c.out());
 }
 void sample(op::sequence_log_softmax_grad, auto& c) {
   lod::sequence_log_softmax_grad_into(c.executor, c.rows(), c.rows(), {.level = c.level}, c.out());
+}
+void differences(op::sequence_log_softmax_grad, auto& on) {
+  const auto f = [&](const auto& at) { return lod::sequence_log_softmax(on.executor, at, {.level = on.level}); };
+  on.check(on.x, f, [&](const auto& dy) {
+    return lod::sequence_log_softmax_grad(on.executor, dy, f(on.there(on.x)), {.level = on.level});
+  });
 }
 lod::CumsumOptions running(auto& c) {
   const std::int64_t form = c.variant(4);
@@ -150,6 +246,14 @@ lod::CumsumOptions running(auto& c) {
 void sample(op::sequence_cumsum, auto& c) { lod::sequence_cumsum_into(c.executor, c.rows(), running(c), c.out()); }
 void sample(op::sequence_cumsum_grad, auto& c) {
   lod::sequence_cumsum_grad_into(c.executor, c.rows(), running(c), c.out());
+}
+void differences(op::sequence_cumsum_grad, auto& on) {
+  for (const bool other : {false, true}) {
+    const lod::CumsumOptions options = {.exclusive = other, .reverse = other, .level = on.level};
+    on.check(
+        on.x, [&](const auto& at) { return lod::sequence_cumsum(on.executor, at, options); },
+        [&](const auto& dy) { return lod::sequence_cumsum_grad(on.executor, dy, options); });
+  }
 }
 /// By real numbers in one order, by repeated ones in the other.
 auto keys(auto& c) { return c.variant(2) == 0 ? c.column() : c.column_of_ties(); }
@@ -176,6 +280,15 @@ void sample(op::sequence_sort_grad, auto& c) {
   const auto& rows = c.given([&] { return lod::sequence_argsort(c.executor, x, options); });
   lod::sequence_sort_grad_into(c.executor, c.column(), rows, options, c.out());
 }
+void differences(op::sequence_sort_grad, auto& on) {
+  auto x = on.apart(on.index, {});
+  on.check(
+      x, [&](const auto& at) { return lod::sequence_sort(on.executor, at, {.level = on.level}); },
+      [&](const auto& dy) {
+        const auto rows = lod::sequence_argsort(on.executor, on.there(x), {.level = on.level});
+        return lod::sequence_sort_grad(on.executor, dy, rows, {.level = on.level});
+      });
+}
 void sample(op::sequence_topk, auto& c) {
   lod::sequence_topk_into(c.executor, keys(c), 3, greatest(c), c.out(), c.out_ids());
 }
@@ -185,6 +298,15 @@ void sample(op::sequence_topk_grad, auto& c) {
   const auto& dy = c.given([&] { return lod::sequence_topk(c.executor, x, 3, options).values; });
   const auto& rows = c.given([&] { return lod::sequence_topk(c.executor, x, 3, options).index; });
   lod::sequence_topk_grad_into(c.executor, dy, rows, c.index, 3, options, c.out());
+}
+void differences(op::sequence_topk_grad, auto& on) {
+  auto x = on.apart(on.index, {});
+  on.check(
+      x, [&](const auto& at) { return lod::sequence_topk(on.executor, at, 2, {.level = on.level}).values; },
+      [&](const auto& dy) {
+        const auto rows = lod::sequence_topk(on.executor, on.there(x), 2, {.level = on.level}).index;
+        return lod::sequence_topk_grad(on.executor, dy, rows, on.index, 2, {.level = on.level});
+      });
 }
 
 // Windows.
@@ -200,12 +322,50 @@ void sample(op::sequence_conv_grad, auto& c) {
                                {.context_length = 3, .context_start = -1, .padding = outside, .level = c.level},
                                c.out(), c.out(), c.out());
 }
+template <class On>
+void differences(op::sequence_conv_grad, On& on) {
+  auto filter = on.weights({3 * on.row_size, 2}), outside = on.weights({2, on.row_size});
+  const auto with = [&](const auto& padding, const auto& call) {
+    const lod::ConvOptions<double, typename On::Device> options = {
+        .context_length = 3, .context_start = -1, .padding = padding, .level = on.level};
+    return call(options);
+  };
+  const auto f = [&](const auto& x, const auto& by, const auto& padding) {
+    return with(padding, [&](const auto& options) { return lod::sequence_conv(on.executor, x, by, options); });
+  };
+  const auto grad = [&](const auto& dy) {
+    return with(on.there(outside), [&](const auto& options) {
+      return lod::sequence_conv_grad(on.executor, dy, on.there(on.x), on.there(filter), options);
+    });
+  };
+  on.check(
+      on.x, [&](const auto& at) { return f(at, on.there(filter), on.there(outside)); },
+      [&](const auto& dy) { return grad(dy).dx; });
+  on.check(
+      "of the filter", filter, [&](const auto& at) { return f(on.there(on.x), at, on.there(outside)); },
+      [&](const auto& dy) { return grad(dy).dfilter; });
+  on.check(
+      "of the padding", outside, [&](const auto& at) { return f(on.there(on.x), on.there(filter), at); },
+      [&](const auto& dy) { return grad(dy).dpadding; });
+}
 void sample(op::row_conv, auto& c) {
   lod::row_conv_into(c.executor, c.rows(), c.weights({4, c.row_size}), {.level = c.level}, c.out());
 }
 void sample(op::row_conv_grad, auto& c) {
   lod::row_conv_grad_into(c.executor, c.rows(), c.rows(), c.weights({4, c.row_size}), {.level = c.level}, c.out(),
                           c.out());
+}
+void differences(op::row_conv_grad, auto& on) {
+  auto filter = on.weights({3, on.row_size});
+  const auto f = [&](const auto& x, const auto& by) { return lod::row_conv(on.executor, x, by, {.level = on.level}); };
+  const auto grad = [&](const auto& dy) {
+    return lod::row_conv_grad(on.executor, dy, on.there(on.x), on.there(filter), {.level = on.level});
+  };
+  on.check(
+      on.x, [&](const auto& at) { return f(at, on.there(filter)); }, [&](const auto& dy) { return grad(dy).dx; });
+  on.check(
+      "of the filter", filter, [&](const auto& at) { return f(on.there(on.x), at); },
+      [&](const auto& dy) { return grad(dy).dfilter; });
 }
 
 }  // namespace lod_test

@@ -6,6 +6,7 @@
 #include <lod/ops.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace lod_test {
 
@@ -24,6 +25,15 @@ void sample(op::to_time_major_grad, auto& c) {
   const auto& dz = c.given([&] { return lod::to_time_major(c.executor, x, table); });
   lod::to_time_major_grad_into(c.executor, dz, table, c.out());
 }
+template <class On>
+void differences(op::to_time_major_grad, On& on) {
+  const lod::RankTable table(on.index, {.level = on.level});
+  on.check(
+      on.x, [&](const auto& at) { return typename On::There(lod::to_time_major(on.executor, at, table).values()); },
+      [&](const auto& dz) {
+        return lod::to_time_major_grad(on.executor, lod::TimeMajor<double, typename On::Device>(dz), table);
+      });
+}
 void sample(op::from_time_major, auto& c) {
   const auto x = c.rows();
   const lod::RankTable& table = ranks_of_level(c);
@@ -32,6 +42,17 @@ void sample(op::from_time_major, auto& c) {
 }
 void sample(op::from_time_major_grad, auto& c) {
   lod::from_time_major_grad_into(c.executor, c.rows(), ranks_of_level(c), c.out_steps());
+}
+void differences(op::from_time_major_grad, auto& on) {
+  const lod::RankTable table(on.index, {.level = on.level});
+  on.check(
+      on.x,
+      [&](const auto& at) {
+        return lod::from_time_major(on.executor, lod::to_time_major(on.executor, at, table), table);
+      },
+      [&](const auto& dy) {
+        return lod::to_time_major_grad(on.executor, lod::from_time_major_grad(on.executor, dy, table), table);
+      });
 }
 void sample(op::lod_tensor_to_array, auto& c) {
   if (!c.is_short()) return;
@@ -55,6 +76,19 @@ void sample(op::array_to_lod_tensor_grad, auto& c) {
   if (!c.is_short()) return;
   lod::array_to_lod_tensor_grad_into(c.executor, c.rows(), ranks_of_level(c), c.out_array());
 }
+void array_differences(auto& on) {
+  const lod::RankTable table(on.index, {.level = on.level});
+  on.check(
+      on.x,
+      [&](const auto& at) {
+        return lod::array_to_lod_tensor(on.executor, lod::lod_tensor_to_array(on.executor, at, table), table);
+      },
+      [&](const auto& dy) {
+        return lod::lod_tensor_to_array_grad(on.executor, lod::array_to_lod_tensor_grad(on.executor, dy, table), table);
+      });
+}
+void differences(op::lod_tensor_to_array_grad, auto& on) { array_differences(on); }
+void differences(op::array_to_lod_tensor_grad, auto& on) { array_differences(on); }
 void sample(op::shrink_rnn_memory, auto& c) {
   lod::shrink_rnn_memory_into(c.executor, c.rows(), other_ranks(c), 1, c.out());
 }
@@ -64,6 +98,12 @@ void sample(op::shrink_rnn_memory_grad, auto& c) {
   const auto& dy = c.given([&] { return lod::shrink_rnn_memory(c.executor, x, table, 1); });
   lod::shrink_rnn_memory_grad_into(c.executor, dy, c.index, table, 1, c.out());
 }
+void differences(op::shrink_rnn_memory_grad, auto& on) {
+  const lod::RankTable table(lod::LoD::from_lengths({on.random(on.x.size(), 0, 3)}));
+  on.check(
+      on.x, [&](const auto& at) { return lod::shrink_rnn_memory(on.executor, at, table, 1); },
+      [&](const auto& dy) { return lod::shrink_rnn_memory_grad(on.executor, dy, on.index, table, 1); });
+}
 void sample(op::reorder_lod_tensor_by_rank, auto& c) {
   lod::reorder_lod_tensor_by_rank_into(c.executor, c.rows(), other_ranks(c), c.out());
 }
@@ -72,6 +112,12 @@ void sample(op::reorder_lod_tensor_by_rank_grad, auto& c) {
   const lod::RankTable& table = other_ranks(c);
   const auto& dy = c.given([&] { return lod::reorder_lod_tensor_by_rank(c.executor, x, table); });
   lod::reorder_lod_tensor_by_rank_grad_into(c.executor, dy, table, c.out());
+}
+void differences(op::reorder_lod_tensor_by_rank_grad, auto& on) {
+  const lod::RankTable table(lod::LoD::from_lengths({on.random(on.x.size(), 0, 3)}));
+  on.check(
+      on.x, [&](const auto& at) { return lod::reorder_lod_tensor_by_rank(on.executor, at, table); },
+      [&](const auto& dy) { return lod::reorder_lod_tensor_by_rank_grad(on.executor, dy, table); });
 }
 void sample(op::dynamic_rnn, auto& c) {
   if (!c.is_short()) return;
@@ -85,6 +131,30 @@ void sample(op::dynamic_rnn_grad, auto& c) {
   const auto dstate = c.dense({table.size(), c.row_size}), first = c.dense({table.size(), c.row_size});
   lod::dynamic_rnn_grad_into(c.executor, c.rows(), dstate, c.rows(), table, first, c.cell(), c.cell_grad(), c.out(),
                              c.out());
+}
+void differences(op::dynamic_rnn_grad, auto& on) {
+  // h = h' + x; the output is h * x.
+  const auto& e = on.executor;
+  const auto cell = [&](const auto& before, const auto& step) {
+    auto after = lod::add(e, before, step);
+    auto output = lod::mul(e, after, step);
+    return std::pair(std::move(after), std::move(output));
+  };
+  const auto cell_grad = [&](const auto& before, const auto& step, const auto& dstate, const auto& doutput) {
+    const auto d = lod::mul_grad(e, doutput, lod::add(e, before, step), step);
+    auto dbefore = lod::add(e, dstate, d.x);
+    auto dstep = lod::add(e, dbefore, d.y);
+    return std::pair(std::move(dbefore), std::move(dstep));
+  };
+  const lod::RankTable table(on.index, {.level = -1});
+  auto first = on.weights({table.size(), on.row_size});
+  const auto f = [&](const auto&) { return lod::dynamic_rnn(e, on.there(on.x), table, on.there(first), cell).output; };
+  const auto grad = [&](const auto& dy) {
+    const auto no_state = on.there(on.zeros({table.size(), on.row_size}));
+    return lod::dynamic_rnn_grad(e, dy, no_state, on.there(on.x), table, on.there(first), cell, cell_grad);
+  };
+  on.check(on.x, f, [&](const auto& dy) { return grad(dy).x; });
+  on.check("of the first state", first, f, [&](const auto& dy) { return grad(dy).initial_state.with_lod(lod::LoD()); });
 }
 void sample(op::lstm, auto& c) {
   if (!c.is_short()) return;
@@ -102,6 +172,33 @@ void sample(op::lstm_grad, auto& c) {
   lod::lstm_grad_into(c.executor, c.weights({c.index.rows(), 2}), x, weights, trace,
                       {.dlast_cell = c.weights({c.sequences(), 2})}, c.out(), c.out_lstm(), c.out(), c.out());
 }
+template <class On>
+void differences(op::lstm_grad, On& on) {
+  auto input = on.weights({on.row_size, 8}), recurrent = on.weights({2, 8}), bias = on.weights({8});
+  auto states = on.weights({on.index.size(on.level), 2}), cells = on.weights({on.index.size(on.level), 2});
+  const auto weights = [&] {
+    return lod::LstmWeights<double, typename On::Device>{on.there(input), on.there(recurrent), on.there(bias)};
+  };
+  const auto run = [&] {
+    const auto hidden = on.there(states), cell = on.there(cells);
+    return lod::lstm(on.executor, on.there(on.x), weights(),
+                     {.initial_hidden = hidden, .initial_cell = cell, .level = on.level});
+  };
+  // The tensor that is moved is among the arguments; a result that has no level of its own is of that tensor's.
+  const auto check = [&](const char* what, auto& at, const auto& member) {
+    on.check(
+        what, at, [&](const auto&) { return run().hidden; },
+        [&](const auto& dy) {
+          return member(lod::lstm_grad(on.executor, dy, on.there(on.x), weights(), run().trace)).with_lod(at.lod());
+        });
+  };
+  check("of x", on.x, [](const auto& d) { return d.x; });
+  check("of the input's weights", input, [](const auto& d) { return d.weights.input; });
+  check("of the state's weights", recurrent, [](const auto& d) { return d.weights.recurrent; });
+  check("of the bias", bias, [](const auto& d) { return d.weights.bias; });
+  check("of the first state", states, [](const auto& d) { return d.initial_hidden; });
+  check("of the first cell", cells, [](const auto& d) { return d.initial_cell; });
+}
 void sample(op::gru, auto& c) {
   if (!c.is_short()) return;
   const auto hidden = c.weights({c.sequences(), 2});
@@ -116,6 +213,32 @@ void sample(op::gru_grad, auto& c) {
       c.given([&] { return lod::gru(c.executor, x, weights, {.reverse = true, .level = c.level}).trace; });
   lod::gru_grad_into(c.executor, c.weights({c.index.rows(), 2}), x, weights, trace,
                      {.dlast_hidden = c.weights({c.sequences(), 2})}, c.out(), c.out_gru(), c.out());
+}
+template <class On>
+void differences(op::gru_grad, On& on) {
+  auto input = on.weights({on.row_size, 6}), recurrent = on.weights({2, 6}), bias = on.weights({6}),
+       recurrent_bias = on.weights({2}), states = on.weights({on.index.size(on.level), 2});
+  const auto weights = [&] {
+    return lod::GruWeights<double, typename On::Device>{on.there(input), on.there(recurrent), on.there(bias),
+                                                        on.there(recurrent_bias)};
+  };
+  const auto run = [&] {
+    const auto hidden = on.there(states);
+    return lod::gru(on.executor, on.there(on.x), weights(), {.initial_hidden = hidden, .level = on.level});
+  };
+  const auto check = [&](const char* what, auto& at, const auto& member) {
+    on.check(
+        what, at, [&](const auto&) { return run().hidden; },
+        [&](const auto& dy) {
+          return member(lod::gru_grad(on.executor, dy, on.there(on.x), weights(), run().trace)).with_lod(at.lod());
+        });
+  };
+  check("of x", on.x, [](const auto& d) { return d.x; });
+  check("of the input's weights", input, [](const auto& d) { return d.weights.input; });
+  check("of the state's weights", recurrent, [](const auto& d) { return d.weights.recurrent; });
+  check("of the bias", bias, [](const auto& d) { return d.weights.bias; });
+  check("of the products' bias", recurrent_bias, [](const auto& d) { return d.weights.recurrent_bias; });
+  check("of the first state", states, [](const auto& d) { return d.initial_hidden; });
 }
 
 }  // namespace lod_test

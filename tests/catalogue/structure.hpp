@@ -5,6 +5,7 @@
 
 #include <lod/ops.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <vector>
@@ -19,6 +20,13 @@ void sample(op::concat, auto& c) { lod::concat_into(c.executor, c.rows(), c.rows
 void sample(op::concat_grad, auto& c) {
   lod::concat_grad_into(c.executor, c.dense({2 * c.index.rows(), c.row_size}), c.both, c.outs(2));
 }
+void differences(op::concat_grad, auto& on) {
+  const auto other = on.there(on.reals(on.index, {on.row_size}));
+  const std::vector lods(2, on.index);
+  on.check(
+      on.x, [&](const auto& at) { return lod::concat(on.executor, other, at); },
+      [&](const auto& dy) { return lod::concat_grad(on.executor, dy, lods)[1]; });
+}
 void sample(op::split, auto& c) { lod::split_into(c.executor, c.rows(), 3, c.outs(3)); }
 void sample(op::split_at, auto& c) {
   const auto& borders = c.list([&] { return std::vector{c.size() / 2, c.size() / 2}; });
@@ -28,9 +36,25 @@ void sample(op::split_grad, auto& c) {
   const auto x = c.rows();
   lod::split_grad_into(c.executor, c.given([&] { return lod::split(c.executor, x, 3); }), c.out());
 }
+void differences(op::split_grad, auto& on) {
+  const std::int64_t half = on.x.size() / 2;
+  const auto rest = on.there(on.zeros(on.x.between(0, half).lod(), {on.row_size}));
+  on.check(
+      on.x, [&](const auto& at) { return lod::split_at(on.executor, at, {half})[1]; },
+      [&](const auto& dy) {
+        return lod::split_grad(on.executor, std::vector{rest, dy});
+      });
+}
 void sample(op::sequence_concat, auto& c) { lod::sequence_concat_into(c.executor, c.rows(), c.rows(), c.out()); }
 void sample(op::sequence_concat_grad, auto& c) {
   lod::sequence_concat_grad_into(c.executor, c.dense({2 * c.index.rows(), c.row_size}), c.both, c.outs(2));
+}
+void differences(op::sequence_concat_grad, auto& on) {
+  const auto other = on.there(on.reals(on.index, {on.row_size}));
+  const std::vector lods(2, on.index);
+  on.check(
+      on.x, [&](const auto& at) { return lod::sequence_concat(on.executor, other, at); },
+      [&](const auto& dy) { return lod::sequence_concat_grad(on.executor, dy, lods)[1]; });
 }
 
 // Picked from.
@@ -43,6 +67,12 @@ void sample(op::select_grad, auto& c) {
   const auto& dy = c.given([&] { return lod::select(c.executor, x, ids); });
   lod::select_grad_into(c.executor, dy, c.index, ids, c.out());
 }
+void differences(op::select_grad, auto& on) {
+  const auto ids = on.random(on.x.size(), 0, on.x.size() - 1);
+  on.check(
+      on.x, [&](const auto& at) { return lod::select(on.executor, at, ids); },
+      [&](const auto& dy) { return lod::select_grad(on.executor, dy, on.index, ids); });
+}
 void sample(op::filter, auto& c) { lod::filter_into(c.executor, c.rows(), c.mask(c.size()), c.out()); }
 void sample(op::filter_grad, auto& c) {
   const auto x = c.rows();
@@ -50,11 +80,22 @@ void sample(op::filter_grad, auto& c) {
   const auto& dy = c.given([&] { return lod::filter(c.executor, x, mask); });
   lod::filter_grad_into(c.executor, dy, c.index, mask, c.out());
 }
+void differences(op::filter_grad, auto& on) {
+  const std::vector<bool> mask = on.mask(on.x.size());
+  on.check(
+      on.x, [&](const auto& at) { return lod::filter(on.executor, at, mask); },
+      [&](const auto& dy) { return lod::filter_grad(on.executor, dy, on.index, mask); });
+}
 void sample(op::remove_empty, auto& c) { lod::remove_empty_into(c.executor, c.rows(), {.level = c.level}, c.out()); }
 void sample(op::remove_empty_grad, auto& c) {
   const auto x = c.rows();
   const auto& dy = c.given([&] { return lod::remove_empty(c.executor, x, {.level = c.level}); });
   lod::remove_empty_grad_into(c.executor, dy, c.index, c.out());
+}
+void differences(op::remove_empty_grad, auto& on) {
+  on.check(
+      on.x, [&](const auto& at) { return lod::remove_empty(on.executor, at, {.level = on.level}); },
+      [&](const auto& dy) { return lod::remove_empty_grad(on.executor, dy, on.index); });
 }
 void sample(op::split_lod_tensor, auto& c) {
   lod::split_lod_tensor_into(c.executor, c.rows(), c.mask(c.sequences()), {.level = c.level}, c.out(), c.out());
@@ -67,6 +108,19 @@ void sample(op::split_lod_tensor_grad, auto& c) {
       c.given([&] { return lod::split_lod_tensor(c.executor, x, mask, {.level = c.level}).in_false; });
   lod::split_lod_tensor_grad_into(c.executor, in_true, in_false, mask, {.level = c.level, .lod = c.index}, c.out());
 }
+void differences(op::split_lod_tensor_grad, auto& on) {
+  const std::vector<bool> mask = on.mask(on.index.size(on.level));
+  const auto f = [&](const auto& at) { return lod::split_lod_tensor(on.executor, at, mask, {.level = on.level}); };
+  const auto none =
+      lod::split_lod_tensor(on.executor, on.there(on.zeros(on.index, {on.row_size})), mask, {.level = on.level});
+  const lod::MergeBranchOptions back{.level = on.level, .lod = on.index};
+  on.check(
+      "in true", on.x, [&](const auto& at) { return f(at).in_true; },
+      [&](const auto& dy) { return lod::split_lod_tensor_grad(on.executor, dy, none.in_false, mask, back); });
+  on.check(
+      "in false", on.x, [&](const auto& at) { return f(at).in_false; },
+      [&](const auto& dy) { return lod::split_lod_tensor_grad(on.executor, none.in_true, dy, mask, back); });
+}
 void sample(op::merge_lod_tensor, auto& c) {
   const auto x = c.rows();
   const auto& mask = c.mask(c.sequences());
@@ -77,6 +131,20 @@ void sample(op::merge_lod_tensor, auto& c) {
 }
 void sample(op::merge_lod_tensor_grad, auto& c) {
   lod::merge_lod_tensor_grad_into(c.executor, c.rows(), c.mask(c.sequences()), {.level = c.level}, c.out(), c.out());
+}
+void differences(op::merge_lod_tensor_grad, auto& on) {
+  const std::vector<bool> mask = on.mask(on.index.size(on.level));
+  const auto branches = lod::split_lod_tensor(on.executor, on.there(on.x), mask, {.level = on.level});
+  const lod::MergeBranchOptions back{.level = on.level, .lod = on.index};
+  auto in_true = on.here(branches.in_true), in_false = on.here(branches.in_false);
+  on.check(
+      "in true", in_true,
+      [&](const auto& at) { return lod::merge_lod_tensor(on.executor, at, branches.in_false, mask, back); },
+      [&](const auto& dy) { return lod::merge_lod_tensor_grad(on.executor, dy, mask, {.level = on.level}).in_true; });
+  on.check(
+      "in false", in_false,
+      [&](const auto& at) { return lod::merge_lod_tensor(on.executor, branches.in_true, at, mask, back); },
+      [&](const auto& dy) { return lod::merge_lod_tensor_grad(on.executor, dy, mask, {.level = on.level}).in_false; });
 }
 void sample(op::unique_sequences, auto& c) {
   lod::unique_sequences_into(c.executor, c.tokens(), c.out(), c.out_ids(), c.out_ids());
@@ -93,6 +161,11 @@ void sample(op::remove_level_grad, auto& c) {
   const auto& dy = c.given([&] { return lod::remove_level(c.executor, x, c.level); });
   lod::remove_level_grad_into(c.executor, dy, c.index, c.out());
 }
+void differences(op::remove_level_grad, auto& on) {
+  on.check(
+      on.x, [&](const auto& at) { return lod::remove_level(on.executor, at, on.level); },
+      [&](const auto& dy) { return lod::remove_level_grad(on.executor, dy, on.index); });
+}
 void sample(op::insert_level, auto& c) {
   lod::insert_level_into(c.executor, c.rows(), 0, c.lod({0, c.size()}), c.out());
 }
@@ -102,11 +175,22 @@ void sample(op::insert_level_grad, auto& c) {
   const auto& dy = c.given([&] { return lod::insert_level(c.executor, x, 0, above); });
   lod::insert_level_grad_into(c.executor, dy, c.index, c.out());
 }
+void differences(op::insert_level_grad, auto& on) {
+  const lod::LoD above = lod::LoD::from_lengths({{on.x.size()}});
+  on.check(
+      on.x, [&](const auto& at) { return lod::insert_level(on.executor, at, 0, above); },
+      [&](const auto& dy) { return lod::insert_level_grad(on.executor, dy, on.index); });
+}
 void sample(op::flatten, auto& c) { lod::flatten_into(c.executor, c.rows(), c.out()); }
 void sample(op::flatten_grad, auto& c) {
   const auto x = c.rows();
   const auto& dy = c.given([&] { return lod::flatten(c.executor, x); });
   lod::flatten_grad_into(c.executor, dy, c.index, c.out());
+}
+void differences(op::flatten_grad, auto& on) {
+  on.check(
+      on.x, [&](const auto& at) { return lod::flatten(on.executor, at); },
+      [&](const auto& dy) { return lod::flatten_grad(on.executor, dy, on.index); });
 }
 void sample(op::transpose_levels, auto& c) {
   if (c.index.levels() > 1) lod::transpose_levels_into(c.executor, c.rows(), c.out());
@@ -117,10 +201,22 @@ void sample(op::transpose_levels_grad, auto& c) {
   const auto& dy = c.given([&] { return lod::transpose_levels(c.executor, x); });
   lod::transpose_levels_grad_into(c.executor, dy, c.index, c.out());
 }
+void differences(op::transpose_levels_grad, auto& on) {
+  if (on.index.levels() < 2) return;
+  on.check(
+      on.x, [&](const auto& at) { return lod::transpose_levels(on.executor, at); },
+      [&](const auto& dy) { return lod::transpose_levels_grad(on.executor, dy, on.index); });
+}
 void sample(op::lod_reset, auto& c) {
   lod::lod_reset_into(c.executor, c.rows(), c.lod({0, c.index.rows(), 0}), c.out());
 }
 void sample(op::lod_reset_grad, auto& c) { lod::lod_reset_grad_into(c.executor, c.rows(), c.index, c.out()); }
+void differences(op::lod_reset_grad, auto& on) {
+  const lod::LoD other = lod::LoD::from_lengths({{0, on.x.rows(), 0}});
+  on.check(
+      on.x, [&](const auto& at) { return lod::lod_reset(on.executor, at, other); },
+      [&](const auto& dy) { return lod::lod_reset_grad(on.executor, dy, on.index); });
+}
 /// The offsets of sequences of one row each.
 const auto& offsets_of_rows(auto& c) {
   return c.list([&] {
@@ -135,6 +231,13 @@ void sample(op::lod_append_grad, auto& c) {
   const auto& offsets = offsets_of_rows(c);
   const auto& dy = c.given([&] { return lod::lod_append(c.executor, x, offsets); });
   lod::lod_append_grad_into(c.executor, dy, c.index, c.out());
+}
+void differences(op::lod_append_grad, auto& on) {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(on.x.rows()) + 1);
+  std::iota(offsets.begin(), offsets.end(), std::int64_t{0});
+  on.check(
+      on.x, [&](const auto& at) { return lod::lod_append(on.executor, at, offsets); },
+      [&](const auto& dy) { return lod::lod_append_grad(on.executor, dy, on.index); });
 }
 void sample(op::for_each_sequence, auto& c) {
   const auto x = c.rows();
@@ -159,17 +262,34 @@ void sample(op::sequence_expand_grad, auto& c) {
   const auto& dy = c.given([&] { return lod::sequence_expand(c.executor, x, repeats); });
   lod::sequence_expand_grad_into(c.executor, dy, c.index, repeats, c.out());
 }
+void differences(op::sequence_expand_grad, auto& on) {
+  const lod::LoD repeats = lod::LoD::from_lengths({on.random(on.x.size(), 0, 3)});
+  on.check(
+      on.x, [&](const auto& at) { return lod::sequence_expand(on.executor, at, repeats); },
+      [&](const auto& dy) { return lod::sequence_expand_grad(on.executor, dy, on.index, repeats); });
+}
 void sample(op::sequence_expand_as, auto& c) {
   lod::sequence_expand_as_into(c.executor, c.dense({c.index.size(-1), c.row_size}), c.index, c.out());
 }
 void sample(op::sequence_expand_as_grad, auto& c) {
   lod::sequence_expand_as_grad_into(c.executor, c.rows(), c.index, c.out());
 }
+void differences(op::sequence_expand_as_grad, auto& on) {
+  auto x = on.reals({on.index.size(-1), on.row_size});
+  on.check(
+      x, [&](const auto& at) { return lod::sequence_expand_as(on.executor, at, on.index); },
+      [&](const auto& dy) { return lod::sequence_expand_as_grad(on.executor, dy, on.index).with_lod(lod::LoD()); });
+}
 void sample(op::sequence_reverse, auto& c) {
   lod::sequence_reverse_into(c.executor, c.rows(), {.level = c.level}, c.out());
 }
 void sample(op::sequence_reverse_grad, auto& c) {
   lod::sequence_reverse_grad_into(c.executor, c.rows(), {.level = c.level}, c.out());
+}
+void differences(op::sequence_reverse_grad, auto& on) {
+  on.check(
+      on.x, [&](const auto& at) { return lod::sequence_reverse(on.executor, at, {.level = on.level}); },
+      [&](const auto& dy) { return lod::sequence_reverse_grad(on.executor, dy, {.level = on.level}); });
 }
 /// A third of each sequence lies before what is taken, and half of the rest is.
 const auto& rows_before(auto& c) {
@@ -196,6 +316,16 @@ void sample(op::sequence_slice_grad, auto& c) {
   const auto& dy = c.given([&] { return lod::sequence_slice(c.executor, x, first, counts); });
   lod::sequence_slice_grad_into(c.executor, dy, c.index, first, counts, c.out());
 }
+void differences(op::sequence_slice_grad, auto& on) {
+  std::vector<std::int64_t> first, counts;
+  for (const std::int64_t length : on.index.lengths(0)) {
+    first.push_back(on.random(0, length));
+    counts.push_back(on.random(0, length - first.back()));
+  }
+  on.check(
+      on.x, [&](const auto& at) { return lod::sequence_slice(on.executor, at, first, counts); },
+      [&](const auto& dy) { return lod::sequence_slice_grad(on.executor, dy, on.index, first, counts); });
+}
 
 // Padded.
 
@@ -212,6 +342,15 @@ void sample(op::sequence_pad_grad, auto& c) {
   const auto& dy = c.given([&] { return lod::sequence_pad(c.executor, x, options).dense; });
   lod::sequence_pad_grad_into(c.executor, dy, c.index, options, c.out());
 }
+void differences(op::sequence_pad_grad, auto& on) {
+  for (const std::int64_t length : {-1, 1, 3, 5}) {
+    const lod::Side side = length % 4 == 1 ? lod::Side::RIGHT : lod::Side::LEFT;
+    const lod::PadOptions options{.padded_length = length, .side = side, .truncate = true, .level = on.level};
+    on.check(
+        on.x, [&](const auto& at) { return lod::sequence_pad(on.executor, at, options).dense; },
+        [&](const auto& dy) { return lod::sequence_pad_grad(on.executor, dy, on.index, options); });
+  }
+}
 void sample(op::sequence_unpad, auto& c) {
   const lod::Side side = c.one_of({lod::Side::RIGHT, lod::Side::LEFT});
   lod::sequence_unpad_into(c.executor, c.dense({4, 20, c.row_size}), c.random(4, 0, 20), {.side = side}, c.out());
@@ -223,6 +362,13 @@ void sample(op::sequence_unpad_grad, auto& c) {
   const auto& dy = c.given([&] { return lod::sequence_unpad(c.executor, padded, lengths, {.side = side}); });
   lod::sequence_unpad_grad_into(c.executor, dy, lengths, 20, {.side = side}, c.out());
 }
+void differences(op::sequence_unpad_grad, auto& on) {
+  auto dense = on.reals({4, 3, on.row_size});
+  const std::vector<std::int64_t> lengths = {3, 0, 2, 1};
+  on.check(
+      dense, [&](const auto& at) { return lod::sequence_unpad(on.executor, at, lengths); },
+      [&](const auto& dy) { return lod::sequence_unpad_grad(on.executor, dy, lengths, 3); });
+}
 void sample(op::sequence_mask, auto& c) {
   const auto& lengths = c.list([&] { return c.index.lengths(-1); });
   lod::sequence_mask_into(c.executor, lengths, {.max_length = 30}, c.out());
@@ -232,6 +378,11 @@ void sample(op::sequence_reshape_grad, auto& c) {
   const auto x = c.rows();
   const auto& dy = c.given([&] { return lod::sequence_reshape(c.executor, x, 1); });
   lod::sequence_reshape_grad_into(c.executor, dy, c.index, {c.row_size}, c.out());
+}
+void differences(op::sequence_reshape_grad, auto& on) {
+  on.check(
+      on.x, [&](const auto& at) { return lod::sequence_reshape(on.executor, at, 1); },
+      [&](const auto& dy) { return lod::sequence_reshape_grad(on.executor, dy, on.index, {on.row_size}); });
 }
 const lod::Im2SequenceOptions& patches(auto& c) {
   return c.draw([] { return lod::Im2SequenceOptions{.kernels = {2, 3}, .strides = {1, 2}, .paddings = {1, 0, 0, 1}}; });
@@ -244,6 +395,16 @@ void sample(op::im2sequence_grad, auto& c) {
   const auto& options = patches(c);
   const auto& dy = c.given([&] { return lod::im2sequence(c.executor, images, options); });
   lod::im2sequence_grad_into(c.executor, dy, images, options, c.out());
+}
+void differences(op::im2sequence_grad, auto& on) {
+  const lod::Im2SequenceOptions options{.kernels = {2, 1}, .paddings = {1, 0, 1, 0}};
+  const auto check = [&](const char* what, auto images) {
+    on.check(
+        what, images, [&](const auto& at) { return lod::im2sequence(on.executor, at, options); },
+        [&](const auto& dy) { return lod::im2sequence_grad(on.executor, dy, on.there(images), options); });
+  };
+  check("of images", on.reals({2, on.row_size, 2, 3}));
+  if (on.x.rows() <= 6) check("of batches of images", on.reals(on.index, {1, 2, on.row_size}));
 }
 
 // Ids and tokens.

@@ -25,6 +25,15 @@ void sample(op::embedding, auto& c) {
 void sample(op::embedding_grad, auto& c) {
   lod::embedding_grad_into(c.executor, c.rows(), c.ids(), c.height, {.padding_idx = 3}, c.out_rows());
 }
+void differences(op::embedding_grad, auto& on) {
+  const auto ids = on.ids(6);
+  auto table = on.apart({6, on.row_size});
+  on.check(
+      table, [&](const auto& at) { return lod::embedding(on.executor, at, ids, {.padding_idx = 3}); },
+      [&](const auto& dy) {
+        return lod::to_dense(on.executor, lod::embedding_grad(on.executor, dy, ids, 6, {.padding_idx = 3}));
+      });
+}
 /// A padding id in each second of so many forms of a pool.
 std::int64_t padding_id(auto& c, std::int64_t forms) {
   if (c.variant(2 * forms) < forms) return -1;
@@ -48,6 +57,40 @@ void sample(op::embedding_pool_weights_grad, auto& c) {
                                         {.weights = weights, .padding_idx = padding_id(c, 7), .level = c.level},
                                         c.out());
 }
+/// check(table, weights, ids, type, options) for each pool whose gradient needs no index; options(w) has the weights w.
+template <class On>
+void pooled_differences(On& on, const auto& check) {
+  using enum lod::PoolType;
+  const auto ids = on.ids(6);
+  auto table = on.apart({6, on.row_size}), weights = on.divisors(on.index, {});
+  for (const lod::PoolType type : {SUM, AVERAGE, SQRT, FIRST, LAST}) {
+    const auto options = [&](const auto& by) {
+      return lod::EmbeddingPoolOptions<double, typename On::Device>{.weights = by, .padding_idx = 3, .level = on.level};
+    };
+    check(table, weights, ids, type, options);
+  }
+}
+void differences(op::embedding_pool_grad, auto& on) {
+  pooled_differences(on, [&](auto& table, auto& weights, const auto& ids, lod::PoolType type, const auto& options) {
+    const auto by = on.there(weights);
+    on.check(
+        table, [&](const auto& at) { return lod::embedding_pool(on.executor, at, ids, type, options(by)); },
+        [&](const auto& dy) {
+          return lod::to_dense(on.executor, lod::embedding_pool_grad(on.executor, dy, ids, 6, type, options(by)));
+        });
+  });
+}
+void differences(op::embedding_pool_weights_grad, auto& on) {
+  pooled_differences(on, [&](auto& table, auto& weights, const auto& ids, lod::PoolType type, const auto& options) {
+    on.check(
+        weights,
+        [&](const auto& at) { return lod::embedding_pool(on.executor, on.there(table), ids, type, options(at)); },
+        [&](const auto& dy) {
+          const auto by = on.there(weights);
+          return lod::embedding_pool_weights_grad(on.executor, dy, on.there(table), ids, type, options(by));
+        });
+  });
+}
 auto ids_of_options(auto& c) { return c.variant(3) < 2 ? c.ids() : c.ids_or_none(); }
 void sample(op::embedding_max_pool, auto& c) {
   lod::embedding_max_pool_into(c.executor, table(c), ids_of_options(c), c.pool_options(), c.out(), c.out_ids());
@@ -62,11 +105,35 @@ void sample(op::embedding_max_pool_grad, auto& c) {
   lod::embedding_max_pool_grad_into(c.executor, row_for_each(c), winners, ids, c.height, c.pool_options(),
                                     c.out_rows());
 }
+template <class On>
+void differences(op::embedding_max_pool_grad, On& on) {
+  const auto ids = on.ids(6);
+  auto table = on.apart({6, on.row_size});
+  const lod::EmbeddingPoolOptions<double, typename On::Device> options = {.level = on.level};
+  on.check(
+      table, [&](const auto& at) { return lod::embedding_max_pool(on.executor, at, ids, options).values; },
+      [&](const auto& dy) {
+        const auto winners = lod::embedding_max_pool(on.executor, on.there(table), ids, options).index;
+        return lod::to_dense(on.executor, lod::embedding_max_pool_grad(on.executor, dy, winners, ids, 6, options));
+      });
+}
 void sample(op::embedding_min_pool_grad, auto& c) {
   const auto x = table(c);
   const auto ids = ids_of_options(c);
   const auto& losers = c.given([&] { return lod::embedding_min_pool(c.executor, x, ids, c.pool_options()).index; });
   lod::embedding_min_pool_grad_into(c.executor, row_for_each(c), losers, ids, c.height, c.pool_options(), c.out_rows());
+}
+template <class On>
+void differences(op::embedding_min_pool_grad, On& on) {
+  const auto ids = on.ids(6);
+  auto table = on.apart({6, on.row_size});
+  const lod::EmbeddingPoolOptions<double, typename On::Device> options = {.level = on.level};
+  on.check(
+      table, [&](const auto& at) { return lod::embedding_min_pool(on.executor, at, ids, options).values; },
+      [&](const auto& dy) {
+        const auto losers = lod::embedding_min_pool(on.executor, on.there(table), ids, options).index;
+        return lod::to_dense(on.executor, lod::embedding_min_pool_grad(on.executor, dy, losers, ids, 6, options));
+      });
 }
 void sample(op::sequence_scatter, auto& c) {
   lod::sequence_scatter_into(c.executor, c.dense({c.sequences(), c.height}), c.ids(), c.column(), {.level = c.level},
@@ -75,6 +142,23 @@ void sample(op::sequence_scatter, auto& c) {
 void sample(op::sequence_scatter_grad, auto& c) {
   lod::sequence_scatter_grad_into(c.executor, c.dense({c.sequences(), c.height}), c.ids(), {.level = c.level}, c.out(),
                                   c.out());
+}
+void differences(op::sequence_scatter_grad, auto& on) {
+  const auto ids = on.ids(6);
+  auto x = on.reals({on.index.size(on.level), 6}), updates = on.reals(on.index, {});
+  const auto grad = [&](const auto& dy) {
+    return lod::sequence_scatter_grad(on.executor, dy, ids, {.level = on.level});
+  };
+  on.check(
+      x,
+      [&](const auto& at) {
+        return lod::sequence_scatter(on.executor, at, ids, on.there(updates), {.level = on.level});
+      },
+      [&](const auto& dy) { return grad(dy).dx; });
+  on.check(
+      "of the updates", updates,
+      [&](const auto& at) { return lod::sequence_scatter(on.executor, on.there(x), ids, at, {.level = on.level}); },
+      [&](const auto& dy) { return grad(dy).dupdates; });
 }
 
 // Row-sparse.
@@ -94,19 +178,51 @@ const auto& merged(auto& c) {
   return c.given([&] { return lod::merge_add(c.executor, g); });
 }
 void sample(op::merge_add_grad, auto& c) { lod::merge_add_grad_into(c.executor, merged(c), c.listed(), c.out_rows()); }
+void differences_of_rows(op::merge_add_grad, auto& on) {
+  on.check(
+      on.value, [&](const auto& at) { return on.values_of(lod::merge_add(on.executor, on.rows(at))); },
+      [&](const auto& dy) { return on.values_of(lod::merge_add_grad(on.executor, on.in_places(dy), on.ids)); });
+}
 void sample(op::merge_average_grad, auto& c) {
   lod::merge_average_grad_into(c.executor, merged(c), c.listed(), c.out_rows());
 }
+void differences_of_rows(op::merge_average_grad, auto& on) {
+  on.check(
+      on.value, [&](const auto& at) { return on.values_of(lod::merge_average(on.executor, on.rows(at))); },
+      [&](const auto& dy) { return on.values_of(lod::merge_average_grad(on.executor, on.in_places(dy), on.ids)); });
+}
 void sample(op::to_dense, auto& c) { lod::to_dense_into(c.executor, c.sparse(), c.out()); }
 void sample(op::to_dense_grad, auto& c) { lod::to_dense_grad_into(c.executor, table(c), c.listed(), c.out_rows()); }
+void differences_of_rows(op::to_dense_grad, auto& on) {
+  on.check(
+      on.value, [&](const auto& at) { return lod::to_dense(on.executor, on.rows(at)); },
+      [&](const auto& dy) { return on.values_of(lod::to_dense_grad(on.executor, dy, on.ids)); });
+}
 void sample(op::from_dense, auto& c) {
   lod::from_dense_into(c.executor, table(c), c.random(4, 0, c.height - 1), c.out_rows());
 }
+void differences_of_rows(op::from_dense, auto& on) {
+  on.check(
+      on.dense, [&](const auto& at) { return on.values_of(lod::from_dense(on.executor, at, on.ids)); },
+      [&](const auto& dy) { return lod::to_dense(on.executor, on.rows(dy)); });
+}
 void sample(op::scale, auto& c) { lod::scale_into(c.executor, c.sparse(), 2, c.out_rows()); }
+void differences_of_rows(op::scale, auto& on) {
+  on.check(
+      on.value, [&](const auto& at) { return on.values_of(lod::scale(on.executor, on.rows(at), 0.5)); },
+      [&](const auto& dy) { return on.values_of(lod::scale(on.executor, on.rows(dy), 0.5)); });
+}
 void sample(op::clip, auto& c) { lod::clip_into(c.executor, c.sparse(), -2, 2, c.out_rows()); }
 void sample(op::clip_grad, auto& c) {
   const auto& dy = merged(c);
   lod::clip_grad_into(c.executor, dy, c.sparse(), -2, 2, c.out_rows());
+}
+void differences_of_rows(op::clip_grad, auto& on) {
+  on.check(
+      on.value, [&](const auto& at) { return on.values_of(lod::clip(on.executor, on.rows(at), -3, 1.5)); },
+      [&](const auto& dy) {
+        return on.values_of(lod::clip_grad(on.executor, on.in_places(dy), on.rows(on.there(on.value)), -3, 1.5));
+      });
 }
 void sample(op::clip_by_norm, auto& c) {
   lod::clip_by_norm_into(c.executor, c.sparse(), c.one_of({0.5, 1e4}), c.out_rows());
@@ -114,6 +230,16 @@ void sample(op::clip_by_norm, auto& c) {
 void sample(op::clip_by_norm_grad, auto& c) {
   const auto& dy = merged(c);
   lod::clip_by_norm_grad_into(c.executor, dy, c.sparse(), c.one_of({0.5, 1e4}), c.out_rows());
+}
+void differences_of_rows(op::clip_by_norm_grad, auto& on) {
+  for (const double norm : {1.5, 1000.0}) {
+    on.check(
+        on.value, [&](const auto& at) { return on.values_of(lod::clip_by_norm(on.executor, on.rows(at), norm)); },
+        [&](const auto& dy) {
+          const auto g = on.rows(on.there(on.value));
+          return on.values_of(lod::clip_by_norm_grad(on.executor, on.in_places(dy), g, norm));
+        });
+  }
 }
 const auto& sections(auto& c) {
   return c.list([&] { return std::vector{c.height / 3, std::int64_t{0}, c.height - c.height / 3}; });
@@ -127,6 +253,20 @@ void sample(op::split_selected_rows_grad, auto& c) {
   const auto& parts = c.given([&] { return lod::split_selected_rows(c.executor, g, heights); });
   lod::split_selected_rows_grad_into(c.executor, parts, c.out_rows());
 }
+template <class On>
+void differences_of_rows(op::split_selected_rows_grad, On& on) {
+  on.check(
+      on.value,
+      [&](const auto& at) {
+        return on.values_of(lod::split_selected_rows(on.executor, on.rows(at), {2, 1, 3})[2]);
+      },
+      [&](const auto& dy) {
+        using Rows = lod::SelectedRows<double>;
+        const std::vector parts = {on.there(Rows({1, 0}, 2, {on.row_size})), on.there(Rows({0}, 1, {on.row_size})),
+                                   on.there(Rows({2, 2, 0, 2}, 3, on.here(dy)))};
+        return on.values_of(lod::split_selected_rows_grad(on.executor, parts));
+      });
+}
 
 // Scattered, and updated by optimizers: in place.
 
@@ -139,6 +279,24 @@ void sample(op::scatter, auto& c) { lod::scatter(c.executor, c.near_one(), how_s
 void sample(op::scatter_grad, auto& c) {
   const auto dy = table(c), y = table(c);
   lod::scatter_grad_into(c.executor, dy, c.near_one(), how_scattered(c), y, c.out(), c.out_rows());
+}
+void differences_of_rows(op::scatter_grad, auto& on) {
+  using enum lod::ScatterOp;
+  auto value = on.value, dense = on.dense;
+  for (double& number : value.values()) number = 2 + number / 8;
+  for (double& number : dense.values()) number = 2 + number / 8;
+  for (const lod::ScatterOp how : {ASSIGN, ADD, SUB, SUBBY, MUL, DIV, DIVBY}) {
+    const auto f = [&](const auto&) {
+      auto y = on.there(dense);
+      lod::scatter(on.executor, on.rows(on.there(value)), how, y);
+      return y;
+    };
+    const auto grad = [&](const auto& dy) {
+      return lod::scatter_grad(on.executor, dy, on.rows(on.there(value)), how, on.there(dense));
+    };
+    on.check(value, f, [&](const auto& dy) { return on.values_of(grad(dy).g); });
+    on.check("of what it is scattered to", dense, f, [&](const auto& dy) { return grad(dy).dense; });
+  }
 }
 /// update(gradient, mode) with listed rows in both modes, and with a dense gradient.
 void with_gradients(auto& c, const auto& update) {

@@ -8,6 +8,6 @@
 namespace {
 
 [[maybe_unused]] const bool registered_differences_on_gpu =
-    lod_test::register_cases<lod_test::gradients::Differences<lod::CudaExecutor>>(__FILE__, __LINE__);
+    lod_test::register_cases<lod_test::Differences<lod::CudaExecutor>>(__FILE__, __LINE__);
 
 }  // namespace

@@ -7,6 +7,6 @@
 namespace {
 
 [[maybe_unused]] const bool registered_differences =
-    lod_test::register_cases<lod_test::gradients::Differences<lod::CpuExecutor>>(__FILE__, __LINE__);
+    lod_test::register_cases<lod_test::Differences<lod::CpuExecutor>>(__FILE__, __LINE__);
 
 }  // namespace
