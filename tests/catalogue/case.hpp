@@ -166,8 +166,9 @@ class Case {
     return draw([] { return std::vector<T>{T(0), T(3)}; });
   }
   /// Numbers of rows of tables.
-  auto ids() {
-    return of_batch(draw([&] { return random_ids(draws_.engine, draws_.whole, height); }));
+  auto ids() { return ids_below(height); }
+  auto ids_below(std::int64_t count) {
+    return of_batch(draw([&] { return random_ids(draws_.engine, draws_.whole, count); }));
   }
   /// The same, with -1 among them.
   auto ids_or_none() {

@@ -416,15 +416,42 @@ void sample(op::edit_distance, auto& c) {
   if (!c.is_short()) return;
   lod::edit_distance_into(c.executor, c.tokens(), c.tokens(), {.level = c.level}, c.template out_of<float>());
 }
-void sample(op::crf_decoding, auto& c) {
-  if (!c.is_short()) return;
-  lod::crf_decoding_into(c.executor, c.ties(), c.dense({c.row_size + 2, c.row_size}), c.out_ids());
-}
 void sample(op::sequence_erase, auto& c) { lod::sequence_erase_into(c.executor, c.tokens(), c.two_tokens(), c.out()); }
 void sample(op::sequence_erase_and_wait, auto& c) {
   lod::sequence_erase_and_wait_into(c.executor, c.tokens(), c.two_tokens(), c.out());
 }
 void sample(op::ctc_align, auto& c) { lod::ctc_align_into(c.executor, c.tokens(), c.out()); }
 void sample(op::ctc_align_and_wait, auto& c) { lod::ctc_align_and_wait_into(c.executor, c.tokens(), c.out()); }
+
+// Tags.
+
+auto transition(auto& c) { return c.dense({c.row_size + 2, c.row_size}); }
+void sample(op::crf_decoding, auto& c) {
+  if (!c.is_short()) return;
+  lod::crf_decoding_into(c.executor, c.ties(), transition(c), c.out_ids());
+}
+void sample(op::linear_chain_crf, auto& c) {
+  if (!c.is_short()) return;
+  lod::linear_chain_crf_into(c.executor, c.rows(), transition(c), c.ids_below(c.row_size), c.out());
+}
+void sample(op::linear_chain_crf_grad, auto& c) {
+  if (!c.is_short()) return;
+  const auto dy = c.dense({c.index.size(c.index.levels() - 1)});
+  lod::linear_chain_crf_grad_into(c.executor, dy, c.rows(), transition(c), c.ids_below(c.row_size), c.out(), c.out());
+}
+void differences(op::linear_chain_crf_grad, auto& on) {
+  auto weights = on.reals({on.row_size + 2, on.row_size});
+  const auto labels = on.ids(on.row_size);
+  const auto grad = [&](const auto& dy) {
+    return lod::linear_chain_crf_grad(on.executor, dy, on.there(on.x), on.there(weights), labels);
+  };
+  on.check(
+      on.x, [&](const auto& at) { return lod::linear_chain_crf(on.executor, at, on.there(weights), labels); },
+      [&](const auto& dy) { return grad(dy).demission; });
+  on.check(
+      "of the transition", weights,
+      [&](const auto& at) { return lod::linear_chain_crf(on.executor, on.there(on.x), at, labels); },
+      [&](const auto& dy) { return grad(dy).dtransition; });
+}
 
 }  // namespace lod_test

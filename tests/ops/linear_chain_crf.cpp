@@ -280,3 +280,309 @@ TEST_CASE("infer_crf_decoding: allows what the operation gives, and refuses what
   CHECK_THROWS_AS(lod::infer_crf_decoding(described(DataType::FP64, {15, 4}, 1), transition), lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::infer_crf_decoding(described(DataType::INT64, {15, 4}, 1), transition), lod::ShapeMismatch);
 }
+
+namespace {
+
+/// log(sum(e^score)) over all paths, and the expected gradients: of the scores of all paths minus that of the labels.
+struct AllPaths {
+  double log_sum = 0;
+  std::vector<double> emission, transition;
+
+  AllPaths(const LoDTensor<double>& x, const LoDTensor<double>& weights, const Path& labels)
+      : emission(x.values().size()), transition(weights.values().size()) {
+    const std::int64_t tags = x.row_size();
+    double most = -std::numeric_limits<double>::infinity(), sum = 0;
+    for_each_path(x.rows(), tags, [&](const Path& path) { most = std::max(most, score_of_path(x, weights, path)); });
+    const auto add = [&](const Path& path, double share) {
+      for (std::size_t t = 0; t < path.size(); ++t) {
+        emission[t * static_cast<std::size_t>(tags) + static_cast<std::size_t>(path[t])] += share;
+        const std::int64_t row = t == 0 ? 0 : path[t - 1] + 2;
+        transition[static_cast<std::size_t>(row * tags + path[t])] += share;
+      }
+      if (!path.empty()) transition[static_cast<std::size_t>(tags + path.back())] += share;
+    };
+    for_each_path(x.rows(), tags, [&](const Path& path) { sum += std::exp(score_of_path(x, weights, path) - most); });
+    log_sum = most + std::log(sum);
+    for_each_path(x.rows(), tags,
+                  [&](const Path& path) { add(path, -std::exp(score_of_path(x, weights, path) - log_sum)); });
+    add(labels, 1);
+  }
+};
+
+/// What linear_chain_crf and its gradient give for each sequence, by all paths in double.
+template <class T>
+struct ExpectedOfBatch {
+  std::vector<double> likelihood, demission, dtransition;
+
+  ExpectedOfBatch(const LoDTensor<T>& dy, const LoDTensor<T>& x, const LoDTensor<T>& transition,
+                  const LoDTensor<std::int64_t>& labels)
+      : dtransition(transition.values().size()) {
+    const auto weights = as<double>(transition);
+    for (std::int64_t i = 0; i < dy.rows(); ++i) {
+      const auto rows = as<double>(rows_of_sequence(x, i));
+      const Path path = path_of(labels, i);
+      const AllPaths all(rows, weights, path);
+      const auto factor = static_cast<double>(dy.data()[i]);
+      likelihood.push_back(score_of_path(rows, weights, path) - all.log_sum);
+      for (const double number : all.emission) demission.push_back(number * factor);
+      for (std::size_t k = 0; k < dtransition.size(); ++k) dtransition[k] += all.transition[k] * factor;
+    }
+  }
+};
+
+template <class T>
+void check_close(const LoDTensor<T>& found, const std::vector<double>& expected, double allowed) {
+  REQUIRE(found.values().size() == expected.size());
+  bool all = true;
+  for (std::size_t k = 0; k < expected.size(); ++k) all = all && close(found.values()[k], expected[k], allowed);
+  CHECK(all);
+}
+
+/// Whether all numbers are finite.
+template <class T>
+bool all_finite(const LoDTensor<T>& x) {
+  return std::ranges::all_of(x.values(), [](T number) { return std::isfinite(static_cast<double>(number)); });
+}
+
+}  // namespace
+
+TEST_CASE("linear_chain_crf: worked numbers") {
+  // Two tags, all paths as good as each other: the logarithm of one of 2, of 4 paths; of the only path of no rows.
+  const LoD index = LoD::from_lengths({{2, 1}, {1, 0, 2}});
+  const LoDTensor<double> zeros(index, {2}), transition({4, 2});
+  const auto labels = LoDTensor<std::int64_t>::from_values(index, {}, {0, 1, 1});
+  for_each_executor([&](const auto& executor) {
+    const auto y = lod::linear_chain_crf(executor, zeros, transition, labels);
+    CHECK(y.lod() == LoD::from_lengths({{2, 1}}));
+    CHECK(y.shape() == lod::Shape{3});
+    CHECK(y.data()[0] == doctest::Approx(-std::log(2)));
+    CHECK(y.data()[1] == 0);
+    CHECK(y.data()[2] == doctest::Approx(-std::log(4)));
+    // Each tag is half of what is to be expected, each transition a quarter.
+    const LoDTensor<double> dy = LoDTensor<double>::from_values(LoD(), {}, {1, 1, 10});
+    const auto d = lod::linear_chain_crf_grad(executor, dy, zeros, transition, labels);
+    CHECK(d.demission.lod() == index);
+    CHECK(d.demission.shape() == zeros.shape());
+    CHECK(d.dtransition.levels() == 0);
+    CHECK(d.dtransition.shape() == transition.shape());
+    check_close(d.demission, {0.5, -0.5, -5, 5, -5, 5}, 1e-14);
+    check_close(d.dtransition, {0.5 - 5, -0.5 + 5, 0.5 - 5, -0.5 + 5, -2.5, -2.5, -2.5, 7.5}, 1e-14);
+  });
+  // Emissions of log 1, log 3; a start of log 2, log 1: the first tag has 2 of 5.
+  const auto x = LoDTensor<double>::from_values(LoD::from_lengths({{1}}), {2}, {0, std::log(3)});
+  const auto start = LoDTensor<double>::from_values(LoD(), {2}, {std::log(2), 0, 0, 0, 0, 0, 0, 0});
+  CHECK(lod::linear_chain_crf(x, start, LoDTensor<std::int64_t>({1})).data()[0] == doctest::Approx(std::log(2.0 / 5)));
+}
+
+TEST_CASE("linear_chain_crf and its gradient: agree with all paths, for slices of every type and depth") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    for_each_random_lod(3, 1, 3, [](Engine& engine, const Lengths& lengths) {
+      for (const std::int64_t tags : {1, 2, 3, 5}) {
+        CAPTURE(tags);
+        const auto whole = real_numbers<T>(engine, LoD::from_lengths(lengths), {tags});
+        const auto x = LoDTensor<T>::copy_of(whole.between(random_number(engine, 0, whole.size() > 0), whole.size()));
+        const auto transition = real_numbers<T>(engine, {tags + 2, tags});
+        const auto labels = random_ids(engine, x.lod(), tags);
+        const auto dy = small_reals<T>(engine, {x.lod().size(-1)});
+        const ExpectedOfBatch<T> expected(dy, x, transition, labels);
+        for_each_executor([&](const auto& executor) {
+          const std::int64_t from = whole.size() - x.size();
+          const auto slice = whole.between(from, whole.size());
+          const auto y = lod::linear_chain_crf(executor, slice, transition, labels);
+          CHECK(y.lod() == x.lod().levels_above(x.levels() - 1));
+          check_close(y, expected.likelihood, tolerance<T>());
+          const auto d = lod::linear_chain_crf_grad(executor, dy, slice, transition, labels);
+          CHECK(d.demission.lod() == x.lod());
+          check_close(d.demission, expected.demission, tolerance<T>());
+          check_close(d.dtransition, expected.dtransition, 4 * tolerance<T>());
+        });
+      }
+    });
+  });
+}
+
+TEST_CASE("linear_chain_crf and its gradient: any number of tags, and numbers of any size, as in double") {
+  Engine engine(first_seed());
+  for (const std::int64_t tags : {2, 7, 16, 33, 57, 70}) {
+    CAPTURE(tags);
+    // With large numbers most paths are next to impossible, and sums of exponentials are less than any float.
+    for (const double scale : {0.1, 3.0, 30.0, 3000.0}) {
+      CAPTURE(scale);
+      const auto scaled = [&](LoDTensor<double> x) {
+        for (double& number : x.values()) number = static_cast<double>(static_cast<float>(number * scale));
+        return x;
+      };
+      const auto x = scaled(real_numbers<double>(engine, LoD::from_lengths({{9, 0, 1, 30, 2}}), {tags}));
+      const auto transition = scaled(real_numbers<double>(engine, {tags + 2, tags}));
+      const auto labels = random_ids(engine, x.lod(), tags);
+      const auto dy = small_reals<double>(engine, {5});
+      const lod::CpuExecutor alone(1);
+      const auto y = lod::linear_chain_crf(alone, x, transition, labels);
+      const auto d = lod::linear_chain_crf_grad(alone, dy, x, transition, labels);
+      CHECK(std::ranges::all_of(y.values(), [](double number) { return number <= 0; }));
+      for_each_executor([&](const auto& executor) {
+        const auto numbers = [](const LoDTensor<double>& of) { return values_of(of); };
+        check_close(lod::linear_chain_crf(executor, x, transition, labels), numbers(y), 1e-13);
+        const auto of_double = lod::linear_chain_crf_grad(executor, dy, x, transition, labels);
+        check_close(of_double.demission, numbers(d.demission), 1e-10);
+        check_close(of_double.dtransition, numbers(d.dtransition), 1e-10);
+        // The scores of floats have an error of their own, which grows with them.
+        const double error = 4e-6 * std::max(1.0, scale);
+        check_close(lod::linear_chain_crf(executor, as<float>(x), as<float>(transition), labels), numbers(y), 4e-6);
+        const auto of_float =
+            lod::linear_chain_crf_grad(executor, as<float>(dy), as<float>(x), as<float>(transition), labels);
+        check_close(of_float.demission, numbers(d.demission), error);
+        check_close(of_float.dtransition, numbers(d.dtransition), error);
+      });
+    }
+  }
+}
+
+TEST_CASE(
+    "linear_chain_crf and its gradient: forbidden tags and transitions, numbers at the ends of their range, NaN") {
+  const LoD pair = LoD::from_lengths({{3, 2}});
+  for_each_executor([&](const auto& executor) {
+    for_each_type(Types<float, double>(), [&]<class T>(std::type_identity<T>) {
+      const T inf = std::numeric_limits<T>::infinity(), huge = std::numeric_limits<T>::max() / 4;
+      // Between different tags there is no way.
+      const auto same = LoDTensor<T>::from_values(LoD(), {2}, std::vector<T>{0, 0, 0, 0, 0, -inf, -inf, 0});
+      const LoDTensor<T> zeros(pair, {2}), dy = LoDTensor<T>::from_values(LoD(), {}, std::vector<T>{1, 1});
+      const auto labels = LoDTensor<std::int64_t>::from_values(pair, {}, {1, 1, 1, 0, 1});
+      const auto y = lod::linear_chain_crf(executor, zeros, same, labels);
+      CHECK(y.data()[0] == doctest::Approx(-std::log(2)));
+      CHECK(y.data()[1] == -inf);
+      const auto d = lod::linear_chain_crf_grad(executor, dy, zeros, same, labels);
+      check_close(d.demission, {-0.5, 0.5, -0.5, 0.5, -0.5, 0.5, 0.5, -0.5, -0.5, 0.5}, 1e-6);
+      check_close(d.dtransition, {0, 0, -1, 1, -1.5, 1, 0, 0.5}, 1e-6);
+
+      // The first sequence has no path at all.
+      auto none = zeros;
+      none.values()[0] = none.values()[3] = -inf;
+      CHECK(lod::linear_chain_crf(executor, none, same, labels).data()[0] == -inf);
+      const auto of_none = lod::linear_chain_crf_grad(executor, dy, none, same, labels);
+      CHECK(all_finite(of_none.demission));
+      CHECK(all_finite(of_none.dtransition));
+      CHECK(of_none.demission.data()[5] == 1);
+
+      const LoDTensor<T> free({4, 2});
+      const auto extreme = LoDTensor<T>::from_values(
+          pair, {2}, std::vector<T>{huge, -huge, -huge, huge, -huge, -huge, inf, huge, -inf, huge});
+      const auto best = LoDTensor<std::int64_t>::from_values(pair, {}, {0, 1, 0, 0, 1});
+      const auto of_extreme = lod::linear_chain_crf(executor, extreme, free, best);
+      CHECK(of_extreme.data()[0] == doctest::Approx(-std::log(2)));
+      CHECK(of_extreme.data()[1] == 0);
+      check_close(lod::linear_chain_crf_grad(executor, dy, extreme, free, best).demission,
+                  {0, 0, 0, 0, 0.5, -0.5, 0, 0, 0, 0}, 1e-6);
+
+      auto with_nan = zeros;
+      with_nan.values()[2] = std::numeric_limits<T>::quiet_NaN();
+      const auto of_nan = lod::linear_chain_crf(executor, with_nan, free, labels);
+      CHECK(std::isnan(of_nan.data()[0]));
+      CHECK(of_nan.data()[1] == doctest::Approx(-std::log(4)));
+      const auto d_of_nan = lod::linear_chain_crf_grad(executor, dy, with_nan, free, labels);
+      for (std::size_t k = 0; k < 6; ++k) CHECK(std::isnan(d_of_nan.demission.values()[k]));
+      CHECK(d_of_nan.demission.data()[6] == doctest::Approx(0.5));
+      for (const std::size_t at : {0UL, 2UL, 5UL}) {
+        auto broken = free;
+        broken.values()[at] = std::numeric_limits<T>::quiet_NaN();
+        CHECK(std::isnan(lod::linear_chain_crf(executor, zeros, broken, labels).data()[0]));
+        CHECK(std::isnan(lod::linear_chain_crf_grad(executor, dy, zeros, broken, labels).demission.data()[0]));
+      }
+    });
+  });
+}
+
+TEST_CASE("linear_chain_crf and its gradient: a giant among short sequences is as exact, whatever the threads") {
+  Engine engine(first_seed());
+  const LoD index = giant_among_short(engine, 30, 20000);
+  const auto x = real_numbers<float>(engine, index, {5}), transition = real_numbers<float>(engine, {7, 5});
+  const auto labels = lod::crf_decoding(x, transition);
+  LoDTensor<float> dy({30});
+  dy.fill(1);
+  const auto y = lod::linear_chain_crf(lod::CpuExecutor(1), x, transition, labels);
+  const auto d = lod::linear_chain_crf_grad(lod::CpuExecutor(1), dy, x, transition, labels);
+  const auto precise = lod::linear_chain_crf(as<double>(x), as<double>(transition), labels);
+  CHECK(precise.data()[15] < -1000);
+  CHECK(y.data()[15] == doctest::Approx(precise.data()[15]).epsilon(1e-6));
+  const auto precise_d = lod::linear_chain_crf_grad(as<double>(dy), as<double>(x), as<double>(transition), labels);
+  check_close(d.demission, values_of(precise_d.demission), 1e-5);
+  check_close(d.dtransition, values_of(precise_d.dtransition), 1e-5);
+  for (const int threads : thread_counts) {
+    const lod::CpuExecutor executor(threads);
+    CHECK(same_bits(lod::linear_chain_crf(executor, x, transition, labels), y));
+    const auto again = lod::linear_chain_crf_grad(executor, dy, x, transition, labels);
+    CHECK(same_bits(again.demission, d.demission));
+    CHECK(same_bits(again.dtransition, d.dtransition));
+  }
+  // Alone as in the batch.
+  CHECK(lod::linear_chain_crf(x.between(15, 16), transition, labels.between(15, 16)).data()[0] == y.data()[15]);
+}
+
+TEST_CASE("linear_chain_crf: a batch without sequences, wrong arguments") {
+  const lod::CpuExecutor executor(1);
+  const LoDTensor<float> transition({5, 3}), none(LoD::from_lengths({{}}), {3});
+  const LoDTensor<std::int64_t> no_labels(none.lod(), {});
+  for_each_executor([&](const auto& e) {
+    CHECK(lod::linear_chain_crf(e, none, transition, no_labels).rows() == 0);
+    const auto d = lod::linear_chain_crf_grad(e, LoDTensor<float>({0}), none, transition, no_labels);
+    CHECK(d.demission.rows() == 0);
+    CHECK(values_of(d.dtransition) == std::vector<float>(15));
+  });
+  const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {3});
+  LoDTensor<std::int64_t> labels(lod::Shape{3});
+  LoDTensor<float> y({2}), other;
+  y.values()[0] = 7;
+  check_throws<lod::InvalidLoD>(
+      [&] {
+        lod::linear_chain_crf_into(executor, LoDTensor<float>({3, 3}), transition, labels, y);
+      },
+      "linear_chain_crf: emission: the tensor has no level", y);
+  check_throws<lod::ShapeMismatch>(
+      [&] { lod::linear_chain_crf_into(executor, x, transition, LoDTensor<std::int64_t>({2}), y); },
+      "linear_chain_crf: labels: 2 rows, expected 3", y);
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::linear_chain_crf_into(executor, x, transition, LoDTensor<std::int64_t>({3, 2}), y);
+      },
+      "linear_chain_crf: labels: rows of shape {2}, expected the number of a tag", y);
+  check_throws<lod::ShapeMismatch>(
+      [&] { lod::linear_chain_crf_grad_into(executor, LoDTensor<float>({3}), x, transition, labels, y, other); },
+      "linear_chain_crf_grad: dy: 3 rows, expected 2", y);
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::linear_chain_crf_grad_into(executor, LoDTensor<float>({2, 1}), x, transition, labels, y, other);
+      },
+      "linear_chain_crf_grad: dy: rows of shape {1}, expected {}", y);
+  for (const std::int64_t label : {-1, 3}) {
+    labels.values()[1] = label;
+    check_throws<lod::OutOfRange>([&] { lod::linear_chain_crf_into(executor, x, transition, labels, y); },
+                                  "at position 1, expected 0 to 2", y);
+    check_throws<lod::OutOfRange>(
+        [&] { lod::linear_chain_crf_grad_into(executor, LoDTensor<float>({2}), x, transition, labels, y, other); },
+        "linear_chain_crf_grad: id", y);
+  }
+}
+
+TEST_CASE("infer_linear_chain_crf: allows what the operation gives, and refuses what it does") {
+  for_each_random_batch<float>(1, {2}, [](Engine& engine, const LoDTensor<float>& x) {
+    const LoDTensor<float> transition({4, 2});
+    const auto labels = random_ids(engine, x.lod(), 2);
+    const auto y = lod::linear_chain_crf(x, transition, labels);
+    check_inference(
+        y,
+        [](const auto& emission, const auto& weights, const auto& tags) {
+          return lod::infer_linear_chain_crf(emission, weights, tags);
+        },
+        describe(x), describe(transition), describe(labels));
+    const auto d = lod::linear_chain_crf_grad(LoDTensor<float>({y.rows()}), x, transition, labels);
+    check_inferred(d.demission, describe(x));
+    check_inferred(d.dtransition, describe(transition));
+  });
+  using lod::DataType;
+  const auto x = described(DataType::FP16, {15, 4}, 2), transition = described(DataType::FP16, {6, 4});
+  CHECK(lod::infer_linear_chain_crf(x, transition, described(DataType::INT64, {15, 1})) ==
+        described(DataType::FP16, {-1}, 1));
+  CHECK_THROWS_AS(lod::infer_linear_chain_crf(x, transition, described(DataType::INT64, {14})), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_linear_chain_crf(x, transition, described(DataType::INT32, {15})), lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod::infer_linear_chain_crf(x, transition, described(DataType::INT64, {15, 2})), lod::ShapeMismatch);
+}

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup losses
-/// Conditional random fields over the tags of the rows of a sequence: the best path.
+/// Conditional random fields over the tags of the rows of a sequence: how likely a path is, and the best one.
 #pragma once
 
 #include <lod/core/error.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/checked_ids.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/infer.hpp>
 #include <lod/ops/kernel.hpp>
@@ -14,16 +15,34 @@
 #include <lod/ops/supports.hpp>
 
 #include <cstdint>
+#include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct crf_decoding : elements::Floating {};
+struct linear_chain_crf : elements::Floating {};
+struct linear_chain_crf_grad : elements::Floating {};
 }  // namespace lod::inline LOD_INTERFACE::op
+
+namespace lod::inline LOD_INTERFACE {
+
+/// The gradients of `linear_chain_crf`.
+template <class T, class Device>
+struct LinearChainCrfGrad {
+  LoDTensor<T, Device> demission;    ///< levels and row shape as the emission
+  LoDTensor<T, Device> dtransition;  ///< shape as the transition
+};
+
+}  // namespace lod::inline LOD_INTERFACE
 
 namespace lod::inline LOD_INTERFACE::kernel {
 /// The rows of a transition before those of the tags: the weights of the start, and those of the stop.
 inline constexpr std::int64_t crf_ends = 2;
 /// run(executor, emission, sequences, tags, transition, y)
 struct CrfDecoding {};
+/// run(executor, emission, sequences, tags, transition, labels, y)
+struct LinearChainCrf {};
+/// run(executor, dy, emission, sequences, tags, transition, labels, demission, dtransition)
+struct LinearChainCrfGrad {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
 namespace lod::inline LOD_INTERFACE::infer {
@@ -85,6 +104,60 @@ struct Declared<op::crf_decoding>
   }
 };
 
+/// Throws ShapeMismatch unless there is a label for each row.
+template <class Labels, class Emission>
+void check_labels(const Labels& labels, const Emission& emission, const char* name) {
+  check_row_count(labels.rows(), emission.rows(), {name, "labels"});
+  if (labels.row_size() != 1) {
+    throw ShapeMismatch(detail::text(
+        {name, ": labels: rows of shape ", to_string(labels.row_shape()), ", expected the number of a tag"}));
+  }
+}
+
+template <>
+struct Declared<op::linear_chain_crf> : Takes<Tensor, Tensor, TensorOf<std::int64_t>>,
+                                        Launches<kernel::LinearChainCrf> {
+  static constexpr const char* name = "linear_chain_crf";
+  using Gradient = op::linear_chain_crf_grad;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& emission, const Input<E, T>& transition,
+                  const Input<E, std::int64_t>& labels, const To<E, T>& y) {
+    check_crf(emission, transition, name);
+    check_labels(labels, emission, name);
+    const CheckedIds<E> checked(executor, labels.values(), emission.row_size(), name);
+    const int level = emission.levels() - 1;
+    const auto out = prepare(executor, name, y, LevelsAbove{emission.lod_view(), level}, Shape(),
+                             {{"emission", emission}, {"transition", transition}, {"labels", labels}});
+    launch(kernel::LinearChainCrf(), executor, emission.data(), segments(executor, emission, level),
+           emission.row_size(), transition.data(), checked.data(), out.data());
+  }
+};
+
+template <>
+struct Declared<op::linear_chain_crf_grad> : Takes<Tensor, Tensor, Tensor, TensorOf<std::int64_t>>,
+                                             GivesAll<LinearChainCrfGrad, Tensor, Tensor>,
+                                             Launches<kernel::LinearChainCrfGrad> {
+  static constexpr const char* name = "linear_chain_crf_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& emission, const Input<E, T>& transition,
+                  const Input<E, std::int64_t>& labels, const To<E, T>& demission, const To<E, T>& dtransition) {
+    check_crf(emission, transition, name);
+    check_labels(labels, emission, name);
+    const int level = emission.levels() - 1;
+    check_row_count(dy.rows(), emission.lod_view().size(level), {name, "dy"});
+    check_row_shape(dy.row_shape(), Shape(), {name, "dy"});
+    const CheckedIds<E> checked(executor, labels.values(), emission.row_size(), name);
+    const auto out =
+        prepare(executor, {name, "demission"}, demission, SameLevels{emission.lod_view()}, emission.row_shape(),
+                {{"dy", dy}, {"emission", emission}, {"transition", transition}, {"labels", labels}});
+    const auto out_transition = prepare(
+        executor, {name, "dtransition"}, dtransition, PlainRows{transition.rows()}, transition.row_shape(),
+        {{"dy", dy}, {"emission", emission}, {"transition", transition}, {"labels", labels}, {"demission", demission}});
+    launch(kernel::LinearChainCrfGrad(), executor, dy.data(), emission.data(), segments(executor, emission, level),
+           emission.row_size(), transition.data(), checked.data(), out.data(), out_transition.data());
+  }
+};
+
 }  // namespace operation
 
 /// The best path through the tags of each sequence of the last level: for each row its tag, a scalar; LoD as the
@@ -103,10 +176,47 @@ struct Declared<op::crf_decoding>
 inline constexpr operation::Call<op::crf_decoding> crf_decoding{};
 inline constexpr operation::CallInto<op::crf_decoding> crf_decoding_into{};
 
+/// For each sequence of the last level the logarithm of the probability of its labels among all paths: the score of
+/// that path, as `crf_decoding` has it, minus the logarithm of the sum of the exponentials of the scores of all paths.
+/// Scalar rows; LoD: the levels of the emission above the last. PaddlePaddle's operator of this name returns the
+/// negative of it: a loss. The transition is laid out as there. labels has a tag for each row; its levels do not count.
+///
+/// All is computed from logarithms and near 0, so that numbers of any size and long sequences neither overflow nor lose
+/// digits; float16 and bfloat16 are computed as float. No result is greater than 0. An empty sequence has the
+/// likelihood 0: there is one path. -inf forbids a tag or a transition: labels that are forbidden have the likelihood
+/// -inf; +inf counts as the greatest finite number; NaN propagates. The bits depend neither on threads nor on the rest
+/// of the batch. Cost: rows * tags^2 steps.
+/// The output must not overlap the arguments. Throws as `crf_decoding`, ShapeMismatch unless there is a label for each
+/// row, and OutOfRange for a label that is no tag: on a GPU, whatever waits for the executor next throws that.
+inline constexpr operation::Call<op::linear_chain_crf> linear_chain_crf{};
+inline constexpr operation::CallInto<op::linear_chain_crf> linear_chain_crf_into{};
+
+/// The gradients of `linear_chain_crf`: for each row and tag, whether it is the label minus how probable it is; for
+/// each transition, how often the labels take it minus how often it is to be expected; times the number of dy that
+/// belongs to the sequence. The levels of dy do not count. A sequence without any path that is allowed expects nothing.
+/// Sums over rows follow one order: the bits do not depend on threads.
+/// Scratch memory: three numbers of each row and tag. The outputs must not overlap the arguments. If memory runs out,
+/// their contents are lost. Throws as
+/// `linear_chain_crf`, and ShapeMismatch unless dy has one number for each sequence.
+inline constexpr operation::Call<op::linear_chain_crf_grad> linear_chain_crf_grad{};
+inline constexpr operation::CallInto<op::linear_chain_crf_grad> linear_chain_crf_grad_into{};
+
 /// The result of `crf_decoding`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_crf_decoding(const LoDTensorDesc& emission, const LoDTensorDesc& transition) {
   infer::Batch y = infer::crf_batch<op::crf_decoding>(emission, transition, "crf_decoding");
   y.type = DataType::INT64;
+  y.row_shape.clear();
+  return y;
+}
+/// That of `linear_chain_crf`.
+inline LoDTensorDesc infer_linear_chain_crf(const LoDTensorDesc& emission, const LoDTensorDesc& transition,
+                                            const LoDTensorDesc& labels) {
+  const infer::Batch batch = infer::crf_batch<op::linear_chain_crf>(emission, transition, "linear_chain_crf");
+  const infer::Batch tags(labels, "linear_chain_crf: labels");
+  infer::check_type(tags.type, DataType::INT64, "linear_chain_crf: labels");
+  infer::check_row_count(tags.rows, batch.rows, "linear_chain_crf: labels");
+  tags.check_scalar_rows("linear_chain_crf: labels", "the number of a tag");
+  infer::Batch y = batch.pooled(-1, "linear_chain_crf: emission");
   y.row_shape.clear();
   return y;
 }

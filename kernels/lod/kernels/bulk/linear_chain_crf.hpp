@@ -6,9 +6,12 @@
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/lanes.hpp>
+#include <lod/kernels/bulk/row_sum.hpp>
+#include <lod/kernels/path_likelihood.hpp>
 #include <lod/ops/linear_chain_crf.hpp>
 #include <lod/ops/staging.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -82,6 +85,11 @@ struct LinearChain {
     lanes.meet();
     return by;
   }
+  /// What is subtracted from the scores of the first row of a sequence.
+  template <class Lanes>
+  LOD_HOST_DEVICE A put_first(const Lanes& lanes, std::int64_t row) const {
+    return put_row(lanes, row, [&](std::int64_t j) { return start(j) + emission_of(row, j); });
+  }
 };
 
 /// Writes the best path of a sequence.
@@ -97,7 +105,7 @@ struct DecodeSequence {
     const std::int64_t begin = chain.sequences.begin(i), end = begin + chain.sequences.length(i);
     if (begin == end) return;
     const std::int64_t tags = chain.tags;
-    chain.put_row(lanes, begin, [&](std::int64_t j) { return chain.start(j) + chain.emission_of(begin, j); });
+    chain.put_first(lanes, begin);
     for (std::int64_t row = begin + 1; row < end; ++row) {
       const A* const before = chain.scores + (row - 1) * tags;
       chain.put_row(lanes, row, [&](std::int64_t j) {
@@ -139,6 +147,185 @@ struct Kernel<CrfDecoding> {
     const Scratch<E, Accumulator<T>> scores(executor, lod::detail::saturated_product(sequences.rows(), tags));
     for_each_by_warps(executor, sequences.size,
                       DecodeSequence<T>{{emission, sequences, tags, transition, scores.data()}, y});
+  }
+};
+
+/// log(sum(e^number(i))) over so many numbers; -inf if there is none that is not -inf.
+template <class A, class Number>
+LOD_HOST_DEVICE A log_sum(std::int64_t count, const Number& number) {
+  A most = no_path<A>;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const A some = number(i);
+    most = some > most || some != some ? some : most;
+  }
+  if (most == no_path<A>) return most;
+  A sum{};
+  for (std::int64_t i = 0; i < count; ++i) sum += std::exp(number(i) - most);
+  return most + std::log(sum);
+}
+
+/// Sums over all paths.
+template <class T>
+struct PathSums {
+  using A = Accumulator<T>;
+
+  LinearChain<T> chain;
+  const std::int64_t* labels;
+  A* logarithms;  ///< of each row and tag, of the sums over all tags of the row before
+
+  /// The score of a tag of the row before, with the weight of the way to tag j of the row.
+  LOD_HOST_DEVICE A score_before(std::int64_t row, std::int64_t i, std::int64_t j) const {
+    return chain.scores[(row - 1) * chain.tags + i] + chain.weight(i, j);
+  }
+  /// The logarithm of the sum over all paths of a sequence, which every lane works out.
+  LOD_HOST_DEVICE A log_of_all(std::int64_t last_row) const {
+    const A* const scores = chain.scores + last_row * chain.tags;
+    return log_sum<A>(chain.tags, [&](std::int64_t j) { return scores[j] + chain.stop(j); });
+  }
+  /// The logarithm of the probability of the labels of a sequence of rows [begin, end), which is not empty. Writes the
+  /// scores and the logarithms of all rows, the latter but for the first row.
+  template <class Lanes>
+  LOD_HOST_DEVICE double likelihood(const Lanes& lanes, std::int64_t begin, std::int64_t end) const {
+    PathLikelihood likelihood;
+    const auto add_row = [&](std::int64_t row, A shift) {
+      const std::int64_t label = labels[row], before = row == begin ? 0 : labels[row - 1];
+      if (label < 0 || before < 0) return;  // an error that is thrown later
+      const A weight = row == begin ? chain.start(label) : chain.weight(before, label);
+      likelihood.add_row(static_cast<double>(weight), static_cast<double>(chain.emission_of(row, label)),
+                         static_cast<double>(shift));
+    };
+    add_row(begin, chain.put_first(lanes, begin));
+    for (std::int64_t row = begin + 1; row < end; ++row) {
+      const A shift = chain.put_row(lanes, row, [&](std::int64_t j) {
+        const A all = log_sum<A>(chain.tags, [&](std::int64_t i) { return score_before(row, i, j); });
+        logarithms[row * chain.tags + j] = all;
+        return bounded(all) + chain.emission_of(row, j);
+      });
+      add_row(row, shift);
+    }
+    const std::int64_t label = labels[end - 1];
+    return likelihood.total(static_cast<double>(label < 0 ? A{} : chain.stop(label)),
+                            static_cast<double>(log_of_all(end - 1)));
+  }
+};
+
+/// Writes the likelihood of the labels of a sequence.
+template <class T>
+struct LikelihoodOfSequence {
+  PathSums<T> paths;
+  T* y;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, const Lanes& lanes) const {
+    const Segments& sequences = paths.chain.sequences;
+    const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
+    const double found = begin == end ? 0 : paths.likelihood(lanes, begin, end);
+    if (lanes.is_first()) y[i] = static_cast<T>(found);
+  }
+};
+
+template <>
+struct Kernel<LinearChainCrf> {
+  template <class E, class T>
+  static void run(const E& executor, const T* emission, const Segments& sequences, std::int64_t tags,
+                  const T* transition, const std::int64_t* labels, T* y) {
+    const std::int64_t numbers = lod::detail::saturated_product(sequences.rows(), tags);
+    const Scratch<E, Accumulator<T>> scores(executor, numbers), logarithms(executor, numbers);
+    const LinearChain<T> chain{emission, sequences, tags, transition, scores.data()};
+    for_each_by_warps(executor, sequences.size, LikelihoodOfSequence<T>{{chain, labels, logarithms.data()}, y});
+  }
+};
+
+/// Writes the shares that the tags of a sequence have of all its paths, and the gradient of its emissions.
+template <class T>
+struct SharesOfSequence {
+  using A = Accumulator<T>;
+
+  PathSums<T> paths;
+  const T* dy;
+  A* shares;             ///< of each row and tag
+  std::int64_t* of_row;  ///< the sequence of each row
+  T* demission;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, const Lanes& lanes) const {
+    const LinearChain<T>& chain = paths.chain;
+    const std::int64_t tags = chain.tags;
+    const std::int64_t begin = chain.sequences.begin(i), end = begin + chain.sequences.length(i);
+    if (begin == end) return;
+    paths.likelihood(lanes, begin, end);
+    const A all = paths.log_of_all(end - 1), factor = static_cast<A>(dy[i]);
+    for (std::int64_t row = end - 1; row >= begin; --row) {
+      A* const to = shares + row * tags;
+      const A* const after = to + tags;
+      // Shares add up to 1, unless there is no path.
+      const auto take = [&](A& sum, std::int64_t j, int) {
+        if (row == end - 1) {
+          to[j] = all == no_path<A> ? A{} : std::exp(chain.scores[row * tags + j] + chain.stop(j) - all);
+        } else {
+          A share{};
+          for (std::int64_t k = 0; k < tags; ++k) share += part(row + 1, j, k, after[k]);
+          to[j] = share;
+        }
+        sum += to[j];
+      };
+      const A nothing{},
+          sum = lanes.shared(lanes.template fold_rows<0>(tags, nothing, take, [](A a, A b) { return a + b; }));
+      lanes.template for_each_row<0>(tags, [&](std::int64_t j, int) {
+        if (sum != A{}) to[j] /= sum;
+        demission[row * tags + j] = static_cast<T>(((labels_tag(row, j) ? A{1} : A{}) - to[j]) * factor);
+      });
+      if (lanes.is_first()) of_row[row] = i;
+      lanes.meet();
+    }
+  }
+
+  LOD_HOST_DEVICE bool labels_tag(std::int64_t row, std::int64_t j) const { return paths.labels[row] == j; }
+  /// The part of the share of tag j of a row that comes from tag i of the row before.
+  LOD_HOST_DEVICE A part(std::int64_t row, std::int64_t i, std::int64_t j, A share) const {
+    if (share == A{}) return share;  // perhaps no way leads there
+    return share * std::exp(paths.score_before(row, i, j) - paths.logarithms[row * paths.chain.tags + j]);
+  }
+};
+/// What a row contributes to the gradient of a number of the transition.
+template <class T>
+struct TransitionTerm {
+  using A = Accumulator<T>;
+
+  SharesOfSequence<T> found;
+
+  LOD_HOST_DEVICE A operator()(std::int64_t, std::int64_t row, std::int64_t at) const {
+    const LinearChain<T>& chain = found.paths.chain;
+    const std::int64_t tags = chain.tags, from = at / tags - crf_ends, j = at % tags, i = found.of_row[row];
+    const bool is_first = chain.sequences.begin(i) == row, is_last = chain.sequences.begin(i + 1) == row + 1;
+    const A factor = static_cast<A>(found.dy[i]), share = found.shares[row * tags + j];
+    const bool is_label = found.labels_tag(row, j);
+    if (from < 0) {
+      const bool counts = from == -crf_ends ? is_first : is_last;
+      return counts ? ((is_label ? A{1} : A{}) - share) * factor : A{};
+    }
+    if (is_first) return A{};
+    const bool is_taken = is_label && found.labels_tag(row - 1, from);
+    return ((is_taken ? A{1} : A{}) - found.part(row, from, j, share)) * factor;
+  }
+};
+
+template <>
+struct Kernel<LinearChainCrfGrad> {
+  template <class E, class T>
+  static void run(const E& executor, const T* dy, const T* emission, const Segments& sequences, std::int64_t tags,
+                  const T* transition, const std::int64_t* labels, T* demission, T* dtransition) {
+    using A = Accumulator<T>;
+    const std::int64_t rows = sequences.rows(), numbers = lod::detail::saturated_product(rows, tags);
+    const Scratch<E, A> scores(executor, numbers), logarithms(executor, numbers), shares(executor, numbers);
+    const Scratch<E, std::int64_t> of_row(executor, rows);
+    const LinearChain<T> chain{emission, sequences, tags, transition, scores.data()};
+    const SharesOfSequence<T> found{{chain, labels, logarithms.data()}, dy, shares.data(), of_row.data(), demission};
+    const OneSequence<E> all(executor, rows);
+    for_each_by_warps(executor, sequences.size, found);
+    sum_sequences<A>(
+        executor, all.segments(), (tags + crf_ends) * tags, TransitionTerm<T>{found},
+        [=] LOD_HOST_DEVICE(std::int64_t, std::int64_t at, A sum) { dtransition[at] = static_cast<T>(sum); });
   }
 };
 

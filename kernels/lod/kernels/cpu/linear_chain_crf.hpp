@@ -4,12 +4,18 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/launch.hpp>
+#include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/path_likelihood.hpp>
+#include <lod/kernels/sum_tree.hpp>
 #include <lod/ops/linear_chain_crf.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -83,6 +89,26 @@ struct BestTag {
   Vector<A> join(const Vector<A>& a, const Vector<A>& b) const { return xsimd::max(a, b); }
 };
 
+/// The sum over all tags before.
+template <class A>
+struct SumOfTags {
+  Vector<A> start() const { return Vector<A>(A{}); }
+  Vector<A> take(const Vector<A>& sum, const Vector<A>& from, const Vector<A>& weight) const {
+    return multiply_add(from, weight, sum);
+  }
+  Vector<A> join(const Vector<A>& a, const Vector<A>& b) const { return a + b; }
+};
+
+/// The sum of all lanes.
+template <class A>
+inline A sum_of_lanes(const xsimd::batch<A>& numbers) {
+  alignas(64) A lane[xsimd::batch<A>::size];
+  numbers.store_aligned(lane);
+  for (std::size_t half = xsimd::batch<A>::size / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lane[i] += lane[half + i];
+  }
+  return lane[0];
+}
 /// The greatest number of all lanes; NaN if one is.
 template <class A>
 inline A greatest_lane(const xsimd::batch<A>& numbers) {
@@ -121,25 +147,82 @@ class ScoreRow {
   Vector<A> best_ = Vector<A>(-std::numeric_limits<A>::infinity());
 };
 
-/// A transition as vectors read it: its rows in the type of the computation, bounded and filled up with -inf.
+/// The emission and the transition of a conditional random field.
 template <class T>
-void widen_transition(const T* transition, std::int64_t tags, Accumulator<T>* weights) {
+class Chain {
+ public:
   using A = Accumulator<T>;
-  constexpr A nothing = -std::numeric_limits<A>::infinity();
-  const std::int64_t stride = tag_stride<A>(tags);
-  for (std::int64_t row = 0; row < tags + crf_ends; ++row) {
-    for (std::int64_t j = 0; j < tags; j += lanes<A>) {
-      const Vector<A> some = load_vector(transition + row * tags + j, std::min(tags - j, lanes<A>), nothing);
-      store<A>(weights + row * stride + j, bounded<A>(some));
+  static constexpr A nothing = -std::numeric_limits<A>::infinity();
+
+  /// How many numbers of scratch memory it needs.
+  static constexpr std::int64_t scratch(std::int64_t tags) noexcept {
+    return lod::detail::saturated_product(2 * tags + crf_ends, tag_stride<A>(tags));
+  }
+  Chain(const T* emission, std::int64_t rows, std::int64_t tags, const T* transition, A* scratch)
+      : emission_(emission),
+        numbers_(rows * tags),
+        tags_(tags),
+        stride_(tag_stride<A>(tags)),
+        weights_(scratch),
+        into_(scratch + (tags + crf_ends) * stride_) {
+    for (std::int64_t row = 0; row < tags + crf_ends; ++row) {
+      for (std::int64_t j = 0; j < tags; j += lanes<A>) {
+        const Vector<A> some = load_vector(transition + row * tags + j, std::min(tags - j, lanes<A>), nothing);
+        store<A>(weights_ + row * stride_ + j, bounded<A>(some));
+      }
+    }
+    std::fill_n(into_, tags * stride_, A{});
+    for (std::int64_t i = 0; i < tags; ++i) {
+      for (std::int64_t j = 0; j < tags; ++j) into_[j * stride_ + i] = from(i)[j];
     }
   }
-}
+
+  std::int64_t tags() const noexcept { return tags_; }
+  std::int64_t stride() const noexcept { return stride_; }
+  /// The weights of each tag as the first of a sequence, as the last, after tag i, and before tag j. The last of these
+  /// are filled up with 0, the others with -inf.
+  const A* start() const noexcept { return weights_; }
+  const A* stop() const noexcept { return weights_ + stride_; }
+  const A* from(std::int64_t i) const noexcept { return weights_ + (i + crf_ends) * stride_; }
+  const A* into(std::int64_t j) const noexcept { return into_ + j * stride_; }
+
+  /// The emissions of the tags from j on.
+  [[gnu::always_inline]] Vector<A> emission(std::int64_t row, std::int64_t j) const noexcept {
+    const std::int64_t at = row * tags_ + j;
+    return bounded<A>(load_vector(emission_ + at, std::min(tags_ - j, lanes<A>), nothing, numbers_ - at));
+  }
+  A emission_of_tag(std::int64_t row, std::int64_t j) const noexcept {
+    return std::min(static_cast<A>(emission_[row * tags_ + j]), std::numeric_limits<A>::max());
+  }
+  /// Writes the scores of the first row of a sequence; returns what is subtracted from them.
+  A start_scores(std::int64_t row, A* scores) const noexcept {
+    ScoreRow<A> first(scores);
+    for (std::int64_t j = 0; j < stride_; j += lanes<A>) first.put(j, load(start() + j) + emission(row, j));
+    return first.shift(stride_);
+  }
+
+ private:
+  const T* emission_;
+  std::int64_t numbers_;
+  std::int64_t tags_;
+  std::int64_t stride_;
+  A* weights_;
+  A* into_;
+};
 
 /// What a row of a conditional random field weighs when rows are shared out: its weights are read from the nearest
 /// cache, which is some eight times as fast as what bytes are measured by.
 template <class A>
 constexpr std::int64_t crf_row_bytes(std::int64_t tags) noexcept {
   return std::max<std::int64_t>(lod::detail::bytes_of<A>(tags, tag_stride<A>(tags)) / 8, 1);
+}
+/// Calls body(i, thread) for each sequence.
+template <class A, class Body>
+void for_each_chain(const CpuExecutor& executor, const Segments& sequences, std::int64_t tags, const Body& body) {
+  parallel_sequences(executor, sequences, crf_row_bytes<A>(tags),
+                     [&](std::int64_t first, std::int64_t last, int thread) {
+                       for (std::int64_t i = first; i < last; ++i) body(i, thread);
+                     });
 }
 
 template <>
@@ -148,58 +231,40 @@ struct Kernel<CrfDecoding> {
   static void run(const CpuExecutor& executor, const T* emission, const Segments& sequences, std::int64_t tags,
                   const T* transition, std::int64_t* y) {
     using A = Accumulator<T>;
-    constexpr A nothing = -std::numeric_limits<A>::infinity();
     const std::int64_t stride = cpu::tag_stride<A>(tags), rows = sequences.rows();
     if (rows == 0) return;
-    const Workspace::Loan<A> weights(executor.workspace(), (tags + crf_ends) * stride);
-    // To each tag: its weights from all others, and what makes its scores NaN.
-    const Workspace::Loan<A> into(executor.workspace(), (tags + 1) * stride);
+    const Workspace::Loan<A> weights(executor.workspace(), cpu::Chain<T>::scratch(tags));
+    const Workspace::Loan<A> nans(executor.workspace(), stride);  // what makes the scores of a tag NaN
     const Workspace::Loan<A> scores(executor.workspace(), lod::detail::saturated_product(rows, stride));
-    cpu::widen_transition(transition, tags, weights.data());
-    const A* const start = weights.data();
-    const A* const stop = start + stride;
-    const A* const between = stop + stride;
-    A* const nans = into.data() + tags * stride;
-    std::fill_n(into.data(), (tags + 1) * stride, A{});
-    for (std::int64_t i = 0; i < tags; ++i) {
-      for (std::int64_t j = 0; j < tags; ++j) {
-        const A weight = between[i * stride + j];
-        into[j * stride + i] = weight;
-        if (lod::detail::is_nan(weight)) nans[j] = weight;
+    const cpu::Chain<T> chain(emission, rows, tags, transition, weights.data());
+    std::fill_n(nans.data(), stride, A{});
+    for (std::int64_t j = 0; j < tags; ++j) {
+      for (std::int64_t i = 0; i < tags; ++i) {
+        if (lod::detail::is_nan(chain.into(j)[i])) nans[j] = chain.into(j)[i];
       }
     }
-    const auto decode = [&](std::int64_t i) {
+    cpu::for_each_chain<A>(executor, sequences, tags, [&](std::int64_t i, int) {
       const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
       if (begin == end) return;
-      const auto emission_of = [&](std::int64_t row, std::int64_t j) {
-        const std::int64_t at = row * tags + j;
-        return cpu::bounded<A>(
-            cpu::load_vector(emission + at, std::min(tags - j, cpu::lanes<A>), nothing, rows * tags - at));
-      };
-      cpu::ScoreRow<A> first(scores.data() + begin * stride);
-      for (std::int64_t j = 0; j < stride; j += cpu::lanes<A>)
-        first.put(j, cpu::load(start + j) + emission_of(begin, j));
+      A* to = scores.data() + begin * stride;
       // Once NaN, scores stay NaN.
-      A nan = zero_or_nan(first.shift(stride));
+      A nan = zero_or_nan(chain.start_scores(begin, to));
       for (std::int64_t row = begin + 1; row < end; ++row) {
-        A* const to = scores.data() + row * stride;
+        const A* const before = to;
+        to += stride;
         cpu::ScoreRow<A> next(to);
-        cpu::fold_tags(to - stride, tags, between, cpu::BestTag<A>(), [&](std::int64_t j, const cpu::Vector<A>& best) {
-          next.put(j, (cpu::bounded<A>(best) + emission_of(row, j)) + (cpu::load(nans + j) + cpu::Vector<A>(nan)));
+        cpu::fold_tags(before, tags, chain.from(0), cpu::BestTag<A>(), [&](std::int64_t j, const cpu::Vector<A>& best) {
+          const cpu::Vector<A> nothing_or_nan = cpu::load(nans.data() + j) + cpu::Vector<A>(nan);
+          next.put(j, cpu::bounded<A>(best) + chain.emission(row, j) + nothing_or_nan);
         });
         nan = zero_or_nan(next.shift(stride));
       }
-      const A* from = scores.data() + (end - 1) * stride;
-      y[end - 1] = best_tag(from, stop, tags);
+      y[end - 1] = best_tag(to, chain.stop(), tags);
       for (std::int64_t row = end - 1; row > begin; --row) {
-        from -= stride;
-        y[row - 1] = best_tag(from, into.data() + y[row] * stride, tags);
+        to -= stride;
+        y[row - 1] = best_tag(to, chain.into(y[row]), tags);
       }
-    };
-    cpu::parallel_sequences(executor, sequences, cpu::crf_row_bytes<A>(tags),
-                            [&](std::int64_t first, std::int64_t last) {
-                              for (std::int64_t i = first; i < last; ++i) decode(i);
-                            });
+    });
   }
 
  private:
@@ -220,6 +285,308 @@ struct Kernel<CrfDecoding> {
       if (scores[j] + weights[j] == greatest) return j;
     }
     return 0;
+  }
+};
+
+/// Sums over all paths. The exponentials of scores and of weights are multiplied and added up, tag by tag as a product
+/// with a matrix; the weights into a tag are first made smaller by the greatest of them. Where a sum is so small that
+/// terms which count may have been lost, it is computed again from logarithms.
+template <class T>
+class PathSums : public Chain<T> {
+ public:
+  using A = Accumulator<T>;
+  using Chain<T>::nothing, Chain<T>::tags, Chain<T>::stride, Chain<T>::into;
+  /// What is lost of smaller sums may count: exponentials and products below the least normal number. The quotients by
+  /// a sum of this size do not overflow.
+  static constexpr A least_sum = std::same_as<A, double> ? static_cast<A>(0x1p-960) : static_cast<A>(0x1p-90);
+
+  static constexpr std::int64_t scratch(std::int64_t tags) noexcept {
+    return lod::detail::saturated_sum(Chain<T>::scratch(tags),
+                                      lod::detail::saturated_product(2 * tags + 1, tag_stride<A>(tags)));
+  }
+  PathSums(const T* emission, std::int64_t rows, std::int64_t count, const T* transition, A* scratch)
+      : Chain<T>(emission, rows, count, transition, scratch),
+        factors_(scratch + Chain<T>::scratch(count)),
+        factors_into_(factors_ + count * stride()),
+        greatest_(factors_into_ + count * stride()) {
+    std::fill_n(greatest_, stride(), nothing);
+    std::fill_n(factors_, count * stride(), A{1});
+    std::fill_n(factors_into_, count * stride(), A{});
+    for (std::int64_t j = 0; j < count; ++j) {
+      A most = nothing;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const A weight = into(j)[i];
+        most = weight > most || lod::detail::is_nan(weight) ? weight : most;
+      }
+      greatest_[j] = most;
+      if (most == nothing) continue;  // no way leads there: the greatest of -inf makes any sum of factors -inf
+      for (std::int64_t i = 0; i < count; ++i) {
+        factors_[i * stride() + j] = factors_into_[j * stride() + i] = std::exp(into(j)[i] - most);
+      }
+    }
+  }
+
+  /// The exponentials of weights, each made smaller by the greatest weight into its tag: from tag i.
+  const A* factors_from(std::int64_t i) const noexcept { return factors_ + i * stride(); }
+
+  /// Writes the exponentials of the scores of a row.
+  void exponentials(const A* scores, A* to) const noexcept {
+    for (std::int64_t j = 0; j < stride(); j += lanes<A>) store<A>(to + j, exponential(load(scores + j)));
+  }
+  /// The scores of a row after that with these scores and their exponentials; returns what is subtracted from them.
+  /// Calls put_sums(j, sums) with what `shares_before` needs, for each vector of tags.
+  template <class PutSums>
+  A next_scores(std::int64_t row, const A* scores, const A* exponentials, A* to, const PutSums& put_sums) const {
+    ScoreRow<A> next(to);
+    fold_tags(exponentials, tags(), factors_, SumOfTags<A>(), [&](std::int64_t j, const Vector<A>& sums) {
+      Vector<A> exact = sums, logarithms = load(greatest_ + j) + logarithm(sums);
+      if (xsimd::any(sums < Vector<A>(least_sum))) sum_carefully(scores, j, exact, logarithms);
+      put_sums(j, exact);
+      next.put(j, bounded<A>(logarithms) + this->emission(row, j));
+    });
+    return next.shift(stride());
+  }
+  /// log(sum(e^(scores[i] + weights[i]))). If there is none that is not -inf, -inf.
+  [[gnu::noinline]] A log_sum(const A* scores, const A* weights) const noexcept {
+    Vector<A> most(nothing);
+    for (std::int64_t i = 0; i < stride(); i += lanes<A>) {
+      const Vector<A> some = load(scores + i) + load(weights + i);
+      most = choose(exceeds(some, most), some, most);
+    }
+    const A greatest = greatest_lane(most);
+    if (greatest == nothing) return nothing;
+    Vector<A> sum(A{});
+    for (std::int64_t i = 0; i < stride(); i += lanes<A>) {
+      sum += exponential(load(scores + i) + load(weights + i) - Vector<A>(greatest));
+    }
+    return greatest + std::log(sum_of_lanes(sum));
+  }
+
+  /// The factor of shares that are written as negative numbers: so small that they are nothing in a sum.
+  static constexpr A mark = std::same_as<A, double> ? static_cast<A>(0x1p-900) : static_cast<A>(0x1p-80);
+  /// From the shares that the tags of a row have of all paths, those of the row before, whose scores these are. `sums`
+  /// are those of the row, and are replaced by quotients: shares / sums; or, where sums do not suffice, by the negative
+  /// shares times `mark`, and the result is true. `quotients` is scratch for a row.
+  bool shares_before(const A* scores, const A* exponentials, A* sums, A* quotients, A* shares) const {
+    bool careful = false;
+    for (std::int64_t j = 0; j < stride(); j += lanes<A>) {
+      const Vector<A> share = load(shares + j), sum = load(sums + j);
+      const auto too_small = sum <= Vector<A>(A{});
+      const Vector<A> quotient = choose(too_small, Vector<A>(A{}), share / sum);
+      store<A>(quotients + j, quotient);
+      const Vector<A> marked = choose(too_small, share * Vector<A>(-mark), quotient);
+      store<A>(sums + j, marked);
+      careful = careful || xsimd::any(marked < Vector<A>(A{}));
+    }
+    A* const before = quotients + stride();
+    fold_tags(quotients, tags(), factors_into_, SumOfTags<A>(),
+              [&](std::int64_t i, const Vector<A>& sum) { store<A>(before + i, load(exponentials + i) * sum); });
+    if (careful) {
+      for_each_careful(scores, sums, [&](std::int64_t, std::int64_t i, const Vector<A>& part) {
+        store<A>(before + i, load(before + i) + part);
+      });
+    }
+    copy(before, stride(), shares);
+    make_whole(shares);
+    return careful;
+  }
+  /// Calls take(j, i, parts) for each tag j of a row whose share is marked: the parts of it that come from the tags
+  /// from i on of the row before, whose scores these are.
+  template <class Take>
+  [[gnu::noinline]] void for_each_careful(const A* scores, const A* marked, const Take& take) const {
+    for (std::int64_t j = 0; j < tags(); ++j) {
+      if (!(marked[j] < 0)) continue;
+      const A share = -marked[j] / mark, all = log_sum(scores, into(j));
+      for (std::int64_t i = 0; i < stride(); i += lanes<A>) {
+        take(j, i, Vector<A>(share) * exponential(load(scores + i) + load(into(j) + i) - Vector<A>(all)));
+      }
+    }
+  }
+  /// The shares that the last tags of a sequence have of all its paths.
+  void last_shares(const A* scores, A* shares) const {
+    const A all = log_sum(scores, this->stop());
+    for (std::int64_t j = 0; j < stride(); j += lanes<A>) {
+      const Vector<A> share = exponential(load(scores + j) + load(this->stop() + j) - Vector<A>(all));
+      store<A>(shares + j, all == nothing ? Vector<A>(A{}) : share);
+    }
+    make_whole(shares);
+  }
+
+ private:
+  /// Sums from j on, those of them that are too small: the logarithms exactly, and 0 as the sum.
+  [[gnu::noinline]] void sum_carefully(const A* scores, std::int64_t j, Vector<A>& sums, Vector<A>& logarithms) const {
+    alignas(64) A sum[Vector<A>::size], logarithm_of[Vector<A>::size];
+    sums.store_aligned(sum);
+    logarithms.store_aligned(logarithm_of);
+    for (std::int64_t lane = 0; lane < std::min(lanes<A>, tags() - j); ++lane) {
+      if (!(sum[lane] < least_sum)) continue;
+      sum[lane] = A{};
+      logarithm_of[lane] = log_sum(scores, into(j + lane));
+    }
+    sums = Vector<A>::load_aligned(sum);
+    logarithms = Vector<A>::load_aligned(logarithm_of);
+  }
+  /// Shares add up to 1, unless there is no path: rounding errors do not grow from row to row.
+  void make_whole(A* shares) const {
+    Vector<A> all(A{});
+    for (std::int64_t j = 0; j < stride(); j += lanes<A>) all += load(shares + j);
+    const A sum = sum_of_lanes(all);
+    if (sum == A{}) return;
+    for (std::int64_t j = 0; j < stride(); j += lanes<A>) store<A>(shares + j, load(shares + j) / Vector<A>(sum));
+  }
+
+  A* factors_;
+  A* factors_into_;
+  A* greatest_;
+};
+
+/// The likelihood of the labels of a sequence of rows [begin, end), which is not empty. Scores are written to
+/// scores_of(row), their exponentials, of all rows but the last, to exponentials_of(row), where they are the next
+/// row's; put_sums(row, j, sums) as `next_scores`.
+template <class T, class ScoresOf, class ExponentialsOf, class PutSums>
+double likelihood_of_labels(const PathSums<T>& paths, std::int64_t begin, std::int64_t end, const std::int64_t* labels,
+                            const ScoresOf& scores_of, const ExponentialsOf& exponentials_of, const PutSums& put_sums) {
+  using A = Accumulator<T>;
+  PathLikelihood likelihood;
+  const auto add_row = [&](std::int64_t row, const A* weights, A shift) {
+    const std::int64_t label = labels[row];
+    likelihood.add_row(static_cast<double>(weights[label]), static_cast<double>(paths.emission_of_tag(row, label)),
+                       static_cast<double>(shift));
+  };
+  add_row(begin, paths.start(), paths.start_scores(begin, scores_of(begin)));
+  for (std::int64_t row = begin + 1; row < end; ++row) {
+    const A* const before = scores_of(row - 1);
+    paths.exponentials(before, exponentials_of(row));
+    const A shift = paths.next_scores(row, before, exponentials_of(row), scores_of(row),
+                                      [&](std::int64_t j, const Vector<A>& sums) { put_sums(row, j, sums); });
+    add_row(row, paths.from(labels[row - 1]), shift);
+  }
+  return likelihood.total(static_cast<double>(paths.stop()[labels[end - 1]]),
+                          static_cast<double>(paths.log_sum(scores_of(end - 1), paths.stop())));
+}
+
+template <>
+struct Kernel<LinearChainCrf> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* emission, const Segments& sequences, std::int64_t tags,
+                  const T* transition, const std::int64_t* labels, T* y) {
+    using A = Accumulator<T>;
+    const std::int64_t stride = cpu::tag_stride<A>(tags);
+    const Workspace::Loan<A> weights(executor.workspace(), cpu::PathSums<T>::scratch(tags));
+    const cpu::ThreadScratch<A> scores(executor, lod::detail::saturated_product(3, stride));
+    const cpu::PathSums<T> paths(emission, sequences.rows(), tags, transition, weights.data());
+    cpu::for_each_chain<A>(executor, sequences, tags, [&](std::int64_t i, int thread) {
+      const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
+      A* const here = scores(thread);
+      const auto scores_of = [&](std::int64_t row) { return here + row % 2 * stride; };
+      const auto exponentials_of = [&](std::int64_t) { return here + 2 * stride; };
+      const auto put_sums = [](std::int64_t, std::int64_t, const cpu::Vector<A>&) {};
+      y[i] = begin == end ? T{}
+                          : static_cast<T>(cpu::likelihood_of_labels(paths, begin, end, labels, scores_of,
+                                                                     exponentials_of, put_sums));
+    });
+  }
+};
+
+template <>
+struct Kernel<LinearChainCrfGrad> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* dy, const T* emission, const Segments& sequences,
+                  std::int64_t tags, const T* transition, const std::int64_t* labels, T* demission, T* dtransition) {
+    using A = Accumulator<T>;
+    const std::int64_t stride = cpu::tag_stride<A>(tags), rows = sequences.rows();
+    const std::int64_t numbers = lod::detail::saturated_product(rows, stride);
+    const std::int64_t weights_size = (tags + crf_ends) * stride;
+    const Workspace::Loan<A> weights(executor.workspace(), cpu::PathSums<T>::scratch(tags));
+    // Of each row: its scores, the exponentials of the row before, and its sums, then quotients or marked shares; of
+    // the first row of a sequence its shares.
+    const Workspace::Loan<A> scores(executor.workspace(), numbers), exponentials(executor.workspace(), numbers),
+        quotients(executor.workspace(), numbers);
+    const Workspace::Loan<A> sums(executor.workspace(), 2 * weights_size);
+    const cpu::ThreadScratch<A> shares(executor, lod::detail::saturated_product(3, stride));
+    const cpu::PathSums<T> paths(emission, rows, tags, transition, weights.data());
+    std::atomic<bool> any_careful = false;
+    cpu::for_each_chain<A>(executor, sequences, tags, [&](std::int64_t i, int thread) {
+      const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
+      if (begin == end) return;
+      const auto scores_of = [&](std::int64_t row) { return scores.data() + row * stride; };
+      const auto exponentials_of = [&](std::int64_t row) { return exponentials.data() + row * stride; };
+      const auto put_sums = [&](std::int64_t row, std::int64_t j, const cpu::Vector<A>& numbers_of_row) {
+        cpu::store<A>(quotients.data() + row * stride + j, numbers_of_row);
+      };
+      cpu::likelihood_of_labels(paths, begin, end, labels, scores_of, exponentials_of, put_sums);
+      const A factor = static_cast<A>(dy[i]);
+      A* const here = shares(thread);
+      paths.last_shares(scores_of(end - 1), here);
+      bool careful = false;
+      for (std::int64_t row = end - 1;; --row) {
+        write_row(here, tags, factor, labels[row], demission + row * tags);
+        A* const of_row = exponentials_of(row);
+        if (row == begin) {
+          cpu::copy(here, stride, quotients.data() + row * stride);
+          cpu::fill(of_row, stride, A{});
+          break;
+        }
+        careful |=
+            paths.shares_before(scores_of(row - 1), of_row, quotients.data() + row * stride, here + stride, here);
+        for (std::int64_t j = 0; j < stride; ++j) of_row[j] *= factor;
+      }
+      if (careful) any_careful.store(true, std::memory_order_relaxed);
+    });
+
+    const FloatingPointControl standard;
+    cpu::fill(sums.data(), 2 * weights_size, A{});
+    // What is to be expected of each transition: a product over all rows, times the factors of the weights.
+    A* const expected = sums.data() + crf_ends * stride;
+    cpu::multiply(executor, tags, tags, rows, A{-1},
+                  cpu::Operand{cpu::StridedLines<A>{exponentials.data(), stride}, false},
+                  cpu::Operand{cpu::StridedLines<A>{quotients.data(), stride}, false}, A{}, expected, stride);
+    for (std::int64_t i = 0; i < tags; ++i) {
+      for (std::int64_t j = 0; j < tags; ++j) expected[i * stride + j] *= paths.factors_from(i)[j];
+    }
+    const auto add = [&](std::int64_t row, std::int64_t j, A term) {
+      const std::int64_t at = row * stride + j;
+      add_compensated(sums[at], sums[weights_size + at], term);
+    };
+    A* const of_last = shares(0);
+    for (std::int64_t i = 0; i < sequences.size; ++i) {
+      const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
+      if (begin == end) continue;
+      const A factor = static_cast<A>(dy[i]);
+      const A* const of_first = quotients.data() + begin * stride;
+      paths.last_shares(scores.data() + (end - 1) * stride, of_last);
+      for (std::int64_t j = 0; j < tags; ++j) {
+        add(0, j, -of_first[j] * factor);
+        add(1, j, -of_last[j] * factor);
+      }
+      add(0, labels[begin], factor);
+      add(1, labels[end - 1], factor);
+      for (std::int64_t row = begin + 1; row < end; ++row) {
+        add(labels[row - 1] + crf_ends, labels[row], factor);
+        if (!any_careful) continue;
+        paths.for_each_careful(scores.data() + (row - 1) * stride, quotients.data() + row * stride,
+                               [&](std::int64_t j, std::int64_t first, const cpu::Vector<A>& parts) {
+                                 alignas(64) A part[cpu::Vector<A>::size];
+                                 parts.store_aligned(part);
+                                 for (std::int64_t k = first; k < std::min(tags, first + cpu::lanes<A>); ++k) {
+                                   add(k + crf_ends, j, -part[k - first] * factor);
+                                 }
+                               });
+      }
+    }
+    for (std::int64_t row = 0; row < tags + crf_ends; ++row) {
+      const A* const from = sums.data() + row * stride;
+      cpu::convert(from, from + weights_size, tags, dtransition + row * tags,
+                   [](const auto& sum, const auto& error) { return sum + error; });
+    }
+  }
+
+ private:
+  /// The gradient of the emissions of a row.
+  template <class A, class T>
+  static void write_row(const A* shares, std::int64_t tags, A factor, std::int64_t label, T* to) noexcept {
+    cpu::convert(shares, tags, to, [=](const auto& share) { return -share * factor; });
+    to[label] = static_cast<T>((A{1} - shares[label]) * factor);
   }
 };
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The logarithm of the probability of a path of labels, added up row by row.
+#pragma once
+
+#include <lod/core/target.hpp>
+#include <lod/kernels/sum_tree.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+
+/// What the score of a path is above those of all paths. At each row the scores of all paths so far are shifted, so
+/// that they stay near 0, and this sum takes the same shift off its own: two large sums would leave no digits of their
+/// difference.
+class PathLikelihood {
+ public:
+  /// A row: the weight of the transition to its label, the emission of that, and what was taken off all scores.
+  LOD_HOST_DEVICE void add_row(double weight, double emission, double shift) noexcept {
+    add_compensated(sum_, error_, weight + emission - shift);
+  }
+  /// After the last row: the weight of the end, and the logarithm of the sum over all paths. Never more than 0.
+  LOD_HOST_DEVICE double total(double weight, double log_sum) const noexcept {
+    const double score = sum_ + weight;
+    // Without any allowed path, log_sum is -inf too.
+    if (score < 0 && score - score != 0 && log_sum == log_sum) return score;
+    const double likelihood = score + (error_ - log_sum);
+    return likelihood > 0 ? 0 : likelihood;
+  }
+
+ private:
+  double sum_ = 0;
+  double error_ = 0;
+};
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
