@@ -4,6 +4,7 @@
 #include "support/random_batch.hpp"
 #include <lod/kernels/bulk/edit_distance.hpp>
 #include <lod/kernels/bulk/lanes.hpp>
+#include <lod/kernels/bulk/linear_chain_crf.hpp>
 #include <lod/kernels/bulk/sequence_pool.hpp>
 #include <lod/kernels/bulk/sequence_softmax.hpp>
 #include <lod/kernels/cuda/thread_lanes.hpp>
@@ -258,5 +259,60 @@ TEST_CASE("threads that share a pair of sequences find the edits that one thread
     });
     CHECK(few == expected);
     CHECK(many == expected);
+  }
+}
+
+TEST_CASE(
+    "threads that share the tags of a sequence find the path, the likelihood and the shares that one thread finds") {
+  Engine engine(73);
+  const std::vector<std::int64_t> offsets{2, 7, 7, 8, 20};
+  const lod::kernel::Segments sequences(offsets.data(), 4, 12);
+  const auto rows = static_cast<std::size_t>(sequences.rows());
+  for (const std::int64_t tags : {1, 5, 31, 32, 33, 70}) {
+    CAPTURE(tags);
+    const auto size = static_cast<std::size_t>(tags);
+    const auto random = [&](std::size_t count) {
+      std::vector<float> x(count);
+      for (float& number : x) number = static_cast<float>(random_number(engine, -20, 20)) / 4;
+      return x;
+    };
+    const std::vector<float> emission = random(rows * size), transition = random((size + 2) * size), dy = random(4);
+    std::vector<std::int64_t> labels(rows);
+    for (std::int64_t& label : labels) label = random_number(engine, 0, tags - 1);
+    struct Found {
+      std::vector<std::int64_t> path, of_row;
+      std::vector<float> likelihood, scores, logarithms, shares, demission;
+      Found(std::size_t of_rows, std::size_t of_tags)
+          : path(of_rows),
+            of_row(of_rows),
+            likelihood(4),
+            scores(of_rows * of_tags),
+            logarithms(of_rows * of_tags),
+            shares(of_rows * of_tags),
+            demission(of_rows * of_tags) {}
+    };
+    const auto find = [&](const auto& lanes, Found& found) {
+      const bulk::LinearChain<float> chain{emission.data(), sequences, tags, transition.data(), found.scores.data()};
+      const bulk::PathSums<float> paths{chain, labels.data(), found.logarithms.data()};
+      for (std::int64_t i = 0; i < sequences.size; ++i) {
+        bulk::DecodeSequence<float>{chain, found.path.data()}(i, lanes);
+        lanes.meet();
+        bulk::LikelihoodOfSequence<float>{paths, found.likelihood.data()}(i, lanes);
+        lanes.meet();
+        bulk::SharesOfSequence<float>{paths, dy.data(), found.shares.data(), found.of_row.data(),
+                                      found.demission.data()}(i, lanes);
+        lanes.meet();
+      }
+    };
+    Found expected(rows, size), found(rows, size);
+    find(bulk::OneWarp(), expected);
+    for_each_thread<32>([&](const auto& lanes, std::size_t) { find(lanes, found); });
+    CHECK(found.path == expected.path);
+    CHECK(found.of_row == expected.of_row);
+    CHECK(found.likelihood == expected.likelihood);
+    CHECK(found.scores == expected.scores);
+    CHECK(found.logarithms == expected.logarithms);
+    CHECK(found.shares == expected.shares);
+    CHECK(found.demission == expected.demission);
   }
 }

@@ -73,6 +73,7 @@ const MoreLaunches more_launches[] = {
     {{"row_conv_grad"},
      5,
      "dx; the rows of the filter need to know where sequences end, and sum all rows as one sequence"},
+    {{"linear_chain_crf_grad"}, 4, "shares of all paths; their products summed over all rows as one sequence"},
     {{"sequence_conv_grad"}, 8, "three gradients: each a product, of rows whose sequences are found, or of sums"},
     {{"sequence_scatter"}, 5, "the ids checked, x copied, updates listed, sorted and added"},
     {{"sequence_topk_avg_pooling"}, 5, "numbers are listed and sorted; one for each k: here there are three"},
