@@ -243,8 +243,9 @@ class Case {
     return {.skip_minus_one = true, .level = level, .row_index = lod::RowIndex::SEQUENCE};
   }
   const auto& lstm_weights() {
-    const auto &input = tensor({row_size, 8}), &recurrent = tensor({2, 8}), &bias = tensor({8});
-    return store_.made([&] { return lod::LstmWeights<T, Device>{input, recurrent, bias}; });
+    const auto &input = tensor({row_size, 8}), &recurrent = tensor({2, 8}), &bias = tensor({8}),
+               &peepholes = tensor({variant(2) * 6});
+    return store_.made([&] { return lod::LstmWeights<T, Device>{input, recurrent, bias, peepholes}; });
   }
   const auto& gru_weights() {
     const auto &input = tensor({row_size, 6}), &recurrent = tensor({2, 6}), &bias = tensor({6}),

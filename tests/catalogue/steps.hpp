@@ -176,8 +176,10 @@ template <class On>
 void differences(op::lstm_grad, On& on) {
   auto input = on.weights({on.row_size, 8}), recurrent = on.weights({2, 8}), bias = on.weights({8});
   auto states = on.weights({on.index.size(on.level), 2}), cells = on.weights({on.index.size(on.level), 2});
+  auto peepholes = on.weights({on.random(0, 1) * 6});
   const auto weights = [&] {
-    return lod::LstmWeights<double, typename On::Device>{on.there(input), on.there(recurrent), on.there(bias)};
+    return lod::LstmWeights<double, typename On::Device>{on.there(input), on.there(recurrent), on.there(bias),
+                                                         on.there(peepholes)};
   };
   const auto run = [&] {
     const auto hidden = on.there(states), cell = on.there(cells);
@@ -196,21 +198,26 @@ void differences(op::lstm_grad, On& on) {
   check("of the input's weights", input, [](const auto& d) { return d.weights.input; });
   check("of the state's weights", recurrent, [](const auto& d) { return d.weights.recurrent; });
   check("of the bias", bias, [](const auto& d) { return d.weights.bias; });
+  if (peepholes.rows() > 0) check("of the peepholes", peepholes, [](const auto& d) { return d.weights.peepholes; });
   check("of the first state", states, [](const auto& d) { return d.initial_hidden; });
   check("of the first cell", cells, [](const auto& d) { return d.initial_cell; });
 }
 void sample(op::gru, auto& c) {
   if (!c.is_short()) return;
   const auto hidden = c.weights({c.sequences(), 2});
-  lod::gru_into(c.executor, c.rows(), c.gru_weights(), {.initial_hidden = hidden, .reverse = true, .level = c.level},
+  lod::gru_into(c.executor, c.rows(), c.gru_weights(),
+                {.initial_hidden = hidden, .reverse = true, .level = c.level, .reset_after = c.variant(2) == 0},
                 c.out(), c.out(), c.gru_trace());
 }
 void sample(op::gru_grad, auto& c) {
   if (!c.is_short()) return;
   const auto x = c.rows();
   const auto& weights = c.gru_weights();
-  const auto& trace =
-      c.given([&] { return lod::gru(c.executor, x, weights, {.reverse = true, .level = c.level}).trace; });
+  const auto& trace = c.given([&] {
+    return lod::gru(c.executor, x, weights,
+                    {.reverse = true, .level = c.level, .reset_after = c.variant(2) == 0, .origin_mode = false})
+        .trace;
+  });
   lod::gru_grad_into(c.executor, c.weights({c.index.rows(), 2}), x, weights, trace,
                      {.dlast_hidden = c.weights({c.sequences(), 2})}, c.out(), c.out_gru(), c.out());
 }
@@ -222,9 +229,12 @@ void differences(op::gru_grad, On& on) {
     return lod::GruWeights<double, typename On::Device>{on.there(input), on.there(recurrent), on.there(bias),
                                                         on.there(recurrent_bias)};
   };
+  const bool reset_after = on.random(0, 1) == 1, origin_mode = on.random(0, 1) == 1;
   const auto run = [&] {
     const auto hidden = on.there(states);
-    return lod::gru(on.executor, on.there(on.x), weights(), {.initial_hidden = hidden, .level = on.level});
+    return lod::gru(
+        on.executor, on.there(on.x), weights(),
+        {.initial_hidden = hidden, .level = on.level, .reset_after = reset_after, .origin_mode = origin_mode});
   };
   const auto check = [&](const char* what, auto& at, const auto& member) {
     on.check(

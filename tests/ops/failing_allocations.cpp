@@ -56,7 +56,8 @@ lod::TensorArray<float> before(const lod::TensorArray<float>& result, Before wha
   return lod::TensorArray<float>(before(std::vector<LoDTensor<float>>(result.begin(), result.end()), what));
 }
 lod::LstmWeights<float> before(const lod::LstmWeights<float>& result, Before what) {
-  return {before(result.input, what), before(result.recurrent, what), before(result.bias, what)};
+  return {before(result.input, what), before(result.recurrent, what), before(result.bias, what),
+          before(result.peepholes, what)};
 }
 lod::GruWeights<float> before(const lod::GruWeights<float>& result, Before what) {
   return {before(result.input, what), before(result.recurrent, what), before(result.bias, what),

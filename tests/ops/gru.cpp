@@ -34,8 +34,8 @@ lod::GruWeights<T> random_gru_weights(Engine& engine, std::int64_t inputs, std::
 
 /// The formulas of the header, for one row.
 template <class T>
-std::vector<double> reference_step(const lod::GruWeights<T>& w, std::span<const T> x,
-                                   const std::vector<double>& before) {
+std::vector<double> reference_step(const lod::GruWeights<T>& w, std::span<const T> x, const std::vector<double>& before,
+                                   const lod::GruOptions<T>& options) {
   const std::size_t size = before.size();
   const auto bias = [](const LoDTensor<T>& numbers, std::size_t i) {
     return numbers.rows() > 0 ? static_cast<double>(numbers.values()[i]) : 0;
@@ -47,19 +47,25 @@ std::vector<double> reference_step(const lod::GruWeights<T>& w, std::span<const 
     }
     return sum;
   };
-  const auto from_state = [&](std::size_t column) {
+  const auto from = [&](const std::vector<double>& state, std::size_t column) {
     double sum = 0;
     for (std::size_t k = 0; k < size; ++k) {
-      sum += before[k] * static_cast<double>(w.recurrent.values()[k * 3 * size + column]);
+      sum += state[k] * static_cast<double>(w.recurrent.values()[k * 3 * size + column]);
     }
     return sum;
   };
-  std::vector<double> after(size);
+  std::vector<double> r(size), reset(size), after(size);
   for (std::size_t j = 0; j < size; ++j) {
-    const double r = sigmoid(from_input(j) + from_state(j));
-    const double z = sigmoid(from_input(size + j) + from_state(size + j));
-    const double n = std::tanh(from_input(2 * size + j) + r * (from_state(2 * size + j) + bias(w.recurrent_bias, j)));
-    after[j] = z * before[j] + (1 - z) * n;
+    r[j] = sigmoid(from_input(j) + from(before, j));
+    reset[j] = r[j] * before[j];
+  }
+  for (std::size_t j = 0; j < size; ++j) {
+    const std::size_t last = 2 * size + j;
+    const double z = sigmoid(from_input(size + j) + from(before, size + j)), b = bias(w.recurrent_bias, j);
+    const double n =
+        std::tanh(from_input(last) + (options.reset_after ? r[j] * (from(before, last) + b) : from(reset, last) + b));
+    const double kept = options.origin_mode ? z : 1 - z;
+    after[j] = kept * before[j] + (1 - kept) * n;
   }
   return after;
 }
@@ -85,7 +91,7 @@ void check_run(const lod::Gru<T>& y, const lod::LoDTensorView<const T>& x, const
     const std::int64_t begin = rows[static_cast<std::size_t>(i)], end = rows[static_cast<std::size_t>(i) + 1];
     for (std::int64_t t = 0; t < end - begin; ++t) {
       const std::int64_t row = options.reverse ? end - 1 - t : begin + t;
-      state = reference_step<T>(weights, x.row(row), state);
+      state = reference_step<T>(weights, x.row(row), state, options);
       same = same && close_states<T>(y.hidden.row(row), state);
     }
     same = same && close_states<T>(y.last_hidden.row(i), state);
@@ -122,8 +128,16 @@ TEST_CASE("gru: agrees with one sequence after the other, for slices of every ty
           INFO("level ", level, ", size ", size, ", reverse ", reverse);
           const lod::GruOptions<T> plain{.reverse = reverse, .level = level};
           check_run(lod::gru(lod::CpuExecutor(2), slice, weights, plain), slice.view(), weights, plain);
-          const lod::GruOptions<T> both{.initial_hidden = hidden, .reverse = reverse, .level = level};
-          check_run(lod::gru(lod::CpuExecutor(2), slice, weights, both), slice.view(), weights, both);
+          for (const bool reset_after : {true, false}) {
+            const lod::GruOptions<T> all{.initial_hidden = hidden,
+                                         .reverse = reverse,
+                                         .level = level,
+                                         .reset_after = reset_after,
+                                         .origin_mode = (size + level) % 2 == 0};
+            check_run(lod::gru(lod::CpuExecutor(2), slice, weights, all), slice.view(), weights, all);
+          }
+          const lod::GruOptions<T> as_paddle{.level = level, .reset_after = false, .origin_mode = false};
+          check_run(lod::gru(slice, weights, as_paddle), slice.view(), weights, as_paddle);
         }
       }
     });
@@ -159,7 +173,7 @@ TEST_CASE("gru: the same bits for any number of threads, and for a slice as for 
       const auto slice = x.between(1, 4);
       const auto copy = LoDTensor<T>::copy_of(slice);
       const auto hidden = small_reals<T>(engine, {slice.lod_view().size(1), size});
-      const lod::GruOptions<T> options{.initial_hidden = hidden};
+      const lod::GruOptions<T> options{.initial_hidden = hidden, .reset_after = size == 1};
       for_each_executor([&](const auto& executor) {
         const auto one = working_alone(executor);
         const auto expected = lod::gru(one, copy, weights, options);
@@ -234,7 +248,13 @@ TEST_CASE("gru_grad: agrees with differences, by everything and through every re
       auto weights = random_gru_weights<double>(engine, 3, size);
       auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 2}, {3, 0, 1, 3}}), {3});
       auto hidden = small_reals<double>(engine, {4, size});
-      const auto run = [&] { return lod::gru(x, weights, {.initial_hidden = hidden, .reverse = reverse}); };
+      const auto run = [&] {
+        return lod::gru(x, weights,
+                        {.initial_hidden = hidden,
+                         .reverse = reverse,
+                         .reset_after = size == 1 || size == 8,
+                         .origin_mode = !reverse});
+      };
       const LoDTensor<double> none;
       // Both results in one tensor, so that one random gradient goes through each.
       const auto loss = [&](LoDTensor<double>& at, const auto& now) {
@@ -275,7 +295,8 @@ TEST_CASE("gru_grad: without initial states, without a bias, by an outer level, 
   for (const std::int64_t size : {1, 17}) {
     auto weights = random_gru_weights<double>(engine, 2, size, false);
     auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 2}, {3, 0, 1, 1}}), {2});
-    const auto run = [&](const auto& at) { return lod::gru(at, weights, {.level = 0}); };
+    const lod::GruOptions<double> options{.level = 0, .reset_after = size == 17};
+    const auto run = [&](const auto& at) { return lod::gru(at, weights, options); };
     const auto grad = [&](const auto& dlast) {
       return lod::gru_grad(LoDTensor<double>(), x, weights, run(x).trace, {.dlast_hidden = dlast});
     };
@@ -284,7 +305,7 @@ TEST_CASE("gru_grad: without initial states, without a bias, by an outer level, 
     check_gradient(
         engine, weights.recurrent,
         [&](const auto& at) {
-          return lod::gru(x, lod::GruWeights<double>{weights.input, at}, {.level = 0}).last_hidden;
+          return lod::gru(x, lod::GruWeights<double>{weights.input, at}, options).last_hidden;
         },
         [&](const auto& d) { return grad(d).weights.recurrent; });
     const auto d = grad(LoDTensor<double>({3, size}));

@@ -26,9 +26,11 @@ using namespace lod_test;
 namespace {
 
 template <class T>
-lod::LstmWeights<T> random_lstm_weights(Engine& engine, std::int64_t inputs, std::int64_t size, bool bias = true) {
+lod::LstmWeights<T> random_lstm_weights(Engine& engine, std::int64_t inputs, std::int64_t size, bool bias = true,
+                                        bool peepholes = false) {
   return {small_reals<T>(engine, {inputs, 4 * size}), small_reals<T>(engine, {size, 4 * size}),
-          bias ? small_reals<T>(engine, {4 * size}) : LoDTensor<T>()};
+          bias ? small_reals<T>(engine, {4 * size}) : LoDTensor<T>(),
+          peepholes ? small_reals<T>(engine, {3 * size}) : LoDTensor<T>()};
 }
 
 /// Hidden state and cell of one sequence.
@@ -51,10 +53,15 @@ State reference_step(const lod::LstmWeights<T>& w, std::span<const T> x, const S
     }
     return sum;
   };
+  const auto seen = [&](std::size_t which, std::size_t j, double cell) {
+    return w.peepholes.rows() > 0 ? static_cast<double>(w.peepholes.values()[which * size + j]) * cell : 0;
+  };
   State after = before;
   for (std::size_t j = 0; j < size; ++j) {
-    after.cell[j] = sigmoid(gate(1, j)) * before.cell[j] + sigmoid(gate(0, j)) * std::tanh(gate(2, j));
-    after.hidden[j] = sigmoid(gate(3, j)) * std::tanh(after.cell[j]);
+    const double i = sigmoid(gate(0, j) + seen(0, j, before.cell[j]));
+    const double f = sigmoid(gate(1, j) + seen(1, j, before.cell[j]));
+    after.cell[j] = f * before.cell[j] + i * std::tanh(gate(2, j));
+    after.hidden[j] = sigmoid(gate(3, j) + seen(2, j, after.cell[j])) * std::tanh(after.cell[j]);
   }
   return after;
 }
@@ -100,7 +107,8 @@ template <class T>
 bool same_grad(const lod::LstmGrad<T>& a, const lod::LstmGrad<T>& b) {
   return same_bits(a.x, b.x) && same_bits(a.weights.input, b.weights.input) &&
          same_bits(a.weights.recurrent, b.weights.recurrent) && same_bits(a.weights.bias, b.weights.bias) &&
-         same_bits(a.initial_hidden, b.initial_hidden) && same_bits(a.initial_cell, b.initial_cell);
+         same_bits(a.weights.peepholes, b.weights.peepholes) && same_bits(a.initial_hidden, b.initial_hidden) &&
+         same_bits(a.initial_cell, b.initial_cell);
 }
 
 }  // namespace
@@ -111,7 +119,7 @@ TEST_CASE("lstm: agrees with one sequence after the other, for slices of every t
       for (const std::int64_t size : {1, 3, 8, 17}) {
         const auto x = real_numbers<T>(engine, LoD::from_lengths(lengths), {2, 2});
         const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
-        const auto weights = random_lstm_weights<T>(engine, 4, size, size != 3);
+        const auto weights = random_lstm_weights<T>(engine, 4, size, size != 3, size == 3 || size == 17);
         for (int level = 0; level < x.levels(); ++level) {
           // Where all is slow, each size meets every other level.
           if (slow && (size + level) % 2 == 1) continue;
@@ -154,7 +162,7 @@ TEST_CASE("lstm: the same bits for any number of threads, and for a slice as for
     for (const std::int64_t size : {1, 33}) {
       INFO("size ", size);
       Engine engine(4);
-      const auto weights = random_lstm_weights<T>(engine, 20, size);
+      const auto weights = random_lstm_weights<T>(engine, 20, size, true, size == 33);
       const std::int64_t count = grain / 320;
       const LoD words = giant_among_short(engine, count, count / 2);
       const auto x = real_numbers<T>(
@@ -233,7 +241,7 @@ TEST_CASE("lstm_grad: agrees with differences, by everything and through every r
     for (const bool reverse : {false, true}) {
       if (size == 17 && reverse) continue;
       INFO("size ", size, ", reverse ", reverse);
-      auto weights = random_lstm_weights<double>(engine, 3, size);
+      auto weights = random_lstm_weights<double>(engine, 3, size, true, size == 3 || size == 17);
       auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 2}, {3, 0, 1, 3}}), {3});
       auto hidden = small_reals<double>(engine, {4, size}), cell = small_reals<double>(engine, {4, size});
       const auto run = [&] {
@@ -269,6 +277,7 @@ TEST_CASE("lstm_grad: agrees with differences, by everything and through every r
       check(weights.input, [](const auto& d) { return d.weights.input; });
       check(weights.recurrent, [](const auto& d) { return d.weights.recurrent; });
       check(weights.bias, [](const auto& d) { return d.weights.bias; });
+      if (weights.peepholes.rows() > 0) check(weights.peepholes, [](const auto& d) { return d.weights.peepholes; });
       check(hidden, [](const auto& d) { return d.initial_hidden; });
       check(cell, [](const auto& d) { return d.initial_cell; });
       CHECK(grad(LoDTensor<double>({x.rows() + 8, size})).initial_hidden.lod() == x.lod().levels_above(1));
@@ -302,7 +311,7 @@ TEST_CASE("lstm_grad: without initial states, without a bias, by an outer level,
 TEST_CASE("lstm: bad arguments throw and change nothing") {
   Engine engine(2);
   const auto x = real_numbers<float>(engine, LoD::from_lengths({{2, 1}}), {3});
-  const auto weights = random_lstm_weights<float>(engine, 3, 2);
+  const auto weights = random_lstm_weights<float>(engine, 3, 2, true, true);
   const lod::CpuExecutor executor(1);
   LoDTensor<float> hidden({1, 1}), last_hidden, last_cell;
   lod::LstmTrace<float> trace;
@@ -324,6 +333,9 @@ TEST_CASE("lstm: bad arguments throw and change nothing") {
   check_throws<lod::ShapeMismatch>(run(x, recurrent, {}), "lstm: weights.recurrent of shape {2, 6}, expected {2, 8}",
                                    hidden);
   check_throws<lod::ShapeMismatch>(run(x, bias, {}), "lstm: weights.bias of 7 numbers, expected 8 or none", hidden);
+  const auto peepholes = with([](auto& w) { w.peepholes = LoDTensor<float>({8}); });
+  check_throws<lod::ShapeMismatch>(run(x, peepholes, {}), "lstm: weights.peepholes of 8 numbers, expected 6 or none",
+                                   hidden);
   check_throws<lod::ShapeMismatch>(run(x, weights, {.initial_hidden = three}),
                                    "lstm: initial_hidden: 3 rows, expected 2", hidden);
   check_throws<lod::ShapeMismatch>(run(x, weights, {.initial_cell = wide}),
@@ -364,8 +376,8 @@ TEST_CASE("lstm: bad arguments throw and change nothing") {
       },
       "and the levels of the result", right);
   float few[1] = {};
-  for (auto member :
-       {&lod::LstmWeights<float>::input, &lod::LstmWeights<float>::recurrent, &lod::LstmWeights<float>::bias}) {
+  for (auto member : {&lod::LstmWeights<float>::input, &lod::LstmWeights<float>::recurrent,
+                      &lod::LstmWeights<float>::bias, &lod::LstmWeights<float>::peepholes}) {
     lod::LstmWeights<float> wrapped;
     wrapped.*member = LoDTensor<float>::wrap(few, LoD(), {});
     check_throws<lod::ShapeMismatch>(
@@ -375,8 +387,10 @@ TEST_CASE("lstm: bad arguments throw and change nothing") {
 }
 
 TEST_CASE("infer_lstm: allows what the operations give, and refuses what they do") {
-  const lod::LstmWeights<float> weights{LoDTensor<float>({2, 12}), LoDTensor<float>({3, 12}), LoDTensor<float>({12})};
-  const lod::LstmWeightsDesc known{describe(weights.input), describe(weights.recurrent), describe(weights.bias)};
+  const lod::LstmWeights<float> weights{LoDTensor<float>({2, 12}), LoDTensor<float>({3, 12}), LoDTensor<float>({12}),
+                                        LoDTensor<float>({9})};
+  const lod::LstmWeightsDesc known{describe(weights.input), describe(weights.recurrent), describe(weights.bias),
+                                   describe(weights.peepholes)};
   const lod::LstmWeightsDesc unknown{blank(known.input), blank(known.recurrent)};
   for_each_random_batch<float>(1, {2}, [&](Engine&, const lod::LoDTensor<float>& x) {
     for (int level = 0; level < x.levels(); ++level) {
@@ -409,6 +423,9 @@ TEST_CASE("infer_lstm: allows what the operations give, and refuses what they do
                        doctest::Contains("lstm: weights.recurrent: 12 columns, expected 4 * 4"), lod::ShapeMismatch);
   CHECK_THROWS_WITH_AS(lod::infer_lstm(x, {known.input, known.recurrent, described(lod::DataType::FP32, {11})}),
                        doctest::Contains("lstm: weights.bias of 11 numbers, expected 12 or none"), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(lod::infer_lstm(x, {known.input, known.recurrent, {}, described(lod::DataType::FP32, {12})}),
+                       doctest::Contains("lstm: weights.peepholes of 12 numbers, expected 9 or none"),
+                       lod::ShapeMismatch);
   CHECK_THROWS_WITH_AS(lod::infer_lstm(x, known, {.initial_hidden = described(lod::DataType::FP32, {6, 4})}),
                        doctest::Contains("lstm: initial_hidden: rows of shape {4}, expected {3}"), lod::ShapeMismatch);
 }

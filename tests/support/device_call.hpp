@@ -61,7 +61,7 @@ void for_each_part(lod::TimeMajor<T, Device>& x, const F& f) {
 }
 template <class T, class Device, class F>
 void for_each_part(lod::LstmWeights<T, Device>& x, const F& f) {
-  for (auto* const part : {&x.input, &x.recurrent, &x.bias}) f(*part);
+  for (auto* const part : {&x.input, &x.recurrent, &x.bias, &x.peepholes}) f(*part);
 }
 template <class T, class Device, class F>
 void for_each_part(lod::GruWeights<T, Device>& x, const F& f) {

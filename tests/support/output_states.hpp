@@ -61,6 +61,7 @@ struct OutputState {
     add(w.input);
     add(w.recurrent);
     add(w.bias);
+    add(w.peepholes);
   }
   template <class T>
   void add(const lod::GruWeights<T, lod::Cpu>& w) {

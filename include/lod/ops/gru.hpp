@@ -10,10 +10,13 @@
 ///     n =    tanh(x Wn + bn + r * (h' Un + b'))     what is new
 ///     h = z * h' + (1 - z) * n
 ///
+/// Without `reset_after`, n = tanh(x Wn + bn + (r * h') Un + b'); without `origin_mode`, h = (1 - z) * h' + z * n.
+///
 /// The matrices of the three are side by side, in this order, which is that of torch::nn::GRU. The differences: W and U
 /// here are torch's weight_ih and weight_hh transposed; `bias` is torch's bias_ih with the parts r and z of bias_hh
-/// added; b', the part n of bias_hh, is `recurrent_bias`. (PaddlePaddle's dynamic_gru multiplies by r before Un, not
-/// after, and by default has z and 1 - z exchanged.)
+/// added; b', the part n of bias_hh, is `recurrent_bias`. PaddlePaddle's dynamic_gru is the form without `reset_after`,
+/// and by default without `origin_mode`; its matrices stand in the order z r n, its `recurrent` is two matrices, one
+/// after the other: {n, 2 n} for z and r, {n, n} for n.
 #pragma once
 
 #include <lod/core/rank_table.hpp>
@@ -23,6 +26,7 @@
 #include <lod/ops/recurrent.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct gru : elements::Floating {};
@@ -45,8 +49,10 @@ template <class T, class Device = Cpu>
 struct GruOptions {
   /// h' at the first step: one row for each sequence, in the order of the batch. No rows: zero.
   LoDTensorView<const T, Device> initial_hidden = {};
-  bool reverse = false;  ///< from the last row of each sequence to the first
-  int level = -1;        ///< the level whose sequences are read, all rows under each; by default the last
+  bool reverse = false;     ///< from the last row of each sequence to the first
+  int level = -1;           ///< the level whose sequences are read, all rows under each; by default the last
+  bool reset_after = true;  ///< whether r is applied after the product with Un, as cuDNN does; else before, to h'
+  bool origin_mode = true;  ///< whether z is what is kept of h', as in the paper; else 1 - z is, and z is that of n
 };
 
 /// What `gru_grad` needs from `gru`. The rows are ordered by time step: those of step 0, longest sequences first, those
@@ -56,8 +62,10 @@ struct GruTrace {
   RankTable table;  ///< the sequences, one row per step
   int level = 0;    ///< their level
   bool reverse = false;
+  bool reset_after = true;
+  bool origin_mode = true;
   LoDTensor<T, Device> gates;           ///< r z n
-  LoDTensor<T, Device> memory;          ///< h' Un + b'
+  LoDTensor<T, Device> memory;          ///< h' Un + b'; without `reset_after`, r * h'
   LoDTensor<T, Device> hidden;          ///< h
   LoDTensor<T, Device> initial_hidden;  ///< by rank; no rows if none were given
 };
@@ -118,7 +126,7 @@ namespace lod::inline LOD_INTERFACE::kernel {
 
 /// One step, for `StepStates`. `gates` holds the contribution of x to r z n, on return r z n; `products` that of h'.
 /// Null pointers stand for zeros.
-template <class T>
+template <class T, bool origin_mode>
 struct GruStep {
   using value_type = T;
 
@@ -145,13 +153,73 @@ struct GruStep {
     lanes.store(gate + size, z);
     lanes.store(gate + 2 * size, n);
     lanes.store(memory + at, m);
-    lanes.store(hidden + at, z * before + (lanes.one() - z) * n);
+    if constexpr (origin_mode) {
+      lanes.store(hidden + at, z * before + (lanes.one() - z) * n);
+    } else {
+      lanes.store(hidden + at, (lanes.one() - z) * before + z * n);
+    }
+  }
+};
+/// Where in a row of gates r and z begin; n always comes last.
+struct GruOrder {
+  std::int64_t reset, update;
+};
+/// One step without `reset_after`, in two halves, since the second product is with r * h'. `gates` holds the
+/// contributions of x and h' to r and z, on return r and z. Null pointers stand for zeros.
+template <class T>
+struct GruResetStep {
+  using value_type = T;
+
+  std::int64_t size;
+  GruOrder order;
+  const T* bias;  ///< in the order of the gates
+  const T* hidden_before;
+  T* gates;
+  T* reset_hidden;
+
+  static constexpr std::int64_t arrays = 7;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    T* const gate = gates + row * 3 * size + column;
+    const std::int64_t at = row * size + column;
+    const auto r = lanes.sigmoid(lanes.load(gate, order.reset) + lanes.load(bias, column + order.reset));
+    const auto z = lanes.sigmoid(lanes.load(gate, order.update) + lanes.load(bias, column + order.update));
+    lanes.store(gate + order.reset, r);
+    lanes.store(gate + order.update, z);
+    lanes.store(reset_hidden + at, r * lanes.load(hidden_before, at));
+  }
+};
+/// The second half. `gates` holds the contributions of x and r * h' to n, on return n.
+template <class T>
+struct GruCandidateStep {
+  using value_type = T;
+
+  std::int64_t size;
+  GruOrder order;
+  const T* bias;  ///< that of n alone
+  const T* hidden_before;
+  T* gates;
+  T* hidden;
+  bool origin_mode;
+
+  static constexpr std::int64_t arrays = 6;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    T* const gate = gates + row * 3 * size + column;
+    const std::int64_t at = row * size + column;
+    const auto z = lanes.load(gate, order.update), before = lanes.load(hidden_before, at);
+    const auto n = lanes.hyperbolic_tangent(lanes.load(gate, 2 * size) + lanes.load(bias, column));
+    const auto kept = origin_mode ? z : lanes.one() - z;
+    lanes.store(gate + 2 * size, n);
+    lanes.store(hidden + at, kept * before + (lanes.one() - kept) * n);
   }
 };
 /// The step backwards. The gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`, which
 /// on return holds the part of the gradient with respect to h' that does not go through the products. `dgates` and
 /// `dproducts` are the gradients with respect to the contributions of x and of h' to r z n.
-template <class T>
+template <class T, bool origin_mode>
 struct GruStepGrad {
   using value_type = T;
 
@@ -174,15 +242,67 @@ struct GruStepGrad {
     const auto n = lanes.load(gates, first + 2 * size), m = lanes.load(memory, at);
     const auto before = lanes.load(hidden_before, at);
     const auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
-    const auto dn = dh * (one - z) * (one - n * n);
-    const auto dr = dn * m * r * (one - r), dz = dh * (before - n) * z * (one - z);
+    const auto kept = origin_mode ? z : one - z;
+    const auto dn = dh * (origin_mode ? one - z : z) * (one - n * n);
+    const auto dr = dn * m * r * (one - r);
+    const auto dz = dh * (origin_mode ? before - n : n - before) * z * (one - z);
     lanes.store(dgates + first, dr);
     lanes.store(dgates + first + size, dz);
     lanes.store(dgates + first + 2 * size, dn);
     lanes.store(dproducts + first, dr);
     lanes.store(dproducts + first + size, dz);
     lanes.store(dproducts + first + 2 * size, dn * r);
-    lanes.store(dstate + at, dh * z);
+    lanes.store(dstate + at, dh * kept);
+  }
+};
+/// The step without `reset_after` backwards: the second half, for z and n. `dstate` and `dgates` as above.
+template <class T>
+struct GruCandidateStepGrad {
+  using value_type = T;
+
+  std::int64_t size;
+  const T* gates;
+  const T* hidden_before;
+  const T* dhidden;
+  T* dstate;
+  T* dgates;
+  bool origin_mode;
+
+  static constexpr std::int64_t arrays = 8;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    const std::int64_t first = row * 3 * size + column, at = row * size + column;
+    const auto one = lanes.one();
+    const auto z = lanes.load(gates, first + size), n = lanes.load(gates, first + 2 * size);
+    const auto before = lanes.load(hidden_before, at);
+    const auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
+    const auto kept = origin_mode ? z : one - z;
+    lanes.store(dgates + first + size, dh * (origin_mode ? before - n : n - before) * z * (one - z));
+    lanes.store(dgates + first + 2 * size, dh * (one - kept) * (one - n * n));
+    lanes.store(dstate + at, dh * kept);
+  }
+};
+/// The first half: from the gradient with respect to r * h' to that for r, and what `dstate` gets of it.
+template <class T>
+struct GruResetStepGrad {
+  using value_type = T;
+
+  std::int64_t size;
+  const T* gates;
+  const T* hidden_before;
+  const T* dreset_hidden;
+  T* dstate;
+  T* dgates;
+
+  static constexpr std::int64_t arrays = 6;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    const std::int64_t first = row * 3 * size + column, at = row * size + column;
+    const auto r = lanes.load(gates, first), d = lanes.load(dreset_hidden, at);
+    lanes.store(dgates + first, d * lanes.load(hidden_before, at) * r * (lanes.one() - r));
+    lanes.store(dstate + at, lanes.load(dstate, at) + d * r);
   }
 };
 
@@ -201,6 +321,16 @@ void check_gru_weights(const X& x, const GruWeights<T, Device>& weights, const c
   check_bias(weights.recurrent_bias, size, what, "weights.recurrent_bias");
 }
 
+/// Calls f(std::bool_constant<origin_mode>()).
+template <class F>
+void with_mode(bool origin_mode, const F& f) {
+  if (origin_mode) {
+    f(std::true_type());
+  } else {
+    f(std::false_type());
+  }
+}
+
 template <class T, class Device>
 struct Unfilled<GruWeights<T, Device>> {
   template <class Resource>
@@ -216,7 +346,10 @@ struct Declared<op::gru>
   static constexpr const char* name = "gru";
   using Gradient = op::gru_grad;
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStep<T>>,
+  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStep<T, true>>,
+                                    kernel::Instance<kernel::StepStates, kernel::GruStep<T, false>>,
+                                    kernel::Instance<kernel::StepStates, kernel::GruResetStep<T>>,
+                                    kernel::Instance<kernel::StepStates, kernel::GruCandidateStep<T>>,
                                     kernel::Instance<kernel::MatrixProduct, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const GruWeights<T, typename E::device>& weights,
@@ -257,26 +390,47 @@ struct Declared<op::gru>
         prepared("trace.initial_hidden", trace.initial_hidden, PlainRows{options.initial_hidden.rows()}, {size});
     const NoTraceOnError no_trace(trace);
     const T* const initial = order.keep_states(options.initial_hidden, size, kept);
-    const kernel::Scratch<E, T> products(executor, order.widest() * 3 * size);
+    const kernel::Scratch<E, T> products(executor, options.reset_after ? order.widest() * 3 * size : 0);
 
     order.project(x.data(), inputs, weights.input.data(), given(weights.bias), 3 * size, gates.data());
+    const T* const recurrent = weights.recurrent.data();
+    const T* const bias = given(weights.recurrent_bias);
     for (std::int64_t t = 0; t < order.steps(); ++t) {
       const std::int64_t active = order.active(t), start = order.start(t);
       const T* const before = t > 0 ? states.data() + order.start(t - 1) * size : initial;
-      if (before) {
-        matrix_product(executor, false, false, active, 3 * size, size, 1, before, size, weights.recurrent.data(),
-                       3 * size, 0, products.data(), 3 * size);
+      T* const step = gates.data() + start * 3 * size;
+      T* const of_memory = memory.data() + start * size;
+      T* const after = states.data() + start * size;
+      // y += x U, for some of the columns of U.
+      const auto multiply = [&](const T* from, std::int64_t column, std::int64_t columns, double beta, T* to) {
+        if (!before) return;
+        matrix_product(executor, false, false, active, columns, size, 1, from, size, recurrent + column, 3 * size, beta,
+                       to, 3 * size);
+      };
+      if (options.reset_after) {
+        multiply(before, 0, 3 * size, 0, products.data());
+        with_mode(options.origin_mode, [&]<bool mode>(std::bool_constant<mode>) {
+          launch(
+              kernel::StepStates(), executor, active,
+              kernel::GruStep<T, mode>{size, before ? products.data() : nullptr, bias, before, step, of_memory, after});
+        });
+      } else {
+        const kernel::GruOrder gate_order{0, size};
+        multiply(before, 0, 2 * size, 1, step);
+        launch(kernel::StepStates(), executor, active,
+               kernel::GruResetStep<T>{size, gate_order, nullptr, before, step, of_memory});
+        multiply(of_memory, 2 * size, size, 1, step + 2 * size);
+        launch(kernel::StepStates(), executor, active,
+               kernel::GruCandidateStep<T>{size, gate_order, bias, before, step, after, options.origin_mode});
       }
-      launch(kernel::StepStates(), executor, active,
-             kernel::GruStep<T>{size, before ? products.data() : nullptr, given(weights.recurrent_bias), before,
-                                gates.data() + start * 3 * size, memory.data() + start * size,
-                                states.data() + start * size});
     }
     order.last_states(states.data(), initial, size, out_last.data());
     order.from_steps(states.data(), size, out.data());
     if (next) trace.table = std::move(*next);
     trace.level = level;
     trace.reverse = options.reverse;
+    trace.reset_after = options.reset_after;
+    trace.origin_mode = options.origin_mode;
   }
 };
 
@@ -286,7 +440,10 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
                                 GivesAll<GruGrad, Tensor, Of<GruWeights>, Tensor> {
   static constexpr const char* name = "gru_grad";
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T>>,
+  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, true>>,
+                                    kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, false>>,
+                                    kernel::Instance<kernel::StepStates, kernel::GruCandidateStepGrad<T>>,
+                                    kernel::Instance<kernel::StepStates, kernel::GruResetStepGrad<T>>,
                                     kernel::Instance<kernel::TransposeMatrix, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& x,
@@ -331,7 +488,10 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
     const StepOrder<E> order(executor, trace.table, trace.reverse);
     const T* const initial = given(trace.initial_hidden);
     const kernel::Scratch<E, T> dgates(executor, rows * 3 * size);
-    const kernel::Scratch<E, T> dproducts(executor, rows * 3 * size);
+    // Without `reset_after`, x and h' contribute to the gates in one way, and have one gradient.
+    const kernel::Scratch<E, T> of_products(executor, trace.reset_after ? rows * 3 * size : 0);
+    const kernel::Scratch<E, T> dreset(executor, trace.reset_after ? 0 : order.widest() * size);
+    const kernel::Scratch<E, T>& dproducts = trace.reset_after ? of_products : dgates;
     const kernel::Scratch<E, T> dsteps(executor, rows * size);
     // By rank: for sequences that the steps so far have not reached, with respect to their last states; for the others,
     // with respect to the states before the step.
@@ -343,22 +503,45 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
     order.to_ranks(given(options.dlast_hidden), size, dstate.data());
     for (std::int64_t t = order.steps(); t-- > 0;) {
       const std::int64_t active = order.active(t), start = order.start(t);
+      const T* const gates = trace.gates.data() + start * 3 * size;
+      const T* const before = t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial;
+      const T* const dstep = given(dhidden) ? dsteps.data() + start * size : nullptr;
+      T* const dgate = dgates.data() + start * 3 * size;
       T* const step = dproducts.data() + start * 3 * size;
-      launch(kernel::StepStates(), executor, active,
-             kernel::GruStepGrad<T>{size, trace.gates.data() + start * 3 * size, trace.memory.data() + start * size,
-                                    t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
-                                    given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(),
-                                    dgates.data() + start * 3 * size, step});
-      matrix_product<E, T>(executor, false, false, active, size, 3 * size, 1, step, 3 * size, recurrent.data(), size, 1,
-                           dstate.data(), size);
+      // y = beta y + the gradient with respect to the rows of U from `first` on.
+      const auto multiply = [&](std::int64_t first, std::int64_t count, double beta, T* to) {
+        matrix_product<E, T>(executor, false, false, active, size, count, 1, step + first, 3 * size,
+                             recurrent.data() + first * size, size, beta, to, size);
+      };
+      if (trace.reset_after) {
+        with_mode(trace.origin_mode, [&]<bool mode>(std::bool_constant<mode>) {
+          launch(kernel::StepStates(), executor, active,
+                 kernel::GruStepGrad<T, mode>{size, gates, trace.memory.data() + start * size, before, dstep,
+                                              dstate.data(), dgate, step});
+        });
+        multiply(0, 3 * size, 1, dstate.data());
+      } else {
+        launch(kernel::StepStates(), executor, active,
+               kernel::GruCandidateStepGrad<T>{size, gates, before, dstep, dstate.data(), dgate, trace.origin_mode});
+        multiply(2 * size, size, 0, dreset.data());
+        launch(kernel::StepStates(), executor, active,
+               kernel::GruResetStepGrad<T>{size, gates, before, dreset.data(), dstate.data(), dgate});
+        multiply(0, 2 * size, 1, dstate.data());
+      }
     }
     order.project_grad(x.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 3 * size,
                        out.data(), out_input.data(), given(weights.bias) ? out_bias.data() : nullptr);
-    order.recur_grad(trace.hidden.data(), initial, size, 3 * size, static_cast<const T*>(dproducts.data()),
-                     out_recurrent.data());
+    const T* const dgiven = dproducts.data();
+    if (trace.reset_after) {
+      order.recur_grad(trace.hidden.data(), initial, size, 3 * size, dgiven, 3 * size, out_recurrent.data());
+    } else {
+      order.recur_grad(trace.hidden.data(), initial, size, 2 * size, dgiven, 3 * size, out_recurrent.data());
+      matrix_product<E, T>(executor, true, false, size, size, rows, 1, trace.memory.data(), size, dgiven + 2 * size,
+                           3 * size, 0, out_recurrent.data() + 2 * size, 3 * size);
+    }
     if (given(weights.recurrent_bias)) {
       const kernel::Scratch<E, T> sums(executor, 3 * size);
-      sum_columns(executor, std::as_const(dproducts).data(), rows, 3 * size, sums.data());
+      sum_columns(executor, dgiven, rows, 3 * size, sums.data());
       repeat_row(executor, std::as_const(sums).data() + 2 * size, size, 1, dbias.data());
     }
     order.from_ranks(dstate.data(), size, out_hidden.data());

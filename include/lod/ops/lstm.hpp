@@ -12,9 +12,12 @@
 ///     c = f * c' + i * g
 ///     h = o * tanh(c)
 ///
+/// With peepholes, i and f also see the cell before the step, and o the one after it: weights of one number for each
+/// unit, Pi * c', Pf * c' and Po * c, are added before the sigmoid (Gers, Schraudolph, Schmidhuber, JMLR 3, 2002).
+///
 /// The matrices of the four gates are side by side, in this order, which is that of torch::nn::LSTM. The differences: W
 /// and U here are torch's weight_ih and weight_hh transposed, and there is one bias, the sum of torch's two.
-/// (PaddlePaddle's dynamic_lstm has the order g, i, f, o.)
+/// (PaddlePaddle's dynamic_lstm has the order g, i, f, o, and the peepholes after its bias.)
 #pragma once
 
 #include <lod/core/rank_table.hpp>
@@ -38,6 +41,7 @@ struct LstmWeights {
   LoDTensor<T, Device> input = {};      ///< {d, 4 n}: Wi Wf Wg Wo
   LoDTensor<T, Device> recurrent = {};  ///< {n, 4 n}: Ui Uf Ug Uo
   LoDTensor<T, Device> bias = {};       ///< 4 n numbers: bi bf bg bo; optional
+  LoDTensor<T, Device> peepholes = {};  ///< 3 n numbers: Pi Pf Po; optional
 };
 
 /// The options of `lstm`.
@@ -90,11 +94,12 @@ struct LstmGrad {
   LoDTensor<T, Device> initial_cell;
 };
 
-/// The weights of `lstm`, described. An omitted bias has no dimension, or no row.
+/// The weights of `lstm`, described. An omitted bias has no dimension, or no row; so have omitted peepholes.
 struct LstmWeightsDesc {
   LoDTensorDesc input;
   LoDTensorDesc recurrent;
   LoDTensorDesc bias = {};
+  LoDTensorDesc peepholes = {};
 };
 
 /// The options of `infer_lstm`: initial states described; omitted ones have no dimension, or no row.
@@ -154,6 +159,49 @@ struct LstmStep {
     lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
   }
 };
+/// Where in a row of gates each begins.
+struct LstmOrder {
+  std::int64_t input, forget, candidate, output;
+};
+/// The step with peepholes: `peepholes` are Pi Pf Po. `bias` is in the order of the gates. Null pointers stand for
+/// zeros.
+template <class T>
+struct PeepholeLstmStep {
+  using value_type = T;
+
+  std::int64_t size;
+  LstmOrder order;
+  const T* bias;
+  const T* peepholes;
+  const T* cell_before;
+  T* gates;
+  T* cell;
+  T* hidden;
+
+  static constexpr std::int64_t arrays = 12;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    T* const gate = gates + row * 4 * size + column;
+    const std::int64_t at = row * size + column;
+    const auto before = lanes.load(cell_before, at);
+    const auto i = lanes.sigmoid(lanes.load(gate, order.input) + lanes.load(bias, column + order.input) +
+                                 lanes.load(peepholes, column) * before);
+    const auto f = lanes.sigmoid(lanes.load(gate, order.forget) + lanes.load(bias, column + order.forget) +
+                                 lanes.load(peepholes, column + size) * before);
+    const auto g =
+        lanes.hyperbolic_tangent(lanes.load(gate, order.candidate) + lanes.load(bias, column + order.candidate));
+    const auto c = f * before + i * g;
+    const auto o = lanes.sigmoid(lanes.load(gate, order.output) + lanes.load(bias, column + order.output) +
+                                 lanes.load(peepholes, column + 2 * size) * c);
+    lanes.store(gate + order.input, i);
+    lanes.store(gate + order.forget, f);
+    lanes.store(gate + order.candidate, g);
+    lanes.store(gate + order.output, o);
+    lanes.store(cell + at, c);
+    lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
+  }
+};
 /// The step backwards. The gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`. `dcell`
 /// is the gradient with respect to c, on return that with respect to c'; `dgates` those for the gates before
 /// activation.
@@ -191,6 +239,52 @@ struct LstmStepGrad {
     lanes.store(dcell + at, dc * f);
   }
 };
+/// The step with peepholes backwards. `dpeepholes` are the products that, summed over all rows, are the gradient with
+/// respect to Pi Pf Po.
+template <class T>
+struct PeepholeLstmStepGrad {
+  using value_type = T;
+
+  std::int64_t size;
+  const T* peepholes;
+  const T* gates;
+  const T* cell_before;
+  const T* cell;
+  const T* dhidden;
+  const T* dstate;
+  T* dcell;
+  T* dgates;
+  T* dpeepholes;
+
+  static constexpr std::int64_t arrays = 20;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    const std::int64_t first = row * 4 * size + column, at = row * size + column;
+    const T* const gate = gates + first;
+    T* const dgate = dgates + first;
+    T* const dpeephole = dpeepholes + row * 3 * size + column;
+    const auto one = lanes.one();
+    const auto i = lanes.load(gate), f = lanes.load(gate, size);
+    const auto g = lanes.load(gate, 2 * size), o = lanes.load(gate, 3 * size);
+    const auto c = lanes.load(cell, at), before = lanes.load(cell_before, at);
+    const auto shown = lanes.hyperbolic_tangent(c);
+    const auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
+    const auto doutput = dh * shown * o * (one - o);
+    const auto dc =
+        lanes.load(dcell, at) + dh * o * (one - shown * shown) + doutput * lanes.load(peepholes, column + 2 * size);
+    const auto dinput = dc * g * i * (one - i), dforget = dc * before * f * (one - f);
+    lanes.store(dgate, dinput);
+    lanes.store(dgate + size, dforget);
+    lanes.store(dgate + 2 * size, dc * i * (one - g * g));
+    lanes.store(dgate + 3 * size, doutput);
+    lanes.store(dpeephole, dinput * before);
+    lanes.store(dpeephole + size, dforget * before);
+    lanes.store(dpeephole + 2 * size, doutput * c);
+    lanes.store(dcell + at,
+                dc * f + dinput * lanes.load(peepholes, column) + dforget * lanes.load(peepholes, column + size));
+  }
+};
 
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
@@ -204,6 +298,7 @@ void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const
   check_weights(weights.recurrent, size, 4 * size, what, "weights.recurrent");
   check_weights(weights.input, x.row_size(), 4 * size, what, "weights.input");
   check_bias(weights.bias, 4 * size, what, "weights.bias");
+  check_bias(weights.peepholes, 3 * size, what, "weights.peepholes");
 }
 
 template <class T, class Device>
@@ -211,7 +306,7 @@ struct Unfilled<LstmWeights<T, Device>> {
   template <class Resource>
   static LstmWeights<T, Device> from(Resource* resource) {
     using One = LoDTensor<T, Device>;
-    return {One(resource), One(resource), One(resource)};
+    return {One(resource), One(resource), One(resource), One(resource)};
   }
 };
 
@@ -222,6 +317,7 @@ struct Declared<op::lstm>
   using Gradient = op::lstm_grad;
   template <class T>
   using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::LstmStep<T>>,
+                                    kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStep<T>>,
                                     kernel::Instance<kernel::MatrixProduct, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const LstmWeights<T, typename E::device>& weights,
@@ -248,6 +344,7 @@ struct Declared<op::lstm>
                                      {"weights.input", weights.input},
                                      {"weights.recurrent", weights.recurrent},
                                      {"weights.bias", weights.bias},
+                                     {"weights.peepholes", weights.peepholes},
                                      {"initial_hidden", options.initial_hidden},
                                      {"initial_cell", options.initial_cell}};
     check_apart(name, outputs, arguments);
@@ -281,8 +378,21 @@ struct Declared<op::lstm>
         matrix_product(executor, false, false, active, 4 * size, size, 1, hidden_before, size, weights.recurrent.data(),
                        4 * size, 1, step, 4 * size);
       }
-      launch(kernel::StepStates(), executor, active,
-             kernel::LstmStep<T>{size, cell_before, step, cell.data() + start * size, states.data() + start * size});
+      T* const after = states.data() + start * size;
+      if (const T* const peepholes = given(weights.peepholes)) {
+        launch(kernel::StepStates(), executor, active,
+               kernel::PeepholeLstmStep<T>{size,
+                                           {0, size, 2 * size, 3 * size},
+                                           nullptr,
+                                           peepholes,
+                                           cell_before,
+                                           step,
+                                           cell.data() + start * size,
+                                           after});
+      } else {
+        launch(kernel::StepStates(), executor, active,
+               kernel::LstmStep<T>{size, cell_before, step, cell.data() + start * size, after});
+      }
     }
     order.last_states(states.data(), initial_hidden, size, out_hidden.data());
     order.last_states(cell.data(), initial_cell, size, out_cell.data());
@@ -300,6 +410,7 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
   static constexpr const char* name = "lstm_grad";
   template <class T>
   using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::LstmStepGrad<T>>,
+                                    kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStepGrad<T>>,
                                     kernel::Instance<kernel::TransposeMatrix, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& x,
@@ -320,6 +431,7 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
                                    {"dweights.input", dweights.input},
                                    {"dweights.recurrent", dweights.recurrent},
                                    {"dweights.bias", dweights.bias},
+                                   {"dweights.peepholes", dweights.peepholes},
                                    {"dinitial_hidden", dinitial_hidden},
                                    {"dinitial_cell", dinitial_cell}};
     const OtherMemory arguments[] = {{"dhidden", dhidden},
@@ -327,6 +439,7 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
                                      {"weights.input", weights.input},
                                      {"weights.recurrent", weights.recurrent},
                                      {"weights.bias", weights.bias},
+                                     {"weights.peepholes", weights.peepholes},
                                      {"trace.gates", trace.gates},
                                      {"trace.cell", trace.cell},
                                      {"trace.hidden", trace.hidden},
@@ -340,13 +453,17 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
     const auto out_recurrent =
         prepare_like(executor, {name, "dweights.recurrent"}, dweights.recurrent, weights.recurrent);
     const auto out_bias = prepare_like(executor, {name, "dweights.bias"}, dweights.bias, weights.bias);
+    const auto out_peepholes =
+        prepare_like(executor, {name, "dweights.peepholes"}, dweights.peepholes, weights.peepholes);
     const auto out_hidden = prepare(executor, {name, "dinitial_hidden"}, dinitial_hidden, above, {size}, {});
     const auto out_cell = prepare(executor, {name, "dinitial_cell"}, dinitial_cell, above, {size}, {});
 
     const StepOrder<E> order(executor, trace.table, trace.reverse);
     const T* const initial_hidden = given(trace.initial_hidden);
     const T* const initial_cell = given(trace.initial_cell);
+    const T* const peepholes = given(weights.peepholes);
     const kernel::Scratch<E, T> dgates(executor, rows * 4 * size);
+    const kernel::Scratch<E, T> dpeepholes(executor, peepholes ? rows * 3 * size : 0);
     const kernel::Scratch<E, T> dsteps(executor, rows * size);
     // By rank: for sequences that the steps so far have not reached, with respect to their last states; for the others,
     // with respect to the states before the step.
@@ -361,18 +478,28 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
     for (std::int64_t t = order.steps(); t-- > 0;) {
       const std::int64_t active = order.active(t), start = order.start(t);
       T* const step = dgates.data() + start * 4 * size;
-      launch(kernel::StepStates(), executor, active,
-             kernel::LstmStepGrad<T>{
-                 size, trace.gates.data() + start * 4 * size,
-                 t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell, trace.cell.data() + start * size,
-                 given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(), dcell.data(), step});
+      const T* const gates = trace.gates.data() + start * 4 * size;
+      const T* const cell = trace.cell.data() + start * size;
+      const T* const cell_before = t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell;
+      const T* const dstep = given(dhidden) ? dsteps.data() + start * size : nullptr;
+      if (peepholes) {
+        launch(kernel::StepStates(), executor, active,
+               kernel::PeepholeLstmStepGrad<T>{size, peepholes, gates, cell_before, cell, dstep, dstate.data(),
+                                               dcell.data(), step, dpeepholes.data() + start * 3 * size});
+      } else {
+        launch(kernel::StepStates(), executor, active,
+               kernel::LstmStepGrad<T>{size, gates, cell_before, cell, dstep, dstate.data(), dcell.data(), step});
+      }
       matrix_product<E, T>(executor, false, false, active, size, 4 * size, 1, step, 4 * size, recurrent.data(), size, 0,
                            dstate.data(), size);
     }
     order.project_grad(x.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 4 * size,
                        out.data(), out_input.data(), given(weights.bias) ? out_bias.data() : nullptr);
     order.recur_grad(trace.hidden.data(), initial_hidden, size, 4 * size, static_cast<const T*>(dgates.data()),
-                     out_recurrent.data());
+                     4 * size, out_recurrent.data());
+    if (peepholes) {
+      sum_columns(executor, static_cast<const T*>(dpeepholes.data()), rows, 3 * size, out_peepholes.data());
+    }
     order.from_ranks(dstate.data(), size, out_hidden.data());
     order.from_ranks(dcell.data(), size, out_cell.data());
   }
@@ -410,6 +537,7 @@ inline LstmDesc infer_lstm(const LoDTensorDesc& x, const LstmWeightsDesc& weight
   infer::Batch last = hidden.pooled(options.level, "lstm");
   const std::int64_t size = operation::infer_hidden_size(hidden, weights.input, weights.recurrent, 4, "lstm");
   operation::infer_vector(weights.bias, hidden.type, infer::product({4, size}, "lstm"), "lstm: weights.bias");
+  operation::infer_vector(weights.peepholes, hidden.type, infer::product({3, size}, "lstm"), "lstm: weights.peepholes");
   hidden.row_shape = last.row_shape = {size};
   operation::infer_initial(options.initial_hidden, last, "lstm: initial_hidden");
   operation::infer_initial(options.initial_cell, last, "lstm: initial_cell");
