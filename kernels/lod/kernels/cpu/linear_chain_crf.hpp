@@ -171,7 +171,7 @@ class Chain {
         store<A>(weights_ + row * stride_ + j, bounded<A>(some));
       }
     }
-    std::fill_n(into_, tags * stride_, A{});
+    std::fill_n(into_, tags * stride_, nothing);
     for (std::int64_t i = 0; i < tags; ++i) {
       for (std::int64_t j = 0; j < tags; ++j) into_[j * stride_ + i] = from(i)[j];
     }
@@ -179,8 +179,8 @@ class Chain {
 
   std::int64_t tags() const noexcept { return tags_; }
   std::int64_t stride() const noexcept { return stride_; }
-  /// The weights of each tag as the first of a sequence, as the last, after tag i, and before tag j. The last of these
-  /// are filled up with 0, the others with -inf.
+  /// The weights of each tag as the first of a sequence, as the last, after tag i, and before tag j; filled up with
+  /// -inf.
   const A* start() const noexcept { return weights_; }
   const A* stop() const noexcept { return weights_ + stride_; }
   const A* from(std::int64_t i) const noexcept { return weights_ + (i + crf_ends) * stride_; }
@@ -310,18 +310,22 @@ class PathSums : public Chain<T> {
         factors_into_(factors_ + count * stride()),
         greatest_(factors_into_ + count * stride()) {
     std::fill_n(greatest_, stride(), nothing);
-    std::fill_n(factors_, count * stride(), A{1});
-    std::fill_n(factors_into_, count * stride(), A{});
     for (std::int64_t j = 0; j < count; ++j) {
-      A most = nothing;
-      for (std::int64_t i = 0; i < count; ++i) {
-        const A weight = into(j)[i];
-        most = weight > most || lod::detail::is_nan(weight) ? weight : most;
+      Vector<A> most(nothing);
+      for (std::int64_t i = 0; i < stride(); i += lanes<A>) {
+        const Vector<A> some = load(into(j) + i);
+        most = choose(exceeds(some, most), some, most);
       }
-      greatest_[j] = most;
-      if (most == nothing) continue;  // no way leads there: the greatest of -inf makes any sum of factors -inf
-      for (std::int64_t i = 0; i < count; ++i) {
-        factors_[i * stride() + j] = factors_into_[j * stride() + i] = std::exp(into(j)[i] - most);
+      greatest_[j] = greatest_lane(most);
+    }
+    // Where no way leads, the factors are 1: with a greatest weight of -inf their sums come to nothing, too.
+    const auto factors = [](const A* weights, const Vector<A>& greatest, A* to) {
+      store<A>(to, choose(greatest == Vector<A>(nothing), Vector<A>(A{1}), exponential(load(weights) - greatest)));
+    };
+    for (std::int64_t k = 0; k < count; ++k) {
+      for (std::int64_t j = 0; j < stride(); j += lanes<A>) {
+        factors(this->from(k) + j, load(greatest_ + j), factors_ + k * stride() + j);
+        factors(into(k) + j, Vector<A>(greatest_[k]), factors_into_ + k * stride() + j);
       }
     }
   }
