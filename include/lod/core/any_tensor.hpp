@@ -319,6 +319,7 @@ class AnySelectedRows {
 
   /// Row i of `value` belongs to id rows[i]. Throws OutOfRange for an id outside [0, height), ShapeMismatch for a
   /// negative height and if the numbers of ids and rows differ. Levels of `value` are dropped.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): a temporary gives its memory away
   LOD_TAGGED AnySelectedRows(std::vector<std::int64_t> rows, std::int64_t height, AnyLoDTensor value) {
     detail::check_value_rows(static_cast<std::int64_t>(rows.size()), value.rows(), "AnySelectedRows");
     detail::check_height(height, "AnySelectedRows");

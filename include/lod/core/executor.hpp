@@ -153,7 +153,7 @@ class Workspace : public ScratchMemory<Cpu> {
   LOD_TAGGED ~Workspace() = default;
 
   /// As ScratchMemory::release, and also destroys the objects that are kept.
-  LOD_TAGGED void release() noexcept {
+  LOD_TAGGED void release() noexcept {  // NOLINT(bugprone-derived-method-shadowing-base-method): it calls that
     ScratchMemory::release();
     std::vector<std::unique_ptr<AnyObject>> objects;
     if (const auto held = lock()) kept_.swap(objects);

@@ -44,6 +44,7 @@ LOD_TAGGED inline bool forked_without_exec() noexcept {
     std::fclose(file);
     // After the name in parentheses: the state, five numbers, the flags.
     const char* const name_end = std::strrchr(line, ')');
+    // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): the kernel writes numbers that fit
     if (!name_end || std::sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1) flags = 0;
   }
 #endif

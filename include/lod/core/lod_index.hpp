@@ -157,7 +157,7 @@ class LoDView {
   }
   /// operator[] without the check, for iterators.
   LOD_TAGGED LoDView element(std::int64_t i) const noexcept {
-    LoDView part(block_, first_level_, begin_ + i, begin_ + i + 1);
+    const LoDView part(block_, first_level_, begin_ + i, begin_ + i + 1);
     return levels() == 0 ? part : part.children();
   }
 

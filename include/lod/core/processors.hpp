@@ -66,6 +66,7 @@ inline int processors_by_quota(const std::string& root = {}) {
     const std::string limit = beginning_of(root + "/sys/fs/cgroup" + group + "/cpu.max");
     // Microseconds of processor time per so many microseconds; "max" in place of the first means no limit.
     long long quota = 0, period = 0;
+    // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): the kernel writes numbers that fit
     if (std::sscanf(limit.c_str(), "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0) {
       least = static_cast<int>(std::clamp<long long>(quota / period, 1, least));
     }

@@ -129,7 +129,7 @@ template <class T>
 LOD_TAGGED T checked(Scalar option, const char* operation, const char* name) {
   const FloatingPointControl standard;
   if (option.fits<T>()) return option.to<T>();
-  const double number = option.to<double>();
+  const auto number = option.to<double>();
   const bool between = std::integral<T> && !is_nan(number) &&
                        number >= static_cast<double>(std::numeric_limits<T>::min()) &&
                        number <= static_cast<double>(std::numeric_limits<T>::max());

@@ -221,12 +221,14 @@
 #else
 #  define LOD_TAGGED [[gnu::abi_tag(LOD_TARGET_TEXT(LOD_TARGET))]]
 #endif
+// NOLINTBEGIN(bugprone-macro-parentheses): the name of a class has none
 #define LOD_TAGGED_COPIES(Class)                       \
   LOD_TAGGED Class(const Class&) = default;            \
   LOD_TAGGED Class(Class&&) = default;                 \
   LOD_TAGGED Class& operator=(const Class&) = default; \
   LOD_TAGGED Class& operator=(Class&&) = default;      \
   LOD_TAGGED ~Class() = default
+// NOLINTEND(bugprone-macro-parentheses)
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 /// An argument of templates that are to have a name for each set of flags.

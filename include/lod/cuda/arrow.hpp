@@ -45,7 +45,7 @@ ArrowHandle<ArrowDeviceArray> give_arrow(const CudaExecutor& executor, LoDTensor
   check_arrow_type<T>();
   CudaStream* const home = executor.resource();
   auto elsewhere = Reference<CudaStream>::share(x.resource() == home ? nullptr : x.resource());
-  const cudaStream_t origin = elsewhere ? elsewhere->get() : nullptr;
+  auto* const origin = elsewhere ? elsewhere->get() : nullptr;
   OrderAtEnd values(std::move(elsewhere), consumer, origin);
   OrderAtEnd offsets(Reference<CudaStream>::share(home), consumer, home->get());
   const ArrowOwner owner = share_owner(LentToArrow<T>{std::move(x), std::move(values), std::move(offsets)});

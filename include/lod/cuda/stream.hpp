@@ -111,7 +111,7 @@ class CudaStream final : public detail::Shared {
       const detail::CurrentDevice current(device_);
       if (capturing()) {
         const std::lock_guard lock(mutex_);
-        of_graphs_.push_back({memory, bytes});
+        of_graphs_.emplace_back(memory, bytes);
       } else {
         memory_->deallocate(memory, bytes, alignment, stream_);
       }

@@ -281,6 +281,7 @@ class AtomicFile {
     const std::unique_ptr<::DIR, int (*)(::DIR*)> list(readable ? ::fdopendir(readable.get()) : nullptr, ::closedir);
     if (!list) return;
     readable.release();  // now owned by the list
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else has this list
     while (const ::dirent* const entry = ::readdir(list.get())) {
       const ::pid_t process = process_of(entry->d_name);
       const bool is_gone = process > 0 && ::kill(process, 0) != 0 && errno == ESRCH;

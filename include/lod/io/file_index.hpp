@@ -34,8 +34,8 @@ namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 class FileContents {
  public:
   /// The footer begins at byte `begin` of the file. Throws ParseError.
-  FileContents(const std::string& path, std::string footer, std::size_t begin)
-      : path_(path), footer_(std::move(footer)), begin_(begin) {
+  FileContents(std::string path, std::string footer, std::size_t begin)
+      : path_(std::move(path)), footer_(std::move(footer)), begin_(begin) {
     list_variables();
   }
   FileContents(const FileContents&) = delete;

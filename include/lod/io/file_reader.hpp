@@ -116,7 +116,7 @@ class VariableReader {
   }
 
   template <class Owner>
-  LoD checked_lod(std::size_t i, std::span<const Numbers> offsets, Owner owner) const;
+  LoD checked_lod(std::size_t i, std::span<const Numbers> offsets, const Owner& owner) const;
   std::uint64_t wrong_offset(std::size_t i, std::span<const Numbers> offsets) const;
   std::vector<std::int64_t> checked_row_ids(std::vector<std::int64_t> ids) const;
   void check_bools(std::size_t i, std::span<const std::byte> values, std::uint64_t position) const;
@@ -131,9 +131,9 @@ class VariableReader {
 
 /// A LoD on these offsets, which `owner` keeps alive.
 template <class Owner>
-LoD VariableReader::checked_lod(std::size_t i, std::span<const Numbers> offsets, Owner owner) const {
+LoD VariableReader::checked_lod(std::size_t i, std::span<const Numbers> offsets, const Owner& owner) const {
   try {
-    LoD lod = LoD::wrap(offsets, owner);  // shared: it keeps alive what is searched for the error below
+    LoD lod = LoD::wrap(offsets, owner);
     check_rows(lod, rows(i));
     return lod;
   } catch (const std::invalid_argument& error) {
@@ -258,9 +258,9 @@ inline AnyLoDTensor VariableReader::load(std::size_t i, std::pmr::memory_resourc
     const Buffer<std::int64_t>& numbers = memory.emplace_back(size, Cpu::default_resource());
     const std::span<std::int64_t> all(numbers.data(), static_cast<std::size_t>(size));
     read(stored.offsets[level], {.tensor = i, .level = level}, std::as_writable_bytes(all));
-    offsets.push_back(all);
+    offsets.emplace_back(all);
   }
-  LoD lod = checked_lod(i, offsets, std::move(memory));
+  LoD lod = checked_lod(i, offsets, memory);
   AnyLoDTensor loaded(data_type(), std::move(lod), row_shape(i), uninitialized, rows(i), resource);
   {
     const PopulatedMemory populated(loaded.mutable_bytes());

@@ -87,7 +87,8 @@ class Input {
   static_assert(std::endian::native == std::endian::little, "files are little-endian; this machine is not");
   static constexpr std::size_t buffer_size = std::size_t{32} << 10;
 
-  Input(OpenedFile opened, const std::string& path) : size_(opened.size), path_(path), file_(std::move(opened.file)) {}
+  Input(OpenedFile opened, std::string path)
+      : size_(opened.size), path_(std::move(path)), file_(std::move(opened.file)) {}
 
   /// Makes the window at least `size` bytes long. Without a file, it already holds everything that is left.
   void fill(std::size_t size) {

@@ -142,7 +142,7 @@ class NpzWriter {
                                                        source.get(), ZIP_FL_ENC_UTF_8)
                                         : -1;
       if (number < 0) fail(archive.get(), member.name);
-      source.release();  // now owned by the archive
+      static_cast<void>(source.release());  // now owned by the archive
       const auto index = static_cast<zip_uint64_t>(number);
       const bool deflated = compression == NpzCompression::DEFLATED;
       // The earliest possible date, as in NumPy: the same values give the same bytes.
@@ -156,7 +156,7 @@ class NpzWriter {
       sink.rethrow();
       throw std::runtime_error(text({"npz: ", zip_strerror(archive.get())}));
     }
-    archive.release();  // closed
+    static_cast<void>(archive.release());  // closed
   }
 
  private:
@@ -285,7 +285,7 @@ class NpzFile {
   /// order. Passing one to `describe` or `load` throws ParseError.
   LOD_TAGGED const std::vector<std::string>& other_members() const noexcept { return other_members_; }
   /// Whether there is a variable of this name.
-  LOD_TAGGED bool contains(std::string_view name) const noexcept { return variables_.find(name) != variables_.end(); }
+  LOD_TAGGED bool contains(std::string_view name) const noexcept { return variables_.contains(name); }
   /// The description of a variable without its values: whether it is a tensor or row-sparse, its element type, shape
   /// and number of levels. Throws OutOfRange if there is none of this name, and ParseError.
   LOD_TAGGED VarDesc describe(std::string_view name) const {
@@ -426,6 +426,7 @@ class NpzFile {
 
   LOD_TAGGED AnyLoDTensor tensor(const std::string& name, const Members& members) const {
     std::vector<std::vector<std::int64_t>> offsets;
+    offsets.reserve(members.levels.size());
     for (const std::uint64_t level : members.levels) {
       offsets.push_back(integers(detail::text({name, ".lod", offsets.size()}), level));
     }

@@ -102,6 +102,7 @@ inline std::vector<Parameter> parameters_of(const ProgramDesc& program) {
     }
   }
   std::vector<Parameter> parameters;
+  parameters.reserve(vars.size());
   for (const auto& [name, var] : vars) {
     parameters.push_back({var->name, var->type.lod_tensor ? &var->type.lod_tensor->tensor : nullptr});
   }
@@ -207,6 +208,7 @@ inline void save_parameters(const std::string& path, const Parameters& values,
   const std::vector<Stream> streams = streams_of(values, parameters);
   if (is_folder(path)) {
     std::vector<std::string> files;  // all before the first is written: a name may not be valid for a file
+    files.reserve(parameters.size());
     for (const Parameter& parameter : parameters) files.push_back(file_of(path, parameter.name));
     check_folders(parameters);
     for (std::size_t i = 0; i < streams.size(); ++i) write_file(files[i], streams[i]);

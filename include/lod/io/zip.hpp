@@ -39,7 +39,7 @@ namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_zip_error(zip_error_t* error, const std::string& place,
                                                                    std::size_t position) {
   const int code = zip_error_code_zip(error), system_code = zip_error_code_system(error);
-  std::string what = text({place, zip_error_strerror(error)});
+  const std::string what = text({place, zip_error_strerror(error)});
   zip_error_fini(error);
   if (code == ZIP_ER_MEMORY) throw std::bad_alloc();
   if (code == ZIP_ER_READ && system_code != 0) throw std::system_error(system_code, std::generic_category(), what);
@@ -63,7 +63,7 @@ inline Zip open_zip(zip_source_t* created, zip_error_t* error) {
   }
   Zip archive(source ? zip_open_from_source(source.get(), ZIP_RDONLY, error) : nullptr);
   if (!archive) throw_zip_error(error, "npz: ", 0);
-  source.release();  // now owned by the archive
+  static_cast<void>(source.release());  // now owned by the archive
   return archive;
 }
 /// The archive in memory, which must outlive it.
@@ -90,7 +90,7 @@ inline Zip open_zip_file(const std::string& path) {
 class ZipMember {
  public:
   /// `name` begins the text of errors; it is an error if the values exceed `max_bytes`.
-  ZipMember(zip_t* archive, zip_uint64_t index, std::string name, std::uint64_t max_bytes)
+  ZipMember(zip_t* archive, zip_uint64_t index, const std::string& name, std::uint64_t max_bytes)
       : place_(text({"npz: '", name, "': "})), max_bytes_(max_bytes), file_(zip_fopen_index(archive, index, 0)) {
     if (!file_) throw_zip_error(zip_get_error(archive), place_, 0);
   }
@@ -191,7 +191,7 @@ class ZipSink {
     ZipSource source(zip_source_function_create(&ZipSink::callback, this, &error));
     Zip archive(source ? zip_open_from_source(source.get(), ZIP_CREATE | ZIP_TRUNCATE, &error) : nullptr);
     if (!archive) throw_zip_error(&error, "npz: ", 0);
-    source.release();  // now owned by the archive
+    static_cast<void>(source.release());  // now owned by the archive
     return archive;
   }
   /// Rethrows what appending or overwriting threw: exceptions cannot pass through libzip.

@@ -168,7 +168,7 @@ struct AdamRule {
   LOD_TAGGED [[gnu::noinline]] explicit AdamRule(const AdamOptions& options)
       : beta1(options.beta1), beta2(options.beta2) {
     const detail::FloatingPointControl standard;
-    const double step = static_cast<double>(options.step);
+    const auto step = static_cast<double>(options.step);
     const double correction = std::sqrt(1 - std::pow(beta2, step)), of_mean = 1 - std::pow(beta1, step);
     rate = of_mean == 0 ? 0 : options.learning_rate * correction / of_mean;
     epsilon = options.epsilon * correction;
@@ -294,7 +294,7 @@ void update(const E& executor, const Rule& rule, Sparse mode,
       if (!memory[i].overlaps(memory[other])) continue;
       const std::string_view known = memory[other].name();
       const std::size_t colon = known.find(": ");
-      const std::string argument(known.substr(colon == known.npos ? 0 : colon + 2));
+      const std::string argument(known.substr(colon == std::string_view::npos ? 0 : colon + 2));
       throw std::invalid_argument(
           detail::text({memory[i].name(), " overlaps ", argument, ", expected memory of its own"}));
     }

@@ -120,7 +120,7 @@ class NewLevels {
     std::vector<std::span<const std::int64_t>> spans;
     const std::int64_t* offsets = numbers_.data();
     for (int level = 0; level < levels_; ++level) {
-      spans.push_back({offsets, static_cast<std::size_t>(sizes_[level]) + 1});
+      spans.emplace_back(offsets, static_cast<std::size_t>(sizes_[level]) + 1);
       offsets += sizes_[level] + 1;
     }
     return LoD::from_offsets({spans.data(), spans.size()});

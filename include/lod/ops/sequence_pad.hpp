@@ -206,7 +206,7 @@ struct Declared<op::sequence_unpad_grad> : Takes<Tensor, IdList, std::int64_t>, 
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const IdList& lengths, std::int64_t padded_length,
                   const UnpadOptions& options, const To<E, T>& ddense) {
-    const std::int64_t size = static_cast<std::int64_t>(lengths.size());
+    const auto size = static_cast<std::int64_t>(lengths.size());
     check_side(options.side, name);
     if (padded_length < 0) {
       throw OutOfRange(detail::text({name, ": padded_length ", padded_length, ", expected 0 or more"}));

@@ -301,7 +301,7 @@ inline LoDTensorDesc infer_sequence_sort(const LoDTensorDesc& x, const SortOptio
   return y;
 }
 inline LoDTensorDesc infer_sequence_argsort(const LoDTensorDesc& x, const SortOptions& options = {}) {
-  infer::Batch y = infer::batch_for<op::sequence_argsort>(x, "sequence_argsort");
+  const infer::Batch y = infer::batch_for<op::sequence_argsort>(x, "sequence_argsort");
   y.level(options.level, "sequence_argsort");
   y.check_scalar_rows("sequence_argsort", "one number a row");
   return operation::infer_index(y, options.row_index, "sequence_argsort");

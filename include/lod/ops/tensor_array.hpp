@@ -180,7 +180,7 @@ class JoinedSteps {
             const Subject& step) const {
     const auto count = static_cast<std::int64_t>(elements.size());
     LOD_ASSERT(count == table.steps());
-    if (count == 0) ::new (static_cast<void*>(&views_[0])) View(like.view());
+    if (count == 0) ::new (static_cast<void*>(views_.data())) View(like.view());
     for (std::int64_t t = 0; t < count; ++t) {
       const View& view = *::new (static_cast<void*>(&views_[t])) View(elements[static_cast<std::size_t>(t)].view());
       const View& first = views_[0];

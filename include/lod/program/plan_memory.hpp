@@ -213,6 +213,7 @@ inline bool overlap_in_time(const PlannedVariable& a, const PlannedVariable& b) 
 /// that are already placed and needed at the same time; if there is none, after them.
 inline void place_by_size(std::vector<PlannedVariable>& variables) {
   std::vector<PlannedVariable*> by_size;
+  by_size.reserve(variables.size());
   for (PlannedVariable& variable : variables) by_size.push_back(&variable);
   std::stable_sort(by_size.begin(), by_size.end(), [](const PlannedVariable* a, const PlannedVariable* b) {
     return a->bytes != b->bytes ? a->bytes > b->bytes : a->first_op < b->first_op;

@@ -265,7 +265,7 @@ class Pieces {
   Pieces(const char* what, std::int64_t count) : what_(what), count_(count) {}
 
   /// Throws InvalidProgram if the whole list has no such piece, and if another part has it with other contents.
-  void add(std::int64_t place, T piece) {
+  void add(std::int64_t place, T&& piece) {
     if (place < 0 || place >= count_) {
       throw InvalidProgram(text({"join: a part has ", what_, " ", place, " of ", count_}));
     }

@@ -31,7 +31,7 @@ class WideSum {
   /// The sum, or its quotient by n or by the square root of n. A mean of finite numbers is finite.
   LOD_HOST_DEVICE A pooled(PoolType type, std::int64_t n) const noexcept {
     if (!is_finite(sum_)) return static_cast<A>(sum_);
-    const double number = static_cast<double>(n);
+    const auto number = static_cast<double>(n);
     const double divisor = type == PoolType::AVERAGE ? number : type == PoolType::SQRT ? std::sqrt(number) : 1;
     // Corrected by the remainder of the division and the rounding errors of the sum.
     const double first = sum_ / divisor, rest = std::fma(-first, divisor, sum_) + error_;

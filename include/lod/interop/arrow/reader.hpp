@@ -36,7 +36,7 @@ struct ArrowField {
 inline ArrowField read_field(std::string_view format) {
   if (format == "+l") return {ArrowField::LIST};
   if (format == "+L") return {ArrowField::LARGE_LIST};
-  if (format.substr(0, 3) == "+w:" && format.size() > 3) {
+  if (format.starts_with("+w:") && format.size() > 3) {
     std::int64_t size = 0;
     bool is_number = true;
     for (const char digit : format.substr(3)) {

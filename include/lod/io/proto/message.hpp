@@ -154,6 +154,7 @@ LOD_TAGGED char* put_value(const T& value, char* end) noexcept {
 }
 
 template <Message M>
+// NOLINTNEXTLINE(bugprone-exception-escape): only values that are there are asked for
 LOD_TAGGED char* put_message(const M& message, char* end) noexcept {
   end = put_bytes(message.unknown_fields.data(), message.unknown_fields.size(), end);
   for_each_field<M>([&](auto from_the_back) {
@@ -213,7 +214,7 @@ struct Seen {
   const char* end;          // of the message, where it was seen last
   typename SeenInFields<M>::type inner;
 
-  LOD_TAGGED Seen() noexcept {}  // otherwise all of it would be set to zero first
+  LOD_TAGGED Seen() noexcept {}  // NOLINT(modernize-use-equals-default): otherwise all of it would be set to zero first
 };
 
 /// Throws unless every required field was seen, in this message and in those in its singular fields. Called if one was

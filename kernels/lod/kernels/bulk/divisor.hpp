@@ -27,7 +27,7 @@ class Divisor {
 #ifdef __CUDA_ARCH__
     return __umulhi(2 * number, multiplier_) >> shift_;
 #else
-    return static_cast<std::uint32_t>(std::uint64_t{2 * number} * multiplier_ >> 32) >> shift_;
+    return static_cast<std::uint32_t>(std::uint64_t{2} * number * multiplier_ >> 32) >> shift_;
 #endif
   }
   /// The remainder for a number and its quotient.

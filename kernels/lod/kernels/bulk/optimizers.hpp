@@ -25,9 +25,9 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 /// The states of a parameter. Bodies cannot call the functions of std::array.
 template <class S, std::size_t n>
 struct States {
-  S* data[n > 0 ? n : 1];
+  S* data[n > 0 ? n : 1]{};
 
-  explicit States(const std::array<S*, n>& states) noexcept : data{} { std::copy(states.begin(), states.end(), data); }
+  explicit States(const std::array<S*, n>& states) noexcept { std::copy(states.begin(), states.end(), data); }
 };
 
 /// Applies the rule to one number of a parameter and of its states.

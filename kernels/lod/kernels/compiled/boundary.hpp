@@ -77,6 +77,7 @@ inline constexpr bool takes<Tag, Rows<T>> = has_elements<std::remove_const_t<T>>
 template <class A>
 struct Passed {
   using type = A;
+  // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter): it is passed on within the expression
   LOD_TAGGED static const A& pass(const A& argument) noexcept { return argument; }
 };
 template <class P>

@@ -135,7 +135,7 @@ class MergePath {
     const auto all = before(sequences_.size), number = static_cast<std::uint64_t>(part),
                count = static_cast<std::uint64_t>(parts);
     const std::uint64_t target = all / count * number + all % count * number / count;
-    const std::int64_t later =  // the first sequence that begins after the target
+    const auto later =  // the first sequence that begins after the target
         partition_point<std::int64_t>(0, sequences_.size, [&](std::int64_t i) { return before(i) <= target; });
     if (later == 0) return {0, 0};
     if (row_bytes_ == 0) return {later - 1, 0};

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -326,7 +327,7 @@ class ShortSequences<float> {
       // What is read after the next ones: the hardware does not recognize such short runs as a stream.
       _mm_prefetch(reinterpret_cast<const char*>(numbers + (offset + 2048)), _MM_HINT_T0);
     }
-    __m256 load(int vector) const noexcept { return _mm256_loadu_ps(x + 8 * vector); }
+    __m256 load(int vector) const noexcept { return _mm256_loadu_ps(x + std::ptrdiff_t{8} * vector); }
     __m256 mask(int vector) const noexcept {
       const __m256i places = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(8 * vector));
       return _mm256_castsi256_ps(_mm256_cmpgt_epi32(count, places));
@@ -390,7 +391,7 @@ class ShortSequences<float> {
       fours[k] = Rule::join(_mm256_permute2f128_ps(parts[k], parts[k + 4], 0x20),
                             _mm256_permute2f128_ps(parts[k], parts[k + 4], 0x31));
     }
-    for (int k = 0; k < 2; ++k) {
+    for (std::size_t k = 0; k < 2; ++k) {
       const __m256d a = _mm256_castps_pd(fours[2 * k]), b = _mm256_castps_pd(fours[2 * k + 1]);
       twos[k] = Rule::join(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
     }
