@@ -17,6 +17,14 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 
+set(LODTENSOR_CUDA_MACHINE_CODE "" CACHE STRING
+  "Types of elements whose kernels get machine code of sm_90, where CMAKE_CUDA_ARCHITECTURES has virtual ones only")
+mark_as_advanced(LODTENSOR_CUDA_MACHINE_CODE)
+foreach(type IN LISTS LODTENSOR_CUDA_MACHINE_CODE)
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/kernels/instantiate/${type}.cu" PROPERTIES
+    COMPILE_OPTIONS "--generate-code=arch=compute_90,code=sm_90")
+endforeach()
+
 file(GLOB lodtensor_cuda_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/instantiate/*.cu")
 add_library(lodtensor_cuda STATIC ${lodtensor_cuda_sources})
 add_library(lodtensor::cuda ALIAS lodtensor_cuda)
