@@ -36,10 +36,10 @@ namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, count, norm): if the length of x, the square root of the sum of the squares in double, exceeds
 /// `norm`, x[i] *= norm / length. Squares that overflow or underflow a double are handled. If x is null, only takes the
 /// scratch memory for it.
-struct Shorten {};
+struct ClipByNorm {};
 /// run(executor, dy, x, groups, row_size, norm, d): its gradient, for an x with as many rows as there are groups. The
 /// rows of dy whose groups are empty are ignored. d may be dy.
-struct ShortenGrad {};
+struct ClipByNormGrad {};
 
 /// At least `least` and at most `greatest`; NaN stays.
 struct Clipped {
@@ -78,7 +78,7 @@ struct Combined {
   double first, second;
 
   /// Combines dy and x to the gradient of clipping x, of length `length`, to `norm`; `product` is x . dy.
-  LOD_HOST_DEVICE static Combined shortened_grad(double length, double product, double norm) noexcept {
+  LOD_HOST_DEVICE static Combined clip_by_norm_grad(double length, double product, double norm) noexcept {
     const double factor = norm / length;
     return {factor, factor * (product / length / length)};
   }
@@ -206,7 +206,7 @@ struct Declared<op::clip_grad> : Takes<Of<SelectedRows>, Of<SelectedRows>, Scala
 
 template <>
 struct Declared<op::clip_by_norm>
-    : Takes<Of<SelectedRows>, double>, Gives<Of<SelectedRows>>, Launches<kernel::Shorten> {
+    : Takes<Of<SelectedRows>, double>, Gives<Of<SelectedRows>>, Launches<kernel::ClipByNorm> {
   static constexpr const char* name = "clip_by_norm";
   using Gradient = op::clip_by_norm_grad;
   template <Executor E, class T>
@@ -215,22 +215,22 @@ struct Declared<op::clip_by_norm>
     check_norm(norm, name);
     detail::check_value_rows(g, name);
     const std::array sources{&g};
-    merge_into<E, T>(executor, PoolType::SUM, name,
-                     std::span<const SelectedRows<T, typename E::device>* const>(sources), out,
-                     [&](T* values, std::int64_t count) { launch(kernel::Shorten(), executor, values, count, norm); });
+    merge_into<E, T>(
+        executor, PoolType::SUM, name, std::span<const SelectedRows<T, typename E::device>* const>(sources), out,
+        [&](T* values, std::int64_t count) { launch(kernel::ClipByNorm(), executor, values, count, norm); });
   }
 };
 
 template <>
 struct Declared<op::clip_by_norm_grad>
-    : Takes<Of<SelectedRows>, Of<SelectedRows>, double>, Gives<Of<SelectedRows>>, Launches<kernel::ShortenGrad> {
+    : Takes<Of<SelectedRows>, Of<SelectedRows>, double>, Gives<Of<SelectedRows>>, Launches<kernel::ClipByNormGrad> {
   static constexpr const char* name = "clip_by_norm_grad";
   template <Executor E, class T>
   static void run(const E& executor, const SelectedRows<T, typename E::device>& dy,
                   const SelectedRows<T, typename E::device>& g, double norm, SelectedRows<T, typename E::device>& dg) {
     check_norm(norm, name);
     const auto change = [&](const T* x, const T* values, const kernel::Segments& groups, T* d) {
-      launch(kernel::ShortenGrad(), executor, values, x, groups, dy.row_size(), norm, d);
+      launch(kernel::ClipByNormGrad(), executor, values, x, groups, dy.row_size(), norm, d);
     };
     merged_grad_into(executor, name, dy, g, dg, change);
   }

@@ -61,7 +61,7 @@ struct ContextWindow {
   std::int64_t start;
   /// How far windows extend beyond the two ends of a sequence.
   LOD_TAGGED std::int64_t rows_before() const noexcept { return std::max<std::int64_t>(0, -start); }
-  LOD_TAGGED std::int64_t rows_behind() const noexcept { return std::max<std::int64_t>(0, start + length - 1); }
+  LOD_TAGGED std::int64_t rows_after() const noexcept { return std::max<std::int64_t>(0, start + length - 1); }
 };
 
 /// run(executor, x, sequences, row_size, window, padding, filter, columns, y); padding may be null.
@@ -106,7 +106,7 @@ kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Opti
                       window.length, " * ", x.row_size()}));
   }
   if (options.padding) {
-    check_row_count(options.padding->rows(), window.rows_before() + window.rows_behind(), "sequence_conv: padding");
+    check_row_count(options.padding->rows(), window.rows_before() + window.rows_after(), "sequence_conv: padding");
     check_row_shape(options.padding->row_shape(), x.row_shape(), "sequence_conv: padding");
   }
   return window;
@@ -156,7 +156,7 @@ void conv_grad_into(const E& executor, const View& dy, const View& x, const Filt
   const auto window = check_conv(x, filter, options, "sequence_conv_grad");
   check_row_count(dy.rows(), x.rows(), "sequence_conv_grad: dy");
   check_row_shape(dy.row_shape(), filter.row_shape(), "sequence_conv_grad: dy");
-  const PlainRows filter_rows{filter.rows()}, padding_rows{window.rows_before() + window.rows_behind()};
+  const PlainRows filter_rows{filter.rows()}, padding_rows{window.rows_before() + window.rows_after()};
   const kernel::Segments sequences = segments(executor, x, level);
   const std::int64_t columns = filter.row_size();
   constexpr const char* what = "sequence_conv_grad";
@@ -244,7 +244,7 @@ inline LoDTensorDesc infer_sequence_conv(const LoDTensorDesc& x, const LoDTensor
   if (options.padding) {
     const infer::Batch padding(*options.padding, "sequence_conv: padding");
     infer::check_type(padding.type, y.type, "sequence_conv: padding");
-    infer::check_row_count(padding.rows, window.rows_before() + window.rows_behind(), "sequence_conv: padding");
+    infer::check_row_count(padding.rows, window.rows_before() + window.rows_after(), "sequence_conv: padding");
     infer::common_row_shape(padding.row_shape, y.row_shape, "sequence_conv: padding");
   }
   y.row_shape = weights.row_shape;

@@ -64,7 +64,7 @@ LOD_HOST_DEVICE T rounded(const Unbounded& number) noexcept {
 
 /// Scales a vector down to the length `norm`.
 template <class T>
-struct Shortened {
+struct ClippedByNorm {
   VectorLength length;
   double norm;
 
@@ -81,26 +81,26 @@ struct Shortened {
 /// The gradient of the above: dy[i] times the factor, minus x[i] times the factor times x . dy / length^2. `product` is
 /// x . dy, with x times the scale of the length.
 template <class T>
-struct ShortenedGrad {
-  Shortened<T> shortened;
+struct ClippedByNormGrad {
+  ClippedByNorm<T> clipped;
   ScaledSum product;
 
   LOD_HOST_DEVICE operation::Combined combined() const noexcept {
-    return operation::Combined::shortened_grad(shortened.length.root, product.sum, shortened.norm);
+    return operation::Combined::clip_by_norm_grad(clipped.length.root, product.sum, clipped.norm);
   }
   LOD_HOST_DEVICE bool is_ordinary() const noexcept {
-    if (!shortened.is_ordinary() || product.scale != 1) return false;
+    if (!clipped.is_ordinary() || product.scale != 1) return false;
     // An infinity or NaN, or a factor of 0, comes out the same however it is computed.
-    if (!is_finite(product.sum) || !is_finite(shortened.length.root)) return true;
+    if (!is_finite(product.sum) || !is_finite(clipped.length.root)) return true;
     const double second = combined().second;
-    return is_ordinary_factor<T>(second) || (second == 0 && (product.sum == 0 || shortened.norm == 0));
+    return is_ordinary_factor<T>(second) || (second == 0 && (product.sum == 0 || clipped.norm == 0));
   }
   /// The gradient where these factors are not ordinary.
   LOD_HOST_DEVICE T operator()(T dy, T x) const noexcept {
-    const Unbounded root(shortened.length.root), scale(shortened.length.scale);
+    const Unbounded root(clipped.length.root), scale(clipped.length.scale);
     // The length is scaled twice, x . dy once.
     const Unbounded share = Unbounded(product.sum) / Unbounded(product.scale) / root / root * scale;
-    return rounded<T>(shortened.exact_factor() * (unbounded(dy) - share * unbounded(x)));
+    return rounded<T>(clipped.exact_factor() * (unbounded(dy) - share * unbounded(x)));
   }
 };
 

@@ -83,7 +83,7 @@ struct CountsInGroups {
 };
 
 template <>
-struct Kernel<Shorten> {
+struct Kernel<ClipByNorm> {
   template <class E, class T>
   static void run(const E& executor, T* x, std::int64_t count, double norm) {
     if (!x) return;
@@ -94,14 +94,14 @@ struct Kernel<Shorten> {
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t at) {
       const VectorLength length = squares->length();
       if (!length.exceeds(norm)) return;
-      const Shortened<T> shortened{length, norm};
-      x[at] = shortened.is_ordinary() ? mapped(kernel::Scaled{Scalar(shortened.factor())}, x[at]) : shortened(x[at]);
+      const ClippedByNorm<T> clipped{length, norm};
+      x[at] = clipped.is_ordinary() ? mapped(kernel::Scaled{Scalar(clipped.factor())}, x[at]) : clipped(x[at]);
     });
   }
 };
 
 template <>
-struct Kernel<ShortenGrad> {
+struct Kernel<ClipByNormGrad> {
   template <class E, class T>
   static void run(const E& executor, const T* dy, const T* x, const Segments& groups, std::int64_t row_size,
                   double norm, T* d) {
@@ -118,7 +118,7 @@ struct Kernel<ShortenGrad> {
         d[at] = dy[at];
         return;
       }
-      const ShortenedGrad<T> grad{{length, norm}, sums[1].best()};
+      const ClippedByNormGrad<T> grad{{length, norm}, sums[1].best()};
       d[at] = grad.is_ordinary() ? combined(grad.combined(), dy[at], x[at]) : grad(dy[at], x[at]);
     });
   }

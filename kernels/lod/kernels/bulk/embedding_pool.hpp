@@ -148,13 +148,13 @@ struct Kernel<KeepIds> {
     const std::int64_t count = sequences.rows();
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t k) {
       const std::int64_t place = scratch[k];
-      const bool left = scratch[k + 1] > place, is_behind = k >= scratch[count];
+      const bool left = scratch[k + 1] > place, is_rest = k >= scratch[count];
       if (places != nullptr) places[k] = left ? place : -1;
       if (left) kept[place] = ids[k];
-      if (is_behind) kept[k] = -1;
+      if (is_rest) kept[k] = -1;
       if (rows == nullptr) return;
       if (left) rows[place] = k;
-      if (is_behind) rows[k] = -1;
+      if (is_rest) rows[k] = -1;
     });
   }
 };

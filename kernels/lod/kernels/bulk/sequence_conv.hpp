@@ -119,7 +119,7 @@ struct Kernel<SequenceConvPaddingGrad> {
                   const ContextWindow& window, const T* filter, std::int64_t row_size, T* dpadding) {
     using A = Accumulator<T>;
     if (row_size == 0) return;
-    const std::int64_t before = window.rows_before(), rows = before + window.rows_behind();
+    const std::int64_t before = window.rows_before(), rows = before + window.rows_after();
     const std::int64_t length = window.length, start = window.start, size = sequences.size, places = rows * length;
     const Scratch<E, A> sum_loan(executor, places * columns);
     const Scratch<E, std::int64_t> offset_loan(executor, places + 1);

@@ -55,18 +55,18 @@ VectorLength vector_length(const CpuExecutor& executor, const T* x, std::int64_t
 }
 
 template <>
-struct Kernel<Shorten> {
+struct Kernel<ClipByNorm> {
   template <class T>
   static void run(const CpuExecutor& executor, T* x, std::int64_t count, double norm) {
     const cpu::FloatingPointControl standard;
     const VectorLength length = cpu::vector_length(executor, static_cast<const T*>(x), count);
     if (!length.exceeds(norm)) return;
-    const Shortened<T> shortened{length, norm};
-    if (shortened.is_ordinary()) {
-      cpu::Kernel<Map>::run(executor, kernel::Scaled{shortened.factor()}, static_cast<const T*>(x), count, x);
+    const ClippedByNorm<T> clipped{length, norm};
+    if (clipped.is_ordinary()) {
+      cpu::Kernel<Map>::run(executor, kernel::Scaled{clipped.factor()}, static_cast<const T*>(x), count, x);
       return;
     }
-    for_each(executor, count, [&](std::int64_t i) { x[i] = shortened(x[i]); });
+    for_each(executor, count, [&](std::int64_t i) { x[i] = clipped(x[i]); });
   }
 
   /// Calls f(i) for i in [0, count).
@@ -80,7 +80,7 @@ struct Kernel<Shorten> {
 };
 
 template <>
-struct Kernel<ShortenGrad> {
+struct Kernel<ClipByNormGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* x, const Segments& groups, std::int64_t row_size,
                   double norm, T* d) {
@@ -90,9 +90,9 @@ struct Kernel<ShortenGrad> {
     if (!length.exceeds(norm)) return cpu::Kernel<CopyValues>::run(executor, dy, count, d);
     const ScaledSum product =
         cpu::best_sum<T>([&](double scale) { return cpu::sum_products(executor, x, length.scale, dy, scale, count); });
-    const ShortenedGrad<T> grad{{length, norm}, product};
+    const ClippedByNormGrad<T> grad{{length, norm}, product};
     if (grad.is_ordinary()) return cpu::Kernel<Combine>::run(executor, grad.combined(), dy, x, count, d);
-    cpu::Kernel<Shorten>::for_each(executor, count, [&](std::int64_t i) { d[i] = grad(dy[i], x[i]); });
+    cpu::Kernel<ClipByNorm>::for_each(executor, count, [&](std::int64_t i) { d[i] = grad(dy[i], x[i]); });
   }
 };
 

@@ -31,7 +31,7 @@ struct OrderedPlaces {
   void set_row_size(std::int64_t size) noexcept { rows.row_size = size; }
   [[gnu::always_inline]] const T* operator()(std::int64_t k) const noexcept { return rows[order[k]]; }
   /// The list of addresses is read at random too.
-  [[gnu::always_inline]] void ask_for_place(std::int64_t k) const noexcept {
+  [[gnu::always_inline]] void prefetch_place(std::int64_t k) const noexcept {
     if (rows.list) __builtin_prefetch(rows.list + order[k]);
   }
 };

@@ -40,7 +40,7 @@ struct ListedRows {
 
 /// Reads rows at arbitrary addresses and prefetches them: at(k) is the address of row k, whose size is the one given to
 /// at.set_row_size(size). `left` rows exist, those of the sequence and those of the ones after it. Where the addresses
-/// themselves are scattered, at.ask_for_place(k) prefetches that of row k.
+/// themselves are scattered, at.prefetch_place(k) prefetches that of row k.
 template <class T, class At>
 struct ScatteredRows {
   At at;
@@ -60,8 +60,8 @@ struct ScatteredRows {
   /// Prefetches what will be read after rows [row, row + count).
   template <std::int64_t count>
   [[gnu::always_inline]] void ask_after(std::int64_t row, std::int64_t size) const noexcept {
-    if constexpr (requires { at.ask_for_place(row); }) {
-      for (std::int64_t k = row; k < row + count; ++k) at.ask_for_place(there(k + 2 * prefetch_distance));
+    if constexpr (requires { at.prefetch_place(row); }) {
+      for (std::int64_t k = row; k < row + count; ++k) at.prefetch_place(there(k + 2 * prefetch_distance));
     }
     if (whereabouts == Whereabouts::CACHE) {
       for (std::int64_t k = row; k < row + count; ++k) {

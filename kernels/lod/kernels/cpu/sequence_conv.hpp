@@ -34,7 +34,7 @@ struct WindowLines {
     // The window consists of padding, rows of the sequence and padding again: each is a part of one array.
     const std::int64_t end = begin + count;
     const std::int64_t inside = std::clamp(sequence_begin - first, std::int64_t{0}, window.length) * row_size;
-    const std::int64_t behind = std::clamp(sequence_end - first, std::int64_t{0}, window.length) * row_size;
+    const std::int64_t after = std::clamp(sequence_end - first, std::int64_t{0}, window.length) * row_size;
     const auto read_part = [&](const T* rows, std::int64_t row, std::int64_t from, std::int64_t until) {
       const std::int64_t low = std::max(from, begin), high = std::min(until, end);
       if (low >= high) return;
@@ -45,8 +45,8 @@ struct WindowLines {
       }
     };
     read_part(padding, window.rows_before() + first - sequence_begin, 0, inside);
-    read_part(x, first, inside, behind);
-    read_part(padding, window.rows_before() + first - sequence_end, behind, window.length * row_size);
+    read_part(x, first, inside, after);
+    read_part(padding, window.rows_before() + first - sequence_end, after, window.length * row_size);
   }
 };
 
@@ -124,7 +124,7 @@ struct Kernel<SequenceConvPaddingGrad> {
                   const ContextWindow& window, const T* filter, std::int64_t row_size, T* dpadding) {
     using A = Accumulator<T>;
     if (row_size == 0) return;
-    const std::int64_t before = window.rows_before(), rows = before + window.rows_behind();
+    const std::int64_t before = window.rows_before(), rows = before + window.rows_after();
     const Workspace::Loan<A> sums(executor.workspace(), rows * window.length * columns);
     const Workspace::Loan<std::int64_t> list(executor.workspace(), sequences.size);
     const cpu::ListedRows<T> listed{dy, columns, list.data()};

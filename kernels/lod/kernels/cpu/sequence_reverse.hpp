@@ -96,10 +96,10 @@ struct Kernel<SequenceReverse> {
         });
         return;
       }
-      const std::int64_t behind = row_of(to);
+      const std::int64_t end_row = row_of(to);
       cpu::for_each_row_range(sequences, from, to, [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
         const std::int64_t at = sequences.begin(i) + begin;
-        cpu::reverse_scalars(x, last_of(i) - begin, end - begin, y + at, behind - at);
+        cpu::reverse_scalars(x, last_of(i) - begin, end - begin, y + at, end_row - at);
       });
     });
   }

@@ -49,12 +49,12 @@ class Tile {
     std::int64_t* to = found + at;
     *to = i;
     if (++at == end) return;
-    for (std::uint32_t behind = behind_sequence(i); at < end; ++at) {
-      if (at >= behind) {
-        behind = behind_sequence(++i);
-        if (at >= behind) {  // the next one is empty
+    for (std::uint32_t next_begin = end_of_sequence(i); at < end; ++at) {
+      if (at >= next_begin) {
+        next_begin = end_of_sequence(++i);
+        if (at >= next_begin) {  // the next one is empty
           i = sought(at, ends);
-          behind = behind_sequence(i);
+          next_begin = end_of_sequence(i);
         }
       }
       *++to = i;
@@ -69,7 +69,7 @@ class Tile {
 
  private:
   /// The first row of the tile after sequence i; the tile's row count if there is none.
-  LOD_HOST_DEVICE std::uint32_t behind_sequence(std::int64_t i) const {
+  LOD_HOST_DEVICE std::uint32_t end_of_sequence(std::int64_t i) const {
     return static_cast<std::uint32_t>(least(sequences_.begin(i + 1) - first_, rows_));
   }
   LOD_HOST_DEVICE std::int64_t sought(std::uint32_t in_tile, const SequenceRange& ends) const {
