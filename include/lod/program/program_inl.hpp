@@ -122,7 +122,7 @@ inline const VarDesc* ProgramDesc::find_var(std::string_view name, std::int32_t 
     is_listed[static_cast<std::size_t>(idx)] = true;
   };
   list(from);
-  for (std::size_t next = 0; next < open.size(); ++next) {  // NOLINT(modernize-loop-convert): the list grows
+  for (std::size_t next = 0; next < open.size(); ++next) {
     const std::int32_t idx = open[next];
     const BlockDesc& here = block(idx);
     if (const VarDesc* var = here.find_var(name)) return var;
