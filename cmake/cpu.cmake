@@ -4,7 +4,7 @@
 set(lodtensor_cpu_folder "${PROJECT_SOURCE_DIR}/kernels/instantiate")
 file(GLOB lodtensor_cpu_sources CONFIGURE_DEPENDS "${lodtensor_cpu_folder}/*.cpp")
 set(lodtensor_cpu_types ${lodtensor_cpu_sources})
-list(FILTER lodtensor_cpu_types EXCLUDE REGEX "/instruction_set\\.cpp$")
+list(FILTER lodtensor_cpu_types EXCLUDE REGEX "/(instruction_set|operators)\\.cpp$")
 
 add_library(lodtensor_cpu STATIC ${lodtensor_cpu_sources})
 add_library(lodtensor::cpu ALIAS lodtensor_cpu)

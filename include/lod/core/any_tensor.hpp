@@ -174,6 +174,10 @@ class AnyLoDTensor {
   }
   /// Whether the memory is read-only.
   LOD_TAGGED bool read_only() const noexcept { return read_only_; }
+  /// Whether something else has the memory too: other tensors, which would see what is written to it, or the user.
+  LOD_TAGGED bool shares_memory() const noexcept {
+    return bytes_.wrapped() || (bytes_.block() && !bytes_.block()->unique());
+  }
 
   /// The values and levels, borrowed: valid as long as this object and any owner of the memory exist. Throws
   /// ShapeMismatch unless the elements are of type T.

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// The operator: what runs an OpDesc. For each type of operator there is one, by its name in programs.
+///
+///     lod::operators().add("plus", {.prepare = [](const lod::OperatorArguments& op) {
+///       const lod::Slot x = op.input("X"), y = op.output("Out");
+///       const float number = op.attr("number", 1.0f);
+///       return [=](lod::OperatorCall<>& call) {
+///         auto out = call.output<float>(y);
+///         out->resize(call.tensor(x).lod(), call.tensor(x).row_shape(), call.tensor(x).rows());
+///         std::ranges::transform(call.view<float>(x).values(), out->data(), [=](float v) { return v + number; });
+///       };
+///     }});
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/data_flow.hpp>
+#include <lod/program/program.hpp>
+#include <lod/program/variable.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE {
+
+/// The arguments of one parameter of an operator, by their places among the variables of its calls.
+struct Slot {
+  std::size_t first = 0;
+  std::size_t size = 0;
+
+  /// Whether there are any.
+  LOD_TAGGED explicit operator bool() const noexcept { return size > 0; }
+};
+
+/// What a description gives an operator: variables and attributes. What does not fit is an InvalidProgram, which names
+/// the operator, the parameter or attribute, and what was expected.
+class OperatorArguments {
+ public:
+  /// `op` must outlive this.
+  LOD_TAGGED explicit OperatorArguments(const OpDesc& op) noexcept : op_(&op) {}
+
+  /// The description itself.
+  LOD_TAGGED const OpDesc& desc() const noexcept { return *op_; }
+
+  /// @{
+  /// The variable that is the argument of a parameter, which must have exactly one. Empty names and `@EMPTY@` do not
+  /// count.
+  LOD_TAGGED Slot input(std::string_view parameter) const { return only_one(inputs(parameter), "input", parameter); }
+  LOD_TAGGED Slot output(std::string_view parameter) const { return only_one(outputs(parameter), "output", parameter); }
+  /// @}
+  /// @{
+  /// The same for a parameter that may have none.
+  LOD_TAGGED Slot optional_input(std::string_view parameter) const {
+    const Slot all = inputs(parameter);
+    return all ? only_one(all, "input", parameter) : all;
+  }
+  LOD_TAGGED Slot optional_output(std::string_view parameter) const {
+    const Slot all = outputs(parameter);
+    return all ? only_one(all, "output", parameter) : all;
+  }
+  /// @}
+  /// @{
+  /// All arguments of a parameter; none if all of them are empty.
+  LOD_TAGGED Slot inputs(std::string_view parameter) const noexcept { return find(op_->inputs, parameter, 0); }
+  LOD_TAGGED Slot outputs(std::string_view parameter) const noexcept {
+    return find(op_->outputs, parameter, arguments_of(op_->inputs));
+  }
+  /// @}
+  /// Throws if a parameter has an argument: for what an operator does not support.
+  LOD_TAGGED void expect_no_input(std::string_view parameter) const {
+    if (inputs(parameter)) refuse({"input '", std::string(parameter), "' is not supported, expected none"});
+  }
+
+  /// The value of an attribute; `otherwise` if there is none. Types as for OpDesc::attr.
+  template <detail::AttrValue T>
+  LOD_TAGGED T attr(std::string_view name, T otherwise) const {
+    return op_->find_attr(name) ? op_->attr<T>(name) : otherwise;
+  }
+  /// The same for a name.
+  LOD_TAGGED std::string attr(std::string_view name, const char* otherwise) const {
+    return attr<std::string>(name, otherwise);
+  }
+  /// Throws unless an attribute has this value, if it is there at all: for what an operator does not support.
+  LOD_TAGGED void expect_attr(std::string_view name, bool value) const {
+    if (attr(name, value) != value) refuse_attr(name, value ? "true" : "false");
+  }
+  LOD_TAGGED void expect_attr(std::string_view name, const char* value) const {
+    if (attr(name, value) != value) refuse_attr(name, value);
+  }
+  LOD_TAGGED void expect_attr(std::string_view name, std::int32_t value) const {
+    if (attr(name, value) != value) refuse_attr(name, std::to_string(value));
+  }
+  LOD_TAGGED void expect_attr(std::string_view name, float value) const {
+    if (attr(name, value) != value) refuse_attr(name, std::to_string(value));
+  }
+
+  /// Throws an InvalidProgram with these words, after the operator's type.
+  LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void refuse(std::initializer_list<detail::Piece> words) const {
+    throw InvalidProgram(detail::readable(detail::text({"operator '", op_->type, "': ", detail::text(words)})));
+  }
+  /// The same about an attribute's value.
+  LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void refuse_attr(std::string_view name,
+                                                                     const std::string& expected) const {
+    refuse({"attribute '", std::string(name), "' has a value that is not supported, expected ", expected});
+  }
+
+ private:
+  LOD_TAGGED static std::size_t arguments_of(const std::vector<OpDesc::Var>& vars) noexcept {
+    std::size_t count = 0;
+    for (const OpDesc::Var& var : vars) count += var.arguments.size();
+    return count;
+  }
+  LOD_TAGGED static Slot find(const std::vector<OpDesc::Var>& vars, std::string_view parameter,
+                              std::size_t first) noexcept {
+    for (const OpDesc::Var& var : vars) {
+      if (var.parameter == parameter) {
+        for (const std::string& name : var.arguments) {
+          if (!name.empty() && name != empty_variable_name) return {first, var.arguments.size()};
+        }
+        return {};
+      }
+      first += var.arguments.size();
+    }
+    return {};
+  }
+  LOD_TAGGED Slot only_one(const Slot& all, const char* kind, std::string_view parameter) const {
+    if (all.size != 1) {
+      refuse({kind, " '", std::string(parameter), "' has ", all.size, " arguments, expected one"});
+    }
+    return all;
+  }
+
+  const OpDesc* op_;
+};
+
+/// A tensor that an operator writes: that of a variable, with the memory of the run before. It goes to the variable
+/// when this object is destroyed.
+template <class T>
+class OutputTensor {
+ public:
+  /// Memory that the tensor needs comes from `resource`. A `fresh` one does not use that of the variable, which is
+  /// being read.
+  LOD_TAGGED OutputTensor(Variable& variable, std::pmr::memory_resource* resource, bool fresh)
+      : variable_(variable.get<AnyLoDTensor>()),
+        tensor_(resource),
+        is_taken_(!fresh && variable_.template holds<T>() && !variable_.read_only() && !variable_.shares_memory()),
+        exceptions_(std::uncaught_exceptions()) {
+    if (is_taken_) tensor_ = std::move(variable_).template take<T>();
+  }
+  OutputTensor(const OutputTensor&) = delete;
+  OutputTensor& operator=(const OutputTensor&) = delete;
+  /// If an exception ends the operator, the variable gets back what it had.
+  LOD_TAGGED ~OutputTensor() {
+    if (is_taken_ || std::uncaught_exceptions() == exceptions_) variable_ = AnyLoDTensor(std::move(tensor_));
+  }
+
+  /// @{
+  /// The tensor.
+  LOD_TAGGED LoDTensor<T>& operator*() noexcept { return tensor_; }
+  LOD_TAGGED LoDTensor<T>* operator->() noexcept { return &tensor_; }
+  /// @}
+
+ private:
+  AnyLoDTensor& variable_;
+  LoDTensor<T> tensor_;
+  bool is_taken_;
+  int exceptions_;
+};
+
+/// The same for operators that move elements, whatever their type: the bytes of an output of known structure.
+class OutputBytes {
+ public:
+  LOD_TAGGED OutputBytes(AnyLoDTensor& variable, AnyLoDTensor next) noexcept
+      : variable_(variable), next_(std::move(next)), exceptions_(std::uncaught_exceptions()) {}
+  OutputBytes(const OutputBytes&) = delete;
+  OutputBytes& operator=(const OutputBytes&) = delete;
+  LOD_TAGGED ~OutputBytes() {
+    if (std::uncaught_exceptions() == exceptions_) variable_ = std::move(next_);
+  }
+  /// The first of them.
+  LOD_TAGGED std::byte* data() { return next_.mutable_bytes().data(); }
+  /// The first element, of the type that the output was made with.
+  template <class T>
+  LOD_TAGGED T* elements() {
+    LOD_ASSERT(next_.holds<T>());
+    return reinterpret_cast<T*>(data());
+  }
+
+ private:
+  AnyLoDTensor& variable_;
+  AnyLoDTensor next_;
+  int exceptions_;
+};
+
+/// One run of an operator: its executor and its variables, in which it finds the slots that its arguments gave it.
+template <Executor E = CpuExecutor>
+class OperatorCall {
+ public:
+  /// The variables are the arguments of all inputs, then those of all outputs, null for empty names. The executor must
+  /// outlive the call.
+  LOD_TAGGED OperatorCall(const E& executor, std::vector<Variable*> variables)
+      : executor_(&executor), variables_(std::move(variables)) {}
+
+  /// What the operator runs on.
+  LOD_TAGGED const E& executor() const noexcept { return *executor_; }
+
+  /// A variable of a slot.
+  LOD_TAGGED Variable& variable(const Slot& slot, std::size_t i = 0) const {
+    LOD_ASSERT(i < slot.size);
+    Variable* const found = variables_[slot.first + i];
+    if (!found) throw InvalidProgram(detail::text({"argument ", i, " is empty, expected a variable"}));
+    return *found;
+  }
+  /// The tensor in it. Throws ShapeMismatch if it holds something else.
+  LOD_TAGGED const AnyLoDTensor& tensor(const Slot& slot, std::size_t i = 0) const {
+    return variable(slot, i).template get<AnyLoDTensor>();
+  }
+  /// A view of the tensor. Throws ShapeMismatch, naming the variable, unless its elements are of type T.
+  template <class T>
+  LOD_TAGGED LoDTensorView<const T, Cpu> view(const Slot& slot, std::size_t i = 0) const {
+    const AnyLoDTensor& found = tensor(slot, i);
+    if (!found.holds<T>()) throw_type(slot, i, to_string(data_type_v<T>));
+    return found.view<T>();
+  }
+  /// The tensor in an output, to be written by an operation.
+  template <class T>
+  LOD_TAGGED OutputTensor<T> output(const Slot& slot, std::size_t i = 0) const {
+    return OutputTensor<T>(variable(slot, i), executor_->resource(), is_read(slot, i));
+  }
+  /// An output of this structure, whose bytes are to be written. `rows` counts only for a LoD without levels.
+  LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
+                                      std::int64_t rows, std::size_t i = 0) const {
+    AnyLoDTensor& kept = variable(slot, i).template get<AnyLoDTensor>();
+    const bool fits = !is_read(slot, i) && kept.data_type() == type && !kept.read_only() && !kept.shares_memory() &&
+                      kept.row_shape() == row_shape && kept.lod() == lod && (lod.levels() > 0 || kept.rows() == rows);
+    if (fits) return OutputBytes(kept, AnyLoDTensor(kept));
+    return OutputBytes(kept, AnyLoDTensor(type, lod, row_shape, uninitialized, rows, executor_->resource()));
+  }
+  /// The same for a whole shape, in which a scalar is one row: with the levels of `like` where it has as many rows.
+  LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const Shape& shape, const AnyLoDTensor& like,
+                                      std::size_t i = 0) const {
+    const std::int64_t rows = shape.empty() ? 1 : shape.front();
+    const bool keeps_levels = like.levels() > 0 && like.rows() == rows;
+    return output_bytes(slot, type, keeps_levels ? like.lod() : LoD(), shape.without_first(), rows, i);
+  }
+
+  /// @{
+  /// Calls f(detail::ElementType<T>()) with the type T of a tensor's elements. Throws ShapeMismatch, naming the
+  /// variable, for other types than float and double, to which `with_number` adds std::int32_t and std::int64_t.
+  template <class F>
+  LOD_TAGGED void with_floating(const Slot& slot, const F& f) const {
+    const DataType type = tensor(slot).data_type();
+    if (type == DataType::FP32) return f(detail::ElementType<float>());
+    if (type == DataType::FP64) return f(detail::ElementType<double>());
+    throw_type(slot, 0, "FP32 or FP64");
+  }
+  template <class F>
+  LOD_TAGGED void with_number(const Slot& slot, const F& f) const {
+    const DataType type = tensor(slot).data_type();
+    if (type == DataType::INT32) return f(detail::ElementType<std::int32_t>());
+    if (type == DataType::INT64) return f(detail::ElementType<std::int64_t>());
+    if (type == DataType::FP32) return f(detail::ElementType<float>());
+    if (type == DataType::FP64) return f(detail::ElementType<double>());
+    throw_type(slot, 0, "FP32, FP64, INT32 or INT64");
+  }
+  /// @}
+
+  /// The name of a variable, for errors.
+  LOD_TAGGED std::string name(const Slot& slot, std::size_t i = 0) const {
+    return detail::text({"variable '", variable(slot, i).name(), "'"});
+  }
+
+ private:
+  /// Whether an output is an input as well.
+  LOD_TAGGED bool is_read(const Slot& slot, std::size_t i) const noexcept {
+    const Variable* const written = variables_[slot.first + i];
+    for (std::size_t other = 0; other < slot.first; ++other) {
+      if (variables_[other] == written) return true;
+    }
+    return false;
+  }
+  LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void throw_type(const Slot& slot, std::size_t i,
+                                                                    const char* expected) const {
+    throw ShapeMismatch(detail::text(
+        {name(slot, i), ": elements of ", to_string(tensor(slot, i).data_type()), ", expected ", expected}));
+  }
+
+  const E* executor_;
+  std::vector<Variable*> variables_;
+};
+
+/// What an operator does in each run.
+template <Executor E = CpuExecutor>
+using RunOperator = std::function<void(OperatorCall<E>&)>;
+
+/// A type of operators.
+template <Executor E = CpuExecutor>
+struct Operator {
+  /// Reads the arguments of one operator, once for many runs, and returns what each run does. It throws InvalidProgram
+  /// for arguments that it does not take; so nothing has run yet when a program is refused.
+  ///
+  /// What it returns should leave its outputs as they were if it throws.
+  std::function<RunOperator<E>(const OperatorArguments&)> prepare = {};
+};
+
+}  // namespace lod::inline LOD_INTERFACE
+
+namespace lod::inline LOD_INTERFACE::detail {
+
+/// A type of operators that comes with the library.
+template <class E>
+struct BuiltInOperator {
+  std::string_view type;
+  RunOperator<E> (*prepare)(const OperatorArguments&);
+};
+
+}  // namespace lod::inline LOD_INTERFACE::detail
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// All of them.
+template <class E>
+std::span<const detail::BuiltInOperator<E>> all();
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
+
+namespace lod::inline LOD_INTERFACE {
+
+namespace detail {
+
+/// Operators that users have added, for the executor E.
+template <class E>
+struct AddedOperators {
+  LOD_TAGGED AddedOperators() = default;
+  LOD_TAGGED ~AddedOperators() = default;
+  std::mutex mutex;
+  std::map<std::string, Operator<E>, std::less<>> by_type;
+};
+/// Made at first use and never destroyed, as programs may run while the process ends.
+template <class E>
+inline AddedOperators<E>* added_operators = nullptr;
+
+template <class E>
+LOD_TAGGED AddedOperators<E>& settled_added_operators() {
+  AddedOperators<E>* made = __atomic_load_n(&added_operators<E>, __ATOMIC_ACQUIRE);
+  if (made) return *made;
+  auto* const mine = new AddedOperators<E>;
+  if (__atomic_compare_exchange_n(&added_operators<E>, &made, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    return *mine;
+  }
+  delete mine;
+  return *made;
+}
+
+}  // namespace detail
+
+/// The operators by their types: those of the library and those that users have added. Any number of threads may use it
+/// at a time.
+template <Executor E = CpuExecutor>
+class Operators {
+ public:
+  /// The operator of a type; nothing if there is none. O(log operators).
+  LOD_TAGGED std::optional<Operator<E>> find(std::string_view type) const {
+    for (const auto& one : operators_of_programs::all<E>()) {
+      if (one.type == type) return Operator<E>{.prepare = one.prepare};
+    }
+    auto& added = detail::settled_added_operators<E>();
+    const std::lock_guard lock(added.mutex);
+    const auto found = added.by_type.find(type);
+    if (found == added.by_type.end()) return std::nullopt;
+    return found->second;
+  }
+
+  /// Adds an operator of the caller's. Throws std::invalid_argument if there is one of that type, and if it cannot be
+  /// prepared.
+  LOD_TAGGED void add(std::string type, Operator<E> op) const {
+    if (!op.prepare) throw std::invalid_argument(detail::text({"operator '", type, "': expected a `prepare`"}));
+    bool is_known = find(type).has_value();
+    if (!is_known) {
+      auto& added = detail::settled_added_operators<E>();
+      const std::lock_guard lock(added.mutex);
+      is_known = !added.by_type.try_emplace(type, std::move(op)).second;
+    }
+    if (is_known) throw std::invalid_argument(detail::text({"operator '", type, "': there is one already"}));
+  }
+
+  /// All types, ascending.
+  LOD_TAGGED std::vector<std::string> types() const {
+    std::vector<std::string> names;
+    for (const auto& one : operators_of_programs::all<E>()) names.emplace_back(one.type);
+    auto& added = detail::settled_added_operators<E>();
+    {
+      const std::lock_guard lock(added.mutex);
+      for (const auto& one : added.by_type) names.push_back(one.first);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+};
+
+/// The operators for an executor of type E.
+template <Executor E = CpuExecutor>
+LOD_TAGGED Operators<E> operators() noexcept {
+  return {};
+}
+
+}  // namespace lod::inline LOD_INTERFACE

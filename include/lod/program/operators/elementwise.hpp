@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Operators on pairs of elements: elementwise_add and its kin, comparisons, and logic.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/elementwise.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/shapes.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// Two shapes under one: that with fewer dimensions stands at `axis` of the other, and dimensions of 1 are repeated.
+class Broadcast {
+ public:
+  /// `axis` -1 is the end of the longer shape. Throws ShapeMismatch for shapes that do not fit.
+  Broadcast(const Shape& x, const Shape& y, std::int64_t axis) {
+    const Shape& longer = x.size() >= y.size() ? x : y;
+    const Shape& other = x.size() >= y.size() ? y : x;
+    const std::size_t rank = longer.size();
+    std::size_t first = axis == -1 ? rank - other.size() : axis_of(axis, rank, 1);
+    // Dimensions of 1 at the end need no counterpart.
+    std::size_t shorter = other.size();
+    while (shorter > 0 && first + shorter > rank && other[shorter - 1] == 1) --shorter;
+    if (first + shorter > rank) throw_mismatch(x, y, axis);
+    std::array<std::int64_t, Shape::max_rank> dims[2] = {};
+    for (std::size_t dim = 0; dim < rank; ++dim) {
+      dims[0][dim] = longer[dim];
+      dims[1][dim] = dim >= first && dim < first + shorter ? other[dim - first] : 1;
+    }
+    if (&longer == &y) std::swap(dims[0], dims[1]);
+    std::array<std::int64_t, Shape::max_rank> all = {};
+    std::int64_t strides[2] = {1, 1};
+    for (std::size_t dim = rank; dim-- > 0;) {
+      if (dims[0][dim] != dims[1][dim] && dims[0][dim] != 1 && dims[1][dim] != 1) throw_mismatch(x, y, axis);
+      all[dim] = dims[0][dim] == 1 ? dims[1][dim] : dims[0][dim];
+      for (std::size_t which = 0; which < 2; ++which) {
+        strides_[which][dim] = dims[which][dim] == 1 ? 0 : strides[which];
+        strides[which] *= dims[which][dim];
+      }
+    }
+    shape_ = Shape(std::span<const std::int64_t>(all.data(), rank));
+  }
+
+  /// The shape of both.
+  const Shape& shape() const noexcept { return shape_; }
+
+  /// z = f(x, y).
+  template <class F, class T, class U>
+  void combine(const F& f, const T* x, const T* y, U* z) const {
+    const std::int64_t count = shape_.elements();
+    if (count == 0) return;
+    const std::size_t rank = shape_.size();
+    const std::int64_t inner = rank > 0 ? shape_.back() : 1;
+    const std::int64_t x_step = rank > 0 ? strides_[0][rank - 1] : 0, y_step = rank > 0 ? strides_[1][rank - 1] : 0;
+    std::array<std::int64_t, Shape::max_rank> at{};
+    for (std::int64_t done = 0; done < count; done += inner) {
+      std::int64_t x_first = 0, y_first = 0;
+      for (std::size_t dim = 0; dim + 1 < rank; ++dim) {
+        x_first += at[dim] * strides_[0][dim];
+        y_first += at[dim] * strides_[1][dim];
+      }
+      for (std::int64_t i = 0; i < inner; ++i) z[done + i] = f(x[x_first + i * x_step], y[y_first + i * y_step]);
+      for (std::size_t dim = rank > 0 ? rank - 1 : 0; dim-- > 0;) {
+        if (++at[dim] < shape_[dim]) break;
+        at[dim] = 0;
+      }
+    }
+  }
+
+ private:
+  [[noreturn, gnu::cold, gnu::noinline]] static void throw_mismatch(const Shape& x, const Shape& y, std::int64_t axis) {
+    throw ShapeMismatch(detail::text({"shapes ", to_string(x), " and ", to_string(y), " with axis ", axis,
+                                      ", expected dimensions that are equal or 1"}));
+  }
+
+  Shape shape_;
+  std::array<std::int64_t, Shape::max_rank> strides_[2];
+};
+
+// What the operators do with two numbers, and the library's own operation for the usual shapes, where it has one.
+
+struct Adds {
+  static constexpr const auto& into = add_into;
+  template <class T>
+  T operator()(T a, T b) const {
+    return kernel::Add()(a, b);
+  }
+};
+struct Subtracts {
+  static constexpr const auto& into = sub_into;
+  template <class T>
+  T operator()(T a, T b) const {
+    return kernel::Subtract()(a, b);
+  }
+};
+struct Multiplies {
+  static constexpr const auto& into = mul_into;
+  template <class T>
+  T operator()(T a, T b) const {
+    return kernel::Multiply()(a, b);
+  }
+};
+template <class T>
+void check_divisor(T divisor) {
+  if constexpr (std::integral<T>) {
+    if (divisor == 0) throw OutOfRange("Y: a divisor is 0");
+  }
+}
+struct Divides {
+  static constexpr const auto& into = div_into;
+  template <class T>
+  T operator()(T a, T b) const {
+    check_divisor(b);
+    return kernel::Divide()(a, b);
+  }
+};
+struct Maximum {
+  template <class T>
+  T operator()(T a, T b) const {
+    return a < b ? b : a;
+  }
+};
+struct Minimum {
+  template <class T>
+  T operator()(T a, T b) const {
+    return b < a ? b : a;
+  }
+};
+struct Power {
+  template <class T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(std::pow(a, b));
+  }
+};
+/// The remainder, of the sign of the divisor.
+struct Remainder {
+  template <class T>
+  T operator()(T a, T b) const {
+    check_divisor(b);
+    T rest;
+    if constexpr (std::integral<T>) {
+      if (b == -1) return 0;  // the least number divided by -1 exceeds the greatest
+      rest = static_cast<T>(a % b);
+    } else {
+      rest = std::fmod(a, b);
+    }
+    return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
+  }
+};
+/// The quotient, rounded down.
+struct FloorQuotient {
+  template <class T>
+  T operator()(T a, T b) const {
+    check_divisor(b);
+    if constexpr (std::integral<T>) {
+      const T quotient = kernel::Divide()(a, b);
+      return b != -1 && a % b != 0 && (a < 0) != (b < 0) ? static_cast<T>(quotient - 1) : quotient;
+    } else {
+      return std::floor(a / b);
+    }
+  }
+};
+
+/// elementwise_*: X, Y -> Out; axis = -1. The result has the levels of X.
+template <class F, Executor E>
+RunOperator<E> elementwise(const OperatorArguments& op) {
+  const Slot x = op.input("X"), y = op.input("Y"), out = op.output("Out");
+  const std::int32_t axis = op.attr("axis", -1);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor &a = call.tensor(x), &b = call.tensor(y);
+    const Shape left = a.shape(), right = b.shape();
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto left_view = call.template view<T>(x), right_view = call.template view<T>(y);
+      const Broadcast both(left, right, axis);
+      if constexpr (requires { F::into; }) {
+        const Shape& row = a.row_shape();
+        const bool is_same = left == right;
+        if (is_same || (both.shape() == left && b.row_shape().elements() * b.rows() == a.row_size() &&
+                        (axis == -1 || left.size() == static_cast<std::size_t>(axis) + right.size()))) {
+          const LoDTensorView<const T, Cpu> other(
+              right_view.data(), is_same ? left_view.lod_view() : LoDView::plain(0, 1), &row, a.row_size());
+          auto sum = call.template output<T>(out);
+          F::into(call.executor(), left_view, other, *sum);
+          return;
+        }
+      }
+      auto z = call.output_bytes(out, a.data_type(), both.shape(), a);
+      both.combine(F(), left_view.data(), right_view.data(), z.template elements<T>());
+    });
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Programs for tests: operators, variables, attributes, and programs of one operator.
+#pragma once
+
+#include <lod/desc.hpp>
+#include <lod/program.hpp>
+#include <lod/run.hpp>
+#include <lod/scope.hpp>
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lod_test {
+
+/// An attribute, of the type of its value.
+template <class T>
+lod::OpDesc::Attr attr(std::string name, const T& value) {
+  lod::OpDesc::Attr made{.name = std::move(name)};
+  if constexpr (std::is_same_v<T, bool>) {
+    made.type = lod::AttrType::BOOLEAN;
+    made.b = value;
+  } else if constexpr (std::is_same_v<T, int>) {
+    made.type = lod::AttrType::INT;
+    made.i = value;
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    made.type = lod::AttrType::LONG;
+    made.l = value;
+  } else if constexpr (std::is_same_v<T, float>) {
+    made.type = lod::AttrType::FLOAT;
+    made.f = value;
+  } else if constexpr (std::is_same_v<T, std::vector<int>>) {
+    made.type = lod::AttrType::INTS;
+    made.ints = value;
+  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+    made.type = lod::AttrType::LONGS;
+    made.longs = value;
+  } else if constexpr (std::is_same_v<T, std::vector<float>>) {
+    made.type = lod::AttrType::FLOATS;
+    made.floats = value;
+  } else {
+    made.type = lod::AttrType::STRING;
+    made.s = value;
+  }
+  return made;
+}
+
+using Attrs = std::vector<lod::OpDesc::Attr>;
+/// The arguments of an operator's parameters.
+using Arguments = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+inline lod::OpDesc op(std::string type, const Arguments& inputs, const Arguments& outputs, Attrs attrs = {}) {
+  lod::OpDesc made{.type = std::move(type), .attrs = std::move(attrs)};
+  for (const auto& one : inputs) made.inputs.push_back({.parameter = one.first, .arguments = one.second});
+  for (const auto& one : outputs) made.outputs.push_back({.parameter = one.first, .arguments = one.second});
+  return made;
+}
+
+/// A tensor of which nothing else is known.
+inline lod::VarDesc tensor_var(std::string name, bool persistable = false) {
+  lod::VarDesc var{.name = std::move(name), .type = {.type = lod::VarType::LOD_TENSOR}};
+  if (persistable) var.persistable = true;
+  return var;
+}
+
+/// A program of one block, with a variable for each name; the persistable ones are named.
+inline lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops, const std::vector<std::string>& persistable = {}) {
+  lod::ProgramDesc program;
+  lod::BlockDesc& block = program.blocks.emplace_back();
+  for (const std::string& name : persistable) block.vars.push_back(tensor_var(name, true));
+  for (const lod::OpDesc& one : ops) {
+    for (const auto* vars : {&one.inputs, &one.outputs}) {
+      for (const auto& var : *vars) {
+        for (const std::string& name : var.arguments) {
+          if (!block.find_var(name)) block.vars.push_back(tensor_var(name));
+        }
+      }
+    }
+  }
+  block.ops = std::move(ops);
+  return program;
+}
+
+/// Runs one operator: the arguments of its inputs, by parameter, and the outputs to return. One that begins with '-' is
+/// there, but not returned.
+inline std::vector<lod::AnyLoDTensor> apply(
+    const std::string& type, const std::vector<std::pair<std::string, std::vector<lod::AnyLoDTensor>>>& inputs,
+    const std::vector<std::string>& outputs, Attrs attrs = {}) {
+  Arguments in, out;
+  lod::RunOptions options;
+  for (const auto& one : inputs) {
+    in.emplace_back(one.first, std::vector<std::string>());
+    for (std::size_t i = 0; i < one.second.size(); ++i) {
+      in.back().second.push_back("in " + one.first + std::to_string(i));
+      options.feed.emplace(in.back().second.back(), one.second[i]);
+    }
+  }
+  for (const std::string& parameter : outputs) {
+    const bool is_hidden = parameter[0] == '-';
+    const std::string name = is_hidden ? parameter.substr(1) : parameter;
+    if (!out.empty() && out.back().first == name) {
+      out.back().second.push_back("out " + name + std::to_string(out.back().second.size()));
+    } else {
+      out.emplace_back(name, std::vector<std::string>{"out " + name + "0"});
+    }
+    if (!is_hidden) options.fetch.push_back(out.back().second.back());
+  }
+  lod::Scope scope;
+  return lod::run(program_of({op(type, in, out, std::move(attrs))}), scope, options);
+}
+
+/// The numbers of a tensor.
+template <class T>
+std::vector<T> numbers(const lod::AnyLoDTensor& x) {
+  const auto view = x.view<T>();
+  return std::vector<T>(view.values().begin(), view.values().end());
+}
+using Floats = std::vector<float>;
+using Ids = std::vector<std::int64_t>;
+
+/// A plain tensor, and one under a LoD of these lengths of sequences.
+template <class T>
+lod::LoDTensor<T> plain(const lod::Shape& shape, const std::vector<T>& values) {
+  return lod::LoDTensor<T>::from_values(lod::LoD(), shape.without_first(), values);
+}
+template <class T>
+lod::LoDTensor<T> ragged(const std::vector<std::int64_t>& lengths, const lod::Shape& row_shape,
+                         const std::vector<T>& values) {
+  return lod::LoDTensor<T>::from_values(lod::LoD::from_lengths({lengths}), row_shape, values);
+}
+
+}  // namespace lod_test
