@@ -30,32 +30,27 @@ lod::Scope& with_parameters(lod::Scope& scope, const lod::paddle::Model& model) 
   for (const auto& one : model.parameters) scope.var(one.first).get<lod::AnyLoDTensor>() = one.second;
   return scope;
 }
-/// The program up to the emissions.
-lod::ProgramDesc without_tags(lod::ProgramDesc program) {
-  auto& ops = program.blocks[0].ops;
-  ops.erase(std::find_if(ops.begin(), ops.end(), [](const auto& one) { return one.type == "crf_decoding"; }),
-            ops.end());
-  return program;
-}
-
 }  // namespace
 
-TEST_CASE("lac: emissions are those of PaddlePaddle, and a second run allocates nothing") {
+TEST_CASE("lac: tags and emissions are those of PaddlePaddle, and a further run allocates nothing") {
   const auto model = lod::paddle::load_model(lac_folder);
-  lod::Scope scope;
-  lod::PreparedProgram prepared(lod::CpuExecutor(2), without_tags(model.program), with_parameters(scope, model),
-                                {"tmp_29"});
   const auto expected = lod::load_npy<float>(lac_folder + "/expected.emission.npy");
+  const auto expected_tags = lod::load_npy<std::int64_t>(lac_folder + "/expected.tags.npy");
+  lod::Scope scope;
+  lod::PreparedProgram prepared(lod::CpuExecutor(2), model.program, with_parameters(scope, model));
   const lod::Feed feed = {{"word", lod::AnyLoDTensor(lac_words())}};
   for (int run = 0; run < 3; ++run) {
     const std::int64_t before = lod_test::allocations;
-    const auto& emission = prepared.run(feed)[0];
+    const auto& out = prepared.run(feed);
     if (run == 2 && lod_test::counts_allocations) CHECK(lod_test::allocations == before);
-    REQUIRE(emission.shape() == expected.shape());
-    CHECK(emission.lod() == feed.at("word").lod());
+    REQUIRE(out.size() == 2);
+    CHECK(out[0].shape() == expected_tags.shape());
+    CHECK(std::ranges::equal(out[0].view<std::int64_t>().values(), expected_tags.values()));
+    REQUIRE(out[1].shape() == expected.shape());
+    CHECK(out[1].lod() == feed.at("word").lod());
     float worst = 0;
     for (std::size_t i = 0; i < expected.values().size(); ++i) {
-      worst = std::max(worst, std::abs(emission.view<float>().values()[i] - expected.values()[i]));
+      worst = std::max(worst, std::abs(out[1].view<float>().values()[i] - expected.values()[i]));
     }
     CHECK(worst < 1e-4f);
   }

@@ -103,6 +103,12 @@ class OperatorArguments {
   LOD_TAGGED std::string attr(std::string_view name, const char* otherwise) const {
     return attr<std::string>(name, otherwise);
   }
+  /// A data type, whose number is the value of an attribute; `otherwise` if there is none.
+  LOD_TAGGED DataType data_type(std::string_view name, DataType otherwise) const {
+    const auto type = static_cast<DataType>(attr(name, static_cast<std::int32_t>(otherwise)));
+    if (!is_pod(type)) refuse_attr(name, "the number of a data type");
+    return type;
+  }
   /// Throws unless an attribute has this value, if it is there at all: for what an operator does not support.
   LOD_TAGGED void expect_attr(std::string_view name, bool value) const {
     if (attr(name, value) != value) refuse_attr(name, value ? "true" : "false");
@@ -269,13 +275,21 @@ class OperatorCall {
 
   /// @{
   /// Calls f(detail::ElementType<T>()) with the type T of a tensor's elements. Throws ShapeMismatch, naming the
-  /// variable, for other types than float and double, to which `with_number` adds std::int32_t and std::int64_t.
+  /// variable, for other types than float and double, or, for `with_id`, than std::int32_t and std::int64_t;
+  /// `with_number` takes all four.
   template <class F>
   LOD_TAGGED void with_floating(const Slot& slot, const F& f) const {
     const DataType type = tensor(slot).data_type();
     if (type == DataType::FP32) return f(detail::ElementType<float>());
     if (type == DataType::FP64) return f(detail::ElementType<double>());
     throw_type(slot, 0, "FP32 or FP64");
+  }
+  template <class F>
+  LOD_TAGGED void with_id(const Slot& slot, const F& f) const {
+    const DataType type = tensor(slot).data_type();
+    if (type == DataType::INT32) return f(detail::ElementType<std::int32_t>());
+    if (type == DataType::INT64) return f(detail::ElementType<std::int64_t>());
+    throw_type(slot, 0, "INT32 or INT64");
   }
   template <class F>
   LOD_TAGGED void with_number(const Slot& slot, const F& f) const {
@@ -341,7 +355,7 @@ struct BuiltInOperator {
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// All of them.
+/// All of them, ascending.
 template <class E>
 std::span<const detail::BuiltInOperator<E>> all();
 
@@ -384,9 +398,9 @@ class Operators {
  public:
   /// The operator of a type; nothing if there is none. O(log operators).
   LOD_TAGGED std::optional<Operator<E>> find(std::string_view type) const {
-    for (const auto& one : operators_of_programs::all<E>()) {
-      if (one.type == type) return Operator<E>{.prepare = one.prepare};
-    }
+    const auto built_in = operators_of_programs::all<E>();
+    const auto one = std::ranges::lower_bound(built_in, type, {}, &detail::BuiltInOperator<E>::type);
+    if (one != built_in.end() && one->type == type) return Operator<E>{.prepare = one->prepare};
     auto& added = detail::settled_added_operators<E>();
     const std::lock_guard lock(added.mutex);
     const auto found = added.by_type.find(type);

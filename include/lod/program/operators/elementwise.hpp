@@ -59,27 +59,32 @@ class Broadcast {
   /// The shape of both.
   const Shape& shape() const noexcept { return shape_; }
 
-  /// z = f(x, y).
-  template <class F, class T, class U>
-  void combine(const F& f, const T* x, const T* y, U* z) const {
+  /// Calls f(i, j) with the places in x and y of each element, in the order of the elements.
+  template <class F>
+  void for_each_pair(const F& f) const {
     const std::int64_t count = shape_.elements();
     if (count == 0) return;
-    const std::size_t rank = shape_.size();
-    const std::int64_t inner = rank > 0 ? shape_.back() : 1;
-    const std::int64_t x_step = rank > 0 ? strides_[0][rank - 1] : 0, y_step = rank > 0 ? strides_[1][rank - 1] : 0;
+    const std::size_t last = shape_.empty() ? 0 : shape_.size() - 1;
+    const std::int64_t inner = shape_.empty() ? 1 : shape_.back();
+    const std::int64_t x_step = shape_.empty() ? 0 : strides_[0][last], y_step = shape_.empty() ? 0 : strides_[1][last];
     std::array<std::int64_t, Shape::max_rank> at{};
     for (std::int64_t done = 0; done < count; done += inner) {
       std::int64_t x_first = 0, y_first = 0;
-      for (std::size_t dim = 0; dim + 1 < rank; ++dim) {
+      for (std::size_t dim = 0; dim < last; ++dim) {
         x_first += at[dim] * strides_[0][dim];
         y_first += at[dim] * strides_[1][dim];
       }
-      for (std::int64_t i = 0; i < inner; ++i) z[done + i] = f(x[x_first + i * x_step], y[y_first + i * y_step]);
-      for (std::size_t dim = rank > 0 ? rank - 1 : 0; dim-- > 0;) {
+      for (std::int64_t i = 0; i < inner; ++i) f(x_first + i * x_step, y_first + i * y_step);
+      for (std::size_t dim = last; dim-- > 0;) {
         if (++at[dim] < shape_[dim]) break;
         at[dim] = 0;
       }
     }
+  }
+  /// z = f(x, y).
+  template <class F, class T, class U>
+  void combine(const F& f, const T* x, const T* y, U* z) const {
+    for_each_pair([&](std::int64_t i, std::int64_t j) { *z++ = f(x[i], y[j]); });
   }
 
  private:
@@ -203,6 +208,75 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
       auto z = call.output_bytes(out, a.data_type(), both.shape(), a);
       both.combine(F(), left_view.data(), right_view.data(), z.template elements<T>());
     });
+  };
+}
+
+/// What two numbers are compared by: Out is bool.
+struct Less {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a < b;
+  }
+};
+struct LessEqual {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a <= b;
+  }
+};
+struct Greater {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a > b;
+  }
+};
+struct GreaterEqual {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a >= b;
+  }
+};
+struct Equal {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a == b;
+  }
+};
+struct NotEqual {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a != b;
+  }
+};
+struct And {
+  bool operator()(bool a, bool b) const { return a && b; }
+};
+struct Or {
+  bool operator()(bool a, bool b) const { return a || b; }
+};
+struct ExclusiveOr {
+  bool operator()(bool a, bool b) const { return a != b; }
+};
+
+/// less_than and its kin: X, Y -> Out; axis = -1. logical_and and its kin: the same of bool.
+template <class F, Executor E, bool is_logic = false>
+RunOperator<E> comparison(const OperatorArguments& op) {
+  const Slot x = op.input("X"), y = op.input("Y"), out = op.output("Out");
+  const std::int32_t axis = op.attr("axis", -1);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& a = call.tensor(x);
+    const Broadcast both(a.shape(), call.tensor(y).shape(), axis);
+    const auto compare = [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T *const left = call.template view<T>(x).data(), *const right = call.template view<T>(y).data();
+      auto z = call.output_bytes(out, DataType::BOOL, both.shape(), a);
+      both.combine(F(), left, right, z.template elements<bool>());
+    };
+    if constexpr (is_logic) {
+      compare(detail::ElementType<bool>());
+    } else {
+      call.with_number(x, compare);
+    }
   };
 }
 

@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that move elements of any type: concat.
+/// Operators that move elements of any type, or make new ones: concat, split, reshape, transpose, slice, gather, stack,
+/// expand, assign, shape, fill_*, one_hot.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
 #include <lod/core/data_type.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
@@ -63,6 +73,492 @@ RunOperator<E> concat(const OperatorArguments& op) {
       copy_blocks(one.bytes().data(), bytes, to, size * length, bytes, around.before);
       to += bytes;
     }
+  };
+}
+
+/// split: X -> Out...; sections = {}, num = 0, axis = 0: parts of these sizes, of which one may be -1, or as many equal
+/// parts. Parts that have all rows keep the levels.
+template <Executor E>
+RunOperator<E> split(const OperatorArguments& op) {
+  op.expect_no_input("AxisTensor");
+  op.expect_no_input("SectionsTensorList");
+  const Slot x = op.input("X"), out = op.outputs("Out");
+  const std::int32_t axis = op.attr("axis", 0), parts = op.attr("num", 0);
+  const std::vector<std::int64_t> sections = op.attr("sections", std::vector<std::int64_t>());
+  const std::size_t count = parts > 0 ? static_cast<std::size_t>(parts) : sections.size();
+  if (count != out.size || count == 0) op.refuse({out.size, " outputs, expected ", count});
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const std::size_t along = axis_of(axis, shape.size());
+    const Around around(shape, along);
+    std::int64_t known = 0;
+    for (std::size_t i = 0; parts <= 0 && i < count; ++i) known += std::max<std::int64_t>(sections[i], 0);
+    const auto length = [&](std::size_t i) {
+      if (parts > 0) return around.along / parts;
+      return sections[i] >= 0 ? sections[i] : around.along - known;
+    };
+    std::int64_t total = 0;
+    for (std::size_t i = 0; i < count; ++i) total += std::max<std::int64_t>(length(i), 0);
+    if (total != around.along || (parts > 0 && around.along % parts != 0)) {
+      throw ShapeMismatch(detail::text({call.name(x), " of shape ", to_string(shape), ", expected ", total,
+                                        " elements along axis ", axis, parts > 0 ? ", or a multiple" : ""}));
+    }
+    const std::int64_t size = static_cast<std::int64_t>(size_of(from.data_type())) * around.after;
+    const std::byte* source = from.bytes().data();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Shape each = part(shape, 0, along).followed_by(Shape(length(i), part(shape, along + 1, shape.size())));
+      auto one = call.output_bytes(out, from.data_type(), each, along == 0 ? AnyLoDTensor() : from, i);
+      copy_blocks(source, size * around.along, one.data(), size * length(i), size * length(i), around.before);
+      source += size * length(i);
+    }
+  };
+}
+
+/// The same elements under another shape, which is f(shape of X); levels stay where the number of rows does. XShape,
+/// which is there for the gradient, is not written.
+template <Executor E, class F>
+RunOperator<E> reshaped(const OperatorArguments& op, const F& f) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = f(from.shape());
+    if (shape.elements() != from.rows() * from.row_size()) {
+      throw ShapeMismatch(detail::text({call.name(x), " of shape ", to_string(from.shape()), ", expected the ",
+                                        shape.elements(), " elements of ", to_string(shape)}));
+    }
+    auto y = call.output_bytes(out, from.data_type(), shape, from);
+    copy_blocks(from.bytes().data(), 0, y.data(), 0, static_cast<std::int64_t>(from.bytes().size()), 1);
+  };
+}
+/// A shape of these dimensions, of which so many are used.
+inline Shape first_of(const std::array<std::int64_t, Shape::max_rank>& dims, std::size_t rank) {
+  return Shape(std::span<const std::int64_t>(dims.data(), rank));
+}
+
+/// reshape and reshape2: shape, in which 0 is the dimension of X and one -1 what is left.
+template <Executor E>
+RunOperator<E> reshape(const OperatorArguments& op) {
+  op.expect_no_input("Shape");
+  op.expect_no_input("ShapeTensor");
+  const auto dims = op.desc().attr<std::vector<std::int64_t>>("shape");
+  if (dims.size() > Shape::max_rank) op.refuse_attr("shape", "fewer dimensions");
+  return reshaped<E>(op, [dims](const Shape& from) {
+    std::array<std::int64_t, Shape::max_rank> made{};
+    std::int64_t known = 1;
+    std::size_t open = dims.size();
+    for (std::size_t dim = 0; dim < dims.size(); ++dim) {
+      made[dim] = dims[dim] == 0 && dim < from.size() ? from[dim] : dims[dim];
+      if (made[dim] == -1 && open == dims.size()) {
+        open = dim;
+      } else {
+        known *= made[dim];
+      }
+    }
+    if (open < dims.size()) made[open] = known != 0 ? from.elements() / known : 0;
+    return first_of(made, dims.size());
+  });
+}
+
+/// squeeze and squeeze2: axes = {}: without these dimensions of 1, or without all of them.
+template <Executor E>
+RunOperator<E> squeeze(const OperatorArguments& op) {
+  return reshaped<E>(op, [axes = op.attr("axes", std::vector<std::int64_t>())](const Shape& from) {
+    std::array<bool, Shape::max_rank> is_dropped{};
+    for (std::size_t dim = 0; axes.empty() && dim < from.size(); ++dim) is_dropped[dim] = from[dim] == 1;
+    for (const std::int64_t axis : axes) {
+      const std::size_t dim = axis_of(axis, from.size());
+      is_dropped[dim] = from[dim] == 1;
+    }
+    std::array<std::int64_t, Shape::max_rank> made{};
+    std::size_t rank = 0;
+    for (std::size_t dim = 0; dim < from.size(); ++dim) {
+      if (!is_dropped[dim]) made[rank++] = from[dim];
+    }
+    return first_of(made, rank);
+  });
+}
+
+/// unsqueeze and unsqueeze2: axes: with dimensions of 1 at these places, inserted one after the other.
+template <Executor E>
+RunOperator<E> unsqueeze(const OperatorArguments& op) {
+  op.expect_no_input("AxesTensor");
+  op.expect_no_input("AxesTensorList");
+  return reshaped<E>(op, [axes = op.desc().attr<std::vector<std::int64_t>>("axes")](Shape shape) {
+    for (const std::int64_t axis : axes) {
+      const std::size_t place = axis_of(axis, shape.size(), 1);
+      shape = part(shape, 0, place).followed_by(Shape(1, part(shape, place, shape.size())));
+    }
+    return shape;
+  });
+}
+
+/// flatten and flatten2: axis = 1: a matrix, with the dimensions before the axis as rows.
+template <Executor E>
+RunOperator<E> flatten(const OperatorArguments& op) {
+  return reshaped<E>(op, [axis = op.attr("axis", 1)](const Shape& from) {
+    const std::size_t first = axis_of(axis, from.size(), 1);
+    return Shape{part(from, 0, first).elements(), part(from, first, from.size()).elements()};
+  });
+}
+/// flatten_contiguous_range: start_axis = 1, stop_axis = 1: these dimensions and those between as one.
+template <Executor E>
+RunOperator<E> flatten_contiguous_range(const OperatorArguments& op) {
+  return reshaped<E>(op, [start = op.attr("start_axis", 1), stop = op.attr("stop_axis", 1)](const Shape& from) {
+    const std::size_t first = axis_of(start, from.size()), last = axis_of(stop, from.size());
+    if (first > last) throw OutOfRange(detail::text({"axes ", start, " to ", stop, ", expected them in order"}));
+    return part(from, 0, first)
+        .followed_by(Shape(part(from, first, last + 1).elements(), part(from, last + 1, from.size())));
+  });
+}
+
+/// transpose and transpose2: X -> Out; axis: a permutation of the dimensions. No levels.
+template <Executor E>
+RunOperator<E> transpose(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  const auto axes = op.desc().attr<std::vector<std::int64_t>>("axis");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const std::size_t rank = shape.size();
+    std::array<bool, Shape::max_rank> is_used{};
+    std::array<std::int64_t, Shape::max_rank> made{}, steps{};
+    bool is_permutation = axes.size() == rank;
+    for (std::size_t dim = 0; is_permutation && dim < rank; ++dim) {
+      const std::size_t axis = axis_of(axes[dim], rank);
+      is_permutation = !std::exchange(is_used[axis], true);
+      made[dim] = shape[axis];
+      steps[dim] = part(shape, axis + 1, rank).elements();
+    }
+    if (!is_permutation) {
+      throw ShapeMismatch(
+          detail::text({call.name(x), " of shape ", to_string(shape), ", expected as many axes in `axis`, each once"}));
+    }
+    const std::int64_t size = static_cast<std::int64_t>(size_of(from.data_type()));
+    const Shape result = first_of(made, rank);
+    auto y = call.output_bytes(out, from.data_type(), result, AnyLoDTensor());
+    const std::byte* const source = from.bytes().data();
+    std::byte* to = y.data();
+    if (rank == 0 || result.elements() == 0) {
+      copy_blocks(source, 0, to, 0, static_cast<std::int64_t>(from.bytes().size()), 1);
+      return;
+    }
+    std::array<std::int64_t, Shape::max_rank> at{};
+    for (std::int64_t done = 0; done < result.elements(); done += result.back()) {
+      std::int64_t first = 0;
+      for (std::size_t dim = 0; dim + 1 < rank; ++dim) first += at[dim] * steps[dim];
+      copy_blocks(source + first * size, steps[rank - 1] * size, to, size, size, result.back());
+      to += result.back() * size;
+      for (std::size_t dim = rank - 1; dim-- > 0;) {
+        if (++at[dim] < result[dim]) break;
+        at[dim] = 0;
+      }
+    }
+  };
+}
+
+/// slice: Input -> Out; axes, starts, ends, decrease_axis = {}: negative ones count from the end, and those beyond it
+/// are it. Levels stay unless axis 0 is cut.
+template <Executor E>
+RunOperator<E> slice(const OperatorArguments& op) {
+  for (const char* const input : {"StartsTensor", "EndsTensor", "StartsTensorList", "EndsTensorList"}) {
+    op.expect_no_input(input);
+  }
+  const Slot x = op.input("Input"), out = op.output("Out");
+  const auto axes = op.desc().attr<std::vector<std::int64_t>>("axes");
+  const auto starts = op.desc().attr<std::vector<std::int64_t>>("starts");
+  const auto ends = op.desc().attr<std::vector<std::int64_t>>("ends");
+  const auto dropped = op.attr("decrease_axis", std::vector<std::int64_t>());
+  if (starts.size() != axes.size() || ends.size() != axes.size()) op.refuse_attr("starts", "one for each of the axes");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const std::size_t rank = shape.size();
+    std::array<std::int64_t, Shape::max_rank> first{}, lengths{}, kept{};
+    std::array<bool, Shape::max_rank> is_dropped{};
+    std::copy(shape.begin(), shape.end(), lengths.begin());
+    bool cuts_rows = false;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      const std::size_t dim = axis_of(axes[i], rank);
+      const auto place = [&](std::int64_t counted) {
+        return std::clamp<std::int64_t>(counted < 0 ? counted + shape[dim] : counted, 0, shape[dim]);
+      };
+      first[dim] = place(starts[i]);
+      lengths[dim] = std::max<std::int64_t>(place(ends[i]) - first[dim], 0);
+      cuts_rows = cuts_rows || dim == 0;
+    }
+    for (const std::int64_t axis : dropped) {
+      const std::size_t dim = axis_of(axis, rank);
+      if (lengths[dim] != 1) {
+        throw ShapeMismatch(detail::text({call.name(x), ": ", lengths[dim], " elements along axis ", axis,
+                                          ", expected one, since it is in decrease_axis"}));
+      }
+      is_dropped[dim] = true;
+    }
+    std::size_t kept_rank = 0;
+    for (std::size_t dim = 0; dim < rank; ++dim) {
+      if (!is_dropped[dim]) kept[kept_rank++] = lengths[dim];
+    }
+    const Shape cut = first_of(lengths, rank);
+    const std::int64_t size = static_cast<std::int64_t>(size_of(from.data_type()));
+    auto y = call.output_bytes(out, from.data_type(), first_of(kept, kept_rank), cuts_rows ? AnyLoDTensor() : from);
+    if (cut.elements() == 0) return;
+    std::byte* to = y.data();
+    std::array<std::int64_t, Shape::max_rank> at{};
+    for (std::int64_t done = 0; done < cut.elements(); done += cut.back()) {
+      std::int64_t place = 0;
+      for (std::size_t dim = 0; dim < rank; ++dim) place = place * shape[dim] + first[dim] + at[dim];
+      std::memcpy(to, from.bytes().data() + place * size, static_cast<std::size_t>(cut.back() * size));
+      to += cut.back() * size;
+      for (std::size_t dim = rank - 1; dim-- > 0;) {
+        if (++at[dim] < cut[dim]) break;
+        at[dim] = 0;
+      }
+    }
+  };
+}
+
+/// gather: X, Index -> Out: rows of X. No levels.
+template <Executor E>
+RunOperator<E> gather(const OperatorArguments& op) {
+  op.expect_no_input("Axis");
+  op.expect_attr("axis", 0);
+  const Slot x = op.input("X"), index = op.input("Index"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    call.with_id(index, [&](auto element) {
+      const auto ids = call.template view<typename decltype(element)::type>(index).values();
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (ids[i] < 0 || ids[i] >= from.rows()) {
+          throw OutOfRange(detail::text({call.name(index), ": row ", static_cast<std::int64_t>(ids[i]), " at ", i,
+                                         ", expected 0 to ", from.rows() - 1}));
+        }
+      }
+      auto y = call.output_bytes(out, from.data_type(), LoD(), from.row_shape(), static_cast<std::int64_t>(ids.size()));
+      const auto size = static_cast<std::int64_t>(size_of(from.data_type())) * from.row_size();
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        copy_blocks(from.bytes().data() + ids[i] * size, 0, y.data() + static_cast<std::int64_t>(i) * size, 0, size, 1);
+      }
+    });
+  };
+}
+
+/// stack: X... -> Y; axis = 0: along a new dimension.
+template <Executor E>
+RunOperator<E> stack(const OperatorArguments& op) {
+  const Slot x = op.inputs("X"), out = op.output("Y");
+  if (!x) op.refuse({"input 'X' has no argument, expected one or more"});
+  const std::int32_t axis = op.attr("axis", 0);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& first = call.tensor(x);
+    const Shape shape = first.shape();
+    for (std::size_t i = 1; i < x.size; ++i) {
+      const AnyLoDTensor& one = call.tensor(x, i);
+      if (one.shape() != shape || one.data_type() != first.data_type()) {
+        throw ShapeMismatch(
+            detail::text({call.name(x, i), ": ", to_string(one.data_type()), " of shape ", to_string(one.shape()),
+                          ", expected ", to_string(first.data_type()), " of shape ", to_string(shape)}));
+      }
+    }
+    const std::size_t along = axis_of(axis, shape.size(), 1);
+    const Shape before = part(shape, 0, along), after = part(shape, along, shape.size());
+    const auto count = static_cast<std::int64_t>(x.size);
+    const std::int64_t bytes = static_cast<std::int64_t>(size_of(first.data_type())) * after.elements();
+    auto y = call.output_bytes(out, first.data_type(), before.followed_by(Shape(count, after)), AnyLoDTensor());
+    for (std::size_t i = 0; i < x.size; ++i) {
+      copy_blocks(call.tensor(x, i).bytes().data(), bytes, y.data() + static_cast<std::int64_t>(i) * bytes,
+                  bytes * count, bytes, before.elements());
+    }
+  };
+}
+
+/// expand: X -> Out; expand_times: how often each dimension is repeated. No levels.
+template <Executor E>
+RunOperator<E> expand(const OperatorArguments& op) {
+  op.expect_no_input("ExpandTimes");
+  op.expect_no_input("expand_times_tensor");
+  const Slot x = op.input("X"), out = op.output("Out");
+  const auto times = op.desc().attr<std::vector<std::int64_t>>("expand_times");
+  for (const std::int64_t each : times) {
+    if (each < 1) op.refuse_attr("expand_times", "numbers of 1 or more");
+  }
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const std::size_t rank = shape.size();
+    if (times.size() != rank) {
+      throw ShapeMismatch(
+          detail::text({call.name(x), " of shape ", to_string(shape), ", expected as many dimensions as ", times.size(),
+                        " numbers in expand_times"}));
+    }
+    std::array<std::int64_t, Shape::max_rank> made{};
+    for (std::size_t dim = 0; dim < rank; ++dim) made[dim] = shape[dim] * times[dim];
+    const Shape result = first_of(made, rank);
+    const auto size = static_cast<std::int64_t>(size_of(from.data_type()));
+    auto y = call.output_bytes(out, from.data_type(), result, AnyLoDTensor());
+    if (result.elements() == 0) return;
+    std::byte* to = y.data();
+    std::array<std::int64_t, Shape::max_rank> at{};
+    for (std::int64_t done = 0; done < result.elements(); done += result.back()) {
+      std::int64_t row = 0;
+      for (std::size_t dim = 0; dim + 1 < rank; ++dim) row = row * shape[dim] + at[dim] % shape[dim];
+      copy_blocks(from.bytes().data() + row * shape.back() * size, 0, to, shape.back() * size, shape.back() * size,
+                  times.back());
+      to += result.back() * size;
+      for (std::size_t dim = rank - 1; dim-- > 0;) {
+        if (++at[dim] < result[dim]) break;
+        at[dim] = 0;
+      }
+    }
+  };
+}
+
+/// assign: X -> Out: a copy, with its levels.
+template <Executor E>
+RunOperator<E> assign(const OperatorArguments& op) {
+  return reshaped<E>(op, [](const Shape& shape) { return shape; });
+}
+
+/// shape: Input -> Out: the dimensions, as INT32.
+template <Executor E>
+RunOperator<E> shape(const OperatorArguments& op) {
+  const Slot x = op.input("Input"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    const Shape dims = call.tensor(x).shape();
+    auto y = call.output_bytes(out, DataType::INT32, LoD(), {}, static_cast<std::int64_t>(dims.size()));
+    std::transform(dims.begin(), dims.end(), y.template elements<std::int32_t>(),
+                   [](std::int64_t dim) { return static_cast<std::int32_t>(dim); });
+  };
+}
+
+/// The number that an operator fills a tensor with: `str_value`, if it has one, since it is exact; otherwise `value`.
+inline Scalar filling_of(const OperatorArguments& op) {
+  const std::string text = op.attr("str_value", "");
+  if (text.empty()) return op.attr("value", 0.0f);
+  std::int64_t integer = 0;
+  if (const auto end = text.data() + text.size(); std::from_chars(text.data(), end, integer).ptr == end) return integer;
+  char* end = nullptr;
+  const double real = std::strtod(text.c_str(), &end);
+  if (end != text.c_str() + text.size()) op.refuse_attr("str_value", "a number");
+  return real;
+}
+/// An output of this shape full of a number.
+template <class E>
+void fill(const OperatorCall<E>& call, const Slot& out, DataType type, const Shape& shape, const AnyLoDTensor& like,
+          const Scalar& number) {
+  with_output_type(type, [&](auto element) {
+    using T = typename decltype(element)::type;
+    const T value = number.to<T>();
+    auto y = call.output_bytes(out, type, shape, like);
+    std::fill_n(y.template elements<T>(), shape.elements(), value);
+  });
+}
+
+/// fill_constant: -> Out; dtype = FP32, shape, value = 0, str_value = "".
+template <Executor E>
+RunOperator<E> fill_constant(const OperatorArguments& op) {
+  for (const char* const input : {"ValueTensor", "ShapeTensor", "ShapeTensorList"}) op.expect_no_input(input);
+  const Slot out = op.output("Out");
+  const DataType type = output_type(op, "dtype", DataType::FP32);
+  const Shape dims(op.attr("shape", std::vector<std::int64_t>()));
+  const Scalar number = filling_of(op);
+  return [=](OperatorCall<E>& call) { fill(call, out, type, dims, AnyLoDTensor(), number); };
+}
+
+/// fill_constant_batch_size_like: Input -> Out; dtype = FP32, shape, value = 0, str_value = "", input_dim_idx = 0,
+/// output_dim_idx = 0: that dimension is Input's; for its first one, the number of its outermost sequences, if it has
+/// levels.
+template <Executor E>
+RunOperator<E> fill_constant_batch_size_like(const OperatorArguments& op) {
+  const Slot x = op.input("Input"), out = op.output("Out");
+  const DataType type = output_type(op, "dtype", DataType::FP32);
+  const auto dims = op.desc().attr<std::vector<std::int64_t>>("shape");
+  const std::int32_t from_dim = op.attr("input_dim_idx", 0), to_dim = op.attr("output_dim_idx", 0);
+  const Scalar number = filling_of(op);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const std::size_t source = axis_of(from_dim, from.shape().size()), place = axis_of(to_dim, dims.size());
+    std::array<std::int64_t, Shape::max_rank> made{};
+    std::copy_n(dims.begin(), std::min(dims.size(), made.size()), made.begin());
+    made[place] = source == 0 && from.levels() > 0 ? from.lod().size(0) : from.shape()[source];
+    fill(call, out, type, first_of(made, dims.size()), AnyLoDTensor(), number);
+  };
+}
+
+/// fill_zeros_like: X -> Out: zeros of the type, the shape and the levels of X.
+template <Executor E>
+RunOperator<E> fill_zeros_like(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
+    std::fill_n(y.data(), from.bytes().size(), std::byte{0});
+  };
+}
+
+/// assign_value: -> Out; shape, dtype, and the values in the attribute of that type.
+template <Executor E>
+RunOperator<E> assign_value(const OperatorArguments& op) {
+  const Slot out = op.output("Out");
+  const DataType type = output_type(op, "dtype", DataType::FP32);
+  const Shape dims(op.desc().attr<std::vector<std::int64_t>>("shape"));
+  std::vector<std::byte> bytes;
+  const auto read = [&]<class Stored, class T>(const char* name, Stored, T) {
+    const auto values = op.desc().attr<std::vector<Stored>>(name);
+    if (static_cast<std::int64_t>(values.size()) != dims.elements()) {
+      op.refuse_attr(name, detail::text({dims.elements(), " values"}));
+    }
+    bytes.resize(values.size() * sizeof(T));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const T value = static_cast<T>(values[i]);
+      std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+    }
+  };
+  if (type == DataType::BOOL) read("bool_values", std::int32_t{}, bool{});
+  if (type == DataType::INT32) read("int32_values", std::int32_t{}, std::int32_t{});
+  if (type == DataType::INT64) read("int64_values", std::int64_t{}, std::int64_t{});
+  if (type == DataType::FP32) read("fp32_values", float{}, float{});
+  if (type == DataType::FP64) read("fp64_values", double{}, double{});
+  return [=](OperatorCall<E>& call) {
+    auto y = call.output_bytes(out, type, dims, AnyLoDTensor());
+    std::copy(bytes.begin(), bytes.end(), y.data());
+  };
+}
+
+/// one_hot: X -> Out; depth, dtype = FP32: the last dimension of the ids, which is 1, becomes `depth`. one_hot_v2 has
+/// one dimension more. Throws OutOfRange for ids beyond, unless `allow_out_of_range`: their rows are zeros.
+template <Executor E, bool drops_last>
+RunOperator<E> one_hot(const OperatorArguments& op) {
+  op.expect_no_input("depth_tensor");
+  const Slot x = op.input("X"), out = op.output("Out");
+  const std::int64_t depth = op.desc().attr<std::int32_t>("depth");
+  const DataType type = output_type(op, "dtype", DataType::FP32);
+  const bool allows_others = op.attr("allow_out_of_range", false);
+  if (depth < 1) op.refuse_attr("depth", "1 or more");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape dims = from.shape();
+    const bool is_dropped = drops_last && dims.size() > 1 && dims.back() == 1;
+    call.with_id(x, [&](auto element) {
+      const auto ids = call.template view<typename decltype(element)::type>(x).values();
+      for (std::size_t i = 0; !allows_others && i < ids.size(); ++i) {
+        if (ids[i] < 0 || ids[i] >= depth) {
+          throw OutOfRange(detail::text(
+              {call.name(x), ": ", static_cast<std::int64_t>(ids[i]), " at ", i, ", expected 0 to ", depth - 1}));
+        }
+      }
+      with_output_type(type, [&](auto other) {
+        using T = typename decltype(other)::type;
+        auto y =
+            call.output_bytes(out, type, part(dims, 0, dims.size() - (is_dropped ? 1 : 0)).followed_by({depth}), from);
+        T* to = y.template elements<T>();
+        for (const auto id : ids) {
+          std::fill_n(to, depth, T{});
+          if (id >= 0 && id < depth) to[id] = T{1};
+          to += depth;
+        }
+      });
+    });
   };
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What operators on dense tensors share: axes, parts of shapes, and tensors under another shape.
+/// What operators on dense tensors share: axes, parts of shapes, tensors under another shape, and types of outputs.
 #pragma once
 
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/lod_index.hpp>
 #include <lod/core/lod_view.hpp>
@@ -13,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
@@ -45,6 +48,24 @@ struct Around {
 template <class T>
 LoDTensorView<const T, Cpu> with_rows(const LoDTensorView<const T, Cpu>& x, std::int64_t rows, const Shape& row_shape) {
   return {x.data(), LoDView::plain(0, rows), &row_shape, row_shape.elements()};
+}
+
+/// Calls f(detail::ElementType<T>()) with the type of an output: BOOL and what OperatorCall::with_number takes.
+template <class F>
+void with_output_type(DataType type, const F& f) {
+  if (type == DataType::BOOL) return f(detail::ElementType<bool>());
+  if (type == DataType::INT32) return f(detail::ElementType<std::int32_t>());
+  if (type == DataType::INT64) return f(detail::ElementType<std::int64_t>());
+  if (type == DataType::FP32) return f(detail::ElementType<float>());
+  f(detail::ElementType<double>());
+}
+/// The data type in an attribute, one of these.
+inline DataType output_type(const OperatorArguments& op, std::string_view name, DataType otherwise) {
+  const DataType type = op.data_type(name, otherwise);
+  const bool is_there = type == DataType::BOOL || type == DataType::INT32 || type == DataType::INT64 ||
+                        type == DataType::FP32 || type == DataType::FP64;
+  if (!is_there) op.refuse_attr(name, "BOOL, INT32, INT64, FP32 or FP64");
+  return type;
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

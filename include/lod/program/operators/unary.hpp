@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators on each element: scale, and activations.
+/// Operators on each element: scale, activations, cast, clip, dropout.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/shapes.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// y = f(x), element by element, with the levels and the type of x.
-template <class T, class E, class F>
+/// y = f(x), element by element, with the levels of x; y has elements of type U.
+template <class U, class T, class E, class F>
 void map_elements(const OperatorCall<E>& call, const Slot& x, const Slot& y, const F& f) {
   const AnyLoDTensor& from = call.tensor(x);
   const auto values = call.template view<T>(x).values();
-  auto to = call.output_bytes(y, from.data_type(), from.lod(), from.row_shape(), from.rows());
-  std::transform(values.begin(), values.end(), to.template elements<T>(), f);
+  auto to = call.output_bytes(y, data_type_v<U>, from.lod(), from.row_shape(), from.rows());
+  std::transform(values.begin(), values.end(), to.template elements<U>(), f);
 }
 
 /// scale: X -> Out; scale = 1, bias = 0, bias_after_scale = true.
@@ -36,12 +41,367 @@ RunOperator<E> scale(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T a = static_cast<T>(factor), b = static_cast<T>(bias);
       if (is_after) {
-        map_elements<T>(call, x, out, [=](T v) { return static_cast<T>(v * a + b); });
+        map_elements<T, T>(call, x, out, [=](T v) { return static_cast<T>(v * a + b); });
       } else {
-        map_elements<T>(call, x, out, [=](T v) { return static_cast<T>((v + b) * a); });
+        map_elements<T, T>(call, x, out, [=](T v) { return static_cast<T>((v + b) * a); });
       }
     });
   };
+}
+
+/// increment: X -> Out; step = 1.
+template <Executor E>
+RunOperator<E> increment(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  const float step = op.attr("step", 1.0f);
+  return [=](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      map_elements<T, T>(call, x, out, [b = static_cast<T>(step)](T v) { return static_cast<T>(v + b); });
+    });
+  };
+}
+
+// Activations. Those with attributes read them when they are made.
+
+struct Relu {
+  template <class T>
+  T operator()(T x) const {
+    return x < 0 ? T{0} : x;
+  }
+};
+struct Sigmoid {
+  template <class T>
+  T operator()(T x) const {
+    return 1 / (1 + std::exp(-x));
+  }
+};
+struct LogSigmoid {
+  template <class T>
+  T operator()(T x) const {
+    return std::min(x, T{0}) - std::log1p(std::exp(-std::abs(x)));
+  }
+};
+struct Tanh {
+  template <class T>
+  T operator()(T x) const {
+    return std::tanh(x);
+  }
+};
+struct Exp {
+  template <class T>
+  T operator()(T x) const {
+    return std::exp(x);
+  }
+};
+struct Log {
+  template <class T>
+  T operator()(T x) const {
+    return std::log(x);
+  }
+};
+struct Sqrt {
+  template <class T>
+  T operator()(T x) const {
+    return std::sqrt(x);
+  }
+};
+struct Rsqrt {
+  template <class T>
+  T operator()(T x) const {
+    return 1 / std::sqrt(x);
+  }
+};
+struct Square {
+  template <class T>
+  T operator()(T x) const {
+    return x * x;
+  }
+};
+struct Abs {
+  template <class T>
+  T operator()(T x) const {
+    return std::abs(x);
+  }
+};
+struct Reciprocal {
+  template <class T>
+  T operator()(T x) const {
+    return 1 / x;
+  }
+};
+struct Floor {
+  template <class T>
+  T operator()(T x) const {
+    return std::floor(x);
+  }
+};
+struct Ceil {
+  template <class T>
+  T operator()(T x) const {
+    return std::ceil(x);
+  }
+};
+/// Halves away from zero.
+struct Round {
+  template <class T>
+  T operator()(T x) const {
+    return std::round(x);
+  }
+};
+struct Sine {
+  template <class T>
+  T operator()(T x) const {
+    return std::sin(x);
+  }
+};
+struct Cosine {
+  template <class T>
+  T operator()(T x) const {
+    return std::cos(x);
+  }
+};
+struct Sign {
+  template <class T>
+  T operator()(T x) const {
+    return static_cast<T>((x > 0) - (x < 0));
+  }
+};
+struct Softsign {
+  template <class T>
+  T operator()(T x) const {
+    return x / (1 + std::abs(x));
+  }
+};
+struct TanhShrink {
+  template <class T>
+  T operator()(T x) const {
+    return x - std::tanh(x);
+  }
+};
+struct Erf {
+  template <class T>
+  T operator()(T x) const {
+    return std::erf(x);
+  }
+};
+
+struct Relu6 {
+  float threshold;
+  explicit Relu6(const OperatorArguments& op) : threshold(op.attr("threshold", 6.0f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return std::min(std::max(x, T{0}), T{threshold});
+  }
+};
+struct LeakyRelu {
+  float alpha;
+  explicit LeakyRelu(const OperatorArguments& op) : alpha(op.attr("alpha", 0.02f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return x < 0 ? alpha * x : x;
+  }
+};
+struct Elu {
+  float alpha;
+  explicit Elu(const OperatorArguments& op) : alpha(op.attr("alpha", 1.0f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return x < 0 ? alpha * std::expm1(x) : x;
+  }
+};
+struct Gelu {
+  bool is_approximate;
+  explicit Gelu(const OperatorArguments& op) : is_approximate(op.attr("approximate", false)) {}
+  template <class T>
+  T operator()(T x) const {
+    constexpr double root_of_half = 0.70710678118654752440, root_of_two_over_pi = 0.79788456080286535588;
+    if (!is_approximate) return x * static_cast<T>(0.5) * (1 + std::erf(x * static_cast<T>(root_of_half)));
+    const T inner = static_cast<T>(root_of_two_over_pi) * (x + static_cast<T>(0.044715) * x * x * x);
+    return x * static_cast<T>(0.5) * (1 + std::tanh(inner));
+  }
+};
+struct Swish {
+  float beta;
+  explicit Swish(const OperatorArguments& op) : beta(op.attr("beta", 1.0f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return x / (1 + std::exp(-beta * x));
+  }
+};
+struct Softplus {
+  float beta;
+  float threshold;
+  explicit Softplus(const OperatorArguments& op)
+      : beta(op.attr("beta", 1.0f)), threshold(op.attr("threshold", 20.0f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta;
+  }
+};
+struct HardSigmoid {
+  float slope;
+  float offset;
+  explicit HardSigmoid(const OperatorArguments& op) : slope(op.attr("slope", 0.2f)), offset(op.attr("offset", 0.5f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return std::min(std::max(slope * x + offset, T{0}), T{1});
+  }
+};
+struct HardSwish {
+  float threshold;
+  float divisor;
+  float offset;
+  explicit HardSwish(const OperatorArguments& op)
+      : threshold(op.attr("threshold", 6.0f)), divisor(op.attr("scale", 6.0f)), offset(op.attr("offset", 3.0f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return x * std::min(std::max(x + offset, T{0}), T{threshold}) / divisor;
+  }
+};
+struct HardShrink {
+  float threshold;
+  explicit HardShrink(const OperatorArguments& op) : threshold(op.attr("threshold", 0.5f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return std::abs(x) > threshold ? x : T{0};
+  }
+};
+struct SoftShrink {
+  float lambda;
+  explicit SoftShrink(const OperatorArguments& op) : lambda(op.attr("lambda", 0.5f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return x > lambda ? x - lambda : x < -lambda ? x + lambda : T{0};
+  }
+};
+struct ThresholdedRelu {
+  float threshold;
+  explicit ThresholdedRelu(const OperatorArguments& op) : threshold(op.attr("threshold", 1.0f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return x > threshold ? x : T{0};
+  }
+};
+struct BoundedRelu {
+  float least;
+  float greatest;
+  explicit BoundedRelu(const OperatorArguments& op)
+      : least(op.attr("t_min", 0.0f)), greatest(op.attr("t_max", 24.0f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return std::min(std::max(x, T{least}), T{greatest});
+  }
+};
+struct ScaledTanh {
+  float inner;
+  float outer;
+  explicit ScaledTanh(const OperatorArguments& op)
+      : inner(op.attr("scale_a", 0.67f)), outer(op.attr("scale_b", 1.7159f)) {}
+  template <class T>
+  T operator()(T x) const {
+    return outer * std::tanh(inner * x);
+  }
+};
+/// pow
+struct ToThePower {
+  float factor;
+  explicit ToThePower(const OperatorArguments& op) : factor(op.attr("factor", 1.0f)) {
+    op.expect_no_input("FactorTensor");
+  }
+  template <class T>
+  T operator()(T x) const {
+    return std::pow(x, T{factor});
+  }
+};
+struct Clip {
+  float least;
+  float greatest;
+  explicit Clip(const OperatorArguments& op)
+      : least(op.desc().attr<float>("min")), greatest(op.desc().attr<float>("max")) {
+    op.expect_no_input("Min");
+    op.expect_no_input("Max");
+    if (!(least <= greatest)) op.refuse_attr("min", "a number that is not greater than max");
+  }
+  template <class T>
+  T operator()(T x) const {
+    return x < least ? T{least} : greatest < x ? T{greatest} : x;
+  }
+};
+
+/// Activations and other functions of one floating-point number: X -> Out.
+template <class F, Executor E>
+RunOperator<E> activation(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  const F f = [&] {
+    if constexpr (std::constructible_from<F, const OperatorArguments&>) {
+      return F(op);
+    } else {
+      return F();
+    }
+  }();
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      map_elements<T, T>(call, x, out, f);
+    });
+  };
+}
+
+/// A number as another type.
+template <class U>
+struct ConvertedTo {
+  template <class T>
+  U operator()(T x) const {
+    if constexpr (std::same_as<U, bool>) {
+      return x != T{0};
+    } else {
+      return static_cast<U>(x);
+    }
+  }
+};
+
+/// cast: X -> Out; out_dtype. Real numbers are truncated to integers; those beyond the range of the type have no
+/// specified result.
+template <Executor E>
+RunOperator<E> cast(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  static_cast<void>(op.desc().attr<std::int32_t>("out_dtype"));
+  const DataType type = output_type(op, "out_dtype", DataType::FP32);
+  return [=](OperatorCall<E>& call) {
+    const auto from = [&](auto element) {
+      using T = typename decltype(element)::type;
+      with_output_type(type, [&](auto other) {
+        using U = typename decltype(other)::type;
+        map_elements<U, T>(call, x, out, ConvertedTo<U>());
+      });
+    };
+    if (call.tensor(x).data_type() == DataType::BOOL) return from(detail::ElementType<bool>());
+    call.with_number(x, from);
+  };
+}
+
+/// dropout, in programs that are not trained: X -> Out; dropout_prob = 0.5, is_test = false,
+/// dropout_implementation = "downgrade_in_infer": what is left out in training is scaled down; otherwise Out is X.
+template <Executor E>
+RunOperator<E> dropout(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  if (!op.attr("is_test", false)) op.refuse_attr("is_test", "true: dropout in training is not there yet");
+  const std::string how = op.attr("dropout_implementation", "downgrade_in_infer");
+  const float kept = how == "upscale_in_train" ? 1.0f : 1.0f - op.attr("dropout_prob", 0.5f);
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      map_elements<T, T>(call, x, out, [=](T v) { return v * kept; });
+    });
+  };
+}
+
+/// logical_not: X -> Out.
+template <Executor E>
+RunOperator<E> logical_not(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) { map_elements<bool, bool>(call, x, out, [](bool v) { return !v; }); };
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Operators on sequences: sequence_*, lod_reset, row_conv, im2sequence, edit_distance, ctc_align, crf_decoding. Each
+/// is an operation of this library under PaddlePaddle's names, of which it keeps the defaults. Where PaddlePaddle takes
+/// one level, these take any number.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/scalar.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/ctc_align.hpp>
+#include <lod/ops/edit_distance.hpp>
+#include <lod/ops/im2sequence.hpp>
+#include <lod/ops/linear_chain_crf.hpp>
+#include <lod/ops/lod_reset.hpp>
+#include <lod/ops/row_conv.hpp>
+#include <lod/ops/sequence_concat.hpp>
+#include <lod/ops/sequence_conv.hpp>
+#include <lod/ops/sequence_enumerate.hpp>
+#include <lod/ops/sequence_erase.hpp>
+#include <lod/ops/sequence_expand.hpp>
+#include <lod/ops/sequence_mask.hpp>
+#include <lod/ops/sequence_pad.hpp>
+#include <lod/ops/sequence_pool.hpp>
+#include <lod/ops/sequence_reshape.hpp>
+#include <lod/ops/sequence_reverse.hpp>
+#include <lod/ops/sequence_scatter.hpp>
+#include <lod/ops/sequence_slice.hpp>
+#include <lod/ops/sequence_softmax.hpp>
+#include <lod/ops/sequence_topk_avg_pooling.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/shapes.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// sequence_pool: X -> Out; pooltype = "AVERAGE", pad_value = 0. MaxIndex is there for the gradient, and is not
+/// written.
+template <Executor E>
+RunOperator<E> sequence_pool(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  const PoolOptions options{.pad_value = op.attr("pad_value", 0.0f)};
+  constexpr std::pair<std::string_view, PoolType> types[] = {{"AVERAGE", PoolType::AVERAGE}, {"SUM", PoolType::SUM},
+                                                             {"SQRT", PoolType::SQRT},       {"MAX", PoolType::MAX},
+                                                             {"FIRST", PoolType::FIRST},     {"LAST", PoolType::LAST}};
+  const std::string name = op.attr("pooltype", "AVERAGE");
+  const auto* const type =
+      std::find_if(std::begin(types), std::end(types), [&](const auto& t) { return t.first == name; });
+  if (type == std::end(types)) op.refuse_attr("pooltype", "AVERAGE, SUM, SQRT, MAX, FIRST or LAST");
+  return [=, pool = type->second](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_pool_into(call.executor(), call.template view<T>(x), pool, options, *y);
+    });
+  };
+}
+
+/// sequence_softmax: X -> Out.
+template <Executor E>
+RunOperator<E> sequence_softmax(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_softmax_into(call.executor(), call.template view<T>(x), *y);
+    });
+  };
+}
+
+/// sequence_reverse: X -> Y.
+template <Executor E>
+RunOperator<E> sequence_reverse(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Y");
+  return [=](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_reverse_into(call.executor(), call.template view<T>(x), *y);
+    });
+  };
+}
+
+/// sequence_expand: X, Y -> Out; ref_level = -1. Of Y only the levels count.
+template <Executor E>
+RunOperator<E> sequence_expand(const OperatorArguments& op) {
+  const Slot x = op.input("X"), levels = op.input("Y"), out = op.output("Out");
+  const ExpandOptions options{.ref_level = op.attr("ref_level", -1)};
+  return [=](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_expand_into(call.executor(), call.template view<T>(x), call.tensor(levels).lod(), options, *y);
+    });
+  };
+}
+
+/// sequence_expand_as: X, Y -> Out. Of Y only the levels count.
+template <Executor E>
+RunOperator<E> sequence_expand_as(const OperatorArguments& op) {
+  const Slot x = op.input("X"), levels = op.input("Y"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_expand_as_into(call.executor(), call.template view<T>(x), call.tensor(levels).lod(), *y);
+    });
+  };
+}
+
+/// sequence_concat: X... -> Out.
+template <Executor E>
+RunOperator<E> sequence_concat(const OperatorArguments& op) {
+  const Slot x = op.inputs("X"), out = op.output("Out");
+  if (!x) op.refuse({"input 'X' has no argument, expected one or more"});
+  return [=](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      using View = LoDTensorView<const T, Cpu>;
+      const Workspace::Loan<View> views(call.executor().workspace(), static_cast<std::int64_t>(x.size));
+      for (std::size_t i = 0; i < x.size; ++i) {
+        ::new (static_cast<void*>(views.data() + i)) View(call.template view<T>(x, i));
+      }
+      auto y = call.template output<T>(out);
+      sequence_concat_into(call.executor(), std::span<const View>(views.span()), *y);
+    });
+  };
+}
+
+/// sequence_conv: X, Filter, PaddingData? -> Out; contextLength, contextStart = 0, contextStride = 1,
+/// paddingTrainable = false.
+template <Executor E>
+RunOperator<E> sequence_conv(const OperatorArguments& op) {
+  op.expect_attr("contextStride", 1);
+  const Slot x = op.input("X"), filter = op.input("Filter"), out = op.output("Out");
+  const Slot padding = op.attr("paddingTrainable", false) ? op.input("PaddingData") : Slot();
+  const std::int32_t length = op.desc().attr<std::int32_t>("contextLength"), start = op.attr("contextStart", 0);
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      ConvOptions<T> options{.context_length = length, .context_start = start};
+      if (padding) options.padding = call.template view<T>(padding);
+      auto y = call.template output<T>(out);
+      sequence_conv_into(call.executor(), call.template view<T>(x), call.template view<T>(filter), options, *y);
+    });
+  };
+}
+
+/// row_conv: X, Filter -> Out.
+template <Executor E>
+RunOperator<E> row_conv(const OperatorArguments& op) {
+  const Slot x = op.input("X"), filter = op.input("Filter"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      row_conv_into(call.executor(), call.template view<T>(x), call.template view<T>(filter), *y);
+    });
+  };
+}
+
+/// sequence_pad: X, PadValue -> Out, Length; padded_length = -1. The padding is one number.
+template <Executor E>
+RunOperator<E> sequence_pad(const OperatorArguments& op) {
+  const Slot x = op.input("X"), value = op.input("PadValue"), out = op.output("Out"), lengths = op.output("Length");
+  const std::int32_t padded_length = op.attr("padded_length", -1);
+  return [=](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto padding = call.template view<T>(value);
+      if (padding.rows() * padding.row_size() != 1) {
+        throw ShapeMismatch(
+            detail::text({call.name(value), " of shape ", to_string(padding.shape()), ", expected one number"}));
+      }
+      auto y = call.template output<T>(out);
+      auto sizes = call.template output<std::int64_t>(lengths);
+      sequence_pad_into(call.executor(), call.template view<T>(x),
+                        PadOptions{.pad_value = padding.data()[0], .padded_length = padded_length}, *y, *sizes);
+    });
+  };
+}
+
+/// sequence_unpad: X, Length -> Out. Padded ids, {sequences, padded length}, become rows of one.
+template <Executor E>
+RunOperator<E> sequence_unpad(const OperatorArguments& op) {
+  const Slot x = op.input("X"), lengths = op.input("Length"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto dense = call.template view<T>(x);
+      const Shape row_shape = dense.row_shape().size() == 1 ? dense.row_shape().followed_by({1}) : dense.row_shape();
+      auto y = call.template output<T>(out);
+      sequence_unpad_into(call.executor(), with_rows(dense, dense.rows(), row_shape),
+                          call.template view<std::int64_t>(lengths), *y);
+    });
+  };
+}
+
+/// sequence_slice: X, Offset, Length -> Out.
+template <Executor E>
+RunOperator<E> sequence_slice(const OperatorArguments& op) {
+  const Slot x = op.input("X"), offset = op.input("Offset"), length = op.input("Length"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_slice_into(call.executor(), call.template view<T>(x), call.template view<std::int64_t>(offset),
+                          call.template view<std::int64_t>(length), *y);
+    });
+  };
+}
+
+/// sequence_reshape: X -> Out; new_dim.
+template <Executor E>
+RunOperator<E> sequence_reshape(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  const std::int64_t size = op.desc().attr<std::int32_t>("new_dim");
+  return [=](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_reshape_into(call.executor(), call.template view<T>(x), size, *y);
+    });
+  };
+}
+
+/// sequence_scatter: X, Ids, Updates -> Out.
+template <Executor E>
+RunOperator<E> sequence_scatter(const OperatorArguments& op) {
+  const Slot x = op.input("X"), ids = op.input("Ids"), updates = op.input("Updates"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_scatter_into(call.executor(), call.template view<T>(x), call.template view<std::int64_t>(ids),
+                            call.template view<T>(updates), *y);
+    });
+  };
+}
+
+/// sequence_enumerate: X -> Out; win_size, pad_value = 0.
+template <Executor E>
+RunOperator<E> sequence_enumerate(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  const std::int64_t window = op.desc().attr<std::int32_t>("win_size");
+  const EnumerateOptions options{.pad_value = op.attr("pad_value", 0)};
+  return [=](OperatorCall<E>& call) {
+    call.with_id(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_enumerate_into(call.executor(), call.template view<T>(x), window, options, *y);
+    });
+  };
+}
+
+/// sequence_erase: X -> Out; tokens.
+template <Executor E>
+RunOperator<E> sequence_erase(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  return [=, tokens = op.desc().attr<std::vector<std::int64_t>>("tokens")](OperatorCall<E>& call) {
+    call.with_id(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_erase_into(call.executor(), call.template view<T>(x), tokens, *y);
+    });
+  };
+}
+
+/// sequence_mask: X -> Y; maxlen = -1, out_dtype = INT64.
+template <Executor E>
+RunOperator<E> sequence_mask(const OperatorArguments& op) {
+  op.expect_no_input("MaxLenTensor");
+  const Slot x = op.input("X"), out = op.output("Y");
+  const MaskOptions options{.max_length = op.attr("maxlen", -1)};
+  const DataType type = output_type(op, "out_dtype", DataType::INT64);
+  return [=](OperatorCall<E>& call) {
+    const auto lengths = call.template view<std::int64_t>(x);
+    with_output_type(type, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_mask_into(call.executor(), lengths, options, *y);
+    });
+  };
+}
+
+/// sequence_topk_avg_pooling: X, ROW, COLUMN -> Out; topks, channel_num. `pos` is there for the gradient, and is not
+/// written.
+template <Executor E>
+RunOperator<E> sequence_topk_avg_pooling(const OperatorArguments& op) {
+  const Slot x = op.input("X"), row = op.input("ROW"), column = op.input("COLUMN"), out = op.output("Out");
+  const std::int64_t channels = op.desc().attr<std::int32_t>("channel_num");
+  return [=, topks = op.desc().attr<std::vector<std::int64_t>>("topks")](OperatorCall<E>& call) {
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      sequence_topk_avg_pooling_into(call.executor(), call.template view<T>(x), call.tensor(row).lod(),
+                                     call.tensor(column).lod(), topks, channels, *y);
+    });
+  };
+}
+
+/// lod_reset: X, Y? -> Out; target_lod, append = false. The levels are those of Y; if it has none, Y holds the offsets
+/// of one level, of type INT32; without Y they are `target_lod`.
+template <Executor E>
+RunOperator<E> lod_reset(const OperatorArguments& op) {
+  const Slot x = op.input("X"), y = op.optional_input("Y"), out = op.output("Out");
+  const bool appends = op.attr("append", false);
+  const std::vector<std::int64_t> target = op.attr("target_lod", std::vector<std::int64_t>());
+  if (!y && target.empty()) op.refuse({"expected an input 'Y' or an attribute 'target_lod'"});
+  return [=, last = LoD()](OperatorCall<E>& call) mutable {
+    LoD lod;
+    const auto with_offsets = [&](std::span<const std::int64_t> offsets) {
+      const AnyLoDTensor& from = call.tensor(x);
+      const int above = appends ? from.levels() : 0;
+      std::vector<std::span<const std::int64_t>> levels;
+      for (int level = 0; level < above; ++level) levels.push_back(from.lod().offsets(level));
+      levels.push_back(offsets);
+      // That of the run before, if it is the same.
+      bool is_last = last.levels() == above + 1;
+      for (int level = 0; is_last && level <= above; ++level) {
+        const auto theirs = last.offsets(level);
+        const auto& ours = levels[static_cast<std::size_t>(level)];
+        is_last = std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end());
+      }
+      if (!is_last) last = LoD::from_offsets({levels.data(), levels.size()});
+      lod = last;
+    };
+    if (y && call.tensor(y).levels() > 0) {
+      lod = call.tensor(y).lod();
+    } else if (y) {
+      const auto offsets = call.template view<std::int32_t>(y).values();
+      with_offsets(std::vector<std::int64_t>(offsets.begin(), offsets.end()));
+    } else {
+      with_offsets(target);
+    }
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto z = call.template output<T>(out);
+      lod_reset_into(call.executor(), call.template view<T>(x), lod, *z);
+    });
+  };
+}
+
+/// im2sequence: X -> Out; kernels, strides = {1, 1}, paddings = {0, 0, 0, 0}.
+template <Executor E>
+RunOperator<E> im2sequence(const OperatorArguments& op) {
+  op.expect_no_input("Y");
+  const Slot x = op.input("X"), out = op.output("Out");
+  Im2SequenceOptions options;
+  const auto read = [&](const char* name, auto& to) {
+    if (!op.desc().find_attr(name)) return;
+    const auto given = op.desc().attr<std::vector<std::int64_t>>(name);
+    if (given.size() != to.size()) op.refuse_attr(name, detail::text({to.size(), " numbers"}));
+    std::copy(given.begin(), given.end(), to.begin());
+  };
+  read("kernels", options.kernels);
+  read("strides", options.strides);
+  read("paddings", options.paddings);
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      im2sequence_into(call.executor(), call.template view<T>(x), options, *y);
+    });
+  };
+}
+
+/// edit_distance: Hyps, Refs -> Out, SequenceNum?; normalized = true. Out is a column, {sequences, 1}, without levels.
+template <Executor E>
+RunOperator<E> edit_distance(const OperatorArguments& op) {
+  op.expect_no_input("HypsLength");
+  op.expect_no_input("RefsLength");
+  const Slot found = op.input("Hyps"), expected = op.input("Refs"), out = op.output("Out");
+  const Slot count = op.optional_output("SequenceNum");
+  const EditDistanceOptions options{.normalized = op.attr("normalized", true)};
+  return [=, distances = LoDTensor<float>()](OperatorCall<E>& call) mutable {
+    call.with_id(found, [&](auto element) {
+      using T = typename decltype(element)::type;
+      edit_distance_into(call.executor(), call.template view<T>(found), call.template view<T>(expected), options,
+                         distances);
+    });
+    const std::int64_t sequences = distances.rows();
+    auto y = call.output_bytes(out, DataType::FP32, LoD(), {1}, sequences);
+    std::copy_n(distances.data(), sequences, y.template elements<float>());
+    if (count) *call.output_bytes(count, DataType::INT64, LoD(), {}, 1).template elements<std::int64_t>() = sequences;
+  };
+}
+
+/// ctc_align: Input -> Output; blank = 0, merge_repeated = true. For sequences, not for padded batches.
+template <Executor E>
+RunOperator<E> ctc_align(const OperatorArguments& op) {
+  op.expect_no_input("InputLength");
+  const Slot x = op.input("Input"), out = op.output("Output");
+  const CtcAlignOptions options{.blank = op.attr("blank", 0), .merge_repeated = op.attr("merge_repeated", true)};
+  return [=](OperatorCall<E>& call) {
+    call.with_id(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.template output<T>(out);
+      ctc_align_into(call.executor(), call.template view<T>(x), options, *y);
+    });
+  };
+}
+
+/// crf_decoding: Emission, Transition, Label? -> ViterbiPath. The path is a column of tags; with labels, of 1 where the
+/// two agree and 0 elsewhere.
+template <Executor E>
+RunOperator<E> crf_decoding(const OperatorArguments& op) {
+  op.expect_no_input("Length");
+  const Slot emission = op.input("Emission"), transition = op.input("Transition");
+  const Slot label = op.optional_input("Label"), out = op.output("ViterbiPath");
+  return [=, path = LoDTensor<std::int64_t>()](OperatorCall<E>& call) mutable {
+    call.with_floating(emission, [&](auto element) {
+      using T = typename decltype(element)::type;
+      crf_decoding_into(call.executor(), call.template view<T>(emission), call.template view<T>(transition), path);
+    });
+    const auto tags = std::as_const(path).values();
+    auto y = call.output_bytes(out, DataType::INT64, call.tensor(emission).lod(), {1}, path.rows());
+    auto* const column = y.template elements<std::int64_t>();
+    if (!label) {
+      std::copy(tags.begin(), tags.end(), column);
+      return;
+    }
+    const auto labels = call.template view<std::int64_t>(label).values();
+    if (labels.size() != tags.size()) {
+      throw ShapeMismatch(detail::text({call.name(label), ": ", labels.size(), " labels, expected ", tags.size()}));
+    }
+    std::transform(tags.begin(), tags.end(), labels.begin(), column,
+                   [](std::int64_t a, std::int64_t b) { return a == b ? std::int64_t{1} : 0; });
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators on dense tensors, with PaddlePaddle's slots, attributes and defaults. paddle_test.py compares each with
+// PaddlePaddle itself.
+#include "programs/one_operator.hpp"
+#include "support/count_allocations.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+using lod::AnyLoDTensor;
+using lod::DataType;
+using lod::InvalidProgram;
+using lod::OutOfRange;
+using lod::Shape;
+using lod::ShapeMismatch;
+using lod_test::apply;
+using lod_test::attr;
+using lod_test::Attrs;
+using lod_test::Floats;
+using lod_test::Ids;
+using lod_test::numbers;
+using lod_test::plain;
+using lod_test::ragged;
+
+namespace {
+
+lod::LoDTensor<float> two_by_three() { return plain<float>({2, 3}, {1, 2, 3, 4, 5, 6}); }
+std::vector<bool> truths(const AnyLoDTensor& x) {
+  const auto values = x.view<bool>().values();
+  return {values.begin(), values.end()};
+}
+Floats of_both(const std::string& type, const AnyLoDTensor& x, const AnyLoDTensor& y, Attrs attrs = {}) {
+  return numbers<float>(apply(type, {{"X", {x}}, {"Y", {y}}}, {"Out"}, std::move(attrs))[0]);
+}
+Floats rounded(Floats values) {
+  std::transform(values.begin(), values.end(), values.begin(), [](float v) { return std::round(v * 1000) / 1000; });
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("mul: dimensions before x_num_col_dims are rows, those before y_num_col_dims too") {
+  const auto x = plain<float>({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto y = plain<float>({2, 1}, {10, 1});
+  const auto by_rows = apply("mul", {{"X", {x}}, {"Y", {y}}}, {"Out"}, {attr("x_num_col_dims", 2)})[0];
+  CHECK(by_rows.shape() == Shape{2, 2, 1});
+  CHECK(numbers<float>(by_rows) == Floats{12, 34, 56, 78});
+  const auto flat = apply("mul", {{"X", {x}}, {"Y", {plain<float>({2, 2, 1}, {1, 1, 1, 1})}}}, {"Out"},
+                          {attr("y_num_col_dims", 2)})[0];
+  CHECK(numbers<float>(flat) == Floats{10, 26});
+  CHECK_THROWS_AS(apply("mul", {{"X", {x}}, {"Y", {y}}}, {"Out"}, {attr("x_num_col_dims", 0)}), InvalidProgram);
+  CHECK_THROWS_AS(apply("mul", {{"X", {x}}, {"Y", {y}}}, {"Out"}), ShapeMismatch);
+}
+
+TEST_CASE("fc: a product, a bias, and perhaps no negative numbers") {
+  const auto x = ragged<float>({1, 0, 1}, {2}, {1, 2, -3, -4});
+  const auto w = plain<float>({2, 1}, {10, 1}), b = plain<float>({1, 1}, {5});
+  const auto y = apply("fc", {{"Input", {x}}, {"W", {w}}, {"Bias", {b}}}, {"Out"})[0];
+  CHECK(numbers<float>(y) == Floats{17, -29});
+  CHECK(y.lod() == x.lod());
+  CHECK(numbers<float>(apply("fc", {{"Input", {x}}, {"W", {w}}}, {"Out"},
+                             {attr("activation_type", std::string("relu"))})[0]) == Floats{12, 0});
+  CHECK_THROWS_AS(apply("fc", {{"Input", {x}}, {"W", {w}}}, {"Out"}, {attr("activation_type", std::string("tanh"))}),
+                  InvalidProgram);
+}
+
+TEST_CASE("matmul, matmul_v2: matrices of a batch, transposed or not") {
+  const auto a = two_by_three(), b = plain<float>({3, 1}, {1, 10, 100});
+  CHECK(of_both("matmul", a, b, {attr("alpha", 2.0f)}) == Floats{642, 1308});
+  CHECK(of_both("matmul_v2", a, b) == Floats{321, 654});
+  CHECK(of_both("matmul", b, a, {attr("transpose_X", true), attr("transpose_Y", true)}) == Floats{321, 654});
+  CHECK(of_both("matmul_v2", b, a, {attr("trans_x", true), attr("trans_y", true)}) == Floats{321, 654});
+  // The same matrix for each of a batch, and vectors.
+  const auto batch = plain<float>({2, 1, 3}, {1, 2, 3, 4, 5, 6});
+  const auto y = apply("matmul_v2", {{"X", {batch}}, {"Y", {b}}}, {"Out"})[0];
+  CHECK(y.shape() == Shape{2, 1, 1});
+  CHECK(numbers<float>(y) == Floats{321, 654});
+  const auto vector = plain<float>({3}, {1, 10, 100});
+  CHECK(apply("matmul_v2", {{"X", {a}}, {"Y", {vector}}}, {"Out"})[0].shape() == Shape{2});
+  CHECK(of_both("matmul", vector, vector) == Floats{10101});
+  CHECK_THROWS_AS(of_both("matmul", a, a), ShapeMismatch);
+}
+
+TEST_CASE("elementwise_*: Y stands at axis of X, by default at its end") {
+  const auto x = ragged<float>({1, 1}, {3}, {1, 2, 3, 4, 5, 6});
+  const auto row = plain<float>({3}, {10, 20, 30}), column = plain<float>({2}, {10, 20});
+  const auto sum = apply("elementwise_add", {{"X", {x}}, {"Y", {row}}}, {"Out"})[0];
+  CHECK(numbers<float>(sum) == Floats{11, 22, 33, 14, 25, 36});
+  CHECK(sum.lod() == x.lod());
+  CHECK(of_both("elementwise_add", x, column, {attr("axis", 0)}) == Floats{11, 12, 13, 24, 25, 26});
+  CHECK(of_both("elementwise_add", x, plain<float>({2, 1}, {10, 20})) == Floats{11, 12, 13, 24, 25, 26});
+  CHECK(of_both("elementwise_add", plain<float>({2, 1}, {10, 20}), row) == Floats{20, 30, 40, 30, 40, 50});
+  CHECK(of_both("elementwise_sub", x, x) == Floats{0, 0, 0, 0, 0, 0});
+  CHECK(of_both("elementwise_mul", x, row) == Floats{10, 40, 90, 40, 100, 180});
+  CHECK(of_both("elementwise_div", row, x) == Floats{10, 10, 10, 2.5f, 4, 5});
+  CHECK(of_both("elementwise_max", x, plain<float>({1}, {3})) == Floats{3, 3, 3, 4, 5, 6});
+  CHECK(of_both("elementwise_min", x, plain<float>({1}, {3})) == Floats{1, 2, 3, 3, 3, 3});
+  CHECK(of_both("elementwise_pow", x, plain<float>({1}, {2})) == Floats{1, 4, 9, 16, 25, 36});
+  CHECK_THROWS_AS(of_both("elementwise_add", x, column), ShapeMismatch);
+  CHECK_THROWS_AS(of_both("elementwise_add", x, row, {attr("axis", 4)}), OutOfRange);
+}
+
+TEST_CASE("elementwise_*: integers") {
+  const auto of = [](const char* type, const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+    const auto x = plain<std::int64_t>({static_cast<std::int64_t>(a.size())}, a);
+    const auto y = plain<std::int64_t>({static_cast<std::int64_t>(b.size())}, b);
+    return numbers<std::int64_t>(apply(type, {{"X", {x}}, {"Y", {y}}}, {"Out"})[0]);
+  };
+  // The remainder has the sign of the divisor, and the quotient is rounded down.
+  CHECK(of("elementwise_mod", {7, -7, 7, -7}, {3, 3, -3, -3}) == Ids{1, 2, -2, -1});
+  CHECK(of("elementwise_floordiv", {7, -7, 7, -7}, {3, 3, -3, -3}) == Ids{2, -3, -3, 2});
+  constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  CHECK(of("elementwise_floordiv", {least}, {-1}) == Ids{least});
+  CHECK(of("elementwise_mod", {least}, {-1}) == Ids{0});
+  CHECK(of("elementwise_add", {least}, {-1}) == Ids{std::numeric_limits<std::int64_t>::max()});
+  for (const char* const type : {"elementwise_div", "elementwise_mod", "elementwise_floordiv"}) {
+    CHECK_THROWS_AS(of(type, {1}, {0}), OutOfRange);
+  }
+}
+
+TEST_CASE("comparisons and logic give bool") {
+  const auto a = plain<float>({3}, {1, 2, 3}), b = plain<float>({3}, {3, 2, 1});
+  const auto of = [&](const char* type) { return truths(apply(type, {{"X", {a}}, {"Y", {b}}}, {"Out"})[0]); };
+  using Truths = std::vector<bool>;
+  CHECK(of("less_than") == Truths{true, false, false});
+  CHECK(of("less_equal") == Truths{true, true, false});
+  CHECK(of("greater_than") == Truths{false, false, true});
+  CHECK(of("greater_equal") == Truths{false, true, true});
+  CHECK(of("equal") == Truths{false, true, false});
+  CHECK(of("not_equal") == Truths{true, false, true});
+  lod::LoDTensor<bool> p(Shape{4}), q(Shape{4});
+  for (const std::size_t i : {0u, 1u}) p.values()[i] = true;
+  for (const std::size_t i : {0u, 2u}) q.values()[i] = true;
+  const auto logic = [&](const char* type) { return truths(apply(type, {{"X", {p}}, {"Y", {q}}}, {"Out"})[0]); };
+  CHECK(logic("logical_and") == Truths{true, false, false, false});
+  CHECK(logic("logical_or") == Truths{true, true, true, false});
+  CHECK(logic("logical_xor") == Truths{false, true, true, false});
+  CHECK(truths(apply("logical_not", {{"X", {p}}}, {"Out"})[0]) == Truths{false, false, true, true});
+  CHECK_THROWS_AS(apply("logical_and", {{"X", {a}}, {"Y", {b}}}, {"Out"}), ShapeMismatch);
+}
+
+TEST_CASE("activations: at -2, 0, 0.5 and 3") {
+  const auto x = ragged<float>({1, 0, 3}, {}, {-2, 0, 0.5f, 3});
+  const auto of = [&](const char* type, Attrs attrs = {}) {
+    const auto y = apply(type, {{"X", {x}}}, {"Out"}, std::move(attrs))[0];
+    CHECK(y.lod() == x.lod());
+    return rounded(numbers<float>(y));
+  };
+  CHECK(of("relu") == Floats{0, 0, 0.5f, 3});
+  CHECK(of("sigmoid") == Floats{0.119f, 0.5f, 0.622f, 0.953f});
+  CHECK(of("logsigmoid") == Floats{-2.127f, -0.693f, -0.474f, -0.049f});
+  CHECK(of("tanh") == Floats{-0.964f, 0, 0.462f, 0.995f});
+  CHECK(of("exp") == Floats{0.135f, 1, 1.649f, 20.086f});
+  CHECK(of("square") == Floats{4, 0, 0.25f, 9});
+  CHECK(of("abs") == Floats{2, 0, 0.5f, 3});
+  CHECK(of("floor") == Floats{-2, 0, 0, 3});
+  CHECK(of("ceil") == Floats{-2, 0, 1, 3});
+  CHECK(of("round") == Floats{-2, 0, 1, 3});
+  CHECK(of("sign") == Floats{-1, 0, 1, 1});
+  CHECK(of("sin") == Floats{-0.909f, 0, 0.479f, 0.141f});
+  CHECK(of("cos") == Floats{-0.416f, 1, 0.878f, -0.99f});
+  CHECK(of("erf") == Floats{-0.995f, 0, 0.52f, 1});
+  CHECK(of("softsign") == Floats{-0.667f, 0, 0.333f, 0.75f});
+  CHECK(of("tanh_shrink") == Floats{-1.036f, 0, 0.038f, 2.005f});
+  CHECK(of("relu6", {attr("threshold", 2.0f)}) == Floats{0, 0, 0.5f, 2});
+  CHECK(of("leaky_relu") == Floats{-0.04f, 0, 0.5f, 3});
+  CHECK(of("leaky_relu", {attr("alpha", 0.5f)}) == Floats{-1, 0, 0.5f, 3});
+  CHECK(of("elu") == Floats{-0.865f, 0, 0.5f, 3});
+  CHECK(of("gelu") == Floats{-0.046f, 0, 0.346f, 2.996f});
+  CHECK(of("gelu", {attr("approximate", true)}) == Floats{-0.045f, 0, 0.346f, 2.996f});
+  CHECK(of("swish") == Floats{-0.238f, 0, 0.311f, 2.858f});
+  CHECK(of("silu") == Floats{-0.238f, 0, 0.311f, 2.858f});
+  CHECK(of("softplus") == Floats{0.127f, 0.693f, 0.974f, 3.049f});
+  CHECK(of("hard_sigmoid") == Floats{0.1f, 0.5f, 0.6f, 1});
+  CHECK(of("hard_swish") == Floats{-0.333f, 0, 0.292f, 3});
+  CHECK(of("hard_shrink") == Floats{-2, 0, 0, 3});
+  CHECK(of("softshrink") == Floats{-1.5f, 0, 0, 2.5f});
+  CHECK(of("thresholded_relu") == Floats{0, 0, 0, 3});
+  CHECK(of("brelu", {attr("t_min", -1.0f), attr("t_max", 2.0f)}) == Floats{-1, 0, 0.5f, 2});
+  CHECK(of("stanh") == Floats{-1.496f, 0, 0.554f, 1.655f});
+  CHECK(of("pow", {attr("factor", 2.0f)}) == Floats{4, 0, 0.25f, 9});
+  CHECK(of("clip", {attr("min", -1.0f), attr("max", 1.0f)}) == Floats{-1, 0, 0.5f, 1});
+  CHECK_THROWS_AS(of("clip", {attr("min", 1.0f), attr("max", -1.0f)}), InvalidProgram);
+  CHECK_THROWS_AS(of("clip"), InvalidProgram);
+  const auto positive = plain<double>({2}, {0.25, 4});
+  const auto in_double = [&](const char* type) {
+    return numbers<double>(apply(type, {{"X", {positive}}}, {"Out"})[0]);
+  };
+  CHECK(in_double("sqrt") == std::vector<double>{0.5, 2});
+  CHECK(in_double("rsqrt") == std::vector<double>{2, 0.5});
+  CHECK(in_double("reciprocal") == std::vector<double>{4, 0.25});
+  CHECK(in_double("log") == std::vector<double>{std::log(0.25), std::log(4.0)});
+  CHECK_THROWS_AS(apply("tanh", {{"X", {plain<std::int64_t>({1}, {1})}}}, {"Out"}), ShapeMismatch);
+  CHECK_THROWS_AS(apply("pow", {{"X", {x}}, {"FactorTensor", {x}}}, {"Out"}), InvalidProgram);
+}
+
+TEST_CASE("scale, increment, cast") {
+  const auto x = plain<std::int64_t>({2}, {1, -2});
+  CHECK(numbers<std::int64_t>(apply("scale", {{"X", {x}}}, {"Out"}, {attr("scale", 3.0f), attr("bias", 1.0f)})[0]) ==
+        Ids{4, -5});
+  CHECK(numbers<std::int64_t>(apply("scale", {{"X", {x}}}, {"Out"},
+                                    {attr("scale", 3.0f), attr("bias", 1.0f), attr("bias_after_scale", false)})[0]) ==
+        Ids{6, -3});
+  CHECK(numbers<std::int64_t>(apply("increment", {{"X", {x}}}, {"Out"})[0]) == Ids{2, -1});
+  const auto as = [](const AnyLoDTensor& from, DataType type) {
+    return apply("cast", {{"X", {from}}}, {"Out"}, {attr("out_dtype", static_cast<int>(type))})[0];
+  };
+  CHECK(numbers<float>(as(x, DataType::FP32)) == Floats{1, -2});
+  CHECK(numbers<std::int64_t>(as(plain<float>({2}, {1.9f, -1.9f}), DataType::INT64)) == Ids{1, -1});
+  CHECK(truths(as(plain<float>({2}, {0, -1.9f}), DataType::BOOL)) == std::vector<bool>{false, true});
+  CHECK(numbers<double>(as(as(plain<float>({2}, {0, 5}), DataType::BOOL), DataType::FP64)) ==
+        std::vector<double>{0, 1});
+  CHECK_THROWS_AS(as(x, DataType::COMPLEX64), InvalidProgram);
+}
+
+TEST_CASE("sum, mean, reduce_*") {
+  const auto x = two_by_three();
+  CHECK(numbers<float>(apply("sum", {{"X", {x, x, x}}}, {"Out"})[0]) == Floats{3, 6, 9, 12, 15, 18});
+  CHECK_THROWS_AS(apply("sum", {{"X", {x, plain<float>({1}, {1})}}}, {"Out"}), ShapeMismatch);
+  const auto mean = apply("mean", {{"X", {x}}}, {"Out"})[0];
+  CHECK(numbers<float>(mean) == Floats{3.5f});
+  CHECK(mean.shape() == Shape{1});
+  const auto reduced = [&](const char* type, Attrs attrs) {
+    return apply(type, {{"X", {x}}}, {"Out"}, std::move(attrs))[0];
+  };
+  const auto axes = [](std::vector<int> dims) { return attr("dim", dims); };
+  CHECK(numbers<float>(reduced("reduce_sum", {})) == Floats{5, 7, 9});
+  CHECK(numbers<float>(reduced("reduce_sum", {axes({-1})})) == Floats{6, 15});
+  CHECK(reduced("reduce_sum", {axes({1}), attr("keep_dim", true)}).shape() == Shape{2, 1});
+  CHECK(numbers<float>(reduced("reduce_sum", {axes({0, 1})})) == Floats{21});
+  CHECK(numbers<float>(reduced("reduce_sum", {attr("reduce_all", true)})) == Floats{21});
+  CHECK(numbers<float>(reduced("reduce_mean", {axes({1})})) == Floats{2, 5});
+  CHECK(numbers<float>(reduced("reduce_max", {axes({0})})) == Floats{4, 5, 6});
+  CHECK(numbers<float>(reduced("reduce_min", {axes({1})})) == Floats{1, 4});
+  CHECK(numbers<float>(reduced("reduce_prod", {axes({1})})) == Floats{6, 120});
+  CHECK_THROWS_AS(reduced("reduce_sum", {axes({2})}), OutOfRange);
+  lod::LoDTensor<bool> p(Shape{2, 2});
+  p.values()[0] = p.values()[1] = p.values()[2] = true;
+  CHECK(truths(apply("reduce_all", {{"X", {p}}}, {"Out"}, {axes({1})})[0]) == std::vector<bool>{true, false});
+  CHECK(truths(apply("reduce_any", {{"X", {p}}}, {"Out"}, {axes({1})})[0]) == std::vector<bool>{true, true});
+  // Levels stay where rows do; of nothing the sum is 0.
+  const auto rows = ragged<float>({1, 0, 1}, {2}, {1, 2, 3, 4});
+  CHECK(apply("reduce_sum", {{"X", {rows}}}, {"Out"}, {axes({1}), attr("keep_dim", true)})[0].lod() == rows.lod());
+  CHECK(apply("reduce_sum", {{"X", {rows}}}, {"Out"}, {axes({0})})[0].levels() == 0);
+  CHECK(numbers<float>(apply("reduce_sum", {{"X", {plain<float>({0, 2}, {})}}}, {"Out"})[0]) == Floats{0, 0});
+  // 2^24 + 1 is no float: sums are not computed in float.
+  CHECK(numbers<float>(apply("reduce_sum", {{"X", {plain<float>({3}, {16777216, 1, 1})}}}, {"Out"})[0]) ==
+        Floats{16777218});
+}
+
+TEST_CASE("softmax and what is made of it") {
+  const auto x = plain<float>({2, 2}, {0, std::log(3.0f), 1000, 1000});
+  CHECK(rounded(numbers<float>(apply("softmax", {{"X", {x}}}, {"Out"})[0])) == Floats{0.25f, 0.75f, 0.5f, 0.5f});
+  CHECK(rounded(numbers<float>(apply("log_softmax", {{"X", {x}}}, {"Out"})[0])) ==
+        Floats{-1.386f, -0.288f, -0.693f, -0.693f});
+  const auto labels = plain<std::int64_t>({2, 1}, {1, 0});
+  const auto loss = apply("softmax_with_cross_entropy", {{"Logits", {x}}, {"Label", {labels}}}, {"Softmax", "Loss"});
+  CHECK(rounded(numbers<float>(loss[0])) == Floats{0.25f, 0.75f, 0.5f, 0.5f});
+  CHECK(rounded(numbers<float>(loss[1])) == Floats{0.288f, 0.693f});
+  CHECK(loss[1].shape() == Shape{2, 1});
+  const auto p = plain<float>({2, 2}, {0.25f, 0.75f, 0, 1});
+  CHECK(rounded(numbers<float>(apply("cross_entropy", {{"X", {p}}, {"Label", {plain<std::int64_t>({2, 1}, {1, 1})}}},
+                                     {"Y"})[0])) == Floats{0.288f, 0});
+  CHECK(numbers<float>(apply("cross_entropy", {{"X", {p}}, {"Label", {labels}}}, {"Y"},
+                             {attr("ignore_index", 1)})[0]) == Floats{0, 1e20f});
+  CHECK(rounded(numbers<float>(
+            apply("cross_entropy",
+                  {{"X", {plain<float>({1, 2}, {0.25f, 0.75f})}}, {"Label", {plain<float>({1, 2}, {0.5f, 0.5f})}}},
+                  {"Y"}, {attr("soft_label", true)})[0])) == Floats{0.837f});
+  CHECK_THROWS_AS(apply("cross_entropy", {{"X", {p}}, {"Label", {plain<std::int64_t>({2, 1}, {1, 2})}}}, {"Y"}),
+                  OutOfRange);
+  CHECK_THROWS_AS(apply("cross_entropy", {{"X", {p}}, {"Label", {plain<std::int64_t>({1, 1}, {1})}}}, {"Y"}),
+                  ShapeMismatch);
+}
+
+TEST_CASE("top_k, arg_max, arg_min, accuracy: of equal numbers the first") {
+  const auto x = plain<float>({2, 3}, {1, 5, 5, 3, 2, 1});
+  const auto top = apply("top_k", {{"X", {x}}}, {"Out", "Indices"}, {attr("k", 2)});
+  CHECK(numbers<float>(top[0]) == Floats{5, 5, 3, 2});
+  CHECK(numbers<std::int64_t>(top[1]) == Ids{1, 2, 0, 1});
+  CHECK_THROWS_AS(apply("top_k", {{"X", {x}}}, {"Out", "Indices"}, {attr("k", 4)}), ShapeMismatch);
+  const auto chosen = apply("arg_max", {{"X", {x}}}, {"Out"}, {attr("axis", std::int64_t{1})})[0];
+  CHECK(numbers<std::int64_t>(chosen) == Ids{1, 0});
+  CHECK(chosen.shape() == Shape{2});
+  CHECK(numbers<std::int64_t>(apply("arg_min", {{"X", {x}}}, {"Out"}, {attr("axis", std::int64_t{0})})[0]) ==
+        Ids{0, 1, 1});
+  const auto right =
+      apply("accuracy", {{"Out", {top[0]}}, {"Indices", {top[1]}}, {"Label", {plain<std::int64_t>({2, 1}, {2, 2})}}},
+            {"Accuracy", "Correct", "Total"});
+  CHECK(numbers<float>(right[0]) == Floats{0.5f});
+  CHECK(numbers<std::int32_t>(right[1]) == std::vector<std::int32_t>{1});
+  CHECK(numbers<std::int32_t>(right[2]) == std::vector<std::int32_t>{2});
+}
+
+TEST_CASE("layer_norm, batch_norm, dropout: in inference") {
+  const auto x = plain<float>({1, 2}, {1, 3});
+  const auto y =
+      apply("layer_norm", {{"X", {x}}, {"Scale", {plain<float>({2}, {2, 2})}}, {"Bias", {plain<float>({2}, {1, 1})}}},
+            {"Y", "Mean", "Variance"});
+  CHECK(rounded(numbers<float>(y[0])) == Floats{-1, 3});
+  CHECK(numbers<float>(y[1]) == Floats{2});
+  CHECK(numbers<float>(y[2]) == Floats{1});
+  const auto one = [](float value) { return plain<float>({2}, {value, 2 * value}); };
+  const auto normal = apply(
+      "batch_norm", {{"X", {x}}, {"Scale", {one(1)}}, {"Bias", {one(10)}}, {"Mean", {one(1)}}, {"Variance", {one(4)}}},
+      {"Y"}, {attr("is_test", true)})[0];
+  CHECK(rounded(numbers<float>(normal)) == Floats{10, 20.707f});
+  CHECK_THROWS_AS(
+      apply("batch_norm", {{"X", {x}}, {"Scale", {x}}, {"Bias", {x}}, {"Mean", {x}}, {"Variance", {x}}}, {"Y"}),
+      InvalidProgram);
+  CHECK(numbers<float>(apply("dropout", {{"X", {x}}}, {"Out", "-Mask"}, {attr("is_test", true)})[0]) ==
+        Floats{0.5f, 1.5f});
+  CHECK(numbers<float>(apply("dropout", {{"X", {x}}}, {"Out"},
+                             {attr("is_test", true),
+                              attr("dropout_implementation", std::string("upscale_in_train"))})[0]) == Floats{1, 3});
+  CHECK_THROWS_AS(apply("dropout", {{"X", {x}}}, {"Out"}), InvalidProgram);
+}
+
+TEST_CASE("concat, split, stack: along an axis") {
+  const auto x = two_by_three(), y = plain<float>({2, 1}, {7, 8});
+  CHECK(numbers<float>(apply("concat", {{"X", {x, y}}}, {"Out"}, {attr("axis", 1)})[0]) ==
+        Floats{1, 2, 3, 7, 4, 5, 6, 8});
+  CHECK(apply("concat", {{"X", {x, x}}}, {"Out"})[0].shape() == Shape{4, 3});
+  CHECK_THROWS_WITH_AS(apply("concat", {{"X", {x, y}}}, {"Out"}),
+                       "block 0, operator 0 'concat' (X: 'in X0', X: 'in X1'; Out: 'out Out0'): variable 'in X1': FP32 "
+                       "of shape {2, 1}, expected FP32 of shape {2, 3} in all dimensions but 0",
+                       ShapeMismatch);
+  const auto parts =
+      apply("split", {{"X", {x}}}, {"Out", "Out"}, {attr("axis", 1), attr("sections", std::vector<int>{-1, 1})});
+  CHECK(numbers<float>(parts[0]) == Floats{1, 2, 4, 5});
+  CHECK(numbers<float>(parts[1]) == Floats{3, 6});
+  CHECK(numbers<float>(apply("split", {{"X", {x}}}, {"Out", "Out"}, {attr("num", 2)})[1]) == Floats{4, 5, 6});
+  CHECK_THROWS_AS(apply("split", {{"X", {x}}}, {"Out", "Out"}, {attr("axis", 1), attr("num", 2)}), ShapeMismatch);
+  CHECK_THROWS_AS(apply("split", {{"X", {x}}}, {"Out"}, {attr("num", 2)}), InvalidProgram);
+  const auto both = apply("stack", {{"X", {x, x}}}, {"Y"}, {attr("axis", 1)})[0];
+  CHECK(both.shape() == Shape{2, 2, 3});
+  CHECK(numbers<float>(both) == Floats{1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6});
+}
+
+TEST_CASE("reshape2 and its kin: the same elements under another shape") {
+  const auto x = plain<std::int64_t>({2, 1, 3}, {1, 2, 3, 4, 5, 6});
+  const auto shape = [&](const char* type, Attrs attrs) {
+    const auto y = apply(type, {{"X", {x}}}, {"Out", "-XShape"}, std::move(attrs))[0];
+    CHECK(numbers<std::int64_t>(y) == Ids{1, 2, 3, 4, 5, 6});
+    return y.shape();
+  };
+  const auto list = [](const char* name, std::vector<int> values) { return attr(name, values); };
+  CHECK(shape("reshape2", {list("shape", {3, -1})}) == Shape{3, 2});
+  CHECK(shape("reshape2", {list("shape", {0, -1})}) == Shape{2, 3});
+  CHECK(shape("squeeze2", {list("axes", {})}) == Shape{2, 3});
+  CHECK(shape("squeeze2", {list("axes", {0, 1})}) == Shape{2, 3});
+  CHECK(shape("unsqueeze2", {list("axes", {0, -1})}) == Shape{1, 2, 1, 3, 1});
+  CHECK(shape("flatten2", {attr("axis", 2)}) == Shape{2, 3});
+  CHECK(shape("flatten_contiguous_range", {attr("start_axis", 0), attr("stop_axis", 2)}) == Shape{6});
+  CHECK_THROWS_AS(shape("reshape2", {list("shape", {4, -1})}), ShapeMismatch);
+  CHECK_THROWS_AS(shape("reshape2", {list("shape", {-1, -1, 2})}), ShapeMismatch);
+  const auto rows = ragged<float>({1, 1}, {4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(apply("reshape2", {{"X", {rows}}}, {"Out"}, {list("shape", {-1, 2, 2})})[0].lod() == rows.lod());
+  CHECK(apply("assign", {{"X", {rows}}}, {"Out"})[0].lod() == rows.lod());
+}
+
+TEST_CASE("transpose2, slice, gather, expand") {
+  const auto x = two_by_three();
+  CHECK(numbers<float>(apply("transpose2", {{"X", {x}}}, {"Out"}, {attr("axis", std::vector<int>{1, 0})})[0]) ==
+        Floats{1, 4, 2, 5, 3, 6});
+  CHECK_THROWS_AS(apply("transpose2", {{"X", {x}}}, {"Out"}, {attr("axis", std::vector<int>{1, 1})}), ShapeMismatch);
+  const auto cut = [&](std::vector<int> axes, std::vector<int> starts, std::vector<int> ends,
+                       std::vector<int> dropped) {
+    return apply("slice", {{"Input", {x}}}, {"Out"},
+                 {attr("axes", axes), attr("starts", starts), attr("ends", ends), attr("decrease_axis", dropped)})[0];
+  };
+  CHECK(numbers<float>(cut({1}, {-2}, {100}, {})) == Floats{2, 3, 5, 6});
+  CHECK(cut({0}, {1}, {2}, {0}).shape() == Shape{3});
+  CHECK(cut({0}, {2}, {1}, {}).shape() == Shape{0, 3});
+  CHECK_THROWS_AS(cut({1}, {0}, {2}, {1}), ShapeMismatch);
+  CHECK(numbers<float>(apply("gather", {{"X", {x}}, {"Index", {plain<std::int32_t>({3}, {1, 0, 1})}}}, {"Out"})[0]) ==
+        Floats{4, 5, 6, 1, 2, 3, 4, 5, 6});
+  CHECK_THROWS_AS(apply("gather", {{"X", {x}}, {"Index", {plain<std::int64_t>({1}, {2})}}}, {"Out"}), OutOfRange);
+  CHECK(numbers<float>(apply("expand", {{"X", {plain<float>({2, 1}, {1, 2})}}}, {"Out"},
+                             {attr("expand_times", std::vector<int>{1, 3})})[0]) == Floats{1, 1, 1, 2, 2, 2});
+}
+
+TEST_CASE("fill_constant and its kin, shape, assign_value, one_hot") {
+  CHECK(numbers<float>(apply("fill_constant", {}, {"Out"},
+                             {attr("shape", std::vector<std::int64_t>{2}), attr("value", 0.5f)})[0]) ==
+        Floats{0.5f, 0.5f});
+  CHECK(numbers<std::int64_t>(apply("fill_constant", {}, {"Out"},
+                                    {attr("shape", std::vector<std::int64_t>{1}), attr("dtype", 3),
+                                     attr("str_value", std::string("9007199254740993"))})[0]) == Ids{9007199254740993});
+  CHECK_THROWS_AS(apply("fill_constant", {}, {"Out"}, {attr("str_value", std::string("one"))}), InvalidProgram);
+  const auto like = [](const AnyLoDTensor& x) {
+    return apply("fill_constant_batch_size_like", {{"Input", {x}}}, {"Out"},
+                 {attr("shape", std::vector<int>{-1, 2})})[0]
+        .shape();
+  };
+  CHECK(like(two_by_three()) == Shape{2, 2});
+  CHECK(like(ragged<float>({1, 0, 2}, {1}, {1, 2, 3})) == Shape{3, 2});
+  const auto zeros = apply("fill_zeros_like", {{"X", {ragged<float>({1, 0, 1}, {1}, {1, 2})}}}, {"Out"})[0];
+  CHECK(numbers<float>(zeros) == Floats{0, 0});
+  CHECK(zeros.lod().size(0) == 3);
+  CHECK(numbers<std::int32_t>(apply("shape", {{"Input", {two_by_three()}}}, {"Out"})[0]) ==
+        std::vector<std::int32_t>{2, 3});
+  CHECK(numbers<float>(apply("assign_value", {}, {"Out"},
+                             {attr("shape", std::vector<int>{2}), attr("dtype", 5),
+                              attr("fp32_values", Floats{1, 2})})[0]) == Floats{1, 2});
+  const auto ids = plain<std::int64_t>({2, 1}, {2, 0});
+  const auto hot = apply("one_hot", {{"X", {ids}}}, {"Out"}, {attr("depth", 3)})[0];
+  CHECK(numbers<float>(hot) == Floats{0, 0, 1, 1, 0, 0});
+  CHECK(hot.shape() == Shape{2, 3});
+  CHECK(apply("one_hot_v2", {{"X", {ids}}}, {"Out"}, {attr("depth", 3)})[0].shape() == Shape{2, 1, 3});
+  CHECK_THROWS_AS(apply("one_hot", {{"X", {ids}}}, {"Out"}, {attr("depth", 2)}), OutOfRange);
+  CHECK(numbers<float>(apply("one_hot", {{"X", {ids}}}, {"Out"},
+                             {attr("depth", 2), attr("allow_out_of_range", true)})[0]) == Floats{0, 0, 1, 0});
+}
+
+TEST_CASE("operators: a batch without rows goes through, and a second run allocates nothing") {
+  using Inputs = std::vector<std::pair<std::string, std::string>>;
+  struct Sample {
+    const char* type;
+    Inputs inputs;
+    const char* output;
+    Attrs attrs;
+  };
+  const std::vector<Sample> samples = {
+      {"mul", {{"X", "x"}, {"Y", "w"}}, "Out", {}},
+      {"matmul", {{"X", "x"}, {"Y", "w"}}, "Out", {}},
+      {"elementwise_add", {{"X", "x"}, {"Y", "row"}}, "Out", {}},
+      {"elementwise_max", {{"X", "x"}, {"Y", "row"}}, "Out", {}},
+      {"less_than", {{"X", "x"}, {"Y", "row"}}, "Out", {}},
+      {"tanh", {{"X", "x"}}, "Out", {}},
+      {"softmax", {{"X", "x"}}, "Out", {}},
+      {"reduce_sum", {{"X", "x"}}, "Out", {attr("dim", std::vector<int>{1})}},
+      {"concat", {{"X", "x"}}, "Out", {attr("axis", 1)}},
+      {"reshape2", {{"X", "x"}}, "Out", {attr("shape", std::vector<int>{-1, 2})}},
+      {"transpose2", {{"X", "x"}}, "Out", {attr("axis", std::vector<int>{1, 0})}},
+      {"slice",
+       {{"Input", "x"}},
+       "Out",
+       {attr("axes", std::vector<int>{1}), attr("starts", std::vector<int>{0}), attr("ends", std::vector<int>{1})}},
+      {"sequence_pool", {{"X", "x"}}, "Out", {}},
+      {"sequence_softmax", {{"X", "x"}}, "Out", {}},
+      {"sequence_reverse", {{"X", "x"}}, "Y", {}},
+      {"sequence_concat", {{"X", "x"}}, "Out", {}},
+      {"sequence_expand_as", {{"X", "per sequence"}, {"Y", "x"}}, "Out", {}},
+      {"row_conv", {{"X", "x"}, {"Filter", "w"}}, "Out", {}},
+      {"lookup_table", {{"W", "w"}, {"Ids", "ids"}}, "Out", {}},
+      {"sequence_erase", {{"X", "ids"}}, "Out", {attr("tokens", std::vector<int>{1})}},
+      {"sequence_enumerate", {{"X", "ids"}}, "Out", {attr("win_size", 2)}},
+      {"crf_decoding", {{"Emission", "x"}, {"Transition", "transition"}}, "ViterbiPath", {}},
+  };
+  for (const Sample& sample : samples) {
+    CAPTURE(sample.type);
+    lod_test::Arguments inputs;
+    for (const auto& one : sample.inputs) inputs.emplace_back(one.first, std::vector<std::string>{one.second});
+    lod::Scope scope;
+    lod::PreparedProgram prepared(
+        lod::CpuExecutor(1),
+        lod_test::program_of({lod_test::op(sample.type, inputs, {{sample.output, {"out"}}}, sample.attrs)}), scope,
+        {"out"});
+    for (const bool is_empty : {false, true}) {
+      const std::vector<std::int64_t> lengths =
+          is_empty ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{2, 0, 1};
+      const std::size_t rows = is_empty ? 0 : 3;
+      const lod::Feed all = {
+          {"x", AnyLoDTensor(ragged<float>(lengths, {2}, Floats(2 * rows, 1)))},
+          {"ids", AnyLoDTensor(ragged<std::int64_t>(lengths, {1}, Ids(rows, 0)))},
+          {"per sequence", AnyLoDTensor(plain<float>({static_cast<std::int64_t>(rows), 1}, Floats(rows, 1)))},
+          {"w", AnyLoDTensor(plain<float>({2, 2}, {1, 2, 3, 4}))},
+          {"row", AnyLoDTensor(plain<float>({2}, {1, 2}))},
+          {"transition", AnyLoDTensor(plain<float>({4, 2}, Floats(8, 0)))}};
+      lod::Feed feed;
+      for (const auto& one : sample.inputs) feed.emplace(one.second, all.at(one.second));
+      prepared.run(feed);
+      prepared.run(feed);
+      const std::int64_t before = lod_test::allocations;
+      prepared.run(feed);
+      if (lod_test::counts_allocations) CHECK(lod_test::allocations == before);
+    }
+  }
+}

@@ -1,0 +1,457 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the operators of programs with those of PaddlePaddle 2.6.2, which must be installed (with NumPy 1).
+
+paddle_test.py <run_files> [WORD...]: runs the cases whose names contain one of the words, by default all.
+Each case is a program of one operator, made, run and written by PaddlePaddle, and then run by this library.
+"""
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import paddle
+
+paddle.enable_static()
+TYPES = {"bool": 0, "int16": 1, "int32": 2, "int64": 3, "float32": 5, "float64": 6, "uint8": 20, "int8": 21}
+NAMES = {number: name for name, number in TYPES.items()}
+random = np.random.RandomState(7)
+
+
+class Ragged:
+    """Rows under levels, which are given by the lengths of their sequences."""
+
+    def __init__(self, array, *lengths):
+        self.array, self.lengths = np.asarray(array), [list(level) for level in lengths]
+
+
+def offsets(lengths):
+    return [0] + list(np.cumsum(lengths, dtype=np.int64))
+
+
+def varint(number):
+    out = b""
+    number &= (1 << 64) - 1
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def write_tensor(path, array, lengths=()):
+    desc = b"\x08" + varint(TYPES[str(array.dtype)]) + b"".join(b"\x10" + varint(dim) for dim in array.shape)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<IQ", 0, len(lengths)))
+        for level in lengths:
+            numbers = offsets(level)
+            file.write(struct.pack("<Q", 8 * len(numbers)) + struct.pack(f"<{len(numbers)}Q", *numbers))
+        file.write(struct.pack("<Ii", 0, len(desc)) + desc + np.ascontiguousarray(array).tobytes())
+
+
+def read_tensor(path):
+    data = open(path, "rb").read()
+    _, levels = struct.unpack_from("<IQ", data)
+    at, lengths = 12, []
+    for _ in range(levels):
+        (size,) = struct.unpack_from("<Q", data, at)
+        lengths.append(list(np.diff(struct.unpack_from(f"<{size // 8}Q", data, at + 8))))
+        at += 8 + size
+    _, size = struct.unpack_from("<Ii", data, at)
+    at += 8
+    end, dims, dtype = at + size, [], None
+
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < end:
+        field = number()
+        if field == 8:
+            dtype = NAMES[number()]
+        else:
+            dims.append(number())
+    return np.frombuffer(data[end:], dtype).reshape(dims), lengths
+
+
+cases = []
+
+
+def case(name, type, inputs, outputs, attrs=None, tolerance=1e-5, hidden=(), levels=True):
+    """inputs: arrays, Ragged, or lists of them, by parameter; outputs: names of parameters, or (name, count), `hidden`
+    those that are not compared. Without `levels`, results may have levels that PaddlePaddle 2.6.2 drops, which kept them
+    in its early versions."""
+    cases.append((name, type, inputs, outputs, attrs or {}, tolerance, hidden, levels))
+
+
+def floats(*shape):
+    return random.standard_normal(shape).astype("float32")
+
+
+def build(folder, type, inputs, outputs, attrs, hidden):
+    """Runs a case by PaddlePaddle and writes it. Returns the results."""
+    main = paddle.static.Program()
+    feed = {}
+    with paddle.static.program_guard(main, paddle.static.Program()):
+        block = main.global_block()
+        ins, outs, fetches = {}, {}, []
+        for parameter, values in inputs.items():
+            ins[parameter] = []
+            for i, value in enumerate(values if isinstance(values, list) else [values]):
+                value = value if isinstance(value, Ragged) else Ragged(value)
+                name = f"{parameter}_{i}"
+                shape = [-1] + list(value.array.shape[1:]) if value.lengths else list(value.array.shape)
+                var = paddle.static.data(name, shape, str(value.array.dtype), lod_level=len(value.lengths))
+                ins[parameter].append(var)
+                feed[name] = value
+        for output in list(outputs) + list(hidden):
+            parameter, count = output if isinstance(output, tuple) else (output, 1)
+            if "=" in parameter:  # the variable of an input
+                parameter, of = parameter.split("=")
+                outs[parameter] = ins[of]
+                continue
+            outs[parameter] = [block.create_var(name=f"out_{parameter}_{i}", dtype="float32") for i in range(count)]
+            if output in outputs:
+                fetches += outs[parameter]
+        block.append_op(type=type, inputs=ins, outputs=outs, attrs=attrs)
+        place = paddle.CPUPlace()
+        exe = paddle.base.Executor(place)
+        values = {}
+        for name, value in feed.items():
+            tensor = paddle.base.core.LoDTensor()
+            tensor.set(value.array, place)
+            if value.lengths:
+                tensor.set_recursive_sequence_lengths(value.lengths)
+            values[name] = tensor
+        results = exe.run(main, feed=values, fetch_list=fetches, return_numpy=False)
+        block.create_var(name="feed", type=paddle.base.core.VarDesc.VarType.FEED_MINIBATCH, persistable=True)
+        block.create_var(name="fetch", type=paddle.base.core.VarDesc.VarType.FETCH_LIST, persistable=True)
+        for i, name in enumerate(feed):
+            block._prepend_op(type="feed", inputs={"X": ["feed"]}, outputs={"Out": [name]}, attrs={"col": i})
+        for i, var in enumerate(fetches):
+            block.append_op(type="fetch", inputs={"X": [var]}, outputs={"Out": ["fetch"]}, attrs={"col": i})
+    os.makedirs(os.path.join(folder, "feed"))
+    os.makedirs(os.path.join(folder, "parameters"))
+    with open(os.path.join(folder, "__model__"), "wb") as file:
+        file.write(main.desc.serialize_to_string())
+    for name, value in feed.items():
+        write_tensor(os.path.join(folder, "feed", name), value.array, value.lengths)
+    return [(np.array(result), result.recursive_sequence_lengths()) for result in results]
+
+
+def compare(found, expected, tolerance, levels):
+    """What differs, as a text; empty if nothing does."""
+    (array, lengths), (other, other_lengths) = found, expected
+    shape = other.shape or (1,)
+    if array.dtype != other.dtype or array.shape != shape:
+        return f"{array.dtype}{array.shape}, expected {other.dtype}{shape}"
+    if levels and [list(level) for level in lengths] != other_lengths:
+        return f"levels {lengths}, expected {other_lengths}"
+    other = other.reshape(shape)
+    if array.dtype.kind == "f":
+        worst = np.abs(array - other).max(initial=0)
+        return "" if np.allclose(array, other, tolerance, tolerance, equal_nan=True) else f"differs by {worst}"
+    return "" if (array == other).all() else f"{array.tolist()}, expected {other.tolist()}"
+
+
+def main(program, words):
+    chosen = [one for one in cases if not words or any(word in one[0] for word in words)]
+    failures = 0
+    with tempfile.TemporaryDirectory() as root:
+        expected, folders = {}, []
+        for number, (name, type, inputs, outputs, attrs, _, hidden, _) in enumerate(chosen):
+            folder = os.path.join(root, str(number))
+            try:
+                expected[number] = build(folder, type, inputs, outputs, attrs, hidden)
+                folders.append(folder)
+            except Exception as error:  # noqa: BLE001
+                failures += 1
+                print(f"{name}: PaddlePaddle: {str(error).strip().splitlines()[-1]}")
+        subprocess.run([program, *folders], check=True)
+        for number, results in expected.items():
+            name, tolerance, levels = chosen[number][0], chosen[number][5], chosen[number][7]
+            folder = os.path.join(root, str(number))
+            try:
+                print(f"{name}: {open(os.path.join(folder, 'error')).read()}")
+                failures += 1
+                continue
+            except FileNotFoundError:
+                pass
+            for k, result in enumerate(results):
+                difference = compare(read_tensor(os.path.join(folder, f"fetch{k}")), result, tolerance, levels)
+                if difference:
+                    failures += 1
+                    print(f"{name}: result {k}: {difference}")
+    print(f"{len(chosen)} cases, {failures} failures")
+    return failures > 0
+
+
+# ---- The cases ----
+
+rows = Ragged(floats(7, 4), [2, 0, 4, 1])
+nested = Ragged(floats(7, 4), [1, 2], [3, 0, 4])
+column = Ragged(floats(7, 1), [2, 4, 1])
+ids = Ragged(random.randint(0, 9, (7, 1)).astype("int64"), [2, 4, 1])
+x34, x43, x4 = floats(3, 4), floats(4, 3), floats(4)
+
+for batch, which in ((rows, "rows"), (nested, "nested")):
+    for pool in "AVERAGE", "SUM", "SQRT", "LAST", "FIRST", "MAX":
+        case(f"sequence_pool {pool} {which}", "sequence_pool", {"X": batch}, ["Out"],
+             {"pooltype": pool, "pad_value": 0.5}, hidden=["MaxIndex"])
+case("sequence_pool default", "sequence_pool", {"X": rows}, ["Out"], hidden=["MaxIndex"])
+case("sequence_softmax", "sequence_softmax", {"X": column}, ["Out"])
+case("sequence_reverse", "sequence_reverse", {"X": Ragged(floats(7, 4), [2, 4, 1])}, ["Y"])
+case("sequence_expand rows", "sequence_expand", {"X": floats(4, 2), "Y": rows}, ["Out"])
+case("sequence_expand sequences", "sequence_expand",
+     {"X": Ragged(floats(5, 2), [2, 3]), "Y": Ragged(floats(5, 1), [2, 1], [1, 0, 4])}, ["Out"], {"ref_level": 0})
+case("sequence_expand_as", "sequence_expand_as", {"X": floats(3, 2), "Y": Ragged(floats(7, 4), [2, 4, 1])}, ["Out"])
+case("sequence_concat", "sequence_concat",
+     {"X": [Ragged(floats(5, 2), [2, 3]), Ragged(floats(3, 2), [0, 3]), Ragged(floats(2, 2), [1, 1])]}, ["Out"])
+for start in -1, 0, 1, -3:
+    case(f"sequence_conv {start}", "sequence_conv", {"X": rows, "Filter": floats(12, 5)}, ["Out"],
+         {"contextLength": 3, "contextStart": start, "contextStride": 1})
+case("sequence_conv trained", "sequence_conv",
+     {"X": rows, "Filter": floats(12, 5), "PaddingData": floats(2, 4)}, ["Out"],
+     {"contextLength": 3, "contextStart": -1, "contextStride": 1, "paddingTrainable": True})
+case("row_conv", "row_conv", {"X": Ragged(floats(7, 4), [2, 4, 1]), "Filter": floats(3, 4)}, ["Out"])
+for length in -1, 6:
+    case(f"sequence_pad {length}", "sequence_pad",
+         {"X": Ragged(floats(7, 4), [2, 4, 1]), "PadValue": np.array([0.5], "float32")}, ["Out", "Length"],
+         {"padded_length": length})
+case("sequence_pad ids", "sequence_pad", {"X": ids, "PadValue": np.array([3], "int64")}, ["Out", "Length"])
+case("sequence_unpad", "sequence_unpad", {"X": floats(3, 5, 2), "Length": np.array([2, 0, 5], "int64")}, ["Out"])
+case("sequence_unpad matrix", "sequence_unpad", {"X": floats(3, 5), "Length": np.array([2, 0, 5], "int64")}, ["Out"])
+case("sequence_slice", "sequence_slice",
+     {"X": Ragged(floats(7, 2), [2, 4, 1]), "Offset": np.array([[1], [0], [0]], "int64"),
+      "Length": np.array([[1], [3], [1]], "int64")}, ["Out"])
+case("sequence_reshape", "sequence_reshape", {"X": Ragged(floats(6, 4), [2, 0, 4])}, ["Out"], {"new_dim": 8})
+case("sequence_scatter", "sequence_scatter",
+     {"X": floats(3, 9), "Ids": ids, "Updates": Ragged(floats(7, 1), [2, 4, 1])}, ["Out"])
+case("sequence_enumerate", "sequence_enumerate", {"X": ids}, ["Out"], {"win_size": 3, "pad_value": 7})
+case("sequence_erase", "sequence_erase", {"X": ids}, ["Out"], {"tokens": [2, 3, 5]})
+for dtype in 0, 2, 3, 5:
+    case(f"sequence_mask {dtype}", "sequence_mask", {"X": np.array([2, 0, 3], "int64")}, ["Y"],
+         {"maxlen": 4, "out_dtype": dtype})
+case("sequence_mask longest", "sequence_mask", {"X": np.array([[2, 0], [3, 1]], "int64")}, ["Y"], {"out_dtype": 3})
+case("lod_reset attribute", "lod_reset", {"X": rows}, ["Out"], {"target_lod": [0, 3, 7]})
+case("lod_reset levels", "lod_reset", {"X": rows, "Y": nested}, ["Out"])
+case("lod_reset offsets", "lod_reset", {"X": rows, "Y": np.array([0, 1, 7], "int32")}, ["Out"])
+case("lod_reset append", "lod_reset", {"X": Ragged(floats(4, 2), [3, 1])}, ["Out"],
+     {"target_lod": [0, 1, 2, 3, 4], "append": True})
+case("edit_distance", "edit_distance",
+     {"Hyps": ids, "Refs": Ragged(random.randint(0, 4, (6, 1)).astype("int64"), [1, 3, 2])}, ["Out", "SequenceNum"],
+     {"normalized": False})
+case("edit_distance normalized", "edit_distance",
+     {"Hyps": ids, "Refs": Ragged(random.randint(0, 4, (6, 1)).astype("int64"), [1, 3, 2])}, ["Out", "SequenceNum"],
+     {"normalized": True})
+case("ctc_align", "ctc_align", {"Input": Ragged(np.array([[0, 1, 1, 0, 1, 2, 2]], "int64").T, [4, 3])}, ["Output"],
+     {"blank": 0, "merge_repeated": True})
+case("im2sequence", "im2sequence", {"X": floats(2, 3, 5, 4)}, ["Out"],
+     {"kernels": [2, 2], "strides": [2, 1], "paddings": [1, 0, 0, 1]})
+
+for reverse in False, True:
+    for origin in False, True:
+        for initial in False, True:
+            inputs = {"Input": Ragged(floats(7, 15), [2, 4, 1]), "Weight": floats(5, 15), "Bias": floats(1, 15)}
+            if initial:
+                inputs["H0"] = floats(3, 5)
+            case(f"gru {reverse} {origin} {initial}", "gru", inputs, ["Hidden"],
+                 {"is_reverse": reverse, "origin_mode": origin, "activation": "tanh", "gate_activation": "sigmoid"},
+                 hidden=["BatchGate", "BatchResetHiddenPrev", "BatchHidden"])
+case("gru defaults", "gru", {"Input": Ragged(floats(7, 15), [2, 4, 1]), "Weight": floats(5, 15)}, ["Hidden"],
+     hidden=["BatchGate", "BatchResetHiddenPrev", "BatchHidden"])
+for reverse in False, True:
+    for peepholes in False, True:
+        for initial in False, True:
+            inputs = {"Input": Ragged(floats(7, 20), [2, 4, 1]), "Weight": floats(5, 20),
+                      "Bias": floats(1, 35 if peepholes else 20)}
+            if initial:
+                inputs["H0"], inputs["C0"] = floats(3, 5), floats(3, 5)
+            case(f"lstm {reverse} {peepholes} {initial}", "lstm", inputs, ["Hidden", "Cell"],
+                 {"is_reverse": reverse, "use_peepholes": peepholes}, hidden=["BatchGate", "BatchCellPreAct"])
+case("lstm defaults", "lstm", {"Input": Ragged(floats(7, 20), [2, 4, 1]), "Weight": floats(5, 20),
+                               "Bias": floats(1, 35)}, ["Hidden", "Cell"], hidden=["BatchGate", "BatchCellPreAct"])
+case("crf_decoding", "crf_decoding", {"Emission": Ragged(floats(7, 4), [2, 4, 1]), "Transition": floats(6, 4)},
+     ["ViterbiPath"])
+case("crf_decoding labels", "crf_decoding",
+     {"Emission": Ragged(floats(7, 4), [2, 4, 1]), "Transition": floats(6, 4),
+      "Label": Ragged(random.randint(0, 4, (7, 1)).astype("int64"), [2, 4, 1])}, ["ViterbiPath"])
+
+for version, shape in (("", ids), ("_v2", Ragged(ids.array, *ids.lengths)),
+                       ("_v2", np.array([[1, 2], [3, 0]], "int64"))):
+    for padding in -1, 3:
+        case(f"lookup_table{version} {padding}", f"lookup_table{version}", {"W": floats(9, 5), "Ids": shape}, ["Out"],
+             {"padding_idx": padding})
+
+case("mul", "mul", {"X": x34, "Y": x43}, ["Out"])
+case("mul levels", "mul", {"X": rows, "Y": x43}, ["Out"])
+case("mul dims", "mul", {"X": floats(2, 3, 2, 2), "Y": floats(2, 2, 3)}, ["Out"],
+     {"x_num_col_dims": 2, "y_num_col_dims": 2})
+case("fc", "fc", {"Input": rows, "W": x43, "Bias": floats(1, 3)}, ["Out"], {"activation_type": "relu"}, levels=False)
+case("fc dims", "fc", {"Input": floats(2, 3, 4), "W": x43}, ["Out"], {"in_num_col_dims": 2})
+for transpose_x, transpose_y, left, right in ((0, 0, x34, x43), (1, 0, x43, x43), (0, 1, x34, x34), (1, 1, x43, x34)):
+    case(f"matmul {transpose_x} {transpose_y}", "matmul", {"X": left, "Y": right}, ["Out"],
+         {"transpose_X": bool(transpose_x), "transpose_Y": bool(transpose_y), "alpha": 0.5})
+    case(f"matmul_v2 {transpose_x} {transpose_y}", "matmul_v2", {"X": left, "Y": right}, ["Out"],
+         {"trans_x": bool(transpose_x), "trans_y": bool(transpose_y)})
+case("matmul batch", "matmul", {"X": floats(2, 3, 4), "Y": floats(2, 4, 3)}, ["Out"])
+case("matmul batch broadcast", "matmul", {"X": floats(2, 3, 4), "Y": x43}, ["Out"])
+case("matmul_v2 broadcast", "matmul_v2", {"X": floats(2, 1, 3, 4), "Y": floats(5, 4, 3)}, ["Out"])
+case("matmul_v2 vectors", "matmul_v2", {"X": x4, "Y": floats(4)}, ["Out"])
+case("matmul_v2 vector", "matmul_v2", {"X": floats(2, 3, 4), "Y": x4}, ["Out"])
+case("matmul vectors", "matmul", {"X": x4, "Y": floats(4)}, ["Out"])
+
+for name in "add", "sub", "mul", "div", "max", "min", "pow", "mod", "floordiv":
+    positive = lambda *shape: np.abs(floats(*shape)) + 0.5  # noqa: E731
+    # mod and floordiv of real numbers jump: small differences would be large ones.
+    case(f"elementwise_{name}", f"elementwise_{name}", {"X": positive(3, 4), "Y": positive(3, 4)}, ["Out"])
+    case(f"elementwise_{name} row", f"elementwise_{name}", {"X": Ragged(positive(7, 4), [3, 4]), "Y": positive(4)},
+         ["Out"], {"axis": 1})
+    case(f"elementwise_{name} default", f"elementwise_{name}", {"X": positive(2, 3, 4), "Y": positive(3, 4)}, ["Out"])
+    case(f"elementwise_{name} axis", f"elementwise_{name}", {"X": positive(2, 3, 4), "Y": positive(3)}, ["Out"],
+         {"axis": 1})
+    case(f"elementwise_{name} rows", f"elementwise_{name}", {"X": positive(2, 3, 4), "Y": positive(2)}, ["Out"],
+         {"axis": 0})
+    case(f"elementwise_{name} ones", f"elementwise_{name}", {"X": positive(2, 3, 4), "Y": positive(2, 1, 4)}, ["Out"])
+    case(f"elementwise_{name} both", f"elementwise_{name}", {"X": positive(2, 1, 4), "Y": positive(1, 3, 1)}, ["Out"])
+    case(f"elementwise_{name} trailing", f"elementwise_{name}", {"X": positive(2, 3, 4), "Y": positive(3, 1)}, ["Out"],
+         {"axis": 1})
+    case(f"elementwise_{name} longer", f"elementwise_{name}", {"X": positive(4), "Y": positive(2, 3, 4)}, ["Out"])
+for name in "add", "sub", "mul", "max", "min", "mod", "floordiv":
+    case(f"elementwise_{name} integers", f"elementwise_{name}",
+         {"X": random.randint(-9, 9, (3, 4)).astype("int64"), "Y": random.randint(1, 5, (3, 4)).astype("int64")},
+         ["Out"])
+case("elementwise_mod signs", "elementwise_mod",
+     {"X": np.array([7, -7, 7, -7], "int64"), "Y": np.array([3, 3, -3, -3], "int64")}, ["Out"])
+for name in "less_than", "less_equal", "greater_than", "greater_equal", "equal", "not_equal":
+    case(name, name, {"X": random.randint(0, 3, (3, 4)).astype("int64"),
+                      "Y": random.randint(0, 3, (3, 4)).astype("int64")}, ["Out"])
+    case(f"{name} row", name, {"X": x34, "Y": x4}, ["Out"])
+for name in "and", "or", "xor":
+    case(f"logical_{name}", f"logical_{name}", {"X": x34 > 0, "Y": floats(3, 4) > 0}, ["Out"])
+case("logical_not", "logical_not", {"X": x34 > 0}, ["Out"])
+
+for name in ("relu sigmoid logsigmoid tanh exp square abs reciprocal floor ceil round sin cos sign softsign "
+             "tanh_shrink erf relu6 leaky_relu elu gelu swish silu softplus hard_sigmoid hard_swish hard_shrink "
+             "softshrink thresholded_relu brelu stanh").split():
+    case(name, name, {"X": Ragged(3 * floats(7, 4), [2, 0, 4, 1])}, ["Out"], levels=name != "abs")
+for name in "log", "sqrt", "rsqrt":
+    case(name, name, {"X": np.abs(x34) + 0.1}, ["Out"])
+case("pow", "pow", {"X": np.abs(x34)}, ["Out"], {"factor": 2.5})
+case("clip", "clip", {"X": x34}, ["Out"], {"min": -0.5, "max": 0.25})
+case("gelu approximate", "gelu", {"X": x34}, ["Out"], {"approximate": True})
+for name, attrs in (("leaky_relu", {"alpha": 0.3}), ("elu", {"alpha": 0.3}), ("softplus", {"beta": 2.0}),
+                    ("hard_sigmoid", {"slope": 0.1, "offset": 0.3}),
+                    ("softshrink", {"lambda": 0.2}), ("brelu", {"t_min": -1.0, "t_max": 1.0})):
+    case(f"{name} attributes", name, {"X": 3 * floats(3, 4)}, ["Out"], attrs)
+case("scale", "scale", {"X": rows}, ["Out"], {"scale": 2.0, "bias": 1.0})
+case("scale before", "scale", {"X": rows}, ["Out"], {"scale": 2.0, "bias": 1.0, "bias_after_scale": False})
+case("scale integers", "scale", {"X": ids}, ["Out"], {"scale": 2.0, "bias": 1.0})
+case("increment", "increment", {"X": np.array([3], "int64")}, ["Out"], {"step": 2.0})
+for to in 0, 2, 3, 5, 6:
+    case(f"cast {to}", "cast", {"X": Ragged(3 * floats(7, 2), [3, 4])}, ["Out"], {"in_dtype": 5, "out_dtype": to})
+case("cast bool", "cast", {"X": x34 > 0}, ["Out"], {"in_dtype": 0, "out_dtype": 5})
+case("dropout", "dropout", {"X": rows}, ["Out"], {"is_test": True, "dropout_prob": 0.3}, hidden=["Mask"])
+case("dropout upscale", "dropout", {"X": rows}, ["Out"],
+     {"is_test": True, "dropout_prob": 0.3, "dropout_implementation": "upscale_in_train"}, hidden=["Mask"])
+
+case("sum", "sum", {"X": [rows, Ragged(floats(7, 4), *rows.lengths), Ragged(floats(7, 4), *rows.lengths)]}, ["Out"])
+case("mean", "mean", {"X": x34}, ["Out"])
+for name in "sum", "mean", "max", "min", "prod":
+    for dim, keep, everything in (([0], False, False), ([1], True, False), ([-1], False, False), ([0, 2], False, False),
+                                  ([0], False, True), ([1], True, True)):
+        case(f"reduce_{name} {dim} {keep} {everything}", f"reduce_{name}", {"X": floats(2, 3, 4)}, ["Out"],
+             {"dim": dim, "keep_dim": keep, "reduce_all": everything})
+    case(f"reduce_{name} levels", f"reduce_{name}", {"X": rows}, ["Out"], {"dim": [1], "keep_dim": True},
+         levels=False)
+for name in "all", "any":
+    case(f"reduce_{name}", f"reduce_{name}", {"X": floats(3, 4) > 0}, ["Out"], {"dim": [1]})
+for axis in -1, 0, 1:
+    case(f"softmax {axis}", "softmax", {"X": 5 * floats(2, 3, 4)}, ["Out"], {"axis": axis})
+    case(f"log_softmax {axis}", "log_softmax", {"X": 5 * floats(2, 3, 4)}, ["Out"], {"axis": axis})
+case("softmax levels", "softmax", {"X": rows}, ["Out"])
+probabilities = np.exp(floats(4, 5))
+probabilities /= probabilities.sum(1, keepdims=True)
+labels = np.array([[0], [4], [2], [2]], "int64")
+soft = np.exp(floats(4, 5))
+soft /= soft.sum(1, keepdims=True)
+case("cross_entropy", "cross_entropy", {"X": probabilities, "Label": labels}, ["Y"])
+case("cross_entropy levels", "cross_entropy",
+     {"X": Ragged(probabilities, [1, 3]), "Label": Ragged(labels, [1, 3])}, ["Y"])
+case("cross_entropy soft", "cross_entropy", {"X": probabilities, "Label": soft}, ["Y"], {"soft_label": True})
+case("cross_entropy ignored", "cross_entropy", {"X": probabilities, "Label": labels}, ["Y"], {"ignore_index": 2})
+case("cross_entropy zero", "cross_entropy",
+     {"X": np.array([[0, 1]], "float32"), "Label": np.array([[0]], "int64")}, ["Y"])
+case("cross_entropy2", "cross_entropy2", {"X": probabilities, "Label": labels}, ["Y"], hidden=["XShape", "MatchX"])
+for ignored in -100, 2:
+    case(f"softmax_with_cross_entropy {ignored}", "softmax_with_cross_entropy",
+         {"Logits": floats(4, 5), "Label": labels}, ["Softmax", "Loss"], {"ignore_index": ignored})
+case("softmax_with_cross_entropy soft", "softmax_with_cross_entropy", {"Logits": floats(4, 5), "Label": soft},
+     ["Softmax", "Loss"], {"soft_label": True})
+case("top_k", "top_k", {"X": rows}, ["Out", "Indices"], {"k": 2})
+case("top_k_v2", "top_k_v2", {"X": floats(2, 3, 5)}, ["Out", "Indices"], {"k": 3})
+for axis in -1, 0, 1:
+    for keep in False, True:
+        case(f"arg_max {axis} {keep}", "arg_max", {"X": floats(2, 3, 4)}, ["Out"], {"axis": axis, "keepdims": keep})
+        case(f"arg_min {axis} {keep}", "arg_min", {"X": floats(2, 3, 4)}, ["Out"], {"axis": axis, "keepdims": keep})
+case("arg_max flatten", "arg_max", {"X": x34}, ["Out"], {"axis": 0, "flatten": True, "dtype": 2})
+case("accuracy", "accuracy",
+     {"Out": floats(4, 2), "Indices": np.array([[0, 1], [1, 2], [2, 0], [3, 4]], "int64"), "Label": labels},
+     ["Accuracy", "Correct", "Total"])
+case("layer_norm", "layer_norm", {"X": rows, "Scale": floats(4), "Bias": floats(4)}, ["Y", "Mean", "Variance"])
+case("layer_norm plain", "layer_norm", {"X": floats(2, 3, 4)}, ["Y", "Mean", "Variance"],
+     {"begin_norm_axis": 2, "epsilon": 0.001})
+for layout, shape in (("NCHW", (2, 3, 4, 2)), ("NHWC", (2, 4, 2, 3))):
+    case(f"batch_norm {layout}", "batch_norm",
+         {"X": floats(*shape), "Scale": floats(3), "Bias": floats(3), "Mean": floats(3),
+          "Variance": np.abs(floats(3)) + 0.1}, ["Y"], {"is_test": True, "data_layout": layout},
+         hidden=["MeanOut=Mean", "VarianceOut=Variance", "SavedMean", "SavedVariance"], tolerance=1e-4)
+
+for axis in 0, 1, -1:
+    case(f"concat {axis}", "concat", {"X": [floats(2, 3), floats(2, 3)]}, ["Out"], {"axis": axis})
+    case(f"stack {axis}", "stack", {"X": [floats(2, 3), floats(2, 3)]}, ["Y"], {"axis": axis})
+case("concat levels", "concat", {"X": [rows, Ragged(floats(7, 2), *rows.lengths)]}, ["Out"], {"axis": 1})
+case("split num", "split", {"X": floats(2, 6)}, [("Out", 3)], {"axis": 1, "num": 3})
+case("split sections", "split", {"X": rows}, [("Out", 2)], {"axis": 1, "sections": [1, -1]})
+case("split rows", "split", {"X": floats(5, 2)}, [("Out", 2)], {"axis": 0, "sections": [2, 3]})
+case("reshape2", "reshape2", {"X": floats(2, 6)}, ["Out"], {"shape": [0, -1, 3]}, hidden=["XShape"])
+case("reshape2 levels", "reshape2", {"X": rows}, ["Out"], {"shape": [-1, 2, 2]}, hidden=["XShape"])
+for axes in [], [0], [0, -1]:
+    case(f"squeeze2 {axes}", "squeeze2", {"X": floats(1, 3, 1)}, ["Out"], {"axes": axes}, hidden=["XShape"])
+for axes in [0], [1, 2], [-1]:
+    case(f"unsqueeze2 {axes}", "unsqueeze2", {"X": floats(2, 3)}, ["Out"], {"axes": axes}, hidden=["XShape"])
+case("flatten2", "flatten2", {"X": floats(2, 3, 4)}, ["Out"], {"axis": 2}, hidden=["XShape"])
+case("flatten_contiguous_range", "flatten_contiguous_range", {"X": floats(2, 3, 4, 5)}, ["Out"],
+     {"start_axis": 1, "stop_axis": 2}, hidden=["XShape"])
+for axes in [1, 0, 2], [2, 0, 1], [0, 2, 1]:
+    case(f"transpose2 {axes}", "transpose2", {"X": floats(2, 3, 4)}, ["Out"], {"axis": axes}, hidden=["XShape"])
+case("slice", "slice", {"Input": floats(4, 5, 3)}, ["Out"], {"axes": [0, 1], "starts": [1, -3], "ends": [9, -1]})
+case("slice decrease", "slice", {"Input": floats(4, 5, 3)}, ["Out"],
+     {"axes": [1], "starts": [2], "ends": [3], "decrease_axis": [1]})
+case("slice levels", "slice", {"Input": rows}, ["Out"], {"axes": [1], "starts": [1], "ends": [3]})
+case("gather", "gather", {"X": floats(5, 3), "Index": np.array([4, 0, 4], "int32")}, ["Out"])
+case("expand", "expand", {"X": floats(2, 3)}, ["Out"], {"expand_times": [2, 3]})
+case("assign", "assign", {"X": rows}, ["Out"])
+case("shape", "shape", {"Input": floats(2, 3, 4)}, ["Out"])
+case("fill_constant", "fill_constant", {}, ["Out"], {"shape": [2, 3], "value": 0.5, "dtype": 5})
+case("fill_constant text", "fill_constant", {}, ["Out"], {"shape": [2], "str_value": "-16777217", "dtype": 3})
+case("fill_constant_batch_size_like", "fill_constant_batch_size_like", {"Input": floats(5, 2)}, ["Out"],
+     {"shape": [-1, 3], "value": 2.0, "dtype": 5})
+case("fill_constant_batch_size_like levels", "fill_constant_batch_size_like", {"Input": rows}, ["Out"],
+     {"shape": [-1, 3], "value": 2.0, "dtype": 5})
+case("fill_constant_batch_size_like dims", "fill_constant_batch_size_like", {"Input": floats(5, 2)}, ["Out"],
+     {"shape": [3, -1], "value": 2.0, "dtype": 3, "input_dim_idx": 1, "output_dim_idx": 1})
+case("fill_zeros_like", "fill_zeros_like", {"X": rows}, ["Out"])
+case("assign_value", "assign_value", {}, ["Out"], {"shape": [2, 2], "dtype": 5, "fp32_values": [1.0, 2.0, 3.0, 4.0]})
+case("assign_value int64", "assign_value", {}, ["Out"], {"shape": [2], "dtype": 3, "int64_values": [1, 2]})
+case("one_hot_v2", "one_hot_v2", {"X": np.array([1, 0, 3], "int64")}, ["Out"], {"depth": 4, "dtype": 5})
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
