@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Programs run: operators, and what runs them. Documented in <lod/program/run.hpp> and <lod/program/operator.hpp>. The
-/// operators that come with the library take minutes less to compile if they come from the library lodtensor::cpu.
+/// Programs run: operators, and what runs them. Documented in <lod/program/run.hpp> and <lod/program/operator.hpp>. All
+/// of it is compiled with the including file, which takes a while, unless it comes from the library lodtensor::cpu.
 #pragma once
 
+#include <lod/program/operator.hpp>
 #include <lod/program/run.hpp>
 
 #ifdef LOD_CPU_LIBRARY
 #  include <lod/program/operators/compiled.hpp>
 #else
 #  include <lod/cpu.hpp>
+#  include <lod/program/interpreter.hpp>
 #  include <lod/program/operators/all.hpp>
 #endif

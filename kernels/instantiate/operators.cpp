@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The library lodtensor::cpu: the operators of programs. They call the library's kernels, so that one object serves
-/// all instruction sets.
+/// The library lodtensor::cpu: the operators of programs, and what runs programs. They call the library's kernels, so
+/// that one object serves all instruction sets.
 #define LOD_CPU_LIBRARY
 #include <lod/cpu.hpp>
+#include <lod/program/interpreter.hpp>
 #include <lod/program/operators/all.hpp>
 
 namespace lod::inline LOD_INTERFACE::compiled {
 
 std::span<const lod::detail::BuiltInOperator<CpuExecutor>> operators_of_programs() {
   return lod::operators_of_programs::all<CpuExecutor>();
+}
+std::unique_ptr<lod::detail::ProgramToRun> prepare(const CpuExecutor& executor, const ProgramDesc& program,
+                                                   Scope& scope, const std::vector<std::string>& fetch) {
+  return lod::operators_of_programs::prepare<CpuExecutor>(executor, program, scope, fetch);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::compiled

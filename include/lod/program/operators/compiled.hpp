@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The operators that come with the library, from the compiled library lodtensor::cpu.
+/// The operators that come with the library, and what runs programs, from the compiled library lodtensor::cpu.
 #pragma once
 
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/program.hpp>
+#include <lod/program/run.hpp>
+#include <lod/program/scope.hpp>
 
+#include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace lod::inline LOD_INTERFACE::compiled {
 
-/// Those for CPUs.
+/// @{
+/// For CPUs.
 std::span<const lod::detail::BuiltInOperator<CpuExecutor>> operators_of_programs();
+std::unique_ptr<lod::detail::ProgramToRun> prepare(const CpuExecutor& executor, const ProgramDesc& program,
+                                                   Scope& scope, const std::vector<std::string>& fetch);
+/// @}
 
 }  // namespace lod::inline LOD_INTERFACE::compiled
 
@@ -21,6 +31,11 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 template <>
 inline std::span<const detail::BuiltInOperator<CpuExecutor>> all<CpuExecutor>() {
   return compiled::operators_of_programs();
+}
+template <>
+inline std::unique_ptr<detail::ProgramToRun> prepare(const CpuExecutor& executor, const ProgramDesc& program,
+                                                     Scope& scope, const std::vector<std::string>& fetch) {
+  return compiled::prepare(executor, program, scope, fetch);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
