@@ -35,29 +35,27 @@ template <Executor E>
 class Interpreter final : public detail::ProgramToRun {
  public:
   Interpreter(const E& executor, const ProgramDesc& program, Scope& scope, const std::vector<std::string>& fetch)
-      : executor_(executor), scope_(scope) {
+      : executor_(executor), scope_(scope), local_(scope) {
     validate(program);
     const BlockDesc& block = program.block(0);
     const auto types = operators_of(block);
     check_initialised(block);
-    Local local(scope_);
-    create_variables(*local, block, executor.resource());
+    create_variables(*local_, block, executor.resource());
     std::map<std::int32_t, std::string> fetched;
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
       const OpDesc& op = block.ops[i];
       if (op.type == "fetch") {
         fetched.emplace(column_of(op), only_argument(op, op.inputs));
       } else if (op.type != "feed") {
-        add_step(*types[i], op, i, *local);
+        add_step(*types[i], op, i, *local_);
       }
     }
-    find_results(fetch, fetched, *local);
-    find_feeds(block, *local);
-    local_ = local.keep();
+    find_results(fetch, fetched, *local_);
+    find_feeds(block, *local_);
   }
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
-  ~Interpreter() override { scope_.drop(*local_); }
+  ~Interpreter() override = default;
 
   const std::vector<AnyLoDTensor>& run(const Feed& feed) override {
     for (AnyLoDTensor& result : results_) result = AnyLoDTensor();
@@ -88,21 +86,19 @@ class Interpreter final : public detail::ProgramToRun {
     std::optional<LoDTensorDesc> desc;
     std::string needed_by;  // empty: not needed
   };
-  /// A scope inside another, dropped unless it is kept.
+  /// A scope inside another, which is dropped with this.
   class Local {
    public:
-    explicit Local(Scope& outer) : outer_(outer), scope_(&outer.new_scope()) {}
+    explicit Local(Scope& outer) : outer_(outer), scope_(outer.new_scope()) {}
     Local(const Local&) = delete;
     Local& operator=(const Local&) = delete;
-    ~Local() {
-      if (scope_) outer_.drop(*scope_);
-    }
-    Scope& operator*() const noexcept { return *scope_; }
-    Scope* keep() noexcept { return std::exchange(scope_, nullptr); }
+    // NOLINTNEXTLINE(bugprone-exception-escape): only for a scope that is not inside
+    ~Local() { outer_.drop(scope_); }
+    Scope& operator*() const noexcept { return scope_; }
 
    private:
     Scope& outer_;
-    Scope* scope_;
+    Scope& scope_;
   };
 
   static std::string place_of(const OpDesc& op, std::size_t i) {
@@ -311,7 +307,7 @@ class Interpreter final : public detail::ProgramToRun {
 
   const E executor_;
   Scope& scope_;
-  Scope* local_ = nullptr;
+  Local local_;
   std::vector<Step> steps_;
   std::map<std::string, std::string> needs_;  // while it is prepared: variables to feed, and who needs them
   std::map<std::string, Fed> feeds_;

@@ -97,7 +97,7 @@ class OperatorArguments {
   /// The value of an attribute; `otherwise` if there is none. Types as for OpDesc::attr.
   template <detail::AttrValue T>
   LOD_TAGGED T attr(std::string_view name, T otherwise) const {
-    return op_->find_attr(name) ? op_->attr<T>(name) : otherwise;
+    return op_->find_attr(name) ? op_->attr<T>(name) : std::move(otherwise);
   }
   /// The same for a name.
   LOD_TAGGED std::string attr(std::string_view name, const char* otherwise) const {

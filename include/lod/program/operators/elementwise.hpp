@@ -32,7 +32,7 @@ class Broadcast {
     const Shape& longer = x.size() >= y.size() ? x : y;
     const Shape& other = x.size() >= y.size() ? y : x;
     const std::size_t rank = longer.size();
-    std::size_t first = axis == -1 ? rank - other.size() : axis_of(axis, rank, 1);
+    const std::size_t first = axis == -1 ? rank - other.size() : axis_of(axis, rank, 1);
     // Dimensions of 1 at the end need no counterpart.
     std::size_t shorter = other.size();
     while (shorter > 0 && first + shorter > rank && other[shorter - 1] == 1) --shorter;

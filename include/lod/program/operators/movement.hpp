@@ -234,7 +234,7 @@ RunOperator<E> transpose(const OperatorArguments& op) {
       throw ShapeMismatch(
           detail::text({call.name(x), " of shape ", to_string(shape), ", expected as many axes in `axis`, each once"}));
     }
-    const std::int64_t size = static_cast<std::int64_t>(size_of(from.data_type()));
+    const auto size = static_cast<std::int64_t>(size_of(from.data_type()));
     const Shape result = first_of(made, rank);
     auto y = call.output_bytes(out, from.data_type(), result, AnyLoDTensor());
     const std::byte* const source = from.bytes().data();
@@ -300,7 +300,7 @@ RunOperator<E> slice(const OperatorArguments& op) {
       if (!is_dropped[dim]) kept[kept_rank++] = lengths[dim];
     }
     const Shape cut = first_of(lengths, rank);
-    const std::int64_t size = static_cast<std::int64_t>(size_of(from.data_type()));
+    const auto size = static_cast<std::int64_t>(size_of(from.data_type()));
     auto y = call.output_bytes(out, from.data_type(), first_of(kept, kept_rank), cuts_rows ? AnyLoDTensor() : from);
     if (cut.elements() == 0) return;
     std::byte* to = y.data();
@@ -436,7 +436,8 @@ inline Scalar filling_of(const OperatorArguments& op) {
   const std::string text = op.attr("str_value", "");
   if (text.empty()) return op.attr("value", 0.0f);
   std::int64_t integer = 0;
-  if (const auto end = text.data() + text.size(); std::from_chars(text.data(), end, integer).ptr == end) return integer;
+  if (const auto* const end = text.data() + text.size(); std::from_chars(text.data(), end, integer).ptr == end)
+    return integer;
   char* end = nullptr;
   const double real = std::strtod(text.c_str(), &end);
   if (end != text.c_str() + text.size()) op.refuse_attr("str_value", "a number");

@@ -134,7 +134,7 @@ RunOperator<E> lstm(const OperatorArguments& op) {
   const Slot weight = op.input("Weight"), bias = op.input("Bias");
   const Slot output = op.output("Hidden"), output_cell = op.output("Cell");
   const bool reverse = op.attr("is_reverse", false), has_peepholes = op.attr("use_peepholes", true);
-  if (bool(initial) != bool(initial_cell)) op.refuse({"expected both of 'H0' and 'C0', or neither"});
+  if (initial.size != initial_cell.size) op.refuse({"expected both of 'H0' and 'C0', or neither"});
   return [=, table = RankTable()](OperatorCall<E>& call) mutable {
     call.with_floating(input, [&](auto element) {
       using T = typename decltype(element)::type;

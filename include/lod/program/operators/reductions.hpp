@@ -535,7 +535,7 @@ RunOperator<E> batch_norm(const OperatorArguments& op) {
   if (layout != "NCHW" && layout != "NHWC") op.refuse_attr("data_layout", "NCHW or NHWC");
   const Slot x = op.input("X"), out = op.output("Y");
   const Slot statistics[] = {op.input("Scale"), op.input("Bias"), op.input("Mean"), op.input("Variance")};
-  const double epsilon = static_cast<double>(op.attr("epsilon", 1e-5f));
+  const auto epsilon = static_cast<double>(op.attr("epsilon", 1e-5f));
   return [=, channels_last = layout == "NHWC"](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(x);
     const Shape shape = from.shape();

@@ -331,6 +331,7 @@ RunOperator<E> lod_reset(const OperatorArguments& op) {
       const AnyLoDTensor& from = call.tensor(x);
       const int above = appends ? from.levels() : 0;
       std::vector<std::span<const std::int64_t>> levels;
+      levels.reserve(static_cast<std::size_t>(above) + 1);
       for (int level = 0; level < above; ++level) levels.push_back(from.lod().offsets(level));
       levels.push_back(offsets);
       // That of the run before, if it is the same.
