@@ -219,6 +219,15 @@ TEST_CASE("scale, increment, cast") {
   CHECK(numbers<double>(as(as(plain<float>({2}, {0, 5}), DataType::BOOL), DataType::FP64)) ==
         std::vector<double>{0, 1});
   CHECK_THROWS_AS(as(x, DataType::COMPLEX64), InvalidProgram);
+  // What an integer can't hold is clamped; sums and products of integers wrap around.
+  constexpr float none = std::numeric_limits<float>::quiet_NaN();
+  constexpr std::int64_t greatest = std::numeric_limits<std::int64_t>::max(), least = -greatest - 1;
+  CHECK(numbers<std::int64_t>(as(plain<float>({3}, {1e30f, -1e30f, none}), DataType::INT64)) ==
+        Ids{greatest, least, 0});
+  CHECK(numbers<std::int64_t>(apply("scale", {{"X", {x}}}, {"Out"}, {attr("scale", 3e38f), attr("bias", none)})[0]) ==
+        Ids{greatest, 2});
+  CHECK(numbers<std::int64_t>(apply("increment", {{"X", {plain<std::int64_t>({1}, {greatest})}}}, {"Out"})[0]) ==
+        Ids{least});
 }
 
 TEST_CASE("sum, mean, reduce_*") {
@@ -251,6 +260,13 @@ TEST_CASE("sum, mean, reduce_*") {
   CHECK(apply("reduce_sum", {{"X", {rows}}}, {"Out"}, {axes({1}), attr("keep_dim", true)})[0].lod() == rows.lod());
   CHECK(apply("reduce_sum", {{"X", {rows}}}, {"Out"}, {axes({0})})[0].levels() == 0);
   CHECK(numbers<float>(apply("reduce_sum", {{"X", {plain<float>({0, 2}, {})}}}, {"Out"})[0]) == Floats{0, 0});
+  // Of no integers the mean is 0; products of integers wrap around.
+  CHECK(numbers<std::int64_t>(apply("reduce_mean", {{"X", {plain<std::int64_t>({0, 2}, {})}}}, {"Out"})[0]) ==
+        Ids{0, 0});
+  CHECK(std::isnan(numbers<float>(apply("mean", {{"X", {plain<float>({0, 2}, {})}}}, {"Out"})[0])[0]));
+  const auto large = plain<std::int64_t>({2}, {std::int64_t{1} << 62, 6});
+  CHECK(numbers<std::int64_t>(apply("reduce_prod", {{"X", {large}}}, {"Out"})[0]) ==
+        Ids{std::numeric_limits<std::int64_t>::min()});
   // 2^24 + 1 is no float: sums are not computed in float.
   CHECK(numbers<float>(apply("reduce_sum", {{"X", {plain<float>({3}, {16777216, 1, 1})}}}, {"Out"})[0]) ==
         Floats{16777218});
@@ -343,6 +359,11 @@ TEST_CASE("concat, split, stack: along an axis") {
   const auto both = apply("stack", {{"X", {x, x}}}, {"Y"}, {attr("axis", 1)})[0];
   CHECK(both.shape() == Shape{2, 2, 3});
   CHECK(numbers<float>(both) == Floats{1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6});
+  const auto none = plain<float>({0, 3}, {});
+  CHECK(apply("concat", {{"X", {none, none}}}, {"Out"}, {attr("axis", 1)})[0].shape() == Shape{0, 6});
+  CHECK(apply("split", {{"X", {none}}}, {"Out", "Out"}, {attr("axis", 1), attr("sections", std::vector<int>{1, 2})})[1]
+            .shape() == Shape{0, 2});
+  CHECK(apply("stack", {{"X", {none, none}}}, {"Y"}, {attr("axis", 1)})[0].shape() == Shape{0, 2, 3});
 }
 
 TEST_CASE("reshape2 and its kin: the same elements under another shape") {
@@ -361,7 +382,10 @@ TEST_CASE("reshape2 and its kin: the same elements under another shape") {
   CHECK(shape("flatten2", {attr("axis", 2)}) == Shape{2, 3});
   CHECK(shape("flatten_contiguous_range", {attr("start_axis", 0), attr("stop_axis", 2)}) == Shape{6});
   CHECK_THROWS_AS(shape("reshape2", {list("shape", {4, -1})}), ShapeMismatch);
-  CHECK_THROWS_AS(shape("reshape2", {list("shape", {-1, -1, 2})}), ShapeMismatch);
+  CHECK_THROWS_AS(shape("reshape2", {list("shape", {-1, -1, 2})}), InvalidProgram);
+  CHECK_THROWS_AS(shape("reshape2", {list("shape", {-2, -3})}), InvalidProgram);
+  const int largest = std::numeric_limits<int>::max();
+  CHECK_THROWS_AS(shape("reshape2", {list("shape", {largest, largest, largest, -1})}), ShapeMismatch);
   const auto rows = ragged<float>({1, 1}, {4}, {1, 2, 3, 4, 5, 6, 7, 8});
   CHECK(apply("reshape2", {{"X", {rows}}}, {"Out"}, {list("shape", {-1, 2, 2})})[0].lod() == rows.lod());
   CHECK(apply("assign", {{"X", {rows}}}, {"Out"})[0].lod() == rows.lod());

@@ -7,6 +7,7 @@
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/lod_view.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/elementwise.hpp>
@@ -149,7 +150,7 @@ struct Minimum {
 struct Power {
   template <class T>
   T operator()(T a, T b) const {
-    return static_cast<T>(std::pow(a, b));
+    return Scalar(std::pow(a, b)).to<T>();
   }
 };
 /// The remainder, of the sign of the divisor.

@@ -11,6 +11,7 @@
 #include <lod/core/lod_index.hpp>
 #include <lod/core/scalar.hpp>
 #include <lod/core/shape.hpp>
+#include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
@@ -29,12 +30,18 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// Copies `count` blocks of so many bytes, which are so far apart.
-inline void copy_blocks(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step,
+/// Where blocks of bytes are: the first, and how far apart they are.
+struct Blocks {
+  std::int64_t first = 0;
+  std::int64_t step = 0;
+};
+/// Copies `count` blocks of so many bytes. Without any, the pointers may be null.
+inline void copy_blocks(const std::byte* from, const Blocks& from_blocks, std::byte* to, const Blocks& to_blocks,
                         std::int64_t bytes, std::int64_t count) {
   if (bytes == 0) return;
   for (std::int64_t i = 0; i < count; ++i) {
-    std::memcpy(to + i * to_step, from + i * from_step, static_cast<std::size_t>(bytes));
+    std::memcpy(to + to_blocks.first + i * to_blocks.step, from + from_blocks.first + i * from_blocks.step,
+                static_cast<std::size_t>(bytes));
   }
 }
 
@@ -66,12 +73,12 @@ RunOperator<E> concat(const OperatorArguments& op) {
     const std::int64_t size = static_cast<std::int64_t>(size_of(first.data_type())) * around.after;
     const Shape all = part(shape, 0, along).followed_by(Shape(length, part(shape, along + 1, shape.size())));
     auto joined = call.output_bytes(out, first.data_type(), all, first);
-    std::byte* to = joined.data();
+    std::int64_t at = 0;
     for (std::size_t i = 0; i < x.size; ++i) {
       const AnyLoDTensor& one = call.tensor(x, i);
       const std::int64_t bytes = size * one.shape()[along];
-      copy_blocks(one.bytes().data(), bytes, to, size * length, bytes, around.before);
-      to += bytes;
+      copy_blocks(one.bytes().data(), {.step = bytes}, joined.data(), {at, size * length}, bytes, around.before);
+      at += bytes;
     }
   };
 }
@@ -105,12 +112,13 @@ RunOperator<E> split(const OperatorArguments& op) {
                                         " elements along axis ", axis, parts > 0 ? ", or a multiple" : ""}));
     }
     const std::int64_t size = static_cast<std::int64_t>(size_of(from.data_type())) * around.after;
-    const std::byte* source = from.bytes().data();
+    std::int64_t at = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const Shape each = part(shape, 0, along).followed_by(Shape(length(i), part(shape, along + 1, shape.size())));
       auto one = call.output_bytes(out, from.data_type(), each, along == 0 ? AnyLoDTensor() : from, i);
-      copy_blocks(source, size * around.along, one.data(), size * length(i), size * length(i), around.before);
-      source += size * length(i);
+      const std::int64_t bytes = size * length(i);
+      copy_blocks(from.bytes().data(), {at, size * around.along}, one.data(), {.step = bytes}, bytes, around.before);
+      at += bytes;
     }
   };
 }
@@ -123,12 +131,14 @@ RunOperator<E> reshaped(const OperatorArguments& op, const F& f) {
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(x);
     const Shape shape = f(from.shape());
-    if (shape.elements() != from.rows() * from.row_size()) {
-      throw ShapeMismatch(detail::text({call.name(x), " of shape ", to_string(from.shape()), ", expected the ",
-                                        shape.elements(), " elements of ", to_string(shape)}));
+    std::int64_t count = 1;
+    for (const std::int64_t dim : shape) count = detail::saturated_product(count, dim);
+    if (count != from.rows() * from.row_size()) {
+      throw ShapeMismatch(detail::text({call.name(x), " of shape ", to_string(from.shape()), ", expected the ", count,
+                                        " elements of ", to_string(shape)}));
     }
     auto y = call.output_bytes(out, from.data_type(), shape, from);
-    copy_blocks(from.bytes().data(), 0, y.data(), 0, static_cast<std::int64_t>(from.bytes().size()), 1);
+    copy_blocks(from.bytes().data(), {}, y.data(), {}, static_cast<std::int64_t>(from.bytes().size()), 1);
   };
 }
 /// A shape of these dimensions, of which so many are used.
@@ -143,16 +153,20 @@ RunOperator<E> reshape(const OperatorArguments& op) {
   op.expect_no_input("ShapeTensor");
   const auto dims = op.desc().attr<std::vector<std::int64_t>>("shape");
   if (dims.size() > Shape::max_rank) op.refuse_attr("shape", "fewer dimensions");
+  if (std::any_of(dims.begin(), dims.end(), [](std::int64_t dim) { return dim < -1; }) ||
+      std::count(dims.begin(), dims.end(), -1) > 1) {
+    op.refuse_attr("shape", "dimensions of 0 or more, and one -1 at most");
+  }
   return reshaped<E>(op, [dims](const Shape& from) {
     std::array<std::int64_t, Shape::max_rank> made{};
     std::int64_t known = 1;
     std::size_t open = dims.size();
     for (std::size_t dim = 0; dim < dims.size(); ++dim) {
       made[dim] = dims[dim] == 0 && dim < from.size() ? from[dim] : dims[dim];
-      if (made[dim] == -1 && open == dims.size()) {
+      if (made[dim] == -1) {
         open = dim;
       } else {
-        known *= made[dim];
+        known = detail::saturated_product(known, made[dim]);
       }
     }
     if (open < dims.size()) made[open] = known != 0 ? from.elements() / known : 0;
@@ -240,14 +254,14 @@ RunOperator<E> transpose(const OperatorArguments& op) {
     const std::byte* const source = from.bytes().data();
     std::byte* to = y.data();
     if (rank == 0 || result.elements() == 0) {
-      copy_blocks(source, 0, to, 0, static_cast<std::int64_t>(from.bytes().size()), 1);
+      copy_blocks(source, {}, to, {}, static_cast<std::int64_t>(from.bytes().size()), 1);
       return;
     }
     std::array<std::int64_t, Shape::max_rank> at{};
     for (std::int64_t done = 0; done < result.elements(); done += result.back()) {
       std::int64_t first = 0;
       for (std::size_t dim = 0; dim + 1 < rank; ++dim) first += at[dim] * steps[dim];
-      copy_blocks(source + first * size, steps[rank - 1] * size, to, size, size, result.back());
+      copy_blocks(source, {first * size, steps[rank - 1] * size}, to, {.step = size}, size, result.back());
       to += result.back() * size;
       for (std::size_t dim = rank - 1; dim-- > 0;) {
         if (++at[dim] < result[dim]) break;
@@ -337,7 +351,8 @@ RunOperator<E> gather(const OperatorArguments& op) {
       auto y = call.output_bytes(out, from.data_type(), LoD(), from.row_shape(), static_cast<std::int64_t>(ids.size()));
       const auto size = static_cast<std::int64_t>(size_of(from.data_type())) * from.row_size();
       for (std::size_t i = 0; i < ids.size(); ++i) {
-        copy_blocks(from.bytes().data() + ids[i] * size, 0, y.data() + static_cast<std::int64_t>(i) * size, 0, size, 1);
+        copy_blocks(from.bytes().data(), {.first = ids[i] * size}, y.data(),
+                    {.first = static_cast<std::int64_t>(i) * size}, size, 1);
       }
     });
   };
@@ -366,8 +381,8 @@ RunOperator<E> stack(const OperatorArguments& op) {
     const std::int64_t bytes = static_cast<std::int64_t>(size_of(first.data_type())) * after.elements();
     auto y = call.output_bytes(out, first.data_type(), before.followed_by(Shape(count, after)), AnyLoDTensor());
     for (std::size_t i = 0; i < x.size; ++i) {
-      copy_blocks(call.tensor(x, i).bytes().data(), bytes, y.data() + static_cast<std::int64_t>(i) * bytes,
-                  bytes * count, bytes, before.elements());
+      copy_blocks(call.tensor(x, i).bytes().data(), {.step = bytes}, y.data(),
+                  {static_cast<std::int64_t>(i) * bytes, bytes * count}, bytes, before.elements());
     }
   };
 }
@@ -402,8 +417,8 @@ RunOperator<E> expand(const OperatorArguments& op) {
     for (std::int64_t done = 0; done < result.elements(); done += result.back()) {
       std::int64_t row = 0;
       for (std::size_t dim = 0; dim + 1 < rank; ++dim) row = row * shape[dim] + at[dim] % shape[dim];
-      copy_blocks(from.bytes().data() + row * shape.back() * size, 0, to, shape.back() * size, shape.back() * size,
-                  times.back());
+      const std::int64_t bytes = shape.back() * size;
+      copy_blocks(from.bytes().data(), {.first = row * bytes}, to, {.step = bytes}, bytes, times.back());
       to += result.back() * size;
       for (std::size_t dim = rank - 1; dim-- > 0;) {
         if (++at[dim] < result[dim]) break;

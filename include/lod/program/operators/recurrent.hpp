@@ -149,7 +149,8 @@ RunOperator<E> lstm(const OperatorArguments& op) {
       const operation::StepOrder<E> order(executor, table, reverse);
       const kernel::Scratch<E, T> kept(executor, initial ? 2 * order.sequences() * size : 0);
       const T* const h0 = initial_states<T>(call, initial, order, size, kept.data());
-      const T* const c0 = initial_states<T>(call, initial_cell, order, size, kept.data() + order.sequences() * size);
+      const T* const c0 = initial_states<T>(call, initial_cell, order, size,
+                                            initial ? kept.data() + order.sequences() * size : nullptr);
       auto hidden = call.template output<T>(output);
       auto cell = call.template output<T>(output_cell);
       const operation::SameLevels levels{x.lod_view()};

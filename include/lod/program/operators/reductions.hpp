@@ -10,6 +10,7 @@
 #include <lod/core/executor.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/arithmetic.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 
@@ -55,7 +56,7 @@ RunOperator<E> sum(const OperatorArguments& op) {
       std::copy_n(call.template view<T>(x).data(), count, to);
       for (std::size_t i = 1; i < x.size; ++i) {
         const T* const from = call.template view<T>(x, i).data();
-        std::transform(to, to + count, from, to, [](T a, T b) { return static_cast<T>(a + b); });
+        std::transform(to, to + count, from, to, kernel::Add());
       }
     });
   };
@@ -70,17 +71,18 @@ struct Summing {
   }
   template <class A>
   static A add(A a, A b) {
-    return a + b;
+    return kernel::Add()(a, b);
   }
   template <class A>
   static A end(A a, std::int64_t) {
     return a;
   }
 };
+/// The mean of no numbers is NaN, as PaddlePaddle's; that of no integers is 0.
 struct Averaging : Summing {
   template <class A>
   static A end(A a, std::int64_t count) {
-    return a / static_cast<A>(count);
+    return std::integral<A> && count == 0 ? A{} : a / static_cast<A>(count);
   }
 };
 struct Multiplying : Summing {
@@ -90,7 +92,7 @@ struct Multiplying : Summing {
   }
   template <class A>
   static A add(A a, A b) {
-    return a * b;
+    return kernel::Multiply()(a, b);
   }
 };
 struct FindingGreatest : Summing {

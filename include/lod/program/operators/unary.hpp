@@ -6,7 +6,9 @@
 #include <lod/core/any_tensor.hpp>
 #include <lod/core/data_type.hpp>
 #include <lod/core/executor.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/arithmetic.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 
@@ -29,7 +31,8 @@ void map_elements(const OperatorCall<E>& call, const Slot& x, const Slot& y, con
   std::transform(values.begin(), values.end(), to.template elements<U>(), f);
 }
 
-/// scale: X -> Out; scale = 1, bias = 0, bias_after_scale = true.
+/// scale: X -> Out; scale = 1, bias = 0, bias_after_scale = true. Of integers, scale and bias are truncated, as
+/// PaddlePaddle does.
 template <Executor E>
 RunOperator<E> scale(const OperatorArguments& op) {
   op.expect_no_input("ScaleTensor");
@@ -39,11 +42,13 @@ RunOperator<E> scale(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      const T a = static_cast<T>(factor), b = static_cast<T>(bias);
+      constexpr kernel::Add add;
+      constexpr kernel::Multiply multiply;
+      const T a = Scalar(factor).to<T>(), b = Scalar(bias).to<T>();
       if (is_after) {
-        map_elements<T, T>(call, x, out, [=](T v) { return static_cast<T>(v * a + b); });
+        map_elements<T, T>(call, x, out, [=](T v) { return add(multiply(v, a), b); });
       } else {
-        map_elements<T, T>(call, x, out, [=](T v) { return static_cast<T>((v + b) * a); });
+        map_elements<T, T>(call, x, out, [=](T v) { return multiply(add(v, b), a); });
       }
     });
   };
@@ -57,7 +62,7 @@ RunOperator<E> increment(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      map_elements<T, T>(call, x, out, [b = static_cast<T>(step)](T v) { return static_cast<T>(v + b); });
+      map_elements<T, T>(call, x, out, [b = Scalar(step).to<T>()](T v) { return kernel::Add()(v, b); });
     });
   };
 }
@@ -353,16 +358,12 @@ template <class U>
 struct ConvertedTo {
   template <class T>
   U operator()(T x) const {
-    if constexpr (std::same_as<U, bool>) {
-      return x != T{0};
-    } else {
-      return static_cast<U>(x);
-    }
+    return Scalar(x).to<U>();
   }
 };
 
-/// cast: X -> Out; out_dtype. Real numbers are truncated to integers; those beyond the range of the type have no
-/// specified result.
+/// cast: X -> Out; out_dtype. Real numbers are truncated to integers, those beyond the range of the type clamped to it;
+/// NaN becomes 0. PaddlePaddle leaves these two to the processor.
 template <Executor E>
 RunOperator<E> cast(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
