@@ -356,6 +356,13 @@ TEST_CASE("concat, split, stack: along an axis") {
   CHECK(numbers<float>(apply("split", {{"X", {x}}}, {"Out", "Out"}, {attr("num", 2)})[1]) == Floats{4, 5, 6});
   CHECK_THROWS_AS(apply("split", {{"X", {x}}}, {"Out", "Out"}, {attr("axis", 1), attr("num", 2)}), ShapeMismatch);
   CHECK_THROWS_AS(apply("split", {{"X", {x}}}, {"Out"}, {attr("num", 2)}), InvalidProgram);
+  // A part may take the place of the whole.
+  lod::Scope scope;
+  const auto in_place = lod::run(
+      lod_test::program_of({lod_test::op("split", {{"X", {"x"}}}, {{"Out", {"x", "rest"}}}, {attr("num", 2)})}), scope,
+      {.feed = {{"x", x}}, .fetch = {"x", "rest"}});
+  CHECK(numbers<float>(in_place[0]) == Floats{1, 2, 3});
+  CHECK(numbers<float>(in_place[1]) == Floats{4, 5, 6});
   const auto both = apply("stack", {{"X", {x, x}}}, {"Y"}, {attr("axis", 1)})[0];
   CHECK(both.shape() == Shape{2, 2, 3});
   CHECK(numbers<float>(both) == Floats{1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6});

@@ -95,7 +95,7 @@ RunOperator<E> split(const OperatorArguments& op) {
   const std::size_t count = parts > 0 ? static_cast<std::size_t>(parts) : sections.size();
   if (count != out.size || count == 0) op.refuse({out.size, " outputs, expected ", count});
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
+    const AnyLoDTensor from = call.tensor(x);  // kept, since the first part may be the next value of X
     const Shape shape = from.shape();
     const std::size_t along = axis_of(axis, shape.size());
     const Around around(shape, along);
