@@ -199,7 +199,7 @@ TEST_CASE("gru: no sequences, empty ones only, and states of no numbers") {
     const LoDTensor<float> x(LoD::from_lengths(lengths), {3});
     for (int level = 0; level < x.levels(); ++level) {
       const auto hidden = small_reals<float>(engine, {x.lod().size(level), 2});
-      const auto y = lod::gru(x, weights, {.initial_hidden = hidden, .level = level});
+      const auto y = lod::gru(x, weights, {.initial_hidden = hidden, .level = level, .reset_after = level == 0});
       CHECK(y.hidden.lod() == x.lod());
       CHECK(y.hidden.shape() == lod::Shape{0, 2});
       CHECK(std::ranges::equal(y.last_hidden.values(), hidden.values()));
@@ -215,9 +215,11 @@ TEST_CASE("gru: no sequences, empty ones only, and states of no numbers") {
   }
   const auto none = random_gru_weights<float>(engine, 3, 0);
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {3});
-  const auto y = lod::gru(x, none);
-  CHECK(y.hidden.shape() == lod::Shape{3, 0});
-  CHECK(lod::gru_grad(y.hidden, x, none, y.trace).x.shape() == x.shape());
+  for (const bool reset_after : {true, false}) {
+    const auto y = lod::gru(x, none, {.reset_after = reset_after});
+    CHECK(y.hidden.shape() == lod::Shape{3, 0});
+    CHECK(lod::gru_grad(y.hidden, x, none, y.trace).x.shape() == x.shape());
+  }
   const auto blind = random_gru_weights<float>(engine, 0, 2);
   const LoDTensor<float> narrow(LoD::from_lengths({{2, 1}}), {0});
   check_run(lod::gru(narrow, blind), narrow.view(), blind, {});

@@ -536,8 +536,9 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
       order.recur_grad(trace.hidden.data(), initial, size, 3 * size, dgiven, 3 * size, out_recurrent.data());
     } else {
       order.recur_grad(trace.hidden.data(), initial, size, 2 * size, dgiven, 3 * size, out_recurrent.data());
-      matrix_product<E, T>(executor, true, false, size, size, rows, 1, trace.memory.data(), size, dgiven + 2 * size,
-                           3 * size, 0, out_recurrent.data() + 2 * size, 3 * size);
+      const T* const dcandidates = rows > 0 ? dgiven + 2 * size : dgiven;
+      matrix_product<E, T>(executor, true, false, size, size, rows, 1, trace.memory.data(), size, dcandidates, 3 * size,
+                           0, out_recurrent.data() + 2 * size, 3 * size);
     }
     if (given(weights.recurrent_bias)) {
       const kernel::Scratch<E, T> sums(executor, 3 * size);
