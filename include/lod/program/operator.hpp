@@ -199,6 +199,7 @@ class OutputTensor {
 /// The same for operators that move elements, whatever their type: the bytes of an output of known structure.
 class OutputBytes {
  public:
+  /// `next`, which goes to the variable in the end: it may be the variable's own tensor.
   LOD_TAGGED OutputBytes(AnyLoDTensor& variable, AnyLoDTensor next) noexcept
       : variable_(variable), next_(std::move(next)), exceptions_(std::uncaught_exceptions()) {}
   OutputBytes(const OutputBytes&) = delete;
