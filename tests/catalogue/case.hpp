@@ -243,6 +243,7 @@ class Case {
     return {.skip_minus_one = true, .level = level, .row_index = lod::RowIndex::SEQUENCE};
   }
   const auto& lstm_weights() {
+    if (variant(2) == 1) named("with peepholes");
     const auto &input = tensor({row_size, 8}), &recurrent = tensor({2, 8}), &bias = tensor({8}),
                &peepholes = tensor({variant(2) * 6});
     return store_.made([&] { return lod::LstmWeights<T, Device>{input, recurrent, bias, peepholes}; });

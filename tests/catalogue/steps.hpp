@@ -204,6 +204,7 @@ void differences(op::lstm_grad, On& on) {
 }
 void sample(op::gru, auto& c) {
   if (!c.is_short()) return;
+  if (c.variant(2) == 1) c.named("reset before");
   const auto hidden = c.weights({c.sequences(), 2});
   lod::gru_into(c.executor, c.rows(), c.gru_weights(),
                 {.initial_hidden = hidden, .reverse = true, .level = c.level, .reset_after = c.variant(2) == 0},
@@ -211,6 +212,7 @@ void sample(op::gru, auto& c) {
 }
 void sample(op::gru_grad, auto& c) {
   if (!c.is_short()) return;
+  if (c.variant(2) == 1) c.named("reset before");
   const auto x = c.rows();
   const auto& weights = c.gru_weights();
   const auto& trace = c.given([&] {

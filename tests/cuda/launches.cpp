@@ -79,12 +79,15 @@ const MoreLaunches more_launches[] = {
     {{"sequence_topk_avg_pooling"}, 5, "numbers are listed and sorted; one for each k: here there are three"},
     {{"sequence_topk_avg_pooling_grad"}, 7, "the same, after zeros, and where each number goes"},
     {{"lod_tensor_to_array", "array_to_lod_tensor_grad"}, 4, "one for each step: here there are four"},
-    {{"lstm"},
+    {{"lstm", "lstm, with peepholes"},
      18,
      "one product for all rows; for each step, here four, a product and the cells; first and last states, in the order "
      "of the ranks"},
     {{"gru"}, 15, "the same"},
+    {{"gru, reset before"}, 23, "the same, but for two products in each step, and a half of the cells after each"},
     {{"lstm_grad", "gru_grad"}, 21, "the same backwards, and the gradients by the weights"},
+    {{"lstm_grad, with peepholes"}, 22, "the same, and the sums by the peepholes"},
+    {{"gru_grad, reset before"}, 30, "the same, in halves of steps, and one more product by the weights"},
     {{"dynamic_rnn"}, 16, "what the user does for each step, and where its rows come from and go"},
     {{"dynamic_rnn_grad"}, 34, "the same forwards, and backwards"},
 };
