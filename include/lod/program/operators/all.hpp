@@ -7,6 +7,7 @@
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/embedding.hpp>
+#include <lod/program/operators/filling.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/products.hpp>
 #include <lod/program/operators/recurrent.hpp>

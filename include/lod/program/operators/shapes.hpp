@@ -12,6 +12,7 @@
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,6 +23,10 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 /// The dimensions [begin, end) of a shape.
 inline Shape part(const Shape& shape, std::size_t begin, std::size_t end) {
   return Shape(std::span<const std::int64_t>(shape.data() + begin, end - begin));
+}
+/// A shape of these dimensions, of which so many are used.
+inline Shape first_of(const std::array<std::int64_t, Shape::max_rank>& dims, std::size_t rank) {
+  return Shape(std::span<const std::int64_t>(dims.data(), rank));
 }
 /// An axis of a shape of that rank; negative ones count from the end. `beyond` is 1 where the end itself is one.
 inline std::size_t axis_of(std::int64_t axis, std::size_t rank, std::int64_t beyond = 0) {

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Operators that make tensors: fill_constant, fill_constant_batch_size_like, fill_zeros_like, assign_value, one_hot.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/scalar.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/shapes.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// The number that an operator fills a tensor with: `str_value`, if it has one, since it is exact; otherwise `value`.
+inline Scalar filling_of(const OperatorArguments& op) {
+  const std::string text = op.attr("str_value", "");
+  if (text.empty()) return op.attr("value", 0.0f);
+  std::int64_t integer = 0;
+  if (const auto* const end = text.data() + text.size(); std::from_chars(text.data(), end, integer).ptr == end)
+    return integer;
+  char* end = nullptr;
+  const double real = std::strtod(text.c_str(), &end);
+  if (end != text.c_str() + text.size()) op.refuse_attr("str_value", "a number");
+  return real;
+}
+/// An output of this shape full of a number.
+template <class E>
+void fill(const OperatorCall<E>& call, const Slot& out, DataType type, const Shape& shape, const AnyLoDTensor& like,
+          const Scalar& number) {
+  with_output_type(type, [&](auto element) {
+    using T = typename decltype(element)::type;
+    const T value = number.to<T>();
+    auto y = call.output_bytes(out, type, shape, like);
+    std::fill_n(y.template elements<T>(), shape.elements(), value);
+  });
+}
+
+/// fill_constant: -> Out; dtype = FP32, shape, value = 0, str_value = "".
+template <Executor E>
+RunOperator<E> fill_constant(const OperatorArguments& op) {
+  for (const char* const input : {"ValueTensor", "ShapeTensor", "ShapeTensorList"}) op.expect_no_input(input);
+  const Slot out = op.output("Out");
+  const DataType type = output_type(op, "dtype", DataType::FP32);
+  const Shape dims(op.attr("shape", std::vector<std::int64_t>()));
+  const Scalar number = filling_of(op);
+  return [=](OperatorCall<E>& call) { fill(call, out, type, dims, AnyLoDTensor(), number); };
+}
+
+/// fill_constant_batch_size_like: Input -> Out; dtype = FP32, shape, value = 0, str_value = "", input_dim_idx = 0,
+/// output_dim_idx = 0: that dimension is Input's; for its first one, the number of its outermost sequences, if it has
+/// levels.
+template <Executor E>
+RunOperator<E> fill_constant_batch_size_like(const OperatorArguments& op) {
+  const Slot x = op.input("Input"), out = op.output("Out");
+  const DataType type = output_type(op, "dtype", DataType::FP32);
+  const auto dims = op.desc().attr<std::vector<std::int64_t>>("shape");
+  const std::int32_t from_dim = op.attr("input_dim_idx", 0), to_dim = op.attr("output_dim_idx", 0);
+  const Scalar number = filling_of(op);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const std::size_t source = axis_of(from_dim, from.shape().size()), place = axis_of(to_dim, dims.size());
+    std::array<std::int64_t, Shape::max_rank> made{};
+    std::copy_n(dims.begin(), std::min(dims.size(), made.size()), made.begin());
+    made[place] = source == 0 && from.levels() > 0 ? from.lod().size(0) : from.shape()[source];
+    fill(call, out, type, first_of(made, dims.size()), AnyLoDTensor(), number);
+  };
+}
+
+/// fill_zeros_like: X -> Out: zeros of the type, the shape and the levels of X.
+template <Executor E>
+RunOperator<E> fill_zeros_like(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
+    std::fill_n(y.data(), from.bytes().size(), std::byte{0});
+  };
+}
+
+/// assign_value: -> Out; shape, dtype, and the values in the attribute of that type.
+template <Executor E>
+RunOperator<E> assign_value(const OperatorArguments& op) {
+  const Slot out = op.output("Out");
+  const DataType type = output_type(op, "dtype", DataType::FP32);
+  const Shape dims(op.desc().attr<std::vector<std::int64_t>>("shape"));
+  std::vector<std::byte> bytes;
+  const auto read = [&]<class Stored, class T>(const char* name, Stored, T) {
+    const auto values = op.desc().attr<std::vector<Stored>>(name);
+    if (static_cast<std::int64_t>(values.size()) != dims.elements()) {
+      op.refuse_attr(name, detail::text({dims.elements(), " values"}));
+    }
+    bytes.resize(values.size() * sizeof(T));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const T value = static_cast<T>(values[i]);
+      std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+    }
+  };
+  if (type == DataType::BOOL) read("bool_values", std::int32_t{}, bool{});
+  if (type == DataType::INT32) read("int32_values", std::int32_t{}, std::int32_t{});
+  if (type == DataType::INT64) read("int64_values", std::int64_t{}, std::int64_t{});
+  if (type == DataType::FP32) read("fp32_values", float{}, float{});
+  if (type == DataType::FP64) read("fp64_values", double{}, double{});
+  return [=](OperatorCall<E>& call) {
+    auto y = call.output_bytes(out, type, dims, AnyLoDTensor());
+    std::copy(bytes.begin(), bytes.end(), y.data());
+  };
+}
+
+/// one_hot: X -> Out; depth, dtype = FP32: the last dimension of the ids, which is 1, becomes `depth`. one_hot_v2 has
+/// one dimension more. Throws OutOfRange for ids beyond, unless `allow_out_of_range`: their rows are zeros.
+template <Executor E, bool drops_last>
+RunOperator<E> one_hot(const OperatorArguments& op) {
+  op.expect_no_input("depth_tensor");
+  const Slot x = op.input("X"), out = op.output("Out");
+  const std::int64_t depth = op.desc().attr<std::int32_t>("depth");
+  const DataType type = output_type(op, "dtype", DataType::FP32);
+  const bool allows_others = op.attr("allow_out_of_range", false);
+  if (depth < 1) op.refuse_attr("depth", "1 or more");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape dims = from.shape();
+    const bool is_dropped = drops_last && dims.size() > 1 && dims.back() == 1;
+    call.with_id(x, [&](auto element) {
+      const auto ids = call.template view<typename decltype(element)::type>(x).values();
+      for (std::size_t i = 0; !allows_others && i < ids.size(); ++i) {
+        if (ids[i] < 0 || ids[i] >= depth) {
+          throw OutOfRange(detail::text(
+              {call.name(x), ": ", static_cast<std::int64_t>(ids[i]), " at ", i, ", expected 0 to ", depth - 1}));
+        }
+      }
+      with_output_type(type, [&](auto other) {
+        using T = typename decltype(other)::type;
+        auto y =
+            call.output_bytes(out, type, part(dims, 0, dims.size() - (is_dropped ? 1 : 0)).followed_by({depth}), from);
+        T* to = y.template elements<T>();
+        for (const auto id : ids) {
+          std::fill_n(to, depth, T{});
+          if (id >= 0 && id < depth) to[id] = T{1};
+          to += depth;
+        }
+      });
+    });
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
