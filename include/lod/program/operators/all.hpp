@@ -9,6 +9,7 @@
 #include <lod/program/operators/embedding.hpp>
 #include <lod/program/operators/filling.hpp>
 #include <lod/program/operators/movement.hpp>
+#include <lod/program/operators/norms.hpp>
 #include <lod/program/operators/products.hpp>
 #include <lod/program/operators/recurrent.hpp>
 #include <lod/program/operators/reductions.hpp>
