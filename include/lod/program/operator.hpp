@@ -24,6 +24,7 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/data_flow.hpp>
+#include <lod/program/gradient.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/variable.hpp>
 
@@ -339,6 +340,9 @@ struct Operator {
   ///
   /// What it returns should leave its outputs as they were if it throws.
   std::function<RunOperator<E>(const OperatorArguments&)> prepare = {};
+  /// Describes the operators that compute the gradients of its inputs; nothing if there is no gradient, as of what
+  /// compares: `append_backward` then takes its outputs for constants.
+  std::function<DescribeGradient> gradient = {};
 };
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -350,6 +354,7 @@ template <class E>
 struct BuiltInOperator {
   std::string_view type;
   RunOperator<E> (*prepare)(const OperatorArguments&);
+  DescribeGradient* gradient = nullptr;
 };
 
 }  // namespace lod::inline LOD_INTERFACE::detail
@@ -401,7 +406,7 @@ class Operators {
   LOD_TAGGED std::optional<Operator<E>> find(std::string_view type) const {
     const auto built_in = operators_of_programs::all<E>();
     const auto one = std::ranges::lower_bound(built_in, type, {}, &detail::BuiltInOperator<E>::type);
-    if (one != built_in.end() && one->type == type) return Operator<E>{.prepare = one->prepare};
+    if (one != built_in.end() && one->type == type) return Operator<E>{one->prepare, one->gradient};
     auto& added = detail::settled_added_operators<E>();
     const std::lock_guard lock(added.mutex);
     const auto found = added.by_type.find(type);

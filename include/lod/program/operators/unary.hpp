@@ -334,17 +334,21 @@ struct Clip {
   }
 };
 
+/// A function, with the attributes that it has.
+template <class F>
+F made_for(const OperatorArguments& op) {
+  if constexpr (std::constructible_from<F, const OperatorArguments&>) {
+    return F(op);
+  } else {
+    return F();
+  }
+}
+
 /// Activations and other functions of one floating-point number: X -> Out.
 template <class F, Executor E>
 RunOperator<E> activation(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
-  const F f = [&] {
-    if constexpr (std::constructible_from<F, const OperatorArguments&>) {
-      return F(op);
-    } else {
-      return F();
-    }
-  }();
+  const F f = made_for<F>(op);
   return [=](OperatorCall<E>& call) {
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
