@@ -276,37 +276,23 @@ RunOperator<E> lod_reset(const OperatorArguments& op) {
   const bool appends = op.attr("append", false);
   const std::vector<std::int64_t> target = op.attr("target_lod", std::vector<std::int64_t>());
   if (!y && target.empty()) op.refuse({"expected an input 'Y' or an attribute 'target_lod'"});
-  return [=, last = LoD()](OperatorCall<E>& call) mutable {
-    LoD lod;
-    const auto with_offsets = [&](std::span<const std::int64_t> offsets) {
-      const AnyLoDTensor& from = call.tensor(x);
-      const int above = appends ? from.levels() : 0;
-      std::vector<std::span<const std::int64_t>> levels;
-      levels.reserve(static_cast<std::size_t>(above) + 1);
-      for (int level = 0; level < above; ++level) levels.push_back(from.lod().offsets(level));
-      levels.push_back(offsets);
-      // That of the run before, if it is the same.
-      bool is_last = last.levels() == above + 1;
-      for (int level = 0; is_last && level <= above; ++level) {
-        const auto theirs = last.offsets(level);
-        const auto& ours = levels[static_cast<std::size_t>(level)];
-        is_last = std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end());
-      }
-      if (!is_last) last = LoD::from_offsets({levels.data(), levels.size()});
-      lod = last;
-    };
-    if (y && call.tensor(y).levels() > 0) {
-      lod = call.tensor(y).lod();
-    } else if (y) {
-      const auto offsets = call.template view<std::int32_t>(y).values();
-      with_offsets(std::vector<std::int64_t>(offsets.begin(), offsets.end()));
-    } else {
-      with_offsets(target);
-    }
+  return [=](OperatorCall<E>& call) {
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      auto z = call.template output<T>(out);
-      lod_reset_into(call.executor(), call.template view<T>(x), lod, *z);
+      const auto from = call.template view<T>(x);
+      auto to = call.template output<T>(out);
+      if (y && call.tensor(y).levels() > 0) {
+        return lod_reset_into(call.executor(), from, call.tensor(y).lod(), *to);
+      }
+      const auto cut = [&](std::span<const std::int64_t> offsets) {
+        const auto& base = appends ? from : with_rows(from, from.rows(), from.row_shape());
+        lod_append_into(call.executor(), base, offsets, *to);
+      };
+      if (!y) return cut(target);
+      const auto given = call.template view<std::int32_t>(y).values();
+      const Workspace::Loan<std::int64_t> offsets(call.executor().workspace(), static_cast<std::int64_t>(given.size()));
+      std::copy(given.begin(), given.end(), offsets.data());
+      cut(offsets.span());
     });
   };
 }
