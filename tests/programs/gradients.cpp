@@ -247,3 +247,34 @@ TEST_CASE_FIXTURE(Gradients, "sequence_scatter, sequence_topk_avg_pooling, im2se
          {attr("kernels", std::vector<int>{2, 2}), attr("strides", std::vector<int>{1, 2}),
           attr("paddings", std::vector<int>{1, 0, 0, 1})}});
 }
+
+TEST_CASE_FIXTURE(Gradients, "lookup_table, lookup_table_v2: gradients by the table") {
+  const auto ids = ragged<std::int64_t>({2, 0, 3}, {1}, {3, 0, 1, 3, 2});
+  for (const char* type : {"lookup_table", "lookup_table_v2"}) {
+    for (const std::int64_t padding : {-1, 2}) {
+      check({type, {{"W", {dense({4, 2})}}, {"Ids", {ids}}}, {"Out"}, {attr("padding_idx", padding)}});
+    }
+  }
+}
+
+TEST_CASE("lookup_table_grad: a sparse gradient lists the ids") {
+  const auto ids = ragged<std::int64_t>({2, 0, 3}, {1}, {3, 0, 1, 3, 2});
+  const auto dy = ragged<float>({2, 0, 3}, {2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  lod::ProgramDesc program = lod_test::program_of(
+      {lod_test::op("lookup_table_grad", {{"W", {"w"}}, {"Ids", {"ids"}}, {"Out@GRAD", {"dy"}}}, {{"W@GRAD", {"dw"}}},
+                    {attr("is_sparse", true), attr("padding_idx", std::int64_t{1})})});
+  for (lod::VarDesc& var : program.blocks[0].vars) {
+    if (var.name == "dw") var = {.name = "dw", .type = {.type = lod::VarType::SELECTED_ROWS}, .persistable = true};
+  }
+  lod::Scope scope;
+  lod::PreparedProgram prepared(lod::CpuExecutor(1), program, scope);
+  const lod::Feed feed = {{"w", AnyLoDTensor(plain<float>({5, 2}, lod_test::Floats(10)))}, {"ids", ids}, {"dy", dy}};
+  prepared.run(feed);
+  const std::int64_t allocations = lod_test::allocations;
+  prepared.run(feed);
+  if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
+  const auto& found = scope.find("dw")->get<lod::AnySelectedRows>();
+  CHECK(found.rows() == lod_test::Ids{3, 0, 3, 2});
+  CHECK(found.height() == 5);
+  CHECK(numbers<float>(found.value()) == lod_test::Floats{1, 2, 3, 4, 7, 8, 9, 10});
+}
