@@ -25,6 +25,7 @@
 #include <lod/core/target.hpp>
 #include <lod/program/data_flow.hpp>
 #include <lod/program/gradient.hpp>
+#include <lod/program/infer_shape_context.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/variable.hpp>
 
@@ -343,6 +344,10 @@ struct Operator {
   /// Describes the operators that compute the gradients of its inputs; nothing if there is no gradient, as of what
   /// compares: `append_backward` then takes its outputs for constants.
   std::function<DescribeGradient> gradient = {};
+  /// Describes what it gives, from descriptions of what it takes, for `infer_shapes`; nothing if that is not known
+  /// before it runs. Gradients, types that end with `_grad`, need none: what they give is described as what it is the
+  /// gradient of.
+  InferShape infer = {};
 };
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -406,7 +411,9 @@ class Operators {
   LOD_TAGGED std::optional<Operator<E>> find(std::string_view type) const {
     const auto built_in = operators_of_programs::all<E>();
     const auto one = std::ranges::lower_bound(built_in, type, {}, &detail::BuiltInOperator<E>::type);
-    if (one != built_in.end() && one->type == type) return Operator<E>{one->prepare, one->gradient};
+    if (one != built_in.end() && one->type == type) {
+      return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type)};
+    }
     auto& added = detail::settled_added_operators<E>();
     const std::lock_guard lock(added.mutex);
     const auto found = added.by_type.find(type);
