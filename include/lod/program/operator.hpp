@@ -245,6 +245,11 @@ class OperatorCall {
   /// What the operator runs on.
   LOD_TAGGED const E& executor() const noexcept { return *executor_; }
 
+  /// Whether an argument of a slot is there: an empty name stands for none.
+  LOD_TAGGED bool has(const Slot& slot, std::size_t i = 0) const noexcept {
+    LOD_ASSERT(i < slot.size);
+    return variables_[slot.first + i] != nullptr;
+  }
   /// A variable of a slot.
   LOD_TAGGED Variable& variable(const Slot& slot, std::size_t i = 0) const {
     LOD_ASSERT(i < slot.size);
