@@ -4,6 +4,7 @@
 /// of it is compiled with the including file, which takes a while, unless it comes from the library lodtensor::cpu.
 #pragma once
 
+#include <lod/program/infer_shapes.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/run.hpp>
 
@@ -13,4 +14,5 @@
 #  include <lod/cpu.hpp>
 #  include <lod/program/interpreter.hpp>
 #  include <lod/program/operators/all.hpp>
+#  include <lod/program/operators/inference.hpp>
 #endif

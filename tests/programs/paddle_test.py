@@ -240,6 +240,9 @@ for dtype in 0, 2, 3, 5:
     case(f"sequence_mask {dtype}", "sequence_mask", {"X": np.array([2, 0, 3], "int64")}, ["Y"],
          {"maxlen": 4, "out_dtype": dtype})
 case("sequence_mask longest", "sequence_mask", {"X": np.array([[2, 0], [3, 1]], "int64")}, ["Y"], {"out_dtype": 3})
+case("sequence_mask tensor", "sequence_mask",
+     {"X": np.array([2, 0, 3], "int64"), "MaxLenTensor": np.array([5], "int32")}, ["Y"], {"out_dtype": 3})
+case("sequence_pool winners", "sequence_pool", {"X": rows}, ["Out", "MaxIndex"], {"pooltype": "MAX"})
 case("lod_reset attribute", "lod_reset", {"X": rows}, ["Out"], {"target_lod": [0, 3, 7]})
 case("lod_reset levels", "lod_reset", {"X": rows, "Y": nested}, ["Out"])
 case("lod_reset offsets", "lod_reset", {"X": rows, "Y": np.array([0, 1, 7], "int32")}, ["Out"])
