@@ -247,8 +247,7 @@ class OperatorCall {
 
   /// Whether an argument of a slot is there: an empty name stands for none.
   LOD_TAGGED bool has(const Slot& slot, std::size_t i = 0) const noexcept {
-    LOD_ASSERT(i < slot.size);
-    return variables_[slot.first + i] != nullptr;
+    return i < slot.size && variables_[slot.first + i];
   }
   /// A variable of a slot.
   LOD_TAGGED Variable& variable(const Slot& slot, std::size_t i = 0) const {
