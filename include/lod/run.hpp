@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Programs run, and are trained: operators, what runs them, and gradients. Documented in <lod/program/run.hpp>,
-/// <lod/program/operator.hpp> and <lod/program/backward.hpp>. All
+/// <lod/program/operator.hpp>, <lod/program/backward.hpp> and <lod/program/minimize.hpp>. All
 /// of it is compiled with the including file, which takes a while, unless it comes from the library lodtensor::cpu.
 #pragma once
 
 #include <lod/program/backward.hpp>
 #include <lod/program/infer_shapes.hpp>
+#include <lod/program/minimize.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/run.hpp>
 

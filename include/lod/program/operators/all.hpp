@@ -11,13 +11,16 @@
 #include <lod/program/operators/elementwise_gradients.hpp>
 #include <lod/program/operators/embedding.hpp>
 #include <lod/program/operators/filling.hpp>
+#include <lod/program/operators/gradients_of_parameters.hpp>
 #include <lod/program/operators/losses.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/norms.hpp>
+#include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/products.hpp>
 #include <lod/program/operators/recurrent.hpp>
 #include <lod/program/operators/reductions.hpp>
+#include <lod/program/operators/row_sparse.hpp>
 #include <lod/program/operators/sequence.hpp>
 #include <lod/program/operators/sequence_gradients.hpp>
 #include <lod/program/operators/unary.hpp>
@@ -32,6 +35,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"abs", activation<Abs, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"abs_grad", activation_grad<Sign, E>},
       {"accuracy", accuracy<E>},
+      {"adagrad", optimizer<StepOfAdagrad, E>},
+      {"adam", adam_step<E>},
       {"arg_max", arg_extreme<E, true>},
       {"arg_min", arg_extreme<E, false>},
       {"assign", assign<E>, gradient<"assign: X=Out@GRAD -> Out=X@GRAD">},
@@ -42,7 +47,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"cast", cast<E>, gradient_of_cast},
       {"ceil", activation<Ceil, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"ceil_grad", activation_grad<NoSlope, E>},
-      {"clip", activation<Clip, E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"clip", clip_to<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"clip_by_norm", clip_by_norm_to<E>},
       {"clip_grad", activation_grad<SlopeOfClip, E>},
       {"concat", concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"concat_grad", concat_grad<E, false>},
@@ -68,7 +74,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"elementwise_min", elementwise<Minimum, E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"elementwise_min_grad", elementwise_grad<GradientOfMinimum, E>},
       {"elementwise_mod", elementwise<Remainder, E>},
-      {"elementwise_mul", elementwise<Multiplies, E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
+      {"elementwise_mul", elementwise_mul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"elementwise_mul_grad", elementwise_grad<GradientOfMultiply, E>},
       {"elementwise_pow", elementwise<Power, E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"elementwise_pow_grad", elementwise_grad<GradientOfPower, E>},
@@ -95,10 +101,12 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"flatten_contiguous_range_grad", reshape_grad<E, false>},
       {"floor", activation<Floor, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"floor_grad", activation_grad<NoSlope, E>},
+      {"ftrl", optimizer<StepOfFtrl, E>},
       {"gather", gather<E>, gradient<"X, Index, Out@GRAD -> X@GRAD">},
       {"gather_grad", gather_grad<E>},
       {"gelu", activation<Gelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"gelu_grad", activation_grad<SlopeOfGelu, E>},
+      {"get_tensor_from_selected_rows", get_tensor_from_selected_rows<E>},
       {"greater_equal", comparison<GreaterEqual, E>},
       {"greater_than", comparison<Greater, E>},
       {"gru", gru<E>},
@@ -140,6 +148,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"matmul_v2_grad", matmul_v2<E, true>},
       {"mean", mean<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"mean_grad", reduction_grad<GradientOfMean, E, true>},
+      {"merge_selected_rows", merge_selected_rows<E>},
+      {"momentum", optimizer<StepOfMomentum, E>},
       {"mul", mul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"mul_grad", mul_grad<E>},
       {"not_equal", comparison<NotEqual, E>},
@@ -170,6 +180,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"reshape2", reshape<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"reshape2_grad", reshape_grad<E, false>},
       {"reshape_grad", reshape_grad<E, true>},
+      {"rmsprop", rmsprop_step<E>},
       {"round", activation<Round, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"round_grad", activation_grad<NoSlope, E>},
       {"row_conv", row_conv<E>, gradient<"X, Filter, Out@GRAD -> X@GRAD, Filter@GRAD">},
@@ -208,6 +219,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"sequence_topk_avg_pooling_grad", sequence_topk_avg_pooling_grad<E>},
       {"sequence_unpad", sequence_unpad<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"sequence_unpad_grad", sequence_unpad_grad<E>},
+      {"sgd", optimizer<StepOfSgd, E>},
       {"shape", shape<E>},
       {"sigmoid", activation<Sigmoid, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"sigmoid_cross_entropy_with_logits", sigmoid_cross_entropy_with_logits<E>,
@@ -237,6 +249,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"sqrt_grad", activation_grad<SlopeOfSqrt, E>},
       {"square", activation<Square, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"square_grad", activation_grad<SlopeOfSquare, E>},
+      {"squared_l2_norm", squared_l2_norm<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"squared_l2_norm_grad", squared_l2_norm_grad<E>},
       {"squeeze", squeeze<E>},
       {"squeeze2", squeeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"squeeze2_grad", reshape_grad<E, false>},
