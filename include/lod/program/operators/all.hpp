@@ -16,6 +16,7 @@
 #include <lod/program/operators/recurrent.hpp>
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/sequence.hpp>
+#include <lod/program/operators/tensor_array.hpp>
 #include <lod/program/operators/unary.hpp>
 
 #include <span>
@@ -30,6 +31,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"accuracy", accuracy<E>},
       {"arg_max", arg_extreme<E, true>},
       {"arg_min", arg_extreme<E, false>},
+      {"array_to_lod_tensor", array_to_lod_tensor<E>,
+       gradient<"lod_tensor_to_array: X=Out@GRAD, RankTable -> Out=X@GRAD">},
       {"assign", assign<E>},
       {"assign_value", assign_value<E>},
       {"batch_norm", batch_norm<E>},
@@ -97,7 +100,11 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"leaky_relu_grad", activation_grad<SlopeOfLeakyRelu, E>},
       {"less_equal", comparison<LessEqual, E>},
       {"less_than", comparison<Less, E>},
+      {"lod_array_length", lod_array_length<E>},
+      {"lod_rank_table", lod_rank_table<E>},
       {"lod_reset", lod_reset<E>},
+      {"lod_tensor_to_array", lod_tensor_to_array<E>,
+       gradient<"array_to_lod_tensor: X=Out@GRAD, RankTable -> Out=X@GRAD">},
       {"log", activation<Log, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"log_grad", activation_grad<SlopeOfLog, E>},
       {"log_softmax", softmax<E, true>},
@@ -112,7 +119,11 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"lstm", lstm<E>},
       {"matmul", matmul<E>},
       {"matmul_v2", matmul_v2<E>},
+      {"max_sequence_len", max_sequence_len<E>},
       {"mean", mean<E>},
+      {"merge_lod_tensor", merge_lod_tensor<E>,
+       gradient<"split_lod_tensor: X=Out@GRAD, Mask -> OutTrue=InTrue@GRAD, OutFalse=InFalse@GRAD">},
+      {"merge_lod_tensor_infer", merge_lod_tensor<E>},
       {"mul", mul<E>},
       {"not_equal", comparison<NotEqual, E>},
       {"one_hot", one_hot<E, true>},
@@ -120,6 +131,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"pow", activation<ToThePower, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"pow_grad", activation_grad<SlopeOfPower, E>},
       {"print", print<E>},
+      {"read_from_array", read_from_array<E>, gradient<"write_to_array: I, X=Out@GRAD -> Out=X@GRAD">},
       {"reciprocal", activation<Reciprocal, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"reciprocal_grad", activation_grad<SlopeOfReciprocal, E>},
       {"reduce_all", reduction<FindingAll, E>},
@@ -133,16 +145,20 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"relu6", activation<Relu6, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"relu6_grad", activation_grad<SlopeOfRelu6, E>},
       {"relu_grad", activation_grad<SlopeOfRelu, E>},
+      {"reorder_lod_tensor_by_rank", reorder_lod_tensor_by_rank<E, false>,
+       gradient<"X=Out@GRAD, RankTable -> Out=X@GRAD">},
+      {"reorder_lod_tensor_by_rank_grad", reorder_lod_tensor_by_rank<E, true>},
       {"reshape", reshape<E>},
       {"reshape2", reshape<E>},
+      {"rnn_memory_helper", assign<E>},
       {"round", activation<Round, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"round_grad", activation_grad<NoSlope, E>},
       {"row_conv", row_conv<E>},
       {"rsqrt", activation<Rsqrt, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"rsqrt_grad", activation_grad<SlopeOfRsqrt, E>},
       {"scale", scale<E>},
-      {"select_input", select_input<E>},
-      {"select_output", select_output<E>},
+      {"select_input", select_input<E>, gradient<"select_output: Mask, X=Out@GRAD -> Out=X@GRAD">},
+      {"select_output", select_output<E>, gradient<"select_input: Mask, X=Out@GRAD -> Out=X@GRAD">},
       {"sequence_concat", sequence_concat<E>},
       {"sequence_conv", sequence_conv<E>},
       {"sequence_enumerate", sequence_enumerate<E>},
@@ -160,6 +176,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"sequence_topk_avg_pooling", sequence_topk_avg_pooling<E>},
       {"sequence_unpad", sequence_unpad<E>},
       {"shape", shape<E>},
+      {"shrink_rnn_memory", shrink_rnn_memory<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"shrink_rnn_memory_grad", shrink_rnn_memory_grad<E>},
       {"sigmoid", activation<Sigmoid, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"sigmoid_grad", activation_grad<SlopeOfSigmoid, E>},
       {"sign", activation<Sign, E>},
@@ -177,6 +195,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"softsign", activation<Softsign, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"softsign_grad", activation_grad<SlopeOfSoftsign, E>},
       {"split", split<E>},
+      {"split_lod_tensor", split_lod_tensor<E>,
+       gradient<"merge_lod_tensor: X, Mask, InTrue=OutTrue@GRAD, InFalse=OutFalse@GRAD -> Out=X@GRAD">},
       {"sqrt", activation<Sqrt, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"sqrt_grad", activation_grad<SlopeOfSqrt, E>},
       {"square", activation<Square, E>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -202,6 +222,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"unsqueeze", unsqueeze<E>},
       {"unsqueeze2", unsqueeze<E>},
       {"while", while_loop<E>},
+      {"write_to_array", write_to_array<E>, gradient<"read_from_array: I, X=Out@GRAD, X_W=X -> Out=X@GRAD">},
   };
   return operators;
 }
