@@ -6,6 +6,7 @@
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/activation_gradients.hpp>
+#include <lod/program/operators/control.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/embedding.hpp>
 #include <lod/program/operators/filling.hpp>
@@ -40,6 +41,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"clip", activation<Clip, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"clip_grad", activation_grad<SlopeOfClip, E>},
       {"concat", concat<E>},
+      {"conditional_block", conditional_block<E>},
+      {"conditional_block_infer", conditional_block<E>},
       {"cos", activation<Cosine, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"cos_grad", activation_grad<SlopeOfCosine, E>},
       {"crf_decoding", crf_decoding<E>},
@@ -88,6 +91,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"hard_swish_grad", activation_grad<SlopeOfHardSwish, E>},
       {"im2sequence", im2sequence<E>},
       {"increment", increment<E>},
+      {"is_empty", is_empty<E>},
       {"layer_norm", layer_norm<E>},
       {"leaky_relu", activation<LeakyRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"leaky_relu_grad", activation_grad<SlopeOfLeakyRelu, E>},
@@ -115,6 +119,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"one_hot_v2", one_hot<E, false>},
       {"pow", activation<ToThePower, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"pow_grad", activation_grad<SlopeOfPower, E>},
+      {"print", print<E>},
       {"reciprocal", activation<Reciprocal, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"reciprocal_grad", activation_grad<SlopeOfReciprocal, E>},
       {"reduce_all", reduction<FindingAll, E>},
@@ -136,6 +141,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"rsqrt", activation<Rsqrt, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"rsqrt_grad", activation_grad<SlopeOfRsqrt, E>},
       {"scale", scale<E>},
+      {"select_input", select_input<E>},
+      {"select_output", select_output<E>},
       {"sequence_concat", sequence_concat<E>},
       {"sequence_conv", sequence_conv<E>},
       {"sequence_enumerate", sequence_enumerate<E>},
@@ -194,6 +201,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"transpose2", transpose<E>},
       {"unsqueeze", unsqueeze<E>},
       {"unsqueeze2", unsqueeze<E>},
+      {"while", while_loop<E>},
   };
   return operators;
 }
