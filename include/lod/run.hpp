@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Programs run: operators, what runs them, and what is worked out of programs before they run. Documented in
-/// <lod/program/run.hpp>, operator.hpp, infer_shapes.hpp and prune.hpp. All of it is compiled with the including file,
-/// which takes a while, unless it comes from the library lodtensor::cpu.
+/// Programs run, and are trained: operators, what runs them, gradients, and what is worked out before a run. Documented
+/// in <lod/program/run.hpp>, operator.hpp, backward.hpp, infer_shapes.hpp and prune.hpp. All of it is compiled with the
+/// including file, which takes a while, unless it comes from the library lodtensor::cpu.
 #pragma once
 
+#include <lod/program/backward.hpp>
 #include <lod/program/infer_shapes.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/prune.hpp>

@@ -245,6 +245,10 @@ class OperatorCall {
   /// What the operator runs on.
   LOD_TAGGED const E& executor() const noexcept { return *executor_; }
 
+  /// Whether an argument is there, its name not empty.
+  LOD_TAGGED bool has(const Slot& slot, std::size_t i = 0) const noexcept {
+    return i < slot.size && variables_[slot.first + i];
+  }
   /// A variable of a slot.
   LOD_TAGGED Variable& variable(const Slot& slot, std::size_t i = 0) const {
     LOD_ASSERT(i < slot.size);
