@@ -9,10 +9,11 @@
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/embedding.hpp>
 #include <lod/program/operators/filling.hpp>
+#include <lod/program/operators/gru.hpp>
+#include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/norms.hpp>
 #include <lod/program/operators/products.hpp>
-#include <lod/program/operators/recurrent.hpp>
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/sequence.hpp>
 #include <lod/program/operators/sequence_gradients.hpp>
@@ -80,7 +81,14 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"gelu_grad", activation_grad<SlopeOfGelu, E>},
       {"greater_equal", comparison<GreaterEqual, E>},
       {"greater_than", comparison<Greater, E>},
-      {"gru", gru<E>},
+      {"gru", gru<E>,
+       gradient<"Input, H0, Weight, Bias, BatchGate, BatchResetHiddenPrev, BatchHidden, Hidden, Hidden@GRAD -> "
+                "Input@GRAD, H0@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"gru_grad", gru_grad<E>},
+      {"gru_unit", gru_unit<E>,
+       gradient<"Input, HiddenPrev, Weight, Bias, Gate, ResetHiddenPrev, Hidden@GRAD -> "
+                "Input@GRAD, HiddenPrev@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"gru_unit_grad", gru_unit_grad<E>},
       {"hard_shrink", activation<HardShrink, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"hard_shrink_grad", activation_grad<SlopeOfHardShrink, E>},
       {"hard_sigmoid", activation<HardSigmoid, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -110,7 +118,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"lookup_table_grad", lookup_table_grad<E, true>},
       {"lookup_table_v2", lookup_table<E, false>, gradient<"W, Ids, Out@GRAD -> W@GRAD">},
       {"lookup_table_v2_grad", lookup_table_grad<E, false>},
-      {"lstm", lstm<E>},
+      {"lstm", lstm<E>,
+       gradient<"Input, H0, C0, Weight, Bias, Hidden, Cell, BatchGate, BatchCellPreAct, Hidden@GRAD -> "
+                "Input@GRAD, H0@GRAD, C0@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"lstm_grad", lstm_grad<E>},
       {"matmul", matmul<E>},
       {"matmul_v2", matmul_v2<E>},
       {"mean", mean<E>},
