@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Programs run: operators, and what runs them. Documented in <lod/program/run.hpp> and <lod/program/operator.hpp>. All
+/// Programs run, and are trained: operators, what runs them, and gradients. Documented in <lod/program/run.hpp>,
+/// <lod/program/operator.hpp> and <lod/program/backward.hpp>. All
 /// of it is compiled with the including file, which takes a while, unless it comes from the library lodtensor::cpu.
 #pragma once
 
+#include <lod/program/backward.hpp>
+#include <lod/program/infer_shapes.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/run.hpp>
 
@@ -13,4 +16,5 @@
 #  include <lod/cpu.hpp>
 #  include <lod/program/interpreter.hpp>
 #  include <lod/program/operators/all.hpp>
+#  include <lod/program/operators/inference.hpp>
 #endif
