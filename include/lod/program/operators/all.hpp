@@ -12,13 +12,14 @@
 #include <lod/program/operators/embedding.hpp>
 #include <lod/program/operators/filling.hpp>
 #include <lod/program/operators/gradients_of_parameters.hpp>
+#include <lod/program/operators/gru.hpp>
 #include <lod/program/operators/losses.hpp>
+#include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/norms.hpp>
 #include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/products.hpp>
-#include <lod/program/operators/recurrent.hpp>
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/row_sparse.hpp>
 #include <lod/program/operators/sequence.hpp>
@@ -112,7 +113,14 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"get_tensor_from_selected_rows", get_tensor_from_selected_rows<E>},
       {"greater_equal", comparison<GreaterEqual, E>},
       {"greater_than", comparison<Greater, E>},
-      {"gru", gru<E>},
+      {"gru", gru<E>,
+       gradient<"Input, H0, Weight, Bias, BatchGate, BatchResetHiddenPrev, BatchHidden, Hidden, Hidden@GRAD -> "
+                "Input@GRAD, H0@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"gru_grad", gru_grad<E>},
+      {"gru_unit", gru_unit<E>,
+       gradient<"Input, HiddenPrev, Weight, Bias, Gate, ResetHiddenPrev, Hidden@GRAD -> "
+                "Input@GRAD, HiddenPrev@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"gru_unit_grad", gru_unit_grad<E>},
       {"hard_shrink", activation<HardShrink, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"hard_shrink_grad", activation_grad<SlopeOfHardShrink, E>},
       {"hard_sigmoid", activation<HardSigmoid, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -128,11 +136,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"leaky_relu_grad", activation_grad<SlopeOfLeakyRelu, E>},
       {"less_equal", comparison<LessEqual, E>},
       {"less_than", comparison<Less, E>},
-      {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
-      {"lod_reset_grad", lod_reset_grad<E>},
       {"lod_array_length", lod_array_length<E>},
       {"lod_rank_table", lod_rank_table<E>},
-      {"lod_reset", lod_reset<E>},
+      {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"lod_reset_grad", lod_reset_grad<E>},
       {"lod_tensor_to_array", lod_tensor_to_array<E>,
        gradient<"array_to_lod_tensor: X=Out@GRAD, RankTable -> Out=X@GRAD">},
       {"log", activation<Log, E>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -149,7 +156,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"lookup_table_grad", lookup_table_grad<E, true>},
       {"lookup_table_v2", lookup_table<E, false>, gradient<"W, Ids, Out@GRAD -> W@GRAD">},
       {"lookup_table_v2_grad", lookup_table_grad<E, false>},
-      {"lstm", lstm<E>},
+      {"lstm", lstm<E>,
+       gradient<"Input, H0, C0, Weight, Bias, Hidden, Cell, BatchGate, BatchCellPreAct, Hidden@GRAD -> "
+                "Input@GRAD, H0@GRAD, C0@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"lstm_grad", lstm_grad<E>},
       {"matmul", matmul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"matmul_grad", matmul<E, true>},
       {"matmul_v2", matmul_v2<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
@@ -157,11 +167,11 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"max_sequence_len", max_sequence_len<E>},
       {"mean", mean<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"mean_grad", reduction_grad<GradientOfMean, E, true>},
-      {"merge_selected_rows", merge_selected_rows<E>},
-      {"momentum", optimizer<StepOfMomentum, E>},
       {"merge_lod_tensor", merge_lod_tensor<E>,
        gradient<"split_lod_tensor: X=Out@GRAD, Mask -> OutTrue=InTrue@GRAD, OutFalse=InFalse@GRAD">},
       {"merge_lod_tensor_infer", merge_lod_tensor<E>},
+      {"merge_selected_rows", merge_selected_rows<E>},
+      {"momentum", optimizer<StepOfMomentum, E>},
       {"mul", mul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"mul_grad", mul_grad<E>},
       {"not_equal", comparison<NotEqual, E>},
@@ -205,17 +215,13 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"rsqrt", activation<Rsqrt, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"rsqrt_grad", activation_grad<SlopeOfRsqrt, E>},
       {"scale", scale<E>, gradient_of_scale},
-      {"select_input", select_input<E>},
-      {"select_output", select_output<E>},
+      {"select_input", select_input<E>, gradient<"select_output: Mask, X=Out@GRAD -> Out=X@GRAD">},
+      {"select_output", select_output<E>, gradient<"select_input: Mask, X=Out@GRAD -> Out=X@GRAD">},
       {"sequence_concat", sequence_concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"sequence_concat_grad", sequence_concat_grad<E>},
       {"sequence_conv", sequence_conv<E>,
        gradient<"X, Filter, PaddingData, Out@GRAD -> X@GRAD, Filter@GRAD, PaddingData@GRAD">},
       {"sequence_conv_grad", sequence_conv_grad<E>},
-      {"select_input", select_input<E>, gradient<"select_output: Mask, X=Out@GRAD -> Out=X@GRAD">},
-      {"select_output", select_output<E>, gradient<"select_input: Mask, X=Out@GRAD -> Out=X@GRAD">},
-      {"sequence_concat", sequence_concat<E>},
-      {"sequence_conv", sequence_conv<E>},
       {"sequence_enumerate", sequence_enumerate<E>},
       {"sequence_erase", sequence_erase<E>},
       {"sequence_expand", sequence_expand<E>, gradient<"X, Y, Out@GRAD -> X@GRAD">},
