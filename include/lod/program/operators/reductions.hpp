@@ -279,15 +279,6 @@ T cross_entropy_of(const F& log_probability, std::int64_t classes, const T* soft
   for (std::int64_t k = 0; k < classes; ++k) total -= static_cast<double>(soft[k] * log_probability(k));
   return static_cast<T>(total);
 }
-template <class T, class E>
-const T* soft_labels_of(const OperatorCall<E>& call, const Slot& slot, const Shape& expected) {
-  const auto labels = call.template view<T>(slot);
-  if (labels.shape() != expected) {
-    throw ShapeMismatch(
-        detail::text({call.name(slot), " of shape ", to_string(labels.shape()), ", expected ", to_string(expected)}));
-  }
-  return labels.data();
-}
 
 /// cross_entropy: X, Label -> Y; soft_label = false, ignore_index = -100. X are probabilities, along the last axis.
 /// cross_entropy2 is that without soft labels; its outputs for the gradient are not written.
@@ -303,7 +294,7 @@ RunOperator<E> cross_entropy(const OperatorArguments& op) {
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
       const T* const values = call.template view<T>(x).data();
-      const T* const soft = is_soft ? soft_labels_of<T>(call, label, shape) : nullptr;
+      const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
       const std::int64_t* const labels =
           is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
       auto y = call.output_bytes(out, from.data_type(), part(shape, 0, shape.size() - 1).followed_by({1}), from);
@@ -336,7 +327,7 @@ RunOperator<E> softmax_with_cross_entropy(const OperatorArguments& op) {
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
       const T* const values = call.template view<T>(x).data();
-      const T* const soft = is_soft ? soft_labels_of<T>(call, label, shape) : nullptr;
+      const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
       const std::int64_t* const labels =
           is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
       auto losses = call.output_bytes(loss, from.data_type(), part(shape, 0, last).followed_by({1}), from);

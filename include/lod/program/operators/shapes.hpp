@@ -55,6 +55,17 @@ LoDTensorView<const T, Cpu> with_rows(const LoDTensorView<const T, Cpu>& x, std:
   return {x.data(), LoDView::plain(0, rows), &row_shape, row_shape.elements()};
 }
 
+/// The numbers of a tensor that must have this shape.
+template <class T, class E>
+const T* numbers_of(const OperatorCall<E>& call, const Slot& slot, const Shape& expected) {
+  const auto found = call.template view<T>(slot);
+  if (found.shape() != expected) {
+    throw ShapeMismatch(
+        detail::text({call.name(slot), " of shape ", to_string(found.shape()), ", expected ", to_string(expected)}));
+  }
+  return found.data();
+}
+
 /// Calls f(detail::ElementType<T>()) with the type of an output: BOOL and what OperatorCall::with_number takes.
 template <class F>
 void with_output_type(DataType type, const F& f) {

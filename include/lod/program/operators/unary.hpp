@@ -27,7 +27,7 @@ template <class U, class T, class E, class F>
 void map_elements(const OperatorCall<E>& call, const Slot& x, const Slot& y, const F& f) {
   const AnyLoDTensor& from = call.tensor(x);
   const auto values = call.template view<T>(x).values();
-  auto to = call.output_bytes(y, data_type_v<U>, from.lod(), from.row_shape(), from.rows());
+  auto to = call.output_elements(y, data_type_v<U>, from);
   std::transform(values.begin(), values.end(), to.template elements<U>(), f);
 }
 
@@ -334,17 +334,21 @@ struct Clip {
   }
 };
 
+/// A function, with the attributes that it has.
+template <class F>
+F made_for(const OperatorArguments& op) {
+  if constexpr (std::constructible_from<F, const OperatorArguments&>) {
+    return F(op);
+  } else {
+    return F();
+  }
+}
+
 /// Activations and other functions of one floating-point number: X -> Out.
 template <class F, Executor E>
 RunOperator<E> activation(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
-  const F f = [&] {
-    if constexpr (std::constructible_from<F, const OperatorArguments&>) {
-      return F(op);
-    } else {
-      return F();
-    }
-  }();
+  const F f = made_for<F>(op);
   return [=](OperatorCall<E>& call) {
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
