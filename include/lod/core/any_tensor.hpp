@@ -220,6 +220,20 @@ class AnyLoDTensor {
     return other;
   }
 
+  /// A tensor of another structure, whose values are unspecified: in this one's memory, if that suffices and nothing
+  /// else has it, otherwise in new memory from `resource`. This stays as it is until the result is assigned to it, so
+  /// that everything exists before anything is changed. `rows` counts only for a LoD without levels. Throws what the
+  /// constructor throws.
+  LOD_TAGGED [[nodiscard]] AnyLoDTensor resized(DataType type, LoD lod, const Shape& row_shape, std::int64_t rows,
+                                                std::pmr::memory_resource* resource) const {
+    if (read_only_ || shares_memory()) {
+      return AnyLoDTensor(type, std::move(lod), row_shape, uninitialized, rows, resource);
+    }
+    AnyLoDTensor other(type, std::move(lod), row_shape, rows, row_shape_);
+    other.bytes_ = bytes_.resized(other.byte_count(), resource);
+    return other;
+  }
+
   /// Calls f(view) with the view that `view<T>()` returns for the type T of the elements. Throws std::invalid_argument
   /// if C++ has no such T: FP8_E4M3FN, FP8_E5M2.
   template <class F>
@@ -258,13 +272,16 @@ class AnyLoDTensor {
   using RowShape = detail::Reference<const detail::RowShape>;
   static constexpr Shape scalar_row{};
 
-  /// Everything but the values.
-  LOD_TAGGED AnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, std::int64_t rows)
+  /// Everything but the values. Shares `known`, if that is the same row shape.
+  LOD_TAGGED AnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, std::int64_t rows, RowShape known = {})
       : data_type_(type), rows_(lod.levels() > 0 ? lod.rows() : rows), row_size_(row_shape.elements()) {
     if (!is_pod(type)) {
       throw std::invalid_argument(detail::text({"AnyLoDTensor: ", static_cast<std::int32_t>(type), " is no DataType"}));
     }
-    if (!row_shape.empty()) row_shape_ = RowShape::adopt(new detail::RowShape(row_shape));
+    if (!row_shape.empty()) {
+      row_shape_ =
+          known && known->shape == row_shape ? std::move(known) : RowShape::adopt(new detail::RowShape(row_shape));
+    }
     // The number of elements fits 64 bits, or the shape throws; the number of bytes is checked here.
     detail::checked_bytes(Shape(rows_, row_shape).elements(), size_of(type));
     lod_ = std::move(lod);

@@ -25,6 +25,7 @@
 #include <lod/core/target.hpp>
 #include <lod/program/data_flow.hpp>
 #include <lod/program/gradient.hpp>
+#include <lod/program/infer_shape_context.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/variable.hpp>
 
@@ -47,6 +48,8 @@
 
 namespace lod::inline LOD_INTERFACE {
 
+class BlockToRun;
+
 /// The arguments of one parameter of an operator, by their places among the variables of its calls.
 struct Slot {
   std::size_t first = 0;
@@ -60,11 +63,17 @@ struct Slot {
 /// the operator, the parameter or attribute, and what was expected.
 class OperatorArguments {
  public:
-  /// `op` must outlive this.
-  LOD_TAGGED explicit OperatorArguments(const OpDesc& op) noexcept : op_(&op) {}
+  /// `op` must outlive this. `block` is the one that the operator is in, if a program runs.
+  LOD_TAGGED explicit OperatorArguments(const OpDesc& op, BlockToRun* block = nullptr) noexcept
+      : op_(&op), block_(block) {}
 
   /// The description itself.
   LOD_TAGGED const OpDesc& desc() const noexcept { return *op_; }
+  /// The block that the operator is in, for those that own blocks themselves: see <lod/program/block_to_run.hpp>.
+  LOD_TAGGED BlockToRun& block() const {
+    if (!block_) refuse({"it owns a block, expected to be one of a program that runs"});
+    return *block_;
+  }
 
   /// @{
   /// The variable that is the argument of a parameter, which must have exactly one. Empty names and `@EMPTY@` do not
@@ -161,6 +170,7 @@ class OperatorArguments {
   }
 
   const OpDesc* op_;
+  BlockToRun* block_;
 };
 
 /// A tensor that an operator writes: that of a variable, with the memory of the run before. It goes to the variable
@@ -247,8 +257,7 @@ class OperatorCall {
 
   /// Whether an argument of a slot is there: an empty name stands for none.
   LOD_TAGGED bool has(const Slot& slot, std::size_t i = 0) const noexcept {
-    LOD_ASSERT(i < slot.size);
-    return variables_[slot.first + i] != nullptr;
+    return i < slot.size && variables_[slot.first + i];
   }
   /// A variable of a slot.
   LOD_TAGGED Variable& variable(const Slot& slot, std::size_t i = 0) const {
@@ -278,11 +287,18 @@ class OperatorCall {
                                       std::int64_t rows, std::size_t i = 0) const {
     AnyLoDTensor& written = variable(slot, i).template get<AnyLoDTensor>();
     AnyLoDTensor* const spare = is_read(slot, i) ? &spare_ : nullptr;
-    AnyLoDTensor& kept = spare ? *spare : written;
-    const bool fits = kept.data_type() == type && !kept.read_only() && !kept.shares_memory() &&
-                      kept.row_shape() == row_shape && kept.lod() == lod && (lod.levels() > 0 || kept.rows() == rows);
-    if (fits) return OutputBytes(written, AnyLoDTensor(kept), spare);
-    return OutputBytes(written, AnyLoDTensor(type, lod, row_shape, uninitialized, rows, executor_->resource()), spare);
+    return OutputBytes(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, executor_->resource()),
+                       spare);
+  }
+  /// An output as large as `like`, a tensor of this call, for operators each of whose elements depends on that element
+  /// of `like` alone: where the two are one variable, they work in its memory.
+  LOD_TAGGED OutputBytes output_elements(const Slot& slot, DataType type, const AnyLoDTensor& like,
+                                         std::size_t i = 0) const {
+    AnyLoDTensor& kept = variable(slot, i).template get<AnyLoDTensor>();
+    if (&kept == &like && kept.data_type() == type && !kept.read_only() && !kept.shares_memory()) {
+      return OutputBytes(kept, AnyLoDTensor(kept), nullptr);
+    }
+    return output_bytes(slot, type, like.lod(), like.row_shape(), like.rows(), i);
   }
   /// The same for a whole shape, in which a scalar is one row: with the levels of `like` where it has as many rows.
   LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const Shape& shape, const AnyLoDTensor& like,
@@ -362,6 +378,10 @@ struct Operator {
   /// Describes the operators that compute the gradients of its inputs; nothing if there is no gradient, as of what
   /// compares: `append_backward` then takes its outputs for constants.
   std::function<DescribeGradient> gradient = {};
+  /// Describes what it gives, from descriptions of what it takes, for `infer_shapes`; nothing if that is not known
+  /// before it runs. Gradients, types that end with `_grad`, need none: what they give is described as what it is the
+  /// gradient of.
+  InferShape infer = {};
 };
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -380,9 +400,14 @@ struct BuiltInOperator {
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// All of them, ascending.
+/// All of them, ascending, compiled with the including file.
 template <class E>
 std::span<const detail::BuiltInOperator<E>> all();
+/// The same, from wherever they are: in the library lodtensor::cpu, if a program is linked with it.
+template <class E>
+std::span<const detail::BuiltInOperator<E>> built_in() {
+  return all<E>();
+}
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
 
@@ -423,9 +448,11 @@ class Operators {
  public:
   /// The operator of a type; nothing if there is none. O(log operators).
   LOD_TAGGED std::optional<Operator<E>> find(std::string_view type) const {
-    const auto built_in = operators_of_programs::all<E>();
+    const auto built_in = operators_of_programs::built_in<E>();
     const auto one = std::ranges::lower_bound(built_in, type, {}, &detail::BuiltInOperator<E>::type);
-    if (one != built_in.end() && one->type == type) return Operator<E>{one->prepare, one->gradient};
+    if (one != built_in.end() && one->type == type) {
+      return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type)};
+    }
     auto& added = detail::settled_added_operators<E>();
     const std::lock_guard lock(added.mutex);
     const auto found = added.by_type.find(type);
@@ -449,7 +476,7 @@ class Operators {
   /// All types, ascending.
   LOD_TAGGED std::vector<std::string> types() const {
     std::vector<std::string> names;
-    for (const auto& one : operators_of_programs::all<E>()) names.emplace_back(one.type);
+    for (const auto& one : operators_of_programs::built_in<E>()) names.emplace_back(one.type);
     auto& added = detail::settled_added_operators<E>();
     {
       const std::lock_guard lock(added.mutex);

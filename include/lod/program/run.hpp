@@ -17,8 +17,11 @@
 #include <lod/program/scope.hpp>
 
 #include <concepts>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -27,12 +30,26 @@ namespace lod::inline LOD_INTERFACE {
 /// Tensors for the variables of a program, by their names.
 using Feed = std::map<std::string, AnyLoDTensor>;
 
+/// What one run of a program may use, at most; by default there is no limit. For programs from strangers, which might
+/// loop for ever.
+struct RunLimits {
+  /// The steps of all its loops together.
+  std::int64_t steps = std::numeric_limits<std::int64_t>::max();
+};
+
+/// A run has used as much as its RunLimits allow, and was ended.
+class LimitExceeded : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// The options of `run`.
 struct RunOptions {
   Feed feed = {};
   /// The variables whose values are returned; if empty, those that the program's own `fetch` operators name, in the
   /// order of their columns.
   std::vector<std::string> fetch = {};
+  RunLimits limits = {};
 };
 
 namespace detail {
@@ -56,7 +73,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 /// Prepares a program: by the operators of <lod/program/operators/all.hpp>, or from the compiled library.
 template <class E>
 std::unique_ptr<detail::ProgramToRun> prepare(const E& executor, const ProgramDesc& program, Scope& scope,
-                                              const std::vector<std::string>& fetch);
+                                              const std::vector<std::string>& fetch, const RunLimits& limits);
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
 
@@ -75,16 +92,17 @@ template <Executor E = CpuExecutor>
 class PreparedProgram {
  public:
   /// Nothing is run. Throws InvalidProgram, naming block, operator and variable:
-  /// - as `validate` does;
+  /// - as `validate` and DataFlow do;
   /// - for types of operators that there are not, all of them in one text;
   /// - for arguments of operators that are missing, or not supported;
   /// - for a persistable variable that the scope does not have, and that is read before an operator writes it;
   /// - for a variable to fetch that there is not.
   ///
-  /// Throws what `create_variables` throws. Variables that it has created in the outermost scope stay.
+  /// This holds for inner blocks too, those of loops and branches. Throws what `create_variables` throws. Variables
+  /// that it has created in the outermost scope stay.
   LOD_TAGGED PreparedProgram(const E& executor, const ProgramDesc& program, Scope& scope,
-                             const std::vector<std::string>& fetch = {})
-      : program_(operators_of_programs::prepare<E>(executor, program, scope, fetch)) {}
+                             const std::vector<std::string>& fetch = {}, const RunLimits& limits = {})
+      : program_(operators_of_programs::prepare<E>(executor, program, scope, fetch, limits)) {}
   PreparedProgram(const PreparedProgram&) = delete;
   PreparedProgram& operator=(const PreparedProgram&) = delete;
   LOD_TAGGED ~PreparedProgram() = default;
@@ -96,6 +114,7 @@ class PreparedProgram {
   /// another type or shape than described: a -1 there allows any number of them, and dimensions of 1 at the end do not
   /// count. What an operator throws is thrown with its block, number, type and variables before the text, and with the
   /// persistable variables that operators before it have written, which are then not as they were; all others are.
+  /// Throws LimitExceeded in the same way.
   LOD_TAGGED const std::vector<AnyLoDTensor>& run(const Feed& feed = {}) LOD_LIFETIMEBOUND {
     return program_->run(feed);
   }
@@ -113,7 +132,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 template <Executor E>
 std::vector<AnyLoDTensor> run(const E& executor, const ProgramDesc& program, Scope& scope,
                               const RunOptions& options = {}) {
-  PreparedProgram<E> prepared(executor, program, scope, options.fetch);
+  PreparedProgram<E> prepared(executor, program, scope, options.fetch, options.limits);
   return prepared.run(options.feed);
 }
 template <std::same_as<CpuExecutor> E = CpuExecutor>

@@ -21,21 +21,25 @@ namespace lod::inline LOD_INTERFACE::compiled {
 /// For CPUs.
 std::span<const lod::detail::BuiltInOperator<CpuExecutor>> operators_of_programs();
 std::unique_ptr<lod::detail::ProgramToRun> prepare(const CpuExecutor& executor, const ProgramDesc& program,
-                                                   Scope& scope, const std::vector<std::string>& fetch);
+                                                   Scope& scope, const std::vector<std::string>& fetch,
+                                                   const RunLimits& limits);
 /// @}
 
 }  // namespace lod::inline LOD_INTERFACE::compiled
 
+// The library includes this too: what it has under these names is then the same as what its users have, of which a
+// linker keeps one.
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 template <>
-inline std::span<const detail::BuiltInOperator<CpuExecutor>> all<CpuExecutor>() {
+inline std::span<const detail::BuiltInOperator<CpuExecutor>> built_in<CpuExecutor>() {
   return compiled::operators_of_programs();
 }
 template <>
 inline std::unique_ptr<detail::ProgramToRun> prepare(const CpuExecutor& executor, const ProgramDesc& program,
-                                                     Scope& scope, const std::vector<std::string>& fetch) {
-  return compiled::prepare(executor, program, scope, fetch);
+                                                     Scope& scope, const std::vector<std::string>& fetch,
+                                                     const RunLimits& limits) {
+  return compiled::prepare(executor, program, scope, fetch, limits);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

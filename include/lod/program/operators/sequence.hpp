@@ -160,17 +160,6 @@ RunOperator<E> row_conv(const OperatorArguments& op) {
   return calls<E>(row_conv_into, op.output("Out"), Reals{op.input("X")}, Tensor{op.input("Filter")});
 }
 
-/// The number in a tensor of one.
-template <class T, class E>
-T only_number(const OperatorCall<E>& call, const Slot& slot) {
-  const auto found = call.template view<T>(slot);
-  if (found.rows() * found.row_size() != 1) {
-    throw ShapeMismatch(
-        detail::text({call.name(slot), " of shape ", to_string(found.shape()), ", expected one number"}));
-  }
-  return found.data()[0];
-}
-
 /// sequence_pad: X, PadValue -> Out, Length; padded_length = -1. The padding is one number.
 template <Executor E>
 RunOperator<E> sequence_pad(const OperatorArguments& op) {

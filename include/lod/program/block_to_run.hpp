@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// Blocks of a running program, for operators that own some: the bodies of loops and branches.
+///
+///     // Runs its block as often as it was told to.
+///     lod::operators().add("repeat", {.prepare = [](const lod::OperatorArguments& op) {
+///       const std::int32_t times = op.attr("times", 1);
+///       lod::StepBlocks body(op, "sub_block");
+///       return [=](lod::OperatorCall<>&) mutable {
+///         for (std::int32_t i = 0; i < times; ++i) body.run_step(0);
+///       };
+///     }});
+#pragma once
+
+#include <lod/core/error.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/program.hpp>
+#include <lod/program/scope.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE {
+
+/// A block whose operators are prepared on the variables of a scope of its own, and of those around it.
+class BlockToRun {
+ public:
+  LOD_TAGGED BlockToRun() = default;
+  BlockToRun(const BlockToRun&) = delete;
+  BlockToRun& operator=(const BlockToRun&) = delete;
+  LOD_TAGGED virtual ~BlockToRun() = default;
+
+  /// Empties the arrays that belong to the block, then runs its operators in their order. What an operator throws comes
+  /// with its place.
+  LOD_TAGGED virtual void run() = 0;
+  /// Where the block's variables are. It belongs to the scope around it.
+  LOD_TAGGED virtual Scope& scope() noexcept = 0;
+  /// The program that it is a block of.
+  LOD_TAGGED virtual const ProgramDesc& program() const noexcept = 0;
+
+  /// @{
+  /// For the operators in it.
+  /// Block `idx` of the program, prepared in a new scope inside `around`. Throws as PreparedProgram does.
+  LOD_TAGGED virtual std::unique_ptr<BlockToRun> prepare(std::int32_t idx, Scope& around) = 0;
+  /// Counts a step of a loop. Throws LimitExceeded if there were as many as the run may have.
+  LOD_TAGGED virtual void count_step() = 0;
+  /// @}
+};
+
+/// A block that an operator owns, as often as there are steps whose variables must all be kept. Copies are the same.
+class StepBlocks {
+ public:
+  /// The block that an attribute of the operator names. The first step is prepared at once, so that a program that
+  /// can't run is refused before it runs. Throws InvalidProgram, also if the operator isn't one of a program.
+  LOD_TAGGED StepBlocks(const OperatorArguments& op, std::string_view attribute)
+      : around_(&op.block()), steps_(std::make_shared<Steps>()) {
+    steps_->block = op.desc().attr<std::int32_t>(attribute);
+    prepare(0);
+  }
+
+  /// Runs the block with the variables of step i, which is prepared if there was none yet; it counts as a step of a
+  /// loop.
+  LOD_TAGGED void run_step(std::size_t i) {
+    around_->count_step();
+    prepare(i);
+    (*this)[i].run();
+  }
+  /// Step i, which must have been prepared.
+  LOD_TAGGED BlockToRun& operator[](std::size_t i) const {
+    LOD_ASSERT(i < steps_->prepared.size());
+    return *steps_->prepared[i];
+  }
+  /// Prepares steps up to the i-th.
+  LOD_TAGGED void prepare(std::size_t i) {
+    auto& prepared = steps_->prepared;
+    while (prepared.size() <= i) prepared.push_back(around_->prepare(steps_->block, around_->scope()));
+  }
+
+ private:
+  struct Steps {
+    LOD_TAGGED Steps() = default;
+    LOD_TAGGED ~Steps() = default;
+    std::int32_t block = 0;
+    std::vector<std::unique_ptr<BlockToRun>> prepared;
+  };
+
+  BlockToRun* around_;
+  std::shared_ptr<Steps> steps_;
+};
+
+/// Whether an operator of the program reads the variable of that name. O(arguments in the program).
+LOD_TAGGED inline bool reads_variable(const ProgramDesc& program, std::string_view name) {
+  for (const BlockDesc& block : program.blocks) {
+    for (const OpDesc& op : block.ops) {
+      for (const OpDesc::Var& input : op.inputs) {
+        for (const std::string& argument : input.arguments) {
+          if (argument == name) return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace lod::inline LOD_INTERFACE

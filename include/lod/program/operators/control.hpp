@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Operators that run blocks, and those that choose between variables: while, conditional_block, select_input,
+/// select_output; is_empty and print.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/block_to_run.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/shapes.hpp>
+#include <lod/program/scope.hpp>
+#include <lod/program/variable.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// Makes an output a copy of a tensor, with its levels.
+template <class E>
+void copy_tensor(const OperatorCall<E>& call, const AnyLoDTensor& from, const Slot& out, std::size_t i = 0) {
+  auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows(), i);
+  std::copy_n(from.bytes().data(), from.bytes().size(), y.data());
+}
+/// The number in a tensor of one INT32 or INT64.
+template <class E>
+std::int64_t only_id(const OperatorCall<E>& call, const Slot& x) {
+  std::int64_t id = 0;
+  call.with_id(x, [&](auto element) { id = only_number<typename decltype(element)::type>(call, x); });
+  return id;
+}
+/// The scopes in a variable of type STEP_SCOPES; null if there is none.
+template <class E>
+std::vector<Scope*>* step_scopes(const OperatorCall<E>& call, const Slot& scopes) {
+  return scopes ? &call.variable(scopes).template get<std::vector<Scope*>>() : nullptr;
+}
+
+/// while: X..., Condition -> Out..., StepScopes?; sub_block, is_test = false: runs the block as long as Condition, one
+/// BOOL, is true. Names in the block are those of the variables around it, apart from its own.
+///
+/// The variables of all steps are kept, each step's in a scope of its own, if a gradient will read StepScopes and
+/// unless `is_test`; otherwise there is one scope, so that memory does not grow with the steps.
+template <Executor E>
+RunOperator<E> while_loop(const OperatorArguments& op) {
+  const Slot condition = op.input("Condition"), scopes = op.optional_output("StepScopes");
+  const bool keeps_steps = scopes && !op.attr("is_test", false) &&
+                           reads_variable(op.block().program(), op.desc().output("StepScopes").front());
+  return [=, body = StepBlocks(op, "sub_block")](OperatorCall<E>& call) mutable {
+    std::vector<Scope*>* const kept = step_scopes(call, scopes);
+    if (kept) kept->clear();
+    for (std::size_t step = 0; only_number<bool>(call, condition); ++step) {
+      body.run_step(keeps_steps ? step : 0);
+      if (keeps_steps) kept->push_back(&body[step].scope());
+    }
+  };
+}
+
+/// conditional_block and conditional_block_infer: Cond..., Input... -> Out..., Scope?; sub_block,
+/// is_scalar_condition = false: runs the block once if Cond, one BOOL, is true; if it isn't scalar, if no tensor of
+/// Input is without elements. Otherwise the outputs stay as they are.
+template <Executor E>
+RunOperator<E> conditional_block(const OperatorArguments& op) {
+  const bool is_scalar = op.attr("is_scalar_condition", false);
+  const Slot condition = is_scalar ? op.input("Cond") : op.inputs("Input"), scopes = op.optional_output("Scope");
+  return [=, body = StepBlocks(op, "sub_block")](OperatorCall<E>& call) mutable {
+    std::vector<Scope*>* const kept = step_scopes(call, scopes);
+    if (kept) kept->clear();
+    bool runs = true;
+    if (is_scalar) {
+      runs = only_number<bool>(call, condition);
+    } else {
+      for (std::size_t i = 0; i < condition.size; ++i) runs = runs && !call.tensor(condition, i).bytes().empty();
+    }
+    if (!runs) return;
+    body.run_step(0);
+    if (kept) kept->push_back(&body[0].scope());
+  };
+}
+
+/// The variable of several that a Mask, one INT32 or INT64, chooses.
+template <class E>
+std::size_t chosen_of(const OperatorCall<E>& call, const Slot& mask, std::size_t count) {
+  const std::int64_t chosen = only_id(call, mask);
+  if (chosen < 0 || chosen >= static_cast<std::int64_t>(count)) {
+    throw OutOfRange(
+        detail::text({call.name(mask), " is ", chosen, ", expected less than ", count, ", and not less than 0"}));
+  }
+  return static_cast<std::size_t>(chosen);
+}
+/// Copies what a variable holds, a tensor or an array, to an output.
+template <class E>
+void copy_variable(const OperatorCall<E>& call, const Slot& from, std::size_t i, const Slot& to, std::size_t k) {
+  const Variable& source = call.variable(from, i);
+  if (source.holds<AnyLoDTensor>()) {
+    copy_tensor(call, source.get<AnyLoDTensor>(), to, k);
+  } else {
+    call.variable(to, k).template get<std::vector<AnyLoDTensor>>() = source.get<std::vector<AnyLoDTensor>>();
+  }
+}
+/// select_input: X..., Mask -> Out: a copy of the X whose number Mask is, a tensor or an array.
+template <Executor E>
+RunOperator<E> select_input(const OperatorArguments& op) {
+  const Slot x = op.inputs("X"), mask = op.input("Mask"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) { copy_variable(call, x, chosen_of(call, mask, x.size), out, 0); };
+}
+/// select_output: X, Mask -> Out...: X is copied to the Out whose number Mask is; the others stay as they are.
+template <Executor E>
+RunOperator<E> select_output(const OperatorArguments& op) {
+  const Slot x = op.input("X"), mask = op.input("Mask"), out = op.outputs("Out");
+  return [=](OperatorCall<E>& call) { copy_variable(call, x, 0, out, chosen_of(call, mask, out.size)); };
+}
+
+/// is_empty: X -> Out: one BOOL, whether X has no elements.
+template <Executor E>
+RunOperator<E> is_empty(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    const bool found = call.tensor(x).bytes().empty();
+    *call.output_bytes(out, DataType::BOOL, LoD(), {}, 1).template elements<bool>() = found;
+  };
+}
+
+/// What the operator `print` writes: as PaddlePaddle, without place and layout, which are always the same.
+struct TensorPrinter {
+  std::string message;
+  std::int64_t most;
+  bool name, type, shape, lod;
+
+  explicit TensorPrinter(const OperatorArguments& op)
+      : message(op.attr("message", "")),
+        most(op.attr("summarize", 20)),
+        name(op.attr("print_tensor_name", true)),
+        type(op.attr("print_tensor_type", true)),
+        shape(op.attr("print_tensor_shape", true)),
+        lod(op.attr("print_tensor_lod", true)) {}
+
+  std::string operator()(const std::string& variable, const AnyLoDTensor& x) const {
+    std::string all = name ? "Variable: " + variable + "\n" : "";
+    if (!message.empty()) all += "  - message: " + message + "\n";
+    if (lod) {
+      all += "  - lod: {";
+      for (int level = 0; level < x.levels(); ++level) {
+        const char* before = "{";
+        for (const std::int64_t offset : x.lod().offsets(level)) {
+          all += before + std::to_string(offset);
+          before = ", ";
+        }
+        all += "}";
+      }
+      all += "}\n";
+    }
+    if (shape) all += "  - shape: " + to_string(x.shape()) + "\n";
+    if (type) all += std::string("  - dtype: ") + to_string(x.data_type()) + "\n";
+    all += "  - data: [";
+    x.visit([&](const auto& view) {
+      const auto values = view.values();
+      std::size_t count = values.size();
+      if (most >= 0) count = std::min(count, static_cast<std::size_t>(most));
+      for (std::size_t i = 0; i < count; ++i) {
+        std::array<char, 64> digits{};
+        const auto value = values[i];
+        if constexpr (requires { static_cast<double>(value); }) {
+          std::snprintf(digits.data(), digits.size(), "%s%g", i == 0 ? "" : " ", static_cast<double>(value));
+        } else {  // a complex number
+          std::snprintf(digits.data(), digits.size(), "%s(%g,%g)", i == 0 ? "" : " ", value.real(), value.imag());
+        }
+        all += digits.data();
+      }
+    });
+    return all + "]\n";
+  }
+};
+/// print: In -> Out; first_n = -1, message = "", summarize = 20, print_phase = "BOTH", is_forward = true, ...: writes
+/// In to standard output, the first `first_n` times, at most `summarize` of its numbers (all if that is -1), and makes
+/// Out a copy.
+template <Executor E>
+RunOperator<E> print(const OperatorArguments& op) {
+  const Slot x = op.input("In"), out = op.output("Out");
+  const std::int32_t times = op.attr("first_n", -1);
+  const std::string phase = op.attr("print_phase", "BOTH");
+  const bool prints = op.attr("is_forward", true) ? phase != "BACKWARD" : phase != "FORWARD";
+  return [=, printer = TensorPrinter(op), printed = std::int64_t{0}](OperatorCall<E>& call) mutable {
+    copy_tensor(call, call.tensor(x), out);
+    if (!prints || (times > 0 && printed >= times)) return;
+    ++printed;
+    std::fputs(printer(call.variable(x).name(), call.tensor(x)).c_str(), stdout);
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// A block of a program, ready to run: its operators, prepared, on the variables of a scope.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/block_to_run.hpp>
+#include <lod/program/check_program.hpp>
+#include <lod/program/data_flow.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/program.hpp>
+#include <lod/program/run.hpp>
+#include <lod/program/scope.hpp>
+#include <lod/program/variable.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+
+/// What all blocks of a program that runs have in common. It stays at its address.
+template <Executor E>
+struct RunningProgram {
+  const E executor;
+  const ProgramDesc* program;
+  DataFlow* flow;
+  Scope* outside;  ///< around the program: what it finds there outlives the run
+  RunLimits limits;
+  std::int64_t steps = 0;  ///< of loops in the present run
+};
+
+/// See BlockToRun.
+template <Executor E>
+class PreparedBlock final : public BlockToRun {
+ public:
+  /// Creates the block's variables in `scope`.
+  PreparedBlock(RunningProgram<E>& running, const BlockDesc& block, Scope& scope)
+      : running_(running), scope_(scope), block_(block.idx) {
+    create_variables(scope, block, running.executor.resource());
+    for (const VarDesc& var : block.vars) {
+      if (var.type.type == VarType::LOD_TENSOR_ARRAY && !var.persistable) {
+        arrays_.push_back(&scope.var(var.name).template get<std::vector<AnyLoDTensor>>());
+      }
+    }
+    for (std::size_t i = 0; i < block.ops.size(); ++i) {
+      if (!detail::is_feed_or_fetch(block.ops[i])) add_step(block.ops[i], i);
+    }
+  }
+  PreparedBlock(const PreparedBlock&) = delete;
+  PreparedBlock& operator=(const PreparedBlock&) = delete;
+  ~PreparedBlock() override = default;
+
+  void run() override {
+    for (auto* array : arrays_) array->clear();
+    std::size_t i = 0;
+    try {
+      for (; i < steps_.size(); ++i) steps_[i].run(steps_[i].call);
+    } catch (...) {
+      throw_at(i);
+    }
+  }
+  Scope& scope() noexcept override { return scope_; }
+  const ProgramDesc& program() const noexcept override { return *running_.program; }
+  std::unique_ptr<BlockToRun> prepare(std::int32_t idx, Scope& around) override {
+    return std::make_unique<PreparedBlock>(running_, running_.program->block(idx), around.new_scope());
+  }
+  void count_step() override {
+    if (running_.steps == running_.limits.steps) {
+      throw LimitExceeded(detail::text({"its loops have taken ", running_.steps, " steps, as many as it may"}));
+    }
+    ++running_.steps;
+  }
+
+ private:
+  /// A prepared operator.
+  struct Step {
+    RunOperator<E> run;
+    OperatorCall<E> call;
+    std::string place;                  // for errors
+    std::vector<std::string> persists;  // variables that it writes, and that outlive the run
+    bool owns_blocks;                   // may have written them when it fails
+  };
+
+  static bool is_empty(const std::string& name) noexcept { return name.empty() || name == empty_variable_name; }
+
+  void add_step(const OpDesc& op, std::size_t i) {
+    const auto type = operators<E>().find(op.type);
+    RunOperator<E> run;
+    try {
+      run = type->prepare(OperatorArguments(op, this));
+    } catch (const InvalidProgram& error) {
+      throw InvalidProgram(detail::readable(detail::text({"block ", block_, ", operator ", i, ": ", error.what()})));
+    }
+    std::vector<Variable*> variables;
+    for (const auto* vars : {&op.inputs, &op.outputs}) {
+      for (const OpDesc::Var& var : *vars) {
+        for (const std::string& name : var.arguments) {
+          Variable* variable = nullptr;
+          if (!is_empty(name)) variable = scope_.find(name);
+          if (!is_empty(name) && !variable) variable = &scope_.var(name);
+          variables.push_back(variable);
+        }
+      }
+    }
+    std::vector<std::string> persists;
+    for (const std::string_view name : running_.flow->of(op, block_).writes) {
+      const Variable* const written = scope_.find(name);
+      if (written && written == running_.outside->find(name)) persists.emplace_back(name);
+    }
+    steps_.push_back({std::move(run), OperatorCall<E>(running_.executor, std::move(variables)),
+                      detail::place_of(op, block_, i) + arguments_of(op), std::move(persists),
+                      detail::owns_blocks(op)});
+  }
+  /// " (X: 'x', Y: 'w'; Out: 'y')"; nothing for operators that own blocks, whose lists are long and say little.
+  static std::string arguments_of(const OpDesc& op) {
+    std::string all;
+    if (detail::owns_blocks(op)) return all;
+    for (const auto* vars : {&op.inputs, &op.outputs}) {
+      const char* before = all.empty() ? " (" : vars == &op.inputs ? ", " : "; ";
+      for (const OpDesc::Var& var : *vars) {
+        for (const std::string& name : var.arguments) {
+          if (is_empty(name)) continue;
+          all += detail::text({before, var.parameter, ": '", name, "'"});
+          before = ", ";
+        }
+      }
+    }
+    return all.empty() ? all : all + ")";
+  }
+
+  /// Throws the exception that operator `failed` threw, with its place.
+  [[noreturn, gnu::cold, gnu::noinline]] void throw_at(std::size_t failed) const {
+    std::set<std::string> changed;
+    for (std::size_t i = 0; i < failed + (steps_[failed].owns_blocks ? 1 : 0); ++i) {
+      changed.insert(steps_[i].persists.begin(), steps_[i].persists.end());
+    }
+    std::string place = steps_[failed].place;
+    if (!changed.empty()) {
+      place += ", after persistable variables were changed:";
+      for (const std::string& name : changed) place += detail::text({" '", name, "'"});
+    }
+    try {
+      throw;
+    } catch (const InvalidProgram& error) {
+      throw InvalidProgram(detail::readable(detail::text({place, ": ", error.what()})));
+    } catch (const LimitExceeded& error) {
+      throw LimitExceeded(detail::readable(detail::text({place, ": ", error.what()})));
+    } catch (...) {
+      detail::with_name(place.c_str(), [] { throw; });
+    }
+    throw std::logic_error("unreachable");
+  }
+
+  RunningProgram<E>& running_;
+  Scope& scope_;
+  std::int32_t block_;
+  std::vector<std::vector<AnyLoDTensor>*> arrays_;  // those that belong to the block
+  std::vector<Step> steps_;
+};
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that own blocks, and what they work with: loops, branches, arrays, rank tables.
+#include "programs/one_operator.hpp"
+#include "support/count_allocations.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+using lod::AnyLoDTensor;
+using lod::InvalidProgram;
+using lod::LimitExceeded;
+using lod::ProgramDesc;
+using lod::Scope;
+using lod::ShapeMismatch;
+using lod_test::Arguments;
+using lod_test::attr;
+using lod_test::Attrs;
+using lod_test::Floats;
+using lod_test::Ids;
+using lod_test::numbers;
+using lod_test::op;
+using lod_test::plain;
+using lod_test::program_of;
+using lod_test::ragged;
+using lod_test::tensor_var;
+
+namespace {
+
+/// An attribute that names a block.
+lod::OpDesc::Attr block_attr(std::int32_t idx) {
+  return {.name = "sub_block", .type = lod::AttrType::BLOCK, .block_idx = idx};
+}
+lod::OpDesc constant(const std::string& out, const std::vector<std::int64_t>& shape, float value,
+                     lod::DataType type = lod::DataType::FP32) {
+  return op("fill_constant", {}, {{"Out", {out}}},
+            {attr("shape", shape), attr("value", value), attr("dtype", static_cast<int>(type))});
+}
+/// A block inside another, with these variables of its own. Returns its number.
+std::int32_t add_block(ProgramDesc& program, std::vector<lod::OpDesc> ops, const std::vector<std::string>& own = {},
+                       std::int32_t parent = 0) {
+  const auto idx = static_cast<std::int32_t>(program.blocks.size());
+  lod::BlockDesc& block = program.blocks.emplace_back();
+  block.idx = idx;
+  block.parent_idx = parent;
+  for (const std::string& name : own) block.vars.push_back(tensor_var(name));
+  block.ops = std::move(ops);
+  return idx;
+}
+/// Makes the variables with these names ones of another type.
+void retype(ProgramDesc& program, lod::VarType::Type type, const std::vector<std::string>& names) {
+  for (lod::BlockDesc& block : program.blocks) {
+    for (lod::VarDesc& one : block.vars) {
+      if (std::find(names.begin(), names.end(), one.name) != names.end()) one.type.type = type;
+    }
+  }
+}
+/// i = 0; while (i < n) { double x; i += 1; }
+ProgramDesc doubling() {
+  ProgramDesc program = program_of({constant("i", {1}, 0, lod::DataType::INT64),
+                                    op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, {{"Out", {"more"}}}),
+                                    op("scale", {{"X", {"x"}}}, {{"Out", {"y"}}}),
+                                    op("while", {{"X", {"i", "n", "y"}}, {"Condition", {"more"}}},
+                                       {{"Out", {"i", "y"}}, {"StepScopes", {"steps"}}}, {block_attr(1)})});
+  retype(program, lod::VarType::STEP_SCOPES, {"steps"});
+  add_block(program,
+            {op("scale", {{"X", {"y"}}}, {{"Out", {"twice"}}}, {attr("scale", 2.0f)}),
+             op("assign", {{"X", {"twice"}}}, {{"Out", {"y"}}}), op("increment", {{"X", {"i"}}}, {{"Out", {"i"}}}),
+             op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, {{"Out", {"more"}}})},
+            {"twice"});
+  return program;
+}
+
+}  // namespace
+
+TEST_CASE("while: runs its block as long as the condition is true, without allocating the second time") {
+  Scope scope;
+  lod::PreparedProgram prepared(lod::CpuExecutor(1), doubling(), scope, {"y", "i"});
+  const AnyLoDTensor x = plain<float>({3}, {1, 2, -1});
+  for (const std::int64_t n : {3, 0, 5}) {
+    const lod::Feed feed = {{"x", x}, {"n", AnyLoDTensor(plain<std::int64_t>({1}, {n}))}};
+    prepared.run(feed);
+    const std::int64_t allocations = lod_test::allocations;
+    const auto& out = prepared.run(feed);
+    if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
+    const auto factor = static_cast<float>(std::int64_t{1} << n);
+    CHECK(numbers<float>(out[0]) == Floats{factor, 2 * factor, -factor});
+    CHECK(numbers<std::int64_t>(out[1]) == Ids{n});
+  }
+}
+
+TEST_CASE("while: a run ends where its limit of steps does") {
+  Scope scope;
+  const lod::Feed feed = {{"x", plain<float>({1}, {1})}, {"n", plain<std::int64_t>({1}, {4})}};
+  CHECK_NOTHROW(lod::run(doubling(), scope, {.feed = feed, .fetch = {"y"}, .limits = {.steps = 4}}));
+  CHECK_THROWS_WITH_AS(lod::run(doubling(), scope, {.feed = feed, .fetch = {"y"}, .limits = {.steps = 3}}),
+                       "block 0, operator 3 'while': its loops have taken 3 steps, as many as it may", LimitExceeded);
+  lod::PreparedProgram prepared(lod::CpuExecutor(1), doubling(), scope, {"y"}, {.steps = 4});
+  for (int run = 0; run < 2; ++run) CHECK(numbers<float>(prepared.run(feed)[0]) == Floats{16});
+}
+
+TEST_CASE("conditional_block: runs its block if the condition is true, or if no input is empty") {
+  for (const bool is_scalar : {true, false}) {
+    ProgramDesc program =
+        program_of({constant("z", {2}, 7), op("conditional_block", {{"Cond", {"c"}}, {"Input", {"x"}}},
+                                              {{"Out", {"z"}}, {"Scope", {"@EMPTY@"}}},
+                                              {block_attr(1), attr("is_scalar_condition", is_scalar)})});
+    add_block(program, {op("scale", {{"X", {"x"}}}, {{"Out", {"z"}}}, {attr("scale", 2.0f)})});
+    Scope scope;
+    const auto z = [&](bool c, const Floats& x) {
+      lod::LoDTensor<bool> condition({1});
+      condition.values()[0] = c;
+      return numbers<float>(lod::run(
+          program, scope,
+          {.feed = {{"c", std::move(condition)}, {"x", plain<float>({static_cast<std::int64_t>(x.size())}, x)}},
+           .fetch = {"z"}})[0]);
+    };
+    CHECK(z(true, {1, 2}) == Floats{2, 4});
+    CHECK(z(false, {1, 2}) == (is_scalar ? Floats{7, 7} : Floats{2, 4}));
+    CHECK(z(true, {}) == (is_scalar ? Floats{} : Floats{7, 7}));
+  }
+}
+
+TEST_CASE("blocks: a branch in a loop, with variables of each block") {
+  // for (i = 0; i < 4; ++i) if (i != 2) total += i, counted in `seen`, a variable of the outermost scope.
+  ProgramDesc program =
+      program_of({constant("i", {1}, 0), constant("end", {1}, 4), constant("two", {1}, 2), constant("total", {1}, 0),
+                  op("less_than", {{"X", {"i"}}, {"Y", {"end"}}}, {{"Out", {"more"}}}),
+                  op("while", {{"X", {"i", "end", "two", "total"}}, {"Condition", {"more"}}}, {{"Out", {"total"}}},
+                     {block_attr(1)})},
+                 {"seen"});
+  add_block(program,
+            {op("not_equal", {{"X", {"i"}}, {"Y", {"two"}}}, {{"Out", {"takes"}}}),
+             op("conditional_block", {{"Cond", {"takes"}}, {"Input", {"total", "i"}}}, {{"Out", {"total"}}},
+                {block_attr(2), attr("is_scalar_condition", true)}),
+             op("increment", {{"X", {"i"}}}, {{"Out", {"i"}}}),
+             op("less_than", {{"X", {"i"}}, {"Y", {"end"}}}, {{"Out", {"more"}}})},
+            {"takes"});
+  add_block(
+      program,
+      {op("elementwise_add", {{"X", {"total"}}, {"Y", {"i"}}}, {{"Out", {"sum"}}}),
+       op("assign", {{"X", {"sum"}}}, {{"Out", {"total"}}}), op("increment", {{"X", {"seen"}}}, {{"Out", {"seen"}}})},
+      {"sum"}, 1);
+  Scope scope;
+  scope.var("seen") = plain<float>({1}, {10});
+  CHECK(numbers<float>(lod::run(program, scope, {.fetch = {"total"}})[0]) == Floats{4});
+  CHECK(numbers<float>(scope.at("seen").get<AnyLoDTensor>()) == Floats{13});
+  // What fails inside is named inside and outside, with what has changed.
+  program.blocks[2].ops[0] = op("mul", {{"X", {"total"}}, {"Y", {"wide"}}}, {{"Out", {"sum"}}});
+  program.blocks[0].ops.insert(program.blocks[0].ops.begin(), constant("wide", {3, 4}, 0));
+  CHECK_THROWS_WITH_AS(lod::run(program, scope, {.fetch = {"total"}}),
+                       doctest::Contains("block 0, operator 6 'while', after persistable variables were changed: "
+                                         "'seen': block 1, operator 1 'conditional_block', after persistable variables "
+                                         "were changed: 'seen': block 2, operator 0 'mul' (X: 'total', Y: 'wide'; Out: "
+                                         "'sum'): variable 'total' of shape {1}"),
+                       ShapeMismatch);
+}
+
+TEST_CASE("blocks: what cannot run is refused before anything runs, with the block") {
+  Scope scope;
+  const auto refused = [&](const ProgramDesc& program, const char* words) {
+    CHECK_THROWS_WITH_AS(lod::PreparedProgram(lod::CpuExecutor(1), program, scope), words, InvalidProgram);
+    CHECK(scope.children().empty());
+  };
+  ProgramDesc program = doubling();
+  program.blocks[1].ops[1].type = "no_such";
+  refused(program,
+          "no operators of the types 'no_such' (block 1, operator 1): expected those of lod::operators().types()");
+  program.blocks[1].ops[1] = op("assign", {}, {{"Out", {"y"}}});
+  refused(program,
+          "block 0, operator 3: block 1, operator 1: operator 'assign': input 'X' has 0 arguments, expected one");
+  program = doubling();
+  program.blocks[1].ops[1].type = "feed";
+  refused(program, "block 1, operator 1 'feed': expected in block 0 only");
+  program = doubling();
+  program.blocks[1].ops.push_back(op("while", {{"Condition", {"more"}}}, {}, {block_attr(1)}));
+  refused(program, "block 1 lies in more than 100 blocks, or one of them in itself");
+  program = doubling();
+  program.blocks[1].ops[0].inputs[0].arguments = {"nowhere"};
+  refused(program,
+          "block 0, operator 3 'while': variable 'nowhere' has no value, expected one in the scope since the block has "
+          "no such variable");
+  // By itself, an operator that owns blocks has none.
+  CHECK_THROWS_WITH_AS(lod::operators().find("while")->prepare(lod::OperatorArguments(doubling().blocks[0].ops[3])),
+                       "operator 'while': it owns a block, expected to be one of a program that runs", InvalidProgram);
+}
+
+TEST_CASE("select_input and select_output: choose a variable by a number; is_empty and print") {
+  const AnyLoDTensor a = ragged<float>({1, 1}, {}, {1, 2}), b = plain<float>({1}, {3});
+  for (const int chosen : {0, 1}) {
+    const auto mask = plain<int>({1}, {chosen});
+    const auto x = lod_test::apply("select_input", {{"X", {a, b}}, {"Mask", {mask}}}, {"Out"})[0];
+    CHECK(numbers<float>(x) == (chosen == 0 ? Floats{1, 2} : Floats{3}));
+    CHECK(x.levels() == 1 - chosen);
+    const auto y = lod_test::apply("select_output", {{"X", {b}}, {"Mask", {mask}}}, {"Out", "Out"});
+    CHECK(numbers<float>(y[static_cast<std::size_t>(chosen)]) == Floats{3});
+    CHECK(y[static_cast<std::size_t>(1 - chosen)].rows() == 0);
+  }
+  CHECK_THROWS_WITH(lod_test::apply("select_input", {{"X", {a}}, {"Mask", {plain<int>({1}, {1})}}}, {"Out"}),
+                    "block 0, operator 0 'select_input' (X: 'in X0', Mask: 'in Mask0'; Out: 'out Out0'): variable 'in "
+                    "Mask0' is 1, expected less than 1, and not less than 0");
+  for (const auto& x : {plain<float>({0, 3}, {}), plain<float>({2}, {1, 2})}) {
+    CHECK(numbers<bool>(lod_test::apply("is_empty", {{"X", {x}}}, {"Out"})[0])[0] == (x.rows() == 0));
+  }
+  CHECK(numbers<float>(lod_test::apply("print", {{"In", {a}}}, {"Out"},
+                                       {attr("print_phase", std::string("BACKWARD"))})[0]) == Floats{1, 2});
+}
+
+TEST_CASE("write_to_array and read_from_array: arrays begin empty in each run, and keep their memory") {
+  // a[0] = x; while (i < n) { a[i + 1] = 2 a[i]; i += 1 }; y = a[n], length(a)
+  ProgramDesc program =
+      program_of({constant("i", {1}, 0, lod::DataType::INT64),
+                  op("write_to_array", {{"X", {"x"}}, {"I", {"i"}}}, {{"Out", {"a"}}}),
+                  op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, {{"Out", {"more"}}}),
+                  op("while", {{"X", {"i", "n", "a"}}, {"Condition", {"more"}}}, {{"Out", {"a"}}}, {block_attr(1)}),
+                  op("read_from_array", {{"X", {"a"}}, {"I", {"n"}}}, {{"Out", {"y"}}}),
+                  op("lod_array_length", {{"X", {"a"}}}, {{"Out", {"length"}}})});
+  retype(program, lod::VarType::LOD_TENSOR_ARRAY, {"a"});
+  add_block(program,
+            {op("read_from_array", {{"X", {"a"}}, {"I", {"i"}}}, {{"Out", {"before"}}}),
+             op("scale", {{"X", {"before"}}}, {{"Out", {"after"}}}, {attr("scale", 2.0f)}),
+             op("increment", {{"X", {"i"}}}, {{"Out", {"i"}}}),
+             op("write_to_array", {{"X", {"after"}}, {"I", {"i"}}}, {{"Out", {"a"}}}),
+             op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, {{"Out", {"more"}}})},
+            {"before", "after"});
+  Scope scope;
+  lod::PreparedProgram prepared(lod::CpuExecutor(1), program, scope, {"y", "length"});
+  const AnyLoDTensor x = ragged<float>({1, 0, 1}, {}, {1, -1});
+  for (const std::int64_t n : {3, 0, 4}) {
+    const lod::Feed feed = {{"x", x}, {"n", AnyLoDTensor(plain<std::int64_t>({1}, {n}))}};
+    prepared.run(feed);
+    const std::int64_t allocations = lod_test::allocations;
+    const auto& out = prepared.run(feed);
+    if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
+    const auto factor = static_cast<float>(std::int64_t{1} << n);
+    CHECK(numbers<float>(out[0]) == Floats{factor, -factor});
+    CHECK(out[0].lod() == x.lod());
+    CHECK(numbers<std::int64_t>(out[1]) == Ids{n + 1});
+  }
+  for (const std::int64_t beyond : {std::int64_t{-1}, std::int64_t{1} << 40}) {
+    program.blocks[0].ops[1].inputs[1].arguments = {"n"};
+    CHECK_THROWS_AS(lod::run(program, scope, {.feed = {{"x", x}, {"n", plain<std::int64_t>({1}, {beyond})}}}),
+                    lod::OutOfRange);
+  }
+}
+
+TEST_CASE("lod_tensor_to_array: a recurrent network over sequences, longest first, and its way back") {
+  // The state of a sequence is the sum of its rows so far: y are the states of all steps.
+  ProgramDesc program = program_of(
+      {op("lod_rank_table", {{"X", {"x"}}}, {{"Out", {"table"}}}),
+       op("max_sequence_len", {{"RankTable", {"table"}}}, {{"Out", {"longest"}}}),
+       op("lod_tensor_to_array", {{"X", {"x"}}, {"RankTable", {"table"}}}, {{"Out", {"steps"}}}),
+       op("reorder_lod_tensor_by_rank", {{"X", {"first"}}, {"RankTable", {"table"}}}, {{"Out", {"ordered"}}}),
+       constant("i", {1}, 0, lod::DataType::INT64),
+       op("write_to_array", {{"X", {"ordered"}}, {"I", {"i"}}}, {{"Out", {"states"}}}),
+       op("less_than", {{"X", {"i"}}, {"Y", {"longest"}}}, {{"Out", {"more"}}}),
+       op("while", {{"X", {"i", "steps", "table", "states", "longest"}}, {"Condition", {"more"}}},
+          {{"Out", {"results"}}}, {block_attr(1)}),
+       op("array_to_lod_tensor", {{"X", {"results"}}, {"RankTable", {"table"}}}, {{"Out", {"y"}}})});
+  retype(program, lod::VarType::LOD_TENSOR_ARRAY, {"steps", "states", "results"});
+  retype(program, lod::VarType::LOD_RANK_TABLE, {"table"});
+  for (auto& one : program.blocks[0].vars) {
+    if (one.name == "y") one = lod::VarDesc::lod_tensor("y", {lod::DataType::FP32, {-1, 1}}, 1);
+  }
+  add_block(program,
+            {op("read_from_array", {{"X", {"steps"}}, {"I", {"i"}}}, {{"Out", {"step"}}}),
+             op("read_from_array", {{"X", {"states"}}, {"I", {"i"}}}, {{"Out", {"state"}}}),
+             op("shrink_rnn_memory", {{"X", {"state"}}, {"RankTable", {"table"}}, {"I", {"i"}}}, {{"Out", {"active"}}}),
+             op("elementwise_add", {{"X", {"step"}}, {"Y", {"active"}}}, {{"Out", {"next"}}}),
+             op("write_to_array", {{"X", {"next"}}, {"I", {"i"}}}, {{"Out", {"results"}}}),
+             op("increment", {{"X", {"i"}}}, {{"Out", {"i"}}}),
+             op("write_to_array", {{"X", {"next"}}, {"I", {"i"}}}, {{"Out", {"states"}}}),
+             op("less_than", {{"X", {"i"}}, {"Y", {"longest"}}}, {{"Out", {"more"}}})},
+            {"step", "state", "active", "next"});
+  Scope scope;
+  lod::PreparedProgram prepared(lod::CpuExecutor(1), program, scope, {"y"});
+  const auto run = [&](const std::vector<std::int64_t>& lengths, const Floats& x, const Floats& first) {
+    const auto sequences = static_cast<std::int64_t>(lengths.size());
+    return prepared.run({{"x", ragged<float>(lengths, {1}, x)}, {"first", plain<float>({sequences, 1}, first)}})[0];
+  };
+  const AnyLoDTensor y = run({2, 0, 3, 1}, {1, 2, 3, 4, 5, 6}, {10, 20, 30, 40});
+  CHECK(numbers<float>(y) == Floats{11, 13, 33, 37, 42, 46});
+  CHECK(y.lod() == lod::LoD::from_lengths({{2, 0, 3, 1}}));
+  CHECK(numbers<float>(run({1, 1}, {1, 2}, {10, 20})) == Floats{11, 22});
+  CHECK(run({0, 0}, {}, {10, 20}).lod() == lod::LoD::from_lengths({{0, 0}}));
+  CHECK(run({}, {}, {}).shape() == lod::Shape{0, 1});
+  const lod::Feed feed = {{"x", AnyLoDTensor(ragged<float>({1, 3, 2}, {1}, {1, 2, 3, 4, 5, 6}))},
+                          {"first", AnyLoDTensor(plain<float>({3, 1}, {0, 0, 0}))}};
+  prepared.run(feed);
+  const std::int64_t allocations = lod_test::allocations;
+  const auto& out = prepared.run(feed);
+  if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
+  CHECK(numbers<float>(out[0]) == Floats{1, 2, 5, 9, 5, 11});
+}
+
+TEST_CASE("gradients of arrays' operators") {
+  const auto table_and = [](const lod::OpDesc& last, const std::string& fetched, lod::Feed feed) {
+    ProgramDesc program = program_of({op("lod_rank_table", {{"X", {"x"}}}, {{"Out", {"table"}}}), last});
+    retype(program, lod::VarType::LOD_RANK_TABLE, {"table"});
+    feed.emplace("x", ragged<float>({1, 3, 2}, {}, {1, 2, 3, 4, 5, 6}));
+    Scope scope;
+    return lod::run(program, scope, {.feed = std::move(feed), .fetch = {fetched}})[0];
+  };
+  const auto z = ragged<float>({1, 2, 1}, {}, {1, 2, 3, 4});
+  const auto reordered = table_and(
+      op("reorder_lod_tensor_by_rank", {{"X", {"z"}}, {"RankTable", {"table"}}}, {{"Out", {"y"}}}), "y", {{"z", z}});
+  CHECK(numbers<float>(reordered) == Floats{2, 3, 4, 1});
+  const auto back =
+      table_and(op("reorder_lod_tensor_by_rank_grad", {{"X", {"z"}}, {"RankTable", {"table"}}}, {{"Out", {"y"}}}), "y",
+                {{"z", reordered}});
+  CHECK(numbers<float>(back) == numbers<float>(z));
+  CHECK(back.lod() == z.lod());
+  const auto dx =
+      lod_test::apply("shrink_rnn_memory_grad",
+                      {{"X", {plain<double>({3}, {1, 2, 3})}}, {"Out@GRAD", {plain<double>({1}, {7})}}}, {"X@GRAD"})[0];
+  CHECK(numbers<double>(dx) == std::vector<double>{7, 0, 0});
+  // The gradient of write_to_array, for an element that has none.
+  ProgramDesc program =
+      program_of({op("read_from_array", {{"X", {"da"}}, {"I", {"i"}}, {"X_W", {"x"}}}, {{"Out", {"dx"}}})});
+  retype(program, lod::VarType::LOD_TENSOR_ARRAY, {"da"});
+  Scope scope;
+  CHECK(numbers<float>(
+            lod::run(program, scope, {.feed = {{"x", z}, {"i", plain<std::int64_t>({1}, {2})}}, .fetch = {"dx"}})[0]) ==
+        Floats{0, 0, 0, 0});
+}
+
+TEST_CASE("split_lod_tensor and merge_lod_tensor: two branches, of which one may have nothing") {
+  const auto x = ragged<float>({2, 0, 1}, {1}, {1, 2, 3});
+  for (const std::vector<bool>& chosen : {std::vector<bool>{true, false, false}, {false, false, false}}) {
+    lod::LoDTensor<bool> mask({3, 1});
+    std::copy(chosen.begin(), chosen.end(), mask.values().begin());
+    const AnyLoDTensor given = mask;
+    const auto parts = lod_test::apply("split_lod_tensor", {{"X", {x}}, {"Mask", {given}}}, {"OutTrue", "OutFalse"});
+    CHECK(numbers<float>(parts[0]) == (chosen[0] ? Floats{1, 2} : Floats{}));
+    CHECK(numbers<float>(parts[1]) == (chosen[0] ? Floats{3} : Floats{1, 2, 3}));
+    const auto idle = chosen[0] ? parts[0] : AnyLoDTensor(plain<double>({0}, {}));  // where nothing ran
+    const auto y = lod_test::apply(
+        "merge_lod_tensor", {{"X", {x}}, {"Mask", {given}}, {"InTrue", {idle}}, {"InFalse", {parts[1]}}}, {"Out"})[0];
+    CHECK(numbers<float>(y) == Floats{1, 2, 3});
+    CHECK(y.lod() == x.lod());
+  }
+}
