@@ -20,6 +20,8 @@
 #include <lod/program/operators/norms.hpp>
 #include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/products.hpp>
+#include <lod/program/operators/random.hpp>
+#include <lod/program/operators/recurrent.hpp>
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/row_sparse.hpp>
 #include <lod/program/operators/sequence.hpp>
@@ -45,7 +47,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
        gradient<"lod_tensor_to_array: X=Out@GRAD, RankTable -> Out=X@GRAD">},
       {"assign", assign<E>, gradient<"assign: X=Out@GRAD -> Out=X@GRAD">},
       {"assign_value", assign_value<E>},
-      {"batch_norm", batch_norm<E>},
+      {"batch_norm", batch_norm<E>,
+       gradient<"X, Scale, Bias, SavedMean, SavedVariance, MeanOut, VarianceOut, ReserveSpace, Y@GRAD -> X@GRAD, "
+                "Scale@GRAD, Bias@GRAD">},
+      {"batch_norm_grad", batch_norm_grad<E>},
       {"brelu", activation<BoundedRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"brelu_grad", activation_grad<SlopeOfBoundedRelu, E>},
       {"cast", cast<E>, gradient_of_cast},
@@ -66,7 +71,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"cross_entropy_grad", cross_entropy_grad<E>},
       {"cross_entropy_grad2", cross_entropy_grad2<E>},
       {"ctc_align", ctc_align<E>},
-      {"dropout", dropout<E>},
+      {"dropout", dropout<E>, gradient<"Mask, Out@GRAD -> X@GRAD">},
+      {"dropout_grad", dropout_grad<E>},
       {"edit_distance", edit_distance<E>},
       {"elementwise_add", elementwise<Adds, E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"elementwise_add_grad", elementwise_grad<GradientOfAdd, E>},
@@ -108,6 +114,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"ftrl", optimizer<StepOfFtrl, E>},
       {"gather", gather<E>, gradient<"X, Index, Out@GRAD -> X@GRAD">},
       {"gather_grad", gather_grad<E>},
+      {"gaussian_random", random_numbers<Gaussian<false>, E>},
       {"gelu", activation<Gelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"gelu_grad", activation_grad<SlopeOfGelu, E>},
       {"get_tensor_from_selected_rows", get_tensor_from_selected_rows<E>},
@@ -132,6 +139,9 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"increment", increment<E>},
       {"is_empty", is_empty<E>},
       {"layer_norm", layer_norm<E>},
+      {"layer_norm", layer_norm<E>,
+       gradient<"X, Scale, Bias, Mean, Variance, Y@GRAD -> X@GRAD, Scale@GRAD, Bias@GRAD">},
+      {"layer_norm_grad", layer_norm_grad<E>},
       {"leaky_relu", activation<LeakyRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"leaky_relu_grad", activation_grad<SlopeOfLeakyRelu, E>},
       {"less_equal", comparison<LessEqual, E>},
@@ -306,6 +316,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"transpose2", transpose<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"transpose2_grad", transpose<E, true>},
       {"transpose_grad", transpose<E, true>},
+      {"truncated_gaussian_random", random_numbers<Gaussian<true>, E>},
+      {"uniform_random", random_numbers<Uniform, E>},
       {"unsqueeze", unsqueeze<E>},
       {"unsqueeze2", unsqueeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"unsqueeze2_grad", reshape_grad<E, false>},
