@@ -6,6 +6,7 @@
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/activation_gradients.hpp>
+#include <lod/program/operators/beam_search.hpp>
 #include <lod/program/operators/control.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/elementwise_gradients.hpp>
@@ -51,6 +52,9 @@ std::span<const detail::BuiltInOperator<E>> all() {
        gradient<"X, Scale, Bias, SavedMean, SavedVariance, MeanOut, VarianceOut, ReserveSpace, Y@GRAD -> X@GRAD, "
                 "Scale@GRAD, Bias@GRAD">},
       {"batch_norm_grad", batch_norm_grad<E>},
+      {"batch_norm", batch_norm<E>},
+      {"beam_search", beam_search<E>},
+      {"beam_search_decode", beam_search_decode<E>},
       {"brelu", activation<BoundedRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"brelu_grad", activation_grad<SlopeOfBoundedRelu, E>},
       {"cast", cast<E>, gradient_of_cast},
