@@ -7,13 +7,14 @@
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/activation_gradients.hpp>
 #include <lod/program/operators/control.hpp>
+#include <lod/program/operators/crf.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/elementwise_gradients.hpp>
 #include <lod/program/operators/embedding.hpp>
 #include <lod/program/operators/filling.hpp>
 #include <lod/program/operators/gru.hpp>
-#include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/losses.hpp>
+#include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/norms.hpp>
@@ -23,6 +24,9 @@
 #include <lod/program/operators/sequence_gradients.hpp>
 #include <lod/program/operators/unary.hpp>
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
@@ -125,6 +129,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"leaky_relu_grad", activation_grad<SlopeOfLeakyRelu, E>},
       {"less_equal", comparison<LessEqual, E>},
       {"less_than", comparison<Less, E>},
+      {"linear_chain_crf", linear_chain_crf<E>,
+       gradient<"Emission, Transition, Label, Alpha, EmissionExps, TransitionExps, LogLikelihood@GRAD -> "
+                "Emission@GRAD, Transition@GRAD">},
+      {"linear_chain_crf_grad", linear_chain_crf_grad<E>},
       {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"lod_reset_grad", lod_reset_grad<E>},
       {"log", activation<Log, E>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -145,11 +153,6 @@ std::span<const detail::BuiltInOperator<E>> all() {
        gradient<"Input, H0, C0, Weight, Bias, Hidden, Cell, BatchGate, BatchCellPreAct, Hidden@GRAD -> "
                 "Input@GRAD, H0@GRAD, C0@GRAD, Weight@GRAD, Bias@GRAD">},
       {"lstm_grad", lstm_grad<E>},
-      {"matmul", matmul<E>},
-      {"matmul_v2", matmul_v2<E>},
-      {"mean", mean<E>},
-      {"mul", mul<E>},
-      {"lstm", lstm<E>},
       {"matmul", matmul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"matmul_grad", matmul<E, true>},
       {"matmul_v2", matmul_v2<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
@@ -282,6 +285,9 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"unsqueeze2_grad", reshape_grad<E, false>},
       {"while", while_loop<E>},
   };
+  static_assert(std::ranges::adjacent_find(operators, std::ranges::greater_equal(),
+                                           &detail::BuiltInOperator<E>::type) == std::end(operators),
+                "types ascend");
   return operators;
 }
 
