@@ -8,6 +8,7 @@
 #include <lod/program/operators/activation_gradients.hpp>
 #include <lod/program/operators/beam_search.hpp>
 #include <lod/program/operators/control.hpp>
+#include <lod/program/operators/crf.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/elementwise_gradients.hpp>
 #include <lod/program/operators/embedding.hpp>
@@ -30,6 +31,9 @@
 #include <lod/program/operators/tensor_array.hpp>
 #include <lod/program/operators/unary.hpp>
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
@@ -152,6 +156,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"less_than", comparison<Less, E>},
       {"lod_array_length", lod_array_length<E>},
       {"lod_rank_table", lod_rank_table<E>},
+      {"linear_chain_crf", linear_chain_crf<E>,
+       gradient<"Emission, Transition, Label, Alpha, EmissionExps, TransitionExps, LogLikelihood@GRAD -> "
+                "Emission@GRAD, Transition@GRAD">},
+      {"linear_chain_crf_grad", linear_chain_crf_grad<E>},
       {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"lod_reset_grad", lod_reset_grad<E>},
       {"lod_tensor_to_array", lod_tensor_to_array<E>,
@@ -328,6 +336,9 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"while", while_loop<E>},
       {"write_to_array", write_to_array<E>, gradient<"read_from_array: I, X=Out@GRAD, X_W=X -> Out=X@GRAD">},
   };
+  static_assert(std::ranges::adjacent_find(operators, std::ranges::greater_equal(),
+                                           &detail::BuiltInOperator<E>::type) == std::end(operators),
+                "types ascend");
   return operators;
 }
 
