@@ -28,7 +28,7 @@ namespace {
 using Doubles = std::vector<double>;
 
 /// An operator on numbers between 0.2 and 2, of which every second one is negative unless they must be `positive`.
-struct Sample {
+struct DenseSample {
   std::string type;
   std::vector<std::pair<std::string, std::vector<Shape>>> inputs;
   std::string output = "Out";
@@ -60,7 +60,7 @@ lod::LoDTensor<double> drawn(const Shape& shape, std::mt19937& random, bool posi
   return plain<double>(shape, values);
 }
 
-Trial trial_of(const Sample& sample, std::mt19937& random) {
+Trial trial_of(const DenseSample& sample, std::mt19937& random) {
   Trial trial{.output = sample.output};
   Arguments inputs, outputs{{sample.output, {sample.output}}};
   for (const auto& [parameter, shapes] : sample.inputs) {
@@ -80,7 +80,7 @@ Trial trial_of(const Sample& sample, std::mt19937& random) {
   return trial;
 }
 
-void check_gradient(const Sample& sample) {
+void check_gradient(const DenseSample& sample) {
   CAPTURE(sample.type);
   std::mt19937 random(7);
   Trial trial = trial_of(sample, random);

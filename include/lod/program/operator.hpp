@@ -245,7 +245,7 @@ class OperatorCall {
   /// What the operator runs on.
   LOD_TAGGED const E& executor() const noexcept { return *executor_; }
 
-  /// Whether an argument is there, its name not empty.
+  /// Whether an argument of a slot is there: an empty name stands for none.
   LOD_TAGGED bool has(const Slot& slot, std::size_t i = 0) const noexcept {
     return i < slot.size && variables_[slot.first + i];
   }
@@ -368,8 +368,7 @@ struct Operator {
   /// compares: `append_backward` then takes its outputs for constants.
   std::function<DescribeGradient> gradient = {};
   /// Describes what it gives, from descriptions of what it takes, for `infer_shapes`; nothing if that is not known
-  /// before it runs. Gradients, types that end with `_grad`, need none: what they give is described as what it is the
-  /// gradient of.
+  /// before it runs. Gradients need none: what they give, `x@GRAD`, is described as `x`.
   InferShape infer = {};
 };
 

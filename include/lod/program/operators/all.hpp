@@ -11,15 +11,17 @@
 #include <lod/program/operators/elementwise_gradients.hpp>
 #include <lod/program/operators/embedding.hpp>
 #include <lod/program/operators/filling.hpp>
+#include <lod/program/operators/gru.hpp>
+#include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/losses.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/norms.hpp>
 #include <lod/program/operators/products.hpp>
-#include <lod/program/operators/recurrent.hpp>
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/sequence.hpp>
 #include <lod/program/operators/tensor_array.hpp>
+#include <lod/program/operators/sequence_gradients.hpp>
 #include <lod/program/operators/unary.hpp>
 
 #include <span>
@@ -103,14 +105,22 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"gelu_grad", activation_grad<SlopeOfGelu, E>},
       {"greater_equal", comparison<GreaterEqual, E>},
       {"greater_than", comparison<Greater, E>},
-      {"gru", gru<E>},
+      {"gru", gru<E>,
+       gradient<"Input, H0, Weight, Bias, BatchGate, BatchResetHiddenPrev, BatchHidden, Hidden, Hidden@GRAD -> "
+                "Input@GRAD, H0@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"gru_grad", gru_grad<E>},
+      {"gru_unit", gru_unit<E>,
+       gradient<"Input, HiddenPrev, Weight, Bias, Gate, ResetHiddenPrev, Hidden@GRAD -> "
+                "Input@GRAD, HiddenPrev@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"gru_unit_grad", gru_unit_grad<E>},
       {"hard_shrink", activation<HardShrink, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"hard_shrink_grad", activation_grad<SlopeOfHardShrink, E>},
       {"hard_sigmoid", activation<HardSigmoid, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"hard_sigmoid_grad", activation_grad<SlopeOfHardSigmoid, E>},
       {"hard_swish", activation<HardSwish, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"hard_swish_grad", activation_grad<SlopeOfHardSwish, E>},
-      {"im2sequence", im2sequence<E>},
+      {"im2sequence", im2sequence<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"im2sequence_grad", im2sequence_grad<E>},
       {"increment", increment<E>},
       {"is_empty", is_empty<E>},
       {"layer_norm", layer_norm<E>},
@@ -123,6 +133,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"lod_reset", lod_reset<E>},
       {"lod_tensor_to_array", lod_tensor_to_array<E>,
        gradient<"array_to_lod_tensor: X=Out@GRAD, RankTable -> Out=X@GRAD">},
+      {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"lod_reset_grad", lod_reset_grad<E>},
       {"log", activation<Log, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"log_grad", activation_grad<SlopeOfLog, E>},
       {"log_softmax", softmax<E, true>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -133,8 +145,18 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"logical_xor", comparison<ExclusiveOr, E, true>},
       {"logsigmoid", activation<LogSigmoid, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"logsigmoid_grad", activation_grad<SlopeOfLogSigmoid, E>},
-      {"lookup_table", lookup_table<E, true>},
-      {"lookup_table_v2", lookup_table<E, false>},
+      {"lookup_table", lookup_table<E, true>, gradient<"W, Ids, Out@GRAD -> W@GRAD">},
+      {"lookup_table_grad", lookup_table_grad<E, true>},
+      {"lookup_table_v2", lookup_table<E, false>, gradient<"W, Ids, Out@GRAD -> W@GRAD">},
+      {"lookup_table_v2_grad", lookup_table_grad<E, false>},
+      {"lstm", lstm<E>,
+       gradient<"Input, H0, C0, Weight, Bias, Hidden, Cell, BatchGate, BatchCellPreAct, Hidden@GRAD -> "
+                "Input@GRAD, H0@GRAD, C0@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"lstm_grad", lstm_grad<E>},
+      {"matmul", matmul<E>},
+      {"matmul_v2", matmul_v2<E>},
+      {"mean", mean<E>},
+      {"mul", mul<E>},
       {"lstm", lstm<E>},
       {"matmul", matmul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"matmul_grad", matmul<E, true>},
@@ -183,7 +205,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"rnn_memory_helper", assign<E>},
       {"round", activation<Round, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"round_grad", activation_grad<NoSlope, E>},
-      {"row_conv", row_conv<E>},
+      {"row_conv", row_conv<E>, gradient<"X, Filter, Out@GRAD -> X@GRAD, Filter@GRAD">},
+      {"row_conv_grad", row_conv_grad<E>},
       {"rsqrt", activation<Rsqrt, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"rsqrt_grad", activation_grad<SlopeOfRsqrt, E>},
       {"scale", scale<E>, gradient_of_scale},
@@ -191,20 +214,37 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"select_output", select_output<E>, gradient<"select_input: Mask, X=Out@GRAD -> Out=X@GRAD">},
       {"sequence_concat", sequence_concat<E>},
       {"sequence_conv", sequence_conv<E>},
+      {"select_input", select_input<E>},
+      {"select_output", select_output<E>},
+      {"sequence_concat", sequence_concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"sequence_concat_grad", sequence_concat_grad<E>},
+      {"sequence_conv", sequence_conv<E>,
+       gradient<"X, Filter, PaddingData, Out@GRAD -> X@GRAD, Filter@GRAD, PaddingData@GRAD">},
+      {"sequence_conv_grad", sequence_conv_grad<E>},
       {"sequence_enumerate", sequence_enumerate<E>},
       {"sequence_erase", sequence_erase<E>},
-      {"sequence_expand", sequence_expand<E>},
-      {"sequence_expand_as", sequence_expand_as<E>},
+      {"sequence_expand", sequence_expand<E>, gradient<"X, Y, Out@GRAD -> X@GRAD">},
+      {"sequence_expand_as", sequence_expand_as<E>, gradient<"X, Y, Out@GRAD -> X@GRAD">},
+      {"sequence_expand_as_grad", sequence_expand_as_grad<E>},
+      {"sequence_expand_grad", sequence_expand_grad<E>},
       {"sequence_mask", sequence_mask<E>},
-      {"sequence_pad", sequence_pad<E>},
-      {"sequence_pool", sequence_pool<E>},
-      {"sequence_reshape", sequence_reshape<E>},
-      {"sequence_reverse", sequence_reverse<E>},
-      {"sequence_scatter", sequence_scatter<E>},
-      {"sequence_slice", sequence_slice<E>},
-      {"sequence_softmax", sequence_softmax<E>},
-      {"sequence_topk_avg_pooling", sequence_topk_avg_pooling<E>},
-      {"sequence_unpad", sequence_unpad<E>},
+      {"sequence_pad", sequence_pad<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"sequence_pad_grad", sequence_pad_grad<E>},
+      {"sequence_pool", sequence_pool<E>, gradient_of_sequence_pool},
+      {"sequence_pool_grad", sequence_pool_grad<E>},
+      {"sequence_reshape", sequence_reshape<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"sequence_reshape_grad", sequence_reshape_grad<E>},
+      {"sequence_reverse", sequence_reverse<E>, gradient<"sequence_reverse: X=Y@GRAD -> Y=X@GRAD">},
+      {"sequence_scatter", sequence_scatter<E>, gradient<"Ids, Updates, Out@GRAD -> X@GRAD, Updates@GRAD">},
+      {"sequence_scatter_grad", sequence_scatter_grad<E>},
+      {"sequence_slice", sequence_slice<E>, gradient<"X, Offset, Length, Out@GRAD -> X@GRAD">},
+      {"sequence_slice_grad", sequence_slice_grad<E>},
+      {"sequence_softmax", sequence_softmax<E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
+      {"sequence_softmax_grad", sequence_softmax_grad<E>},
+      {"sequence_topk_avg_pooling", sequence_topk_avg_pooling<E>, gradient<"X, ROW, COLUMN, pos, Out@GRAD -> X@GRAD">},
+      {"sequence_topk_avg_pooling_grad", sequence_topk_avg_pooling_grad<E>},
+      {"sequence_unpad", sequence_unpad<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"sequence_unpad_grad", sequence_unpad_grad<E>},
       {"shape", shape<E>},
       {"shrink_rnn_memory", shrink_rnn_memory<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"shrink_rnn_memory_grad", shrink_rnn_memory_grad<E>},

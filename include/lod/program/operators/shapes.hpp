@@ -78,6 +78,11 @@ const T* some_numbers(const OperatorCall<E>& call, const Slot& slot, std::int64_
   }
   return found.data();
 }
+/// The number in a tensor of one.
+template <class T, class E>
+T only_number(const OperatorCall<E>& call, const Slot& slot) {
+  return *some_numbers<T>(call, slot, 1);
+}
 
 /// XShape, which tells a gradient the shape of X: a tensor without numbers, with that shape after a 0.
 template <class E>
