@@ -379,8 +379,7 @@ struct Operator {
   /// compares: `append_backward` then takes its outputs for constants.
   std::function<DescribeGradient> gradient = {};
   /// Describes what it gives, from descriptions of what it takes, for `infer_shapes`; nothing if that is not known
-  /// before it runs. Gradients, types that end with `_grad`, need none: what they give is described as what it is the
-  /// gradient of.
+  /// before it runs. Gradients need none: what they give, `x@GRAD`, is described as `x`.
   InferShape infer = {};
 };
 

@@ -27,8 +27,8 @@
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/row_sparse.hpp>
 #include <lod/program/operators/sequence.hpp>
-#include <lod/program/operators/sequence_gradients.hpp>
 #include <lod/program/operators/tensor_array.hpp>
+#include <lod/program/operators/sequence_gradients.hpp>
 #include <lod/program/operators/unary.hpp>
 
 #include <algorithm>
@@ -164,6 +164,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"lod_reset_grad", lod_reset_grad<E>},
       {"lod_tensor_to_array", lod_tensor_to_array<E>,
        gradient<"array_to_lod_tensor: X=Out@GRAD, RankTable -> Out=X@GRAD">},
+      {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"lod_reset_grad", lod_reset_grad<E>},
       {"log", activation<Log, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"log_grad", activation_grad<SlopeOfLog, E>},
       {"log_softmax", softmax<E, true>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -239,6 +241,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"scale", scale<E>, gradient_of_scale},
       {"select_input", select_input<E>, gradient<"select_output: Mask, X=Out@GRAD -> Out=X@GRAD">},
       {"select_output", select_output<E>, gradient<"select_input: Mask, X=Out@GRAD -> Out=X@GRAD">},
+      {"sequence_concat", sequence_concat<E>},
+      {"sequence_conv", sequence_conv<E>},
+      {"select_input", select_input<E>},
+      {"select_output", select_output<E>},
       {"sequence_concat", sequence_concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"sequence_concat_grad", sequence_concat_grad<E>},
       {"sequence_conv", sequence_conv<E>,
